@@ -1,0 +1,1 @@
+//! Frames in memory over an origin, driven by a steward.

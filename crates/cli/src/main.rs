@@ -1,0 +1,3 @@
+//! The `pantler` command.
+
+fn main() {}

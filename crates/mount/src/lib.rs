@@ -1,0 +1,1 @@
+//! FUSE file system over an origin with application-controlled caching.

@@ -1,0 +1,1 @@
+//! Replacement policies, one file each, over intrusive index-linked lists.

@@ -1,0 +1,1 @@
+//! The decisions: owners, managers, LRU-SP, rooms. Pure: no I/O, no clock, no randomness.

@@ -1,0 +1,3 @@
+//! Automation of the workspace: `cargo xtask <command>`.
+
+fn main() {}
