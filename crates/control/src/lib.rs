@@ -1,1 +1,33 @@
-//! The words of control: hints, requests and answers between programs and bodies, and profiles.
+//! The words of control: what a program, a profile or a command line may say to a body, and what it hears back.
+//!
+//! The same words go through four doors: ioctl and extended attributes on a mount, the control socket, and the
+//! command line. This crate owns the words, the socket and the profiles; it decides nothing and caches nothing.
+//!
+//! * [`Hint`] and [`HintAnswer`]: the papers' five calls (design rules C1 to C3), plus *clear*.
+//! * [`Speaker`] and [`OwnerSelector`]: who speaks, and whose blocks are meant (C8).
+//! * [`Body`]: what a running steer session or mount offers to the doors.
+//! * [`BodyStat`] and [`FileExplanation`]: what can be asked about the cache.
+//! * [`Profile`]: hints for a program nobody modified.
+#![forbid(unsafe_code)]
+
+mod body;
+mod error;
+mod glob;
+mod hint;
+mod policy;
+mod profile;
+mod run;
+mod size;
+mod speaker;
+mod stat;
+
+pub use body::{Body, BodyInfo, BodyKind};
+pub use error::ControlError;
+pub use glob::{Glob, GlobError};
+pub use hint::{Hint, HintAnswer, PRIORITY_MAX, PRIORITY_MIN};
+pub use policy::{PolicyName, UnknownPolicy};
+pub use profile::{FileRule, Profile, ProfileError, Temporary};
+pub use run::{RunId, RunSpec};
+pub use size::{Size, SizeError};
+pub use speaker::{OwnerSelector, Speaker};
+pub use stat::{BodyStat, Counters, DecisionLine, FileExplanation, FileStat, OwnerStat, PriorityStat};

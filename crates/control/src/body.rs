@@ -1,0 +1,93 @@
+//! What a running steer session or mount offers to the control doors.
+
+use serde::{Deserialize, Serialize};
+use std::os::fd::BorrowedFd;
+use std::path::{Path, PathBuf};
+
+use crate::{
+    BodyStat, ControlError, FileExplanation, Hint, HintAnswer, OwnerSelector, RunId, RunSpec, Speaker,
+};
+
+/// Which kind of body it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum BodyKind {
+    /// The kernel's page cache, steered.
+    Steer,
+    /// A FUSE mount with its own frames.
+    Mount,
+}
+
+/// What a body is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BodyInfo {
+    /// Name of a run, or the mount point of a mount: what `--on` takes. Unique within a host.
+    pub name: String,
+    /// The kind.
+    pub kind: BodyKind,
+    /// Where it is mounted, for a mount.
+    pub mount_point: Option<PathBuf>,
+    /// The directory behind a mount.
+    pub origin: Option<PathBuf>,
+    /// User who started it.
+    pub uid: u32,
+    /// Process that hosts it.
+    pub pid: u32,
+    /// Capacity in blocks.
+    pub capacity_blocks: u64,
+    /// Block size in bytes.
+    pub block_bytes: u32,
+    /// Allocation by name: `lru-sp`, `global-lru` and so on.
+    pub allocation: String,
+}
+
+/// A body, seen from a control door.
+///
+/// The doors have checked the values ([`Hint::check`]) and attested the speaker. The body checks whose blocks are
+/// meant: a speaker may name its own owners, root anybody's ([`Speaker::check_speaks_for`]).
+/// A refused call has no effect. Calls come from any thread and must not wait for I/O of the cache itself.
+///
+/// `file` is a descriptor that the speaker opened, perhaps with `O_PATH`: identify the file by `fstat`, never by
+/// resolving the path.
+pub trait Body: Send + Sync {
+    /// What this body is.
+    fn describe(&self) -> BodyInfo;
+
+    /// Carries out one hint for the owner that `owner` selects.
+    fn hint(
+        &self,
+        speaker: &Speaker,
+        owner: &OwnerSelector,
+        hint: &Hint,
+        file: Option<BorrowedFd<'_>>,
+    ) -> Result<HintAnswer, ControlError>;
+
+    /// Counters by owner, priority and file. Paths of files are shown to root and to the user of the owner only.
+    fn stat(&self, speaker: &Speaker) -> Result<BodyStat, ControlError>;
+
+    /// What is cached of a file, whose it is, and the last decisions about it.
+    fn explain(
+        &self,
+        speaker: &Speaker,
+        path: &Path,
+        file: BorrowedFd<'_>,
+    ) -> Result<FileExplanation, ControlError>;
+
+    /// From now on the process `run.leader` and all its descendants are one owner called `run.name`, steered by
+    /// `run.profile`. If the name belongs to an owner of the same user that ended, that owner continues.
+    ///
+    /// The default refuses: a steer session *is* one run.
+    fn begin_run(&self, speaker: &Speaker, run: &RunSpec) -> Result<RunId, ControlError> {
+        let _ = (speaker, run);
+        Err(ControlError::unsupported("a further run"))
+    }
+
+    /// The run is over: its owner exits, unless its name was given to be continued.
+    fn end_run(&self, run: RunId) {
+        let _ = run;
+    }
+
+    /// Ends the body: unmounts, or stops steering. Returns once new requests are refused; the host waits for the rest.
+    fn stop(&self, speaker: &Speaker) -> Result<(), ControlError>;
+}

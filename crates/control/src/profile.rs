@@ -1,0 +1,210 @@
+//! Profiles: hints for a program nobody modified, written in TOML.
+//!
+//! ```toml
+//! description = "What the program does, and why these rules."
+//! programs = ["cscope"]
+//!
+//! [policies]
+//! 0 = "mru"
+//!
+//! [[file]]
+//! glob = "cscope.out"
+//! priority = 1
+//! ```
+//!
+//! The first rule whose glob matches a file decides about it; see [`Glob`] for what patterns mean.
+//! Unknown keys and senseless values are errors with line and column.
+
+use serde::{Deserialize, Deserializer, Serialize};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use crate::hint::check_priority;
+use crate::{Glob, PolicyName};
+
+mod builtin;
+
+/// Largest profile, in bytes.
+const PROFILE_BYTES_MAX: usize = 64 << 10;
+/// Most rules about files.
+const RULES_MAX: usize = 256;
+
+/// Hints for one kind of program.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Profile {
+    /// One or two sentences for people.
+    #[serde(default)]
+    pub description: String,
+    /// Names of programs (last component of the executable) the profile is chosen for by itself.
+    #[serde(default)]
+    pub programs: Vec<String>,
+    /// Replacement policy by priority (C2).
+    #[serde(default, deserialize_with = "policies")]
+    pub policies: BTreeMap<i32, PolicyName>,
+    /// Rules about files, first match wins.
+    #[serde(default, rename = "file")]
+    pub files: Vec<FileRule>,
+}
+
+/// What holds for the files that match a pattern.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct FileRule {
+    /// Which files.
+    pub glob: Glob,
+    /// Their long-term priority (C1).
+    #[serde(default, deserialize_with = "priority")]
+    pub priority: i32,
+    /// Whether a block whose bytes have all been read drops to temporary priority -1 (C3).
+    #[serde(default)]
+    pub done_with: bool,
+    /// A temporary priority for blocks that are cached when the owner first touches the file (C3).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub temporary: Option<Temporary>,
+}
+
+/// A temporary priority for a range of blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, try_from = "TemporaryText")]
+pub struct Temporary {
+    /// First block.
+    pub first: u64,
+    /// Last block, inclusive.
+    pub last: u64,
+    /// The priority.
+    pub priority: i32,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TemporaryText {
+    first: u64,
+    last: u64,
+    #[serde(deserialize_with = "priority")]
+    priority: i32,
+}
+
+impl TryFrom<TemporaryText> for Temporary {
+    type Error = String;
+
+    fn try_from(text: TemporaryText) -> Result<Self, String> {
+        if text.last < text.first {
+            return Err(format!(
+                "blocks {} to {}: the last must not come before the first",
+                text.first, text.last
+            ));
+        }
+        Ok(Temporary { first: text.first, last: text.last, priority: text.priority })
+    }
+}
+
+/// Why a profile was refused. One line that names the place and the value.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProfileError {
+    /// The text is no profile.
+    #[error("{name}:{line}:{column}: {message}")]
+    Text {
+        /// File or profile name.
+        name: String,
+        /// Line, from 1.
+        line: usize,
+        /// Column in characters, from 1.
+        column: usize,
+        /// What is wrong there.
+        message: String,
+    },
+    /// There is no such profile.
+    #[error("profile {name:?}: expected a file, or one of {known}")]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// The profiles that exist.
+        known: String,
+    },
+    /// The text is too large, or has too many rules.
+    #[error("profile {name:?}: at most {bound}")]
+    TooLarge {
+        /// File or profile name.
+        name: String,
+        /// The bound that was passed.
+        bound: String,
+    },
+}
+
+impl Profile {
+    /// Reads a profile from its text. `name` is for messages.
+    ///
+    /// ```
+    /// use pantler_control::Profile;
+    /// let error = Profile::parse("x.toml", "[[file]]\nglob = \"*\"\ncolour = 1\n").unwrap_err();
+    /// assert!(error.to_string().starts_with("x.toml:3:1: unknown field `colour`"));
+    /// ```
+    pub fn parse(name: &str, text: &str) -> Result<Profile, ProfileError> {
+        let too_large = |bound: String| Err(ProfileError::TooLarge { name: name.to_owned(), bound });
+        if text.len() > PROFILE_BYTES_MAX {
+            return too_large(format!("{PROFILE_BYTES_MAX} bytes"));
+        }
+        let profile: Profile = toml::from_str(text).map_err(|error| {
+            let (line, column) = position(text, error.span().map_or(0, |span| span.start));
+            let message = error.message().lines().next().unwrap_or("not a profile").to_owned();
+            ProfileError::Text { name: name.to_owned(), line, column, message }
+        })?;
+        if profile.files.len() > RULES_MAX {
+            return too_large(format!("{RULES_MAX} rules"));
+        }
+        Ok(profile)
+    }
+
+    /// The rule for a file: the first whose glob matches.
+    ///
+    /// `path` is the path of an opened file, absolute or below a mount point.
+    pub fn rule(&self, path: &Path) -> Option<&FileRule> {
+        self.files.iter().find(|rule| rule.glob.matches(path))
+    }
+
+    /// Whether the profile says anything that changes a decision.
+    pub fn is_empty(&self) -> bool {
+        self.policies.is_empty() && self.files.is_empty()
+    }
+}
+
+/// Line and column, both from 1, of a byte offset.
+fn position(text: &str, offset: usize) -> (usize, usize) {
+    let before = &text.as_bytes()[..offset.min(text.len())];
+    let start = before.iter().rposition(|&b| b == b'\n').map_or(0, |at| at + 1);
+    let line = 1 + before.iter().filter(|&&b| b == b'\n').count();
+    (line, 1 + String::from_utf8_lossy(&before[start..]).chars().count())
+}
+
+fn priority<'de, D: Deserializer<'de>>(input: D) -> Result<i32, D::Error> {
+    let priority = i32::deserialize(input)?;
+    check_priority(priority).map_err(serde::de::Error::custom)?;
+    Ok(priority)
+}
+
+fn policies<'de, D: Deserializer<'de>>(input: D) -> Result<BTreeMap<i32, PolicyName>, D::Error> {
+    let texts = BTreeMap::<PriorityKey, PolicyName>::deserialize(input)?;
+    Ok(texts.into_iter().map(|(key, policy)| (key.0, policy)).collect())
+}
+
+/// A priority as a key: keys are text in TOML and JSON.
+#[derive(Deserialize, PartialEq, Eq, PartialOrd, Ord)]
+#[serde(try_from = "String")]
+struct PriorityKey(i32);
+
+impl TryFrom<String> for PriorityKey {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        // Exactly one way to write each number, so that two keys never mean one priority.
+        let number: Option<i32> = text.parse().ok().filter(|n: &i32| n.to_string() == text);
+        let number = number.ok_or_else(|| format!("priority {text:?}: expected a whole number"))?;
+        check_priority(number).map_err(|error| error.to_string())?;
+        Ok(PriorityKey(number))
+    }
+}
+
+#[cfg(test)]
+mod tests;

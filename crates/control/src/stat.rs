@@ -1,0 +1,131 @@
+//! What can be asked about a cache: counters by owner, priority and file, and the story of one file.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use crate::{BodyInfo, PolicyName};
+
+/// Counters since the start of what they count.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counters {
+    /// References to blocks.
+    pub references: u64,
+    /// References that found the block cached.
+    pub hits: u64,
+    /// References that did not.
+    pub misses: u64,
+    /// Bytes read from the device or the origin.
+    pub read_bytes: u64,
+    /// Times a manager named another victim than the candidate.
+    pub overrules: u64,
+    /// Times a placeholder showed that an overrule was wrong.
+    pub mistakes: u64,
+    /// Times control was taken away.
+    pub revocations: u64,
+    /// Blocks cached now.
+    pub blocks: u64,
+}
+
+impl Counters {
+    /// Hits per reference; 0 when nothing was referenced.
+    ///
+    /// ```
+    /// use pantler_control::Counters;
+    /// let counters = Counters { references: 4, hits: 3, misses: 1, ..Counters::default() };
+    /// assert_eq!(counters.hit_ratio(), 0.75);
+    /// ```
+    pub fn hit_ratio(&self) -> f64 {
+        if self.references == 0 { 0.0 } else { self.hits as f64 / self.references as f64 }
+    }
+}
+
+/// One priority of one owner.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PriorityStat {
+    /// The priority.
+    pub priority: i32,
+    /// Its policy.
+    pub policy: PolicyName,
+    /// Blocks cached at this priority.
+    pub blocks: u64,
+}
+
+/// One owner.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OwnerStat {
+    /// Name for people: a run's name, or `program(pid)`.
+    pub owner: String,
+    /// User of the owner; absent for the common owner.
+    pub uid: Option<u32>,
+    /// A process of the owner, where there is one.
+    pub pid: Option<u32>,
+    /// False once the owner ended and only its counters remain.
+    pub live: bool,
+    /// Whether it controls its blocks: it gave a hint, and control was not taken away.
+    pub control: bool,
+    /// Whether control was taken away (L7).
+    pub revoked: bool,
+    /// Its counters.
+    pub counters: Counters,
+    /// Its priorities, lowest first.
+    pub priorities: Vec<PriorityStat>,
+}
+
+/// One file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileStat {
+    /// Path, as the body knows it; for a mount, below its mount point.
+    pub path: PathBuf,
+    /// Its counters; overrules, mistakes and revocations are counted by owner only and stay 0 here.
+    pub counters: Counters,
+}
+
+/// Everything `pantler stat` shows of one body.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BodyStat {
+    /// The body.
+    pub body: BodyInfo,
+    /// Sums over all owners.
+    pub totals: Counters,
+    /// Owners, by name.
+    pub owners: Vec<OwnerStat>,
+    /// Files, most blocks first; bounded by the body.
+    pub files: Vec<FileStat>,
+    /// What else the body counts, by name: `events_lost`, `drops_refused`, `stale_versions` and the like.
+    pub body_counters: BTreeMap<String, u64>,
+}
+
+/// One decision of the steward about a block of the file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DecisionLine {
+    /// Number of the decision since the body started.
+    pub number: u64,
+    /// Block of the file.
+    pub block: u64,
+    /// The rule that decided, such as `L4`.
+    pub rule: String,
+    /// One sentence: who lost which block to whom.
+    pub text: String,
+}
+
+/// Everything `pantler explain` shows of one file on one body.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileExplanation {
+    /// The body.
+    pub body: BodyInfo,
+    /// The path, as it was asked for.
+    pub path: PathBuf,
+    /// Size of the file in blocks of the body.
+    pub blocks: u64,
+    /// Blocks cached now.
+    pub cached_blocks: u64,
+    /// Cached blocks by owner; the common owner is called `common`, blocks without one `shared`.
+    pub owners: BTreeMap<String, u64>,
+    /// The file's priority for the speaker's owner (or default).
+    pub priority: i32,
+    /// The policy of that priority.
+    pub policy: PolicyName,
+    /// The last decisions about its blocks, oldest first. Empty when the log is off.
+    pub decisions: Vec<DecisionLine>,
+}
