@@ -1,3 +1,5 @@
+//! Every shipped profile, and every mistake a profile can hold.
+
 use super::*;
 
 fn refused(text: &str) -> String {

@@ -1,0 +1,22 @@
+# Everything here forwards to `cargo xtask`, which says what it does and installs what is missing.
+.PHONY: all demo test bench ci install
+.DEFAULT_GOAL := all
+PREFIX ?= /usr/local
+
+all:
+	cargo build --release --package pantler-cli
+
+demo:
+	cargo xtask demo
+
+test:
+	cargo xtask test
+
+bench:
+	cargo xtask bench
+
+ci:
+	cargo xtask ci
+
+install:
+	cargo xtask install --prefix $(PREFIX)

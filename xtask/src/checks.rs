@@ -1,0 +1,72 @@
+//! Everything CI runs, in the order in which mistakes are cheapest to find.
+
+use anyhow::{Context, Result, bail};
+use std::fs;
+
+use crate::packages;
+use crate::shell::{command, output, run, run_command, say};
+
+/// Crates that never perform I/O, read a clock or draw randomness.
+const PURE: [&str; 2] = ["pantler-policy", "pantler-steward"];
+/// A target without an operating system: what builds for it cannot perform I/O.
+const BARE_TARGET: &str = "x86_64-unknown-none";
+/// Crates that have no business below the bodies.
+const BANNED_IN_PURE: [&str; 4] = ["libc", "rustix", "tokio", "rand"];
+
+/// Formatting, lints, tests, purity, documentation.
+pub fn test() -> Result<()> {
+    packages::ensure(packages::TEST)?;
+    run(&["cargo", "fmt", "--all", "--check"])?;
+    run(&["cargo", "clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"])?;
+    // Tests of the command start the binary; building all targets first keeps its build out of their time.
+    run(&["cargo", "test", "--workspace", "--all-features", "--no-fail-fast"])?;
+    pure()?;
+    let mut doc = command(&["cargo", "doc", "--workspace", "--no-deps", "--document-private-items"]);
+    doc.env("RUSTDOCFLAGS", "-D warnings");
+    run_command(doc)
+}
+
+/// As [`test`], but a missing kernel feature is a failure.
+pub fn ci() -> Result<()> {
+    let mut test = command(&["cargo", "xtask", "test"]);
+    test.env("PANTLER_NO_SKIP", "1");
+    run_command(test)
+}
+
+/// All benchmarks. They print their environment with their figures.
+pub fn bench() -> Result<()> {
+    packages::ensure(packages::TEST)?;
+    run(&["cargo", "bench", "--workspace"])
+}
+
+/// Proves that the pure crates are pure.
+fn pure() -> Result<()> {
+    for package in PURE {
+        let tree = output(&["cargo", "tree", "--package", package, "--edges", "normal", "--prefix", "none"])?;
+        let names = tree.lines().filter_map(|line| line.split(' ').next());
+        if let Some(banned) = names.into_iter().find(|name| BANNED_IN_PURE.contains(name)) {
+            bail!("{package} depends on {banned}, which can perform I/O");
+        }
+    }
+    let installed = output(&["rustup", "target", "list", "--installed"]).unwrap_or_default();
+    let have = installed.lines().any(|line| line == BARE_TARGET)
+        || run(&["rustup", "target", "add", BARE_TARGET]).is_ok();
+    if have {
+        for package in PURE {
+            run(&["cargo", "check", "--package", package, "--target", BARE_TARGET])?;
+        }
+        return Ok(());
+    }
+    if std::env::var_os("PANTLER_NO_SKIP").is_some() {
+        bail!("target {BARE_TARGET} cannot be installed, and PANTLER_NO_SKIP is set");
+    }
+    say(format_args!("target {BARE_TARGET} cannot be installed: only looking for #![no_std]"));
+    for package in PURE {
+        let path = format!("crates/{}/src/lib.rs", package.trim_start_matches("pantler-"));
+        let text = fs::read_to_string(&path).with_context(|| path.clone())?;
+        if !text.contains("#![no_std]") || text.contains("extern crate std") {
+            bail!("{path} must say #![no_std] and not bring std back");
+        }
+    }
+    Ok(())
+}

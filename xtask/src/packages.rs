@@ -1,0 +1,40 @@
+//! Debian packages: what is needed, what is missing, and installing it.
+
+use anyhow::{Result, bail};
+
+use crate::shell::{self, say};
+
+/// What the tests need.
+pub const TEST: &[&str] =
+    &["acl", "attr", "btrfs-progs", "cscope", "fio", "fuse3", "ripgrep", "util-linux", "xfsprogs"];
+
+/// Installs what is missing of `packages`, as root or by `sudo`.
+pub fn ensure(packages: &[&str]) -> Result<()> {
+    let missing: Vec<&str> = packages.iter().copied().filter(|package| !is_installed(package)).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let list = missing.join(" ");
+    if shell::output(&["apt-get", "--version"]).is_err() {
+        bail!("missing: {list}; this is no Debian: install them by hand");
+    }
+    let root = shell::output(&["id", "-u"])?.trim() == "0";
+    if !root && shell::output(&["sudo", "-n", "true"]).is_err() {
+        bail!("missing: {list}; run as root: apt-get install {list}");
+    }
+    let prefix: &[&str] = if root { &["env"] } else { &["sudo", "env"] };
+    say(format_args!("installing {list}"));
+    let apt = [prefix, &["DEBIAN_FRONTEND=noninteractive", "apt-get", "-qq", "-y"]].concat();
+    let install = [&apt[..], &["install", "--no-install-recommends"], &missing[..]].concat();
+    // Package lists may be absent on a fresh machine, or name versions that are gone: refresh them once.
+    if shell::run(&install).is_err() {
+        shell::run(&[&apt[..], &["update"]].concat())?;
+        shell::run(&install)?;
+    }
+    Ok(())
+}
+
+fn is_installed(package: &str) -> bool {
+    let query = ["dpkg-query", "--show", "--showformat=${db:Status-Status}", package];
+    shell::output(&query).is_ok_and(|status| status == "installed")
+}

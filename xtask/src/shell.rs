@@ -1,0 +1,56 @@
+//! Running other programs, and saying so.
+
+use anyhow::{Context, Result, bail};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+/// The folder that holds the workspace's `Cargo.toml`.
+pub fn workspace_root() -> Result<PathBuf> {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    Ok(here.parent().context("xtask lies inside the workspace")?.to_owned())
+}
+
+/// Prints one line about what happens next.
+pub fn say(line: impl std::fmt::Display) {
+    eprintln!("== {line}");
+}
+
+/// A command from words: `command(&["cargo", "fmt"])`.
+pub fn command(words: &[&str]) -> Command {
+    let mut command = Command::new(words[0]);
+    command.args(&words[1..]);
+    command
+}
+
+/// Runs a command with our own input and output, says so, and fails when it fails.
+pub fn run(words: &[&str]) -> Result<()> {
+    run_command(command(words))
+}
+
+/// As [`run`], for a command with an environment of its own.
+pub fn run_command(mut command: Command) -> Result<()> {
+    let text = describe(&command);
+    say(&text);
+    let start = Instant::now();
+    let status = command.status().with_context(|| format!("cannot start {text}"))?;
+    if !status.success() {
+        bail!("{text}: {status}");
+    }
+    say(format_args!("done in {:.1} s", start.elapsed().as_secs_f64()));
+    Ok(())
+}
+
+/// What a command prints, when it succeeds.
+pub fn output(words: &[&str]) -> Result<String> {
+    let result = command(words).stderr(Stdio::null()).output()?;
+    if !result.status.success() {
+        bail!("{}: {}", words.join(" "), result.status);
+    }
+    Ok(String::from_utf8_lossy(&result.stdout).into_owned())
+}
+
+fn describe(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,133 @@
+//! Tidiness as an ordinary test: every tracked file is looked at, every complaint names a line.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Most lines of a source file. Past that, look for a missing noun.
+const LINES_MAX: usize = 800;
+/// Largest tracked file in bytes.
+const FILE_BYTES_MAX: u64 = 512 << 10;
+/// Widest line of source, in characters. Wider than the formatter's, which leaves comments and text alone.
+const WIDTH_MAX: usize = 130;
+
+/// What must not be in any tracked text file, and why. Split so that this file does not accuse itself.
+const BANNED: &[(&str, &str)] = &[
+    (concat!("/wo", "rk/"), "a path of one machine"),
+    (concat!("/ro", "ot/"), "a path of one machine"),
+    (concat!("crates", "-io-mirror"), "a host of one network"),
+    (concat!("<<<<", "<<<"), "a conflict marker"),
+    (concat!(">>>>", ">>>"), "a conflict marker"),
+];
+
+/// What must not be in Rust sources, and what to write instead.
+const BANNED_IN_RUST: &[(&str, &str)] = &[
+    (concat!("dbg", "!("), "leftover; use tracing"),
+    (concat!("todo", "!("), "finish it or return an error"),
+    (concat!("unimple", "mented!("), "finish it or return an error"),
+    (concat!("#[ig", "nore"), "assert today's behaviour with a FIXME instead"),
+    (concat!("TO", "DO:"), "TODOs carry an issue number: TODO(#3)"),
+    (concat!("std::process", "::exit"), "return an ExitCode"),
+];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies inside the workspace").to_owned()
+}
+
+/// Files git knows or would add, so that a mistake is found before it is committed.
+fn files() -> Vec<PathBuf> {
+    let git = Command::new("git")
+        .args(["ls-files", "--cached", "--others", "--exclude-standard"])
+        .current_dir(root())
+        .output()
+        .expect("git runs");
+    assert!(git.status.success(), "git ls-files: {}", String::from_utf8_lossy(&git.stderr));
+    let text = String::from_utf8(git.stdout).expect("paths are text");
+    text.lines().map(PathBuf::from).filter(|path| root().join(path).is_file()).collect()
+}
+
+fn complaints(path: &Path, text: &str) -> Vec<String> {
+    let rust = path.extension().is_some_and(|e| e == "rs");
+    let mut found = Vec::new();
+    let mut complain =
+        |line: usize, what: &str| found.push(format!("{}:{}: {what}", path.display(), line + 1));
+    if rust && !text.starts_with("//! ") && !text.starts_with("//!\n") {
+        complain(0, "a source file starts with //! and one sentence about what it is");
+    }
+    if rust && text.lines().count() > LINES_MAX {
+        complain(LINES_MAX, &format!("more than {LINES_MAX} lines: look for a missing noun"));
+    }
+    if !text.is_empty() && !text.ends_with('\n') {
+        complain(text.lines().count(), "no newline at the end of the file");
+    }
+    for (number, line) in text.lines().enumerate() {
+        for (word, why) in BANNED.iter().chain(if rust { BANNED_IN_RUST } else { &[] }) {
+            if line.contains(word) {
+                complain(number, &format!("{word:?}: {why}"));
+            }
+        }
+        if rust && line.chars().count() > WIDTH_MAX {
+            complain(number, &format!("wider than {WIDTH_MAX} characters"));
+        }
+        if line.ends_with(' ') && !line.starts_with('>') {
+            complain(number, "trailing space");
+        }
+    }
+    found
+}
+
+#[test]
+fn the_tree_is_tidy() {
+    let mut found = Vec::new();
+    for path in files() {
+        let full = root().join(&path);
+        let size = full.metadata().expect("a tracked file can be looked at").len();
+        if size > FILE_BYTES_MAX {
+            found.push(format!("{}: {size} bytes, at most {FILE_BYTES_MAX}", path.display()));
+        }
+        // Recorded data and lock files are not written by hand.
+        let written = !path.components().any(|c| c.as_os_str() == "data") && path != Path::new("Cargo.lock");
+        if let (true, Ok(text)) = (written, fs::read_to_string(&full)) {
+            found.extend(complaints(&path, &text));
+        }
+    }
+    assert!(found.is_empty(), "\n{}\n", found.join("\n"));
+}
+
+#[test]
+fn the_detector_detects() {
+    let bad = [
+        ("a.rs", "fn a() {}\n".to_owned()),
+        ("a.rs", format!("//! A.\n{}1);\n", BANNED_IN_RUST[0].0)),
+        ("a.rs", format!("//! A.\n{}", "//\n".repeat(LINES_MAX))),
+        ("a.rs", format!("//! A.\n//{}\n", "x".repeat(WIDTH_MAX))),
+        ("a.md", format!("see {}there\n", BANNED[0].0)),
+        ("a.md", "no newline".to_owned()),
+        ("a.md", "space \n".to_owned()),
+    ];
+    for (path, text) in bad {
+        assert_eq!(complaints(Path::new(path), &text).len(), 1, "{path}: {text:.60}");
+    }
+    assert!(complaints(Path::new("a.rs"), "//! A.\n").is_empty());
+}
+
+#[test]
+fn every_crate_obeys_the_layers() {
+    // Rows of ARCHITECTURE.md, highest first: a crate may use the rows below its own, and its own row's neighbours
+    // only where this list says so.
+    const ROWS: &[&[&str]] =
+        &[&["cli"], &["steer", "mount"], &["cache", "control"], &["origin"], &["steward"], &["policy"]];
+    let row = |name: &str| ROWS.iter().position(|names| names.contains(&name));
+    for (at, name) in
+        ROWS.iter().enumerate().flat_map(|(at, names)| names.iter().map(move |name| (at, *name)))
+    {
+        let path = root().join("crates").join(name).join("Cargo.toml");
+        let manifest = fs::read_to_string(&path).expect("every crate has a manifest");
+        let normal = manifest.split("[dev-dependencies]").next().unwrap_or_default();
+        for line in normal.lines().filter_map(|line| line.strip_prefix("pantler-")) {
+            let used = line.split([' ', '.', '=']).next().unwrap_or_default();
+            let below = row(used).is_some_and(|used| used > at);
+            assert!(below, "{name} uses {used}, which is not below it");
+        }
+    }
+}
