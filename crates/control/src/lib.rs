@@ -8,18 +8,25 @@
 //! * [`Body`]: what a running steer session or mount offers to the doors.
 //! * [`BodyStat`] and [`FileExplanation`]: what can be asked about the cache.
 //! * [`Profile`]: hints for a program nobody modified.
+//! * [`server::Host`] and [`client::Client`]: the control socket, whose words are in [`wire`] and whose place in
+//!   [`runtime`].
 #![forbid(unsafe_code)]
 
 mod body;
+pub mod client;
 mod error;
+mod frame;
 mod glob;
 mod hint;
 mod policy;
 mod profile;
 mod run;
+pub mod runtime;
+pub mod server;
 mod size;
 mod speaker;
 mod stat;
+pub mod wire;
 
 pub use body::{Body, BodyInfo, BodyKind};
 pub use error::ControlError;

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Profile;
+use crate::speaker::check_owner_name;
+use crate::{ControlError, Profile};
 
 /// Names a run within a body; chosen by the body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -23,4 +24,11 @@ pub struct RunSpec {
     pub uid: u32,
     /// Hints for the program's files.
     pub profile: Option<Profile>,
+}
+
+impl RunSpec {
+    /// Refuses a name that cannot be an owner's.
+    pub fn check(&self) -> Result<(), ControlError> {
+        check_owner_name(&self.name)
+    }
 }

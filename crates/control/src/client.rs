@@ -1,0 +1,96 @@
+//! The speaker's side of the control socket.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::frame::Lines;
+use crate::runtime;
+use crate::wire::{self, Answer, AnswerField, Request};
+use crate::{BodyInfo, ControlError, RunSpec};
+
+/// How long a client waits for an answer. Hosts answer from bookkeeping, except that launching may mount.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A conversation with one host.
+pub struct Client {
+    lines: Lines,
+    path: PathBuf,
+}
+
+impl Client {
+    /// Connects to the host that listens at `path`.
+    pub fn connect(path: &Path) -> io::Result<Client> {
+        let stream = UnixStream::connect(path)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        Ok(Client { lines: Lines::new(stream), path: path.to_owned() })
+    }
+
+    /// Connects to the daemon, if one runs.
+    pub fn daemon() -> Option<Client> {
+        let is_daemon = |path: &PathBuf| path.file_name() == Some(runtime::DAEMON_SOCKET.as_ref());
+        runtime::sockets().iter().filter(|path| is_daemon(path)).find_map(|path| Client::connect(path).ok())
+    }
+
+    /// Connects to every host this user may speak to, the daemon first.
+    pub fn everywhere() -> Vec<Client> {
+        runtime::sockets().iter().filter_map(|path| Client::connect(path).ok()).collect()
+    }
+
+    /// The socket's path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Asks, and waits for the answer. An [`Answer::Error`] comes back as the error.
+    pub fn ask(&mut self, request: &Request, file: Option<BorrowedFd<'_>>) -> Result<Answer, ControlError> {
+        let gone = |error: &dyn std::fmt::Display| {
+            ControlError::failed(format!("no answer from {}: {error}", self.path.display()))
+        };
+        self.lines.send(&wire::encode(request)?, file).map_err(|error| gone(&error))?;
+        let line = self.lines.receive().map_err(|error| gone(&error))?;
+        let (line, _) = line.ok_or_else(|| gone(&"connection closed"))?;
+        match wire::decode::<AnswerField>(&line)?.answer {
+            Answer::Error(error) => Err(error),
+            answer => Ok(answer),
+        }
+    }
+
+    /// The bodies of this host.
+    pub fn bodies(&mut self) -> Result<Vec<BodyInfo>, ControlError> {
+        match self.ask(&Request::List, None)? {
+            Answer::Bodies(bodies) => Ok(bodies),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Declares this process the leader of a run on all mounts of the host, until the client is dropped.
+    pub fn begin_run(&mut self, run: &RunSpec) -> Result<Vec<BodyInfo>, ControlError> {
+        match self.ask(&Request::BeginRun { run: run.clone() }, None)? {
+            Answer::Run(bodies) => Ok(bodies),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// The descriptor of the connection, to watch for the host's end.
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.lines.stream().as_fd()
+    }
+}
+
+/// An answer that does not fit its question.
+pub fn unexpected(answer: &Answer) -> ControlError {
+    ControlError::failed(format!("the host answered something else: {answer:.80?}"))
+}
+
+/// Opens a file so that it can be named to a host: no right to read is needed or given.
+pub fn open_to_name(path: &Path) -> Result<OwnedFd, ControlError> {
+    use rustix::fs::{Mode, OFlags};
+    rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).map_err(|error| match error {
+        rustix::io::Errno::NOENT => ControlError::invalid(format!("file {path:?}: expected one that exists")),
+        error => ControlError::failed(format!("{}: {error}", path.display())),
+    })
+}

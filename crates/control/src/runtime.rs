@@ -1,0 +1,100 @@
+//! Where control sockets live.
+//!
+//! The daemon's is `/run/pantler/control.sock`. A command that hosts its own body because no daemon runs puts a
+//! socket called `<pid>.sock` beside it, or, without privileges, into a folder of its user. Clients ask them all.
+
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+/// Name of the daemon's socket within the folder.
+pub const DAEMON_SOCKET: &str = "control.sock";
+/// The folder of the system: daemon, and bodies that root hosts.
+const SYSTEM_FOLDER: &str = "/run/pantler";
+/// Replaces all folders; for tests and for several installations on one machine.
+const FOLDER_VARIABLE: &str = "PANTLER_RUNTIME_DIR";
+/// Most sockets a client looks at in one folder.
+const SOCKETS_MAX: usize = 256;
+
+fn own_uid() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+/// The folder in which this process puts its socket.
+pub fn own_folder() -> PathBuf {
+    if let Some(folder) = std::env::var_os(FOLDER_VARIABLE) {
+        return folder.into();
+    }
+    match own_uid() {
+        0 => SYSTEM_FOLDER.into(),
+        uid => user_folder(uid),
+    }
+}
+
+/// `/run/user/UID/pantler` where the session manager made `/run/user/UID`, else `/tmp/pantler-UID`.
+fn user_folder(uid: u32) -> PathBuf {
+    let session = PathBuf::from(format!("/run/user/{uid}"));
+    if session.is_dir() { session.join("pantler") } else { format!("/tmp/pantler-{uid}").into() }
+}
+
+/// Folders in which clients look: the system's, the own user's, and under `sudo` the invoking user's.
+fn folders() -> Vec<PathBuf> {
+    if std::env::var_os(FOLDER_VARIABLE).is_some() {
+        return vec![own_folder()];
+    }
+    let mut folders = vec![PathBuf::from(SYSTEM_FOLDER)];
+    let invoking = std::env::var("SUDO_UID").ok().and_then(|uid| uid.parse().ok()).filter(|_| own_uid() == 0);
+    folders.extend([own_uid()].into_iter().chain(invoking).filter(|&uid| uid != 0).map(user_folder));
+    folders
+}
+
+/// Creates the own folder if it is not there, and refuses one that belongs to somebody else: in `/tmp` anybody
+/// could have put it there.
+pub fn prepare_folder() -> io::Result<PathBuf> {
+    let folder = own_folder();
+    let mode = if own_uid() == 0 { 0o755 } else { 0o700 };
+    if let Err(error) = DirBuilder::new().mode(mode).create(&folder)
+        && error.kind() != io::ErrorKind::AlreadyExists
+    {
+        return Err(io::Error::new(error.kind(), format!("{}: {error}", folder.display())));
+    }
+    if !is_trusted(&folder) {
+        let text = format!("{} is not a folder of user {}", folder.display(), own_uid());
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
+    }
+    Ok(folder)
+}
+
+/// A folder nobody but root, this user, or (as root) its named user could have filled.
+fn is_trusted(folder: &Path) -> bool {
+    let Ok(metadata) = fs::symlink_metadata(folder) else { return false };
+    let owner = metadata.uid();
+    metadata.is_dir() && (owner == 0 || owner == own_uid() || own_uid() == 0) && metadata.mode() & 0o022 == 0
+}
+
+/// All sockets a client should ask, the daemon's first.
+pub fn sockets() -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> = folders()
+        .into_iter()
+        .filter(|folder| is_trusted(folder))
+        .filter_map(|folder| fs::read_dir(folder).ok())
+        .flat_map(|entries| entries.take(SOCKETS_MAX).flatten())
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "sock"))
+        .collect();
+    found.sort_by_key(|path| (path.file_name() != Some(DAEMON_SOCKET.as_ref()), path.clone()));
+    found
+}
+
+/// Removes sockets in the own folder on which nobody listens any more: their host was killed.
+/// Returns what was removed.
+pub fn remove_stale_sockets() -> Vec<PathBuf> {
+    let refused = |path: &PathBuf| {
+        UnixStream::connect(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+    };
+    let own = own_folder();
+    let stale = sockets().into_iter().filter(|path| path.parent() == Some(&own)).filter(refused);
+    stale.filter(|path| fs::remove_file(path).is_ok()).collect()
+}

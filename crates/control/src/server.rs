@@ -1,0 +1,298 @@
+//! The host's side of the control socket: bodies behind doors.
+
+use std::collections::HashMap;
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::frame::Lines;
+use crate::wire::{self, Answer, AnswerField, Request};
+use crate::{Body, BodyInfo, BodyKind, ControlError, RunId, RunSpec, Speaker};
+
+/// Most conversations of one user at a time. A run holds one.
+const CONVERSATIONS_PER_USER_MAX: usize = 64;
+/// How long a speaker may be silent before its first request.
+const FIRST_WORD: Duration = Duration::from_secs(10);
+/// The group whose members may speak to the daemon.
+const GROUP: &str = "pantler";
+
+/// Makes new bodies on request; the daemon has one, a command that hosts one body has none.
+pub trait Launcher: Send + Sync {
+    /// Launches what `launch` says, on behalf of the speaker, who may have passed a descriptor.
+    fn launch(
+        &self,
+        speaker: &Speaker,
+        launch: &serde_json::Value,
+        file: Option<OwnedFd>,
+    ) -> Result<Arc<dyn Body>, ControlError>;
+}
+
+/// The bodies of one process, and who may ask for more.
+#[derive(Default)]
+pub struct Host {
+    bodies: Mutex<Vec<Arc<dyn Body>>>,
+    launcher: Option<Box<dyn Launcher>>,
+    conversations: Mutex<HashMap<u32, usize>>,
+}
+
+impl Host {
+    /// A host that launches nothing on request.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A host that launches bodies on request.
+    pub fn with_launcher(launcher: Box<dyn Launcher>) -> Self {
+        Self { launcher: Some(launcher), ..Self::default() }
+    }
+
+    /// Takes in a body. Refused when one of that name is there.
+    pub fn add(&self, body: Arc<dyn Body>) -> Result<(), ControlError> {
+        let name = body.describe().name;
+        let mut bodies = lock(&self.bodies);
+        if bodies.iter().any(|known| known.describe().name == name) {
+            return Err(ControlError::invalid(format!("{name:?}: there is one already")));
+        }
+        bodies.push(body);
+        Ok(())
+    }
+
+    /// Lets go of a body.
+    pub fn remove(&self, name: &str) {
+        lock(&self.bodies).retain(|body| body.describe().name != name);
+    }
+
+    /// All bodies.
+    pub fn bodies(&self) -> Vec<Arc<dyn Body>> {
+        lock(&self.bodies).clone()
+    }
+
+    fn body(&self, name: &str) -> Result<Arc<dyn Body>, ControlError> {
+        let found = self.bodies().into_iter().find(|body| body.describe().name == name);
+        found.ok_or_else(|| ControlError::not_found(format!("run or mount {name:?}")))
+    }
+
+    /// Counts a conversation of `uid`, or refuses it.
+    fn enter(&self, uid: u32) -> bool {
+        let mut conversations = lock(&self.conversations);
+        let count = conversations.entry(uid).or_default();
+        *count += 1;
+        let fits = *count <= CONVERSATIONS_PER_USER_MAX;
+        drop(conversations);
+        if !fits {
+            self.leave(uid);
+        }
+        fits
+    }
+
+    fn leave(&self, uid: u32) {
+        let mut conversations = lock(&self.conversations);
+        if let Some(count) = conversations.get_mut(&uid) {
+            *count -= 1;
+            if *count == 0 {
+                conversations.remove(&uid);
+            }
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A panic while holding one of these locks cannot leave half a change behind.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A listening socket and the thread that serves it. Dropped, it disappears from the file system.
+#[derive(Debug)]
+pub struct Server {
+    path: PathBuf,
+}
+
+impl Server {
+    /// Listens at `path` and serves `host` until the process ends or the server is dropped.
+    ///
+    /// The socket has mode 0660 and, where root binds it and the group exists, group `pantler`.
+    /// An existing socket there is replaced only if nobody listens on it.
+    pub fn bind(path: &Path, host: Arc<Host>) -> io::Result<Server> {
+        if UnixStream::connect(path).is_ok() {
+            let text = format!("{}: somebody listens there already", path.display());
+            return Err(io::Error::new(io::ErrorKind::AddrInUse, text));
+        }
+        let _ = fs::remove_file(path);
+        // Bound under a name nobody asks for, then renamed: at no time can somebody connect whom the mode refuses.
+        let hidden = path.with_extension("new");
+        let _ = fs::remove_file(&hidden);
+        let listener = UnixListener::bind(&hidden)?;
+        if let Some(group) = group_id(GROUP).filter(|_| rustix::process::geteuid().is_root()) {
+            chown(&hidden, None, Some(group))?;
+        }
+        fs::set_permissions(&hidden, Permissions::from_mode(0o660))?;
+        fs::rename(&hidden, path)?;
+        std::thread::Builder::new().name("control".into()).spawn(move || accept(&listener, &host))?;
+        Ok(Server { path: path.to_owned() })
+    }
+
+    /// Where it listens.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// The number of a group, from `/etc/group`.
+fn group_id(name: &str) -> Option<u32> {
+    let text = fs::read_to_string("/etc/group").ok()?;
+    let mut lines = text.lines().map(|line| line.split(':').collect::<Vec<_>>());
+    lines.find(|fields| fields.first() == Some(&name))?.get(2)?.parse().ok()
+}
+
+fn accept(listener: &UnixListener, host: &Arc<Host>) {
+    for stream in listener.incoming() {
+        let Ok(stream) = stream else {
+            // Out of descriptors: whoever waits will be served when one is free.
+            std::thread::sleep(Duration::from_millis(50));
+            continue;
+        };
+        let host = host.clone();
+        let serve = std::thread::Builder::new().name("control-talk".into());
+        if let Err(error) = serve.spawn(move || converse(&host, stream)) {
+            tracing::warn!(%error, "cannot serve a control connection");
+        }
+    }
+}
+
+fn converse(host: &Host, stream: UnixStream) {
+    let Ok(speaker) = speaker(&stream) else { return };
+    let _ = stream.set_read_timeout(Some(FIRST_WORD));
+    let _ = stream.set_write_timeout(Some(FIRST_WORD));
+    let mut lines = Lines::new(stream);
+    if !host.enter(speaker.uid) {
+        let bound = format!("{CONVERSATIONS_PER_USER_MAX} connections of user {}", speaker.uid);
+        let _ = reply(&lines, Answer::Error(ControlError::Bound { bound }));
+        return;
+    }
+    let mut runs = Vec::new();
+    if let Err(error) = talk(host, &mut lines, &mut runs) {
+        tracing::debug!(%error, uid = speaker.uid, pid = speaker.pid, "control connection ended");
+    }
+    for (body, run) in runs {
+        body.end_run(run);
+    }
+    host.leave(speaker.uid);
+}
+
+type Runs = Vec<(Arc<dyn Body>, RunId)>;
+
+fn talk(host: &Host, lines: &mut Lines, runs: &mut Runs) -> io::Result<()> {
+    while let Some((line, file)) = lines.receive()? {
+        // Asked again for every request, not remembered from the first.
+        let speaker = speaker(lines.stream())?;
+        let answer = wire::decode::<Request>(&line)
+            .and_then(|request| serve(host, &speaker, request, file, runs))
+            .unwrap_or_else(Answer::Error);
+        reply(lines, answer)?;
+        if !runs.is_empty() {
+            // Silent until the run is over.
+            lines.stream().set_read_timeout(None)?;
+        }
+    }
+    Ok(())
+}
+
+fn reply(lines: &Lines, answer: Answer) -> io::Result<()> {
+    let line = wire::encode(AnswerField { answer })
+        .or_else(|error| wire::encode(AnswerField { answer: Answer::Error(error) }))
+        .map_err(io::Error::other)?;
+    lines.send(&line, None)
+}
+
+fn serve(
+    host: &Host,
+    speaker: &Speaker,
+    request: Request,
+    file: Option<OwnedFd>,
+    runs: &mut Runs,
+) -> Result<Answer, ControlError> {
+    match request {
+        Request::List => Ok(Answer::Bodies(host.bodies().iter().map(|body| body.describe()).collect())),
+        Request::Hint { on, owner, hint } => {
+            hint.check()?;
+            if hint.path().is_some() && file.is_none() {
+                return Err(ControlError::invalid("a hint about a file comes with its descriptor"));
+            }
+            let file = file.as_ref().map(|file| file.as_fd());
+            host.body(&on)?.hint(speaker, &owner, &hint, file).map(Answer::Hint)
+        }
+        Request::Stat { on } => Ok(Answer::Stat(Box::new(host.body(&on)?.stat(speaker)?))),
+        Request::Explain { on, path } => {
+            let file = file
+                .ok_or_else(|| ControlError::invalid("a question about a file comes with its descriptor"))?;
+            let explanation = host.body(&on)?.explain(speaker, &path, file.as_fd())?;
+            Ok(Answer::Explanation(Box::new(explanation)))
+        }
+        Request::BeginRun { run } => begin_run(host, speaker, run, runs).map(Answer::Run),
+        Request::Launch { launch } => {
+            let launcher = host.launcher.as_ref().ok_or_else(|| ControlError::unsupported("launching"))?;
+            let body = launcher.launch(speaker, &launch, file)?;
+            let info = body.describe();
+            host.add(body)?;
+            Ok(Answer::Launched(Box::new(info)))
+        }
+        Request::Stop { on } => {
+            let body = host.body(&on)?;
+            speaker.check_speaks_for(body.describe().uid)?;
+            body.stop(speaker)?;
+            host.remove(&on);
+            Ok(Answer::Stopping)
+        }
+    }
+}
+
+/// Announces a run to every mount of this host.
+fn begin_run(
+    host: &Host,
+    speaker: &Speaker,
+    run: RunSpec,
+    runs: &mut Runs,
+) -> Result<Vec<BodyInfo>, ControlError> {
+    speaker.check_speaks_for(run.uid)?;
+    run.check()?;
+    // The leader is who speaks: nobody can declare another's processes a run.
+    let run = RunSpec { leader: speaker.pid, ..run };
+    let mut took = Vec::new();
+    for body in host.bodies() {
+        let info = body.describe();
+        if info.kind != BodyKind::Mount {
+            continue;
+        }
+        runs.push((body.clone(), body.begin_run(speaker, &run)?));
+        took.push(info);
+    }
+    Ok(took)
+}
+
+/// Who is at the other end, as the kernel says.
+fn speaker(stream: &UnixStream) -> io::Result<Speaker> {
+    let peer = rustix::net::sockopt::socket_peercred(stream)?;
+    let (uid, pid) = (peer.uid.as_raw(), peer.pid.as_raw_nonzero().get().unsigned_abs());
+    Ok(Speaker { uid, gid: peer.gid.as_raw(), groups: groups(pid, uid), pid })
+}
+
+/// Supplementary groups of a process, if it is still one of `uid`. Only ever a reason to allow less when missing.
+fn groups(pid: u32, uid: u32) -> Vec<u32> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let numbers = |key: &str| -> Vec<u32> {
+        let line = status.lines().find_map(|line| line.strip_prefix(key));
+        line.unwrap_or_default().split_whitespace().filter_map(|word| word.parse().ok()).collect()
+    };
+    if numbers("Uid:").get(1) == Some(&uid) { numbers("Groups:") } else { Vec::new() }
+}
