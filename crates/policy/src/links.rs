@@ -1,0 +1,358 @@
+//! Index-linked lists over one slab of links.
+//!
+//! ```text
+//!            head                             tail
+//!   front    [4] <-> [1] <-> [7] <-> [0]      back
+//!   (least recently used)        (most recently used)
+//! ```
+//!
+//! Links are 32-bit indices, not pointers: 8 bytes per handle, no allocation per operation, and a list can be
+//! checked without trusting it.
+//!
+//! K1  A handle is on at most one list of a slab; off every list its links are `NONE`.
+//! K2  Walking a list from head to tail meets `len` handles, and each names its neighbours back.
+//! K3  With stamps: along every list the stamps strictly increase from front to back.
+
+use alloc::vec::Vec;
+
+/// Names a cached block to a policy.
+pub type Handle = u32;
+
+/// No handle.
+pub const NONE: Handle = Handle::MAX;
+
+/// In `prev`, marks a handle that is on no list. Distinct from [`NONE`], which ends a list.
+const OFF: Handle = Handle::MAX - 1;
+
+#[derive(Clone, Copy, Debug)]
+struct Link {
+    prev: Handle,
+    next: Handle,
+}
+
+const UNLINKED: Link = Link { prev: OFF, next: NONE };
+
+/// The links of all handles that a family of lists shares.
+#[derive(Clone, Debug, Default)]
+pub struct Links {
+    links: Vec<Link>,
+    /// When each handle last went to an end of a list: higher is nearer the back. Empty without stamps.
+    stamps: Vec<i64>,
+    /// One byte for the policy that holds the handle (CLOCK's reference bit). Zeroed when the handle is linked.
+    marks: Vec<u8>,
+    stamp_back: i64,
+    stamp_front: i64,
+    stamped: bool,
+}
+
+impl Links {
+    /// Links for handles `0..capacity`.
+    pub fn new(capacity: u32) -> Self {
+        let mut links = Self::default();
+        links.grow(capacity);
+        links
+    }
+
+    /// Links that also remember the order in which handles went to the ends of their lists, so that handles of
+    /// several lists can be put in one order.
+    pub fn with_stamps(capacity: u32) -> Self {
+        let mut links = Self { stamped: true, ..Self::default() };
+        links.grow(capacity);
+        links
+    }
+
+    /// Makes room for handles `0..capacity`. Never shrinks.
+    pub fn grow(&mut self, capacity: u32) {
+        let capacity = capacity.min(OFF) as usize;
+        if capacity > self.links.len() {
+            self.links.resize(capacity, UNLINKED);
+            self.marks.resize(capacity, 0);
+            if self.stamped {
+                self.stamps.resize(capacity, 0);
+            }
+        }
+    }
+
+    /// Handles there is room for.
+    pub fn capacity(&self) -> u32 {
+        self.links.len() as u32
+    }
+
+    /// Whether the handle is on some list of this slab.
+    pub fn is_linked(&self, handle: Handle) -> bool {
+        self.links[handle as usize].prev != OFF
+    }
+
+    /// The stamp of a handle; 0 without stamps.
+    pub fn stamp(&self, handle: Handle) -> i64 {
+        self.stamps.get(handle as usize).copied().unwrap_or(0)
+    }
+
+    /// The policy's byte.
+    pub fn mark(&self, handle: Handle) -> u8 {
+        self.marks[handle as usize]
+    }
+
+    /// Sets the policy's byte.
+    pub fn set_mark(&mut self, handle: Handle, mark: u8) {
+        self.marks[handle as usize] = mark;
+    }
+
+    fn stamp_as_back(&mut self, handle: Handle) {
+        if self.stamped {
+            self.stamp_back += 1;
+            self.stamps[handle as usize] = self.stamp_back;
+        }
+    }
+
+    fn stamp_as_front(&mut self, handle: Handle) {
+        if self.stamped {
+            self.stamp_front -= 1;
+            self.stamps[handle as usize] = self.stamp_front;
+        }
+    }
+}
+
+/// A doubly linked list of handles. The default is empty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct List {
+    head: Handle,
+    tail: Handle,
+    len: u32,
+}
+
+impl Default for List {
+    fn default() -> Self {
+        Self { head: NONE, tail: NONE, len: 0 }
+    }
+}
+
+impl List {
+    /// Links `handle` at the back (most recently used end).
+    #[inline]
+    pub fn push_back(&mut self, links: &mut Links, handle: Handle) {
+        debug_assert!(!links.is_linked(handle), "K1: {handle} is on a list already");
+        links.stamp_as_back(handle);
+        links.marks[handle as usize] = 0;
+        self.link_back(links, handle);
+    }
+
+    #[inline]
+    fn link_back(&mut self, links: &mut Links, handle: Handle) {
+        links.links[handle as usize] = Link { prev: self.tail, next: NONE };
+        match self.tail {
+            NONE => self.head = handle,
+            tail => links.links[tail as usize].next = handle,
+        }
+        self.tail = handle;
+        self.len += 1;
+    }
+
+    /// Links `handle` at the front (least recently used end).
+    #[inline]
+    pub fn push_front(&mut self, links: &mut Links, handle: Handle) {
+        debug_assert!(!links.is_linked(handle), "K1: {handle} is on a list already");
+        links.stamp_as_front(handle);
+        links.marks[handle as usize] = 0;
+        links.links[handle as usize] = Link { prev: NONE, next: self.head };
+        match self.head {
+            NONE => self.tail = handle,
+            head => links.links[head as usize].prev = handle,
+        }
+        self.head = handle;
+        self.len += 1;
+    }
+
+    /// Unlinks `handle`, which is on this list.
+    #[inline]
+    pub fn remove(&mut self, links: &mut Links, handle: Handle) {
+        let link = links.links[handle as usize];
+        assert!(link.prev != OFF, "K1: {handle} is on no list");
+        match link.prev {
+            NONE => self.head = link.next,
+            prev => links.links[prev as usize].next = link.next,
+        }
+        match link.next {
+            NONE => self.tail = link.prev,
+            next => links.links[next as usize].prev = link.prev,
+        }
+        links.links[handle as usize] = UNLINKED;
+        self.len -= 1;
+    }
+
+    /// Moves `handle` to the back.
+    #[inline]
+    pub fn move_to_back(&mut self, links: &mut Links, handle: Handle) {
+        links.stamp_as_back(handle);
+        if self.tail == handle {
+            return;
+        }
+        self.remove(links, handle);
+        self.link_back(links, handle);
+    }
+
+    /// Exchanges the positions of two different handles of this list. Stamps do not move with them, so this is for
+    /// slabs without stamps.
+    pub fn swap(&mut self, links: &mut Links, a: Handle, b: Handle) {
+        debug_assert!(a != b && !links.stamped, "K3: positions of stamped handles do not swap");
+        let (link_a, link_b) = (links.links[a as usize], links.links[b as usize]);
+        let redirect = |neighbour: Handle| match neighbour {
+            neighbour if neighbour == a => b,
+            neighbour if neighbour == b => a,
+            neighbour => neighbour,
+        };
+        self.settle(links, a, Link { prev: redirect(link_b.prev), next: redirect(link_b.next) });
+        self.settle(links, b, Link { prev: redirect(link_a.prev), next: redirect(link_a.next) });
+    }
+
+    fn settle(&mut self, links: &mut Links, handle: Handle, link: Link) {
+        links.links[handle as usize] = link;
+        match link.prev {
+            NONE => self.head = handle,
+            prev => links.links[prev as usize].next = handle,
+        }
+        match link.next {
+            NONE => self.tail = handle,
+            next => links.links[next as usize].prev = handle,
+        }
+    }
+
+    /// The least recently used handle.
+    pub fn front(&self) -> Option<Handle> {
+        (self.head != NONE).then_some(self.head)
+    }
+
+    /// The most recently used handle.
+    pub fn back(&self) -> Option<Handle> {
+        (self.tail != NONE).then_some(self.tail)
+    }
+
+    /// Handles on the list.
+    pub fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// Whether the list is empty.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// From the least to the most recently used; `rev` walks the other way.
+    pub fn iter<'a>(&self, links: &'a Links) -> Iter<'a> {
+        Iter { links, front: self.head, back: self.tail, left: self.len }
+    }
+
+    /// The handle after `handle` towards the back, or `None` at the back.
+    pub fn after(&self, links: &Links, handle: Handle) -> Option<Handle> {
+        let next = links.links[handle as usize].next;
+        (next != NONE).then_some(next)
+    }
+
+    /// Checks K1 to K3 and panics with the number of what fails.
+    pub fn validate(&self, links: &Links) {
+        let (mut handle, mut prev, mut count, mut stamp) = (self.head, NONE, 0, i64::MIN);
+        while handle != NONE {
+            let link = links.links[handle as usize];
+            assert_eq!(link.prev, prev, "K2: {handle} does not name its neighbour");
+            count += 1;
+            assert!(count <= self.len, "K2: the list is longer than its length {}", self.len);
+            if links.stamped {
+                assert!(links.stamp(handle) > stamp, "K3: the stamp of {handle} does not increase");
+                stamp = links.stamp(handle);
+            }
+            (prev, handle) = (handle, link.next);
+        }
+        assert_eq!((prev, count), (self.tail, self.len), "K2: tail or length is wrong");
+    }
+}
+
+/// Walks a [`List`] from both ends.
+#[derive(Clone, Debug)]
+pub struct Iter<'a> {
+    links: &'a Links,
+    front: Handle,
+    back: Handle,
+    left: u32,
+}
+
+impl Iterator for Iter<'_> {
+    type Item = Handle;
+
+    #[inline]
+    fn next(&mut self) -> Option<Handle> {
+        self.left = self.left.checked_sub(1)?;
+        let handle = self.front;
+        self.front = self.links.links[handle as usize].next;
+        Some(handle)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left as usize, Some(self.left as usize))
+    }
+}
+
+impl DoubleEndedIterator for Iter<'_> {
+    #[inline]
+    fn next_back(&mut self) -> Option<Handle> {
+        self.left = self.left.checked_sub(1)?;
+        let handle = self.back;
+        self.back = self.links.links[handle as usize].prev;
+        Some(handle)
+    }
+}
+
+impl ExactSizeIterator for Iter<'_> {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list_of(links: &mut Links, handles: &[Handle]) -> List {
+        let mut list = List::default();
+        for &handle in handles {
+            list.push_back(links, handle);
+        }
+        list
+    }
+
+    #[test]
+    fn swap_exchanges_any_two_positions() {
+        for a in 0..5 {
+            for b in (0..5).filter(|&b| b != a) {
+                let mut links = Links::new(5);
+                let mut list = list_of(&mut links, &[0, 1, 2, 3, 4]);
+                list.swap(&mut links, a, b);
+                list.validate(&links);
+                let mut expected = [0, 1, 2, 3, 4];
+                expected.swap(a as usize, b as usize);
+                assert!(list.iter(&links).eq(expected), "swap of {a} and {b}");
+                assert!(list.iter(&links).rev().eq(expected.into_iter().rev()));
+            }
+        }
+    }
+
+    #[test]
+    fn ends_and_middle_can_leave() {
+        let mut links = Links::with_stamps(4);
+        let mut list = list_of(&mut links, &[0, 1, 2]);
+        list.push_front(&mut links, 3);
+        list.move_to_back(&mut links, 0);
+        list.validate(&links);
+        assert!(list.iter(&links).eq([3, 1, 2, 0]));
+        for handle in [1, 0, 3, 2] {
+            list.remove(&mut links, handle);
+            list.validate(&links);
+            assert!(!links.is_linked(handle));
+        }
+        assert!(list.is_empty());
+    }
+
+    #[test]
+    #[should_panic(expected = "K2")]
+    fn validate_finds_a_broken_list() {
+        let mut links = Links::new(3);
+        let list = list_of(&mut links, &[0, 1, 2]);
+        links.links[1].next = 0;
+        list.validate(&links);
+    }
+}

@@ -1,0 +1,51 @@
+//! LRU: least recently used first.
+//!
+//! ```text
+//!   front  [d] [a] [c] [b]  back        hit(a):  [d] [c] [b] [a]
+//!   evict ^                 ^ insert, hit
+//! ```
+//!
+//! R1  Along the list from front to back, last references go from old to new.
+
+use crate::{Handle, Links, List, Policy};
+
+/// Least recently used.
+#[derive(Clone, Debug, Default)]
+pub struct Lru {
+    pub(crate) list: List,
+}
+
+impl Policy for Lru {
+    #[inline]
+    fn hit(&mut self, links: &mut Links, handle: Handle) {
+        self.list.move_to_back(links, handle);
+    }
+
+    #[inline]
+    fn insert(&mut self, links: &mut Links, handle: Handle) {
+        self.list.push_back(links, handle);
+    }
+
+    fn place(&mut self, links: &mut Links, handle: Handle) {
+        self.list.push_back(links, handle);
+    }
+
+    #[inline]
+    fn evict(&mut self, links: &mut Links, pinned: &dyn Fn(Handle) -> bool) -> Option<Handle> {
+        let victim = self.list.iter(links).find(|&handle| !pinned(handle))?;
+        self.list.remove(links, victim);
+        Some(victim)
+    }
+
+    fn remove(&mut self, links: &mut Links, handle: Handle) {
+        self.list.remove(links, handle);
+    }
+
+    fn len(&self) -> u32 {
+        self.list.len()
+    }
+
+    fn validate(&self, links: &Links) {
+        self.list.validate(links);
+    }
+}

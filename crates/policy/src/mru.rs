@@ -1,0 +1,58 @@
+//! MRU: most recently used first.
+//!
+//! ```text
+//!   front  [d] [a] [c] [b]  back        hit(a):  [d] [c] [b] [a]
+//!   place ^                 ^ insert, hit, evict
+//! ```
+//!
+//! The right policy for a file that is scanned again and again and does not fit: a fixed part of it stays cached, and
+//! the rest passes through one frame (paper 000, section 3, "cyclic access").
+//!
+//! R1  Along the list from front to back, last references go from old to new, placed handles before all of them.
+
+use crate::{Handle, Links, List, Policy};
+
+/// Most recently used.
+#[derive(Clone, Debug, Default)]
+pub struct Mru {
+    pub(crate) list: List,
+}
+
+impl Policy for Mru {
+    #[inline]
+    fn hit(&mut self, links: &mut Links, handle: Handle) {
+        self.list.move_to_back(links, handle);
+    }
+
+    #[inline]
+    fn insert(&mut self, links: &mut Links, handle: Handle) {
+        self.list.push_back(links, handle);
+    }
+
+    fn place(&mut self, links: &mut Links, handle: Handle) {
+        self.list.push_front(links, handle);
+    }
+
+    fn places_backwards(&self) -> bool {
+        true
+    }
+
+    #[inline]
+    fn evict(&mut self, links: &mut Links, pinned: &dyn Fn(Handle) -> bool) -> Option<Handle> {
+        let victim = self.list.iter(links).rev().find(|&handle| !pinned(handle))?;
+        self.list.remove(links, victim);
+        Some(victim)
+    }
+
+    fn remove(&mut self, links: &mut Links, handle: Handle) {
+        self.list.remove(links, handle);
+    }
+
+    fn len(&self) -> u32 {
+        self.list.len()
+    }
+
+    fn validate(&self, links: &Links) {
+        self.list.validate(links);
+    }
+}

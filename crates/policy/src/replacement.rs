@@ -1,0 +1,106 @@
+//! Any policy, chosen by name.
+
+use crate::{Clock, Fifo, Handle, Links, List, Lru, Mru, Policy, PolicyName};
+
+/// One of the policies of this crate.
+///
+/// An enum and not a trait object: the steward keeps one for each priority of each owner, and calls it on each hit.
+#[derive(Clone, Debug)]
+pub enum Replacement {
+    /// See [`Lru`].
+    Lru(Lru),
+    /// See [`Mru`].
+    Mru(Mru),
+    /// See [`Fifo`].
+    Fifo(Fifo),
+    /// See [`Clock`].
+    Clock(Clock),
+}
+
+macro_rules! each {
+    ($self:expr, $policy:ident => $body:expr) => {
+        match $self {
+            Replacement::Lru($policy) => $body,
+            Replacement::Mru($policy) => $body,
+            Replacement::Fifo($policy) => $body,
+            Replacement::Clock($policy) => $body,
+        }
+    };
+}
+
+impl Replacement {
+    /// An empty policy of that name.
+    pub fn new(name: PolicyName) -> Self {
+        Self::over(name, List::default())
+    }
+
+    /// The name of the policy in force.
+    pub fn name(&self) -> PolicyName {
+        match self {
+            Self::Lru(_) => PolicyName::Lru,
+            Self::Mru(_) => PolicyName::Mru,
+            Self::Fifo(_) => PolicyName::Fifo,
+            Self::Clock(_) => PolicyName::Clock,
+        }
+    }
+
+    /// Another policy over the same handles in the same order: only the choice of victims changes.
+    pub fn change(&mut self, name: PolicyName) {
+        *self = Self::over(name, self.list());
+    }
+
+    /// Handles from the front to the back of the list, not in order of eviction.
+    pub fn iter<'a>(&self, links: &'a Links) -> crate::Iter<'a> {
+        self.list().iter(links)
+    }
+
+    fn over(name: PolicyName, list: List) -> Self {
+        match name {
+            PolicyName::Lru => Self::Lru(Lru { list }),
+            PolicyName::Mru => Self::Mru(Mru { list }),
+            PolicyName::Fifo => Self::Fifo(Fifo { list }),
+            PolicyName::Clock => Self::Clock(Clock { list }),
+        }
+    }
+
+    fn list(&self) -> List {
+        each!(self, policy => policy.list)
+    }
+}
+
+impl Policy for Replacement {
+    #[inline]
+    fn hit(&mut self, links: &mut Links, handle: Handle) {
+        each!(self, policy => policy.hit(links, handle))
+    }
+
+    #[inline]
+    fn insert(&mut self, links: &mut Links, handle: Handle) {
+        each!(self, policy => policy.insert(links, handle))
+    }
+
+    fn place(&mut self, links: &mut Links, handle: Handle) {
+        each!(self, policy => policy.place(links, handle))
+    }
+
+    fn places_backwards(&self) -> bool {
+        each!(self, policy => policy.places_backwards())
+    }
+
+    #[inline]
+    fn evict(&mut self, links: &mut Links, pinned: &dyn Fn(Handle) -> bool) -> Option<Handle> {
+        each!(self, policy => policy.evict(links, pinned))
+    }
+
+    fn remove(&mut self, links: &mut Links, handle: Handle) {
+        each!(self, policy => policy.remove(links, handle))
+    }
+
+    fn len(&self) -> u32 {
+        each!(self, policy => policy.len())
+    }
+
+    fn validate(&self, links: &Links) {
+        each!(self, policy => policy.validate(links))
+    }
+}
