@@ -1,1 +1,81 @@
-//! The decisions: owners, managers, LRU-SP, rooms. Pure: no I/O, no clock, no randomness.
+//! The steward decides what stays in memory, and does nothing else.
+//!
+//! It owns no buffer, opens no file, reads no clock and draws no randomness. Everything it knows arrives as a value,
+//! everything it wants leaves as a value; a *body* performs the I/O. The kernel's page cache, a mount, a library and
+//! a simulator are bodies of the same steward, so what one shows is what the others do.
+//!
+//! # Example: a cyclic scan
+//!
+//! A program scans four blocks again and again with three frames. LRU misses every time; told to use MRU, the owner
+//! keeps two blocks for good.
+//!
+//! ```
+//! use pantler_steward::{Access, Action, Block, FileId, Options, OwnerId, PolicyName, Steward};
+//!
+//! let mut steward = Steward::new(Options::new(3))?;
+//! let owner = OwnerId(1);
+//! steward.set_policy(owner, 0, PolicyName::Mru)?;
+//! let mut misses = 0;
+//! for round in 0..10 {
+//!     for index in 0..4 {
+//!         let block = Block::new(FileId(7), index);
+//!         if let Access::Miss(_) = steward.access(owner, block) {
+//!             misses += 1;
+//!             // The body reads the block into the frame, then says so.
+//!             steward.fetched(block);
+//!         }
+//!         while let Some(action) = steward.poll() {
+//!             assert!(matches!(action, Action::Fetch { .. } | Action::Drop { .. }));
+//!         }
+//!     }
+//! }
+//! assert_eq!(misses, 16);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Where the rules are
+//!
+//! | rules of design.md | file |
+//! | --- | --- |
+//! | A1 owners of blocks | [`steward`](mod@steward), `owners` |
+//! | A2, W4 rooms | [`steward`](mod@steward) |
+//! | L1 to L5, L8 allocation: LRU-SP | `allocation` |
+//! | L6 placeholders | `placeholders` |
+//! | L7 revocation, C4, C5, C7 managers | `manager` |
+//! | C1 to C3, C6, C8 calls | `control` |
+//!
+//! Papers: P. Cao, E. W. Felten, K. Li, *Implementation and performance of application-controlled file caching*, OSDI
+//! 1994; P. Cao, E. W. Felten, A. R. Karlin, K. Li, *Implementation and performance of integrated
+//! application-controlled file caching, prefetching, and disk scheduling*, ACM TOCS 14(4), 1996.
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod action;
+mod allocation;
+mod control;
+mod counters;
+mod decision;
+mod entry;
+mod files;
+mod ids;
+mod looking;
+mod manager;
+mod options;
+mod owners;
+mod placeholders;
+pub mod steward;
+
+pub use action::{Access, Action, Notice, Why};
+pub use control::HintError;
+pub use counters::{Counters, Traffic};
+pub use decision::{Decision, Rule};
+pub use entry::Room;
+pub use ids::{Block, FileId, Frame, OwnerId};
+pub use looking::{Explanation, FileStat, OwnerStat, PriorityStat};
+pub use options::{
+    Allocation, FRAMES_MAX, Limits, Options, OptionsError, PolicyName, Revocation, UnknownAllocation,
+};
+pub use steward::Steward;

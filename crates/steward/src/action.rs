@@ -1,0 +1,61 @@
+//! What the steward answers, and what it wants done.
+
+use crate::{Block, Frame, OwnerId};
+
+/// What a reference met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// The block is cached.
+    Hit(Frame),
+    /// The block has a frame, but somebody's fetch of it is still on its way.
+    Arriving(Frame),
+    /// The block got a frame just now.
+    Miss(Frame),
+    /// Every frame is pinned. Nothing changed; try again after an unpin.
+    Full,
+}
+
+/// Why a block is fetched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Why {
+    /// Somebody waits for it.
+    Demand,
+}
+
+/// What the body shall do. Polled after every event until there is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Action {
+    /// Read `block` into `frame`, then say [`fetched`](crate::Steward::fetched) or [`failed`](crate::Steward::failed).
+    Fetch {
+        /// What to read.
+        block: Block,
+        /// Where it goes.
+        frame: Frame,
+        /// For whom.
+        why: Why,
+    },
+    /// Give up `block`. `frame` is free from here on, and may carry another block in a later action already.
+    Drop {
+        /// What leaves.
+        block: Block,
+        /// Where it was.
+        frame: Frame,
+    },
+    /// Tell an owner.
+    Notice {
+        /// Whom.
+        owner: OwnerId,
+        /// What.
+        notice: Notice,
+    },
+}
+
+/// What owners are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Notice {
+    /// Too many of its overrules were mistakes: it lost control (rule L7).
+    Revoked,
+}

@@ -1,0 +1,175 @@
+//! Allocation: whose block leaves (rules L2 to L4), and which one of its owner's.
+//!
+//! ```text
+//!            LRU end                              MRU end
+//!     G      [a] [.] [.] [v] [.] [.] [.] [.] [.] [.]        a: candidate, its manager names v instead
+//!
+//!     swap   [v] [.] [.] [a] [.] [.] [.] [.] [.] [.]        v leaves; P[v] = a remembers whose idea that was
+//! ```
+//!
+//! Swapping keeps an owner that overrules from being asked again at once, so that it loses nothing by being smart.
+//! A placeholder makes it pay itself when it was foolish: a miss on v takes a as the candidate.
+
+use pantler_policy::Handle;
+
+use crate::decision::{Decision, Rule};
+use crate::entry::NO_LEVEL;
+use crate::owners::{COMMON, NOBODY, OwnerKey};
+use crate::steward::keeper;
+use crate::{Action, Allocation, Block, Notice, Steward};
+
+impl Steward {
+    /// Frames of the weighing room.
+    fn weighing_max(&self) -> u32 {
+        self.options.capacity - self.options.waiting
+    }
+
+    /// Makes room for one block in the weighing room. `false` when all frames are pinned; then nothing has changed for
+    /// `newcomer`.
+    pub(crate) fn make_room(&mut self, newcomer: Option<Block>, owner: OwnerKey) -> bool {
+        self.trim_weighing();
+        if self.weighing.len() < self.weighing_max() {
+            // L5: no frame is needed.
+            if let Some(block) = newcomer {
+                self.placeholders.take(block);
+            }
+            return true;
+        }
+        self.replace(newcomer, owner)
+    }
+
+    /// Shrinks the weighing room to its bound: no block is missing, so candidates come from the LRU end (W5).
+    pub(crate) fn trim_weighing(&mut self) {
+        while self.weighing.len() > self.weighing_max() {
+            if !self.replace(None, NOBODY) {
+                return;
+            }
+        }
+    }
+
+    /// L2 to L4: finds a candidate, asks its owner's manager, and drops the victim.
+    fn replace(&mut self, newcomer: Option<Block>, owner: OwnerKey) -> bool {
+        let unpinned = |&frame: &Handle| self.entries[frame].pins == 0;
+        let Some(oldest) = self.weighing.iter(&self.links).find(unpinned) else { return false };
+        let (candidate, rule) = match newcomer.and_then(|block| self.use_placeholder(block)) {
+            Some(target) if self.entries[target].pins == 0 => (target, Rule::Placeholder),
+            _ => (oldest, Rule::LeastRecentlyUsed),
+        };
+        let victim = self.name_victim(candidate);
+        if victim == candidate {
+            self.log(victim, candidate, newcomer, owner, rule);
+            self.placeholders.clear(victim);
+        } else {
+            self.log(victim, candidate, newcomer, owner, Rule::Overruled);
+            self.overrule(victim, candidate);
+        }
+        self.drop_frame(victim);
+        true
+    }
+
+    /// L2: `P[block]` names the candidate, and its owner is charged with a mistake.
+    fn use_placeholder(&mut self, block: Block) -> Option<Handle> {
+        let target = self.placeholders.take(block)?;
+        let holder = self.entries[target].owner;
+        let revocation = self.options.revocation;
+        let keeper = keeper(&self.owners, holder);
+        if let Some(record) = self.owners.alive_mut(keeper)
+            && let Some(manager) = record.manager.as_mut()
+            && !manager.is_revoked()
+        {
+            record.counters.mistakes += 1;
+            // The common owner's policy was chosen by whoever runs the cache: nobody can take it away.
+            if keeper != COMMON && manager.placeholder_used(revocation) {
+                self.tell_revoked(keeper);
+            }
+        }
+        Some(target)
+    }
+
+    /// L3: the manager in control names a victim, which leaves its list. Else it is the candidate.
+    fn name_victim(&mut self, candidate: Handle) -> Handle {
+        let entries = &self.entries;
+        let keeper = keeper(&self.owners, entries[candidate].owner);
+        let named = self.owners.alive_mut(keeper).and_then(|record| {
+            let manager = record.manager.as_mut().filter(|manager| !manager.is_revoked())?;
+            manager.replace_block(&mut self.managed, &|frame| entries[frame].pins != 0)
+        });
+        match named {
+            Some(victim) => {
+                self.entries[victim].level = NO_LEVEL;
+                victim
+            }
+            None => {
+                self.unmanage(candidate);
+                candidate
+            }
+        }
+    }
+
+    /// L4: the victim is not the candidate. Both have the same owner, or the same keeper.
+    fn overrule(&mut self, victim: Handle, candidate: Handle) {
+        let block = self.entries[victim].block;
+        if self.options.allocation.swaps() {
+            self.weighing.swap(&mut self.links, victim, candidate);
+        }
+        match self.options.allocation {
+            Allocation::LruSpOne => {
+                // L6, variant: at most one placeholder per cached block.
+                self.placeholders.clear(candidate);
+                if self.placeholders.points_to(victim) {
+                    self.placeholders.repoint(victim, candidate);
+                } else {
+                    self.placeholders.insert(block, candidate);
+                }
+            }
+            allocation if allocation.has_placeholders() => {
+                self.placeholders.repoint(victim, candidate);
+                self.placeholders.insert(block, candidate);
+            }
+            _ => {}
+        }
+        let revocation = self.options.revocation;
+        let keeper = keeper(&self.owners, self.entries[candidate].owner);
+        if let Some(record) = self.owners.alive_mut(keeper) {
+            record.counters.overrules += 1;
+            let manager = record.manager.as_mut().filter(|_| keeper != COMMON);
+            if manager.is_some_and(|manager| manager.overruled(revocation)) {
+                self.tell_revoked(keeper);
+            }
+        }
+    }
+
+    fn tell_revoked(&mut self, key: OwnerKey) {
+        if let Some(record) = self.owners.alive_mut(key) {
+            record.counters.revocations += 1;
+            if let Some(owner) = record.id {
+                self.actions.push_back(Action::Notice { owner, notice: Notice::Revoked });
+            }
+        }
+    }
+
+    #[inline]
+    pub(crate) fn log(
+        &mut self,
+        victim: Handle,
+        candidate: Handle,
+        newcomer: Option<Block>,
+        owner: OwnerKey,
+        rule: Rule,
+    ) {
+        if !self.log.is_on() {
+            return;
+        }
+        let id = |key: OwnerKey| self.owners.alive(key).and_then(|record| record.id);
+        let decision = Decision {
+            sequence: 0,
+            victim: self.entries[victim].block,
+            victim_owner: id(self.entries[victim].owner),
+            candidate: self.entries[candidate].block,
+            newcomer,
+            newcomer_owner: id(owner),
+            rule,
+        };
+        self.log.push(decision);
+    }
+}

@@ -1,0 +1,240 @@
+//! The calls by which owners control their blocks (rules C1 to C3, C6, C8).
+//!
+//! A call affects the caller's blocks only, and either happens as a whole or changes nothing.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::fmt;
+
+use pantler_policy::{Handle, PolicyName};
+
+use crate::entry::{Entry, Room};
+use crate::manager::{Exhausted, Manager};
+use crate::owners::{COMMON, OwnerKey};
+use crate::{Block, FileId, OwnerId, Steward};
+
+/// Why a call was refused. Nothing changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum HintError {
+    /// More owners than [`Limits::owners`](crate::Limits::owners) or [`Limits::managers`](crate::Limits::managers).
+    TooManyOwners {
+        /// The bound.
+        limit: u32,
+    },
+    /// More files than [`Limits::files_per_owner`](crate::Limits::files_per_owner).
+    TooManyFiles {
+        /// The bound.
+        limit: u32,
+    },
+    /// More priorities than [`Limits::priorities_per_owner`](crate::Limits::priorities_per_owner).
+    TooManyPriorities {
+        /// The bound.
+        limit: u32,
+    },
+    /// A range whose last block comes before its first.
+    EmptyRange {
+        /// The first block.
+        first: u64,
+        /// The last block.
+        last: u64,
+    },
+}
+
+impl fmt::Display for HintError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooManyOwners { limit } => {
+                write!(f, "{limit} owners are in control already, and no more may be")
+            }
+            Self::TooManyFiles { limit } => {
+                write!(f, "an owner can give priorities to at most {limit} files")
+            }
+            Self::TooManyPriorities { limit } => write!(f, "an owner can use at most {limit} priorities"),
+            Self::EmptyRange { first, last } => write!(f, "blocks {first} to {last} are no range"),
+        }
+    }
+}
+
+impl core::error::Error for HintError {}
+
+impl Steward {
+    /// C1: sets the long-term priority of a file for `owner`. Its cached blocks move at once, but for those under a
+    /// temporary priority.
+    ///
+    /// # Errors
+    ///
+    /// [`HintError`] past a bound.
+    pub fn set_priority(&mut self, owner: OwnerId, file: FileId, priority: i32) -> Result<(), HintError> {
+        let key = self.take_control(owner)?;
+        let limits = self.options.limits;
+        let Some(manager) = manager(self, key) else { return Ok(()) };
+        let files_full = priority != 0 && manager.priority(file) == 0;
+        let level = manager.set_priority(file, priority, &limits).map_err(|Exhausted| {
+            if files_full && manager.file_count() >= limits.files_per_owner {
+                HintError::TooManyFiles { limit: limits.files_per_owner }
+            } else {
+                HintError::TooManyPriorities { limit: limits.priorities_per_owner }
+            }
+        })?;
+        let frames = self.own_frames(key, file, |entry| !entry.temporary);
+        self.move_frames(key, &frames, level);
+        Ok(())
+    }
+
+    /// C1: the long-term priority of a file for `owner`.
+    pub fn priority(&self, owner: OwnerId, file: FileId) -> i32 {
+        self.manager_of(owner).map_or(0, |manager| manager.priority(file))
+    }
+
+    /// C2: sets the policy of a priority for `owner`. The blocks there keep their order.
+    ///
+    /// # Errors
+    ///
+    /// [`HintError`] past a bound.
+    pub fn set_policy(&mut self, owner: OwnerId, priority: i32, policy: PolicyName) -> Result<(), HintError> {
+        let key = self.take_control(owner)?;
+        let limits = self.options.limits;
+        let Some(manager) = manager(self, key) else { return Ok(()) };
+        let too_many = HintError::TooManyPriorities { limit: limits.priorities_per_owner };
+        manager.set_policy(priority, policy, &limits).map_err(|Exhausted| too_many)
+    }
+
+    /// C2: the policy of a priority for `owner`.
+    pub fn policy(&self, owner: OwnerId, priority: i32) -> PolicyName {
+        self.manager_of(owner).map_or(PolicyName::Lru, |manager| manager.policy(priority))
+    }
+
+    /// C3: gives the cached blocks `first..=last` of a file another priority until each is next referenced or replaced.
+    /// Returns how many blocks of `owner` that are.
+    ///
+    /// # Errors
+    ///
+    /// [`HintError`] past a bound, or when `last` comes before `first`.
+    pub fn set_temporary_priority(
+        &mut self,
+        owner: OwnerId,
+        file: FileId,
+        first: u64,
+        last: u64,
+        priority: i32,
+    ) -> Result<u64, HintError> {
+        if last < first {
+            return Err(HintError::EmptyRange { first, last });
+        }
+        let key = self.take_control(owner)?;
+        let limits = self.options.limits;
+        let Some(manager) = manager(self, key) else { return Ok(0) };
+        let too_many = HintError::TooManyPriorities { limit: limits.priorities_per_owner };
+        let level = manager.level(priority, &limits).map_err(|Exhausted| too_many)?;
+        let frames = if first == last {
+            self.own_frame(key, Block::new(file, first))
+        } else {
+            self.own_frames(key, file, |entry| (first..=last).contains(&entry.block.index))
+        };
+        self.move_frames(key, &frames, level);
+        for &frame in &frames {
+            self.entries[frame].temporary = true;
+        }
+        Ok(frames.len() as u64)
+    }
+
+    /// `owner` gives up control: its wishes end, and its blocks go back to the common owner.
+    pub fn release_control(&mut self, owner: OwnerId) {
+        let Some(key) = self.owners.find(owner) else { return };
+        if self.disband(key).is_empty() {
+            return;
+        }
+        for frame in self.own_blocks_in_order(key) {
+            self.manage(frame);
+        }
+    }
+
+    /// The wishes of all owners for `old` go over to `new`: another version of the same file. The blocks of `old`
+    /// leave as by [`forget_file`](Steward::forget_file).
+    pub fn supersede(&mut self, old: FileId, new: FileId) {
+        let limits = self.options.limits;
+        if old == new {
+            return;
+        }
+        for record in self.owners.iter_mut() {
+            if let Some(manager) = record.manager.as_mut()
+                && let Some(priority) = manager.forget_file(old)
+            {
+                // One wish goes and one comes, for a priority that is in use: no bound can be passed.
+                let _ = manager.set_priority(new, priority, &limits);
+            }
+        }
+        self.forget_file(old);
+    }
+
+    /// C8: the first control call of an owner moves its blocks from the common owner to its own manager, in the order
+    /// of `G`. Without managers (`global-lru`) calls are accepted and change nothing.
+    fn take_control(&mut self, owner: OwnerId) -> Result<OwnerKey, HintError> {
+        let limits = self.options.limits;
+        let key = self.owners.key(owner);
+        if !self.options.allocation.has_managers() {
+            return Ok(key);
+        }
+        if key == COMMON {
+            return Err(HintError::TooManyOwners { limit: limits.owners });
+        }
+        if manager(self, key).is_some() {
+            return Ok(key);
+        }
+        if self.managers >= limits.managers {
+            return Err(HintError::TooManyOwners { limit: limits.managers });
+        }
+        let frames = self.own_blocks_in_order(key);
+        frames.iter().for_each(|&frame| self.unmanage(frame));
+        let seed = self.options.seed;
+        if let Some(record) = self.owners.alive_mut(key) {
+            record.manager = Some(Box::new(Manager::new(seed)));
+            self.managers += 1;
+        }
+        frames.iter().for_each(|&frame| self.manage(frame));
+        Ok(key)
+    }
+
+    /// Blocks of an owner in the order of `G`.
+    fn own_blocks_in_order(&self, key: OwnerKey) -> Vec<Handle> {
+        let own = |&frame: &Handle| self.entries[frame].owner == key;
+        let count = self.owners.alive(key).map_or(0, |record| record.counters.blocks) as usize;
+        self.weighing.iter(&self.links).filter(own).take(count).collect()
+    }
+
+    /// Blocks of a file that an owner's manager lists and `wanted` accepts, in order of their stamps (C5).
+    fn own_frames(&self, key: OwnerKey, file: FileId, wanted: impl Fn(&Entry) -> bool) -> Vec<Handle> {
+        let own = |&frame: &Handle| {
+            let entry = &self.entries[frame];
+            entry.owner == key && entry.room == Room::Weighing && wanted(entry)
+        };
+        let mut frames: Vec<Handle> = self.files.frames(file).filter(own).collect();
+        frames.sort_unstable_by_key(|&frame| self.managed.stamp(frame));
+        frames
+    }
+
+    fn own_frame(&self, key: OwnerKey, block: Block) -> Vec<Handle> {
+        let own = |&frame: &Handle| {
+            let entry = &self.entries[frame];
+            entry.owner == key && entry.room == Room::Weighing
+        };
+        self.entries.find(block).filter(own).into_iter().collect()
+    }
+
+    fn move_frames(&mut self, key: OwnerKey, frames: &[Handle], level: u16) {
+        let record = self.owners.alive_mut(key);
+        if let Some(manager) = record.and_then(|record| record.manager.as_mut()) {
+            manager.move_group(&mut self.managed, &mut self.entries, frames, level);
+        }
+    }
+
+    fn manager_of(&self, owner: OwnerId) -> Option<&Manager> {
+        let key = self.owners.find(owner)?;
+        self.owners.alive(key)?.manager.as_deref()
+    }
+}
+
+fn manager(steward: &mut Steward, key: OwnerKey) -> Option<&mut Manager> {
+    steward.owners.alive_mut(key)?.manager.as_deref_mut()
+}

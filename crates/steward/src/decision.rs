@@ -1,0 +1,88 @@
+//! The log of decisions: who lost which block to whom, and by which rule.
+
+use alloc::collections::VecDeque;
+use core::fmt;
+
+use crate::{Block, OwnerId};
+
+/// Why a block left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Rule {
+    /// It was the candidate from the LRU end (L2, L3).
+    LeastRecentlyUsed,
+    /// It was the candidate that a placeholder named (L2).
+    Placeholder,
+    /// Its owner's manager named it instead of the candidate (L3, L4).
+    Overruled,
+    /// It was the oldest of a full waiting room (W4).
+    NeverReferenced,
+}
+
+impl Rule {
+    /// The name in logs.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::LeastRecentlyUsed => "least-recently-used",
+            Self::Placeholder => "placeholder",
+            Self::Overruled => "overruled",
+            Self::NeverReferenced => "never-referenced",
+        }
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// One block that was replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// Counts decisions from 0.
+    pub sequence: u64,
+    /// What left.
+    pub victim: Block,
+    /// Who lost it, if it had an owner.
+    pub victim_owner: Option<OwnerId>,
+    /// What the allocation proposed.
+    pub candidate: Block,
+    /// What came, if the frame was needed for a block.
+    pub newcomer: Option<Block>,
+    /// Who brought it.
+    pub newcomer_owner: Option<OwnerId>,
+    /// By which rule.
+    pub rule: Rule,
+}
+
+/// The last decisions, at most as many as it was made for.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct DecisionLog {
+    kept: VecDeque<Decision>,
+    capacity: usize,
+    sequence: u64,
+}
+
+impl DecisionLog {
+    pub(crate) fn new(capacity: u32) -> Self {
+        Self { kept: VecDeque::new(), capacity: capacity as usize, sequence: 0 }
+    }
+
+    pub(crate) fn is_on(&self) -> bool {
+        self.capacity != 0
+    }
+
+    pub(crate) fn push(&mut self, mut decision: Decision) {
+        decision.sequence = self.sequence;
+        self.sequence += 1;
+        if self.kept.len() == self.capacity {
+            self.kept.pop_front();
+        }
+        self.kept.push_back(decision);
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Decision> {
+        self.kept.iter()
+    }
+}

@@ -1,0 +1,161 @@
+//! What the steward knows of each cached block, and how blocks are found.
+//!
+//! E1  `index` finds each entry in use under its block, and nothing else.
+//! E2  A frame is either in use or in `free`, never both.
+
+use alloc::vec::Vec;
+
+use foldhash::fast::FixedState;
+use hashbrown::HashTable;
+use pantler_policy::Handle;
+
+use crate::owners::{NOBODY, OwnerKey};
+use crate::{Block, FileId};
+
+/// Where a block is (rule A2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Room {
+    /// Referenced blocks.
+    Weighing,
+    /// Blocks that lookahead brought in and nobody has referenced.
+    Waiting,
+}
+
+/// A level that is none.
+pub(crate) const NO_LEVEL: u16 = u16::MAX;
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry {
+    pub(crate) block: Block,
+    /// The slot of the file's record.
+    pub(crate) file: u32,
+    /// Whom the block is charged to; `NOBODY` once it is shared. May name a dead owner: then it has no owner.
+    pub(crate) owner: OwnerKey,
+    /// Reasons why it must not leave now.
+    pub(crate) pins: u32,
+    /// The level of the manager that lists it, or `NO_LEVEL`.
+    pub(crate) level: u16,
+    pub(crate) room: Room,
+    /// Its fetch is on its way; holds one of the pins.
+    pub(crate) arriving: bool,
+    /// Its level is a temporary one (rule C3).
+    pub(crate) temporary: bool,
+    in_use: bool,
+}
+
+impl Entry {
+    pub(crate) fn new(block: Block, file: u32, room: Room) -> Self {
+        Self {
+            block,
+            file,
+            owner: NOBODY,
+            pins: 0,
+            level: NO_LEVEL,
+            room,
+            arriving: false,
+            temporary: false,
+            in_use: true,
+        }
+    }
+}
+
+/// Entries by frame and by block.
+#[derive(Clone, Debug)]
+pub(crate) struct Entries {
+    entries: Vec<Entry>,
+    free: Vec<Handle>,
+    index: HashTable<Handle>,
+    hasher: FixedState,
+}
+
+impl Entries {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self {
+            entries: Vec::new(),
+            free: Vec::new(),
+            index: HashTable::new(),
+            hasher: FixedState::with_seed(seed),
+        }
+    }
+
+    /// Entries in use.
+    pub(crate) fn len(&self) -> u32 {
+        self.index.len() as u32
+    }
+
+    /// One more than the highest frame that was ever in use.
+    pub(crate) fn frames(&self) -> u32 {
+        self.entries.len() as u32
+    }
+
+    #[inline]
+    pub(crate) fn find(&self, block: Block) -> Option<Handle> {
+        let hash = hash(&self.hasher, block);
+        self.index.find(hash, |&frame| self.entries[frame as usize].block == block).copied()
+    }
+
+    pub(crate) fn insert(&mut self, entry: Entry) -> Handle {
+        let frame = match self.free.pop() {
+            Some(frame) => {
+                self.entries[frame as usize] = entry;
+                frame
+            }
+            None => {
+                self.entries.push(entry);
+                self.entries.len() as Handle - 1
+            }
+        };
+        let Self { entries, index, hasher, .. } = self;
+        let rehash = |&frame: &Handle| hash(hasher, entries[frame as usize].block);
+        index.insert_unique(hash(hasher, entry.block), frame, rehash);
+        frame
+    }
+
+    pub(crate) fn remove(&mut self, frame: Handle) -> Entry {
+        let entry = self.entries[frame as usize];
+        assert!(entry.in_use, "E2: frame {frame} is free already");
+        if let Ok(found) = self.index.find_entry(hash(&self.hasher, entry.block), |&other| other == frame) {
+            found.remove();
+        }
+        self.entries[frame as usize].in_use = false;
+        self.free.push(frame);
+        entry
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Handle, &Entry)> {
+        (0..).zip(&self.entries).filter(|(_, entry)| entry.in_use)
+    }
+
+    pub(crate) fn validate(&self) {
+        assert_eq!(self.entries.len(), self.free.len() + self.index.len(), "E2: a frame is lost");
+        for (frame, entry) in self.iter() {
+            assert_eq!(self.find(entry.block), Some(frame), "E1: {} is not found", entry.block);
+        }
+        for &frame in &self.free {
+            assert!(!self.entries[frame as usize].in_use, "E2: frame {frame} is free and in use");
+        }
+    }
+}
+
+impl core::ops::Index<Handle> for Entries {
+    type Output = Entry;
+
+    #[inline]
+    fn index(&self, frame: Handle) -> &Entry {
+        &self.entries[frame as usize]
+    }
+}
+
+impl core::ops::IndexMut<Handle> for Entries {
+    #[inline]
+    fn index_mut(&mut self, frame: Handle) -> &mut Entry {
+        &mut self.entries[frame as usize]
+    }
+}
+
+#[inline]
+fn hash(hasher: &FixedState, Block { file: FileId(file), index }: Block) -> u64 {
+    use core::hash::BuildHasher;
+    hasher.hash_one((file, index))
+}

@@ -1,0 +1,132 @@
+//! Files with cached blocks, and counters of some without.
+//!
+//! F1  The list of a file holds exactly the frames whose entries name its slot, in order of arrival.
+//! F2  A file without blocks is in `idle` exactly once; at most `idle_max` are.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use pantler_policy::{Handle, Links, List};
+
+use crate::FileId;
+use crate::counters::Traffic;
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FileRecord {
+    pub(crate) id: FileId,
+    pub(crate) blocks: List,
+    pub(crate) traffic: Traffic,
+    idle: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Files {
+    records: Vec<FileRecord>,
+    free: Vec<u32>,
+    index: HashMap<FileId, u32, FixedState>,
+    links: Links,
+    idle: VecDeque<u32>,
+    idle_max: usize,
+}
+
+impl Files {
+    pub(crate) fn new(idle_max: u32, seed: u64) -> Self {
+        Self {
+            records: Vec::new(),
+            free: Vec::new(),
+            index: HashMap::with_hasher(FixedState::with_seed(seed)),
+            links: Links::default(),
+            idle: VecDeque::new(),
+            idle_max: idle_max as usize,
+        }
+    }
+
+    pub(crate) fn find(&self, id: FileId) -> Option<&FileRecord> {
+        self.index.get(&id).map(|&slot| &self.records[slot as usize])
+    }
+
+    /// The slot of a file, which is made if it is new. A new one must get a block at once.
+    #[inline]
+    pub(crate) fn slot(&mut self, id: FileId) -> u32 {
+        if let Some(&slot) = self.index.get(&id) {
+            return slot;
+        }
+        let record = FileRecord { id, blocks: List::default(), traffic: Traffic::default(), idle: false };
+        let slot = match self.free.pop() {
+            Some(slot) => {
+                self.records[slot as usize] = record;
+                slot
+            }
+            None => {
+                self.records.push(record);
+                self.records.len() as u32 - 1
+            }
+        };
+        self.index.insert(id, slot);
+        slot
+    }
+
+    #[inline]
+    pub(crate) fn traffic_mut(&mut self, slot: u32) -> &mut Traffic {
+        &mut self.records[slot as usize].traffic
+    }
+
+    pub(crate) fn add(&mut self, slot: u32, frame: Handle) {
+        if frame >= self.links.capacity() {
+            self.links.grow((frame + 1).next_power_of_two());
+        }
+        let record = &mut self.records[slot as usize];
+        record.blocks.push_back(&mut self.links, frame);
+        if record.idle {
+            record.idle = false;
+            self.idle.retain(|&other| other != slot);
+        }
+    }
+
+    pub(crate) fn remove(&mut self, slot: u32, frame: Handle) {
+        let record = &mut self.records[slot as usize];
+        record.blocks.remove(&mut self.links, frame);
+        if record.blocks.is_empty() {
+            record.idle = true;
+            self.idle.push_back(slot);
+            self.trim_idle();
+        }
+    }
+
+    fn trim_idle(&mut self) {
+        while self.idle.len() > self.idle_max {
+            let Some(slot) = self.idle.pop_front() else { return };
+            self.index.remove(&self.records[slot as usize].id);
+            self.free.push(slot);
+        }
+    }
+
+    /// The frames of a file, in order of arrival.
+    pub(crate) fn frames(&self, id: FileId) -> impl Iterator<Item = Handle> {
+        self.find(id).into_iter().flat_map(|record| record.blocks.iter(&self.links))
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &FileRecord> {
+        self.index.values().map(|&slot| &self.records[slot as usize])
+    }
+
+    pub(crate) fn validate(&self, slot_of: impl Fn(Handle) -> u32, blocks: u32) {
+        let mut listed = 0;
+        for (&id, &slot) in &self.index {
+            let record = &self.records[slot as usize];
+            assert_eq!(record.id, id, "F1: the slot of {id:?} is another file's");
+            record.blocks.validate(&self.links);
+            listed += record.blocks.len();
+            for frame in record.blocks.iter(&self.links) {
+                assert_eq!(slot_of(frame), slot, "F1: frame {frame} is on the list of another file");
+            }
+            assert_eq!(record.idle, record.blocks.is_empty(), "F2: {id:?}");
+            let queued = self.idle.iter().filter(|&&other| other == slot).count();
+            assert_eq!(queued, usize::from(record.idle), "F2: {id:?} is queued {queued} times");
+        }
+        assert_eq!(listed, blocks, "F1: blocks on lists of files");
+        assert!(self.idle.len() <= self.idle_max, "F2: too many idle files");
+    }
+}

@@ -1,0 +1,39 @@
+//! Names of what the steward decides about. All are chosen by the body and opaque here, but for the frame.
+
+use core::fmt;
+
+/// Whom blocks are charged to: a process, a run, a control group or a user, as the body likes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct OwnerId(pub u64);
+
+/// One version of a file. A file that changes gets a new one, so that blocks of different versions never meet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FileId(pub u64);
+
+/// A fixed-size, aligned piece of one version of a file (design.md, section 3.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Block {
+    /// The version of the file.
+    pub file: FileId,
+    /// Offset in the file, in blocks.
+    pub index: u64,
+}
+
+impl Block {
+    /// The block at `index` of `file`.
+    pub const fn new(file: FileId, index: u64) -> Self {
+        Self { file, index }
+    }
+}
+
+/// A slot of the cache. A block keeps its frame from entry to exit; the number is free again after its drop.
+///
+/// Numbers are below the capacity, plus the blocks that a body could not drop or could not refuse.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Frame(pub u32);
+
+impl fmt::Display for Block {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.file.0, self.index)
+    }
+}

@@ -1,0 +1,313 @@
+//! A manager: how one owner wants its blocks replaced (rules C1 to C5).
+//!
+//! Each priority in use is a *level* with a policy of its own. The victim comes from the lowest non-empty level, by
+//! that level's policy (C4). The five notices of the paper's figure 3 are methods here, named as there (C7):
+//! [`new_block`](Manager::new_block), [`block_gone`](Manager::block_gone), [`block_accessed`](Manager::block_accessed),
+//! [`replace_block`](Manager::replace_block), [`placeholder_used`](Manager::placeholder_used).
+//!
+//! G1  `order` holds each level's index exactly once, by ascending priority.
+//! G2  A level's `files` counts the files whose long-term priority it is.
+//! G3  A frame is on at most one level, and its entry names that level.
+
+use alloc::vec::Vec;
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use pantler_policy::{Handle, Links, Policy, PolicyName, Replacement};
+
+use crate::counters::Traffic;
+use crate::entry::Entry;
+use crate::options::Revocation;
+use crate::{FileId, Limits};
+
+/// One priority and its blocks.
+#[derive(Clone, Debug)]
+pub(crate) struct Level {
+    pub(crate) priority: i32,
+    pub(crate) blocks: Replacement,
+    pub(crate) traffic: Traffic,
+    files: u32,
+}
+
+/// One owner's wishes and the lists that carry them out.
+#[derive(Clone, Debug)]
+pub(crate) struct Manager {
+    levels: Vec<Level>,
+    order: Vec<u16>,
+    priorities: HashMap<FileId, i32, FixedState>,
+    revoked: bool,
+    window_overrules: u32,
+    window_mistakes: u32,
+}
+
+/// The bound that a call would pass (rule C6).
+pub(crate) struct Exhausted;
+
+impl Manager {
+    /// A manager without wishes: priority 0, LRU.
+    pub(crate) fn new(seed: u64) -> Self {
+        let mut manager = Self {
+            levels: Vec::new(),
+            order: Vec::new(),
+            priorities: HashMap::with_hasher(FixedState::with_seed(seed)),
+            revoked: false,
+            window_overrules: 0,
+            window_mistakes: 0,
+        };
+        manager.add_level(0);
+        manager
+    }
+
+    // Notices.
+
+    /// A block came to this owner, or was referenced into its long-term list: most recently used there.
+    pub(crate) fn new_block(&mut self, links: &mut Links, entry: &mut Entry, frame: Handle) {
+        let level = self.long_term_level(entry.block.file);
+        entry.level = level;
+        entry.temporary = false;
+        self.levels[level as usize].blocks.insert(links, frame);
+    }
+
+    /// A block left this owner otherwise than by [`replace_block`](Self::replace_block).
+    pub(crate) fn block_gone(&mut self, links: &mut Links, entry: &mut Entry, frame: Handle) {
+        self.levels[entry.level as usize].blocks.remove(links, frame);
+        entry.level = crate::entry::NO_LEVEL;
+        entry.temporary = false;
+    }
+
+    /// A block of this owner was referenced. A temporary priority ends here (C3).
+    #[inline]
+    pub(crate) fn block_accessed(&mut self, links: &mut Links, entry: &mut Entry, frame: Handle) {
+        if entry.temporary {
+            self.block_gone(links, entry, frame);
+            self.new_block(links, entry, frame);
+        } else {
+            self.levels[entry.level as usize].blocks.hit(links, frame);
+        }
+        self.levels[entry.level as usize].traffic.hits += 1;
+    }
+
+    /// Names the victim among the unpinned blocks, and takes it out (C4).
+    pub(crate) fn replace_block(
+        &mut self,
+        links: &mut Links,
+        pinned: &dyn Fn(Handle) -> bool,
+    ) -> Option<Handle> {
+        let Self { levels, order, .. } = self;
+        order.iter().find_map(|&level| levels[level as usize].blocks.evict(links, pinned))
+    }
+
+    /// An overrule of the past was wrong. Says whether control is lost by it (L7).
+    pub(crate) fn placeholder_used(&mut self, revocation: Revocation) -> bool {
+        self.window_mistakes += 1;
+        self.judge(revocation)
+    }
+
+    // Revocation.
+
+    /// The victim was not the candidate. Says whether control is lost by it (L7).
+    pub(crate) fn overruled(&mut self, revocation: Revocation) -> bool {
+        self.window_overrules += 1;
+        let revoked = self.judge(revocation);
+        if revocation.window != 0 && self.window_overrules >= revocation.window {
+            self.restart_window();
+        }
+        revoked
+    }
+
+    fn judge(&mut self, revocation: Revocation) -> bool {
+        let (overrules, mistakes) = (u64::from(self.window_overrules), u64::from(self.window_mistakes));
+        let guilty = revocation.window != 0
+            && overrules >= u64::from(revocation.needed)
+            && mistakes * 100 > u64::from(revocation.share_percent) * overrules;
+        self.revoked |= guilty;
+        guilty
+    }
+
+    pub(crate) fn grant(&mut self) {
+        self.revoked = false;
+        self.restart_window();
+    }
+
+    fn restart_window(&mut self) {
+        (self.window_overrules, self.window_mistakes) = (0, 0);
+    }
+
+    pub(crate) fn is_revoked(&self) -> bool {
+        self.revoked
+    }
+
+    // Wishes.
+
+    pub(crate) fn priority(&self, file: FileId) -> i32 {
+        self.priorities.get(&file).copied().unwrap_or(0)
+    }
+
+    /// Files with a long-term priority other than 0.
+    pub(crate) fn file_count(&self) -> u32 {
+        self.priorities.len() as u32
+    }
+
+    pub(crate) fn policy(&self, priority: i32) -> PolicyName {
+        self.find_level(priority).map_or(PolicyName::Lru, |level| self.levels[level as usize].blocks.name())
+    }
+
+    pub(crate) fn set_policy(
+        &mut self,
+        priority: i32,
+        policy: PolicyName,
+        limits: &Limits,
+    ) -> Result<(), Exhausted> {
+        let level = self.level(priority, limits)?;
+        self.levels[level as usize].blocks.change(policy);
+        Ok(())
+    }
+
+    /// Remembers the long-term priority of a file; its cached blocks are moved by the caller.
+    pub(crate) fn set_priority(
+        &mut self,
+        file: FileId,
+        priority: i32,
+        limits: &Limits,
+    ) -> Result<u16, Exhausted> {
+        let known = self.priorities.contains_key(&file);
+        if !known && priority != 0 && self.priorities.len() >= limits.files_per_owner as usize {
+            return Err(Exhausted);
+        }
+        let level = self.level(priority, limits)?;
+        self.forget_file(file);
+        if priority != 0 {
+            self.priorities.insert(file, priority);
+            self.levels[level as usize].files += 1;
+        }
+        Ok(level)
+    }
+
+    /// The wish for `file` is void.
+    pub(crate) fn forget_file(&mut self, file: FileId) -> Option<i32> {
+        let priority = self.priorities.remove(&file)?;
+        if let Some(level) = self.find_level(priority) {
+            self.levels[level as usize].files -= 1;
+        }
+        Some(priority)
+    }
+
+    /// The level of a priority, which is made if it is new. Levels that nobody needs are taken over first.
+    pub(crate) fn level(&mut self, priority: i32, limits: &Limits) -> Result<u16, Exhausted> {
+        if let Some(level) = self.find_level(priority) {
+            return Ok(level);
+        }
+        let room = limits.priorities_per_owner.min(u32::from(u16::MAX)) as usize;
+        if self.levels.len() < room {
+            return Ok(self.add_level(priority));
+        }
+        let unneeded = |level: &Level| {
+            level.priority != 0
+                && level.files == 0
+                && level.blocks.is_empty()
+                && level.blocks.name() == PolicyName::Lru
+        };
+        let slot = self.levels.iter().position(unneeded).ok_or(Exhausted)?;
+        self.order.retain(|&level| usize::from(level) != slot);
+        self.levels[slot] = Level::new(priority);
+        self.file_level(slot as u16);
+        Ok(slot as u16)
+    }
+
+    fn add_level(&mut self, priority: i32) -> u16 {
+        self.levels.push(Level::new(priority));
+        let level = self.levels.len() as u16 - 1;
+        self.file_level(level);
+        level
+    }
+
+    fn file_level(&mut self, level: u16) {
+        let priority = self.levels[level as usize].priority;
+        let place = self.order.partition_point(|&other| self.levels[other as usize].priority < priority);
+        self.order.insert(place, level);
+    }
+
+    fn find_level(&self, priority: i32) -> Option<u16> {
+        let place = self.order.binary_search_by_key(&priority, |&level| self.levels[level as usize].priority);
+        place.ok().map(|place| self.order[place])
+    }
+
+    /// G2 keeps the level of every long-term priority alive; level 0 always is.
+    fn long_term_level(&self, file: FileId) -> u16 {
+        if self.priorities.is_empty() {
+            return 0;
+        }
+        self.find_level(self.priority(file)).unwrap_or(0)
+    }
+
+    /// Moves blocks of this owner to one level, as a group (C5). `frames` are in order of their stamps; those that
+    /// are on the level already stay where they are.
+    pub(crate) fn move_group(
+        &mut self,
+        links: &mut Links,
+        entries: &mut crate::entry::Entries,
+        frames: &[Handle],
+        level: u16,
+    ) {
+        let backwards = self.levels[level as usize].blocks.places_backwards();
+        let mut place = |frame: Handle| {
+            let entry = &mut entries[frame];
+            if entry.level != level {
+                self.levels[entry.level as usize].blocks.remove(links, frame);
+                self.levels[level as usize].blocks.place(links, frame);
+                entry.level = level;
+            }
+        };
+        if backwards {
+            frames.iter().rev().for_each(|&frame| place(frame));
+        } else {
+            frames.iter().for_each(|&frame| place(frame));
+        }
+    }
+
+    /// All frames that the manager lists, level by level.
+    pub(crate) fn frames<'a>(&'a self, links: &'a Links) -> impl Iterator<Item = Handle> + 'a {
+        self.levels.iter().flat_map(move |level| level.blocks.iter(links))
+    }
+
+    /// Levels by ascending priority.
+    pub(crate) fn levels(&self) -> impl Iterator<Item = &Level> {
+        self.order.iter().map(|&level| &self.levels[level as usize])
+    }
+
+    pub(crate) fn level_priority(&self, level: u16) -> i32 {
+        self.levels[level as usize].priority
+    }
+
+    pub(crate) fn count_miss(&mut self, level: u16) {
+        self.levels[level as usize].traffic.misses += 1;
+    }
+
+    pub(crate) fn validate(&self, links: &Links, entry: impl Fn(Handle) -> Entry) {
+        let mut order = self.order.clone();
+        assert!(
+            order.is_sorted_by_key(|&level| self.levels[level as usize].priority),
+            "G1: levels are out of order"
+        );
+        order.sort_unstable();
+        assert!(order.iter().copied().eq(0..self.levels.len() as u16), "G1: a level is missing");
+        for (index, level) in (0..).zip(&self.levels) {
+            level.blocks.validate(links);
+            let files = self.priorities.values().filter(|&&priority| priority == level.priority).count();
+            assert_eq!(files, level.files as usize, "G2: files of priority {}", level.priority);
+            for frame in level.blocks.iter(links) {
+                let entry = entry(frame);
+                assert_eq!(entry.level, index, "G3: frame {frame} is on another level");
+                let long_term = self.priority(entry.block.file);
+                assert!(entry.temporary || level.priority == long_term, "G3: frame {frame} is misplaced");
+            }
+        }
+    }
+}
+
+impl Level {
+    fn new(priority: i32) -> Self {
+        let blocks = Replacement::new(PolicyName::Lru);
+        Self { priority, blocks, traffic: Traffic::default(), files: 0 }
+    }
+}

@@ -1,0 +1,225 @@
+//! What can be chosen about a steward, with its defaults and bounds.
+
+use core::fmt;
+use core::str::FromStr;
+
+use alloc::string::String;
+
+pub use pantler_policy::PolicyName;
+
+/// How frames are shared between owners (design.md, section 3.2). The default is the paper's; the others show what
+/// its parts are good for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Allocation {
+    /// One LRU list, no managers: what kernels do.
+    GlobalLru,
+    /// Managers choose, without swapping and placeholders.
+    AllocLru,
+    /// Managers choose, with swapping, without placeholders.
+    LruS,
+    /// LRU-SP: swapping and placeholders.
+    #[default]
+    LruSp,
+    /// LRU-SP with at most one placeholder per cached block (rule L6).
+    LruSpOne,
+}
+
+impl Allocation {
+    /// All of them, in the order in which help texts list them.
+    pub const ALL: [Self; 5] = [Self::GlobalLru, Self::AllocLru, Self::LruS, Self::LruSp, Self::LruSpOne];
+
+    /// The name as typed.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::GlobalLru => "global-lru",
+            Self::AllocLru => "alloc-lru",
+            Self::LruS => "lru-s",
+            Self::LruSp => "lru-sp",
+            Self::LruSpOne => "lru-sp-one",
+        }
+    }
+
+    pub(crate) const fn has_managers(self) -> bool {
+        !matches!(self, Self::GlobalLru)
+    }
+
+    pub(crate) const fn swaps(self) -> bool {
+        matches!(self, Self::LruS | Self::LruSp | Self::LruSpOne)
+    }
+
+    pub(crate) const fn has_placeholders(self) -> bool {
+        matches!(self, Self::LruSp | Self::LruSpOne)
+    }
+}
+
+impl fmt::Display for Allocation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl FromStr for Allocation {
+    type Err = UnknownAllocation;
+
+    fn from_str(name: &str) -> Result<Self, UnknownAllocation> {
+        let found = Self::ALL.into_iter().find(|allocation| allocation.as_str() == name);
+        found.ok_or_else(|| UnknownAllocation { name: name.into() })
+    }
+}
+
+/// A name that is no allocation's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownAllocation {
+    name: String,
+}
+
+impl fmt::Display for UnknownAllocation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "unknown allocation `{}`, expected one of", self.name)?;
+        for allocation in Allocation::ALL {
+            write!(f, " {allocation}")?;
+        }
+        Ok(())
+    }
+}
+
+impl core::error::Error for UnknownAllocation {}
+
+/// When an owner loses control (rule L7).
+///
+/// Within a window of overrules, once at least `needed` happened, an owner is revoked whose mistakes exceed
+/// `share_percent` of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Revocation {
+    /// Overrules after which counting starts anew; 0 = never revoke.
+    pub window: u32,
+    /// Overrules before a judgement.
+    pub needed: u32,
+    /// Mistakes tolerated, in percent of the overrules.
+    pub share_percent: u32,
+}
+
+impl Revocation {
+    /// Nobody ever loses control.
+    pub const NEVER: Self = Self { window: 0, needed: 0, share_percent: 100 };
+}
+
+impl Default for Revocation {
+    fn default() -> Self {
+        Self { window: 1000, needed: 200, share_percent: 50 }
+    }
+}
+
+/// Bounds of what owners can make the steward remember (rule C6). Past a bound a call fails and changes nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Owners with a record of their own. Later ones count as the common owner, and cannot take control.
+    pub owners: u32,
+    /// Owners in control at the same time.
+    pub managers: u32,
+    /// Files with a priority, per owner.
+    pub files_per_owner: u32,
+    /// Priorities in use, per owner.
+    pub priorities_per_owner: u32,
+    /// Files without cached blocks whose counters are kept.
+    pub idle_files: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            owners: 65_536,
+            managers: 4096,
+            files_per_owner: 65_536,
+            priorities_per_owner: 64,
+            idle_files: 4096,
+        }
+    }
+}
+
+/// Everything that can be chosen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Frames in all, both rooms together; at least 1.
+    pub capacity: u32,
+    /// Frames of these for blocks that lookahead brought in and nobody has referenced (rule A2); below `capacity`.
+    pub waiting: u32,
+    /// How frames are shared between owners.
+    pub allocation: Allocation,
+    /// The policy of the common owner. With LRU it is exactly the paper's.
+    pub common_policy: PolicyName,
+    /// Bound of the table of placeholders (rule L6): `None` = as many as `capacity`, `Some(0)` = unbounded.
+    pub placeholders: Option<u32>,
+    /// When owners lose control.
+    pub revocation: Revocation,
+    /// Bounds per owner.
+    pub limits: Limits,
+    /// Seed of the hash tables, so that nobody outside can choose block numbers that collide. Decides nothing.
+    pub seed: u64,
+    /// Decisions remembered for [`Steward::decisions`](crate::Steward::decisions); 0 = off.
+    pub log: u32,
+}
+
+impl Options {
+    /// Defaults with `capacity` frames.
+    pub fn new(capacity: u32) -> Self {
+        Self {
+            capacity,
+            waiting: 0,
+            allocation: Allocation::default(),
+            common_policy: PolicyName::Lru,
+            placeholders: None,
+            revocation: Revocation::default(),
+            limits: Limits::default(),
+            seed: 0,
+            log: 0,
+        }
+    }
+
+    pub(crate) fn check(&self) -> Result<(), OptionsError> {
+        if self.capacity == 0 || self.capacity > FRAMES_MAX {
+            return Err(OptionsError::Capacity { frames: self.capacity });
+        }
+        if self.waiting >= self.capacity {
+            return Err(OptionsError::Waiting { waiting: self.waiting, capacity: self.capacity });
+        }
+        Ok(())
+    }
+}
+
+/// Frames that one steward can have: 4 TiB of 4 KiB blocks, with room for numbers past the capacity.
+pub const FRAMES_MAX: u32 = 1 << 30;
+
+/// Options that make no sense together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OptionsError {
+    /// No frame, or more than [`FRAMES_MAX`].
+    Capacity {
+        /// The frames asked for.
+        frames: u32,
+    },
+    /// The waiting room takes all frames.
+    Waiting {
+        /// The frames asked for.
+        waiting: u32,
+        /// The frames in all.
+        capacity: u32,
+    },
+}
+
+impl fmt::Display for OptionsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Capacity { frames } => {
+                write!(f, "a capacity of {frames} frames is outside 1 to {FRAMES_MAX}")
+            }
+            Self::Waiting { waiting, capacity } => {
+                write!(f, "a waiting room of {waiting} frames leaves nothing of a capacity of {capacity}")
+            }
+        }
+    }
+}
+
+impl core::error::Error for OptionsError {}

@@ -1,0 +1,177 @@
+//! Owners: whom blocks are charged to (rules A1, C8).
+//!
+//! An owner that exits keeps its record until its last block leaves, so that a block can always name its owner in
+//! 32 bits; a dead owner's block counts as having none.
+//!
+//! O1  `index` names exactly the live owners, but for the common owner.
+//! O2  A record's `blocks` counts the entries that name its key. A dead record has some.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+
+use crate::OwnerId;
+use crate::counters::Counters;
+use crate::manager::Manager;
+
+/// The slot of an owner's record.
+pub(crate) type OwnerKey = u32;
+
+/// The common owner: all live owners without control of their own, together. It never exits.
+pub(crate) const COMMON: OwnerKey = 0;
+
+/// No owner, for good.
+pub(crate) const NOBODY: OwnerKey = u32::MAX;
+
+#[derive(Clone, Debug)]
+pub(crate) struct OwnerRecord {
+    /// `None` for the common owner.
+    pub(crate) id: Option<OwnerId>,
+    pub(crate) alive: bool,
+    pub(crate) counters: Counters,
+    /// Present while the owner is in control. The common owner's is present when its policy is not LRU.
+    pub(crate) manager: Option<Box<Manager>>,
+}
+
+impl OwnerRecord {
+    fn in_use(&self) -> bool {
+        self.alive || self.counters.blocks > 0
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Owners {
+    records: Vec<OwnerRecord>,
+    free: Vec<OwnerKey>,
+    index: HashMap<OwnerId, OwnerKey, FixedState>,
+    /// The owner found last: runs of references by one owner are the rule.
+    last: Option<(OwnerId, OwnerKey)>,
+    /// What owners whose records are gone did.
+    past: Counters,
+    max: u32,
+}
+
+impl Owners {
+    pub(crate) fn new(max: u32, seed: u64, common: Option<Box<Manager>>) -> Self {
+        let record = OwnerRecord { id: None, alive: true, counters: Counters::default(), manager: common };
+        Self {
+            records: alloc::vec![record],
+            free: Vec::new(),
+            index: HashMap::with_hasher(FixedState::with_seed(seed)),
+            last: None,
+            past: Counters::default(),
+            max,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn find(&self, id: OwnerId) -> Option<OwnerKey> {
+        match self.last {
+            Some((last, key)) if last == id => Some(key),
+            _ => self.index.get(&id).copied(),
+        }
+    }
+
+    /// The key of an owner, which is made if it is new. Past the bound it is the common owner's.
+    #[inline]
+    pub(crate) fn key(&mut self, id: OwnerId) -> OwnerKey {
+        if let Some(key) = self.find(id) {
+            self.last = Some((id, key));
+            return key;
+        }
+        if self.index.len() >= self.max as usize {
+            return COMMON;
+        }
+        let record = OwnerRecord { id: Some(id), alive: true, counters: Counters::default(), manager: None };
+        let key = match self.free.pop() {
+            Some(key) => {
+                self.records[key as usize] = record;
+                key
+            }
+            None => {
+                self.records.push(record);
+                self.records.len() as OwnerKey - 1
+            }
+        };
+        self.index.insert(id, key);
+        self.last = Some((id, key));
+        key
+    }
+
+    /// The owner is dead: its id is free for another life.
+    pub(crate) fn bury(&mut self, key: OwnerKey) {
+        let record = &mut self.records[key as usize];
+        if let Some(id) = record.id {
+            self.index.remove(&id);
+        }
+        self.last = None;
+        record.alive = false;
+        self.free_if_unused(key);
+    }
+
+    #[inline]
+    pub(crate) fn count_block(&mut self, key: OwnerKey) {
+        if key != NOBODY {
+            self.records[key as usize].counters.blocks += 1;
+        }
+    }
+
+    #[inline]
+    pub(crate) fn uncount_block(&mut self, key: OwnerKey) {
+        if key != NOBODY {
+            self.records[key as usize].counters.blocks -= 1;
+            self.free_if_unused(key);
+        }
+    }
+
+    #[inline]
+    fn free_if_unused(&mut self, key: OwnerKey) {
+        let record = &self.records[key as usize];
+        if !record.in_use() {
+            self.past.add(&record.counters);
+            self.free.push(key);
+        }
+    }
+
+    /// The record of an owner, unless it is nobody or dead.
+    #[inline]
+    pub(crate) fn alive(&self, key: OwnerKey) -> Option<&OwnerRecord> {
+        self.records.get(key as usize).filter(|record| record.alive)
+    }
+
+    #[inline]
+    pub(crate) fn alive_mut(&mut self, key: OwnerKey) -> Option<&mut OwnerRecord> {
+        self.records.get_mut(key as usize).filter(|record| record.alive)
+    }
+
+    /// Live owners, the common owner first.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (OwnerKey, &OwnerRecord)> {
+        (0..).zip(&self.records).filter(|(_, record)| record.alive)
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut OwnerRecord> {
+        self.records.iter_mut().filter(|record| record.alive)
+    }
+
+    pub(crate) fn totals(&self) -> Counters {
+        let mut totals = self.past;
+        self.records.iter().filter(|record| record.in_use()).for_each(|record| totals.add(&record.counters));
+        totals
+    }
+
+    pub(crate) fn validate(&self, blocks_of: impl Fn(OwnerKey) -> u32) {
+        let mut live = 0;
+        for (key, record) in (0..).zip(&self.records) {
+            assert_eq!(record.counters.blocks, blocks_of(key), "O2: blocks of owner {:?}", record.id);
+            let freed = self.free.iter().filter(|&&other| other == key).count();
+            assert_eq!(freed, usize::from(!record.in_use()), "O2: record {key} is free {freed} times");
+            if let (true, Some(id)) = (record.alive, record.id) {
+                live += 1;
+                assert_eq!(self.index.get(&id), Some(&key), "O1: {id:?} is not found");
+            }
+        }
+        assert_eq!(live, self.index.len(), "O1: a dead owner is found");
+    }
+}

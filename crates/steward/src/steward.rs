@@ -1,0 +1,454 @@
+//! The state machine: events in, decisions out.
+//!
+//! S1  Every entry is on exactly one of `weighing` (the list `G`) and `waiting`, as its room says.
+//! S2  An entry in the weighing room is on its manager's list if a manager keeps it, and on none otherwise.
+//! S3  `P` points only into the weighing room, and holds no block of it.
+//! S4  Between events at most `waiting_max` blocks wait, unless pins keep them.
+
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use pantler_policy::{Handle, Links, List, PolicyName};
+
+use crate::decision::{DecisionLog, Rule};
+use crate::entry::{Entries, Entry, NO_LEVEL, Room};
+use crate::files::Files;
+use crate::manager::Manager;
+use crate::owners::{COMMON, NOBODY, OwnerKey, Owners};
+use crate::placeholders::Placeholders;
+use crate::{Access, Action, Block, FileId, Frame, Options, OptionsError, OwnerId, Why};
+
+/// Drops whose owner is remembered, in case the body cannot carry them out.
+const RECENT_DROPS_MAX: usize = 4096;
+
+/// Decides what stays in memory. See the [crate] for a tour.
+///
+/// Every event may queue actions: call [`poll`](Self::poll) after each until it returns `None`.
+#[derive(Clone, Debug)]
+pub struct Steward {
+    pub(crate) options: Options,
+    pub(crate) entries: Entries,
+    pub(crate) files: Files,
+    pub(crate) owners: Owners,
+    pub(crate) placeholders: Placeholders,
+    /// Links of `weighing` and `waiting`.
+    pub(crate) links: Links,
+    /// The list `G`: blocks of the weighing room from the LRU end to the MRU end.
+    pub(crate) weighing: List,
+    /// Blocks of the waiting room, oldest first.
+    pub(crate) waiting: List,
+    /// Links of all managers' lists.
+    pub(crate) managed: Links,
+    pub(crate) log: DecisionLog,
+    pub(crate) actions: VecDeque<Action>,
+    pub(crate) managers: u32,
+    recent_drops: VecDeque<(Block, OwnerId)>,
+}
+
+impl Steward {
+    /// A steward over an empty cache.
+    ///
+    /// # Errors
+    ///
+    /// [`OptionsError`] when the options leave no frame.
+    pub fn new(options: Options) -> Result<Self, OptionsError> {
+        options.check()?;
+        let seed = options.seed;
+        let has_common_policy = options.allocation.has_managers() && options.common_policy != PolicyName::Lru;
+        let common = has_common_policy.then(|| {
+            let mut manager = Manager::new(seed);
+            // Level 0 exists from the start, so no bound can be passed.
+            let _ = manager.set_policy(0, options.common_policy, &options.limits);
+            Box::new(manager)
+        });
+        Ok(Self {
+            entries: Entries::new(seed),
+            files: Files::new(options.limits.idle_files, seed),
+            owners: Owners::new(options.limits.owners, seed, common),
+            placeholders: Placeholders::new(placeholder_bound(&options), seed),
+            links: Links::default(),
+            weighing: List::default(),
+            waiting: List::default(),
+            managed: Links::with_stamps(0),
+            log: DecisionLog::new(options.log),
+            actions: VecDeque::new(),
+            managers: 0,
+            recent_drops: VecDeque::new(),
+            options,
+        })
+    }
+
+    /// The next thing to do, oldest first. Poll after every event until there is none.
+    pub fn poll(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    // References.
+
+    /// `owner` references `block`, and waits for it.
+    ///
+    /// A miss gives the block a frame, pins it until [`fetched`](Self::fetched) or [`failed`](Self::failed), and queues
+    /// a [`Action::Drop`] if a frame was needed, then a [`Action::Fetch`]. A hit in the waiting room can queue drops.
+    pub fn access(&mut self, owner: OwnerId, block: Block) -> Access {
+        if let Some(frame) = self.entries.find(block) {
+            return self.reference(owner, frame);
+        }
+        let owner = self.owners.key(owner);
+        if !self.make_room(Some(block), owner) {
+            return Access::Full;
+        }
+        let frame = self.enter(owner, block);
+        let entry = &mut self.entries[frame];
+        entry.arriving = true;
+        entry.pins += 1;
+        self.actions.push_back(Action::Fetch { block, frame: Frame(frame), why: Why::Demand });
+        Access::Miss(Frame(frame))
+    }
+
+    /// `owner` referenced `block`, and the body learns of it afterwards: the block is in memory whatever is decided.
+    ///
+    /// As [`access`](Self::access), but nothing is fetched, the block is not pinned, and when all frames are pinned it
+    /// enters above the capacity. Can queue drops.
+    pub fn observed(&mut self, owner: OwnerId, block: Block) -> Access {
+        if let Some(frame) = self.entries.find(block) {
+            return self.reference(owner, frame);
+        }
+        let owner = self.owners.key(owner);
+        if !self.make_room(Some(block), owner) {
+            self.placeholders.take(block);
+        }
+        Access::Miss(Frame(self.enter(owner, block)))
+    }
+
+    /// A hit (L1), and what it says about owners (A1) and rooms (W1).
+    #[inline]
+    fn reference(&mut self, owner: OwnerId, frame: Handle) -> Access {
+        let owner = self.owners.key(owner);
+        let Entry { file, room, arriving, .. } = self.entries[frame];
+        self.count_hit(owner, file);
+        if room == Room::Waiting {
+            self.promote(owner, frame);
+        } else {
+            self.placeholders.clear(frame);
+            self.weighing.move_to_back(&mut self.links, frame);
+            if self.entries[frame].owner != owner {
+                self.share(owner, frame);
+            }
+            self.tell_accessed(frame);
+        }
+        if arriving { Access::Arriving(Frame(frame)) } else { Access::Hit(Frame(frame)) }
+    }
+
+    #[inline]
+    fn count_hit(&mut self, owner: OwnerKey, file: u32) {
+        if let Some(record) = self.owners.alive_mut(owner) {
+            record.counters.references += 1;
+            record.counters.hits += 1;
+        }
+        self.files.traffic_mut(file).hits += 1;
+    }
+
+    /// Tells the manager that keeps the block, if one does.
+    #[inline]
+    fn tell_accessed(&mut self, frame: Handle) {
+        let entry = &mut self.entries[frame];
+        if entry.level == NO_LEVEL {
+            return;
+        }
+        let keeper = keeper(&self.owners, entry.owner);
+        if let Some(manager) = self.owners.alive_mut(keeper).and_then(|record| record.manager.as_mut()) {
+            manager.block_accessed(&mut self.managed, entry, frame);
+        }
+    }
+
+    /// A1: a second live owner references the block. Owners without control count as one, the common owner.
+    fn share(&mut self, owner: OwnerKey, frame: Handle) {
+        let holder = self.entries[frame].owner;
+        let Some(record) = self.owners.alive(holder) else { return };
+        let in_control =
+            |owner| owner != COMMON && self.owners.alive(owner).is_some_and(|o| o.manager.is_some());
+        if in_control(owner) || (record.manager.is_some() && holder != COMMON) {
+            self.unmanage(frame);
+            self.charge(frame, NOBODY);
+        } else if holder != COMMON {
+            self.charge(frame, COMMON);
+        }
+    }
+
+    /// W1: a looked-ahead block is referenced, and moves to the weighing room: an allocation without I/O (L9).
+    fn promote(&mut self, owner: OwnerKey, frame: Handle) {
+        let block = self.entries[frame].block;
+        self.waiting.remove(&mut self.links, frame);
+        // Out of both rooms for a moment, the block can neither be candidate nor victim of its own promotion.
+        if !self.make_room(Some(block), owner) {
+            self.placeholders.take(block);
+        }
+        self.entries[frame].room = Room::Weighing;
+        self.weighing.push_back(&mut self.links, frame);
+        self.charge(frame, owner);
+        self.manage(frame);
+    }
+
+    /// L5: a newcomer that was referenced takes a frame at the MRU end.
+    fn enter(&mut self, owner: OwnerKey, block: Block) -> Handle {
+        let frame = self.add(block, Room::Weighing);
+        self.weighing.push_back(&mut self.links, frame);
+        self.charge(frame, owner);
+        self.manage(frame);
+        let entry = self.entries[frame];
+        self.files.traffic_mut(entry.file).misses += 1;
+        if let Some(record) = self.owners.alive_mut(owner) {
+            record.counters.references += 1;
+            record.counters.misses += 1;
+            if let (Some(manager), true) = (record.manager.as_mut(), entry.level != NO_LEVEL) {
+                manager.count_miss(entry.level);
+            }
+        }
+        frame
+    }
+
+    // Lookahead.
+
+    /// Lookahead brought `block` in, and nobody has referenced it: it waits, newest (A2, W4).
+    ///
+    /// Queues a drop of the oldest waiting block over the bound. Without a waiting room the block itself is dropped.
+    pub fn looked_ahead(&mut self, block: Block) {
+        if self.entries.find(block).is_some() {
+            return;
+        }
+        let frame = self.add(block, Room::Waiting);
+        self.waiting.push_back(&mut self.links, frame);
+        self.trim_waiting();
+    }
+
+    pub(crate) fn trim_waiting(&mut self) {
+        while self.waiting.len() > self.options.waiting {
+            let unpinned = |&frame: &Handle| self.entries[frame].pins == 0;
+            let Some(oldest) = self.waiting.iter(&self.links).find(unpinned) else { return };
+            self.log(oldest, oldest, None, NOBODY, Rule::NeverReferenced);
+            self.drop_frame(oldest);
+        }
+    }
+
+    // Completions, and what happened to blocks outside.
+
+    /// The bytes of `block` are in its frame: unpins it.
+    pub fn fetched(&mut self, block: Block) {
+        if let Some(frame) = self.entries.find(block) {
+            let entry = &mut self.entries[frame];
+            if entry.arriving {
+                entry.arriving = false;
+                entry.pins -= 1;
+            }
+        }
+    }
+
+    /// `block` could not be read: it leaves without having been a victim (L8), pins or not.
+    pub fn failed(&mut self, block: Block) {
+        self.gone(block);
+    }
+
+    /// Somebody else dropped `block`: it leaves without having been a victim (L8), pins or not.
+    pub fn gone(&mut self, block: Block) {
+        if let Some(frame) = self.entries.find(block) {
+            self.remove(frame);
+        }
+    }
+
+    /// A drop of `block` was refused: it is still in memory.
+    ///
+    /// It comes back to its former owner as most recently used and pinned, above the capacity if need be. Say
+    /// [`unpin`](Self::unpin) when another try makes sense. Not a reference: counts nothing.
+    pub fn kept(&mut self, block: Block) {
+        if self.entries.find(block).is_some() {
+            return;
+        }
+        let recent = self.recent_drops.iter().rev().find(|(dropped, _)| *dropped == block);
+        let owner = recent.and_then(|&(_, id)| self.owners.find(id)).unwrap_or(NOBODY);
+        self.placeholders.take(block);
+        let frame = self.add(block, Room::Weighing);
+        self.weighing.push_back(&mut self.links, frame);
+        self.charge(frame, owner);
+        self.manage(frame);
+        self.entries[frame].pins = 1;
+    }
+
+    /// Keeps `block` in its frame until the matching [`unpin`](Self::unpin). Pins are counted. Says whether it is cached.
+    pub fn pin(&mut self, block: Block) -> bool {
+        let Some(frame) = self.entries.find(block) else { return false };
+        self.entries[frame].pins += 1;
+        true
+    }
+
+    /// Takes one pin back. The pin of a fetch on its way is not anybody's to take.
+    pub fn unpin(&mut self, block: Block) {
+        if let Some(frame) = self.entries.find(block) {
+            let entry = &mut self.entries[frame];
+            entry.pins = entry.pins.saturating_sub(1).max(u32::from(entry.arriving));
+        }
+    }
+
+    /// `block` is void: it leaves without having been a victim (L8). Queues its drop.
+    pub fn forget(&mut self, block: Block) {
+        if let Some(frame) = self.entries.find(block) {
+            self.remove(frame);
+            self.actions.push_back(Action::Drop { block, frame: Frame(frame) });
+        }
+    }
+
+    /// A version of a file is void: all its blocks leave as by [`forget`](Self::forget), and priorities for it end.
+    pub fn forget_file(&mut self, file: FileId) {
+        loop {
+            let first = self.files.frames(file).next();
+            let Some(frame) = first else { break };
+            self.forget(self.entries[frame].block);
+        }
+        for record in self.owners.iter_mut() {
+            if let Some(manager) = record.manager.as_mut() {
+                manager.forget_file(file);
+            }
+        }
+    }
+
+    // Owners.
+
+    /// `owner` is no more: its blocks have no owner (A1), its control ends.
+    ///
+    /// With a policy of its own the common owner keeps the blocks of those who exit from it.
+    pub fn exit(&mut self, owner: OwnerId) {
+        let Some(key) = self.owners.find(owner) else { return };
+        for frame in self.disband(key) {
+            self.charge(frame, NOBODY);
+        }
+        self.owners.bury(key);
+    }
+
+    /// Ends the control of an owner, if it has any: the wishes end, and its blocks, which are returned in no order, are
+    /// on no list.
+    pub(crate) fn disband(&mut self, key: OwnerKey) -> Vec<Handle> {
+        let manager = self.owners.alive_mut(key).and_then(|record| record.manager.take());
+        let Some(mut manager) = manager else { return Vec::new() };
+        self.managers -= 1;
+        let frames: Vec<Handle> = manager.frames(&self.managed).collect();
+        for &frame in &frames {
+            manager.block_gone(&mut self.managed, &mut self.entries[frame], frame);
+        }
+        frames
+    }
+
+    /// A revoked owner gets its control back, and a new window (L7).
+    pub fn grant(&mut self, owner: OwnerId) {
+        let record = self.owners.find(owner).and_then(|key| self.owners.alive_mut(key));
+        if let Some(manager) = record.and_then(|record| record.manager.as_mut()) {
+            manager.grant();
+        }
+    }
+
+    /// From now on there are `frames` frames, of which the waiting room gets the same share as before. Shrinking queues
+    /// drops.
+    ///
+    /// # Errors
+    ///
+    /// [`OptionsError`] when that leaves no frame; nothing changes.
+    pub fn set_capacity(&mut self, frames: u32) -> Result<(), OptionsError> {
+        let waiting = u64::from(self.options.waiting) * u64::from(frames) / u64::from(self.options.capacity);
+        let options = Options { capacity: frames, waiting: waiting as u32, ..self.options.clone() };
+        options.check()?;
+        self.placeholders.set_bound(placeholder_bound(&options));
+        self.options = options;
+        self.trim_waiting();
+        self.trim_weighing();
+        Ok(())
+    }
+
+    // Frames.
+
+    /// Gives a block a frame, in no list of its room yet.
+    fn add(&mut self, block: Block, room: Room) -> Handle {
+        let file = self.files.slot(block.file);
+        let frame = self.entries.insert(Entry::new(block, file, room));
+        if frame >= self.links.capacity() {
+            let frames = (frame + 1).next_power_of_two();
+            self.links.grow(frames);
+            self.managed.grow(frames);
+        }
+        self.files.add(file, frame);
+        frame
+    }
+
+    /// L8: a block leaves otherwise than as victim.
+    fn remove(&mut self, frame: Handle) {
+        if self.entries[frame].room == Room::Weighing {
+            self.placeholders.clear(frame);
+        }
+        self.unmanage(frame);
+        self.release(frame);
+    }
+
+    /// Takes a block, which no manager lists any more, out of its room, and queues its drop.
+    pub(crate) fn drop_frame(&mut self, frame: Handle) {
+        let block = self.entries[frame].block;
+        if let Some(id) = self.owners.alive(self.entries[frame].owner).and_then(|record| record.id) {
+            if self.recent_drops.len() == RECENT_DROPS_MAX {
+                self.recent_drops.pop_front();
+            }
+            self.recent_drops.push_back((block, id));
+        }
+        self.release(frame);
+        self.actions.push_back(Action::Drop { block, frame: Frame(frame) });
+    }
+
+    fn release(&mut self, frame: Handle) {
+        let entry = self.entries.remove(frame);
+        match entry.room {
+            Room::Weighing => self.weighing.remove(&mut self.links, frame),
+            Room::Waiting => self.waiting.remove(&mut self.links, frame),
+        }
+        self.files.remove(entry.file, frame);
+        self.owners.uncount_block(entry.owner);
+    }
+
+    /// Charges a block to an owner.
+    pub(crate) fn charge(&mut self, frame: Handle, owner: OwnerKey) {
+        let former = core::mem::replace(&mut self.entries[frame].owner, owner);
+        self.owners.count_block(owner);
+        self.owners.uncount_block(former);
+    }
+
+    /// Puts a block on the list of the manager that keeps its owner's blocks, if there is one.
+    pub(crate) fn manage(&mut self, frame: Handle) {
+        let entry = &mut self.entries[frame];
+        let keeper = keeper(&self.owners, entry.owner);
+        if let Some(manager) = self.owners.alive_mut(keeper).and_then(|record| record.manager.as_mut()) {
+            manager.new_block(&mut self.managed, entry, frame);
+        }
+    }
+
+    /// Takes a block off its manager's list, if it is on one.
+    pub(crate) fn unmanage(&mut self, frame: Handle) {
+        let entry = &mut self.entries[frame];
+        if entry.level == NO_LEVEL {
+            return;
+        }
+        let keeper = keeper(&self.owners, entry.owner);
+        if let Some(manager) = self.owners.alive_mut(keeper).and_then(|record| record.manager.as_mut()) {
+            manager.block_gone(&mut self.managed, entry, frame);
+        }
+    }
+}
+
+/// Whose manager keeps the blocks of `owner`: its own, or the common owner's. The common owner's manager also keeps
+/// the blocks of those who exited without control.
+#[inline]
+pub(crate) fn keeper(owners: &Owners, owner: OwnerKey) -> OwnerKey {
+    match owners.alive(owner) {
+        Some(record) if record.manager.is_some() => owner,
+        _ if owner == NOBODY => NOBODY,
+        _ => COMMON,
+    }
+}
+
+fn placeholder_bound(options: &Options) -> u32 {
+    options.placeholders.unwrap_or(options.capacity)
+}

@@ -1,0 +1,199 @@
+//! Each rule of design.md, sections 3.1 to 3.3, on the smallest example that shows it.
+
+use pantler_steward::{
+    Access, Action, Allocation, Block, FileId, HintError, Limits, Notice, Options, OwnerId, PolicyName,
+    Revocation, Room, Rule, Steward,
+};
+
+const A: OwnerId = OwnerId(1);
+const B: OwnerId = OwnerId(2);
+const FILE: FileId = FileId(9);
+
+fn block(index: u64) -> Block {
+    Block::new(FILE, index)
+}
+
+/// References a block, completes its fetch, and returns what was dropped.
+fn touch(steward: &mut Steward, owner: OwnerId, block: Block) -> Vec<u64> {
+    if let Access::Miss(_) = steward.access(owner, block) {
+        steward.fetched(block);
+    }
+    steward.validate();
+    dropped(steward)
+}
+
+fn dropped(steward: &mut Steward) -> Vec<u64> {
+    let drops = std::iter::from_fn(|| steward.poll()).filter_map(|action| match action {
+        Action::Drop { block, .. } => Some(block.index),
+        _ => None,
+    });
+    drops.collect()
+}
+
+fn steward(capacity: u32) -> Steward {
+    Steward::new(Options { log: 100, ..Options::new(capacity) }).expect("options are in range")
+}
+
+#[test]
+fn without_control_it_is_lru() {
+    let mut steward = steward(2);
+    assert_eq!(touch(&mut steward, A, block(1)), []);
+    assert_eq!(touch(&mut steward, B, block(2)), []);
+    assert_eq!(touch(&mut steward, B, block(1)), []);
+    assert_eq!(touch(&mut steward, A, block(3)), [2]);
+    assert_eq!(
+        steward.decisions().map(|decision| decision.rule).collect::<Vec<_>>(),
+        [Rule::LeastRecentlyUsed]
+    );
+}
+
+#[test]
+fn l4_swap_and_l2_placeholder() {
+    let mut steward = steward(3);
+    steward.set_policy(A, 0, PolicyName::Mru).expect("first call");
+    for index in 1..=3 {
+        touch(&mut steward, A, block(index));
+    }
+    // The candidate is 1, the manager names 3; they swap, and 3's placeholder points to 1.
+    assert_eq!(touch(&mut steward, A, block(4)), [3]);
+    // G is now 2 1 4: the next candidate for B's miss is 2, and A's manager names 4.
+    assert_eq!(touch(&mut steward, B, block(5)), [4]);
+    // A misses on 3: the placeholder names 1, which counts as a mistake; A's manager names 2 (most recent of 1, 2).
+    assert_eq!(touch(&mut steward, A, block(3)), [2]);
+    let counters = steward.owner_counters(A).expect("A is alive");
+    assert_eq!((counters.overrules, counters.mistakes), (3, 1));
+}
+
+#[test]
+fn c3_a_temporary_priority_ends_at_the_next_reference() {
+    let mut steward = steward(3);
+    for index in 1..=3 {
+        touch(&mut steward, A, block(index));
+    }
+    assert_eq!(steward.set_temporary_priority(A, FILE, 2, 3, -1), Ok(2));
+    steward.validate();
+    touch(&mut steward, A, block(2));
+    assert_eq!(steward.explain(block(2)).and_then(|it| it.priority), Some(0));
+    assert_eq!(touch(&mut steward, A, block(4)), [3]);
+    assert_eq!(touch(&mut steward, A, block(5)), [1]);
+}
+
+#[test]
+fn a1_a_block_that_two_owners_use_has_none() {
+    let mut steward = steward(3);
+    steward.set_priority(A, FILE, 1).expect("first call");
+    touch(&mut steward, A, block(1));
+    assert_eq!(steward.explain(block(1)).and_then(|it| it.owner), Some(A));
+    touch(&mut steward, B, block(1));
+    assert_eq!(steward.explain(block(1)).and_then(|it| it.owner), None);
+    touch(&mut steward, A, block(1));
+    assert_eq!(steward.explain(block(1)).and_then(|it| it.owner), None);
+}
+
+#[test]
+fn w4_the_oldest_waiting_block_leaves() {
+    let mut steward = Steward::new(Options { waiting: 1, ..Options::new(3) }).expect("options are in range");
+    steward.looked_ahead(block(1));
+    steward.looked_ahead(block(2));
+    assert_eq!(dropped(&mut steward), [1]);
+    assert_eq!(steward.explain(block(2)).map(|it| it.room), Some(Room::Waiting));
+    assert!(matches!(steward.access(A, block(2)), Access::Hit(_)));
+    assert_eq!(steward.explain(block(2)).map(|it| it.room), Some(Room::Weighing));
+    steward.validate();
+}
+
+#[test]
+fn l7_a_foolish_owner_is_told_and_asked_no_more() {
+    let revocation = Revocation { window: 100, needed: 4, share_percent: 50 };
+    let mut steward = Steward::new(Options { revocation, ..Options::new(4) }).expect("options are in range");
+    steward.set_policy(A, 0, PolicyName::Mru).expect("first call");
+    let mut notices = Vec::new();
+    // ReadN of the paper: three blocks five times, then the next three. MRU keeps what never comes back.
+    for group in 0..10 {
+        for index in (0..3).cycle().take(15) {
+            let block = block(3 * group + index);
+            if let Access::Miss(_) = steward.access(A, block) {
+                steward.fetched(block);
+            }
+            notices.extend(
+                std::iter::from_fn(|| steward.poll()).filter(|it| matches!(it, Action::Notice { .. })),
+            );
+            steward.validate();
+        }
+    }
+    assert_eq!(notices, [Action::Notice { owner: A, notice: Notice::Revoked }]);
+    let overrules = steward.owner_counters(A).map(|it| it.overrules);
+    touch(&mut steward, A, block(1000));
+    assert_eq!(steward.owner_counters(A).map(|it| it.overrules), overrules);
+    steward.grant(A);
+    touch(&mut steward, A, block(1001));
+    assert_ne!(steward.owner_counters(A).map(|it| it.overrules), overrules);
+}
+
+#[test]
+fn c6_past_a_bound_nothing_changes() {
+    let limits = Limits { files_per_owner: 1, priorities_per_owner: 2, ..Limits::default() };
+    let mut steward = Steward::new(Options { limits, ..Options::new(4) }).expect("options are in range");
+    steward.set_priority(A, FILE, 1).expect("within bounds");
+    let refused = steward.set_priority(A, FileId(10), 1);
+    assert_eq!(refused, Err(HintError::TooManyFiles { limit: 1 }));
+    assert_eq!(steward.set_policy(A, 7, PolicyName::Mru), Err(HintError::TooManyPriorities { limit: 2 }));
+    assert_eq!((steward.priority(A, FileId(10)), steward.policy(A, 7)), (0, PolicyName::Lru));
+    steward.validate();
+}
+
+#[test]
+fn pinned_blocks_stay_and_a_full_cache_says_so() {
+    let mut steward = steward(2);
+    assert!(matches!(steward.access(A, block(1)), Access::Miss(_)));
+    assert!(matches!(steward.access(A, block(1)), Access::Arriving(_)));
+    assert!(matches!(steward.access(A, block(2)), Access::Miss(_)));
+    assert_eq!(steward.access(A, block(3)), Access::Full);
+    // A body that learns afterwards cannot be refused.
+    assert!(matches!(steward.observed(A, block(3)), Access::Miss(_)));
+    assert_eq!(steward.used(), 3);
+    steward.fetched(block(1));
+    steward.failed(block(2));
+    assert_eq!(touch(&mut steward, A, block(4)), [1]);
+    steward.validate();
+}
+
+#[test]
+fn a_refused_drop_comes_back_to_its_owner() {
+    let mut steward = steward(2);
+    steward.set_priority(A, FILE, 3).expect("first call");
+    for index in 1..=3 {
+        touch(&mut steward, A, block(index));
+    }
+    assert!(steward.explain(block(1)).is_none());
+    steward.kept(block(1));
+    steward.validate();
+    let explained = steward.explain(block(1)).expect("it is back");
+    assert_eq!((explained.owner, explained.priority, explained.pinned), (Some(A), Some(3), true));
+    // One above the capacity; the next allocation shrinks first.
+    assert_eq!(steward.used(), 3);
+    assert_eq!(touch(&mut steward, A, block(4)), [2, 3]);
+    steward.unpin(block(1));
+    assert_eq!(steward.used(), 2);
+}
+
+#[test]
+fn ablations_go_by_name() {
+    for allocation in Allocation::ALL {
+        assert_eq!(allocation.to_string().parse(), Ok(allocation));
+        let mut steward =
+            Steward::new(Options { allocation, ..Options::new(3) }).expect("options are in range");
+        steward.set_policy(A, 0, PolicyName::Mru).expect("accepted under every allocation");
+        for index in (0..5).cycle().take(40) {
+            touch(&mut steward, A, block(index));
+        }
+        let counters = steward.totals();
+        assert_eq!(counters.references, 40);
+        let cyclic_optimum = 5 + 7 * 3;
+        if allocation == Allocation::GlobalLru {
+            assert_eq!(counters.misses, 40);
+        } else {
+            assert!(counters.misses <= cyclic_optimum, "{allocation}: {counters:?}");
+        }
+    }
+}
