@@ -22,6 +22,18 @@ pub struct Clock {
     pub(crate) list: List,
 }
 
+impl Clock {
+    /// Takes over a list whose marks are another policy's: all bits are clear.
+    pub(crate) fn over(list: List, links: &mut Links) -> Self {
+        let mut handle = list.front();
+        while let Some(current) = handle {
+            links.set_mark(current, 0);
+            handle = list.after(links, current);
+        }
+        Self { list }
+    }
+}
+
 impl Policy for Clock {
     #[inline]
     fn hit(&mut self, links: &mut Links, handle: Handle) {
@@ -30,11 +42,12 @@ impl Policy for Clock {
 
     #[inline]
     fn insert(&mut self, links: &mut Links, handle: Handle) {
+        links.set_mark(handle, 0);
         self.list.push_back(links, handle);
     }
 
     fn place(&mut self, links: &mut Links, handle: Handle) {
-        self.list.push_back(links, handle);
+        self.insert(links, handle);
     }
 
     fn evict(&mut self, links: &mut Links, pinned: &dyn Fn(Handle) -> bool) -> Option<Handle> {

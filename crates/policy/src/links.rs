@@ -38,7 +38,7 @@ pub struct Links {
     links: Vec<Link>,
     /// When each handle last went to an end of a list: higher is nearer the back. Empty without stamps.
     stamps: Vec<i64>,
-    /// One byte for the policy that holds the handle (CLOCK's reference bit). Zeroed when the handle is linked.
+    /// One byte for the policy that holds the handle (CLOCK's reference bit). Stale until that policy sets it.
     marks: Vec<u8>,
     stamp_back: i64,
     stamp_front: i64,
@@ -133,7 +133,6 @@ impl List {
     pub fn push_back(&mut self, links: &mut Links, handle: Handle) {
         debug_assert!(!links.is_linked(handle), "K1: {handle} is on a list already");
         links.stamp_as_back(handle);
-        links.marks[handle as usize] = 0;
         self.link_back(links, handle);
     }
 
@@ -153,7 +152,6 @@ impl List {
     pub fn push_front(&mut self, links: &mut Links, handle: Handle) {
         debug_assert!(!links.is_linked(handle), "K1: {handle} is on a list already");
         links.stamp_as_front(handle);
-        links.marks[handle as usize] = 0;
         links.links[handle as usize] = Link { prev: NONE, next: self.head };
         match self.head {
             NONE => self.tail = handle,

@@ -31,7 +31,7 @@ macro_rules! each {
 impl Replacement {
     /// An empty policy of that name.
     pub fn new(name: PolicyName) -> Self {
-        Self::over(name, List::default())
+        Self::over(name, List::default(), &mut Links::default())
     }
 
     /// The name of the policy in force.
@@ -44,9 +44,12 @@ impl Replacement {
         }
     }
 
-    /// Another policy over the same handles in the same order: only the choice of victims changes.
-    pub fn change(&mut self, name: PolicyName) {
-        *self = Self::over(name, self.list());
+    /// Another policy over the same handles in the same order: only the choice of victims changes. A policy with
+    /// reference bits starts with all clear, in time proportional to the handles held.
+    pub fn change(&mut self, links: &mut Links, name: PolicyName) {
+        if name != self.name() {
+            *self = Self::over(name, self.list(), links);
+        }
     }
 
     /// Handles from the front to the back of the list, not in order of eviction.
@@ -54,12 +57,12 @@ impl Replacement {
         self.list().iter(links)
     }
 
-    fn over(name: PolicyName, list: List) -> Self {
+    fn over(name: PolicyName, list: List, links: &mut Links) -> Self {
         match name {
             PolicyName::Lru => Self::Lru(Lru { list }),
             PolicyName::Mru => Self::Mru(Mru { list }),
             PolicyName::Fifo => Self::Fifo(Fifo { list }),
-            PolicyName::Clock => Self::Clock(Clock { list }),
+            PolicyName::Clock => Self::Clock(Clock::over(list, links)),
         }
     }
 

@@ -95,9 +95,10 @@ impl Steward {
     pub fn set_policy(&mut self, owner: OwnerId, priority: i32, policy: PolicyName) -> Result<(), HintError> {
         let key = self.take_control(owner)?;
         let limits = self.options.limits;
-        let Some(manager) = manager(self, key) else { return Ok(()) };
+        let record = self.owners.alive_mut(key);
+        let Some(manager) = record.and_then(|record| record.manager.as_mut()) else { return Ok(()) };
         let too_many = HintError::TooManyPriorities { limit: limits.priorities_per_owner };
-        manager.set_policy(priority, policy, &limits).map_err(|Exhausted| too_many)
+        manager.set_policy(&mut self.managed, priority, policy, &limits).map_err(|Exhausted| too_many)
     }
 
     /// C2: the policy of a priority for `owner`.

@@ -25,15 +25,17 @@ pub enum Room {
 /// A level that is none.
 pub(crate) const NO_LEVEL: u16 = u16::MAX;
 
+/// Two entries fill a cache line.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(32))]
 pub(crate) struct Entry {
     pub(crate) block: Block,
     /// The slot of the file's record.
     pub(crate) file: u32,
     /// Whom the block is charged to; `NOBODY` once it is shared. May name a dead owner: then it has no owner.
     pub(crate) owner: OwnerKey,
-    /// Reasons why it must not leave now.
-    pub(crate) pins: u32,
+    /// Reasons why it must not leave now. Saturates: past 65,535 pins a block stays until it fails or is gone.
+    pub(crate) pins: u16,
     /// The level of the manager that lists it, or `NO_LEVEL`.
     pub(crate) level: u16,
     pub(crate) room: Room,
@@ -43,6 +45,8 @@ pub(crate) struct Entry {
     pub(crate) temporary: bool,
     in_use: bool,
 }
+
+const _: () = assert!(size_of::<Entry>() == 32);
 
 impl Entry {
     pub(crate) fn new(block: Block, file: u32, room: Room) -> Self {
@@ -154,8 +158,9 @@ impl core::ops::IndexMut<Handle> for Entries {
     }
 }
 
+/// Where a block is found in a table of blocks.
 #[inline]
-fn hash(hasher: &FixedState, Block { file: FileId(file), index }: Block) -> u64 {
+pub(crate) fn hash(hasher: &FixedState, Block { file: FileId(file), index }: Block) -> u64 {
     use core::hash::BuildHasher;
     hasher.hash_one((file, index))
 }

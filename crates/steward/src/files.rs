@@ -27,6 +27,8 @@ pub(crate) struct Files {
     free: Vec<u32>,
     index: HashMap<FileId, u32, FixedState>,
     links: Links,
+    /// The file found last: runs of blocks of one file are the rule.
+    last: Option<(FileId, u32)>,
     idle: VecDeque<u32>,
     idle_max: usize,
 }
@@ -38,6 +40,7 @@ impl Files {
             free: Vec::new(),
             index: HashMap::with_hasher(FixedState::with_seed(seed)),
             links: Links::default(),
+            last: None,
             idle: VecDeque::new(),
             idle_max: idle_max as usize,
         }
@@ -50,9 +53,20 @@ impl Files {
     /// The slot of a file, which is made if it is new. A new one must get a block at once.
     #[inline]
     pub(crate) fn slot(&mut self, id: FileId) -> u32 {
-        if let Some(&slot) = self.index.get(&id) {
+        if let Some((last, slot)) = self.last
+            && last == id
+        {
             return slot;
         }
+        let slot = match self.index.get(&id) {
+            Some(&slot) => slot,
+            None => self.new_slot(id),
+        };
+        self.last = Some((id, slot));
+        slot
+    }
+
+    fn new_slot(&mut self, id: FileId) -> u32 {
         let record = FileRecord { id, blocks: List::default(), traffic: Traffic::default(), idle: false };
         let slot = match self.free.pop() {
             Some(slot) => {
@@ -98,6 +112,7 @@ impl Files {
     fn trim_idle(&mut self) {
         while self.idle.len() > self.idle_max {
             let Some(slot) = self.idle.pop_front() else { return };
+            self.last = None;
             self.index.remove(&self.records[slot as usize].id);
             self.free.push(slot);
         }

@@ -154,12 +154,13 @@ impl Manager {
 
     pub(crate) fn set_policy(
         &mut self,
+        links: &mut Links,
         priority: i32,
         policy: PolicyName,
         limits: &Limits,
     ) -> Result<(), Exhausted> {
         let level = self.level(priority, limits)?;
-        self.levels[level as usize].blocks.change(policy);
+        self.levels[level as usize].blocks.change(links, policy);
         Ok(())
     }
 

@@ -13,10 +13,11 @@
 use alloc::vec::Vec;
 
 use foldhash::fast::FixedState;
-use hashbrown::HashMap;
+use hashbrown::HashTable;
 use pantler_policy::{Links, List, NONE};
 
 use crate::Block;
+use crate::entry::hash;
 
 type GroupKey = u32;
 
@@ -35,7 +36,9 @@ struct Group {
 /// The table `P`.
 #[derive(Clone, Debug)]
 pub(crate) struct Placeholders {
-    index: HashMap<Block, u32, FixedState>,
+    /// Records by their block.
+    index: HashTable<u32>,
+    hasher: FixedState,
     records: Vec<Record>,
     records_free: Vec<u32>,
     groups: Vec<Group>,
@@ -51,7 +54,8 @@ pub(crate) struct Placeholders {
 impl Placeholders {
     pub(crate) fn new(bound: u32, seed: u64) -> Self {
         Self {
-            index: HashMap::with_hasher(FixedState::with_seed(seed)),
+            index: HashTable::new(),
+            hasher: FixedState::with_seed(seed),
             records: Vec::new(),
             records_free: Vec::new(),
             groups: Vec::new(),
@@ -79,7 +83,7 @@ impl Placeholders {
         if self.by_age.is_empty() {
             return None;
         }
-        let record = *self.index.get(&block)?;
+        let record = self.find(block)?;
         let frame = self.groups[self.records[record as usize].group as usize].frame;
         self.delete(record);
         Some(frame)
@@ -111,8 +115,9 @@ impl Placeholders {
         let record = self.new_record(Record { block, group });
         self.groups[group as usize].members.push_back(&mut self.members, record);
         self.by_age.push_back(&mut self.ages, record);
-        let before = self.index.insert(block, record);
-        debug_assert!(before.is_none(), "H1: {block} has a placeholder already");
+        debug_assert!(self.find(block).is_none(), "H1: {block} has a placeholder already");
+        let rehash = |&other: &u32| hash(&self.hasher, self.records[other as usize].block);
+        self.index.insert_unique(hash(&self.hasher, block), record, rehash);
         self.trim();
     }
 
@@ -133,6 +138,12 @@ impl Placeholders {
         }
         self.groups_free.push(small);
         self.name_group(to, large);
+    }
+
+    #[inline]
+    fn find(&self, block: Block) -> Option<u32> {
+        let same = |&record: &u32| self.records[record as usize].block == block;
+        self.index.find(hash(&self.hasher, block), same).copied()
     }
 
     fn group(&self, frame: u32) -> Option<GroupKey> {
@@ -179,7 +190,9 @@ impl Placeholders {
 
     fn delete(&mut self, record: u32) {
         let Record { block, group } = self.records[record as usize];
-        self.index.remove(&block);
+        if let Ok(found) = self.index.find_entry(hash(&self.hasher, block), |&other| other == record) {
+            found.remove();
+        }
         self.by_age.remove(&mut self.ages, record);
         let Group { frame, members } = &mut self.groups[group as usize];
         members.remove(&mut self.members, record);
@@ -216,7 +229,7 @@ impl Placeholders {
         assert_eq!(grouped, self.len(), "H2: groups and ages differ");
         for record in self.by_age.iter(&self.ages) {
             let block = self.records[record as usize].block;
-            assert_eq!(self.index.get(&block), Some(&record), "H1: {block} is not found");
+            assert_eq!(self.find(block), Some(record), "H1: {block} is not found");
             assert!(outside(block), "P has {block}, which is in the weighing room");
         }
         assert!(self.bound == 0 || self.len() <= self.bound, "H4: more than {} placeholders", self.bound);

@@ -59,7 +59,7 @@ impl Steward {
         let common = has_common_policy.then(|| {
             let mut manager = Manager::new(seed);
             // Level 0 exists from the start, so no bound can be passed.
-            let _ = manager.set_policy(0, options.common_policy, &options.limits);
+            let _ = manager.set_policy(&mut Links::default(), 0, options.common_policy, &options.limits);
             Box::new(manager)
         });
         Ok(Self {
@@ -239,7 +239,9 @@ impl Steward {
             let entry = &mut self.entries[frame];
             if entry.arriving {
                 entry.arriving = false;
-                entry.pins -= 1;
+                if entry.pins != u16::MAX {
+                    entry.pins -= 1;
+                }
             }
         }
     }
@@ -277,7 +279,8 @@ impl Steward {
     /// Keeps `block` in its frame until the matching [`unpin`](Self::unpin). Pins are counted. Says whether it is cached.
     pub fn pin(&mut self, block: Block) -> bool {
         let Some(frame) = self.entries.find(block) else { return false };
-        self.entries[frame].pins += 1;
+        let pins = &mut self.entries[frame].pins;
+        *pins = pins.saturating_add(1);
         true
     }
 
@@ -285,7 +288,9 @@ impl Steward {
     pub fn unpin(&mut self, block: Block) {
         if let Some(frame) = self.entries.find(block) {
             let entry = &mut self.entries[frame];
-            entry.pins = entry.pins.saturating_sub(1).max(u32::from(entry.arriving));
+            if entry.pins != u16::MAX {
+                entry.pins = entry.pins.saturating_sub(1).max(u16::from(entry.arriving));
+            }
         }
     }
 
