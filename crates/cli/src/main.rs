@@ -1,3 +1,64 @@
-//! The `pantler` command.
+//! The `pantler` command: words in, exit status out. The work is done by the crates below.
+#![forbid(unsafe_code)]
 
-fn main() {}
+use clap::Parser;
+use std::process::ExitCode;
+use tracing_subscriber::EnvFilter;
+
+mod args;
+mod ask;
+mod children;
+mod daemon;
+mod doctor;
+mod explain;
+mod failure;
+mod hint;
+mod identity;
+mod mount;
+mod output;
+mod profiles;
+mod program;
+mod run;
+mod stage;
+mod stat;
+mod steering;
+
+use args::{Arguments, Command};
+
+fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return failure::report_parse(&error),
+    };
+    log_to_stderr(arguments.verbose);
+    match dispatch(&arguments) {
+        Ok(status) => ExitCode::from(status),
+        Err(error) => failure::report(&error),
+    }
+}
+
+/// Carries out a command. Most end with 0; `run` ends with the program's status, `doctor` with 3 when something
+/// is missing.
+fn dispatch(arguments: &Arguments) -> anyhow::Result<u8> {
+    match &arguments.command {
+        Command::Run(run) => return run::run(run),
+        Command::Doctor(doctor) => return doctor::doctor(doctor),
+        Command::Mount(mount) => mount::mount(mount)?,
+        Command::Umount(umount) => mount::umount(umount)?,
+        Command::Hint(hint) => hint::hint(hint)?,
+        Command::Stat(stat) => stat::stat(stat)?,
+        Command::Explain(explain) => explain::explain(explain)?,
+        Command::Daemon => daemon::daemon()?,
+        Command::Profiles(profiles) => profiles::show(profiles)?,
+        Command::Completions(completions) => profiles::completions(completions)?,
+        Command::Stage(stage) => stage::stage(stage)?,
+    }
+    Ok(0)
+}
+
+/// Logs go to standard error. `PANTLER_LOG` takes the filter words of tracing.
+fn log_to_stderr(verbose: u8) {
+    let level = ["warn", "info", "trace"][usize::from(verbose.min(2))];
+    let filter = EnvFilter::try_from_env("PANTLER_LOG").unwrap_or_else(|_| EnvFilter::new(level));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
+}

@@ -41,6 +41,7 @@ pub enum Hint {
         /// The priority the policy is for.
         priority: i32,
         /// The policy.
+        #[serde(with = "crate::policy")]
         policy: PolicyName,
     },
     /// Asks for the policy of a priority.
@@ -111,7 +112,7 @@ pub enum HintAnswer {
     /// The priority asked for.
     Priority(i32),
     /// The policy asked for.
-    Policy(PolicyName),
+    Policy(#[serde(with = "crate::policy")] PolicyName),
     /// How many blocks got the temporary priority.
     Marked(u64),
 }

@@ -32,7 +32,7 @@ pub use body::{Body, BodyInfo, BodyKind};
 pub use error::ControlError;
 pub use glob::{Glob, GlobError};
 pub use hint::{Hint, HintAnswer, PRIORITY_MAX, PRIORITY_MIN};
-pub use policy::{PolicyName, UnknownPolicy};
+pub use pantler_steward::PolicyName;
 pub use profile::{FileRule, Profile, ProfileError, Temporary};
 pub use run::{RunId, RunSpec};
 pub use size::{Size, SizeError};

@@ -40,7 +40,7 @@ pub struct Profile {
     #[serde(default)]
     pub programs: Vec<String>,
     /// Replacement policy by priority (C2).
-    #[serde(default, deserialize_with = "policies")]
+    #[serde(default, with = "policies")]
     pub policies: BTreeMap<i32, PolicyName>,
     /// Rules about files, first match wins.
     #[serde(default, rename = "file")]
@@ -184,9 +184,24 @@ fn priority<'de, D: Deserializer<'de>>(input: D) -> Result<i32, D::Error> {
     Ok(priority)
 }
 
-fn policies<'de, D: Deserializer<'de>>(input: D) -> Result<BTreeMap<i32, PolicyName>, D::Error> {
-    let texts = BTreeMap::<PriorityKey, PolicyName>::deserialize(input)?;
-    Ok(texts.into_iter().map(|(key, policy)| (key.0, policy)).collect())
+/// Policies by priority: a table of text in TOML and JSON.
+mod policies {
+    use super::{BTreeMap, Deserialize, Deserializer, PolicyName, PriorityKey};
+    use crate::policy::PolicyText;
+    use serde::{Serialize, Serializer};
+
+    type Policies = BTreeMap<i32, PolicyName>;
+
+    pub fn serialize<S: Serializer>(policies: &Policies, out: S) -> Result<S::Ok, S::Error> {
+        let texts: BTreeMap<i32, PolicyText> =
+            policies.iter().map(|(key, policy)| (*key, PolicyText(*policy))).collect();
+        texts.serialize(out)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(input: D) -> Result<Policies, D::Error> {
+        let texts = BTreeMap::<PriorityKey, PolicyText>::deserialize(input)?;
+        Ok(texts.into_iter().map(|(key, policy)| (key.0, policy.0)).collect())
+    }
 }
 
 /// A priority as a key: keys are text in TOML and JSON.

@@ -46,6 +46,7 @@ pub struct PriorityStat {
     /// The priority.
     pub priority: i32,
     /// Its policy.
+    #[serde(with = "crate::policy")]
     pub policy: PolicyName,
     /// Blocks cached at this priority.
     pub blocks: u64,
@@ -125,6 +126,7 @@ pub struct FileExplanation {
     /// The file's priority for the speaker's owner (or default).
     pub priority: i32,
     /// The policy of that priority.
+    #[serde(with = "crate::policy")]
     pub policy: PolicyName,
     /// The last decisions about its blocks, oldest first. Empty when the log is off.
     pub decisions: Vec<DecisionLine>,

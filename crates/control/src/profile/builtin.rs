@@ -36,6 +36,11 @@ impl Profile {
         }
     }
 
+    /// The text of the profile of that name that comes with Pantler.
+    pub fn builtin_text(name: &str) -> Option<&'static str> {
+        BUILTIN.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
+    }
+
     /// The profile that comes with Pantler for a program, with its name.
     /// `program` is the last component of the executable, such as `rg`.
     pub fn builtin_for_program(program: &str) -> Option<(&'static str, Profile)> {

@@ -87,7 +87,10 @@ fn mistakes_are_named_with_line_and_column() {
     );
     assert!(refused("[[file]]\nglob = \"[\"\n").starts_with("p.toml:2:8: glob \"[\": "));
     assert!(refused("[[file]]\npriority = 1\n").contains("missing field `glob`"));
-    assert!(refused("[policies]\n0 = \"best\"\n").starts_with("p.toml:2:5: unknown variant `best`"));
+    assert!(
+        refused("[policies]\n0 = \"best\"\n")
+            .starts_with("p.toml:2:5: unknown policy `best`, expected one of")
+    );
     assert!(refused("[policies]\n00 = \"lru\"\n").contains("priority \"00\": expected a whole number"));
     assert!(refused("[policies]\n0 = \"lru\"\n0 = \"mru\"\n").starts_with("p.toml:3:1: duplicate key"));
     let backwards = "[[file]]\nglob = \"*\"\ntemporary = { first = 3, last = 2, priority = -1 }\n";

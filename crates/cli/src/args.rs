@@ -1,0 +1,281 @@
+//! The words of the command line.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use pantler_control::{ControlError, OwnerSelector, PolicyName, Size};
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// Applications decide what stays in memory: file caching under application control.
+#[derive(Debug, Parser)]
+#[command(name = "pantler", version, max_term_width = 100)]
+pub struct Arguments {
+    /// Say more on standard error; twice for everything
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub verbose: u8,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run a program and its children as one owner
+    Run(Run),
+    /// Mount a directory with a cache of its own
+    Mount(Mount),
+    /// Unmount what `pantler mount` mounted
+    Umount(Umount),
+    /// Say which blocks matter
+    Hint(Hint),
+    /// Show counters by owner, priority and file
+    Stat(Stat),
+    /// Tell what is cached of a file, whose it is, and why
+    Explain(Explain),
+    /// List what this machine offers and what is missing
+    Doctor(Doctor),
+    /// Host mounts and runs for everybody who may speak to it
+    Daemon,
+    /// Show the profiles that come with pantler
+    Profiles(Profiles),
+    /// Print completions for a shell
+    Completions(Completions),
+    /// Take an identity, wait for the word, become the program
+    #[command(name = crate::stage::WORD, hide = true)]
+    Stage(Stage),
+}
+
+/// Run a program and its children as one owner.
+///
+/// With --memory the kernel's page cache is steered: blocks of files that the program reads are kept or
+/// dropped by its policies, under that budget. Every running mount takes the program as one owner too.
+/// The exit status is the program's; 128+n when signal n ended it.
+#[derive(Debug, Args)]
+pub struct Run {
+    /// Budget for file blocks in the kernel's page cache, such as 64M
+    #[arg(long, value_name = "SIZE")]
+    pub memory: Option<Size>,
+    /// Profile by name or file; without it the one for the program's name; `none` for none
+    #[arg(long, value_name = "NAME|FILE")]
+    pub profile: Option<String>,
+    /// Name of the owner; a later run with the same name continues it
+    #[arg(long, value_name = "NAME", value_parser = owner_name)]
+    pub owner_name: Option<String>,
+    /// How frames are shared between owners
+    #[arg(long, value_name = "NAME", default_value = "lru-sp", value_parser = allocation)]
+    pub allocation: String,
+    /// Run the program unsteered, and say so, when something that steering needs is missing
+    #[arg(long)]
+    pub best_effort: bool,
+    /// Write the counters of the run to this file when it ends, as JSON
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
+    pub program: Vec<OsString>,
+}
+
+/// Mount a directory with a cache of its own.
+///
+/// Returns once the mount is ready; the cache is served in the background.
+#[derive(Debug, Args)]
+pub struct Mount {
+    /// The directory to cache
+    pub origin: PathBuf,
+    /// Where to mount it: an empty directory
+    pub mount_point: PathBuf,
+    /// Memory for cached blocks, such as 512M
+    #[arg(long, value_name = "SIZE", default_value = "256M")]
+    pub cache: Size,
+    /// Bytes in a block: a power of two from 4K to 1M
+    #[arg(long, value_name = "SIZE", value_parser = block_size)]
+    pub block_size: Option<Size>,
+    /// Threads that answer the kernel
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub threads: Option<u16>,
+    /// How frames are shared between owners
+    #[arg(long, value_name = "NAME", default_value = "lru-sp", value_parser = allocation)]
+    pub allocation: String,
+    /// Who is an owner where nothing else says so
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = OwnerBy::Process)]
+    pub owner_by: OwnerBy,
+    /// Let other users in; file permissions still decide
+    #[arg(long)]
+    pub allow_other: bool,
+    /// Refuse all changes
+    #[arg(long)]
+    pub read_only: bool,
+    /// Stay in the foreground until unmounted
+    #[arg(long)]
+    pub foreground: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum OwnerBy {
+    /// Each process
+    Process,
+    /// Each control group
+    Cgroup,
+    /// Each user
+    User,
+}
+
+#[derive(Debug, Args)]
+pub struct Umount {
+    /// Where it is mounted
+    pub mount_point: PathBuf,
+}
+
+/// Say which blocks matter.
+///
+/// A hint is about the owner named by --owner. Without it, it becomes the default of your present and future
+/// owners on that mount or run, until cleared.
+#[derive(Debug, Args)]
+pub struct Hint {
+    /// Mount point or run the hint is for; needed where the file does not tell and several could be meant
+    #[arg(long, global = true, value_name = "MOUNT|RUN")]
+    pub on: Option<String>,
+    /// Owner the hint is about, by name or by one of its processes
+    #[arg(long, global = true, value_name = "NAME|PID")]
+    pub owner: Option<OwnerSelector>,
+    #[command(subcommand)]
+    pub what: HintWords,
+}
+
+#[derive(Debug, Clone, Subcommand)]
+pub enum HintWords {
+    /// Set the priority of a file; lower goes first, 0 is the default
+    SetPriority {
+        file: PathBuf,
+        #[arg(allow_negative_numbers = true)]
+        priority: i32,
+    },
+    /// Show the priority of a file
+    GetPriority { file: PathBuf },
+    /// Set the replacement policy of a priority
+    SetPolicy {
+        #[arg(allow_negative_numbers = true)]
+        priority: i32,
+        /// lru, mru, fifo or clock
+        policy: PolicyName,
+    },
+    /// Show the replacement policy of a priority
+    GetPolicy {
+        #[arg(allow_negative_numbers = true)]
+        priority: i32,
+    },
+    /// Give the cached blocks FIRST to LAST of a file a priority until their next use
+    SetTemporaryPriority {
+        file: PathBuf,
+        first: u64,
+        last: u64,
+        #[arg(allow_negative_numbers = true)]
+        priority: i32,
+    },
+    /// Take back all hints
+    Clear,
+}
+
+#[derive(Debug, Args)]
+pub struct Stat {
+    /// Mount point or run; without it all of them
+    #[arg(value_name = "MOUNT|RUN")]
+    pub on: Option<String>,
+    /// One JSON object per line
+    #[arg(long)]
+    pub json: bool,
+    /// Repeat every so many seconds
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1",
+          value_parser = clap::value_parser!(u32).range(1..=86400))]
+    pub watch: Option<u32>,
+}
+
+#[derive(Debug, Args)]
+pub struct Explain {
+    /// The file
+    pub file: PathBuf,
+    /// Mount point or run to ask; without it all that could know the file
+    #[arg(long, value_name = "MOUNT|RUN")]
+    pub on: Option<String>,
+    /// One JSON object per line
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Doctor {
+    /// One JSON object per line
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Profiles {
+    /// Show the text of this one
+    pub name: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct Completions {
+    /// The shell
+    pub shell: clap_complete::Shell,
+}
+
+#[derive(Debug, Args)]
+pub struct Stage {
+    /// User to become, with group and supplementary groups: `uid:gid:group,group`
+    #[arg(long)]
+    pub identity: Option<crate::identity::Credentials>,
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    pub program: Vec<OsString>,
+}
+
+/// Allocations by name (design section 3.2).
+const ALLOCATIONS: [&str; 5] = ["lru-sp", "lru-sp-one", "lru-s", "alloc-lru", "global-lru"];
+
+fn allocation(text: &str) -> Result<String, String> {
+    if ALLOCATIONS.contains(&text) {
+        return Ok(text.to_owned());
+    }
+    Err(format!("expected {}", ALLOCATIONS.join(", ")))
+}
+
+fn block_size(text: &str) -> Result<Size, String> {
+    let size: Size = text.parse().map_err(|error: pantler_control::SizeError| error.to_string())?;
+    let bytes = size.bytes();
+    if bytes.is_power_of_two() && (4 << 10..=1 << 20).contains(&bytes) {
+        return Ok(size);
+    }
+    Err("expected a power of two from 4K to 1M".to_owned())
+}
+
+fn owner_name(text: &str) -> Result<String, ControlError> {
+    match text.parse()? {
+        OwnerSelector::Name(name) => Ok(name),
+        _ => Err(ControlError::invalid(format!("owner name {text:?}: expected a name, not a number"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definition_is_sound() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn negative_priorities_are_values() {
+        let words = ["pantler", "hint", "set-priority", "f", "-1", "--owner", "7"];
+        let Command::Hint(hint) = Arguments::try_parse_from(words).unwrap().command else { panic!() };
+        assert!(matches!(hint.what, HintWords::SetPriority { priority: -1, .. }));
+        assert_eq!(hint.owner, Some(OwnerSelector::Pid(7)));
+    }
+
+    #[test]
+    fn what_follows_the_program_is_the_programs() {
+        let words = ["pantler", "run", "--memory", "1M", "sh", "-c", "x", "--memory"];
+        let Command::Run(run) = Arguments::try_parse_from(words).unwrap().command else { panic!() };
+        assert_eq!(run.program, ["sh", "-c", "x", "--memory"]);
+    }
+}

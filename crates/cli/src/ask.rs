@@ -1,0 +1,97 @@
+//! Finding the body a command is about, among all hosts on this machine.
+
+use anyhow::Result;
+use pantler_control::client::{Client, open_to_name};
+use pantler_control::wire::{Answer, Request};
+use pantler_control::{BodyInfo, BodyKind, ControlError, runtime};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+/// A body, and the conversation with its host.
+pub struct Found {
+    pub info: BodyInfo,
+    pub client: Client,
+}
+
+/// Every body of every host that answers. A host that does not answer is mentioned in the log.
+pub fn all() -> Vec<Found> {
+    let mut found = Vec::new();
+    for mut client in Client::everywhere() {
+        let bodies = match client.bodies() {
+            Ok(bodies) => bodies,
+            Err(error) => {
+                tracing::warn!(host = %client.path().display(), %error, "a host does not answer");
+                continue;
+            }
+        };
+        for info in bodies {
+            // One conversation per body: requests to them do not wait for each other.
+            if let Ok(client) = Client::connect(client.path()) {
+                found.push(Found { info, client });
+            }
+        }
+    }
+    found
+}
+
+/// The body called `on`: a run's name or a mount point, however its path is written.
+pub fn named(on: &str) -> Result<Found> {
+    let path = std::fs::canonicalize(on).unwrap_or_else(|_| PathBuf::from(on));
+    let matches = |info: &BodyInfo| info.name == on || info.mount_point.as_ref() == Some(&path);
+    let mut bodies = all();
+    match bodies.iter().position(|found| matches(&found.info)) {
+        Some(at) => Ok(bodies.swap_remove(at)),
+        None => {
+            Err(ControlError::not_found(format!("run or mount {on:?} (there is {})", list(&bodies))).into())
+        }
+    }
+}
+
+/// The one body a hint without `--on` can be about: the mount that holds the file, else the only one there is.
+pub fn meant(file: Option<&Path>) -> Result<Found> {
+    let mut bodies = all();
+    if let Some(file) = file {
+        // The last component may be a link that leads elsewhere: what is opened is what counts.
+        let real = std::fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
+        let depth = |found: &Found| {
+            let mount_point = found.info.mount_point.as_ref()?;
+            real.starts_with(mount_point).then(|| mount_point.components().count())
+        };
+        if let Some((at, _)) = bodies
+            .iter()
+            .enumerate()
+            .filter_map(|(at, found)| Some((at, depth(found)?)))
+            .max_by_key(|(_, d)| *d)
+        {
+            return Ok(bodies.swap_remove(at));
+        }
+        bodies.retain(|found| found.info.kind != BodyKind::Mount);
+    }
+    match bodies.len() {
+        1 => Ok(bodies.remove(0)),
+        0 => Err(ControlError::not_found("a running mount or run").into()),
+        _ => {
+            let text = format!("--on is needed: expected one of {}", list(&bodies));
+            Err(ControlError::invalid(text).into())
+        }
+    }
+}
+
+fn list(bodies: &[Found]) -> String {
+    if bodies.is_empty() {
+        return format!("none; no host answers in {}", runtime::own_folder().display());
+    }
+    bodies.iter().map(|found| format!("{:?}", found.info.name)).collect::<Vec<_>>().join(", ")
+}
+
+impl Found {
+    /// Asks the host, with a file beside the question when there is one.
+    pub fn ask(&mut self, request: &Request, file: Option<&OwnedFd>) -> Result<Answer, ControlError> {
+        self.client.ask(request, file.map(AsFd::as_fd))
+    }
+}
+
+/// Opens the file a hint or question names, with our own rights.
+pub fn file(path: &Path) -> Result<OwnedFd, ControlError> {
+    open_to_name(path)
+}

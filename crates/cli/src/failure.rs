@@ -1,0 +1,62 @@
+//! From errors to exit statuses: 0 done, 1 failed, 2 usage, 3 a privilege or kernel feature is missing.
+
+use pantler_control::{ControlError, ProfileError};
+use std::process::ExitCode;
+
+/// Something failed.
+pub const FAILED: u8 = 1;
+/// The words make no sense.
+pub const USAGE: u8 = 2;
+
+/// The exit status an error stands for. Bodies' errors reach the command as [`ControlError`].
+pub fn exit_status(error: &anyhow::Error) -> u8 {
+    let mut causes = error.chain();
+    causes
+        .find_map(|cause| {
+            let control = cause.downcast_ref::<ControlError>().map(ControlError::exit_status);
+            control.or_else(|| cause.downcast_ref::<ProfileError>().map(|_| USAGE))
+        })
+        .unwrap_or(FAILED)
+}
+
+/// Prints an error as one line, and says with which status to end.
+pub fn report(error: &anyhow::Error) -> ExitCode {
+    eprintln!("pantler: {}", one_line(&format!("{error:#}")));
+    ExitCode::from(exit_status(error))
+}
+
+/// Prints what the parser of the command line refused as one line; help and version go out as they are.
+pub fn report_parse(error: &clap::Error) -> ExitCode {
+    if !error.use_stderr() {
+        // Nobody is left to tell when standard output is closed.
+        let _ = error.print();
+        return ExitCode::SUCCESS;
+    }
+    let text = error.to_string();
+    let text = text.trim_start_matches("error: ");
+    if text.starts_with("Applications decide") {
+        eprintln!("pantler: expected a command, see pantler --help");
+        return ExitCode::from(USAGE);
+    }
+    // The message ends where usage and tips begin.
+    let message = text.split("\n\n").next().unwrap_or(text);
+    eprintln!("pantler: {}", one_line(message));
+    ExitCode::from(USAGE)
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anyhow::Context;
+
+    #[test]
+    fn the_status_survives_context() {
+        let error = Err::<(), _>(ControlError::invalid("x")).context("while trying").unwrap_err();
+        assert_eq!(exit_status(&error), USAGE);
+        assert_eq!(exit_status(&anyhow::anyhow!("other")), FAILED);
+    }
+}

@@ -1,0 +1,49 @@
+//! `pantler hint`: one hint to one body.
+
+use anyhow::Result;
+use pantler_control::client::unexpected;
+use pantler_control::wire::{Answer, Request};
+use pantler_control::{Hint, HintAnswer};
+use serde::Serialize;
+
+use crate::args::{self, HintWords};
+use crate::{ask, output};
+
+/// What a question comes back with.
+#[derive(Serialize)]
+struct HintRecord<'a> {
+    on: &'a str,
+    #[serde(flatten)]
+    answer: &'a HintAnswer,
+}
+
+/// Gives a hint. Questions are answered on standard output, as JSON; other hints say nothing.
+pub fn hint(arguments: &args::Hint) -> Result<()> {
+    let hint = words(&arguments.what);
+    hint.check()?;
+    let file = hint.path().map(|path| ask::file(path)).transpose()?;
+    let mut body = match &arguments.on {
+        Some(on) => ask::named(on)?,
+        None => ask::meant(hint.path().map(|path| path.as_path()))?,
+    };
+    let owner = arguments.owner.clone().unwrap_or_default();
+    let on = body.info.name.clone();
+    match body.ask(&Request::Hint { on: on.clone(), owner, hint }, file.as_ref())? {
+        Answer::Hint(HintAnswer::Done) => Ok(()),
+        Answer::Hint(answer) => output::json("hint", &HintRecord { on: &on, answer: &answer }),
+        other => Err(unexpected(&other).into()),
+    }
+}
+
+fn words(words: &HintWords) -> Hint {
+    match words.clone() {
+        HintWords::SetPriority { file, priority } => Hint::SetPriority { path: file, priority },
+        HintWords::GetPriority { file } => Hint::GetPriority { path: file },
+        HintWords::SetPolicy { priority, policy } => Hint::SetPolicy { priority, policy },
+        HintWords::GetPolicy { priority } => Hint::GetPolicy { priority },
+        HintWords::SetTemporaryPriority { file, first, last, priority } => {
+            Hint::SetTemporaryPriority { path: file, first, last, priority }
+        }
+        HintWords::Clear => Hint::Clear,
+    }
+}

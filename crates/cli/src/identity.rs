@@ -1,0 +1,180 @@
+//! As whom a program runs: under `sudo`, as the user who called it.
+
+use anyhow::{Context, Result, bail};
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::fs;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::process::Command;
+use std::str::FromStr;
+
+use rustix::fs::{Gid, Uid};
+use rustix::thread;
+
+/// User, group and supplementary groups.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Credentials {
+    pub uid: u32,
+    pub gid: u32,
+    pub groups: Vec<u32>,
+}
+
+/// As whom, and with which environment, the program runs.
+#[derive(Debug)]
+pub struct Identity {
+    /// What to become; `None` when the program runs as we do.
+    pub credentials: Option<Credentials>,
+    /// The user the program runs as.
+    pub uid: u32,
+    /// Its whole environment.
+    pub environment: Vec<(OsString, OsString)>,
+}
+
+impl Identity {
+    /// The invoking user: whoever called `sudo`, else our own.
+    pub fn invoking() -> Result<Identity> {
+        let own = rustix::process::geteuid().as_raw();
+        let environment = std::env::vars_os().collect();
+        let sudo = |key| std::env::var(key).ok().and_then(|text: String| text.parse::<u32>().ok());
+        let (Some(uid), Some(gid)) = (sudo("SUDO_UID"), sudo("SUDO_GID")) else {
+            return Ok(Identity { credentials: None, uid: own, environment });
+        };
+        if own != 0 || uid == 0 {
+            return Ok(Identity { credentials: None, uid: own, environment });
+        }
+        let credentials = Credentials { uid, gid, groups: groups_of(uid)? };
+        let environment = environment_of_sudo().unwrap_or_else(|| adjusted_environment(uid));
+        Ok(Identity { credentials: Some(credentials), uid, environment })
+    }
+
+    /// A variable of the program's environment.
+    pub fn variable(&self, key: &str) -> Option<&OsStr> {
+        self.environment.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_os_str())
+    }
+
+    /// Reads a file with the rights of the user the program runs as, not with ours.
+    pub fn read_file(&self, path: &std::path::Path, bytes_max: u64) -> std::io::Result<String> {
+        let read = || {
+            use std::io::Read;
+            let file = fs::File::open(path)?;
+            if !file.metadata()?.is_file() {
+                return Err(std::io::Error::other("not a regular file"));
+            }
+            let mut text = String::new();
+            file.take(bytes_max).read_to_string(&mut text)?;
+            Ok(text)
+        };
+        let Some(credentials) = &self.credentials else { return read() };
+        // Credentials belong to a thread on Linux: this one takes the user's, reads, and ends.
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                credentials.take().map_err(std::io::Error::other)?;
+                read()
+            });
+            thread.join().unwrap_or_else(|_| Err(std::io::Error::other("reading failed")))
+        })
+    }
+}
+
+impl Credentials {
+    /// Makes the calling thread this user, for good.
+    pub fn take(&self) -> Result<()> {
+        let groups: Vec<Gid> = self.groups.iter().copied().map(Gid::from_raw).collect();
+        let (uid, gid) = (Uid::from_raw(self.uid), Gid::from_raw(self.gid));
+        thread::set_thread_groups(&groups).context("cannot take the groups")?;
+        thread::set_thread_res_gid(gid, gid, gid).context("cannot take the group")?;
+        thread::set_thread_res_uid(uid, uid, uid).context("cannot take the user")?;
+        Ok(())
+    }
+}
+
+impl fmt::Display for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let groups: Vec<String> = self.groups.iter().map(u32::to_string).collect();
+        write!(f, "{}:{}:{}", self.uid, self.gid, groups.join(","))
+    }
+}
+
+impl FromStr for Credentials {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let refuse = || format!("identity {text:?}: expected uid:gid:group,group");
+        let mut parts = text.splitn(3, ':');
+        let mut next = || parts.next().ok_or_else(refuse);
+        let (uid, gid, groups) = (next()?, next()?, next()?);
+        let number = |text: &str| text.parse::<u32>().map_err(|_| refuse());
+        let groups =
+            groups.split(',').filter(|group| !group.is_empty()).map(number).collect::<Result<_, _>>()?;
+        Ok(Credentials { uid: number(uid)?, gid: number(gid)?, groups })
+    }
+}
+
+/// Groups of a user, by whatever the machine looks users up in.
+fn groups_of(uid: u32) -> Result<Vec<u32>> {
+    let output = Command::new("id").args(["-G", "--", &uid.to_string()]).output().context("cannot run id")?;
+    if !output.status.success() {
+        bail!("user {uid} of SUDO_UID is unknown");
+    }
+    let text = String::from_utf8_lossy(&output.stdout);
+    text.split_whitespace().map(|word| word.parse().context("id printed something else")).collect()
+}
+
+/// The environment in which `sudo` was called: it is still that of the `sudo` process above us.
+fn environment_of_sudo() -> Option<Vec<(OsString, OsString)>> {
+    let parent = rustix::process::getppid()?.as_raw_nonzero();
+    let name = fs::read_to_string(format!("/proc/{parent}/comm")).ok()?;
+    if name.trim() != "sudo" {
+        return None;
+    }
+    let bytes = fs::read(format!("/proc/{parent}/environ")).ok().filter(|bytes| !bytes.is_empty())?;
+    Some(parse_environment(&bytes))
+}
+
+fn parse_environment(bytes: &[u8]) -> Vec<(OsString, OsString)> {
+    let pairs = bytes.split(|&b| b == 0).filter_map(|pair| {
+        let at = pair.iter().skip(1).position(|&b| b == b'=')? + 1;
+        Some((OsString::from_vec(pair[..at].to_vec()), OsString::from_vec(pair[at + 1..].to_vec())))
+    });
+    pairs.collect()
+}
+
+/// Our environment with the words that name the user set right, for when that of `sudo` cannot be read.
+fn adjusted_environment(uid: u32) -> Vec<(OsString, OsString)> {
+    let passwd = fs::read("/etc/passwd").unwrap_or_default();
+    let entry = passwd.split(|&b| b == b'\n').find_map(|line| {
+        let fields: Vec<&[u8]> = line.split(|&b| b == b':').collect();
+        let number = std::str::from_utf8(fields.get(2)?).ok()?.parse::<u32>().ok()?;
+        (number == uid && fields.len() == 7)
+            .then(|| [fields[0], fields[5], fields[6]].map(|field| OsStr::from_bytes(field).to_owned()))
+    });
+    let mut variables: Vec<(OsString, OsString)> =
+        std::env::vars_os().filter(|(key, _)| !key.as_bytes().starts_with(b"SUDO_")).collect();
+    let Some([name, home, shell]) = entry else { return variables };
+    let known = [("USER", &name), ("LOGNAME", &name), ("HOME", &home), ("SHELL", &shell)];
+    variables.retain(|(key, _)| !known.iter().any(|(word, _)| key == word));
+    variables.extend(known.map(|(key, value)| (key.into(), value.clone())));
+    variables
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials_read_back() {
+        for text in ["1000:1000:27,1000", "1:2:"] {
+            assert_eq!(text.parse::<Credentials>().unwrap().to_string(), text);
+        }
+        for text in ["", "1", "1:2", "a:b:c", "1:2:3,x"] {
+            assert!(text.parse::<Credentials>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn environments_are_split_at_the_first_equals_sign() {
+        let parsed = parse_environment(b"A=1\0B=x=y\0=odd=1\0broken\0\0");
+        let expected = [("A", "1"), ("B", "x=y"), ("=odd", "1")];
+        assert_eq!(parsed, expected.map(|(key, value)| (key.into(), value.into())));
+    }
+}

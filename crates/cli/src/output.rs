@@ -1,0 +1,39 @@
+//! What goes to standard output: JSON objects, one per line, with a version and a kind; see `docs/JSON.md`.
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+use std::io::{ErrorKind, Write};
+
+/// Version of the contract in `docs/JSON.md`. A new field keeps it; a changed or removed one raises it.
+const VERSION: u32 = 1;
+
+#[derive(Serialize)]
+struct Record<'a, T: Serialize> {
+    version: u32,
+    kind: &'a str,
+    #[serde(flatten)]
+    content: &'a T,
+}
+
+/// One line of JSON.
+pub fn to_json<T: Serialize>(kind: &str, content: &T) -> Result<String> {
+    let mut line = serde_json::to_string(&Record { version: VERSION, kind, content })?;
+    line.push('\n');
+    Ok(line)
+}
+
+/// Writes an object as one line of JSON.
+pub fn json<T: Serialize>(kind: &str, content: &T) -> Result<()> {
+    text(&to_json(kind, content)?)
+}
+
+/// Writes text. A reader that went away, such as `head`, is no error.
+pub fn text(text: &str) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(error).context("cannot write to standard output")
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,171 @@
+//! `pantler run`: a program and its children as one owner.
+
+use anyhow::{Context, Result};
+use pantler_control::client::Client;
+use pantler_control::server::{Host, Server};
+use pantler_control::{BodyStat, ControlError, Profile, RunSpec, runtime};
+use rustix::process::{getpid, set_child_subreaper};
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::args;
+use crate::children::{self, Relay};
+use crate::failure;
+use crate::identity::Identity;
+use crate::output;
+use crate::profiles;
+use crate::program;
+use crate::stage::Staged;
+use crate::steering::{Session, Wish};
+
+/// Runs the program and ends with its status.
+pub fn run(arguments: &args::Run) -> Result<u8> {
+    let identity = Identity::invoking()?;
+    let first = &arguments.program[0];
+    program::find(first, identity.variable("PATH"))?;
+    let name = program::name(first);
+    let profile = profiles::choose(arguments.profile.as_deref(), &name, &identity)?;
+    let spec = spec(arguments, &name, &identity, profile);
+    if let Some(report) = &arguments.report {
+        // Refused now rather than after hours.
+        std::fs::write(report, "").with_context(|| format!("cannot write {}", report.display()))?;
+    }
+
+    let relay = Relay::start()?;
+    // Orphans of the program become our children: walking parents from any process of the run meets this one.
+    set_child_subreaper(Some(getpid())).context("cannot collect orphans")?;
+    let mut steered = match arguments.memory {
+        Some(memory) => steer(arguments, &spec, memory)?,
+        None => None,
+    };
+    let mounts = announce(&spec);
+    if arguments.memory.is_none() && mounts.is_empty() {
+        let text = "nothing to control: expected --memory SIZE, or a running mount";
+        return Err(ControlError::invalid(text).into());
+    }
+    let status = execute(arguments, &identity, &relay, steered.as_ref());
+    // The doors close before the session ends.
+    let stat = match steered.take() {
+        Some(Steered { session, server }) => {
+            drop(server);
+            Some(session.finish()?)
+        }
+        None => None,
+    };
+    drop(mounts);
+    report(arguments, stat)?;
+    status
+}
+
+/// A session and its door.
+struct Steered {
+    session: Session,
+    server: Option<Server>,
+}
+
+fn spec(
+    arguments: &args::Run,
+    program: &str,
+    identity: &Identity,
+    profile: Option<(String, Profile)>,
+) -> RunSpec {
+    let leader = getpid().as_raw_nonzero().get().unsigned_abs();
+    if let Some((profile, _)) = &profile {
+        tracing::info!(profile, program, "profile");
+    }
+    RunSpec {
+        name: arguments.owner_name.clone().unwrap_or_else(|| owner_name(program, leader)),
+        keep: arguments.owner_name.is_some(),
+        leader,
+        uid: identity.uid,
+        profile: profile.map(|(_, profile)| profile),
+    }
+}
+
+/// A name for an owner that was given none.
+fn owner_name(program: &str, leader: u32) -> String {
+    let plain = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    let stem: String = program.chars().filter(plain).take(40).collect();
+    format!("{}-{leader}", if stem.is_empty() { "run" } else { &stem })
+}
+
+/// Starts a session and opens its door. `None` when it cannot and `--best-effort` allows that.
+fn steer(arguments: &args::Run, spec: &RunSpec, memory: pantler_control::Size) -> Result<Option<Steered>> {
+    for removed in crate::steering::clean() {
+        tracing::info!("removed what an earlier run left: {removed}");
+    }
+    let wish = Wish { memory, allocation: &arguments.allocation, run: spec };
+    let session = match Session::start(&wish) {
+        Ok(session) => session,
+        Err(error) if arguments.best_effort && failure::exit_status(&error) != failure::USAGE => {
+            eprintln!("pantler: {error:#}; running unsteered");
+            return Ok(None);
+        }
+        Err(error) => return Err(error),
+    };
+    let server = open_door(&session).inspect_err(|error| tracing::warn!("no control socket: {error:#}")).ok();
+    Ok(Some(Steered { session, server }))
+}
+
+fn open_door(session: &Session) -> Result<Server> {
+    let host = Arc::new(Host::new());
+    host.add(session.body())?;
+    let folder = runtime::prepare_folder()?;
+    runtime::remove_stale_sockets();
+    Ok(Server::bind(&folder.join(format!("{}.sock", std::process::id())), host)?)
+}
+
+/// Tells every mount about the run. It lasts as long as the connections that come back.
+fn announce(spec: &RunSpec) -> Vec<Client> {
+    let mut clients = Client::everywhere();
+    clients.retain_mut(|client| match client.begin_run(spec) {
+        Ok(bodies) => !bodies.is_empty(),
+        Err(error) => {
+            tracing::warn!(host = %client.path().display(), %error, "a host does not take the run");
+            false
+        }
+    });
+    clients
+}
+
+fn execute(
+    arguments: &args::Run,
+    identity: &Identity,
+    relay: &Relay,
+    steered: Option<&Steered>,
+) -> Result<u8> {
+    let staged = Staged::start(&arguments.program, identity)?;
+    if let Some(Steered { session, .. }) = steered {
+        session.take(staged.pid().as_raw_nonzero().get().unsigned_abs())?;
+    }
+    relay.pass_to(staged.pid());
+    if let Some(signal) = relay.early() {
+        staged.abandon();
+        return Ok(u8::try_from(128 + signal).unwrap_or(u8::MAX));
+    }
+    children::wait_for(staged.go()?)
+}
+
+fn report(arguments: &args::Run, stat: Option<BodyStat>) -> Result<()> {
+    let (Some(path), Some(stat)) = (&arguments.report, stat) else { return Ok(()) };
+    write_report(path, &stat)
+}
+
+fn write_report(path: &Path, stat: &BodyStat) -> Result<()> {
+    let line = output::to_json("stat", stat)?;
+    std::fs::write(path, line).with_context(|| format!("cannot write {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn made_names_are_owner_names() {
+        for program in ["cscope", "a b", "", "ü", &"x".repeat(300), "[", "7"] {
+            let name = owner_name(program, 4_194_304);
+            let run = RunSpec { name: name.clone(), keep: false, leader: 1, uid: 0, profile: None };
+            assert!(run.check().is_ok(), "{name}");
+        }
+    }
+}

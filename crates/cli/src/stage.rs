@@ -1,0 +1,79 @@
+//! The last step before a program runs: stop until its control group is ready, take its identity, become it.
+//!
+//! `pantler run` starts itself in this role, so that what happens between fork and exec is an ordinary program.
+
+use anyhow::{Context, Result};
+use pantler_control::ControlError;
+use rustix::process::{Pid, Signal, getpid, kill_process, set_parent_process_death_signal};
+use rustix::process::{WaitOptions, waitpid};
+use std::io::ErrorKind;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command};
+
+use crate::args::Stage;
+use crate::identity::Identity;
+
+/// The hidden word.
+pub const WORD: &str = "internal-stage";
+
+/// A process that stands still and will become a program.
+pub struct Staged {
+    pid: Pid,
+}
+
+impl Staged {
+    /// Starts the stage for a program and waits until it stands still.
+    pub fn start(program: &[std::ffi::OsString], identity: &Identity) -> Result<Staged> {
+        let mut command = Command::new("/proc/self/exe");
+        command.arg(WORD);
+        if let Some(credentials) = &identity.credentials {
+            command.arg(format!("--identity={credentials}"));
+        }
+        command.arg("--").args(program).env_clear().envs(identity.environment.iter().cloned());
+        let child = command.spawn().context("cannot start a process")?;
+        let pid = Pid::from_child(&child);
+        // From here on the process is waited for by number, see `children`.
+        drop::<Child>(child);
+        let stopped = waitpid(Some(pid), WaitOptions::UNTRACED).context("cannot wait for a process")?;
+        if !stopped.is_some_and(|(_, status)| status.stopped()) {
+            return Err(ControlError::failed("the program was ended before it started").into());
+        }
+        Ok(Staged { pid })
+    }
+
+    /// Its process number: the program's, once it has become it.
+    pub fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    /// Ends it before it became the program.
+    pub fn abandon(self) {
+        let _ = kill_process(self.pid, Signal::KILL);
+        let _ = waitpid(Some(self.pid), WaitOptions::empty());
+    }
+
+    /// Lets it become the program.
+    pub fn go(self) -> Result<Pid> {
+        kill_process(self.pid, Signal::CONT).context("cannot start the program")?;
+        Ok(self.pid)
+    }
+}
+
+/// Stands still until told to go, and becomes the program. Returns only when that fails.
+pub fn stage(arguments: &Stage) -> Result<()> {
+    // Nobody would wake this process if `pantler run` were killed now.
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    kill_process(getpid(), Signal::STOP)?;
+    set_parent_process_death_signal(None)?;
+    if let Some(credentials) = &arguments.identity {
+        credentials.take()?;
+    }
+    let (program, rest) = arguments.program.split_first().context("no program")?;
+    let error = Command::new(program).args(rest).exec();
+    let message = format!("{}: {error}", program.display());
+    Err(match error.kind() {
+        ErrorKind::NotFound | ErrorKind::PermissionDenied => ControlError::invalid(message),
+        _ => ControlError::failed(message),
+    }
+    .into())
+}

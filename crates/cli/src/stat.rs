@@ -1,0 +1,184 @@
+//! `pantler stat`: counters by owner, priority and file.
+
+use anyhow::Result;
+use pantler_control::client::unexpected;
+use pantler_control::wire::{Answer, Request};
+use pantler_control::{BodyStat, Counters};
+use std::fmt::Write;
+use std::time::Duration;
+
+use crate::args;
+use crate::ask::{self, Found};
+use crate::output;
+
+/// Files shown in the table; `--json` has all that the body tells.
+const FILES_SHOWN: usize = 20;
+
+/// Shows counters once, or again and again.
+pub fn stat(arguments: &args::Stat) -> Result<()> {
+    let mut bodies = match &arguments.on {
+        Some(on) => vec![ask::named(on)?],
+        None => ask::all(),
+    };
+    if bodies.is_empty() {
+        eprintln!("pantler: no mount and no run is active");
+    }
+    loop {
+        for body in &mut bodies {
+            show(body, arguments.json)?;
+        }
+        let Some(seconds) = arguments.watch else { return Ok(()) };
+        std::thread::sleep(Duration::from_secs(seconds.into()));
+        // Bodies come and go; what was named must stay.
+        match &arguments.on {
+            Some(on) => bodies = vec![ask::named(on)?],
+            None => bodies = ask::all(),
+        }
+    }
+}
+
+fn show(body: &mut Found, json: bool) -> Result<()> {
+    let request = Request::Stat { on: body.info.name.clone() };
+    match body.ask(&request, None)? {
+        Answer::Stat(stat) if json => output::json("stat", &stat),
+        Answer::Stat(stat) => output::text(&table(&stat)),
+        other => Err(unexpected(&other).into()),
+    }
+}
+
+/// The counters for people.
+pub fn table(stat: &BodyStat) -> String {
+    let body = &stat.body;
+    let megabytes = body.capacity_blocks as f64 * f64::from(body.block_bytes) / 1e6;
+    let mut text = format!(
+        "{}: {} of {} blocks of {} bytes cached ({megabytes:.0} MB at most), {}\n",
+        body.name, stat.totals.blocks, body.capacity_blocks, body.block_bytes, body.allocation
+    );
+    let _ = writeln!(text, "{:<28}{}", "  owner", HEAD);
+    for owner in &stat.owners {
+        let state = match (owner.live, owner.revoked) {
+            (false, _) => " (ended)",
+            (true, true) => " (revoked)",
+            (true, false) => "",
+        };
+        line(&mut text, &format!("  {}{state}", owner.owner), &owner.counters);
+        for priority in &owner.priorities {
+            let _ = writeln!(
+                text,
+                "    priority {} by {}: {} blocks",
+                priority.priority, priority.policy, priority.blocks
+            );
+        }
+    }
+    line(&mut text, "  total", &stat.totals);
+    if !stat.files.is_empty() {
+        let _ = writeln!(text, "{:<28}{}", "  file", HEAD);
+    }
+    for file in stat.files.iter().take(FILES_SHOWN) {
+        line(&mut text, &format!("  {}", shortened(&file.path.to_string_lossy(), 25)), &file.counters);
+    }
+    if stat.files.len() > FILES_SHOWN {
+        let _ = writeln!(text, "  and {} files more, see --json", stat.files.len() - FILES_SHOWN);
+    }
+    for (name, count) in stat.body_counters.iter().filter(|(_, count)| **count != 0) {
+        let _ = writeln!(text, "  {}: {count}", name.replace('_', " "));
+    }
+    text
+}
+
+const HEAD: &str = "      hits    misses   hit %   read MB  overrules  mistakes revocations  blocks";
+
+fn line(text: &mut String, name: &str, counters: &Counters) {
+    let _ = writeln!(
+        text,
+        "{name:<28}{:>10}{:>10}{:>8.1}{:>10.1}{:>11}{:>10}{:>12}{:>8}",
+        counters.hits,
+        counters.misses,
+        counters.hit_ratio() * 100.0,
+        counters.read_bytes as f64 / 1e6,
+        counters.overrules,
+        counters.mistakes,
+        counters.revocations,
+        counters.blocks
+    );
+}
+
+/// The end of a path says more than its start.
+fn shortened(path: &str, width: usize) -> String {
+    let count = path.chars().count();
+    if count <= width {
+        return path.to_owned();
+    }
+    let end: String = path.chars().skip(count - (width - 1)).collect();
+    format!("…{end}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pantler_control::{BodyInfo, BodyKind, FileStat, OwnerStat, PolicyName, PriorityStat};
+
+    fn sample() -> BodyStat {
+        let counters = Counters {
+            references: 100,
+            hits: 75,
+            misses: 25,
+            read_bytes: 102_400,
+            overrules: 9,
+            mistakes: 1,
+            revocations: 0,
+            blocks: 12,
+        };
+        BodyStat {
+            body: BodyInfo {
+                name: "/mnt/data".into(),
+                kind: BodyKind::Mount,
+                mount_point: Some("/mnt/data".into()),
+                origin: Some("/data".into()),
+                uid: 0,
+                pid: 1,
+                capacity_blocks: 1000,
+                block_bytes: 4096,
+                allocation: "lru-sp".into(),
+            },
+            totals: counters,
+            owners: vec![OwnerStat {
+                owner: "queries".into(),
+                uid: Some(0),
+                pid: None,
+                live: true,
+                control: true,
+                revoked: false,
+                counters,
+                priorities: vec![PriorityStat { priority: 0, policy: PolicyName::Mru, blocks: 12 }],
+            }],
+            files: vec![FileStat { path: "/a/very/long/path/to/some/cscope.out".into(), counters }],
+            body_counters: [("events_lost".to_owned(), 3), ("drops_refused".to_owned(), 0)].into(),
+        }
+    }
+
+    #[test]
+    fn the_table_shows_owner_priority_file_and_what_went_wrong() {
+        let expected = "\
+/mnt/data: 12 of 1000 blocks of 4096 bytes cached (4 MB at most), lru-sp
+  owner                           hits    misses   hit %   read MB  overrules  mistakes revocations  blocks
+  queries                           75        25    75.0       0.1          9         1           0      12
+    priority 0 by mru: 12 blocks
+  total                             75        25    75.0       0.1          9         1           0      12
+  file                            hits    misses   hit %   read MB  overrules  mistakes revocations  blocks
+  …/path/to/some/cscope.out         75        25    75.0       0.1          9         1           0      12
+  events lost: 3
+";
+        assert_eq!(table(&sample()), expected);
+    }
+
+    #[test]
+    fn json_has_version_and_kind() {
+        let line = output::to_json("stat", &sample()).unwrap();
+        assert!(
+            line.starts_with("{\"version\":1,\"kind\":\"stat\",\"body\":{\"name\":\"/mnt/data\""),
+            "{line}"
+        );
+        assert_eq!(line.lines().count(), 1);
+    }
+}

@@ -1,0 +1,147 @@
+//! Transcripts of the command: what it is told, how it ends, and what it says where.
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+fn pantler(runtime: &Path, words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pantler"));
+    command.args(words).env("PANTLER_RUNTIME_DIR", runtime.join("run")).env_remove("PANTLER_LOG");
+    command.env_remove("SUDO_UID").env_remove("SUDO_GID");
+    command
+}
+
+fn transcript(words: &[&str]) -> (i32, String, String) {
+    let folder = tempfile::tempdir().unwrap();
+    ended(pantler(folder.path(), words).stdin(Stdio::null()).output().unwrap())
+}
+
+fn ended(output: Output) -> (i32, String, String) {
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap_or(-1), text(output.stdout), text(output.stderr))
+}
+
+/// The words are refused: one line that names the value and what is allowed, status 2, nothing on standard output.
+fn refused(words: &[&str], expected: &str) {
+    let (status, out, err) = transcript(words);
+    assert_eq!((status, out.as_str()), (2, ""), "{words:?}: {err}");
+    assert_eq!(err, format!("pantler: {expected}\n"), "{words:?}");
+}
+
+#[test]
+fn bad_values_are_refused_in_one_line() {
+    const SIZE: &str = "expected a positive whole number of bytes, or one with K, M, G or T, such as 64M";
+    refused(
+        &["run", "--memory", "0", "true"],
+        &format!("invalid value '0' for '--memory <SIZE>': size \"0\": {SIZE}"),
+    );
+    refused(
+        &["run", "--memory", "64MB", "true"],
+        &format!("invalid value '64MB' for '--memory <SIZE>': size \"64MB\": {SIZE}"),
+    );
+    refused(
+        &["run", "--memory", "1M", "--allocation", "fifo", "true"],
+        "invalid value 'fifo' for '--allocation <NAME>': expected lru-sp, lru-sp-one, lru-s, alloc-lru, global-lru",
+    );
+    refused(
+        &["run", "--memory", "1M", "--owner-name", "12", "true"],
+        "invalid value '12' for '--owner-name <NAME>': owner name \"12\": expected a name, not a number",
+    );
+    refused(
+        &["run", "--memory", "1M", "--profile", "cskope", "true"],
+        "profile \"cskope\": expected a file, or one of cscope, glimpse, grep, ld, postgresql, sort, tar",
+    );
+    refused(
+        &["run", "--memory", "1M", "no-such-program-anywhere"],
+        "program \"no-such-program-anywhere\": expected a path, or a name found in PATH",
+    );
+    refused(
+        &["mount", "/a", "/b", "--block-size", "5000"],
+        "invalid value '5000' for '--block-size <SIZE>': expected a power of two from 4K to 1M",
+    );
+    refused(
+        &["mount", "/a", "/b", "--threads", "0"],
+        "invalid value '0' for '--threads <COUNT>': 0 is not in 1..=64",
+    );
+    refused(
+        &["hint", "set-policy", "0", "best"],
+        "invalid value 'best' for '<POLICY>': unknown policy `best`, expected one of lru mru fifo clock",
+    );
+    refused(&["hint", "set-policy", "5000", "mru"], "priority 5000: expected -1024 to 1023");
+    refused(
+        &["hint", "set-priority", "/no/such/file", "1"],
+        "file \"/no/such/file\": expected one that exists",
+    );
+    refused(
+        &["hint", "set-temporary-priority", "/etc/passwd", "3", "2", "-1"],
+        "blocks 3 to 2: the last block must not come before the first",
+    );
+    refused(
+        &["hint", "clear", "--owner", "a b"],
+        "invalid value 'a b' for '--owner <NAME|PID>': owner name \"a b\": \
+        expected 1 to 64 letters, digits, '.', '_' or '-', not all digits",
+    );
+    refused(&["stat", "--watch", "0"], "invalid value '0' for '--watch [<SECONDS>]': 0 is not in 1..=86400");
+    refused(&["run"], "the following required arguments were not provided: <PROGRAM>...");
+    refused(&["dance"], "unrecognized subcommand 'dance'");
+    refused(&[], "expected a command, see pantler --help");
+}
+
+#[test]
+fn profiles_with_mistakes_are_refused_with_line_and_column() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("p.toml");
+    std::fs::write(&path, "[policies]\n0 = \"mru\"\n\n[[file]]\nglob = \"*\"\ncolour = 1\n").unwrap();
+    let path = path.to_str().unwrap();
+    let (status, out, err) = transcript(&["run", "--memory", "1M", "--profile", path, "true"]);
+    assert_eq!((status, out.as_str()), (2, ""));
+    assert!(err.starts_with(&format!("pantler: {path}:6:1: unknown field `colour`")), "{err}");
+    assert_eq!(err.lines().count(), 1);
+}
+
+#[test]
+fn a_run_without_anything_to_control_is_refused() {
+    refused(&["run", "true"], "nothing to control: expected --memory SIZE, or a running mount");
+}
+
+#[test]
+fn nothing_active_is_said_and_no_failure() {
+    let (status, out, err) = transcript(&["stat", "--json"]);
+    assert_eq!((status, out.as_str(), err.as_str()), (0, "", "pantler: no mount and no run is active\n"));
+    let (status, _, err) = transcript(&["hint", "set-policy", "0", "mru"]);
+    assert_eq!((status, err.as_str()), (1, "pantler: a running mount or run not found\n"));
+    let (status, _, err) = transcript(&["hint", "set-policy", "0", "mru", "--on", "/x"]);
+    assert_eq!(status, 1);
+    assert!(err.starts_with("pantler: run or mount \"/x\" (there is none; no host answers in "), "{err}");
+}
+
+#[test]
+fn help_and_version_go_to_standard_output() {
+    for words in
+        [&["--help"][..], &["--version"], &["run", "--help"], &["completions", "bash"], &["profiles"]]
+    {
+        let (status, out, err) = transcript(words);
+        assert_eq!((status, err.as_str()), (0, ""), "{words:?}");
+        assert!(!out.is_empty());
+    }
+}
+
+#[test]
+fn a_shipped_profile_can_be_shown_edited_and_used() {
+    let (status, out, _) = transcript(&["profiles", "sort"]);
+    assert_eq!(status, 0);
+    assert!(out.contains("[[file]]"));
+    refused(
+        &["profiles", "x"],
+        "profile \"x\": expected a file, or one of cscope, glimpse, grep, ld, postgresql, sort, tar",
+    );
+}
+
+#[test]
+fn doctor_speaks_json_lines() {
+    let (status, out, _) = transcript(&["doctor", "--json"]);
+    assert!(status == 0 || status == 3, "{status}");
+    for line in out.lines() {
+        let start = "{\"version\":1,\"kind\":\"doctor\",\"feature\":";
+        assert!(line.starts_with(start) && line.ends_with('}'), "{line}");
+    }
+}

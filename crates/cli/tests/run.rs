@@ -1,0 +1,147 @@
+//! `pantler run` as a wrapper: the program must not notice it.
+//!
+//! These run with `--best-effort`, so that they hold on every machine, steered or not.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+
+fn run(folder: &Path, program: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pantler"));
+    command.args(["run", "--best-effort", "--memory", "16M", "--"]).args(program);
+    command.env("PANTLER_RUNTIME_DIR", folder.join("run")).env_remove("SUDO_UID").env_remove("SUDO_GID");
+    command.stdin(Stdio::null()).stderr(Stdio::inherit());
+    command
+}
+
+fn status_of(program: &[&str]) -> i32 {
+    let folder = tempfile::tempdir().unwrap();
+    run(folder.path(), program).status().unwrap().code().unwrap()
+}
+
+#[test]
+fn the_exit_status_is_the_programs() {
+    for status in [0, 1, 2, 3, 42, 255] {
+        assert_eq!(status_of(&["sh", "-c", &format!("exit {status}")]), status);
+    }
+}
+
+#[test]
+fn a_signal_that_ended_the_program_shows_in_the_status() {
+    for (name, number) in [("TERM", 15), ("KILL", 9), ("SEGV", 11), ("HUP", 1)] {
+        assert_eq!(status_of(&["sh", "-c", &format!("kill -{name} $$")]), 128 + number, "{name}");
+    }
+}
+
+#[test]
+fn input_output_arguments_and_directory_pass_through() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = "cat; echo \"$1|$PWD|$WORD\"; echo err >&2";
+    let mut child = run(folder.path(), &["sh", "-c", script, "x", "a b"])
+        .current_dir("/")
+        .env("WORD", "hello")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(b"text\n").unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "text\na b|/|hello\n");
+}
+
+#[test]
+fn orphans_of_the_program_are_collected_and_do_not_end_the_run() {
+    // The orphan ends first; its end must not be taken for the program's.
+    assert_eq!(status_of(&["sh", "-c", "(sh -c 'exit 9' &) ; sleep 0.3; exit 5"]), 5);
+}
+
+/// Starts a shell that says `ready` and counts each signal it gets in a line.
+fn counting_shell(folder: &Path, own_group: bool) -> (Child, impl Iterator<Item = String> + use<>) {
+    let script = "trap 'echo TERM' TERM; trap 'echo INT' INT; trap 'echo HUP' HUP; trap 'echo QUIT' QUIT; \
+                  trap 'exit 7' USR1; echo ready; while :; do sleep 0.05; done";
+    let mut command = run(folder, &["sh", "-c", script]);
+    if own_group {
+        command.process_group(0);
+    }
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(|line| line.unwrap());
+    assert_eq!(lines.next().unwrap(), "ready");
+    (child, lines)
+}
+
+#[test]
+fn signals_sent_to_pantler_reach_the_program_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut child, mut lines) = counting_shell(folder.path(), true);
+    let pid = Pid::from_child(&child);
+    for (signal, name) in
+        [(Signal::TERM, "TERM"), (Signal::INT, "INT"), (Signal::HUP, "HUP"), (Signal::QUIT, "QUIT")]
+    {
+        kill_process(pid, signal).unwrap();
+        assert_eq!(lines.next().unwrap(), name);
+    }
+    kill_process_group(pid, Signal::USR1).ok();
+    // USR1 is not passed through: it ends pantler itself, as it would end any program that does not expect it.
+    let _ = child.wait().unwrap();
+    assert_eq!(lines.next(), None);
+}
+
+#[test]
+fn stopping_and_continuing_the_group_stops_and_continues_both() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut child = run(folder.path(), &["sh", "-c", "echo ready; sleep 0.4; exit 6"])
+        .process_group(0)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "ready");
+    let pid = Pid::from_child(&child);
+    kill_process_group(pid, Signal::TSTP).unwrap();
+    let stopped = rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::UNTRACED).unwrap();
+    assert!(stopped.is_some_and(|(_, status)| status.stopped()));
+    kill_process_group(pid, Signal::CONT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(6));
+}
+
+#[test]
+fn under_sudo_the_program_runs_as_the_invoking_user() {
+    if !rustix::process::geteuid().is_root() {
+        assert!(std::env::var_os("PANTLER_NO_SKIP").is_none(), "running as another user needs root");
+        eprintln!("skipped: running as another user needs root");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    // User `games` is on every Debian machine.
+    let script = "id -u; id -g; id -G; echo \"$USER $LOGNAME\"; echo \"${SUDO_UID-unset}\"";
+    let output = run(folder.path(), &["sh", "-c", script])
+        .env("SUDO_UID", "5")
+        .env("SUDO_GID", "60")
+        .env("USER", "nobody")
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(text, "5\n60\n60\ngames games\nunset\n");
+}
+
+#[test]
+fn a_profile_is_read_with_the_invoking_users_rights() {
+    if !rustix::process::geteuid().is_root() {
+        assert!(std::env::var_os("PANTLER_NO_SKIP").is_none(), "running as another user needs root");
+        eprintln!("skipped: running as another user needs root");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let secret = folder.path().join("secret.toml");
+    std::fs::write(&secret, "secret line\n").unwrap();
+    std::fs::set_permissions(&secret, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pantler"));
+    command.args(["run", "--best-effort", "--memory", "16M", "--profile"]).arg(&secret).arg("true");
+    let output = command.env("SUDO_UID", "5").env("SUDO_GID", "60").output().unwrap();
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(err.contains("Permission denied") && !err.contains("secret line"), "{err}");
+}
