@@ -6,7 +6,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
 
-use pantler_policy::{Handle, PolicyName};
+use pantler_policy::{Handle, Links, PolicyName};
 
 use crate::entry::{Entry, Room};
 use crate::manager::{Exhausted, Manager};
@@ -66,17 +66,18 @@ impl Steward {
     ///
     /// [`HintError`] past a bound.
     pub fn set_priority(&mut self, owner: OwnerId, file: FileId, priority: i32) -> Result<(), HintError> {
-        let key = self.take_control(owner)?;
         let limits = self.options.limits;
-        let Some(manager) = manager(self, key) else { return Ok(()) };
-        let files_full = priority != 0 && manager.priority(file) == 0;
-        let level = manager.set_priority(file, priority, &limits).map_err(|Exhausted| {
-            if files_full && manager.file_count() >= limits.files_per_owner {
-                HintError::TooManyFiles { limit: limits.files_per_owner }
-            } else {
-                HintError::TooManyPriorities { limit: limits.priorities_per_owner }
-            }
+        let wished = self.wish(owner, |manager, _| {
+            let files_full = priority != 0 && manager.priority(file) == 0;
+            manager.set_priority(file, priority, &limits).map_err(|Exhausted| {
+                if files_full && manager.file_count() >= limits.files_per_owner {
+                    HintError::TooManyFiles { limit: limits.files_per_owner }
+                } else {
+                    HintError::TooManyPriorities { limit: limits.priorities_per_owner }
+                }
+            })
         })?;
+        let Some((key, level)) = wished else { return Ok(()) };
         let frames = self.own_frames(key, file, |entry| !entry.temporary);
         self.move_frames(key, &frames, level);
         Ok(())
@@ -93,12 +94,12 @@ impl Steward {
     ///
     /// [`HintError`] past a bound.
     pub fn set_policy(&mut self, owner: OwnerId, priority: i32, policy: PolicyName) -> Result<(), HintError> {
-        let key = self.take_control(owner)?;
         let limits = self.options.limits;
-        let record = self.owners.alive_mut(key);
-        let Some(manager) = record.and_then(|record| record.manager.as_mut()) else { return Ok(()) };
         let too_many = HintError::TooManyPriorities { limit: limits.priorities_per_owner };
-        manager.set_policy(&mut self.managed, priority, policy, &limits).map_err(|Exhausted| too_many)
+        self.wish(owner, |manager, links| {
+            manager.set_policy(links, priority, policy, &limits).map_err(|Exhausted| too_many)
+        })?;
+        Ok(())
     }
 
     /// C2: the policy of a priority for `owner`.
@@ -123,11 +124,11 @@ impl Steward {
         if last < first {
             return Err(HintError::EmptyRange { first, last });
         }
-        let key = self.take_control(owner)?;
         let limits = self.options.limits;
-        let Some(manager) = manager(self, key) else { return Ok(0) };
         let too_many = HintError::TooManyPriorities { limit: limits.priorities_per_owner };
-        let level = manager.level(priority, &limits).map_err(|Exhausted| too_many)?;
+        let wished =
+            self.wish(owner, |manager, _| manager.level(priority, &limits).map_err(|Exhausted| too_many))?;
+        let Some((key, level)) = wished else { return Ok(0) };
         let frames = if first == last {
             self.own_frame(key, Block::new(file, first))
         } else {
@@ -154,37 +155,59 @@ impl Steward {
     /// The wishes of all owners for `old` go over to `new`: another version of the same file. The blocks of `old`
     /// leave as by [`forget_file`](Steward::forget_file).
     pub fn supersede(&mut self, old: FileId, new: FileId) {
-        let limits = self.options.limits;
         if old == new {
             return;
         }
-        for record in self.owners.iter_mut() {
-            if let Some(manager) = record.manager.as_mut()
-                && let Some(priority) = manager.forget_file(old)
-            {
-                // One wish goes and one comes, for a priority that is in use: no bound can be passed.
-                let _ = manager.set_priority(new, priority, &limits);
+        let wish = |manager: &Manager| Some(manager.priority(old)).filter(|&priority| priority != 0);
+        let wishes =
+            self.owners.iter().filter_map(|(key, record)| Some((key, wish(record.manager.as_ref()?)?)));
+        let wishes: Vec<(OwnerKey, i32)> = wishes.collect();
+        self.forget_file(old);
+        let limits = self.options.limits;
+        for (key, priority) in wishes {
+            // One wish went and one comes, for a priority that is in use: no bound can be passed.
+            let level = manager(self, key).and_then(|it| it.set_priority(new, priority, &limits).ok());
+            if let Some(level) = level {
+                let frames = self.own_frames(key, new, |entry| !entry.temporary);
+                self.move_frames(key, &frames, level);
             }
         }
-        self.forget_file(old);
+    }
+
+    /// Takes control for `owner` if it has none, and tells its manager a wish. `None` without managers
+    /// (`global-lru`), where calls are accepted and change nothing.
+    fn wish<T>(
+        &mut self,
+        owner: OwnerId,
+        wish: impl Fn(&mut Manager, &mut Links) -> Result<T, HintError>,
+    ) -> Result<Option<(OwnerKey, T)>, HintError> {
+        if !self.options.allocation.has_managers() {
+            self.owners.key(owner);
+            return Ok(None);
+        }
+        if self.manager_of(owner).is_none() {
+            // C6: a first call that passes a bound leaves no trace, so it is tried on a manager of nobody.
+            wish(&mut Manager::new(self.options.seed), &mut self.managed)?;
+        }
+        let key = self.take_control(owner)?;
+        let record = self.owners.alive_mut(key);
+        let Some(manager) = record.and_then(|record| record.manager.as_deref_mut()) else { return Ok(None) };
+        Ok(Some((key, wish(manager, &mut self.managed)?)))
     }
 
     /// C8: the first control call of an owner moves its blocks from the common owner to its own manager, in the order
-    /// of `G`. Without managers (`global-lru`) calls are accepted and change nothing.
+    /// of `G`.
     fn take_control(&mut self, owner: OwnerId) -> Result<OwnerKey, HintError> {
         let limits = self.options.limits;
-        let key = self.owners.key(owner);
-        if !self.options.allocation.has_managers() {
-            return Ok(key);
+        if self.manager_of(owner).is_none() && self.managers >= limits.managers {
+            return Err(HintError::TooManyOwners { limit: limits.managers });
         }
+        let key = self.owners.key(owner);
         if key == COMMON {
             return Err(HintError::TooManyOwners { limit: limits.owners });
         }
         if manager(self, key).is_some() {
             return Ok(key);
-        }
-        if self.managers >= limits.managers {
-            return Err(HintError::TooManyOwners { limit: limits.managers });
         }
         let frames = self.own_blocks_in_order(key);
         frames.iter().for_each(|&frame| self.unmanage(frame));
