@@ -22,6 +22,14 @@ use crate::{Access, Action, Block, FileId, Frame, Options, OptionsError, OwnerId
 /// Drops whose owner is remembered, in case the body cannot carry them out.
 const RECENT_DROPS_MAX: usize = 4096;
 
+/// Whose a dropped block was. An owner is remembered by its id: its key may be another's when the block comes back.
+#[derive(Clone, Copy, Debug)]
+enum Former {
+    Nobody,
+    Common,
+    Owner(OwnerId),
+}
+
 /// Decides what stays in memory. See the [crate] for a tour.
 ///
 /// Every event may queue actions: call [`poll`](Self::poll) after each until it returns `None`.
@@ -43,7 +51,9 @@ pub struct Steward {
     pub(crate) log: DecisionLog,
     pub(crate) actions: VecDeque<Action>,
     pub(crate) managers: u32,
-    recent_drops: VecDeque<(Block, OwnerId)>,
+    recent_drops: VecDeque<(Block, Former)>,
+    /// Waiting room and capacity as they were at first. Shares of shares would lose the waiting room on the way.
+    waiting_share: (u32, u32),
 }
 
 impl Steward {
@@ -75,6 +85,7 @@ impl Steward {
             actions: VecDeque::new(),
             managers: 0,
             recent_drops: VecDeque::new(),
+            waiting_share: (options.waiting, options.capacity),
             options,
         })
     }
@@ -267,7 +278,11 @@ impl Steward {
             return;
         }
         let recent = self.recent_drops.iter().rev().find(|(dropped, _)| *dropped == block);
-        let owner = recent.and_then(|&(_, id)| self.owners.find(id)).unwrap_or(NOBODY);
+        let owner = match recent {
+            Some((_, Former::Owner(id))) => self.owners.find(*id).unwrap_or(NOBODY),
+            Some((_, Former::Common)) => COMMON,
+            Some((_, Former::Nobody)) | None => NOBODY,
+        };
         self.placeholders.take(block);
         let frame = self.add(block, Room::Weighing);
         self.weighing.push_back(&mut self.links, frame);
@@ -297,6 +312,7 @@ impl Steward {
     /// `block` is void: it leaves without having been a victim (L8). Queues its drop.
     pub fn forget(&mut self, block: Block) {
         if let Some(frame) = self.entries.find(block) {
+            self.remember(frame);
             self.remove(frame);
             self.actions.push_back(Action::Drop { block, frame: Frame(frame) });
         }
@@ -350,14 +366,15 @@ impl Steward {
         }
     }
 
-    /// From now on there are `frames` frames, of which the waiting room gets the same share as before. Shrinking queues
-    /// drops.
+    /// From now on there are `frames` frames, of which the waiting room gets the same share as at first. Shrinking
+    /// queues drops.
     ///
     /// # Errors
     ///
     /// [`OptionsError`] when that leaves no frame; nothing changes.
     pub fn set_capacity(&mut self, frames: u32) -> Result<(), OptionsError> {
-        let waiting = u64::from(self.options.waiting) * u64::from(frames) / u64::from(self.options.capacity);
+        let (waiting, capacity) = self.waiting_share;
+        let waiting = u64::from(waiting) * u64::from(frames) / u64::from(capacity);
         let options = Options { capacity: frames, waiting: waiting as u32, ..self.options.clone() };
         options.check()?;
         self.placeholders.set_bound(placeholder_bound(&options));
@@ -394,14 +411,22 @@ impl Steward {
     /// Takes a block, which no manager lists any more, out of its room, and queues its drop.
     pub(crate) fn drop_frame(&mut self, frame: Handle) {
         let block = self.entries[frame].block;
-        if let Some(id) = self.owners.alive(self.entries[frame].owner).and_then(|record| record.id) {
-            if self.recent_drops.len() == RECENT_DROPS_MAX {
-                self.recent_drops.pop_front();
-            }
-            self.recent_drops.push_back((block, id));
-        }
+        self.remember(frame);
         self.release(frame);
         self.actions.push_back(Action::Drop { block, frame: Frame(frame) });
+    }
+
+    /// Remembers whose a block was, in case its drop is refused.
+    fn remember(&mut self, frame: Handle) {
+        let entry = &self.entries[frame];
+        let former = match self.owners.alive(entry.owner) {
+            Some(record) => record.id.map_or(Former::Common, Former::Owner),
+            None => Former::Nobody,
+        };
+        if self.recent_drops.len() == RECENT_DROPS_MAX {
+            self.recent_drops.pop_front();
+        }
+        self.recent_drops.push_back((entry.block, former));
     }
 
     fn release(&mut self, frame: Handle) {
