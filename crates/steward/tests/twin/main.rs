@@ -1,0 +1,4 @@
+//! The steward against its slow twin, and what the design promises of both.
+
+mod naive;
+mod props;

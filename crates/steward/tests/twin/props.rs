@@ -1,0 +1,431 @@
+//! Random operations on the steward and on its twin, everything observable compared after each.
+//!
+//! A failing run prints its seed; `PANTLER_TEST_SEED=SEED cargo test -p pantler-steward --test twin` replays it.
+//! `PANTLER_TEST_CASES` makes runs longer.
+
+use std::collections::HashMap;
+
+use pantler_steward::{
+    Access, Action, Allocation, Block, Counters, FileId, Frame, Limits, Notice, Options, OwnerId, PolicyName,
+    Revocation, Room, Rule, Steward,
+};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner};
+
+use crate::naive::{Deed, Known, Outcome, Overrule, Tally, Twin};
+
+const OWNERS: u64 = 4;
+const FILES: u64 = 3;
+const BLOCKS_PER_FILE: u64 = 5;
+
+/// One event or hint.
+#[derive(Clone, Copy, Debug)]
+pub enum Op {
+    Access(OwnerId, Block),
+    Observed(OwnerId, Block),
+    LookedAhead(Block),
+    Fetched(Block),
+    Failed(Block),
+    Gone(Block),
+    Kept(Block),
+    Pin(Block),
+    Unpin(Block),
+    Forget(Block),
+    ForgetFile(FileId),
+    Supersede(FileId, FileId),
+    Exit(OwnerId),
+    Release(OwnerId),
+    Grant(OwnerId),
+    SetCapacity(u32),
+    SetPriority(OwnerId, FileId, i32),
+    SetPolicy(OwnerId, i32, PolicyName),
+    SetTemporary(OwnerId, FileId, u64, u64, i32),
+}
+
+/// The steward and the twin, given the same operations.
+pub struct Pair {
+    steward: Steward,
+    twin: Twin,
+    /// Where the body believes each block to be.
+    frames: HashMap<Block, Frame>,
+}
+
+impl Pair {
+    pub fn new(options: &Options) -> Pair {
+        let steward = Steward::new(options.clone()).expect("the test chose sane options");
+        Pair { steward, twin: Twin::new(options.clone()), frames: HashMap::new() }
+    }
+
+    /// Does one operation on both, and compares what they say and what they want done.
+    pub fn apply(&mut self, op: Op) {
+        let (steward, twin) = (&mut self.steward, &mut self.twin);
+        match op {
+            Op::Access(owner, block) => {
+                let (fast, slow) = (steward.access(owner, block), twin.access(owner, block));
+                assert_eq!(outcome(fast), slow);
+                self.settle(block, fast);
+            }
+            Op::Observed(owner, block) => {
+                let (fast, slow) = (steward.observed(owner, block), twin.observed(owner, block));
+                assert_eq!(outcome(fast), slow);
+                self.settle(block, fast);
+            }
+            Op::LookedAhead(block) => (steward.looked_ahead(block), twin.looked_ahead(block)).0,
+            Op::Fetched(block) => (steward.fetched(block), twin.fetched(block)).0,
+            Op::Failed(block) => (steward.failed(block), twin.failed(block)).0,
+            Op::Gone(block) => (steward.gone(block), twin.gone(block)).0,
+            Op::Kept(block) => (steward.kept(block), twin.kept(block)).0,
+            Op::Pin(block) => assert_eq!(steward.pin(block), twin.pin(block)),
+            Op::Unpin(block) => (steward.unpin(block), twin.unpin(block)).0,
+            Op::Forget(block) => (steward.forget(block), twin.forget(block)).0,
+            Op::ForgetFile(file) => (steward.forget_file(file), twin.forget_file(file)).0,
+            Op::Supersede(old, new) => (steward.supersede(old, new), twin.supersede(old, new)).0,
+            Op::Exit(owner) => (steward.exit(owner), twin.exit(owner)).0,
+            Op::Release(owner) => (steward.release_control(owner), twin.release_control(owner)).0,
+            Op::Grant(owner) => (steward.grant(owner), twin.grant(owner)).0,
+            Op::SetCapacity(frames) => {
+                let fast = steward.set_capacity(frames);
+                assert_eq!(fast.is_err(), frames == 0);
+                if fast.is_ok() {
+                    twin.set_capacity(frames);
+                }
+            }
+            Op::SetPriority(owner, file, priority) => {
+                let fast = steward.set_priority(owner, file, priority);
+                assert_eq!(fast.is_ok(), twin.set_priority(owner, file, priority), "{fast:?}");
+            }
+            Op::SetPolicy(owner, priority, policy) => {
+                let fast = steward.set_policy(owner, priority, policy);
+                assert_eq!(fast.is_ok(), twin.set_policy(owner, priority, policy), "{fast:?}");
+            }
+            Op::SetTemporary(owner, file, first, last, priority) => {
+                let fast = steward.set_temporary_priority(owner, file, first, last, priority);
+                let slow = twin.set_temporary_priority(owner, file, first, last, priority);
+                assert_eq!(fast.ok(), slow, "{fast:?}");
+            }
+        }
+        self.steward.validate();
+        self.compare_deeds();
+    }
+
+    /// What leaves, what comes and who is told, in order; frames change hands only through drops.
+    fn compare_deeds(&mut self) {
+        let mut done = Vec::new();
+        while let Some(action) = self.steward.poll() {
+            match action {
+                Action::Fetch { block, frame, .. } => {
+                    assert_eq!(self.steward.lookup(block), Some(frame));
+                    done.push(Deed::Fetch(block));
+                }
+                Action::Drop { block, frame } => {
+                    if let Some(known) = self.frames.remove(&block) {
+                        assert_eq!(known, frame, "{block} was dropped from another frame");
+                    }
+                    done.push(Deed::Drop(block));
+                }
+                Action::Notice { owner, notice: Notice::Revoked } => done.push(Deed::Revoked(owner)),
+                other => panic!("no twin for {other:?}"),
+            }
+        }
+        assert_eq!(done, self.twin.deeds(), "drops, fetches and notices");
+        let overrules: Vec<Overrule> = self.twin.overrules.clone();
+        let log: Vec<_> = self.steward.decisions().filter(|d| d.rule == Rule::Overruled).collect();
+        assert_eq!(log.len(), overrules.len(), "overrules in the log");
+        if let (Some(fast), Some(slow)) = (log.last(), overrules.last()) {
+            assert_eq!((fast.candidate, fast.victim), (slow.candidate, slow.victim), "the last overrule");
+        }
+    }
+
+    fn settle(&mut self, block: Block, access: Access) {
+        if let Access::Hit(frame) | Access::Arriving(frame) | Access::Miss(frame) = access {
+            assert_eq!(self.steward.lookup(block), Some(frame));
+        }
+    }
+
+    /// Everything else that can be seen from outside.
+    pub fn compare(&mut self) {
+        let (steward, twin) = (&self.steward, &self.twin);
+        for block in all_blocks() {
+            let fast = steward.explain(block).map(|e| Known {
+                owner: e.owner,
+                waits: e.room == Room::Waiting,
+                priority: e.priority,
+                temporary: e.temporary,
+                pinned: e.pinned,
+                arriving: e.arriving,
+            });
+            assert_eq!(fast, twin.explain(block), "{block}");
+            assert_eq!(steward.explain(block).map(|e| e.frame), steward.lookup(block));
+        }
+        assert_eq!(steward.used() as usize, twin.used(), "blocks cached");
+        assert_eq!(steward.waiting() as usize, twin.waiting(), "blocks waiting");
+        assert_eq!(steward.placeholders() as usize, twin.placeholders(), "placeholders");
+        for file in (0..FILES).map(FileId) {
+            let slow: Vec<u64> = twin.cached_of(file).iter().map(|b| b.index).collect();
+            assert!(steward.cached(file).eq(slow), "blocks of {file:?} in order of arrival");
+        }
+        self.compare_owners();
+        self.compare_frames();
+    }
+
+    fn compare_owners(&self) {
+        let (steward, twin) = (&self.steward, &self.twin);
+        assert_eq!(tally_of(steward.totals()), twin.totals, "totals");
+        let mut ids: Vec<OwnerId> = steward.owners().filter_map(|o| o.id).collect();
+        let mut twins = twin.owners();
+        ids.sort();
+        twins.sort();
+        assert_eq!(ids, twins, "owners");
+        for stat in steward.owners() {
+            assert_eq!(stat.counters.blocks as usize, twin.blocks_of(stat.id), "blocks of {:?}", stat.id);
+            let Some(id) = stat.id else {
+                assert_eq!(tally_of(stat.counters), twin.common_tally, "the common owner");
+                continue;
+            };
+            assert_eq!(Some(tally_of(stat.counters)), twin.tally(id), "{id:?}");
+            assert_eq!(steward.owner_counters(id), Some(stat.counters));
+            assert_eq!((stat.in_control, stat.revoked), (twin.in_control(id), twin.revoked(id)), "{id:?}");
+            for file in (0..FILES).map(FileId) {
+                assert_eq!(steward.priority(id, file), twin.priority(id, file), "{id:?} {file:?}");
+            }
+            for priority in -2..=2 {
+                assert_eq!(steward.policy(id, priority), twin.policy(id, priority), "{id:?} {priority}");
+            }
+        }
+    }
+
+    /// A block keeps its frame while it is cached, and shares it with nobody.
+    fn compare_frames(&mut self) {
+        let mut taken = HashMap::new();
+        for block in all_blocks() {
+            let Some(frame) = self.steward.lookup(block) else {
+                self.frames.remove(&block);
+                continue;
+            };
+            assert_eq!(*self.frames.entry(block).or_insert(frame), frame, "{block} moved");
+            assert_eq!(taken.insert(frame, block), None, "{frame:?} of {block} is shared");
+        }
+    }
+}
+
+/// Counters as the twin counts them.
+pub fn tally_of(counters: Counters) -> Tally {
+    Tally {
+        references: counters.references,
+        hits: counters.hits,
+        misses: counters.misses,
+        overrules: counters.overrules,
+        mistakes: counters.mistakes,
+        revocations: counters.revocations,
+    }
+}
+
+fn outcome(access: Access) -> Outcome {
+    match access {
+        Access::Hit(_) => Outcome::Hit,
+        Access::Arriving(_) => Outcome::Arriving,
+        Access::Miss(_) => Outcome::Miss,
+        Access::Full => Outcome::Full,
+    }
+}
+
+fn all_blocks() -> impl Iterator<Item = Block> {
+    (0..FILES).flat_map(|file| (0..BLOCKS_PER_FILE).map(move |index| Block::new(FileId(file), index)))
+}
+
+fn owner() -> impl Strategy<Value = OwnerId> {
+    (0..OWNERS).prop_map(OwnerId)
+}
+
+fn file() -> impl Strategy<Value = FileId> {
+    (0..FILES).prop_map(FileId)
+}
+
+fn block() -> impl Strategy<Value = Block> {
+    (file(), 0..BLOCKS_PER_FILE).prop_map(|(file, index)| Block::new(file, index))
+}
+
+fn policy() -> impl Strategy<Value = PolicyName> {
+    proptest::sample::select(&PolicyName::ALL[..])
+}
+
+fn ops() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        30 => (owner(), block()).prop_map(|(o, b)| Op::Access(o, b)),
+        30 => (owner(), block()).prop_map(|(o, b)| Op::Observed(o, b)),
+        // Most owners keep to a file of their own, so that managers have something to manage.
+        60 => (0..FILES, 0..BLOCKS_PER_FILE).prop_map(|(o, i)| Op::Observed(OwnerId(o), Block::new(FileId(o), i))),
+        6 => block().prop_map(Op::LookedAhead),
+        12 => block().prop_map(Op::Fetched),
+        1 => block().prop_map(Op::Failed),
+        2 => block().prop_map(Op::Gone),
+        4 => block().prop_map(Op::Kept),
+        2 => block().prop_map(Op::Pin),
+        8 => block().prop_map(Op::Unpin),
+        1 => block().prop_map(Op::Forget),
+        1 => file().prop_map(Op::ForgetFile),
+        1 => (file(), file()).prop_map(|(old, new)| Op::Supersede(old, new)),
+        1 => owner().prop_map(Op::Exit),
+        1 => owner().prop_map(Op::Release),
+        2 => owner().prop_map(Op::Grant),
+        1 => (0..9u32).prop_map(Op::SetCapacity),
+        6 => (owner(), file(), -2..=2).prop_map(|(o, f, p)| Op::SetPriority(o, f, p)),
+        8 => (owner(), -1..=1, policy()).prop_map(|(o, p, n)| Op::SetPolicy(o, p, n)),
+        6 => (owner(), file(), 0..BLOCKS_PER_FILE, 0..BLOCKS_PER_FILE, -2..=2)
+            .prop_map(|(o, f, a, b, p)| Op::SetTemporary(o, f, a, b, p)),
+    ]
+}
+
+fn limits() -> impl Strategy<Value = Limits> {
+    let tight = (1..=4u32, 1..=3u32, 0..=2u32, 1..=4u32, 0..=2u32).prop_map(
+        |(owners, managers, files, priorities, idle)| Limits {
+            owners,
+            managers,
+            files_per_owner: files,
+            priorities_per_owner: priorities,
+            idle_files: idle,
+        },
+    );
+    prop_oneof![3 => Just(Limits::default()), 1 => tight]
+}
+
+fn options() -> impl Strategy<Value = Options> {
+    let revocation = (0..12u32, 0..6u32, 0..=100u32).prop_map(|(window, needed, share_percent)| Revocation {
+        window,
+        needed,
+        share_percent,
+    });
+    let common = prop_oneof![2 => Just(PolicyName::Lru), 1 => policy()];
+    let placeholders = prop_oneof![Just(Some(0)), Just(None), (1..4u32).prop_map(Some)];
+    let allocation = prop_oneof![
+        4 => Just(Allocation::LruSp),
+        4 => proptest::sample::select(&Allocation::ALL[..]),
+    ];
+    let rooms = (1..8u32).prop_flat_map(|capacity| (Just(capacity), 0..capacity.min(3)));
+    (rooms, allocation, common, placeholders, revocation, limits(), any::<u64>()).prop_map(
+        |((capacity, waiting), allocation, common_policy, placeholders, revocation, limits, seed)| Options {
+            waiting,
+            allocation,
+            common_policy,
+            placeholders,
+            revocation,
+            limits,
+            seed,
+            log: 1 << 20,
+            ..Options::new(capacity)
+        },
+    )
+}
+
+fn play(options: &Options, ops: &[Op]) {
+    let mut pair = Pair::new(options);
+    for &op in ops {
+        pair.apply(op);
+        pair.compare();
+    }
+}
+
+/// Runs a property on cases from a seed that the environment can change.
+pub fn check<S: Strategy>(cases: u32, strategy: &S, property: impl Fn(&S::Value))
+where
+    S::Value: Clone,
+{
+    let number = |name: &str| std::env::var(name).ok().map(|value| value.parse::<u64>().expect("a number"));
+    let seed = number("PANTLER_TEST_SEED").unwrap_or(1);
+    let cases = number("PANTLER_TEST_CASES").map_or(cases, |cases| cases as u32);
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
+    let config = Config { cases, failure_persistence: None, max_shrink_iters: 100_000, ..Config::default() };
+    let outcome = TestRunner::new_with_rng(config, rng).run(strategy, |value| {
+        property(&value);
+        Ok(())
+    });
+    match outcome {
+        Ok(()) => {}
+        Err(TestError::Fail(reason, value)) => {
+            panic!("{reason}\nreplay with PANTLER_TEST_SEED={seed} PANTLER_TEST_CASES={cases}: {value:?}")
+        }
+        Err(error) => panic!("{error}, seed {seed}"),
+    }
+}
+
+#[test]
+fn steward_and_twin_agree_on_random_operations() {
+    check(3000, &(options(), prop::collection::vec(ops(), 1..150)), |(options, ops)| play(options, ops));
+}
+
+/// Plays by hand what once failed.
+fn replay(options: Options, ops: &[Op]) {
+    play(&Options { log: 1 << 20, ..options }, ops);
+}
+
+const A: OwnerId = OwnerId(0);
+const B: OwnerId = OwnerId(1);
+const C: OwnerId = OwnerId(2);
+
+const fn block_of(file: u64, index: u64) -> Block {
+    Block::new(FileId(file), index)
+}
+
+/// C6: the first call of an owner took control and made a record before it found that it passed a bound.
+#[test]
+fn regression_refused_first_call_leaves_no_trace() {
+    let limits = Limits { priorities_per_owner: 1, ..Limits::default() };
+    let options = Options { limits, ..Options::new(2) };
+    replay(
+        options.clone(),
+        &[
+            Op::Observed(A, block_of(0, 0)),
+            Op::SetPolicy(A, 1, PolicyName::Lru),
+            Op::SetPriority(B, FileId(1), 2),
+        ],
+    );
+    let mut steward = Steward::new(options).expect("sane options");
+    assert!(steward.set_policy(A, 1, PolicyName::Mru).is_err());
+    assert_eq!(steward.owners().count(), 1, "only the common owner");
+}
+
+/// A block that had become shared went back to the owner it had before, when its drop was refused (A1).
+#[test]
+fn regression_kept_goes_back_to_the_last_owner_only() {
+    let (x, y) = (block_of(0, 0), block_of(0, 1));
+    let control = Op::SetPolicy(A, 0, PolicyName::Lru);
+    // Dropped as A's, then as nobody's.
+    let ops = [
+        control,
+        Op::Observed(A, x),
+        Op::Observed(B, y),
+        Op::Observed(A, x),
+        Op::Observed(C, x),
+        Op::Observed(B, y),
+        Op::Kept(x),
+    ];
+    replay(Options::new(1), &ops);
+    // The common owner's own block comes back to it.
+    replay(Options::new(1), &[Op::Observed(A, x), Op::Observed(B, x), Op::Observed(B, y), Op::Kept(x)]);
+}
+
+/// The waiting room was lost for good when the capacity went down and up again.
+#[test]
+fn regression_waiting_room_survives_a_small_capacity() {
+    let ops = [
+        Op::SetCapacity(1),
+        Op::SetCapacity(4),
+        Op::LookedAhead(block_of(0, 0)),
+        Op::LookedAhead(block_of(0, 1)),
+    ];
+    replay(Options { waiting: 2, ..Options::new(4) }, &ops);
+}
+
+/// C1: blocks of the new version that were cached already did not move to the priority that went over to them.
+#[test]
+fn regression_supersede_moves_cached_blocks() {
+    let ops = [
+        Op::SetPriority(A, FileId(0), 1),
+        Op::Observed(A, block_of(1, 0)),
+        Op::Observed(A, block_of(0, 0)),
+        Op::Supersede(FileId(0), FileId(1)),
+    ];
+    replay(Options::new(4), &ops);
+}
