@@ -65,6 +65,14 @@ impl Twin {
         self.marked.retain(|h| *h != handle);
     }
 
+    /// The order stays; marks of an earlier CLOCK are stale.
+    fn change(&mut self, name: PolicyName) {
+        if name != self.name {
+            self.name = name;
+            self.marked.clear();
+        }
+    }
+
     fn mark(&mut self, handle: Handle) {
         if !self.marked.contains(&handle) {
             self.marked.push(handle);
@@ -109,8 +117,8 @@ impl Pair {
     }
 
     fn change(&mut self, name: PolicyName) {
-        self.fast.change(name);
-        self.slow.name = name;
+        self.fast.change(&mut self.links, name);
+        self.slow.change(name);
     }
 
     fn evict(&mut self, pinned: &dyn Fn(Handle) -> bool) -> Option<Handle> {

@@ -445,6 +445,10 @@ impl Twin {
         }
         if self.controlled_blocks(owner).is_some() {
             let manager = self.manager(owner).unwrap();
+            if policy == PolicyName::Clock && manager.policy(priority) != PolicyName::Clock {
+                // Marks of an earlier CLOCK are stale.
+                manager.list(priority).iter_mut().for_each(|m| m.marked = false);
+            }
             manager.policies.retain(|(p, _)| *p != priority);
             manager.policies.push((priority, policy));
         }
