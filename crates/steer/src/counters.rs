@@ -1,0 +1,87 @@
+//! What a run counts.
+
+/// Counters of one run since its start. Blocks are 4 KiB.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SteerCounters {
+    /// Events taken.
+    pub events: u64,
+    /// Events that the kernel lost because we were slow.
+    pub events_lost: u64,
+    /// References to blocks by the run's threads, hit or miss.
+    pub references: u64,
+    /// References to blocks that somebody else had brought in.
+    pub foreign: u64,
+    /// Blocks brought in by the run's threads and by our readahead: what was read from the device (or written anew).
+    pub brought_in: u64,
+    /// Blocks that our readahead brought in.
+    pub read_ahead: u64,
+    /// References that gave a block a place.
+    pub admitted: u64,
+    /// Blocks the steward gave up.
+    pub drops: u64,
+    /// Blocks that left the page cache for it.
+    pub dropped: u64,
+    /// Calls of `fadvise` for that.
+    pub drop_calls: u64,
+    /// Blocks whose drop was refused.
+    pub refused: u64,
+    /// Blocks given up and used again before they were dropped.
+    pub rescued: u64,
+    /// Blocks of files that cannot be opened any more: left to the kernel.
+    pub unreachable: u64,
+    /// Blocks that the kernel or somebody else dropped.
+    pub gone: u64,
+    /// Blocks that other programs used too.
+    pub shared: u64,
+    /// Files found.
+    pub resolved: u64,
+    /// Open files whose readahead was taken over.
+    pub taken_over: u64,
+    /// Marks of the kernel's readahead removed.
+    pub markers: u64,
+    /// Resynchronisations after lost events.
+    pub resyncs: u64,
+    /// Wrong beliefs corrected by them, in blocks.
+    pub corrected: u64,
+    /// Rounds of the reading thread.
+    pub rounds: u64,
+    /// The time of the current round.
+    pub(crate) now_ns: u64,
+}
+
+impl SteerCounters {
+    /// References that needed no read from a device, per reference.
+    pub fn hit_ratio(&self) -> f64 {
+        if self.references == 0 {
+            return 0.0;
+        }
+        1.0 - (self.brought_in.min(self.references) as f64 / self.references as f64)
+    }
+
+    /// All counters by name.
+    pub fn named(&self) -> [(&'static str, u64); 21] {
+        [
+            ("events", self.events),
+            ("events_lost", self.events_lost),
+            ("references", self.references),
+            ("foreign", self.foreign),
+            ("brought_in", self.brought_in),
+            ("read_ahead", self.read_ahead),
+            ("admitted", self.admitted),
+            ("drops", self.drops),
+            ("dropped", self.dropped),
+            ("drop_calls", self.drop_calls),
+            ("drops_refused", self.refused),
+            ("rescued", self.rescued),
+            ("unreachable", self.unreachable),
+            ("gone", self.gone),
+            ("shared", self.shared),
+            ("files_resolved", self.resolved),
+            ("taken_over", self.taken_over),
+            ("markers_removed", self.markers),
+            ("resyncs", self.resyncs),
+            ("corrected", self.corrected),
+            ("rounds", self.rounds),
+        ]
+    }
+}

@@ -1,0 +1,588 @@
+//! Events in, the steward asked, system calls out. One thread runs it; it reads no clock and opens no trace itself.
+//!
+//! An event only changes beliefs and queues work; [`Engine::pump`] carries the work out once per round, in batches:
+//! dropping is cheaper by the run than by the block, and pages that were just added sit in a per-CPU batch of the
+//! kernel's, from which only a drain of all CPUs gets them.
+
+use std::collections::VecDeque;
+
+use pantler_steward::{Access, Action, Block, FileId, Notice, Steward};
+
+use crate::counters::SteerCounters;
+use crate::error::SteerError;
+use crate::files::{FileKey, Files, drop_span};
+use crate::ledger::{Belief, Ledger, Span};
+use crate::options::SteerOptions;
+use crate::owners::RunOwners;
+use crate::streams::{Reader, Streams};
+use crate::sys;
+use crate::takeover::TakenOver;
+use crate::trace::{Event, Kind};
+use crate::window::Bounds;
+
+/// Events of our own threads and their children come from this instance, those of everybody else from the next.
+pub const SOURCE_RUN: u8 = 0;
+/// See [`SOURCE_RUN`].
+pub const SOURCE_OTHERS: u8 = 1;
+
+/// Time that a decided drop waits for its neighbours, unless half of the reserve for such drops is used up.
+const LAG_NS: u64 = 2_000_000;
+/// Time after which a folio that stays in part is given back to the steward.
+const STUCK_NS: u64 = 500_000_000;
+/// Time after which pages that came without being read count as written or asked for.
+const UNREFERENCED_NS: u64 = 1_000_000_000;
+/// Sequential blocks after which the descriptor of a new file is looked for.
+const RESOLVE_BLOCKS: u64 = 32;
+/// Files below this size are left to the kernel's readahead: it cannot overshoot much.
+const TAKE_OVER_BLOCKS: u64 = 128;
+/// Requests queued in one round; more wait for the readers to ask again.
+const WANTS_MAX: usize = 64;
+/// Markers of the kernel's readahead that are being removed.
+const MARKERS_MAX: usize = 64;
+
+/// A request to read ahead.
+#[derive(Debug, Clone, Copy)]
+struct Want {
+    file: u32,
+    first: u64,
+    blocks: u64,
+}
+
+/// A folio that would make the kernel read on, to be dropped before the reader gets there.
+#[derive(Debug, Clone, Copy)]
+struct Marker {
+    tid: u32,
+    span: Span,
+}
+
+/// The state of one run.
+#[derive(Debug)]
+pub struct Engine {
+    pub(crate) steward: Steward,
+    pub(crate) files: Files,
+    pub(crate) ledger: Ledger,
+    pub(crate) counters: SteerCounters,
+    pub(crate) owners: RunOwners,
+    pub(crate) taken_over: TakenOver,
+    streams: Streams,
+    bounds: Bounds,
+    take_over: bool,
+    capacity: u32,
+    lag_blocks: u32,
+    wants: Vec<Want>,
+    markers: VecDeque<Marker>,
+    to_resolve: VecDeque<(u32, u32)>,
+    refused: Vec<Span>,
+    ripe: Vec<Span>,
+    stuck: Vec<Span>,
+    /// Files that came since the other instance's filter was last made.
+    pub(crate) new_files: bool,
+}
+
+impl Engine {
+    /// An engine over an empty cache.
+    ///
+    /// # Errors
+    /// Options that make no sense.
+    pub fn new(options: &SteerOptions) -> Result<Engine, SteerError> {
+        options.check()?;
+        let capacity = options.budget_blocks() - options.lag_blocks();
+        let mut chosen = pantler_steward::Options::new(capacity);
+        chosen.waiting = options.waiting_blocks();
+        chosen.allocation = options.allocation;
+        chosen.common_policy = options.common_policy;
+        chosen.revocation = options.revocation;
+        chosen.log = options.log;
+        chosen.seed = sys::monotonic_ns();
+        let mut steward = Steward::new(chosen).map_err(|error| SteerError::Options(error.to_string()))?;
+        let owners = RunOwners::new(options, &mut steward)?;
+        Ok(Engine {
+            steward,
+            files: Files::default(),
+            ledger: Ledger::default(),
+            counters: SteerCounters::default(),
+            owners,
+            taken_over: TakenOver::default(),
+            streams: Streams::default(),
+            bounds: options.window_bounds(),
+            take_over: options.take_over_readahead,
+            capacity,
+            lag_blocks: options.lag_blocks(),
+            wants: Vec::with_capacity(WANTS_MAX),
+            markers: VecDeque::with_capacity(MARKERS_MAX),
+            to_resolve: VecDeque::new(),
+            refused: Vec::new(),
+            ripe: Vec::new(),
+            stuck: Vec::new(),
+            new_files: false,
+        })
+    }
+
+    /// Takes one event, in order of time.
+    pub fn event(&mut self, event: &Event) {
+        self.counters.events += 1;
+        let key = FileKey { dev: event.dev, ino: event.ino };
+        let of_run = event.source == SOURCE_RUN;
+        let slot = if of_run { self.files.slot(key) } else { self.files.known(key) };
+        let Some(file) = slot else { return };
+        match (event.kind, of_run) {
+            (Kind::Read, true) => self.read(file, event),
+            (Kind::Fault | Kind::Map, true) => self.referenced(file, event.tid, event.first, event.last),
+            (Kind::Add, true) => self.added(file, event),
+            (Kind::Delete, _) => self.deleted(file, event),
+            (Kind::Read | Kind::Fault | Kind::Map, false) => self.used_by_others(file, event),
+            // Brought in by somebody else: whatever was believed of it ended before.
+            (Kind::Add, false) => self.deleted(file, event),
+        }
+    }
+
+    fn read(&mut self, file: u32, event: &Event) {
+        let (first, last) = (event.first, event.last);
+        let bounds = self.bounds;
+        let stream = self.streams.of(event.tid, file);
+        stream.in_burst = false;
+        if stream.window.is_rest(first, last) {
+            return;
+        }
+        let wanted = stream.window.read(first, last, bounds);
+        let (sequential, reader) = (stream.window.sequential(), stream.reader);
+        let done = std::mem::replace(&mut stream.last_first, first);
+        self.referenced(file, event.tid, first, last);
+        if self.owners.is_done_with(file) && done < first && sequential > 0 {
+            let owner = self.owners.of(event.tid);
+            // A bound reached only means that the blocks stay at their priority.
+            let _ = self.steward.set_temporary_priority(owner, self.file_id(file), done, first - 1, -1);
+        }
+        match reader {
+            Reader::Body => self.want(file, wanted),
+            Reader::Kernel => self.consider(file, event.tid, sequential),
+            Reader::KernelForGood => {}
+        }
+    }
+
+    /// Whether to look for the file, and to take its readahead over.
+    fn consider(&mut self, file: u32, tid: u32, sequential: u64) {
+        let known = self.files.get(file);
+        if !known.is_resolved() {
+            let pressure = self.steward.used() > self.capacity / 2;
+            let eager = pressure || self.owners.needs_paths() || sequential >= RESOLVE_BLOCKS;
+            if eager && known.is_worth_a_try() && self.to_resolve.len() < WANTS_MAX {
+                self.to_resolve.push_back((file, tid));
+            }
+            return;
+        }
+        // A file that fits beside what is cached needs no bound on its readahead.
+        let missing = known.size_blocks.saturating_sub(u64::from(known.blocks));
+        let full = u64::from(self.steward.used()) + missing > u64::from(self.capacity);
+        if self.take_over
+            && full
+            && known.size_blocks >= TAKE_OVER_BLOCKS
+            && self.to_resolve.len() < WANTS_MAX
+        {
+            self.to_resolve.push_back((file, tid));
+        }
+    }
+
+    /// References of one of the run's threads to blocks that are in the page cache now.
+    fn referenced(&mut self, file: u32, tid: u32, first: u64, last: u64) {
+        let owner = self.owners.of(tid);
+        // A bound reached only means that the owner is served without its profile.
+        let _ = self.owners.begin(&mut self.steward, owner);
+        for index in first..=last {
+            self.counters.references += 1;
+            match self.ledger.belief(file, index) {
+                Belief::Unknown => {
+                    // In memory because of somebody else: not charged to us, nothing to decide.
+                    self.counters.foreign += 1;
+                    continue;
+                }
+                Belief::Leaving | Belief::Ahead => self.enter(file, index),
+                Belief::Ours | Belief::Shared => {}
+            }
+            let block = Block::new(self.file_id(file), index);
+            if let Access::Miss(_) = self.steward.observed(owner, block) {
+                self.counters.admitted += 1;
+            }
+            self.poll();
+        }
+        self.files.get_mut(file).references += last - first + 1;
+    }
+
+    /// The kernel brought a folio in, in one of the run's threads.
+    fn added(&mut self, file: u32, event: &Event) {
+        let pages = event.last - event.first + 1;
+        self.counters.brought_in += pages;
+        let known = self.files.get_mut(file);
+        self.new_files |= known.brought_in == 0;
+        known.brought_in += pages;
+        for index in event.first..=event.last {
+            // What was believed ended without an event, or it could not have been added.
+            if self.ledger.belief(file, index) != Belief::Unknown {
+                self.block_gone(file, index);
+            }
+            self.ledger.bring(file, index, event.time_ns);
+            self.files.get_mut(file).blocks += 1;
+        }
+        self.ledger.note_folio(file, event.first, pages);
+        let stream = self.streams.of(event.tid, file);
+        if !stream.in_burst && event.first > stream.window.next() {
+            stream.marker = Some((event.first, pages));
+            if stream.reader == Reader::Body {
+                self.remove_marker(event.tid, file);
+            }
+        }
+        self.streams.of(event.tid, file).in_burst = true;
+    }
+
+    fn deleted(&mut self, file: u32, event: &Event) {
+        for index in event.first..=event.last {
+            if self.ledger.belief(file, index) != Belief::Unknown {
+                self.counters.gone += 1;
+                self.block_gone(file, index);
+            }
+        }
+    }
+
+    fn used_by_others(&mut self, file: u32, event: &Event) {
+        for index in event.first..=event.last {
+            match self.ledger.belief(file, index) {
+                Belief::Unknown | Belief::Shared => continue,
+                Belief::Leaving | Belief::Ahead => {
+                    self.enter(file, index);
+                }
+                Belief::Ours => {}
+            }
+            let block = Block::new(self.file_id(file), index);
+            // The second live owner: the block has none from here on (A1). The pin keeps it from being dropped.
+            self.steward.observed(self.owners.outside(), block);
+            if self.ledger.share(file, index) {
+                self.steward.pin(block);
+                self.counters.shared += 1;
+            }
+            self.poll();
+        }
+    }
+
+    fn enter(&mut self, file: u32, index: u64) {
+        if self.ledger.belief(file, index) == Belief::Leaving {
+            self.counters.rescued += 1;
+        }
+        self.ledger.enter(file, index);
+    }
+
+    fn block_gone(&mut self, file: u32, index: u64) {
+        match self.ledger.gone(file, index) {
+            Belief::Unknown => return,
+            Belief::Ours | Belief::Shared => self.steward.gone(Block::new(self.file_id(file), index)),
+            Belief::Ahead | Belief::Leaving => {}
+        }
+        let known = self.files.get_mut(file);
+        known.blocks = known.blocks.saturating_sub(1);
+    }
+
+    /// Takes the steward's decisions.
+    fn poll(&mut self) {
+        while let Some(action) = self.steward.poll() {
+            match action {
+                Action::Drop { block, .. } => {
+                    self.counters.drops += 1;
+                    self.ledger.leave(slot_of(block.file), block.index, self.counters.now_ns);
+                }
+                Action::Notice { notice: Notice::Revoked, owner } => {
+                    tracing::info!(owner = owner.0, "lost control: too many of its choices were mistakes");
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn want(&mut self, file: u32, range: std::ops::Range<u64>) {
+        let end = range.end.min(self.files.get(file).size_blocks);
+        if range.start < end && self.wants.len() < WANTS_MAX {
+            self.wants.push(Want { file, first: range.start, blocks: end - range.start });
+        }
+    }
+
+    fn remove_marker(&mut self, tid: u32, file: u32) {
+        let stream = self.streams.of(tid, file);
+        if let Some((first, blocks)) = stream.marker.take()
+            && first >= stream.window.next()
+            && self.markers.len() < MARKERS_MAX
+        {
+            self.markers.push_back(Marker { tid, span: Span { file, first, blocks } });
+        }
+    }
+
+    /// Carries out what the events of a round asked for. Returns whether anything was done that should soon be looked
+    /// after again.
+    pub fn pump(&mut self, now_ns: u64) -> bool {
+        self.counters.now_ns = now_ns;
+        while let Some((file, tid)) = self.to_resolve.pop_front() {
+            self.resolve(file, tid, now_ns);
+        }
+        let mut active = self.drop_ripe(now_ns);
+        active |= !self.wants.is_empty() || !self.markers.is_empty();
+        while let Some(want) = self.wants.pop() {
+            self.read_ahead(want, now_ns);
+        }
+        self.remove_markers(now_ns);
+        active || self.ledger.leaving_blocks() > 0
+    }
+
+    fn resolve(&mut self, file: u32, tid: u32, now_ns: u64) {
+        let was = self.files.get(file).is_resolved();
+        let numbers = self.files.resolve(file, tid, now_ns);
+        let known = self.files.get(file);
+        if !was && known.is_resolved() {
+            self.counters.resolved += 1;
+            let id = self.file_id(file);
+            let outcome = self.owners.apply_profile(&mut self.steward, file, id, known.path.as_deref());
+            if let Err(error) = outcome {
+                tracing::warn!(%error, "a rule of the profile was not taken");
+            }
+            self.poll();
+        }
+        let known = self.files.get(file);
+        let missing = known.size_blocks.saturating_sub(u64::from(known.blocks));
+        let full = u64::from(self.steward.used()) + missing > u64::from(self.capacity);
+        let large = known.is_resolved() && known.size_blocks >= TAKE_OVER_BLOCKS;
+        let key = known.key;
+        let stream = self.streams.of(tid, file);
+        if !self.take_over || stream.reader != Reader::Kernel || !large || !full {
+            return;
+        }
+        let taken = numbers.iter().filter(|&&number| self.taken_over.take(tid, number, key).is_ok()).count();
+        stream.reader = if taken > 0 { Reader::Body } else { Reader::KernelForGood };
+        if taken > 0 {
+            self.counters.taken_over += 1;
+            let next = stream.window.next();
+            let ahead = next..next + self.bounds.min;
+            stream.window.asked_until(ahead.end);
+            self.want(file, ahead);
+            self.remove_marker(tid, file);
+        }
+    }
+
+    fn read_ahead(&mut self, want: Want, now_ns: u64) {
+        let Want { file, first, blocks } = want;
+        let (mut at, end) = (first, first + blocks);
+        while at < end {
+            match self.ledger.belief(file, at) {
+                Belief::Unknown => {}
+                Belief::Leaving => {
+                    // Given up and wanted again before it was dropped.
+                    self.enter(file, at);
+                    self.steward.looked_ahead(Block::new(self.file_id(file), at));
+                    self.poll();
+                    at += 1;
+                    continue;
+                }
+                _ => {
+                    at += 1;
+                    continue;
+                }
+            }
+            let from = at;
+            while at < end && self.ledger.belief(file, at) == Belief::Unknown {
+                at += 1;
+            }
+            self.read_run(file, from, at - from, now_ns);
+        }
+    }
+
+    /// Reads a run of blocks that are not ours ahead, and takes those that were not cached before.
+    fn read_run(&mut self, file: u32, first: u64, blocks: u64, now_ns: u64) {
+        let Some(descriptor) = self.files.descriptor(file, now_ns) else { return };
+        let Ok(before) = sys::cachestat(descriptor, first, blocks) else { return };
+        if before.cached >= blocks {
+            return;
+        }
+        if before.cached > 0 && blocks > 1 {
+            // Somebody else's pages among them: find the gaps.
+            self.read_run(file, first, blocks / 2, now_ns);
+            self.read_run(file, first + blocks / 2, blocks - blocks / 2, now_ns);
+            return;
+        }
+        if sys::read_ahead(descriptor, first, blocks).is_err() {
+            return;
+        }
+        self.counters.read_ahead += blocks;
+        self.counters.brought_in += blocks;
+        let known = self.files.get_mut(file);
+        known.brought_in += blocks;
+        known.blocks += blocks as u32;
+        for index in first..first + blocks {
+            self.ledger.enter(file, index);
+            self.steward.looked_ahead(Block::new(self.file_id(file), index));
+        }
+        self.poll();
+    }
+
+    /// Drops the folios that make the kernel read on, and reads them again without the mark.
+    fn remove_markers(&mut self, now_ns: u64) {
+        for _ in 0..self.markers.len() {
+            let Some(marker) = self.markers.pop_front() else { return };
+            let Span { file, first, blocks } = marker.span;
+            if self.streams.of(marker.tid, file).window.next() > first {
+                continue;
+            }
+            let Some(descriptor) = self.files.descriptor(file, now_ns) else { continue };
+            match drop_span(descriptor, first, blocks) {
+                Ok(0) => {
+                    self.counters.markers += 1;
+                    for index in first..first + blocks {
+                        self.block_gone(file, index);
+                    }
+                    self.read_run(file, first, blocks, now_ns);
+                }
+                // Still being read from the device: try again in the next round.
+                Ok(_) => self.markers.push_back(marker),
+                Err(_) => {}
+            }
+        }
+    }
+
+    fn drop_ripe(&mut self, now_ns: u64) -> bool {
+        if self.ledger.leaving_blocks() == 0 {
+            return false;
+        }
+        let (mut ripe, mut stuck) = (std::mem::take(&mut self.ripe), std::mem::take(&mut self.stuck));
+        let urgent = self.ledger.leaving_blocks() > self.lag_blocks / 2;
+        let until = if urgent { u64::MAX } else { now_ns.saturating_sub(LAG_NS) };
+        self.ledger.take_ripe(until, now_ns.saturating_sub(STUCK_NS), &mut ripe, &mut stuck);
+        let any = !ripe.is_empty();
+        for span in ripe.drain(..) {
+            self.drop_run(span, now_ns);
+        }
+        for span in stuck.drain(..) {
+            self.keep(span);
+        }
+        (self.ripe, self.stuck) = (ripe, stuck);
+        any
+    }
+
+    fn drop_run(&mut self, span: Span, now_ns: u64) {
+        let Span { file, first, blocks } = span;
+        let known = self.files.get_mut(file);
+        known.blocks = known.blocks.saturating_sub(blocks as u32);
+        let Some(descriptor) = self.files.descriptor(file, now_ns) else {
+            // Nobody has it open and its file system opens no handles: it is the kernel's from here on.
+            self.counters.unreachable += blocks;
+            return;
+        };
+        self.counters.drop_calls += 1;
+        match drop_span(descriptor, first, blocks) {
+            Ok(0) => self.counters.dropped += blocks,
+            Ok(stayed) if stayed == blocks => self.keep(span),
+            Ok(_) if blocks > 1 => self.sort_out(span, now_ns),
+            Ok(_) | Err(_) => self.counters.unreachable += blocks,
+        }
+    }
+
+    /// Finds out which blocks of a run stayed after a drop.
+    fn sort_out(&mut self, span: Span, now_ns: u64) {
+        let Span { file, first, blocks } = span;
+        let Some(descriptor) = self.files.descriptor(file, now_ns) else { return };
+        let stayed = sys::cachestat(descriptor, first, blocks).map_or(0, |stat| stat.cached);
+        if stayed == 0 {
+            self.counters.dropped += blocks;
+        } else if stayed == blocks {
+            self.keep(span);
+        } else {
+            let half = blocks / 2;
+            self.sort_out(Span { blocks: half, ..span }, now_ns);
+            self.sort_out(Span { first: first + half, blocks: blocks - half, ..span }, now_ns);
+        }
+    }
+
+    /// A drop was refused (dirty, mapped, locked, part of a folio that stays): the steward keeps the blocks, pinned
+    /// until the next [`Engine::tick`].
+    fn keep(&mut self, span: Span) {
+        let Span { file, first, blocks } = span;
+        self.counters.refused += blocks;
+        self.files.get_mut(file).blocks += blocks as u32;
+        for index in first..first + blocks {
+            self.ledger.enter(file, index);
+            self.steward.kept(Block::new(self.file_id(file), index));
+        }
+        self.refused.push(span);
+        self.poll();
+    }
+
+    /// Slow work, a few times per second: tries refused drops again, takes in what was written, closes idle files.
+    pub fn tick(&mut self, now_ns: u64) {
+        for span in std::mem::take(&mut self.refused) {
+            for index in span.first..span.first + span.blocks {
+                self.steward.unpin(Block::new(self.file_id(span.file), index));
+            }
+        }
+        let mut found = Vec::new();
+        self.ledger.take_unreferenced(now_ns.saturating_sub(UNREFERENCED_NS), &mut found);
+        for span in found {
+            for index in span.first..span.first + span.blocks {
+                self.steward.looked_ahead(Block::new(self.file_id(span.file), index));
+                self.poll();
+            }
+        }
+        self.files.close_idle(now_ns);
+        self.poll();
+    }
+
+    /// Events were lost: asks the kernel about every block that is believed to be cached.
+    pub fn resynchronise(&mut self, now_ns: u64) {
+        self.counters.resyncs += 1;
+        let spans: Vec<Span> = self.ledger.spans().collect();
+        for span in spans {
+            self.check(span, now_ns);
+        }
+    }
+
+    /// Corrects the beliefs about a run of blocks.
+    fn check(&mut self, span: Span, now_ns: u64) {
+        let Span { file, first, blocks } = span;
+        let cached = self
+            .files
+            .descriptor(file, now_ns)
+            .and_then(|descriptor| sys::cachestat(descriptor, first, blocks).ok())
+            .map_or(0, |stat| stat.cached);
+        if cached >= blocks {
+            return;
+        }
+        if cached == 0 {
+            self.counters.corrected += blocks;
+            for index in first..first + blocks {
+                self.block_gone(file, index);
+            }
+            return;
+        }
+        let half = blocks / 2;
+        self.check(Span { blocks: half, ..span }, now_ns);
+        self.check(Span { first: first + half, blocks: blocks - half, ..span }, now_ns);
+    }
+
+    /// Blocks the run may keep, the reserve for lagging drops taken off.
+    pub fn capacity(&self) -> u32 {
+        self.capacity
+    }
+
+    /// Changes how many blocks the run may keep; the reserve for lagging drops is taken off already.
+    ///
+    /// # Errors
+    /// No block is left.
+    pub fn set_capacity(&mut self, blocks: u32) -> Result<(), SteerError> {
+        self.steward.set_capacity(blocks).map_err(|error| SteerError::Options(error.to_string()))?;
+        self.capacity = blocks;
+        self.poll();
+        Ok(())
+    }
+
+    /// The steward's name for this version of a file.
+    pub(crate) fn file_id(&self, slot: u32) -> FileId {
+        FileId(u64::from(self.files.get(slot).version) << 32 | u64::from(slot))
+    }
+}
+
+/// The slot in a steward's name for a file.
+pub(crate) fn slot_of(file: FileId) -> u32 {
+    file.0 as u32
+}

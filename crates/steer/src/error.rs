@@ -1,0 +1,73 @@
+//! What can go wrong in this body, each with the thing it happened to.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why steering could not start or a request could not be served.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SteerError {
+    /// A privilege or a kernel feature is missing; the remedy says what to do about it.
+    #[error("{what} is missing: {remedy}")]
+    Missing {
+        /// The feature, named as `doctor` names it.
+        what: &'static str,
+        /// One sentence that tells the user what to do.
+        remedy: String,
+    },
+    /// A control file of the kernel refused what was asked of it.
+    #[error("cannot {verb} {}: {source}", path.display())]
+    File {
+        /// What was attempted: "read", "write", "create".
+        verb: &'static str,
+        /// The control file.
+        path: PathBuf,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// A trace format or ring-buffer header is not one this crate can read.
+    #[error("trace format of {event}: {why}")]
+    Format {
+        /// The event, or `header_page`.
+        event: String,
+        /// Which field is missing or odd.
+        why: String,
+    },
+    /// The options make no sense; names the value and what is allowed.
+    #[error("{0}")]
+    Options(String),
+    /// A system call failed.
+    #[error("{call}: {source}")]
+    Call {
+        /// The call.
+        call: &'static str,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+}
+
+impl SteerError {
+    /// An error about one control file.
+    pub(crate) fn file(verb: &'static str, path: impl Into<PathBuf>, source: io::Error) -> SteerError {
+        SteerError::File { verb, path: path.into(), source }
+    }
+
+    /// An error of one system call.
+    pub(crate) fn call(call: &'static str, source: impl Into<io::Error>) -> SteerError {
+        SteerError::Call { call, source: source.into() }
+    }
+
+    /// Whether a privilege or kernel feature is missing (exit status 3), not a failure of ours (1).
+    pub fn is_missing(&self) -> bool {
+        match self {
+            SteerError::Missing { .. } => true,
+            SteerError::File { source, .. } | SteerError::Call { source, .. } => matches!(
+                source.kind(),
+                io::ErrorKind::PermissionDenied
+                    | io::ErrorKind::Unsupported
+                    | io::ErrorKind::ReadOnlyFilesystem
+            ),
+            _ => false,
+        }
+    }
+}

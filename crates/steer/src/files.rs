@@ -1,0 +1,429 @@
+//! The files that a run reads: from device and inode, which is all that an event tells, to something to act on.
+//!
+//! A file is found through the descriptors of the process that reads it (`/proc/PID/fd`), never by a path. Descriptors
+//! that are kept are read-only, regular files only, and at most [`DESCRIPTORS_MAX`]; beyond that, and for files that
+//! were closed long ago, a file handle (`open_by_handle_at`) opens the file again where its file system has handles.
+//!
+//! D1  Every held descriptor is a regular file whose inode and device are those of its entry.
+//! D2  At most `DESCRIPTORS_MAX` descriptors are held.
+
+use std::collections::HashMap;
+use std::fs;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+
+use foldhash::fast::FixedState;
+
+use crate::sys::{self, BLOCK_BYTES, FileHandle};
+
+/// Descriptors held at once.
+pub const DESCRIPTORS_MAX: usize = 256;
+/// Entries kept; past it files without cached blocks are forgotten, then new files are not steered.
+pub const FILES_MAX: usize = 65_536;
+/// Tries to find a descriptor before a file counts as unreachable.
+const TRIES_MAX: u8 = 8;
+/// A descriptor unused for so long is closed: it keeps deleted files and mounts alive.
+const IDLE_NS: u64 = 2_000_000_000;
+
+/// One file, named as events name it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FileKey {
+    /// Device of the super block, `major << 20 | minor`.
+    pub dev: u32,
+    /// Inode.
+    pub ino: u64,
+}
+
+/// What is known about one file.
+#[derive(Debug)]
+pub struct File {
+    /// Its name in events.
+    pub key: FileKey,
+    /// Version: counts up when the file is truncated or its inode used anew. With the slot it names the steward's file.
+    pub version: u32,
+    /// Size in blocks when it was last looked at; 0 while unresolved.
+    pub size_blocks: u64,
+    /// Path when it was opened, for profiles and for people.
+    pub path: Option<PathBuf>,
+    /// Blocks believed cached because of the run.
+    pub blocks: u32,
+    /// References seen and blocks brought in, for `stat`.
+    pub references: u64,
+    /// Blocks brought in.
+    pub brought_in: u64,
+    descriptor: Option<OwnedFd>,
+    handle: Option<Box<FileHandle>>,
+    used_ns: u64,
+    tries: u8,
+}
+
+impl File {
+    fn new(key: FileKey) -> File {
+        File {
+            key,
+            version: 0,
+            size_blocks: 0,
+            path: None,
+            blocks: 0,
+            references: 0,
+            brought_in: 0,
+            descriptor: None,
+            handle: None,
+            used_ns: 0,
+            tries: 0,
+        }
+    }
+
+    /// Whether it was found once.
+    pub fn is_resolved(&self) -> bool {
+        self.size_blocks != 0
+    }
+
+    /// Whether looking for it (again) may help.
+    pub fn is_worth_a_try(&self) -> bool {
+        !self.is_resolved() && self.tries < TRIES_MAX
+    }
+}
+
+/// The table of files, by slot.
+#[derive(Debug, Default)]
+pub struct Files {
+    slots: Vec<File>,
+    free: Vec<u32>,
+    by_key: HashMap<FileKey, u32, FixedState>,
+    last: Option<(FileKey, u32)>,
+    held: usize,
+    devices: Devices,
+}
+
+impl Files {
+    /// The slot of a file, new if need be. `None` for what is no file of a mounted file system (block devices, pipes),
+    /// and when the table is full of files in use.
+    pub fn slot(&mut self, key: FileKey) -> Option<u32> {
+        if let Some((last, slot)) = self.last
+            && last == key
+        {
+            return Some(slot);
+        }
+        let slot = match self.by_key.get(&key) {
+            Some(&slot) => slot,
+            None => self.insert(key)?,
+        };
+        self.last = Some((key, slot));
+        Some(slot)
+    }
+
+    /// The slot of a file that is known already.
+    pub fn known(&mut self, key: FileKey) -> Option<u32> {
+        match self.last {
+            Some((last, slot)) if last == key => Some(slot),
+            _ => self.by_key.get(&key).copied(),
+        }
+    }
+
+    fn insert(&mut self, key: FileKey) -> Option<u32> {
+        self.devices.mount_of(key.dev)?;
+        if self.by_key.len() >= FILES_MAX && self.forget_unused() == 0 {
+            return None;
+        }
+        let slot = match self.free.pop() {
+            Some(slot) => {
+                let version = self.slots[slot as usize].version.wrapping_add(1);
+                self.slots[slot as usize] = File { version, ..File::new(key) };
+                slot
+            }
+            None => {
+                self.slots.push(File::new(key));
+                (self.slots.len() - 1) as u32
+            }
+        };
+        self.by_key.insert(key, slot);
+        Some(slot)
+    }
+
+    /// Forgets files without cached blocks; returns how many.
+    fn forget_unused(&mut self) -> usize {
+        let before = self.by_key.len();
+        let (slots, free, held) = (&mut self.slots, &mut self.free, &mut self.held);
+        self.by_key.retain(|_, &mut slot| {
+            let file = &mut slots[slot as usize];
+            if file.blocks == 0 {
+                *held -= usize::from(file.descriptor.take().is_some());
+                free.push(slot);
+            }
+            file.blocks != 0
+        });
+        self.last = None;
+        before - self.by_key.len()
+    }
+
+    /// The entry of a slot.
+    pub fn get(&self, slot: u32) -> &File {
+        &self.slots[slot as usize]
+    }
+
+    /// The entry of a slot.
+    pub fn get_mut(&mut self, slot: u32) -> &mut File {
+        &mut self.slots[slot as usize]
+    }
+
+    /// All entries in use.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &File)> {
+        self.by_key.values().map(|&slot| (slot, &self.slots[slot as usize]))
+    }
+
+    /// Looks for the file among the descriptors of a thread. Returns the numbers under which the thread has it open.
+    pub fn resolve(&mut self, slot: u32, tid: u32, now_ns: u64) -> Vec<i32> {
+        let key = self.slots[slot as usize].key;
+        self.slots[slot as usize].tries = self.slots[slot as usize].tries.saturating_add(1);
+        let numbers = self.devices.descriptors_of(tid, key);
+        if self.slots[slot as usize].is_resolved() {
+            return numbers;
+        }
+        for &number in &numbers {
+            let path = format!("/proc/{tid}/fd/{number}");
+            let name = fs::read_link(&path).ok();
+            let flags =
+                rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
+            let Ok(opened) =
+                rustix::fs::open(&path, flags | rustix::fs::OFlags::CLOEXEC, rustix::fs::Mode::empty())
+            else {
+                continue;
+            };
+            if self.accept(slot, opened, now_ns) {
+                self.slots[slot as usize].path = name;
+                break;
+            }
+        }
+        numbers
+    }
+
+    /// Takes a descriptor for a file, if it is that file (D1).
+    fn accept(&mut self, slot: u32, opened: OwnedFd, now_ns: u64) -> bool {
+        let opened = fs::File::from(opened);
+        let Ok(meta) = opened.metadata() else { return false };
+        if !meta.is_file() || meta.ino() != self.slots[slot as usize].key.ino {
+            return false;
+        }
+        let file = &mut self.slots[slot as usize];
+        file.size_blocks = meta.size().div_ceil(BLOCK_BYTES).max(1);
+        if file.handle.is_none() {
+            file.handle = FileHandle::of(opened.as_fd()).ok().map(Box::new);
+        }
+        file.used_ns = now_ns;
+        if file.descriptor.replace(opened.into()).is_none() {
+            self.held += 1;
+        }
+        if self.held > DESCRIPTORS_MAX {
+            self.close_oldest();
+        }
+        true
+    }
+
+    fn close_oldest(&mut self) {
+        let oldest =
+            self.slots.iter_mut().filter(|file| file.descriptor.is_some()).min_by_key(|file| file.used_ns);
+        if let Some(file) = oldest {
+            file.descriptor = None;
+            self.held -= 1;
+        }
+    }
+
+    /// A descriptor of the file to act on, opened again by its handle if need be; `None` when it cannot be reached.
+    pub fn descriptor(&mut self, slot: u32, now_ns: u64) -> Option<BorrowedFd<'_>> {
+        if self.slots[slot as usize].descriptor.is_none() {
+            let file = &self.slots[slot as usize];
+            let mount = self.devices.mount_of(file.key.dev)?;
+            let flags =
+                rustix::fs::OFlags::PATH | rustix::fs::OFlags::DIRECTORY | rustix::fs::OFlags::CLOEXEC;
+            let mount = rustix::fs::open(mount, flags, rustix::fs::Mode::empty()).ok()?;
+            let opened = file.handle.as_ref()?.open(mount.as_fd()).ok()?;
+            if !self.accept(slot, opened, now_ns) {
+                return None;
+            }
+        }
+        let file = &mut self.slots[slot as usize];
+        file.used_ns = now_ns;
+        file.descriptor.as_ref().map(OwnedFd::as_fd)
+    }
+
+    /// Closes descriptors that were idle for a while, and those of deleted files at once.
+    pub fn close_idle(&mut self, now_ns: u64) {
+        if self.held == 0 {
+            return;
+        }
+        for file in &mut self.slots {
+            let Some(descriptor) = &file.descriptor else { continue };
+            let deleted = rustix::fs::fstat(descriptor).is_ok_and(|stat| stat.st_nlink == 0);
+            if deleted || now_ns.saturating_sub(file.used_ns) > IDLE_NS {
+                file.descriptor = None;
+                self.held -= 1;
+            }
+        }
+    }
+
+    /// Descriptors held now.
+    pub fn held(&self) -> usize {
+        self.held
+    }
+
+    /// Whether device and inode of an opened file are those of the entry, seen through `fstat`.
+    pub fn slot_of_opened(&mut self, file: BorrowedFd<'_>) -> Option<u32> {
+        let stat = rustix::fs::fstat(file).ok()?;
+        let dev = kernel_dev(stat.st_dev);
+        let key = FileKey { dev, ino: stat.st_ino };
+        if self.devices.mount_of(dev).is_some() {
+            return self.slot(key);
+        }
+        // btrfs: st_dev names the subvolume; events name the super block.
+        let dev = self.devices.super_block_of(std::process::id(), std::os::fd::AsRawFd::as_raw_fd(&file))?;
+        self.slot(FileKey { dev, ..key })
+    }
+}
+
+/// The device number as events write it.
+pub fn kernel_dev(st_dev: u64) -> u32 {
+    rustix::fs::major(st_dev) << 20 | rustix::fs::minor(st_dev)
+}
+
+/// The mounted file systems, as `mountinfo` lists them.
+#[derive(Debug, Default)]
+struct Devices {
+    mounts: Vec<MountedAt>,
+    unknown: Vec<u32>,
+}
+
+#[derive(Debug)]
+struct MountedAt {
+    id: u32,
+    dev: u32,
+    place: PathBuf,
+}
+
+/// Devices remembered as not mounted before the list is read again.
+const UNKNOWN_MAX: usize = 64;
+
+impl Devices {
+    /// A place where the device is mounted. Devices that are not mounted anywhere hold no files for us.
+    fn mount_of(&mut self, dev: u32) -> Option<&PathBuf> {
+        if self.unknown.contains(&dev) {
+            return None;
+        }
+        if !self.mounts.iter().any(|mount| mount.dev == dev) {
+            self.reload();
+        }
+        let found = self.mounts.iter().position(|mount| mount.dev == dev);
+        if found.is_none() {
+            if self.unknown.len() >= UNKNOWN_MAX {
+                self.unknown.clear();
+            }
+            self.unknown.push(dev);
+        }
+        found.map(|at| &self.mounts[at].place)
+    }
+
+    fn reload(&mut self) {
+        let text = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        self.mounts = text.lines().filter_map(parse_mount).collect();
+    }
+
+    /// The super block's device of a descriptor, by the mount that its process's `fdinfo` names.
+    fn super_block_of(&mut self, tid: u32, number: i32) -> Option<u32> {
+        let info = fs::read_to_string(format!("/proc/{tid}/fdinfo/{number}")).ok()?;
+        let id: u32 = info.lines().find_map(|line| line.strip_prefix("mnt_id:"))?.trim().parse().ok()?;
+        if !self.mounts.iter().any(|mount| mount.id == id) {
+            self.reload();
+        }
+        self.mounts.iter().find(|mount| mount.id == id).map(|mount| mount.dev)
+    }
+
+    /// The numbers under which a thread has the file open.
+    fn descriptors_of(&mut self, tid: u32, key: FileKey) -> Vec<i32> {
+        let mut found = Vec::new();
+        let Ok(entries) = fs::read_dir(format!("/proc/{tid}/fd")) else { return found };
+        for entry in entries.flatten() {
+            // The link is followed by stat: this is the opened file, whatever its path is now.
+            let Ok(meta) = fs::metadata(entry.path()) else { continue };
+            if meta.ino() != key.ino || !meta.is_file() {
+                continue;
+            }
+            let Some(number) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
+                continue;
+            };
+            if kernel_dev(meta.dev()) == key.dev || self.super_block_of(tid, number) == Some(key.dev) {
+                found.push(number);
+            }
+        }
+        found
+    }
+}
+
+fn parse_mount(line: &str) -> Option<MountedAt> {
+    let mut words = line.split(' ');
+    let id = words.next()?.parse().ok()?;
+    let (major, minor) = words.nth(1)?.split_once(':')?;
+    let dev = major.parse::<u32>().ok()? << 20 | minor.parse::<u32>().ok()?;
+    let place = words.nth(1)?;
+    Some(MountedAt { id, dev, place: PathBuf::from(unescape(place)) })
+}
+
+/// `mountinfo` writes space, tab, newline and backslash as three octal digits.
+fn unescape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('\\') {
+        out.push_str(&rest[..at]);
+        let digits = rest.get(at + 1..at + 4).and_then(|digits| u8::from_str_radix(digits, 8).ok());
+        match digits {
+            Some(code) => {
+                out.push(char::from(code));
+                rest = &rest[at + 4..];
+            }
+            None => {
+                out.push('\\');
+                rest = &rest[at + 1..];
+            }
+        }
+    }
+    out + rest
+}
+
+/// Drops runs of blocks of one file and tells how many stayed.
+pub(crate) fn drop_span(file: BorrowedFd<'_>, first: u64, blocks: u64) -> std::io::Result<u64> {
+    sys::drop_blocks(file, first, blocks)?;
+    Ok(sys::cachestat(file, first, blocks)?.cached)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mount_line_is_read() {
+        let line = r"36 35 254:3 / /mnt/a\040b rw,noatime master:1 - ext4 /dev/root rw";
+        let mount = parse_mount(line).expect("a mount");
+        assert_eq!((mount.id, mount.dev, mount.place), (36, 254 << 20 | 3, PathBuf::from("/mnt/a b")));
+        assert!(parse_mount("36 35 x / /").is_none());
+        assert_eq!(unescape(r"a\134b\9"), r"a\b\9");
+    }
+
+    #[test]
+    fn our_own_descriptor_is_found_and_verified() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        fs::write(file.path(), vec![1; 10_000]).expect("written");
+        let mut files = Files::default();
+        let Some(slot) = files.slot_of_opened(file.as_file().as_fd()) else {
+            panic!("the file is on a mounted file system");
+        };
+        assert!(!files.get(slot).is_resolved());
+        let numbers = files.resolve(slot, std::process::id(), 1);
+        assert_eq!(numbers, [std::os::fd::AsRawFd::as_raw_fd(file.as_file())]);
+        assert_eq!(files.get(slot).size_blocks, 3);
+        assert_eq!(files.get(slot).path.as_deref(), Some(file.path()));
+        assert!(files.descriptor(slot, 2).is_some());
+        assert_eq!(files.held(), 1);
+        files.close_idle(3 + IDLE_NS);
+        assert_eq!(files.held(), 0);
+    }
+}

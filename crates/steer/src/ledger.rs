@@ -1,0 +1,413 @@
+//! Which blocks this run brought into the page cache, and which of them are on their way out.
+//!
+//! Blocks are kept in chunks of 512 (2 MiB: no folio is larger or crosses one), each a set of bits:
+//!
+//! ```text
+//!   ahead     brought in by the kernel for this run, not referenced yet, not known to the steward
+//!   ours      brought in by this run, believed to be in the page cache, known to the steward
+//!   leaving   given up by the steward, not dropped yet
+//!   shared    ours, but used by another program since: pinned
+//!   folios    those of more than one page
+//! ```
+//!
+//! K1  `ahead`, `ours` and `leaving` are disjoint; `shared` is part of `ours`.
+//! K2  `ahead_blocks`, `ours_blocks` and `leaving_blocks` are the sums of the bits.
+//! K3  A chunk without any of the three is not kept.
+
+use std::collections::HashMap;
+
+use foldhash::fast::FixedState;
+
+/// Blocks per chunk.
+pub const CHUNK_BLOCKS: u64 = 512;
+const WORDS: usize = (CHUNK_BLOCKS / 64) as usize;
+
+/// A set of the blocks of one chunk.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Bits([u64; WORDS]);
+
+impl Bits {
+    fn get(&self, at: u64) -> bool {
+        self.0[(at / 64) as usize] >> (at % 64) & 1 == 1
+    }
+
+    fn set(&mut self, at: u64) {
+        self.0[(at / 64) as usize] |= 1 << (at % 64);
+    }
+
+    fn clear(&mut self, at: u64) -> bool {
+        let was = self.get(at);
+        self.0[(at / 64) as usize] &= !(1 << (at % 64));
+        was
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.iter().all(|&word| word == 0)
+    }
+
+    fn count(&self) -> u32 {
+        self.0.iter().map(|word| word.count_ones()).sum()
+    }
+
+    /// The runs of set bits as `(first, length)`, from low to high.
+    fn runs(self) -> impl Iterator<Item = (u64, u64)> {
+        let mut at = 0;
+        std::iter::from_fn(move || {
+            while at < CHUNK_BLOCKS && !self.get(at) {
+                // Skip empty words at once.
+                at = if at % 64 == 0 && self.0[(at / 64) as usize] == 0 { at + 64 } else { at + 1 };
+            }
+            if at >= CHUNK_BLOCKS {
+                return None;
+            }
+            let first = at;
+            while at < CHUNK_BLOCKS && self.get(at) {
+                at += 1;
+            }
+            Some((first, at - first))
+        })
+    }
+}
+
+/// A folio of more than one page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Folio {
+    at: u16,
+    pages: u16,
+}
+
+#[derive(Debug, Default)]
+struct Chunk {
+    ahead: Bits,
+    ours: Bits,
+    leaving: Bits,
+    shared: Bits,
+    folios: Vec<Folio>,
+    /// When the first of `leaving` came.
+    since_ns: u64,
+    /// When the last of `ahead` came.
+    ahead_ns: u64,
+}
+
+impl Chunk {
+    fn is_empty(&self) -> bool {
+        self.ahead.is_empty() && self.ours.is_empty() && self.leaving.is_empty()
+    }
+}
+
+/// What the ledger knows about one block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Belief {
+    /// Not cached, or cached by somebody else.
+    Unknown,
+    /// Brought in by the kernel for this run; the steward does not know of it yet.
+    Ahead,
+    /// In the page cache because of this run.
+    Ours,
+    /// As `Ours`, and used by another program since.
+    Shared,
+    /// Given up, but still in the page cache.
+    Leaving,
+}
+
+/// A run of blocks of one file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span {
+    /// Which file, in the body's table.
+    pub file: u32,
+    /// First block.
+    pub first: u64,
+    /// How many.
+    pub blocks: u64,
+}
+
+/// The blocks of one run. See the module's text for its invariants.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    chunks: HashMap<(u32, u64), Chunk, FixedState>,
+    ahead_blocks: u32,
+    ours_blocks: u32,
+    leaving_blocks: u32,
+}
+
+impl Ledger {
+    /// What is believed about a block.
+    pub fn belief(&self, file: u32, index: u64) -> Belief {
+        let Some(chunk) = self.chunks.get(&key(file, index)) else { return Belief::Unknown };
+        let at = index % CHUNK_BLOCKS;
+        match (chunk.ours.get(at), chunk.leaving.get(at)) {
+            (true, _) if chunk.shared.get(at) => Belief::Shared,
+            (true, _) => Belief::Ours,
+            (false, true) => Belief::Leaving,
+            (false, false) if chunk.ahead.get(at) => Belief::Ahead,
+            (false, false) => Belief::Unknown,
+        }
+    }
+
+    /// The kernel brought a block in that nobody referenced yet, or somebody wrote it.
+    pub fn bring(&mut self, file: u32, index: u64, now_ns: u64) {
+        let chunk = self.chunks.entry(key(file, index)).or_default();
+        let at = index % CHUNK_BLOCKS;
+        if !chunk.ahead.get(at) && !chunk.ours.get(at) && !chunk.leaving.get(at) {
+            chunk.ahead.set(at);
+            chunk.ahead_ns = now_ns;
+            self.ahead_blocks += 1;
+        }
+    }
+
+    /// A block is ours now: it was brought in, or is needed after all.
+    pub fn enter(&mut self, file: u32, index: u64) {
+        let chunk = self.chunks.entry(key(file, index)).or_default();
+        let at = index % CHUNK_BLOCKS;
+        self.ahead_blocks -= u32::from(chunk.ahead.clear(at));
+        self.leaving_blocks -= u32::from(chunk.leaving.clear(at));
+        self.ours_blocks += u32::from(!chunk.ours.get(at));
+        chunk.ours.set(at);
+    }
+
+    /// The steward gave a block of ours up; it waits for [`Ledger::take_ripe`].
+    pub fn leave(&mut self, file: u32, index: u64, now_ns: u64) {
+        let Some(chunk) = self.chunks.get_mut(&key(file, index)) else { return };
+        let at = index % CHUNK_BLOCKS;
+        if !chunk.ours.clear(at) {
+            return;
+        }
+        chunk.shared.clear(at);
+        if chunk.leaving.is_empty() {
+            chunk.since_ns = now_ns;
+        }
+        chunk.leaving.set(at);
+        self.ours_blocks -= 1;
+        self.leaving_blocks += 1;
+    }
+
+    /// Another program used a block of ours. True the first time.
+    pub fn share(&mut self, file: u32, index: u64) -> bool {
+        let Some(chunk) = self.chunks.get_mut(&key(file, index)) else { return false };
+        let at = index % CHUNK_BLOCKS;
+        let news = chunk.ours.get(at) && !chunk.shared.get(at);
+        if news {
+            chunk.shared.set(at);
+        }
+        news
+    }
+
+    /// A block is not in the page cache any more. Says what was believed until now.
+    pub fn gone(&mut self, file: u32, index: u64) -> Belief {
+        let before = self.belief(file, index);
+        let Some(chunk) = self.chunks.get_mut(&key(file, index)) else { return before };
+        let at = index % CHUNK_BLOCKS;
+        self.ahead_blocks -= u32::from(chunk.ahead.clear(at));
+        self.ours_blocks -= u32::from(chunk.ours.clear(at));
+        self.leaving_blocks -= u32::from(chunk.leaving.clear(at));
+        chunk.shared.clear(at);
+        chunk.folios.retain(|folio| !(u64::from(folio.at)..u64::from(folio.at + folio.pages)).contains(&at));
+        if chunk.is_empty() {
+            self.chunks.remove(&key(file, index));
+        }
+        before
+    }
+
+    /// Notes that these blocks, which entered before, are one folio. They stay or leave together.
+    pub fn note_folio(&mut self, file: u32, first: u64, pages: u64) {
+        let at = first % CHUNK_BLOCKS;
+        if pages < 2 || at + pages > CHUNK_BLOCKS {
+            return;
+        }
+        if let Some(chunk) = self.chunks.get_mut(&key(file, first)) {
+            let new = Folio { at: at as u16, pages: pages as u16 };
+            chunk.folios.retain(|old| old.at + old.pages <= new.at || new.at + new.pages <= old.at);
+            chunk.folios.push(new);
+        }
+    }
+
+    /// Hands out what has been leaving since before `until_ns`, in runs that hold whole folios only; a block handed
+    /// out is unknown from here on. Folios that are left in part are handed out as `stuck` once they are older than
+    /// `stuck_ns`: their blocks are no longer leaving either, and the caller says what becomes of them.
+    pub fn take_ripe(&mut self, until_ns: u64, stuck_ns: u64, ripe: &mut Vec<Span>, stuck: &mut Vec<Span>) {
+        let mut taken = 0;
+        self.chunks.retain(|&(file, number), chunk| {
+            if chunk.leaving.is_empty() || chunk.since_ns > until_ns {
+                return true;
+            }
+            let mut whole = chunk.leaving;
+            let mut part = Bits::default();
+            for folio in &chunk.folios {
+                let pages = u64::from(folio.at)..u64::from(folio.at + folio.pages);
+                if pages.clone().any(|at| !chunk.leaving.get(at)) {
+                    for at in pages {
+                        if whole.clear(at) {
+                            part.set(at);
+                        }
+                    }
+                }
+            }
+            let base = number * CHUNK_BLOCKS;
+            let span = |(first, blocks)| Span { file, first: base + first, blocks };
+            ripe.extend(whole.runs().map(span));
+            taken += whole.count();
+            chunk.leaving = part;
+            if chunk.since_ns <= stuck_ns {
+                stuck.extend(part.runs().map(span));
+                taken += part.count();
+                chunk.leaving = Bits::default();
+            }
+            chunk.folios.retain(|folio| !whole.get(u64::from(folio.at)));
+            !chunk.is_empty()
+        });
+        self.leaving_blocks -= taken;
+    }
+
+    /// Hands out what the kernel brought in and nobody referenced since `until_ns`; it is ours from here on.
+    pub fn take_unreferenced(&mut self, until_ns: u64, found: &mut Vec<Span>) {
+        if self.ahead_blocks == 0 {
+            return;
+        }
+        for (&(file, number), chunk) in &mut self.chunks {
+            if chunk.ahead.is_empty() || chunk.ahead_ns > until_ns {
+                continue;
+            }
+            let taken = std::mem::take(&mut chunk.ahead);
+            let base = number * CHUNK_BLOCKS;
+            found.extend(taken.runs().map(|(first, blocks)| Span { file, first: base + first, blocks }));
+            for (ours, ahead) in chunk.ours.0.iter_mut().zip(taken.0) {
+                *ours |= ahead;
+            }
+            self.ahead_blocks -= taken.count();
+            self.ours_blocks += taken.count();
+        }
+    }
+
+    /// Blocks that the kernel brought in and nobody referenced.
+    pub fn ahead_blocks(&self) -> u32 {
+        self.ahead_blocks
+    }
+
+    /// Blocks that are ours and not leaving.
+    pub fn ours_blocks(&self) -> u32 {
+        self.ours_blocks
+    }
+
+    /// Blocks that are leaving.
+    pub fn leaving_blocks(&self) -> u32 {
+        self.leaving_blocks
+    }
+
+    /// The runs of blocks believed to be cached (ahead, ours and leaving), in no order of files.
+    pub fn spans(&self) -> impl Iterator<Item = Span> {
+        self.chunks.iter().flat_map(|(&(file, number), chunk)| {
+            let mut all = chunk.ours;
+            for (word, (leaving, ahead)) in all.0.iter_mut().zip(chunk.leaving.0.iter().zip(chunk.ahead.0)) {
+                *word |= leaving | ahead;
+            }
+            all.runs().map(move |(first, blocks)| Span { file, first: number * CHUNK_BLOCKS + first, blocks })
+        })
+    }
+
+    /// Recounts everything (K1 to K3).
+    ///
+    /// # Panics
+    /// Names the broken invariant.
+    pub fn validate(&self) {
+        let (mut ahead, mut ours, mut leaving) = (0, 0, 0);
+        for chunk in self.chunks.values() {
+            for at in 0..CHUNK_BLOCKS {
+                let bits = [chunk.ahead.get(at), chunk.ours.get(at), chunk.leaving.get(at)];
+                assert!(bits.into_iter().filter(|&bit| bit).count() < 2, "K1: a block is in two states");
+                assert!(chunk.ours.get(at) || !chunk.shared.get(at), "K1: a shared block is not ours");
+            }
+            ahead += chunk.ahead.count();
+            ours += chunk.ours.count();
+            leaving += chunk.leaving.count();
+            assert!(!chunk.is_empty(), "K3: an empty chunk");
+        }
+        assert_eq!(
+            (ahead, ours, leaving),
+            (self.ahead_blocks, self.ours_blocks, self.leaving_blocks),
+            "K2: totals"
+        );
+    }
+}
+
+fn key(file: u32, index: u64) -> (u32, u64) {
+    (file, index / CHUNK_BLOCKS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Runs = Vec<(u64, u64)>;
+
+    fn ripe(ledger: &mut Ledger, until: u64, stuck_until: u64) -> (Runs, Runs) {
+        let (mut out, mut stuck) = (Vec::new(), Vec::new());
+        ledger.take_ripe(until, stuck_until, &mut out, &mut stuck);
+        ledger.validate();
+        let plain = |spans: Vec<Span>| spans.iter().map(|span| (span.first, span.blocks)).collect();
+        (plain(out), plain(stuck))
+    }
+
+    #[test]
+    fn a_block_passes_through_its_states() {
+        let mut ledger = Ledger::default();
+        assert_eq!(ledger.belief(0, 5), Belief::Unknown);
+        ledger.enter(0, 5);
+        assert_eq!(ledger.belief(0, 5), Belief::Ours);
+        assert!(ledger.share(0, 5) && !ledger.share(0, 5));
+        assert_eq!(ledger.belief(0, 5), Belief::Shared);
+        ledger.leave(0, 5, 10);
+        assert_eq!((ledger.belief(0, 5), ledger.leaving_blocks()), (Belief::Leaving, 1));
+        ledger.enter(0, 5);
+        assert_eq!(ledger.belief(0, 5), Belief::Ours);
+        assert_eq!(ledger.gone(0, 5), Belief::Ours);
+        assert_eq!(ledger.gone(0, 5), Belief::Unknown);
+        ledger.validate();
+        assert_eq!(ledger.spans().count(), 0);
+    }
+
+    #[test]
+    fn neighbours_leave_in_one_run_once_they_are_old_enough() {
+        let mut ledger = Ledger::default();
+        for index in 60..70 {
+            ledger.enter(3, index);
+            ledger.leave(3, index, 100);
+        }
+        assert_eq!(ripe(&mut ledger, 99, 0).0, []);
+        assert_eq!(ripe(&mut ledger, 100, 0).0, [(60, 10)]);
+        assert_eq!(ledger.leaving_blocks(), 0);
+    }
+
+    #[test]
+    fn a_folio_leaves_whole_or_not_at_all() {
+        let mut ledger = Ledger::default();
+        for index in 512..520 {
+            ledger.enter(0, index);
+        }
+        ledger.note_folio(0, 512, 4);
+        for index in [512, 513, 514, 516] {
+            ledger.leave(0, index, 1);
+        }
+        assert_eq!(ripe(&mut ledger, 5, 0), (vec![(516, 1)], vec![]));
+        assert_eq!(ledger.leaving_blocks(), 3);
+        ledger.leave(0, 515, 6);
+        assert_eq!(ripe(&mut ledger, 9, 0).0, [(512, 4)]);
+        for index in 517..519 {
+            ledger.note_folio(0, 516, 4);
+            ledger.leave(0, index, 10);
+        }
+        assert_eq!(ripe(&mut ledger, 20, 15), (vec![], vec![(517, 2)]), "a folio that stays in part is told");
+    }
+
+    #[test]
+    fn what_is_cached_is_listed() {
+        let mut ledger = Ledger::default();
+        for index in [0, 1, 2, 63, 64, 511, 512] {
+            ledger.enter(1, index);
+        }
+        ledger.leave(1, 1, 0);
+        let mut spans: Vec<_> = ledger.spans().map(|span| (span.first, span.blocks)).collect();
+        spans.sort_unstable();
+        assert_eq!(spans, [(0, 3), (63, 2), (511, 1), (512, 1)]);
+        ledger.validate();
+    }
+}

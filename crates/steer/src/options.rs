@@ -1,0 +1,122 @@
+//! What can be chosen about a run, with its defaults and bounds.
+
+use pantler_control::Profile;
+use pantler_steward::{Allocation, PolicyName, Revocation};
+
+use crate::error::SteerError;
+use crate::sys::BLOCK_BYTES;
+use crate::window::Bounds;
+
+/// The smallest budget: below it the reserves would leave nothing to decide about.
+pub const BUDGET_BYTES_MIN: u64 = 1 << 20;
+
+/// When control is lost, unless told otherwise.
+///
+/// Blocks are pages here, so short habits of a program are hundreds of mistakes in a row: cscope begins every query with
+/// the file list at the end of its database, about a hundred pages that the scan before had just given up.
+const PATIENT: Revocation = Revocation { window: 10_000, needed: 2_000, share_percent: 50 };
+
+/// Everything that can be chosen about a run.
+#[derive(Debug, Clone)]
+pub struct SteerOptions {
+    /// Name of the run, for people and for `--on`.
+    pub name: String,
+    /// Name of the owner; the same as `name` unless given.
+    pub owner_name: Option<String>,
+    /// Bytes of file blocks that the run may keep in the page cache.
+    pub budget_bytes: u64,
+    /// Bytes that the whole group may hold, anonymous and kernel memory included, if those shall not come on top: the
+    /// blocks then get what the rest leaves, at most the budget.
+    pub total_bytes: Option<u64>,
+    /// User for whom it runs.
+    pub uid: u32,
+    /// Hints for the program's files.
+    pub profile: Option<Profile>,
+    /// How frames are shared between owners.
+    pub allocation: Allocation,
+    /// Policy of an owner that gave no hints.
+    pub common_policy: PolicyName,
+    /// When control is lost.
+    pub revocation: Revocation,
+    /// Whether every process is an owner of its own; else the run is one owner.
+    pub owner_per_process: bool,
+    /// Whether to take readahead over from the kernel for large files under pressure.
+    pub take_over_readahead: bool,
+    /// Bounds of the windows read ahead.
+    pub window: Bounds,
+    /// Trace buffer per CPU and instance, in KiB.
+    pub buffer_kb: u32,
+    /// Whether to watch what other programs do with the run's files, so that pages they use are left alone.
+    pub watch_others: bool,
+    /// Whether the calling process joins the run's control groups, so that what it reads ahead is charged there.
+    pub join: bool,
+    /// Decisions remembered for `explain`; 0 = none.
+    pub log: u32,
+}
+
+impl SteerOptions {
+    /// Defaults for a run of this name and budget.
+    pub fn new(name: impl Into<String>, budget_bytes: u64) -> SteerOptions {
+        SteerOptions {
+            name: name.into(),
+            owner_name: None,
+            budget_bytes,
+            total_bytes: None,
+            uid: rustix::process::getuid().as_raw(),
+            profile: None,
+            allocation: Allocation::default(),
+            common_policy: PolicyName::Lru,
+            revocation: PATIENT,
+            owner_per_process: false,
+            take_over_readahead: true,
+            window: Bounds::default(),
+            buffer_kb: 512,
+            watch_others: true,
+            join: true,
+            log: 0,
+        }
+    }
+
+    /// Refuses what makes no sense.
+    ///
+    /// # Errors
+    /// [`SteerError::Options`] names the value and what is allowed.
+    pub fn check(&self) -> Result<(), SteerError> {
+        let most = u64::from(pantler_steward::FRAMES_MAX) * BLOCK_BYTES;
+        if !(BUDGET_BYTES_MIN..=most).contains(&self.budget_bytes) {
+            return Err(SteerError::Options(format!(
+                "a budget of {} bytes is outside {BUDGET_BYTES_MIN} to {most}",
+                self.budget_bytes
+            )));
+        }
+        if !(4..=1 << 20).contains(&self.buffer_kb) {
+            return Err(SteerError::Options(format!(
+                "a trace buffer of {} KiB is outside 4 to {}",
+                self.buffer_kb,
+                1 << 20
+            )));
+        }
+        Ok(())
+    }
+
+    /// Blocks of the budget.
+    pub fn budget_blocks(&self) -> u32 {
+        u32::try_from(self.budget_bytes / BLOCK_BYTES).unwrap_or(pantler_steward::FRAMES_MAX)
+    }
+
+    /// Blocks kept for readahead that nobody referenced yet: two windows, at most an eighth of the budget.
+    pub fn waiting_blocks(&self) -> u32 {
+        (2 * self.window.max as u32).min(self.budget_blocks() / 8).max(8)
+    }
+
+    /// The largest window that the waiting room has place for.
+    pub fn window_bounds(&self) -> Bounds {
+        let max = (u64::from(self.waiting_blocks()) / 2).min(self.window.max).max(4);
+        Bounds { start: self.window.start, min: self.window.min.min(max), max }
+    }
+
+    /// Blocks kept for drops that are decided and not carried out: at most a 64th of the budget.
+    pub fn lag_blocks(&self) -> u32 {
+        (self.budget_blocks() / 64).clamp(16, 512)
+    }
+}

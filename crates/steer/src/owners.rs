@@ -1,0 +1,142 @@
+//! Whose references these are, and what the profile says about the files.
+//!
+//! Normally the whole run is one owner, however many processes come and go. By option every process is one.
+
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+
+use foldhash::fast::FixedState;
+use pantler_control::Profile;
+use pantler_steward::{FileId, HintError, OwnerId, PolicyName, Steward};
+
+use crate::error::SteerError;
+use crate::options::SteerOptions;
+use crate::takeover::process_of;
+
+/// Threads whose process is remembered, in runs with an owner per process.
+const THREADS_MAX: usize = 4096;
+
+/// The owners of a run.
+#[derive(Debug)]
+pub struct RunOwners {
+    run: OwnerId,
+    outside: OwnerId,
+    per_process: bool,
+    profile: Option<Profile>,
+    processes: HashMap<u32, OwnerId, FixedState>,
+    known: HashSet<OwnerId, FixedState>,
+    done_with: HashSet<u32, FixedState>,
+    priorities: Vec<(FileId, i32)>,
+}
+
+impl RunOwners {
+    /// The owners of a new run; gives the run's owner its profile's policies.
+    ///
+    /// # Errors
+    /// The profile names more than the steward's bounds allow.
+    pub fn new(options: &SteerOptions, steward: &mut Steward) -> Result<RunOwners, SteerError> {
+        let mut owners = RunOwners {
+            run: OwnerId(0),
+            outside: OwnerId(u64::MAX),
+            per_process: options.owner_per_process,
+            profile: options.profile.clone(),
+            processes: HashMap::default(),
+            known: HashSet::default(),
+            done_with: HashSet::default(),
+            priorities: Vec::new(),
+        };
+        let run = owners.run;
+        owners.begin(steward, run).map_err(|error| SteerError::Options(error.to_string()))?;
+        Ok(owners)
+    }
+
+    /// The owner of the run as a whole.
+    pub fn run(&self) -> OwnerId {
+        self.run
+    }
+
+    /// Everybody who is not of the run.
+    pub fn outside(&self) -> OwnerId {
+        self.outside
+    }
+
+    /// The owner of a thread.
+    pub fn of(&mut self, tid: u32) -> OwnerId {
+        if !self.per_process {
+            return self.run;
+        }
+        if let Some(&owner) = self.processes.get(&tid) {
+            return owner;
+        }
+        let owner = OwnerId(u64::from(process_of(tid).unwrap_or(tid)));
+        if self.processes.len() >= THREADS_MAX {
+            self.processes.clear();
+        }
+        self.processes.insert(tid, owner);
+        owner
+    }
+
+    /// Gives an owner that is new what the profile says. Called before its first reference.
+    ///
+    /// # Errors
+    /// A bound of the steward.
+    pub fn begin(&mut self, steward: &mut Steward, owner: OwnerId) -> Result<(), HintError> {
+        if !self.known.insert(owner) {
+            return Ok(());
+        }
+        for (&priority, &policy) in self.profile.iter().flat_map(|profile| &profile.policies) {
+            steward.set_policy(owner, priority, policy_of(policy))?;
+        }
+        for &(file, priority) in &self.priorities {
+            steward.set_priority(owner, file, priority)?;
+        }
+        Ok(())
+    }
+
+    /// Whether the profile has rules that need a file's path.
+    pub fn needs_paths(&self) -> bool {
+        self.profile.as_ref().is_some_and(|profile| !profile.files.is_empty())
+    }
+
+    /// Whether blocks of the file are done with once they have been read.
+    pub fn is_done_with(&self, file: u32) -> bool {
+        !self.done_with.is_empty() && self.done_with.contains(&file)
+    }
+
+    /// Applies the profile's rule for a file whose path is known now.
+    ///
+    /// # Errors
+    /// A bound of the steward.
+    pub fn apply_profile(
+        &mut self,
+        steward: &mut Steward,
+        slot: u32,
+        file: FileId,
+        path: Option<&Path>,
+    ) -> Result<(), HintError> {
+        self.done_with.remove(&slot);
+        let (Some(profile), Some(path)) = (&self.profile, path) else { return Ok(()) };
+        let Some(rule) = profile.rule(path) else { return Ok(()) };
+        if rule.done_with {
+            self.done_with.insert(slot);
+        }
+        let owners: Vec<OwnerId> = self.known.iter().copied().collect();
+        for owner in owners {
+            if rule.priority != 0 {
+                steward.set_priority(owner, file, rule.priority)?;
+            }
+            if let Some(range) = rule.temporary {
+                steward.set_temporary_priority(owner, file, range.first, range.last, range.priority)?;
+            }
+        }
+        if rule.priority != 0 {
+            self.priorities.push((file, rule.priority));
+        }
+        Ok(())
+    }
+}
+
+/// The steward's word for a policy.
+pub(crate) fn policy_of(policy: pantler_control::PolicyName) -> PolicyName {
+    policy.as_str().parse().unwrap_or(PolicyName::Lru)
+}

@@ -1,0 +1,152 @@
+//! The reading thread: reads events, lets the engine work, and rests.
+//!
+//! How it rests decides what it costs. Waiting in `poll` makes the kernel wake us at the next event, which costs the
+//! program an interrupt per wake, so that is for idle times only. While events come, it sleeps for a fixed short time
+//! instead: the program pays nothing, and the buffer collects. Streams that read from the device need us back soon
+//! (their windows run dry); hits do not.
+
+use std::os::fd::AsFd;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+
+use crate::engine::Engine;
+use crate::steer::Shared;
+use crate::sys;
+use crate::trace::feed::Feed;
+
+/// Rest while blocks are brought in or dropped.
+const NAP_BUSY_US: u64 = 150;
+/// Longest rest while there are only hits: about half of the smallest window at a fast reader's speed.
+const NAP_HITS_US: u64 = 2_000;
+/// Rounds without events before waiting in `poll`.
+const IDLE_ROUNDS: u32 = 4;
+/// Time between two ticks of the engine.
+const TICK_NS: u64 = 100_000_000;
+
+/// Runs until the run stops.
+pub(crate) fn run(shared: &Shared, mut feed: Feed) {
+    sys::sharpen_timers();
+    let mut rest = Rest::default();
+    let mut next_tick_ns = 0;
+    while !shared.stopping.load(Ordering::Acquire) {
+        let now_ns = sys::monotonic_ns();
+        let (events, busy) = {
+            let mut engine = shared.engine();
+            let Some(done) = round(&mut engine, &mut feed, now_ns) else { return };
+            if now_ns >= next_tick_ns {
+                next_tick_ns = now_ns + TICK_NS;
+                engine.tick(now_ns);
+                keep_bounds(shared, &mut engine);
+            }
+            done
+        };
+        match rest.after(events, busy) {
+            Some(nap) => std::thread::sleep(nap),
+            None => wait(shared, &feed, next_tick_ns),
+        }
+    }
+    // What came until now is counted; nothing more is dropped.
+    round(&mut shared.engine(), &mut feed, sys::monotonic_ns());
+}
+
+/// One round; `None` when the buffers cannot be read any more.
+fn round(engine: &mut Engine, feed: &mut Feed, now_ns: u64) -> Option<(usize, bool)> {
+    engine.counters.now_ns = now_ns;
+    engine.counters.rounds += 1;
+    let before = engine.counters.brought_in;
+    let events = match feed.round(|event| engine.event(event)) {
+        Ok(events) => events,
+        Err(error) => {
+            tracing::error!(%error, "cannot read events any more: the run goes on unsteered");
+            return None;
+        }
+    };
+    let lost = feed.take_lost();
+    if lost > 0 {
+        engine.counters.events_lost += lost;
+        engine.resynchronise(now_ns);
+    }
+    let worked = engine.pump(now_ns);
+    Some((events, worked || engine.counters.brought_in != before))
+}
+
+/// Holds the group to its bounds: anonymous and kernel memory come on top of the budget, or are taken off the total.
+fn keep_bounds(shared: &Shared, engine: &mut Engine) {
+    let Ok(usage) = shared.group.usage() else { return };
+    let options = &shared.options;
+    if let Some(total) = options.total_bytes {
+        let blocks = total.saturating_sub(usage.other) / sys::BLOCK_BYTES;
+        let blocks =
+            blocks.min(u64::from(options.budget_blocks())).saturating_sub(u64::from(options.lag_blocks()));
+        let blocks = (blocks as u32).max(2 * options.waiting_blocks());
+        if blocks.abs_diff(engine.capacity()) > options.budget_blocks() / 128
+            && let Err(error) = engine.set_capacity(blocks)
+        {
+            tracing::warn!(%error, "the capacity stays");
+        }
+    }
+    let slack = (options.budget_bytes / 8).max(8 << 20);
+    if let Err(error) = shared.group.enforce(options.budget_bytes + slack + usage.other) {
+        tracing::warn!(%error, "the backstop of the group does not hold");
+    }
+}
+
+/// Waits for an event, a wake or the next tick.
+fn wait(shared: &Shared, feed: &Feed, next_tick_ns: u64) {
+    let mut polled: Vec<PollFd<'_>> = feed
+        .descriptors()
+        .chain(std::iter::once(shared.wake.as_fd()))
+        .map(|descriptor| PollFd::from_borrowed_fd(descriptor, PollFlags::IN))
+        .collect();
+    let left = next_tick_ns.saturating_sub(sys::monotonic_ns());
+    let timeout = Timespec { tv_sec: (left / 1_000_000_000) as i64, tv_nsec: (left % 1_000_000_000) as i64 };
+    // An interrupted wait is a short one.
+    let _ = rustix::event::poll(&mut polled, Some(&timeout));
+}
+
+/// How long to rest.
+#[derive(Debug, Default)]
+struct Rest {
+    nap_us: u64,
+    idle: u32,
+}
+
+impl Rest {
+    /// After a round with so many events: a nap, or none to wait for the next event.
+    fn after(&mut self, events: usize, busy: bool) -> Option<Duration> {
+        if busy {
+            (self.nap_us, self.idle) = (NAP_BUSY_US, 0);
+        } else if events > 0 {
+            (self.nap_us, self.idle) = ((self.nap_us * 5 / 4).clamp(NAP_BUSY_US, NAP_HITS_US), 0);
+        } else {
+            self.idle += 1;
+            if self.idle > IDLE_ROUNDS {
+                self.nap_us = NAP_BUSY_US;
+                return None;
+            }
+        }
+        Some(Duration::from_micros(self.nap_us))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hits_rest_longer_and_longer_and_silence_waits() {
+        let mut rest = Rest::default();
+        assert_eq!(rest.after(5, true), Some(Duration::from_micros(NAP_BUSY_US)));
+        for _ in 0..40 {
+            rest.after(5, false);
+        }
+        assert_eq!(rest.after(5, false), Some(Duration::from_micros(NAP_HITS_US)));
+        assert_eq!(rest.after(5, true), Some(Duration::from_micros(NAP_BUSY_US)));
+        for _ in 0..IDLE_ROUNDS {
+            assert!(rest.after(0, false).is_some());
+        }
+        assert_eq!(rest.after(0, false), None);
+    }
+}

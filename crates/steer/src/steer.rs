@@ -1,0 +1,374 @@
+//! A steered run, from start to stop.
+
+use std::fs;
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread::JoinHandle;
+
+use crate::counters::SteerCounters;
+use crate::engine::Engine;
+use crate::error::SteerError;
+use crate::group::{self, RunGroup, mounts};
+use crate::names;
+use crate::options::SteerOptions;
+use crate::reader;
+use crate::sys;
+use crate::trace::Kind;
+use crate::trace::feed::Feed;
+use crate::trace::instance::{self, Instance, InstanceOptions};
+use crate::watch;
+
+/// What the threads of a run share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) engine: Mutex<Engine>,
+    pub(crate) options: SteerOptions,
+    pub(crate) group: Box<dyn RunGroup>,
+    pub(crate) run: Instance,
+    pub(crate) others: Option<Instance>,
+    pub(crate) stopping: AtomicBool,
+    /// Open lists of threads that commands carry until they are started; emptied at the end, because an instance is
+    /// busy while its files are open.
+    doors: Mutex<Vec<Weak<Mutex<Option<Doors>>>>>,
+    /// Written to wake the reading thread.
+    pub(crate) wake: OwnedFd,
+}
+
+impl Shared {
+    /// The engine. A panic elsewhere has left it in a state that is at worst a wrong belief, which heals.
+    pub(crate) fn engine(&self) -> MutexGuard<'_, Engine> {
+        self.engine.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a child needs to put itself into the run: opened with our rights, which the kernel checks, not the child's.
+#[derive(Debug)]
+struct Doors {
+    groups: Vec<fs::File>,
+    lists: Vec<fs::File>,
+}
+
+impl Doors {
+    /// Called between fork and exec: neither allocates nor waits.
+    fn enter(&self) -> io::Result<()> {
+        for mut group in &self.groups {
+            group.write_all(b"0")?;
+        }
+        let mut text = [0u8; 12];
+        let pid = decimal(std::process::id(), &mut text);
+        for mut list in &self.lists {
+            list.write_all(pid)?;
+        }
+        Ok(())
+    }
+}
+
+/// A run whose page cache is steered. Stopping (or dropping it) gives readahead back and removes what it made.
+#[derive(Debug)]
+pub struct Steer {
+    pub(crate) shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+    home: Vec<PathBuf>,
+}
+
+impl Steer {
+    /// Makes the control group and the trace instances and begins to watch. Nothing is steered until a program is put
+    /// in by [`Steer::enter`] or [`Steer::adopt`].
+    ///
+    /// # Errors
+    /// [`SteerError::Missing`] names what the machine lacks and the remedy; else what refused.
+    pub fn start(options: SteerOptions) -> Result<Steer, SteerError> {
+        options.check()?;
+        need_cachestat()?;
+        if let Err(error) = names::clean_leftovers() {
+            tracing::warn!(%error, "could not look for leftovers of crashed runs");
+        }
+        let name = names::run_name(&options.name);
+        let root = instance::tracefs()?;
+        let group = group::create(&name)?;
+        let home = if options.join { join(&*group)? } else { Vec::new() };
+        match Steer::start_in(options, &name, &root, group) {
+            Ok((shared, threads)) => Ok(Steer { shared, threads, home }),
+            Err((error, group)) => {
+                leave(&home);
+                if let Some(group) = group {
+                    let _ = group.remove();
+                }
+                Err(error)
+            }
+        }
+    }
+
+    #[allow(clippy::type_complexity, reason = "the group goes back to the only caller, to be removed")]
+    fn start_in(
+        options: SteerOptions,
+        name: &str,
+        root: &Path,
+        group: Box<dyn RunGroup>,
+    ) -> Result<(Arc<Shared>, Vec<JoinHandle<()>>), (SteerError, Option<Box<dyn RunGroup>>)> {
+        let made = (|| {
+            let make = |name: &str, only_listed| {
+                let kinds = &Kind::ALL;
+                Instance::create(
+                    root,
+                    &InstanceOptions { name, kinds, buffer_kb: options.buffer_kb, only_listed },
+                )
+            };
+            let run = make(name, true)?;
+            let others =
+                if options.watch_others { Some(make(&format!("{name}.others"), false)?) } else { None };
+            if let Some(others) = &others {
+                others.list_thread(std::process::id())?;
+            }
+            // An empty list means everybody: list a thread that no longer reads, ours before its first read.
+            run.list_thread(NOBODY_TID)?;
+            let engine = Engine::new(&options)?;
+            let wake = rustix::event::eventfd(
+                0,
+                rustix::event::EventfdFlags::CLOEXEC | rustix::event::EventfdFlags::NONBLOCK,
+            )
+            .map_err(|error| SteerError::call("eventfd", error))?;
+            let instances: Vec<&Instance> = std::iter::once(&run).chain(&others).collect();
+            let feed = Feed::open(&instances)?;
+            for instance in instances {
+                for kind in Kind::ALL {
+                    instance.enable(kind, true)?;
+                }
+            }
+            Ok((run, others, engine, wake, feed))
+        })();
+        let (run, others, engine, wake, feed) = match made {
+            Ok(made) => made,
+            Err(error) => return Err((error, Some(group))),
+        };
+        let engine = Mutex::new(engine);
+        let shared = Arc::new(Shared {
+            engine,
+            options,
+            group,
+            run,
+            others,
+            stopping: AtomicBool::new(false),
+            doors: Mutex::default(),
+            wake,
+        });
+        let started = start_threads(&shared, feed);
+        match started {
+            Ok(threads) => Ok((shared, threads)),
+            Err(error) => Err((error, None)),
+        }
+    }
+
+    /// Has a program that is about to be started run in this run: its process and all that it starts.
+    ///
+    /// # Errors
+    /// A control file could not be opened.
+    pub fn enter(&self, command: &mut Command) -> Result<(), SteerError> {
+        let open = |path: PathBuf| {
+            fs::OpenOptions::new()
+                .write(true)
+                .open(&path)
+                .map_err(|error| SteerError::file("open", path, error))
+        };
+        let groups =
+            self.shared.group.program_files().into_iter().map(open).collect::<Result<Vec<_>, _>>()?;
+        let mut lists = Vec::new();
+        for instance in std::iter::once(&self.shared.run).chain(&self.shared.others) {
+            let copy = instance.list_file().map_err(|error| SteerError::call("dup", error))?;
+            lists.push(copy);
+        }
+        let doors = Arc::new(Mutex::new(Some(Doors { groups, lists })));
+        self.shared.doors.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(&doors));
+        let hook = move || match doors.try_lock() {
+            Ok(doors) => doors.as_ref().ok_or(io::ErrorKind::BrokenPipe)?.enter(),
+            Err(_) => Err(io::ErrorKind::WouldBlock.into()),
+        };
+        // SAFETY: between fork and exec the hook only formats into its own stack and writes to open descriptors; it
+        // neither allocates nor waits for a lock.
+        unsafe { command.pre_exec(hook) };
+        Ok(())
+    }
+
+    /// Takes a process that runs already, with its threads, into this run. What it started before stays outside.
+    ///
+    /// # Errors
+    /// The process is gone, or a control file refused.
+    pub fn adopt(&self, pid: u32) -> Result<(), SteerError> {
+        for file in self.shared.group.program_files() {
+            group::write(&file, &pid.to_string())?;
+        }
+        let tasks = PathBuf::from(format!("/proc/{pid}/task"));
+        let entries = fs::read_dir(&tasks).map_err(|error| SteerError::file("read", &tasks, error))?;
+        for tid in entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()) {
+            for instance in std::iter::once(&self.shared.run).chain(&self.shared.others) {
+                instance.list_thread(tid)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The run's control group.
+    pub fn group(&self) -> &dyn RunGroup {
+        &*self.shared.group
+    }
+
+    /// What was counted until now.
+    pub fn counters(&self) -> SteerCounters {
+        self.shared.engine().counters
+    }
+
+    /// What the steward counted, over all owners.
+    pub fn totals(&self) -> pantler_steward::Counters {
+        self.shared.engine().steward.totals()
+    }
+
+    /// Blocks that the steward may keep.
+    pub fn capacity_blocks(&self) -> u32 {
+        self.shared.engine().steward.capacity()
+    }
+
+    /// Bytes of kernel memory that the trace buffers take, on all CPUs. They are not charged to the control group.
+    pub fn trace_buffer_bytes(&self) -> u64 {
+        let instances = 1 + u64::from(self.shared.others.is_some());
+        let cpus = std::thread::available_parallelism().map_or(1, |count| count.get() as u64);
+        u64::from(self.shared.options.buffer_kb) * 1024 * instances * cpus
+    }
+
+    /// Waits until the events so far have been taken, for at most a second. For tests and for last looks at counters.
+    pub fn settle(&self) {
+        let deadline = sys::monotonic_ns() + 1_000_000_000;
+        let mut last = (0, 0);
+        while sys::monotonic_ns() < deadline {
+            let counters = self.counters();
+            let now = (counters.events, counters.drops);
+            if now == last && self.shared.engine().ledger.leaving_blocks() == 0 {
+                return;
+            }
+            last = now;
+            std::thread::sleep(std::time::Duration::from_millis(30));
+        }
+    }
+
+    /// Ends steering and removes everything that was made; returns the last counters. Cached blocks stay.
+    ///
+    /// # Errors
+    /// What could not be removed.
+    pub fn stop(mut self) -> Result<SteerCounters, SteerError> {
+        self.end()?;
+        Ok(self.shared.engine().counters)
+    }
+
+    fn end(&mut self) -> Result<(), SteerError> {
+        if self.threads.is_empty() {
+            return Ok(());
+        }
+        for doors in self.shared.doors.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+            if let Some(doors) = doors.upgrade() {
+                doors.lock().unwrap_or_else(PoisonError::into_inner).take();
+            }
+        }
+        self.shared.stopping.store(true, Ordering::Release);
+        let _ = rustix::io::write(&self.shared.wake, &1u64.to_ne_bytes());
+        for thread in self.threads.drain(..) {
+            // A panic there has been printed; what is left to do here is the same.
+            let _ = thread.join();
+        }
+        self.shared.engine().taken_over.restore();
+        leave(&self.home);
+        self.shared.group.remove()
+    }
+}
+
+impl Drop for Steer {
+    fn drop(&mut self) {
+        if let Err(error) = self.end() {
+            tracing::warn!(%error, "a run left something behind");
+        }
+    }
+}
+
+/// A thread that does not exist: thread numbers end below 2^22.
+const NOBODY_TID: u32 = (1 << 22) - 1;
+
+fn start_threads(shared: &Arc<Shared>, feed: Feed) -> Result<Vec<JoinHandle<()>>, SteerError> {
+    for instance in std::iter::once(&shared.run).chain(&shared.others) {
+        instance.start()?;
+    }
+    let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
+        std::thread::Builder::new()
+            .name(name.to_owned())
+            .stack_size(256 << 10)
+            .spawn(work)
+            .map_err(|error| SteerError::call("clone", error))
+    };
+    let mut threads = Vec::new();
+    let reading = Arc::clone(shared);
+    threads.push(spawn("steer-read", Box::new(move || reader::run(&reading, feed)))?);
+    if shared.others.is_some() {
+        let watching = Arc::clone(shared);
+        threads.push(spawn("steer-watch", Box::new(move || watch::run(&watching)))?);
+    }
+    Ok(threads)
+}
+
+fn need_cachestat() -> Result<(), SteerError> {
+    if sys::has_cachestat() {
+        return Ok(());
+    }
+    Err(SteerError::Missing { what: "cachestat", remedy: "run Linux 6.5 or newer".to_owned() })
+}
+
+/// Puts the calling process into the group; returns the files that bring it back.
+fn join(group: &dyn RunGroup) -> Result<Vec<PathBuf>, SteerError> {
+    let places = mounts::Places::read()?;
+    let memory = places.memory.map(|memory| match memory {
+        mounts::Memory::V1 { own } | mounts::Memory::V2 { own, .. } => own,
+    });
+    let home: Vec<PathBuf> =
+        memory.into_iter().chain(places.blkio).map(|own| own.join("cgroup.procs")).collect();
+    for file in group.host_files() {
+        if let Err(error) = group::write(&file, &std::process::id().to_string()) {
+            leave(&home);
+            let _ = group.remove();
+            return Err(error);
+        }
+    }
+    Ok(home)
+}
+
+fn leave(home: &[PathBuf]) {
+    for file in home {
+        let _ = group::write(file, &std::process::id().to_string());
+    }
+}
+
+/// Writes a number in decimal without allocating.
+fn decimal(mut number: u32, text: &mut [u8; 12]) -> &[u8] {
+    let mut at = text.len();
+    loop {
+        at -= 1;
+        text[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            return &text[at..];
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_written_without_allocating() {
+        let mut text = [0; 12];
+        assert_eq!(decimal(0, &mut text), b"0");
+        assert_eq!(decimal(4_194_304, &mut text), b"4194304");
+        assert_eq!(decimal(u32::MAX, &mut text), b"4294967295");
+    }
+}

@@ -1,0 +1,109 @@
+//! The streams of reads that are going on: a thread reading a file.
+//!
+//! At most [`STREAMS_MAX`]; the oldest is forgotten, and begins anew when it goes on.
+
+use std::collections::HashMap;
+
+use foldhash::fast::FixedState;
+
+use crate::window::Window;
+
+/// Streams remembered at once.
+pub const STREAMS_MAX: usize = 256;
+
+/// Who reads ahead for a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reader {
+    /// The kernel, as always.
+    Kernel,
+    /// This body; the kernel's readahead is off for the open file.
+    Body,
+    /// The kernel, because taking over failed.
+    KernelForGood,
+}
+
+/// One thread reading one file.
+#[derive(Debug, Clone, Copy)]
+pub struct Stream {
+    /// The thread.
+    pub tid: u32,
+    /// The file's slot.
+    pub file: u32,
+    /// What to read ahead.
+    pub window: Window,
+    /// Who reads ahead.
+    pub reader: Reader,
+    /// The folio that makes the kernel go on reading ahead when it is read: the first of its last burst.
+    pub marker: Option<(u64, u64)>,
+    /// Whether the last event of the stream was a page brought in (a burst goes on) and not a read.
+    pub in_burst: bool,
+    /// First block of the last read, for blocks that are done with.
+    pub last_first: u64,
+}
+
+/// The table of streams.
+#[derive(Debug, Default)]
+pub struct Streams {
+    table: Vec<Stream>,
+    by_key: HashMap<(u32, u32), usize, FixedState>,
+    oldest: usize,
+    last: usize,
+}
+
+impl Streams {
+    /// The stream of a thread and a file, new if need be.
+    pub fn of(&mut self, tid: u32, file: u32) -> &mut Stream {
+        let is_last =
+            self.table.get(self.last).is_some_and(|stream| stream.tid == tid && stream.file == file);
+        if !is_last {
+            self.last = match self.by_key.get(&(tid, file)) {
+                Some(&at) => at,
+                None => self.begin(tid, file),
+            };
+        }
+        &mut self.table[self.last]
+    }
+
+    fn begin(&mut self, tid: u32, file: u32) -> usize {
+        let window = Window::default();
+        let stream = Stream {
+            tid,
+            file,
+            window,
+            reader: Reader::Kernel,
+            marker: None,
+            in_burst: false,
+            last_first: 0,
+        };
+        let at = if self.table.len() < STREAMS_MAX {
+            self.table.push(stream);
+            self.table.len() - 1
+        } else {
+            let at = self.oldest;
+            self.oldest = (self.oldest + 1) % STREAMS_MAX;
+            self.by_key.remove(&(self.table[at].tid, self.table[at].file));
+            self.table[at] = stream;
+            at
+        };
+        self.by_key.insert((tid, file), at);
+        at
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_bounded_and_finds_its_streams() {
+        let mut streams = Streams::default();
+        for tid in 0..1000u32 {
+            streams.of(tid, 7).last_first = u64::from(tid);
+        }
+        assert_eq!(streams.table.len(), STREAMS_MAX);
+        assert_eq!(streams.by_key.len(), STREAMS_MAX);
+        assert_eq!(streams.of(999, 7).last_first, 999);
+        assert_eq!(streams.of(900, 7).last_first, 900);
+        assert_eq!(streams.of(1, 7).last_first, 0, "forgotten");
+    }
+}

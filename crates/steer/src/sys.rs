@@ -1,0 +1,168 @@
+//! The system calls of this body that no crate wraps, and small helpers around those that are wrapped.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+/// Bytes of one block: what the page cache calls a page.
+pub const BLOCK_BYTES: u64 = 4096;
+
+/// Now, on the clock that the trace uses.
+pub fn monotonic_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// What `cachestat` counts, in pages.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CacheStat {
+    /// In the page cache.
+    pub cached: u64,
+    /// Not yet written back.
+    pub dirty: u64,
+    /// Being written back.
+    pub writeback: u64,
+    /// Left the cache at some time.
+    pub evicted: u64,
+    /// Left it recently.
+    pub recently_evicted: u64,
+}
+
+/// Number of the system call on every architecture.
+const SYS_CACHESTAT: libc::c_long = 451;
+
+/// Counts the cached pages of a range of blocks, Linux 6.5 and newer. Tells the truth only to who may write the file or owns it.
+///
+/// # Errors
+/// The kernel's answer; `ENOSYS` before 6.5.
+pub fn cachestat(file: BorrowedFd<'_>, first: u64, blocks: u64) -> io::Result<CacheStat> {
+    let range = [first * BLOCK_BYTES, blocks * BLOCK_BYTES];
+    let mut answer = CacheStat::default();
+    // SAFETY: `range` is the kernel's `struct cachestat_range` (two u64) and `answer` its `struct cachestat` (five
+    // u64, `repr(C)`); both live through the call, and the kernel writes nothing else.
+    let result = unsafe {
+        libc::syscall(SYS_CACHESTAT, file.as_raw_fd(), range.as_ptr(), std::ptr::from_mut(&mut answer), 0u32)
+    };
+    if result == 0 { Ok(answer) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Drops the clean, unmapped folios that lie wholly in these blocks from the page cache.
+///
+/// # Errors
+/// The kernel's answer; a page that stays is no error.
+pub fn drop_blocks(file: BorrowedFd<'_>, first: u64, blocks: u64) -> io::Result<()> {
+    let length = std::num::NonZeroU64::new(blocks * BLOCK_BYTES);
+    if length.is_none() {
+        return Ok(());
+    }
+    rustix::fs::fadvise(file, first * BLOCK_BYTES, length, rustix::fs::Advice::DontNeed)
+        .map_err(io::Error::from)
+}
+
+/// Starts reading these blocks into the page cache; returns when the reads are queued.
+///
+/// # Errors
+/// The kernel's answer.
+pub fn read_ahead(file: BorrowedFd<'_>, first: u64, blocks: u64) -> io::Result<()> {
+    // SAFETY: no memory is passed; the descriptor is borrowed and open.
+    let result = unsafe {
+        libc::readahead(
+            file.as_raw_fd(),
+            (first * BLOCK_BYTES) as libc::off64_t,
+            (blocks * BLOCK_BYTES) as usize,
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Duplicates descriptor `number` of a process: the same open file description, not a new one.
+///
+/// # Errors
+/// The kernel's answer; needs the rights of ptrace, Linux 5.6.
+pub fn descriptor_of(pid: u32, number: i32) -> io::Result<OwnedFd> {
+    let pid =
+        rustix::process::Pid::from_raw(pid as i32).ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
+    let process = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())?;
+    rustix::process::pidfd_getfd(process.as_fd(), number, rustix::process::PidfdGetfdFlags::empty())
+        .map_err(io::Error::from)
+}
+
+/// The longest file handle the kernel makes (`MAX_HANDLE_SZ`).
+const HANDLE_BYTES: usize = 128;
+
+/// A file's name for its file system: survives closing, not deletion.
+#[derive(Clone)]
+#[repr(C)]
+pub struct FileHandle {
+    bytes: u32,
+    kind: i32,
+    handle: [u8; HANDLE_BYTES],
+}
+
+impl std::fmt::Debug for FileHandle {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("FileHandle").field("kind", &self.kind).field("bytes", &self.bytes).finish()
+    }
+}
+
+impl FileHandle {
+    /// The handle of an open file.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP` where the file system has none.
+    pub fn of(file: BorrowedFd<'_>) -> io::Result<FileHandle> {
+        let mut handle = FileHandle { bytes: HANDLE_BYTES as u32, kind: 0, handle: [0; HANDLE_BYTES] };
+        let mut mount_id: libc::c_int = 0;
+        // SAFETY: `handle` is laid out as `struct file_handle` with room for `bytes` bytes; the path is an empty
+        // string with its zero byte; `mount_id` is an int. All live through the call.
+        let result = unsafe {
+            libc::syscall(
+                libc::SYS_name_to_handle_at,
+                file.as_raw_fd(),
+                c"".as_ptr(),
+                std::ptr::from_mut(&mut handle),
+                std::ptr::from_mut(&mut mount_id),
+                libc::AT_EMPTY_PATH,
+            )
+        };
+        if result == 0 { Ok(handle) } else { Err(io::Error::last_os_error()) }
+    }
+
+    /// Opens the file again for reading; `mount` is any descriptor on its mount. Needs CAP_DAC_READ_SEARCH.
+    ///
+    /// # Errors
+    /// `ESTALE` when the file is gone.
+    pub fn open(&self, mount: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+        let flags = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOATIME;
+        // SAFETY: `self` is a `struct file_handle` as the kernel wrote it; it is only read.
+        let result = unsafe {
+            libc::syscall(libc::SYS_open_by_handle_at, mount.as_raw_fd(), std::ptr::from_ref(self), flags)
+        };
+        if result < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the call returned a new descriptor that nobody else owns.
+        Ok(unsafe { OwnedFd::from_raw_fd(result as i32) })
+    }
+}
+
+/// Lets this thread's short sleeps be short: the default slack of 50 us is as long as the sleeps themselves.
+pub fn sharpen_timers() {
+    // SAFETY: PR_SET_TIMERSLACK takes one integer and changes this thread only.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_000u64) };
+}
+
+/// Clock ticks after boot at which a process started: with the process id, a name that is never used twice.
+pub fn start_time(pid: u32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The command may hold spaces and brackets; what follows its last bracket does not.
+    stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(19)?.parse().ok()
+}
+
+/// Whether this kernel knows `cachestat`.
+pub fn has_cachestat() -> bool {
+    // SAFETY: a descriptor that is none and null pointers: the kernel answers EBADF before it looks at them.
+    let result =
+        unsafe { libc::syscall(SYS_CACHESTAT, -1, std::ptr::null::<u8>(), std::ptr::null::<u8>(), 0u32) };
+    result == 0 || io::Error::last_os_error().raw_os_error() != Some(libc::ENOSYS)
+}

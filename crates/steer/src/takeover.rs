@@ -1,0 +1,75 @@
+//! Taking readahead over from the kernel for one open file.
+//!
+//! `POSIX_FADV_RANDOM` on a duplicate of the program's own descriptor (the same open file description) switches the
+//! kernel's readahead off for that description only, and keeps folios at one page. `POSIX_FADV_NORMAL` restores it. The
+//! duplicate is closed at once, so that locks, unlinked files and mounts end when the program ends them.
+
+use std::fs;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+
+use crate::files::FileKey;
+use crate::sys;
+
+/// Open files remembered for restoring; of more than these the first taken stay as they are.
+pub const TAKEN_OVER_MAX: usize = 1024;
+
+#[derive(Debug, Clone, Copy)]
+struct Taken {
+    pid: u32,
+    number: i32,
+    ino: u64,
+}
+
+/// The open files whose readahead is ours.
+#[derive(Debug, Default)]
+pub struct TakenOver {
+    taken: Vec<Taken>,
+    oldest: usize,
+}
+
+impl TakenOver {
+    /// Switches the kernel's readahead off for descriptor `number` of a thread's process.
+    ///
+    /// # Errors
+    /// The process is gone, the descriptor is another file by now, or we may not.
+    pub fn take(&mut self, tid: u32, number: i32, key: FileKey) -> io::Result<()> {
+        let pid = process_of(tid)?;
+        advise(pid, number, key.ino, rustix::fs::Advice::Random)?;
+        let taken = Taken { pid, number, ino: key.ino };
+        if self.taken.len() < TAKEN_OVER_MAX {
+            self.taken.push(taken);
+        } else {
+            self.taken[self.oldest] = taken;
+            self.oldest = (self.oldest + 1) % TAKEN_OVER_MAX;
+        }
+        Ok(())
+    }
+
+    /// Gives readahead back to the kernel wherever the file is still open.
+    pub fn restore(&mut self) {
+        for taken in self.taken.drain(..) {
+            let _ = advise(taken.pid, taken.number, taken.ino, rustix::fs::Advice::Normal);
+        }
+        self.oldest = 0;
+    }
+}
+
+fn advise(pid: u32, number: i32, ino: u64, advice: rustix::fs::Advice) -> io::Result<()> {
+    let descriptor = fs::File::from(sys::descriptor_of(pid, number)?);
+    // The number may be another file by now.
+    if descriptor.metadata()?.ino() != ino {
+        return Err(io::ErrorKind::NotFound.into());
+    }
+    rustix::fs::fadvise(descriptor.as_fd(), 0, None, advice)?;
+    Ok(())
+}
+
+/// The process of a thread.
+pub(crate) fn process_of(tid: u32) -> io::Result<u32> {
+    let status = fs::read_to_string(format!("/proc/{tid}/status"))?;
+    let group =
+        status.lines().find_map(|line| line.strip_prefix("Tgid:")).and_then(|id| id.trim().parse().ok());
+    group.ok_or_else(|| io::ErrorKind::InvalidData.into())
+}

@@ -1,0 +1,135 @@
+//! Reads the raw buffers of all CPUs of some instances and hands out their events in order of time.
+//!
+//! F1  Events come out in order of `time_ns`: only those older than the beginning of the round are handed out, and the
+//!     rest waits for the next round, because an older event may still arrive on a CPU that was read already.
+//! F2  Nothing is allocated per event once the queues have grown to their bound [`QUEUE_EVENTS`].
+
+use std::collections::VecDeque;
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use super::Event;
+use super::format::Layouts;
+use super::instance::Instance;
+use super::page::Page;
+use crate::error::SteerError;
+use crate::sys;
+
+/// Events that one CPU's queue holds: a round stops reading this CPU there and goes on in the next.
+pub const QUEUE_EVENTS: usize = 16 * 1024;
+
+/// One CPU's buffer of one instance.
+#[derive(Debug)]
+struct Lane {
+    raw: fs::File,
+    source: u8,
+    queue: VecDeque<Event>,
+    /// Time of the last event read when the queue is full: nothing later may be handed out before this lane was read again.
+    cut_ns: Option<u64>,
+}
+
+/// A merged stream of events.
+#[derive(Debug)]
+pub struct Feed {
+    lanes: Vec<Lane>,
+    layouts: Layouts,
+    page: Vec<u8>,
+    lost: u64,
+    pages: u64,
+}
+
+impl Feed {
+    /// Opens the buffers of these instances; an event's `source` is the instance's position here.
+    ///
+    /// # Errors
+    /// The control file that refused.
+    pub fn open(instances: &[&Instance]) -> Result<Feed, SteerError> {
+        let mut lanes = Vec::new();
+        let mut layouts = Layouts::default();
+        let mut page_bytes = 4096;
+        for (source, instance) in (0u8..).zip(instances) {
+            layouts = if source == 0 { instance.layouts().clone() } else { layouts };
+            page_bytes = page_bytes.max(instance.page_bytes());
+            for raw in instance.open_raw()? {
+                lanes.push(Lane { raw, source, queue: VecDeque::with_capacity(1024), cut_ns: None });
+            }
+        }
+        Ok(Feed { lanes, layouts, page: vec![0; page_bytes], lost: 0, pages: 0 })
+    }
+
+    /// The descriptors to poll for reading.
+    pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.lanes.iter().map(|lane| lane.raw.as_fd())
+    }
+
+    /// Reads what is there and calls `each` for every event, oldest first. Returns how many came.
+    ///
+    /// # Errors
+    /// A read of a buffer failed.
+    pub fn round(&mut self, mut each: impl FnMut(&Event)) -> Result<usize, SteerError> {
+        let mut until_ns = sys::monotonic_ns();
+        for lane in &mut self.lanes {
+            lane.fill(&self.layouts, &mut self.page, &mut self.lost, &mut self.pages)?;
+            until_ns = until_ns.min(lane.cut_ns.unwrap_or(u64::MAX));
+        }
+        let mut count = 0;
+        while let Some(event) = self.pop_oldest(until_ns) {
+            each(&event);
+            count += 1;
+        }
+        Ok(count)
+    }
+
+    /// Takes the number of events lost since the last call, at least one per loss.
+    pub fn take_lost(&mut self) -> u64 {
+        std::mem::take(&mut self.lost)
+    }
+
+    /// Pages of ring buffer read so far.
+    pub fn pages(&self) -> u64 {
+        self.pages
+    }
+
+    // A scan over the lanes: there are as many as CPUs, and most are empty.
+    fn pop_oldest(&mut self, until_ns: u64) -> Option<Event> {
+        let lane = self
+            .lanes
+            .iter_mut()
+            .filter(|lane| lane.queue.front().is_some_and(|event| event.time_ns <= until_ns))
+            .min_by_key(|lane| lane.queue.front().map_or(u64::MAX, |event| event.time_ns))?;
+        lane.queue.pop_front()
+    }
+}
+
+impl Lane {
+    fn fill(
+        &mut self,
+        layouts: &Layouts,
+        page: &mut [u8],
+        lost: &mut u64,
+        pages: &mut u64,
+    ) -> Result<(), SteerError> {
+        self.cut_ns = None;
+        loop {
+            if self.queue.len() >= QUEUE_EVENTS {
+                self.cut_ns = self.queue.back().map(|event| event.time_ns);
+                return Ok(());
+            }
+            match rustix::io::read(&self.raw, &mut *page) {
+                Ok(0) | Err(rustix::io::Errno::AGAIN) => return Ok(()),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(SteerError::call("read trace_pipe_raw", io::Error::from(error))),
+                Ok(bytes) => {
+                    *pages += 1;
+                    let Some(mut records) = Page::new(&page[..bytes]) else { continue };
+                    *lost += records.lost().unwrap_or(0);
+                    let source = self.source;
+                    self.queue.extend(
+                        records.by_ref().filter_map(|(time, record)| layouts.decode(time, source, record)),
+                    );
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! Where the fields of an event are, as its `format` file says.
+//!
+//! ```text
+//! name: mm_filemap_get_pages
+//! ID: 599
+//! format:
+//!     field:unsigned short common_type;   offset:0;   size:2; signed:0;
+//!     field:unsigned long i_ino;          offset:8;   size:8; signed:0;
+//! ```
+
+use super::page::{u32_at, u64_at};
+use super::{Event, Kind};
+use crate::error::SteerError;
+
+/// One field of a record: where and how wide.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Field {
+    offset: usize,
+    size: usize,
+}
+
+impl Field {
+    fn read(self, record: &[u8]) -> Option<u64> {
+        match self.size {
+            8 => u64_at(record, self.offset),
+            4 => u32_at(record, self.offset).map(u64::from),
+            2 => Some(u64::from(u16::from_ne_bytes(
+                record.get(self.offset..self.offset + 2)?.try_into().ok()?,
+            ))),
+            _ => record.get(self.offset).map(|&byte| u64::from(byte)),
+        }
+    }
+}
+
+/// How the range of pages is written down.
+#[derive(Debug, Clone, Copy)]
+enum Range {
+    One,
+    Order(Field),
+    Last(Field),
+}
+
+/// The layout of one tracepoint's records.
+#[derive(Debug, Clone)]
+pub struct Layout {
+    /// What the tracepoint tells.
+    pub kind: Kind,
+    /// Its number on this kernel, the first two bytes of a record.
+    pub id: u16,
+    tid: Field,
+    dev: Field,
+    ino: Field,
+    first: Field,
+    range: Range,
+}
+
+impl Layout {
+    /// Reads a `format` file.
+    ///
+    /// # Errors
+    /// [`SteerError::Format`] names the field that is missing: the kernel is too old or too new.
+    pub fn parse(kind: Kind, text: &str) -> Result<Layout, SteerError> {
+        let broken = |why: String| SteerError::Format { event: kind.tracepoint().to_owned(), why };
+        let field = |name: &str| field_named(text, name).ok_or_else(|| broken(format!("no field {name}")));
+        let id = text
+            .lines()
+            .find_map(|line| line.strip_prefix("ID:"))
+            .and_then(|rest| rest.trim().parse().ok())
+            .ok_or_else(|| broken("no ID".to_owned()))?;
+        let range = match kind {
+            Kind::Read | Kind::Map => Range::Last(field("last_index")?),
+            // Kernels before 5.18 have no order: then every folio is one page, or its pages come one by one.
+            Kind::Add | Kind::Delete => field_named(text, "order").map_or(Range::One, Range::Order),
+            Kind::Fault => Range::One,
+        };
+        Ok(Layout {
+            kind,
+            id,
+            tid: field("common_pid")?,
+            dev: field("s_dev")?,
+            ino: field("i_ino")?,
+            first: field("index")?,
+            range,
+        })
+    }
+
+    /// Reads one record; `None` when it is too short or its range is none.
+    pub fn decode(&self, time_ns: u64, source: u8, record: &[u8]) -> Option<Event> {
+        let first = self.first.read(record)?;
+        let last = match self.range {
+            Range::One => first,
+            Range::Order(order) => first.checked_add((1u64 << order.read(record)?.min(20)) - 1)?,
+            Range::Last(last) => last.read(record)?,
+        };
+        if last < first {
+            return None;
+        }
+        Some(Event {
+            time_ns,
+            kind: self.kind,
+            source,
+            tid: u32::try_from(self.tid.read(record)?).ok()?,
+            dev: u32::try_from(self.dev.read(record)?).ok()?,
+            ino: self.ino.read(record)?,
+            first,
+            last,
+        })
+    }
+}
+
+/// The layouts of one instance, found by the number of the event.
+#[derive(Debug, Clone, Default)]
+pub struct Layouts(Vec<Layout>);
+
+impl Layouts {
+    /// Adds one tracepoint.
+    pub fn push(&mut self, layout: Layout) {
+        self.0.push(layout);
+    }
+
+    /// Reads one record of any known tracepoint; others (and broken ones) are `None`.
+    pub fn decode(&self, time_ns: u64, source: u8, record: &[u8]) -> Option<Event> {
+        let id = u16::from_ne_bytes(record.get(..2)?.try_into().ok()?);
+        self.0.iter().find(|layout| layout.id == id)?.decode(time_ns, source, record)
+    }
+}
+
+/// Checks that entries start where [`super::page`] expects them, and returns the size of a whole page.
+///
+/// # Errors
+/// [`SteerError::Format`] when this kernel's pages look different.
+pub fn page_bytes(header_page: &str) -> Result<usize, SteerError> {
+    let broken = |why: &str| SteerError::Format { event: "header_page".to_owned(), why: why.to_owned() };
+    let data = field_named(header_page, "data").ok_or_else(|| broken("no field data"))?;
+    let commit = field_named(header_page, "commit").ok_or_else(|| broken("no field commit"))?;
+    if data.offset != super::page::HEADER_BYTES || commit.offset != 8 || commit.size != 8 {
+        return Err(broken("entries do not start at byte 16"));
+    }
+    Ok(data.offset + data.size)
+}
+
+fn field_named(text: &str, name: &str) -> Option<Field> {
+    text.lines().map(str::trim).filter_map(|line| line.strip_prefix("field:")).find_map(|line| {
+        let mut parts = line.split(';').map(str::trim);
+        let declared = parts.next()?.rsplit([' ', '*']).next()?;
+        if declared.split('[').next()? != name {
+            return None;
+        }
+        let (mut offset, mut size) = (None, None);
+        for part in parts {
+            if let Some(number) = part.strip_prefix("offset:") {
+                offset = number.trim().parse().ok();
+            } else if let Some(number) = part.strip_prefix("size:") {
+                size = number.trim().parse().ok();
+            }
+        }
+        Some(Field { offset: offset?, size: size? })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const READ: &str = include_str!("../../tests/data/get_pages.format");
+    const ADD: &str = include_str!("../../tests/data/add.format");
+    const HEADER: &str = include_str!("../../tests/data/header_page");
+
+    #[test]
+    fn a_read_is_decoded() {
+        let layout = Layout::parse(Kind::Read, READ).expect("a known format");
+        assert_eq!(layout.id, 599);
+        let mut record = vec![0u8; 40];
+        record[..2].copy_from_slice(&599u16.to_ne_bytes());
+        record[4..8].copy_from_slice(&77u32.to_ne_bytes());
+        record[8..16].copy_from_slice(&1234u64.to_ne_bytes());
+        record[16..20].copy_from_slice(&(254u32 << 20).to_ne_bytes());
+        record[24..32].copy_from_slice(&10u64.to_ne_bytes());
+        record[32..40].copy_from_slice(&11u64.to_ne_bytes());
+        let mut layouts = Layouts::default();
+        layouts.push(layout);
+        let event = layouts.decode(5, 0, &record).expect("a read");
+        assert_eq!((event.tid, event.ino, event.dev, event.first, event.last), (77, 1234, 254 << 20, 10, 11));
+        assert_eq!(layouts.decode(5, 0, &record[..39]), None, "too short");
+        record[32] = 9;
+        assert_eq!(layouts.decode(5, 0, &record), None, "ends before it begins");
+    }
+
+    #[test]
+    fn an_order_becomes_a_range() {
+        let layout = Layout::parse(Kind::Add, ADD).expect("a known format");
+        let mut record = vec![0u8; 40];
+        record[24] = 8;
+        record[36] = 3;
+        let event = layout.decode(0, 1, &record).expect("an add");
+        assert_eq!((event.first, event.last, event.source), (8, 15, 1));
+        record[36] = 255;
+        assert!(layout.decode(0, 1, &record).is_some(), "an odd order is capped, not shifted out");
+    }
+
+    #[test]
+    fn missing_fields_are_named() {
+        let cut = READ.replace("last_index", "other");
+        let error = Layout::parse(Kind::Read, &cut).expect_err("a field is missing");
+        assert_eq!(error.to_string(), "trace format of mm_filemap_get_pages: no field last_index");
+        assert!(Layout::parse(Kind::Read, "").is_err());
+    }
+
+    #[test]
+    fn the_page_header_is_checked() {
+        assert_eq!(page_bytes(HEADER).expect("this kernel's"), 4096);
+        assert!(page_bytes("").is_err());
+        assert!(page_bytes(&HEADER.replace("offset:16", "offset:12")).is_err());
+    }
+}

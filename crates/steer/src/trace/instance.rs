@@ -1,0 +1,236 @@
+//! An own tracefs instance: its own buffers and filters, so that nobody else's tracing is touched.
+
+use std::ffi::CString;
+use std::fs;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use super::Kind;
+use super::format::{Layout, Layouts, page_bytes};
+use crate::error::SteerError;
+
+/// Where the kernel documentation says tracefs belongs.
+const TRACEFS: &str = "/sys/kernel/tracing";
+
+/// Finds the tracefs mount of this machine, mounting it at the usual place when it is nowhere.
+///
+/// # Errors
+/// [`SteerError::Missing`] when the kernel has none, or we may not mount or read it.
+pub fn tracefs() -> Result<PathBuf, SteerError> {
+    if let Some(found) = mounted_tracefs() {
+        return Ok(found);
+    }
+    let missing = |why: &dyn std::fmt::Display| SteerError::Missing {
+        what: "tracefs",
+        remedy: format!(
+            "it is not mounted and mounting it at {TRACEFS} failed ({why}); run as root on a kernel with CONFIG_TRACING"
+        ),
+    };
+    rustix::mount::mount(
+        "tracefs",
+        TRACEFS,
+        "tracefs",
+        rustix::mount::MountFlags::empty(),
+        None::<&std::ffi::CStr>,
+    )
+    .map_err(|error| missing(&error))?;
+    mounted_tracefs().ok_or_else(|| missing(&"it did not appear"))
+}
+
+/// The tracefs mount of this machine, if there is one; mounts nothing.
+pub fn mounted_tracefs() -> Option<PathBuf> {
+    let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
+    let found = mounts.lines().find_map(|line| {
+        let mut words = line.split(' ').skip(1);
+        let (place, kind) = (words.next()?, words.next()?);
+        (kind == "tracefs").then(|| PathBuf::from(place))
+    });
+    // An automounted tracefs below debugfs appears when it is looked at.
+    found.or_else(|| {
+        let debug = Path::new("/sys/kernel/debug/tracing");
+        debug.join("instances").is_dir().then(|| debug.to_path_buf())
+    })
+}
+
+/// How an [`Instance`] is set up.
+#[derive(Debug, Clone)]
+pub struct InstanceOptions<'a> {
+    /// Name below `instances/`.
+    pub name: &'a str,
+    /// The tracepoints to switch on.
+    pub kinds: &'a [Kind],
+    /// Ring buffer per CPU, in KiB.
+    pub buffer_kb: u32,
+    /// Whose events: `true` for the threads listed by [`Instance::list_thread`] and their children only, `false` for all but those.
+    pub only_listed: bool,
+}
+
+/// A tracefs instance of our own; removed when dropped.
+#[derive(Debug)]
+pub struct Instance {
+    path: PathBuf,
+    layouts: Layouts,
+    page_bytes: usize,
+    /// Kept open so that a child can list itself between fork and exec.
+    list: Option<fs::File>,
+}
+
+impl Instance {
+    /// Makes the instance with every tracepoint still off; [`Instance::start`] switches them on.
+    ///
+    /// # Errors
+    /// [`SteerError::Missing`] when a tracepoint does not exist on this kernel, else the control file that refused.
+    pub fn create(root: &Path, options: &InstanceOptions<'_>) -> Result<Instance, SteerError> {
+        let path = root.join("instances").join(options.name);
+        let mut layouts = Layouts::default();
+        for &kind in options.kinds {
+            layouts.push(read_layout(root, kind)?);
+        }
+        let header = root.join("events/header_page");
+        let header = read_at_once(&header).map_err(|error| SteerError::file("read", header, error))?;
+        let page_bytes = page_bytes(&header)?;
+        fs::create_dir(&path).map_err(|error| SteerError::file("create", &path, error))?;
+        let list = if options.only_listed { "set_event_pid" } else { "set_event_notrace_pid" };
+        let list = path.join(list);
+        let list = fs::OpenOptions::new().write(true).open(&list).map_err(|error| {
+            let _ = fs::remove_dir(&path);
+            SteerError::file("open", list, error)
+        })?;
+        let instance = Instance { path, layouts, page_bytes, list: Some(list) };
+        instance.write("tracing_on", "0")?;
+        instance.write("trace_clock", "mono")?;
+        instance.write("options/event-fork", "1")?;
+        // Wake the reader at the first event: how long it then rests is its own affair.
+        instance.write("buffer_percent", "0")?;
+        instance.write("buffer_size_kb", &options.buffer_kb.to_string())?;
+        // The buffers are for one reader: never stop a writer because they are full, lose the oldest and say so.
+        instance.write("options/overwrite", "1")?;
+        Ok(instance)
+    }
+
+    /// Sets the filter of one tracepoint, in the kernel's filter language; `0` clears it.
+    ///
+    /// # Errors
+    /// The control file that refused.
+    pub fn filter(&self, kind: Kind, expression: &str) -> Result<(), SteerError> {
+        self.write(&format!("events/filemap/{}/filter", kind.tracepoint()), expression)
+    }
+
+    /// Switches one tracepoint on or off.
+    ///
+    /// # Errors
+    /// The control file that refused.
+    pub fn enable(&self, kind: Kind, on: bool) -> Result<(), SteerError> {
+        self.write(&format!("events/filemap/{}/enable", kind.tracepoint()), if on { "1" } else { "0" })
+    }
+
+    /// Lists a thread (and what it forks from now on); see [`InstanceOptions::only_listed`].
+    ///
+    /// # Errors
+    /// The control file that refused.
+    pub fn list_thread(&self, tid: u32) -> Result<(), SteerError> {
+        let written = self.list_file().and_then(|mut list| list.write_all(format!("{tid}\n").as_bytes()));
+        written.map_err(|error| SteerError::file("write", self.path.join("set_event_pid"), error))
+    }
+
+    /// Another descriptor of the list of threads, for a child that lists itself.
+    ///
+    /// # Errors
+    /// Out of descriptors.
+    pub fn list_file(&self) -> io::Result<fs::File> {
+        self.list.as_ref().ok_or(io::ErrorKind::NotFound)?.try_clone()
+    }
+
+    /// Switches recording on.
+    ///
+    /// # Errors
+    /// The control file that refused.
+    pub fn start(&self) -> Result<(), SteerError> {
+        self.write("tracing_on", "1")
+    }
+
+    /// The instance's folder.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The layouts of its tracepoints.
+    pub fn layouts(&self) -> &Layouts {
+        &self.layouts
+    }
+
+    /// Size of one page of its buffers.
+    pub fn page_bytes(&self) -> usize {
+        self.page_bytes
+    }
+
+    /// Opens the raw buffer of every CPU.
+    ///
+    /// # Errors
+    /// The control file that refused.
+    pub fn open_raw(&self) -> Result<Vec<fs::File>, SteerError> {
+        let folder = self.path.join("per_cpu");
+        let read_error = |error: io::Error| SteerError::file("read", &folder, error);
+        let mut files = Vec::new();
+        for entry in fs::read_dir(&folder).map_err(read_error)? {
+            let raw = entry.map_err(read_error)?.path().join("trace_pipe_raw");
+            let path = CString::new(raw.as_os_str().as_encoded_bytes())
+                .map_err(|_| SteerError::Options("a zero byte in a path".to_owned()))?;
+            let flags =
+                rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::CLOEXEC;
+            let file = rustix::fs::open(path.as_c_str(), flags, rustix::fs::Mode::empty())
+                .map_err(|error| SteerError::file("open", raw, error.into()))?;
+            files.push(fs::File::from(file));
+        }
+        Ok(files)
+    }
+
+    fn write(&self, file: &str, value: &str) -> Result<(), SteerError> {
+        let path = self.path.join(file);
+        fs::write(&path, value).map_err(|error| SteerError::file("write", path, error))
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        // The kernel keeps an instance while one of its files is open.
+        self.list = None;
+        if let Err(error) = remove(&self.path) {
+            tracing::warn!(path = %self.path.display(), %error, "could not remove the tracefs instance");
+        }
+    }
+}
+
+/// Removes an instance's folder; the kernel frees its buffers with it.
+///
+/// # Errors
+/// The kernel's answer: busy while somebody reads it.
+pub fn remove(path: &Path) -> io::Result<()> {
+    let _ = fs::write(path.join("tracing_on"), "0");
+    let _ = fs::write(path.join("set_event"), "");
+    fs::remove_dir(path)
+}
+
+/// Reads a small control file with one call: this one is cut off where the first call's buffer ends.
+fn read_at_once(path: &Path) -> io::Result<String> {
+    let mut bytes = vec![0; 16 << 10];
+    let length = fs::File::open(path)?.read(&mut bytes)?;
+    bytes.truncate(length);
+    String::from_utf8(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+}
+
+/// Reads the layout of a tracepoint.
+///
+/// # Errors
+/// [`SteerError::Missing`] when this kernel does not have it.
+pub fn read_layout(root: &Path, kind: Kind) -> Result<Layout, SteerError> {
+    let path = root.join("events/filemap").join(kind.tracepoint()).join("format");
+    match fs::read_to_string(&path) {
+        Ok(text) => Layout::parse(kind, &text),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(SteerError::Missing {
+            what: "the filemap tracepoints",
+            remedy: format!("this kernel has no {}; Linux 6.11 or newer has it", kind.tracepoint()),
+        }),
+        Err(error) => Err(SteerError::file("read", path, error)),
+    }
+}

@@ -1,0 +1,91 @@
+//! Keeps the filter of the instance that watches other programs as narrow as it can be.
+//!
+//! Every event costs the program it happens in about 0.3 us, so other programs shall pay only when they use files of
+//! the run. The filter begins open, is narrowed to the run's devices, and to single files once no new file has come for
+//! a while; a new file opens it to the devices again. Changing a filter waits for all CPUs (tens of milliseconds), so a
+//! thread of its own does it.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use crate::files::FileKey;
+use crate::steer::Shared;
+use crate::trace::Kind;
+
+/// Single files in a filter; with more of them it names devices only.
+const FILES_IN_FILTER: usize = 32;
+/// Time between two looks.
+const LOOK: Duration = Duration::from_millis(50);
+/// Looks without a new file before the filter names single files.
+const CALM_LOOKS: u32 = 20;
+
+/// Runs until the run stops.
+pub(crate) fn run(shared: &Shared) {
+    let Some(instance) = &shared.others else { return };
+    let mut set = String::new();
+    let mut calm = 0;
+    while !shared.stopping.load(Ordering::Acquire) {
+        let files: BTreeSet<FileKey> = {
+            let mut engine = shared.engine();
+            calm = if std::mem::take(&mut engine.new_files) { 0 } else { calm + 1 };
+            engine.files.iter().filter(|(_, file)| file.brought_in > 0).map(|(_, file)| file.key).collect()
+        };
+        let single = calm >= CALM_LOOKS && files.len() <= FILES_IN_FILTER;
+        let filter = expression(&files, single);
+        if filter != set {
+            for kind in Kind::ALL {
+                if let Err(error) = instance.filter(kind, &filter) {
+                    tracing::warn!(%error, filter, "the filter of other programs' events stays as it was");
+                }
+            }
+            set = filter;
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// The filter for these files: by device, or by device and inode. `0` lets everything through.
+fn expression(files: &BTreeSet<FileKey>, single: bool) -> String {
+    let mut text = String::new();
+    let mut dev = None;
+    for file in files {
+        if dev != Some(file.dev) {
+            // Writing to a string cannot fail.
+            let _ = match dev {
+                None => write!(text, "s_dev == {}", file.dev),
+                Some(_) if single => write!(text, ") || s_dev == {}", file.dev),
+                Some(_) => write!(text, " || s_dev == {}", file.dev),
+            };
+            if single {
+                let _ = write!(text, " && (i_ino == {}", file.ino);
+            }
+            dev = Some(file.dev);
+        } else if single {
+            let _ = write!(text, " || i_ino == {}", file.ino);
+        }
+    }
+    match (dev, single) {
+        (None, _) => "0".to_owned(),
+        (Some(_), true) => text + ")",
+        (Some(_), false) => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn filters_are_written_in_the_kernel_s_language() {
+        let files: BTreeSet<FileKey> =
+            [(1, 5), (1, 9), (2, 5)].into_iter().map(|(dev, ino)| FileKey { dev, ino }).collect();
+        assert_eq!(expression(&files, false), "s_dev == 1 || s_dev == 2");
+        assert_eq!(
+            expression(&files, true),
+            "s_dev == 1 && (i_ino == 5 || i_ino == 9) || s_dev == 2 && (i_ino == 5)"
+        );
+        assert_eq!(expression(&BTreeSet::new(), true), "0");
+    }
+}
