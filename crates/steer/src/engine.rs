@@ -280,6 +280,11 @@ impl Engine {
         known.blocks = known.blocks.saturating_sub(1);
     }
 
+    /// Takes the decisions that a call from outside caused.
+    pub(crate) fn take_decisions(&mut self) {
+        self.poll();
+    }
+
     /// Takes the steward's decisions.
     fn poll(&mut self) {
         while let Some(action) = self.steward.poll() {

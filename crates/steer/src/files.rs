@@ -9,7 +9,7 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
@@ -52,6 +52,8 @@ pub struct File {
     pub references: u64,
     /// Blocks brought in.
     pub brought_in: u64,
+    /// Whether a hint gave it a priority: then it is not forgotten while nothing of it is cached.
+    pub hinted: bool,
     descriptor: Option<OwnedFd>,
     handle: Option<Box<FileHandle>>,
     used_ns: u64,
@@ -68,6 +70,7 @@ impl File {
             blocks: 0,
             references: 0,
             brought_in: 0,
+            hinted: false,
             descriptor: None,
             handle: None,
             used_ns: 0,
@@ -148,11 +151,12 @@ impl Files {
         let (slots, free, held) = (&mut self.slots, &mut self.free, &mut self.held);
         self.by_key.retain(|_, &mut slot| {
             let file = &mut slots[slot as usize];
-            if file.blocks == 0 {
+            let unused = file.blocks == 0 && !file.hinted;
+            if unused {
                 *held -= usize::from(file.descriptor.take().is_some());
                 free.push(slot);
             }
-            file.blocks != 0
+            !unused
         });
         self.last = None;
         before - self.by_key.len()
@@ -268,17 +272,32 @@ impl Files {
         self.held
     }
 
-    /// Whether device and inode of an opened file are those of the entry, seen through `fstat`.
+    /// Files with a priority by hint.
+    pub fn hinted(&self) -> usize {
+        self.by_key.values().filter(|&&slot| self.slots[slot as usize].hinted).count()
+    }
+
+    /// The slot of an opened file, new if need be.
     pub fn slot_of_opened(&mut self, file: BorrowedFd<'_>) -> Option<u32> {
+        let key = self.key_of_opened(file)?;
+        self.slot(key)
+    }
+
+    /// The slot of an opened file that is known already.
+    pub fn known_opened(&mut self, file: BorrowedFd<'_>) -> Option<u32> {
+        let key = self.key_of_opened(file)?;
+        self.known(key)
+    }
+
+    fn key_of_opened(&mut self, file: BorrowedFd<'_>) -> Option<FileKey> {
         let stat = rustix::fs::fstat(file).ok()?;
         let dev = kernel_dev(stat.st_dev);
-        let key = FileKey { dev, ino: stat.st_ino };
         if self.devices.mount_of(dev).is_some() {
-            return self.slot(key);
+            return Some(FileKey { dev, ino: stat.st_ino });
         }
         // btrfs: st_dev names the subvolume; events name the super block.
-        let dev = self.devices.super_block_of(std::process::id(), std::os::fd::AsRawFd::as_raw_fd(&file))?;
-        self.slot(FileKey { dev, ..key })
+        let dev = self.devices.super_block_of(std::process::id(), file.as_raw_fd())?;
+        Some(FileKey { dev, ino: stat.st_ino })
     }
 }
 
@@ -418,7 +437,7 @@ mod tests {
         };
         assert!(!files.get(slot).is_resolved());
         let numbers = files.resolve(slot, std::process::id(), 1);
-        assert_eq!(numbers, [std::os::fd::AsRawFd::as_raw_fd(file.as_file())]);
+        assert_eq!(numbers, [file.as_file().as_raw_fd()]);
         assert_eq!(files.get(slot).size_blocks, 3);
         assert_eq!(files.get(slot).path.as_deref(), Some(file.path()));
         assert!(files.descriptor(slot, 2).is_some());

@@ -9,14 +9,16 @@
 //! [`Steer`] is a run: a control group, two trace instances, a reading thread. [`trace`] turns the kernel's binary
 //! buffers into events; the [`engine`] tells the steward and carries out what it decides; the [`ledger`] knows which
 //! blocks the run brought in; [`files`] opens what events name by inode. [`group`] speaks both versions of control
-//! groups.
+//! groups. [`doctor`] says what a machine lacks.
 //!
 //! What it never does: decide what leaves, drop what the run did not bring in or what somebody else used since, change
 //! a setting of the whole machine, or hold a program back.
 //!
 //! See the crate's `README.md` for what was measured on which kernel.
 
+mod body;
 pub mod counters;
+mod doctor;
 pub mod engine;
 pub mod error;
 pub mod files;
@@ -35,6 +37,7 @@ mod watch;
 pub mod window;
 
 pub use counters::SteerCounters;
+pub use doctor::{Check, doctor};
 pub use error::SteerError;
 pub use names::clean_leftovers;
 pub use options::SteerOptions;

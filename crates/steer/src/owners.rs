@@ -7,7 +7,7 @@ use std::path::Path;
 
 use foldhash::fast::FixedState;
 use pantler_control::Profile;
-use pantler_steward::{FileId, HintError, OwnerId, PolicyName, Steward};
+use pantler_steward::{FileId, HintError, OwnerId, Steward};
 
 use crate::error::SteerError;
 use crate::options::SteerOptions;
@@ -85,7 +85,7 @@ impl RunOwners {
             return Ok(());
         }
         for (&priority, &policy) in self.profile.iter().flat_map(|profile| &profile.policies) {
-            steward.set_policy(owner, priority, policy_of(policy))?;
+            steward.set_policy(owner, priority, policy)?;
         }
         for &(file, priority) in &self.priorities {
             steward.set_priority(owner, file, priority)?;
@@ -134,9 +134,4 @@ impl RunOwners {
         }
         Ok(())
     }
-}
-
-/// The steward's word for a policy.
-pub(crate) fn policy_of(policy: pantler_control::PolicyName) -> PolicyName {
-    policy.as_str().parse().unwrap_or(PolicyName::Lru)
 }

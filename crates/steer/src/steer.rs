@@ -44,6 +44,13 @@ impl Shared {
     pub(crate) fn engine(&self) -> MutexGuard<'_, Engine> {
         self.engine.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// Has the threads end soon: nothing is steered any more.
+    pub(crate) fn ask_to_stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+        // A full counter wakes the thread as well.
+        let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+    }
 }
 
 /// What a child needs to put itself into the run: opened with our rights, which the kernel checks, not the child's.
@@ -272,8 +279,7 @@ impl Steer {
                 doors.lock().unwrap_or_else(PoisonError::into_inner).take();
             }
         }
-        self.shared.stopping.store(true, Ordering::Release);
-        let _ = rustix::io::write(&self.shared.wake, &1u64.to_ne_bytes());
+        self.shared.ask_to_stop();
         for thread in self.threads.drain(..) {
             // A panic there has been printed; what is left to do here is the same.
             let _ = thread.join();

@@ -1,0 +1,328 @@
+//! A run as the control doors see it.
+//!
+//! A run is one owner (or one per process, by option), and all hints of its user that name nobody mean that owner.
+
+use std::collections::BTreeMap;
+use std::os::fd::BorrowedFd;
+use std::path::Path;
+use std::sync::Arc;
+
+use pantler_control::{
+    Body, BodyInfo, BodyKind, BodyStat, ControlError, Counters, DecisionLine, FileExplanation, FileStat,
+    Hint, HintAnswer, OwnerSelector, OwnerStat, PriorityStat, Speaker,
+};
+use pantler_steward::{Block, Decision, HintError, OwnerId};
+
+use crate::engine::{Engine, slot_of};
+use crate::files::FileKey;
+use crate::group;
+use crate::steer::{Shared, Steer};
+use crate::sys::BLOCK_BYTES;
+
+/// Files shown by `stat`.
+const FILES_SHOWN: usize = 100;
+/// Files that may have a priority before they are read; the bound of the steward holds besides.
+const HINTED_FILES_MAX: usize = 4096;
+
+/// A run behind the doors.
+#[derive(Debug)]
+pub(crate) struct SteerBody(Arc<Shared>);
+
+impl Steer {
+    /// The run as a body for the control doors. It answers after the run ended, too.
+    pub fn body(&self) -> Arc<dyn Body> {
+        Arc::new(SteerBody(Arc::clone(&self.shared)))
+    }
+
+    /// Everything that is counted, by owner, priority and file.
+    pub fn stat(&self) -> BodyStat {
+        SteerBody(Arc::clone(&self.shared)).full_stat()
+    }
+}
+
+impl SteerBody {
+    fn owner_name(&self) -> &str {
+        let options = &self.0.options;
+        options.owner_name.as_deref().unwrap_or(&options.name)
+    }
+
+    fn holds(&self, pid: u32) -> bool {
+        let listed = |file: &std::path::PathBuf| {
+            group::read(file).is_ok_and(|text| text.lines().any(|line| line.parse() == Ok(pid)))
+        };
+        pid != std::process::id() && self.0.group.program_files().first().is_some_and(listed)
+    }
+
+    /// The owner that a hint is about.
+    fn owner(&self, speaker: &Speaker, selector: &OwnerSelector) -> Result<OwnerId, ControlError> {
+        speaker.check_speaks_for(self.0.options.uid)?;
+        let process = match selector {
+            OwnerSelector::UserDefault => None,
+            OwnerSelector::Name(name) if name == self.owner_name() => None,
+            OwnerSelector::Caller => Some(speaker.pid),
+            OwnerSelector::Pid(pid) => Some(*pid),
+            _ => return Err(ControlError::not_found(selector.to_string())),
+        };
+        let mut engine = self.0.engine();
+        match process {
+            Some(pid) if !self.holds(pid) => {
+                Err(ControlError::not_found(format!("process {pid} in this run")))
+            }
+            Some(pid) => Ok(engine.owners.of(pid)),
+            None => Ok(engine.owners.run()),
+        }
+    }
+
+    /// The counters by owner, priority and file, without asking who wants to know.
+    pub(crate) fn full_stat(&self) -> BodyStat {
+        let engine = self.0.engine();
+        let counters = engine.counters;
+        let read_bytes = self.0.group.device_read_bytes().unwrap_or(0);
+        let mut totals = convert(engine.steward.totals());
+        // The steward calls what we read ahead a hit; a user asks what had to be read.
+        totals.references = counters.references;
+        totals.misses = counters.brought_in.min(counters.references);
+        totals.hits = counters.references - totals.misses;
+        totals.read_bytes = read_bytes;
+        let mut body_counters: BTreeMap<String, u64> =
+            counters.named().iter().map(|&(name, value)| (name.to_owned(), value)).collect();
+        body_counters.insert("memory_peak_bytes".to_owned(), self.0.group.peak().unwrap_or(0));
+        body_counters.insert("descriptors_held".to_owned(), engine.files.held() as u64);
+        BodyStat {
+            totals,
+            owners: self.owner_stats(&engine, &totals),
+            files: file_stats(&engine),
+            body_counters,
+            body: self.info(&engine),
+        }
+    }
+
+    fn owner_stats(&self, engine: &Engine, totals: &Counters) -> Vec<OwnerStat> {
+        let run = engine.owners.run();
+        let (uid, per_process) = (self.0.options.uid, self.0.options.owner_per_process);
+        let inside = engine.steward.owners().filter(|owner| owner.id != Some(engine.owners.outside()));
+        let mut stats: Vec<OwnerStat> = inside
+            .filter(|owner| owner.id.is_some())
+            .map(|owner| {
+                let id = owner.id.unwrap_or(run);
+                let alone = id == run && !per_process;
+                let counters = convert(owner.counters);
+                let priorities = engine.steward.priorities(id).map(|level| PriorityStat {
+                    priority: level.priority,
+                    policy: level.policy,
+                    blocks: u64::from(level.blocks),
+                });
+                OwnerStat {
+                    owner: if id == run {
+                        self.owner_name().to_owned()
+                    } else {
+                        format!("process({})", id.0)
+                    },
+                    uid: Some(uid),
+                    pid: (id != run).then_some(id.0 as u32),
+                    live: true,
+                    control: owner.in_control && !owner.revoked,
+                    revoked: owner.revoked,
+                    counters: if alone { Counters { blocks: counters.blocks, ..*totals } } else { counters },
+                    priorities: priorities.collect(),
+                }
+            })
+            .collect();
+        stats.sort_by(|one, other| one.owner.cmp(&other.owner));
+        stats
+    }
+
+    fn info(&self, engine: &Engine) -> BodyInfo {
+        let options = &self.0.options;
+        BodyInfo {
+            name: options.name.clone(),
+            kind: BodyKind::Steer,
+            mount_point: None,
+            origin: None,
+            uid: options.uid,
+            pid: std::process::id(),
+            capacity_blocks: u64::from(engine.capacity()),
+            block_bytes: BLOCK_BYTES as u32,
+            allocation: options.allocation.to_string(),
+        }
+    }
+}
+
+impl Body for SteerBody {
+    fn describe(&self) -> BodyInfo {
+        self.info(&self.0.engine())
+    }
+
+    fn hint(
+        &self,
+        speaker: &Speaker,
+        selector: &OwnerSelector,
+        hint: &Hint,
+        file: Option<BorrowedFd<'_>>,
+    ) -> Result<HintAnswer, ControlError> {
+        hint.check()?;
+        let owner = self.owner(speaker, selector)?;
+        let mut engine = self.0.engine();
+        let engine = &mut *engine;
+        let answer = match *hint {
+            Hint::SetPriority { ref path, priority } => {
+                let file = hinted_file(engine, path, file)?;
+                engine.steward.set_priority(owner, file, priority).map_err(refused)?;
+                engine.files.get_mut(slot_of(file)).hinted = true;
+                HintAnswer::Done
+            }
+            Hint::GetPriority { ref path } => {
+                let file = hinted_file(engine, path, file)?;
+                HintAnswer::Priority(engine.steward.priority(owner, file))
+            }
+            Hint::SetPolicy { priority, policy } => {
+                engine.steward.set_policy(owner, priority, policy).map_err(refused)?;
+                HintAnswer::Done
+            }
+            Hint::GetPolicy { priority } => HintAnswer::Policy(engine.steward.policy(owner, priority)),
+            Hint::SetTemporaryPriority { ref path, first, last, priority } => {
+                let file = hinted_file(engine, path, file)?;
+                let marked = engine.steward.set_temporary_priority(owner, file, first, last, priority);
+                HintAnswer::Marked(marked.map_err(refused)?)
+            }
+            Hint::Clear => {
+                engine.steward.release_control(owner);
+                HintAnswer::Done
+            }
+            _ => return Err(ControlError::unsupported("this hint")),
+        };
+        engine.take_decisions();
+        Ok(answer)
+    }
+
+    fn stat(&self, speaker: &Speaker) -> Result<BodyStat, ControlError> {
+        let mut stat = self.full_stat();
+        if !speaker.speaks_for(self.0.options.uid) {
+            stat.files.clear();
+        }
+        Ok(stat)
+    }
+
+    fn explain(
+        &self,
+        speaker: &Speaker,
+        path: &Path,
+        file: BorrowedFd<'_>,
+    ) -> Result<FileExplanation, ControlError> {
+        speaker.check_speaks_for(self.0.options.uid)?;
+        let mut engine = self.0.engine();
+        let engine = &mut *engine;
+        let size = rustix::fs::fstat(file).map_err(std::io::Error::from)?.st_size;
+        let body = self.info(engine);
+        let run = engine.owners.run();
+        let known = engine.files.known_opened(file);
+        let mut owners = BTreeMap::new();
+        let mut decisions = Vec::new();
+        let (mut cached_blocks, mut priority) = (0, 0);
+        if let Some(slot) = known {
+            let id = engine.file_id(slot);
+            priority = engine.steward.priority(run, id);
+            for index in engine.steward.cached(id) {
+                cached_blocks += 1;
+                let owner = engine.steward.explain(Block::new(id, index)).and_then(|known| known.owner);
+                let name = match owner {
+                    Some(owner) if owner == run => self.owner_name().to_owned(),
+                    Some(owner) => format!("process({})", owner.0),
+                    None => "shared".to_owned(),
+                };
+                *owners.entry(name).or_insert(0) += 1;
+            }
+            let about = engine.steward.decisions().filter(|decision| decision.victim.file == id);
+            decisions = about.map(line).collect();
+        }
+        Ok(FileExplanation {
+            body,
+            path: path.to_path_buf(),
+            blocks: (size as u64).div_ceil(BLOCK_BYTES),
+            cached_blocks,
+            owners,
+            priority,
+            policy: engine.steward.policy(run, priority),
+            decisions,
+        })
+    }
+
+    fn stop(&self, speaker: &Speaker) -> Result<(), ControlError> {
+        speaker.check_speaks_for(self.0.options.uid)?;
+        // The program goes on, unsteered; whoever started the run removes the rest when the program ends.
+        self.0.ask_to_stop();
+        Ok(())
+    }
+}
+
+/// The steward's name for a file that a hint is about.
+fn hinted_file(
+    engine: &mut Engine,
+    path: &Path,
+    file: Option<BorrowedFd<'_>>,
+) -> Result<pantler_steward::FileId, ControlError> {
+    let file = file.ok_or_else(|| ControlError::not_found(format!("file {}", path.display())))?;
+    let known = engine.files.known_opened(file);
+    if known.is_none() && engine.files.hinted() >= HINTED_FILES_MAX {
+        return Err(ControlError::Bound { bound: format!("{HINTED_FILES_MAX} files with a priority") });
+    }
+    let meta = rustix::fs::fstat(file).map_err(std::io::Error::from)?;
+    if rustix::fs::FileType::from_raw_mode(meta.st_mode) != rustix::fs::FileType::RegularFile {
+        return Err(ControlError::invalid(format!("{}: expected a regular file", path.display())));
+    }
+    let slot = known.or_else(|| engine.files.slot_of_opened(file));
+    let slot = slot.ok_or_else(|| ControlError::not_found(format!("file {} on a mount", path.display())))?;
+    Ok(engine.file_id(slot))
+}
+
+fn file_stats(engine: &Engine) -> Vec<FileStat> {
+    let mut files: Vec<_> = engine.files.iter().filter(|(_, file)| file.references > 0).collect();
+    files.sort_by_key(|(slot, file)| (std::cmp::Reverse(file.blocks), *slot));
+    let stat = |(_, file): (u32, &crate::files::File)| {
+        let FileKey { dev, ino } = file.key;
+        let unnamed = || format!("device {}:{} inode {ino}", dev >> 20, dev & 0xf_ffff).into();
+        let misses = file.brought_in.min(file.references);
+        FileStat {
+            path: file.path.clone().unwrap_or_else(unnamed),
+            counters: Counters {
+                references: file.references,
+                hits: file.references - misses,
+                misses,
+                read_bytes: file.brought_in * BLOCK_BYTES,
+                blocks: u64::from(file.blocks),
+                ..Counters::default()
+            },
+        }
+    };
+    files.into_iter().take(FILES_SHOWN).map(stat).collect()
+}
+
+fn line(decision: &Decision) -> DecisionLine {
+    let newcomer = decision.newcomer.map_or("a smaller cache".to_owned(), |block| format!("block {block}"));
+    DecisionLine {
+        number: decision.sequence,
+        block: decision.victim.index,
+        rule: decision.rule.to_string(),
+        text: format!("lost to {newcomer}; the candidate was block {}", decision.candidate),
+    }
+}
+
+fn convert(counters: pantler_steward::Counters) -> Counters {
+    Counters {
+        references: counters.references,
+        hits: counters.hits,
+        misses: counters.misses,
+        read_bytes: 0,
+        overrules: counters.overrules,
+        mistakes: counters.mistakes,
+        revocations: counters.revocations,
+        blocks: u64::from(counters.blocks),
+    }
+}
+
+fn refused(error: HintError) -> ControlError {
+    match error {
+        HintError::EmptyRange { .. } => ControlError::invalid(error.to_string()),
+        _ => ControlError::Bound { bound: error.to_string() },
+    }
+}
