@@ -1,4 +1,6 @@
 //! The steward against its slow twin, and what the design promises of both.
 
+mod criteria;
+mod exhaustive;
 mod naive;
 mod props;

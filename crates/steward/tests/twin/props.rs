@@ -43,6 +43,7 @@ pub enum Op {
 }
 
 /// The steward and the twin, given the same operations.
+#[derive(Clone)]
 pub struct Pair {
     steward: Steward,
     twin: Twin,
@@ -106,6 +107,26 @@ impl Pair {
         }
         self.steward.validate();
         self.compare_deeds();
+    }
+
+    /// Whether a reference to `block` would be a hit, which both must say.
+    pub fn agree_on_hit(&self, block: Block) -> bool {
+        let hit = self.steward.lookup(block).is_some();
+        assert_eq!(hit, self.twin.whose(block).is_some(), "{block} cached");
+        hit
+    }
+
+    /// One reference on both, with the little that is cheap to compare.
+    pub fn refer(&mut self, owner: OwnerId, block: Block) {
+        let (fast, slow) = (self.steward.observed(owner, block), self.twin.observed(owner, block));
+        assert_eq!(outcome(fast), slow);
+        let mut drops = self.twin.deeds().into_iter();
+        while let Some(action) = self.steward.poll() {
+            let Action::Drop { block, .. } = action else { panic!("{action:?}") };
+            assert_eq!(drops.next(), Some(Deed::Drop(block)), "victims");
+        }
+        assert_eq!(drops.next(), None, "victims");
+        assert_eq!(self.steward.placeholders() as usize, self.twin.placeholders(), "placeholders");
     }
 
     /// What leaves, what comes and who is told, in order; frames change hands only through drops.
@@ -333,9 +354,7 @@ where
     let number = |name: &str| std::env::var(name).ok().map(|value| value.parse::<u64>().expect("a number"));
     let seed = number("PANTLER_TEST_SEED").unwrap_or(1);
     let cases = number("PANTLER_TEST_CASES").map_or(cases, |cases| cases as u32);
-    let mut bytes = [0; 32];
-    bytes[..8].copy_from_slice(&seed.to_le_bytes());
-    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
+    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &seed_bytes(seed));
     let config = Config { cases, failure_persistence: None, max_shrink_iters: 100_000, ..Config::default() };
     let outcome = TestRunner::new_with_rng(config, rng).run(strategy, |value| {
         property(&value);
@@ -348,6 +367,12 @@ where
         }
         Err(error) => panic!("{error}, seed {seed}"),
     }
+}
+
+pub fn seed_bytes(seed: u64) -> [u8; 32] {
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    bytes
 }
 
 #[test]
