@@ -1,0 +1,122 @@
+//! A directory of this machine as origin.
+
+use rustix::fs::{Mode, OFlags};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::{Look, Node, OriginError, Time, attributes::Attributes};
+
+/// A directory tree, and what is known about the file system that holds it.
+///
+/// ```
+/// let temporary = std::env::temp_dir();
+/// let origin = pantler_origin::Directory::open(&temporary).unwrap();
+/// let root = origin.root().unwrap();
+/// assert_eq!(root.attributes().unwrap().kind, pantler_origin::Kind::Directory);
+/// ```
+#[derive(Debug)]
+pub struct Directory {
+    root: OwnedFd,
+    path: PathBuf,
+    stamps: Stamps,
+    device: u64,
+}
+
+/// How finely a file system stamps changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Stamps {
+    /// A change after a look always gets a later stamp than the one that was looked at (multigrain stamps).
+    Multigrain,
+    /// Stamps come from a clock that ticks; two changes within a tick look the same.
+    Ticking,
+}
+
+/// Longest tick of a kernel's coarse clock (10 ms at HZ=100), doubled.
+const TICK: Duration = Duration::from_millis(20);
+
+impl Directory {
+    /// Opens a directory as origin. Symbolic links in `path` itself are followed: the caller chose it.
+    ///
+    /// # Errors
+    /// When it is not a directory that this process may look into.
+    pub fn open(path: &Path) -> Result<Self, OriginError> {
+        let fail =
+            |error: rustix::io::Errno| OriginError::Open { path: path.to_owned(), error: error.into() };
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = rustix::fs::open(path, flags, Mode::empty()).map_err(fail)?;
+        let stat = rustix::fs::fstatfs(&root).map_err(fail)?;
+        let stamps = stamps_of(stat.f_type as u64, &kernel_release());
+        let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let device = rustix::fs::fstat(&root).map_err(fail)?.st_dev;
+        Ok(Self { root, path, stamps, device })
+    }
+
+    /// Where it is, for people.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// How finely its file system stamps changes.
+    pub fn stamps(&self) -> Stamps {
+        self.stamps
+    }
+
+    /// The directory itself.
+    ///
+    /// # Errors
+    /// When no descriptor is left.
+    pub fn root(&self) -> std::io::Result<Node> {
+        Ok(Node::new(self.root.try_clone()?))
+    }
+
+    /// Judges attributes that were just read.
+    pub fn look(&self, attributes: &Attributes) -> Look {
+        // Below a mount point inside the origin lies another file system, about which nothing is known.
+        let tick = match self.stamps {
+            Stamps::Multigrain if attributes.device == self.device => Duration::ZERO,
+            _ => TICK,
+        };
+        Look::new(attributes, Time::now(), tick)
+    }
+}
+
+/// Multigrain stamps came with Linux 6.13, for ext4, XFS, btrfs and tmpfs.
+fn stamps_of(file_system: u64, release: &str) -> Stamps {
+    const EXT4: u64 = 0xef53;
+    const XFS: u64 = 0x5846_5342;
+    const BTRFS: u64 = 0x9123_683e;
+    const TMPFS: u64 = 0x0102_1994;
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|n| n.parse::<u32>().unwrap_or(0));
+    let kernel = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    if kernel >= (6, 13) && matches!(file_system, EXT4 | XFS | BTRFS | TMPFS) {
+        Stamps::Multigrain
+    } else {
+        Stamps::Ticking
+    }
+}
+
+fn kernel_release() -> String {
+    rustix::system::uname().release().to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn multigrain_needs_kernel_and_file_system() {
+        assert_eq!(stamps_of(0xef53, "6.18.44-x"), Stamps::Multigrain);
+        assert_eq!(stamps_of(0xef53, "6.12.1"), Stamps::Ticking);
+        assert_eq!(stamps_of(0x794c_7630, "6.18.44"), Stamps::Ticking, "overlayfs");
+        assert_eq!(stamps_of(0xef53, "nonsense"), Stamps::Ticking);
+    }
+
+    #[test]
+    fn a_file_is_no_origin() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let error = Directory::open(file.path()).unwrap_err().to_string();
+        assert!(error.contains("Not a directory"), "{error}");
+    }
+}

@@ -1,0 +1,88 @@
+//! Whether a file changed since somebody last looked.
+
+use std::time::Duration;
+
+use crate::attributes::{Attributes, Time};
+
+/// What names the content of a file at one moment: two looks with equal versions saw the same bytes, if the first
+/// one was [settled](Look::settled).
+///
+/// The birth time stands for the generation number: it tells apart two files that got the same inode number one
+/// after the other, and `statx` gives it without opening the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Version {
+    /// Device of the file system.
+    pub device: u64,
+    /// Inode number.
+    pub inode: u64,
+    /// Birth time, where the file system keeps one.
+    pub born: Option<Time>,
+    /// Size in bytes.
+    pub size: u64,
+    /// Time of the last change of the content.
+    pub modified: Time,
+    /// Time of the last change of anything.
+    pub changed: Time,
+}
+
+/// A version together with the moment at which it was seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Look {
+    /// What was seen.
+    pub version: Version,
+    /// Whether a change after this look is certain to give another version. False while the file's time stamps
+    /// are so young that the clock behind them may not have ticked since: a second change within the same tick
+    /// would leave no trace.
+    pub settled: bool,
+}
+
+impl Look {
+    /// Judges `attributes` seen at `now` (wall clock), on a file system whose stamps advance in steps of `tick`.
+    /// A zero `tick` means that every change that somebody could tell from the one before has a stamp of its own.
+    pub fn new(attributes: &Attributes, now: Time, tick: Duration) -> Self {
+        let version = attributes.version();
+        let newest = version.modified.max(version.changed);
+        // A stamp on a whole second hints at a file system that keeps no finer time.
+        let tick = if newest.nanoseconds == 0 { tick.max(COARSE_TICK) } else { tick };
+        Self { version, settled: tick.is_zero() || newest.plus(tick) < now }
+    }
+}
+
+/// Assumed step of file systems that keep whole seconds, with a margin for clocks that disagree.
+const COARSE_TICK: Duration = Duration::from_millis(2_020);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn look(changed: Time, now: Time, tick_ms: u64) -> bool {
+        let attributes = Attributes { changed, modified: changed, ..Attributes::default() };
+        Look::new(&attributes, now, Duration::from_millis(tick_ms)).settled
+    }
+
+    fn at(seconds: i64, nanoseconds: u32) -> Time {
+        Time { seconds, nanoseconds }
+    }
+
+    #[test]
+    fn a_young_stamp_is_not_settled() {
+        assert!(!look(at(10, 1_000_000), at(10, 11_000_000), 20));
+        assert!(look(at(10, 1_000_000), at(10, 30_000_000), 20));
+    }
+
+    #[test]
+    fn stamps_that_never_repeat_are_settled_at_once() {
+        assert!(look(at(10, 1), at(10, 1), 0));
+    }
+
+    #[test]
+    fn whole_seconds_are_not_believed() {
+        assert!(!look(at(10, 0), at(11, 500), 0));
+        assert!(look(at(10, 0), at(13, 0), 0));
+    }
+
+    #[test]
+    fn a_stamp_from_the_future_is_not_settled() {
+        assert!(!look(at(20, 5), at(10, 0), 20));
+    }
+}
