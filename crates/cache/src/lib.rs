@@ -1,1 +1,49 @@
 //! Frames in memory over an origin, driven by a steward.
+//!
+//! A [`Cache`] holds blocks of file versions in one slab of memory. The steward decides which; the cache performs:
+//! it fetches what is missing from a [`Source`](pantler_origin::Source), hands out what is there, keeps what was
+//! written in step, and drops what the steward gives up.
+//!
+//! ```
+//! use pantler_cache::{Cache, Options, Request};
+//! use pantler_origin::Source;
+//! use pantler_steward::{FileId, OwnerId};
+//! use std::io::{self, IoSliceMut};
+//!
+//! struct Text(&'static [u8]);
+//! impl Source for Text {
+//!     fn read_at(&self, offset: u64, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+//!         let mut rest = &self.0[self.0.len().min(offset as usize)..];
+//!         let before = rest.len();
+//!         for buffer in buffers {
+//!             let part = rest.len().min(buffer.len());
+//!             buffer[..part].copy_from_slice(&rest[..part]);
+//!             rest = &rest[part..];
+//!         }
+//!         Ok(before - rest.len())
+//!     }
+//! }
+//!
+//! let cache = Cache::new(Options { cache_bytes: 1 << 20, block_bytes: 4096, ..Options::default() }).unwrap();
+//! let text = Text(b"seen twice, fetched once");
+//! let request =
+//!     Request { owner: OwnerId(1), file: FileId(1), offset: 5, length: 5, size: 24, source: &text };
+//! for _ in 0..2 {
+//!     assert_eq!(cache.read(&request, |bytes| bytes.to_vec()).unwrap(), b"twice");
+//! }
+//! assert_eq!(cache.traffic().fetches, 1);
+//! ```
+//!
+//! Each request locks the bookkeeping for as long as bookkeeping takes; bytes are copied, and origins asked, outside.
+
+mod cache;
+mod error;
+mod fetch;
+mod frames;
+mod options;
+mod slab;
+mod write;
+
+pub use cache::{Cache, Request, Traffic};
+pub use error::CacheError;
+pub use options::{BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, FRAME_METADATA_BYTES, Options};

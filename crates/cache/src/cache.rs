@@ -1,0 +1,287 @@
+//! Reading through the cache.
+//!
+//! The lock over the frames is the only one here. It is never held while bytes are copied or an origin is asked.
+//! Who works on a buffer outside the lock is counted as its user, so that the block may be replaced meanwhile without
+//! the bytes changing under anybody (M2).
+
+use std::cell::RefCell;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard};
+use std::time::Duration;
+
+use pantler_origin::Source;
+use pantler_steward::{Access, Block, FileId, Frame, Notice, OwnerId, Steward};
+
+use crate::frames::{Frames, Slot, State};
+use crate::slab::Slab;
+use crate::{CacheError, Options};
+
+/// Somebody wants bytes.
+pub struct Request<'a> {
+    /// Who is charged.
+    pub owner: OwnerId,
+    /// The version of the file.
+    pub file: FileId,
+    /// First byte.
+    pub offset: u64,
+    /// Number of bytes.
+    pub length: usize,
+    /// Size of this version of the file: bytes beyond are not asked for.
+    pub size: u64,
+    /// Where missing blocks come from.
+    pub source: &'a dyn Source,
+}
+
+/// What went to and from the origin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Traffic {
+    /// Reads of the origin.
+    pub fetches: u64,
+    /// Bytes they brought.
+    pub fetched_bytes: u64,
+    /// Reads of the origin that failed.
+    pub failed: u64,
+    /// Blocks voided because they changed.
+    pub voided: u64,
+}
+
+/// Blocks in memory. See the [crate] for an example.
+pub struct Cache {
+    pub(crate) slab: Slab,
+    frames: Mutex<Frames>,
+    changed: Condvar,
+    block_shift: u32,
+    pub(crate) fetches: AtomicU64,
+    pub(crate) fetched_bytes: AtomicU64,
+    pub(crate) failed: AtomicU64,
+    pub(crate) voided: AtomicU64,
+}
+
+/// How long a reader sleeps before it looks whether a spare buffer is idle: nobody announces that.
+const SPARE_WAIT: Duration = Duration::from_millis(1);
+
+impl Cache {
+    /// An empty cache.
+    ///
+    /// # Errors
+    /// [`CacheError`] when sizes make no sense or memory is short.
+    pub fn new(options: Options) -> Result<Self, CacheError> {
+        let capacity = options.frames()?;
+        let steward = Steward::new(pantler_steward::Options {
+            allocation: options.allocation,
+            revocation: options.revocation,
+            seed: options.seed,
+            log: options.log,
+            ..pantler_steward::Options::new(capacity)
+        });
+        let steward = steward.map_err(CacheError::Steward)?;
+        let buffers = capacity as usize + options.spare.max(1) as usize;
+        let slab = Slab::new(buffers, options.block_bytes).map_err(CacheError::Memory)?;
+        Ok(Self {
+            slab,
+            frames: Mutex::new(Frames::new(steward)),
+            changed: Condvar::new(),
+            block_shift: options.block_bytes.trailing_zeros(),
+            fetches: AtomicU64::new(0),
+            fetched_bytes: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+            voided: AtomicU64::new(0),
+        })
+    }
+
+    /// Size of a block in bytes.
+    pub fn block_bytes(&self) -> usize {
+        self.slab.block_bytes()
+    }
+
+    /// What went to and from the origin so far.
+    pub fn traffic(&self) -> Traffic {
+        Traffic {
+            fetches: self.fetches.load(Ordering::Relaxed),
+            fetched_bytes: self.fetched_bytes.load(Ordering::Relaxed),
+            failed: self.failed.load(Ordering::Relaxed),
+            voided: self.voided.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Talks to the steward: hints, owners that end, questions. What it decides is carried out before this returns.
+    pub fn with_steward<R>(&self, talk: impl FnOnce(&mut Steward) -> R) -> R {
+        let mut frames = self.lock();
+        let result = talk(&mut frames.steward);
+        frames.settle(&self.slab);
+        self.wake(&frames);
+        result
+    }
+
+    /// Notices for owners since the last call, oldest first; at most a bounded number is kept.
+    pub fn take_notices(&self) -> Vec<(OwnerId, Notice)> {
+        std::mem::take(&mut self.lock().notices)
+    }
+
+    /// Hands the requested bytes to `use_bytes`: all of them, or as many as there are before the end of the file. Bytes
+    /// of one block come straight from its frame; others are gathered first.
+    ///
+    /// # Errors
+    /// What the origin said, when not even the first byte could be had. Nothing of a failed fetch stays.
+    pub fn read<R>(&self, request: &Request<'_>, use_bytes: impl FnOnce(&[u8]) -> R) -> io::Result<R> {
+        let length = request.length.min(request.size.saturating_sub(request.offset) as usize);
+        if length == 0 {
+            return Ok(use_bytes(&[]));
+        }
+        if let Some(reading) = self.read_in_place(request, length)? {
+            return Ok(use_bytes(reading.bytes()));
+        }
+        thread_local! {
+            static GATHERED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+        }
+        GATHERED.with_borrow_mut(|gathered| {
+            if gathered.len() < length {
+                gathered.resize(length, 0);
+            }
+            let done = self.gather(request, &mut gathered[..length])?;
+            Ok(use_bytes(&gathered[..done]))
+        })
+    }
+
+    /// Recomputes every invariant, and panics with the number of one that fails. For tests.
+    pub fn validate(&self) {
+        self.lock().validate(&self.slab);
+    }
+
+    /// The bytes in their frame, when one block holds them all.
+    fn read_in_place(&self, request: &Request<'_>, length: usize) -> io::Result<Option<Reading<'_>>> {
+        let (block, start) = self.locate(request.file, request.offset);
+        if start + length > self.block_bytes() {
+            return Ok(None);
+        }
+        let frames = self.lock();
+        let reading = self.reference(frames, request, block, 1)?;
+        Ok(Some(reading.narrow(start, length)))
+    }
+
+    /// Copies the bytes block by block. Holds no buffer while it waits, so spare buffers come back soon.
+    fn gather(&self, request: &Request<'_>, into: &mut [u8]) -> io::Result<usize> {
+        let mut done = 0;
+        while done < into.len() {
+            let (block, start) = self.locate(request.file, request.offset + done as u64);
+            let last = self.locate(request.file, request.offset + into.len() as u64 - 1).0.index;
+            let run = (last - block.index + 1) as usize;
+            let reading = match self.reference(self.lock(), request, block, run) {
+                Ok(reading) => reading.narrow(start, into.len() - done),
+                Err(_) if done > 0 => return Ok(done),
+                Err(error) => return Err(error),
+            };
+            let bytes = reading.bytes();
+            into[done..done + bytes.len()].copy_from_slice(bytes);
+            done += bytes.len();
+            if start + bytes.len() < self.block_bytes() && done < into.len() {
+                break;
+            }
+        }
+        Ok(done)
+    }
+
+    /// References a block and waits until its bytes are here. A miss fetches up to `run` missing blocks with it.
+    pub(crate) fn reference<'a>(
+        &'a self,
+        mut frames: MutexGuard<'a, Frames>,
+        request: &Request<'_>,
+        block: Block,
+        run: usize,
+    ) -> io::Result<Reading<'a>> {
+        loop {
+            let access = frames.steward.access(request.owner, block);
+            frames.settle(&self.slab);
+            match access {
+                Access::Hit(frame) | Access::Arriving(frame) => {
+                    let reading;
+                    (frames, reading) = self.await_ready(frames, frame);
+                    if let Some(reading) = reading {
+                        return Ok(reading);
+                    }
+                }
+                Access::Miss(frame) => return self.fetch_run(frames, request, block, frame, run),
+                Access::Full => frames = self.sleep(frames),
+            }
+        }
+    }
+
+    /// Waits for a frame that somebody fills. `None` when its content was voided instead.
+    fn await_ready<'a>(
+        &'a self,
+        mut frames: MutexGuard<'a, Frames>,
+        frame: Frame,
+    ) -> (MutexGuard<'a, Frames>, Option<Reading<'a>>) {
+        let ticket = frames.slot(frame).ticket;
+        loop {
+            let slot = frames.slot(frame);
+            if slot.ticket != ticket {
+                return (frames, None);
+            }
+            if slot.state == State::Ready {
+                let reading = self.reading(slot);
+                return (frames, Some(reading));
+            }
+            frames = self.sleep(frames);
+        }
+    }
+
+    /// Becomes a user of a ready slot's buffer. The lock is held.
+    pub(crate) fn reading(&self, slot: Slot) -> Reading<'_> {
+        assert!(slot.state == State::Ready, "F1: nothing to read");
+        self.slab.enter(slot.buffer);
+        Reading { slab: &self.slab, buffer: slot.buffer, start: 0, end: slot.valid as usize }
+    }
+
+    pub(crate) fn locate(&self, file: FileId, offset: u64) -> (Block, usize) {
+        let start = (offset & (self.block_bytes() as u64 - 1)) as usize;
+        (Block::new(file, offset >> self.block_shift), start)
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Frames> {
+        // A panic under this lock means a broken invariant: nothing here can be trusted any more.
+        self.frames.lock().expect("the frames are in order")
+    }
+
+    pub(crate) fn sleep<'a>(&self, mut frames: MutexGuard<'a, Frames>) -> MutexGuard<'a, Frames> {
+        frames.sleepers += 1;
+        let (mut frames, _) = self.changed.wait_timeout(frames, SPARE_WAIT).expect("the frames are in order");
+        frames.sleepers -= 1;
+        frames
+    }
+
+    pub(crate) fn wake(&self, frames: &Frames) {
+        if frames.sleepers > 0 {
+            self.changed.notify_all();
+        }
+    }
+}
+
+/// Bytes in a frame that stay as they are while this lives, even if the block is replaced.
+pub(crate) struct Reading<'a> {
+    slab: &'a Slab,
+    buffer: u32,
+    start: usize,
+    end: usize,
+}
+
+impl Reading<'_> {
+    fn narrow(mut self, start: usize, length: usize) -> Self {
+        self.start = start.min(self.end);
+        self.end = self.end.min(start.saturating_add(length)).max(self.start);
+        self
+    }
+
+    fn bytes(&self) -> &[u8] {
+        // SAFETY: this is a user of the buffer, which was ready when it became one; a buffer with users is not
+        // written to (M1: writers wait for none, M2: it is not handed out again).
+        unsafe { &self.slab.bytes(self.buffer)[self.start..self.end] }
+    }
+}
+
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        self.slab.leave(self.buffer);
+    }
+}

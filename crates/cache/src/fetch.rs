@@ -1,0 +1,141 @@
+//! Misses: one read of the origin for a run of missing blocks, however many readers wait for them.
+
+use std::io::{self, IoSliceMut};
+use std::sync::MutexGuard;
+use std::sync::atomic::Ordering;
+
+use pantler_origin::READ_BUFFERS_MAX;
+use pantler_steward::{Access, Block, Frame};
+
+use crate::cache::{Cache, Reading, Request};
+use crate::frames::{Frames, Slot, State};
+
+/// A block whose bytes this thread fetches.
+#[derive(Clone, Copy)]
+struct Missing {
+    block: Block,
+    frame: Frame,
+    slot: Slot,
+}
+
+impl Cache {
+    /// Fetches `block`, which has just missed, and with it the missing blocks that directly follow, `run` at most.
+    pub(crate) fn fetch_run<'a>(
+        &'a self,
+        mut frames: MutexGuard<'a, Frames>,
+        request: &Request<'_>,
+        block: Block,
+        frame: Frame,
+        run: usize,
+    ) -> io::Result<Reading<'a>> {
+        let slot = loop {
+            match frames.equip(frame, &self.slab) {
+                Some(slot) => break slot,
+                None => {
+                    let ticket = frames.slot(frame).ticket;
+                    frames = self.sleep(frames);
+                    if frames.slot(frame).ticket != ticket {
+                        // Voided before it began: begin again.
+                        drop(frames);
+                        return self.retry(request, block, run);
+                    }
+                }
+            }
+        };
+        let mut missing = vec![Missing { block, frame, slot }];
+        self.extend_run(&mut frames, request, &mut missing, run);
+        drop(frames);
+        let mut count = self.fetch(request, &missing);
+        if count.is_err() && missing.len() > 1 {
+            // The bytes before the bad spot can be had.
+            let rest = missing.split_off(1);
+            self.complete(&rest, &Err(io::ErrorKind::Other.into()));
+            count = self.fetch(request, &missing);
+        }
+        let reading = self.complete(&missing, &count);
+        count?;
+        match reading {
+            Some(reading) => Ok(reading),
+            None => self.retry(request, block, run),
+        }
+    }
+
+    fn retry(&self, request: &Request<'_>, block: Block, run: usize) -> io::Result<Reading<'_>> {
+        self.reference(self.lock(), request, block, run)
+    }
+
+    /// Takes the blocks after a miss along, up to the first that is cached, or that gets no frame.
+    fn extend_run(
+        &self,
+        frames: &mut MutexGuard<'_, Frames>,
+        request: &Request<'_>,
+        missing: &mut Vec<Missing>,
+        run: usize,
+    ) {
+        let first = missing[0].block;
+        for index in (first.index + 1..).take(run.min(READ_BUFFERS_MAX) - 1) {
+            let block = Block::new(first.file, index);
+            if frames.steward.lookup(block).is_some() {
+                return;
+            }
+            let Access::Miss(frame) = frames.steward.access(request.owner, block) else { return };
+            frames.settle(&self.slab);
+            match frames.equip(frame, &self.slab) {
+                Some(slot) => missing.push(Missing { block, frame, slot }),
+                None => return frames.discard(block, &self.slab),
+            }
+        }
+    }
+
+    /// Reads the blocks, which lie side by side, from the origin. The lock is not held.
+    fn fetch(&self, request: &Request<'_>, missing: &[Missing]) -> io::Result<usize> {
+        let offset = missing[0].block.index * self.block_bytes() as u64;
+        let mut buffers: Vec<IoSliceMut<'_>> = missing
+            .iter()
+            .map(|one| {
+                // SAFETY: `equip` made this thread the buffer's only user, and the slot is not ready, so that nobody
+                // else takes it before `complete` (M1). The buffers of different slots are different (F1).
+                IoSliceMut::new(unsafe { self.slab.bytes_mut(one.slot.buffer) })
+            })
+            .collect();
+        self.fetches.fetch_add(1, Ordering::Relaxed);
+        let count = request.source.read_at(offset, &mut buffers);
+        match &count {
+            Ok(count) => self.fetched_bytes.fetch_add(*count as u64, Ordering::Relaxed),
+            Err(_) => self.failed.fetch_add(1, Ordering::Relaxed),
+        };
+        count
+    }
+
+    /// Publishes what a fetch brought, and wakes who waits. The first block is returned to be read, unless it was voided
+    /// while its bytes were on their way: then they may be older than a write that has been acknowledged since.
+    fn complete(&self, missing: &[Missing], count: &io::Result<usize>) -> Option<Reading<'_>> {
+        let mut frames = self.lock();
+        let mut first = None;
+        for (position, one) in missing.iter().enumerate() {
+            let valid = match count {
+                Ok(count) => count.saturating_sub(position * self.block_bytes()).min(self.block_bytes()),
+                Err(_) => 0,
+            };
+            self.slab.leave(one.slot.buffer);
+            let slot = frames.slot(one.frame);
+            if slot.ticket != one.slot.ticket {
+                continue;
+            }
+            let ready = Slot { valid: valid as u32, state: State::Ready, ..slot };
+            if position == 0 && count.is_ok() {
+                first = Some(self.reading(ready));
+            }
+            if valid == 0 {
+                // Failed, or past the end of the file: there is nothing to keep.
+                frames.discard(one.block, &self.slab);
+                continue;
+            }
+            *frames.slot_mut(one.frame) = ready;
+            frames.steward.fetched(one.block);
+        }
+        frames.settle(&self.slab);
+        self.wake(&frames);
+        first
+    }
+}

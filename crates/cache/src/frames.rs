@@ -1,0 +1,162 @@
+//! The bookkeeping behind the cache's one lock: what each frame holds.
+//!
+//! F1  A slot that is not empty has a buffer; no two slots have the same.
+//! F2  Every buffer is in a slot, `free`, `retired`, or with a fetch or update whose slot was taken away meanwhile
+//!     (then in `retired` too).
+//! F3  A slot's ticket changes whenever its content is voided, so who waited or worked outside the lock can tell.
+
+use pantler_steward::{Action, Block, Frame, Notice, OwnerId, Steward};
+
+use crate::slab::Slab;
+
+/// No buffer.
+const NONE: u32 = u32::MAX;
+/// Notices kept for whoever asks; older ones are lost.
+const NOTICES_MAX: usize = 64;
+
+/// What a frame holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Nothing.
+    Empty,
+    /// A buffer that somebody fills; wait for it.
+    Filling,
+    /// Bytes.
+    Ready,
+}
+
+/// One frame.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Slot {
+    pub(crate) ticket: u64,
+    pub(crate) buffer: u32,
+    /// Bytes that the file had in this block; fewer than a block at the end of the file.
+    pub(crate) valid: u32,
+    pub(crate) state: State,
+}
+
+pub(crate) struct Frames {
+    pub(crate) steward: Steward,
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    /// Buffers whose block left while they had users.
+    retired: Vec<u32>,
+    /// Buffers that were never used, from here on.
+    fresh: u32,
+    tickets: u64,
+    /// Threads that sleep until something arrives or is given up.
+    pub(crate) sleepers: u32,
+    pub(crate) notices: Vec<(OwnerId, Notice)>,
+}
+
+impl Frames {
+    pub(crate) fn new(steward: Steward) -> Self {
+        let (slots, free, retired, notices) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Self { steward, slots, free, retired, fresh: 0, tickets: 0, sleepers: 0, notices }
+    }
+
+    pub(crate) fn slot(&self, frame: Frame) -> Slot {
+        self.slots[frame.0 as usize]
+    }
+
+    pub(crate) fn slot_mut(&mut self, frame: Frame) -> &mut Slot {
+        &mut self.slots[frame.0 as usize]
+    }
+
+    /// The slot of a block, if it has one.
+    pub(crate) fn find(&self, block: Block) -> Option<(Frame, Slot)> {
+        let frame = self.steward.lookup(block)?;
+        Some((frame, self.slot(frame)))
+    }
+
+    /// Carries out what the steward decided.
+    pub(crate) fn settle(&mut self, slab: &Slab) {
+        while let Some(action) = self.steward.poll() {
+            match action {
+                Action::Drop { frame, .. } => self.empty(frame, slab),
+                Action::Fetch { frame, .. } => self.reserve(frame),
+                Action::Notice { owner, notice } => {
+                    if self.notices.len() == NOTICES_MAX {
+                        self.notices.remove(0);
+                    }
+                    self.notices.push((owner, notice));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Gives a frame that awaits bytes an idle buffer, of which the caller becomes the only user. `None` while all
+    /// spare buffers are in use.
+    pub(crate) fn equip(&mut self, frame: Frame, slab: &Slab) -> Option<Slot> {
+        let buffer = self.idle_buffer(slab)?;
+        slab.enter(buffer);
+        let slot = self.slot_mut(frame);
+        assert!(slot.state == State::Filling && slot.buffer == NONE, "F1: {frame:?} has a buffer already");
+        slot.buffer = buffer;
+        Some(*slot)
+    }
+
+    /// The block leaves without being replaced: a failed fetch, or content that was voided.
+    pub(crate) fn discard(&mut self, block: Block, slab: &Slab) {
+        self.steward.forget(block);
+        self.settle(slab);
+    }
+
+    fn reserve(&mut self, frame: Frame) {
+        let index = frame.0 as usize;
+        if index >= self.slots.len() {
+            self.slots.resize(index + 1, Slot { ticket: 0, buffer: NONE, valid: 0, state: State::Empty });
+        }
+        assert!(self.slots[index].state == State::Empty, "F1: {frame:?} is not empty");
+        self.tickets += 1;
+        self.slots[index] = Slot { ticket: self.tickets, buffer: NONE, valid: 0, state: State::Filling };
+    }
+
+    fn empty(&mut self, frame: Frame, slab: &Slab) {
+        self.tickets += 1;
+        let ticket = self.tickets;
+        let slot = self.slot_mut(frame);
+        let buffer = slot.buffer;
+        *slot = Slot { ticket, buffer: NONE, valid: 0, state: State::Empty };
+        if buffer == NONE {
+            return;
+        }
+        if slab.is_idle(buffer) { self.free.push(buffer) } else { self.retired.push(buffer) }
+    }
+
+    fn idle_buffer(&mut self, slab: &Slab) -> Option<u32> {
+        if let Some(buffer) = self.free.pop() {
+            return Some(buffer);
+        }
+        if let Some(index) = self.retired.iter().position(|&buffer| slab.is_idle(buffer)) {
+            return Some(self.retired.swap_remove(index));
+        }
+        if self.fresh == slab.buffers() {
+            return None;
+        }
+        self.fresh += 1;
+        Some(self.fresh - 1)
+    }
+
+    /// Recomputes what must hold, and panics with the number of what does not.
+    pub(crate) fn validate(&self, slab: &Slab) {
+        self.steward.validate();
+        let mut seen = vec![0u8; slab.buffers() as usize];
+        for (index, slot) in self.slots.iter().enumerate() {
+            let filled = slot.buffer != NONE;
+            assert!(slot.state != State::Ready || filled, "F1: slot {index} is ready without a buffer");
+            assert!(slot.state != State::Empty || !filled, "F1: slot {index} is empty with a buffer");
+            if filled {
+                seen[slot.buffer as usize] += 1;
+            }
+        }
+        for &buffer in self.free.iter().chain(&self.retired) {
+            seen[buffer as usize] += 1;
+        }
+        for (buffer, &count) in seen.iter().enumerate() {
+            let expected = u8::from((buffer as u32) < self.fresh);
+            assert_eq!(count, expected, "F2: buffer {buffer} has {count} places");
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! What can be chosen about a cache.
+
+use pantler_steward::{Allocation, Revocation};
+
+use crate::CacheError;
+
+/// Smallest block.
+pub const BLOCK_BYTES_MIN: usize = 4 << 10;
+/// Largest block.
+pub const BLOCK_BYTES_MAX: usize = 1 << 20;
+/// Memory beside its bytes that a block is charged with: the steward's entry, links, index and placeholder, and the
+/// frame's record here. Measured at about 150 bytes in `tests/memory.rs`, which fails when this is not enough.
+pub const FRAME_METADATA_BYTES: u64 = 256;
+/// Blocks a cache must have room for: fewer, and one large request could pin them all.
+const FRAMES_MIN: u64 = 4;
+
+/// Options of a [`Cache`](crate::Cache).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// Memory for everything: blocks, spare buffers, metadata.
+    pub cache_bytes: u64,
+    /// Size of a block: a power of two from 4 KiB to 1 MiB. See docs/benchmarks/mount.md for the default.
+    pub block_bytes: usize,
+    /// Buffers beyond the frames, for readers that still copy from a block when it is replaced. One per thread.
+    pub spare: u32,
+    /// Who gives way to whom.
+    pub allocation: Allocation,
+    /// When owners lose control.
+    pub revocation: Revocation,
+    /// Seed of hash tables.
+    pub seed: u64,
+    /// Decisions that are remembered; 0 = off.
+    pub log: u32,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            cache_bytes: 256 << 20,
+            block_bytes: 64 << 10,
+            spare: 4,
+            allocation: Allocation::default(),
+            revocation: Revocation::default(),
+            seed: 0,
+            log: 0,
+        }
+    }
+}
+
+impl Options {
+    /// Blocks that fit in, after spare buffers and metadata.
+    ///
+    /// # Errors
+    /// [`CacheError`] naming the value that makes no sense.
+    pub fn frames(&self) -> Result<u32, CacheError> {
+        if !self.block_bytes.is_power_of_two()
+            || !(BLOCK_BYTES_MIN..=BLOCK_BYTES_MAX).contains(&self.block_bytes)
+        {
+            return Err(CacheError::BlockBytes { bytes: self.block_bytes });
+        }
+        let block = self.block_bytes as u64;
+        let spare = u64::from(self.spare) * block;
+        let frames = self.cache_bytes.saturating_sub(spare) / (block + FRAME_METADATA_BYTES);
+        if frames < FRAMES_MIN {
+            let least = spare + FRAMES_MIN * (block + FRAME_METADATA_BYTES);
+            let block_bytes = self.block_bytes;
+            return Err(CacheError::CacheBytes { bytes: self.cache_bytes, least, block_bytes });
+        }
+        Ok(frames.min(u64::from(pantler_steward::FRAMES_MAX)) as u32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_fits_in_the_size_given() {
+        for (cache_bytes, block_bytes) in [(1 << 20, 4096), (42_000_000, 65_536), (1 << 30, 1 << 20)] {
+            let options = Options { cache_bytes, block_bytes, ..Options::default() };
+            let frames = u64::from(options.frames().unwrap());
+            let spare = u64::from(options.spare) * block_bytes as u64;
+            assert!(frames * (block_bytes as u64 + FRAME_METADATA_BYTES) + spare <= cache_bytes);
+        }
+    }
+
+    #[test]
+    fn senseless_sizes_are_refused_by_name() {
+        let refuse = |cache_bytes, block_bytes| {
+            let options = Options { cache_bytes, block_bytes, ..Options::default() };
+            options.frames().unwrap_err().to_string()
+        };
+        assert!(refuse(1 << 30, 5000).starts_with("block size 5000:"));
+        assert!(refuse(1 << 30, 2048).starts_with("block size 2048:"));
+        assert!(refuse(4096, 4096).starts_with("cache size 4096:"));
+    }
+}

@@ -1,0 +1,127 @@
+//! Keeping cached blocks in step with what is written.
+//!
+//! The origin is always written first. Then, before the write is acknowledged, the cached blocks are updated or voided.
+//! A fetch that was on its way may carry bytes from before the write: its block is voided, and its readers ask again.
+//! Who calls these must not write to the same file from two threads at once.
+
+use std::sync::atomic::Ordering;
+
+use pantler_steward::{Access, Block, FileId, OwnerId};
+
+use crate::cache::Cache;
+use crate::frames::{Slot, State};
+
+impl Cache {
+    /// `data` was written at `offset` of the file, which had `before` bytes. A write is a reference by `owner`.
+    ///
+    /// A cached block takes the bytes over. A block whose bytes are all known from the write enters the cache: programs
+    /// read back what they wrote. Any other block is voided.
+    pub fn written(&self, owner: OwnerId, file: FileId, offset: u64, data: &[u8], before: u64) {
+        if offset > before {
+            // A hole: the block with the old end is padded with zeros now.
+            self.void(file, before, offset - before);
+        }
+        let size = before.max(offset + data.len() as u64);
+        let mut rest = data;
+        let mut at = offset;
+        while !rest.is_empty() {
+            let (block, start) = self.locate(file, at);
+            let (piece, after) = rest.split_at(rest.len().min(self.block_bytes() - start));
+            self.update(owner, block, start, piece, size);
+            at += piece.len() as u64;
+            rest = after;
+        }
+    }
+
+    /// The bytes from `offset` on, `length` of them, are not what they were. `u64::MAX` means to the end.
+    pub fn void(&self, file: FileId, offset: u64, length: u64) {
+        if length == 0 {
+            return;
+        }
+        let first = self.locate(file, offset).0.index;
+        let last = self.locate(file, offset.saturating_add(length - 1)).0.index;
+        let mut frames = self.lock();
+        // Whichever is shorter: the range, or the list of cached blocks of the file.
+        let cached: Vec<u64> = if last - first < 64 {
+            (first..=last).filter(|&index| frames.steward.lookup(Block::new(file, index)).is_some()).collect()
+        } else {
+            frames.steward.cached(file).filter(|index| (first..=last).contains(index)).collect()
+        };
+        for &index in &cached {
+            frames.steward.forget(Block::new(file, index));
+        }
+        frames.settle(&self.slab);
+        self.voided.fetch_add(cached.len() as u64, Ordering::Relaxed);
+        self.wake(&frames);
+    }
+
+    /// The file changed its size from `before` to `after`: voids what the change touches.
+    pub fn resized(&self, file: FileId, before: u64, after: u64) {
+        if before != after {
+            // The block with the old end is padded now, or cut.
+            self.void(file, before.min(after), u64::MAX);
+        }
+    }
+
+    /// This version of the file is no more.
+    pub fn forget_file(&self, file: FileId) {
+        let mut frames = self.lock();
+        let count = frames.steward.cached(file).count();
+        frames.steward.forget_file(file);
+        frames.settle(&self.slab);
+        self.voided.fetch_add(count as u64, Ordering::Relaxed);
+        self.wake(&frames);
+    }
+
+    fn update(&self, owner: OwnerId, block: Block, start: usize, piece: &[u8], size: u64) {
+        let mut frames = self.lock();
+        let end = start + piece.len();
+        let (frame, slot) = match frames.find(block) {
+            Some((_, slot)) => {
+                // Bytes that are being read or fetched cannot be changed under the reader.
+                let idle = slot.state == State::Ready && self.slab.is_idle(slot.buffer);
+                if !idle || start > slot.valid as usize {
+                    frames.discard(block, &self.slab);
+                    self.voided.fetch_add(1, Ordering::Relaxed);
+                    return self.wake(&frames);
+                }
+                frames.steward.access(owner, block);
+                frames.settle(&self.slab);
+                let Some((frame, slot)) = frames.find(block) else { return };
+                frames.slot_mut(frame).state = State::Filling;
+                self.slab.enter(slot.buffer);
+                (frame, slot)
+            }
+            None => {
+                let begin = block.index * self.block_bytes() as u64;
+                let is_whole = start == 0 && (end == self.block_bytes() || begin + end as u64 >= size);
+                if !is_whole {
+                    return;
+                }
+                let Access::Miss(frame) = frames.steward.access(owner, block) else { return };
+                frames.settle(&self.slab);
+                match frames.equip(frame, &self.slab) {
+                    Some(slot) => (frame, slot),
+                    None => return frames.discard(block, &self.slab),
+                }
+            }
+        };
+        drop(frames);
+        // SAFETY: the buffer was idle and this thread became its only user under the lock; the slot is being filled, so
+        // that nobody else becomes one (M1).
+        let bytes = unsafe { self.slab.bytes_mut(slot.buffer) };
+        bytes[start..end].copy_from_slice(piece);
+        self.publish(block, frame, slot, end as u32);
+    }
+
+    fn publish(&self, block: Block, frame: pantler_steward::Frame, slot: Slot, end: u32) {
+        let mut frames = self.lock();
+        self.slab.leave(slot.buffer);
+        if frames.slot(frame).ticket == slot.ticket {
+            let valid = slot.valid.max(end);
+            *frames.slot_mut(frame) = Slot { valid, state: State::Ready, ..slot };
+            frames.steward.fetched(block);
+        }
+        self.wake(&frames);
+    }
+}
