@@ -1,1 +1,53 @@
-//! FUSE file system over an origin with application-controlled caching.
+//! A FUSE file system over an origin, with a cache that applications control.
+//!
+//! [`Mount`] serves a directory on a mount point until it is told to stop. Programs use it like any file system; what
+//! they promise themselves from that, sentence by sentence, is in `docs/SEMANTICS.md`.
+//!
+//! ```no_run
+//! use pantler_mount::{Mount, MountOptions};
+//!
+//! let mut options = MountOptions::new("/data", "/mnt/data");
+//! options.cache_bytes = 512 << 20;
+//! let mounted = Mount::new(options)?.spawn()?;
+//! // ... until a signal arrives ...
+//! mounted.unmount()?;
+//! # Ok::<(), pantler_mount::MountError>(())
+//! ```
+//!
+//! | what | where |
+//! | --- | --- |
+//! | requests of the kernel | `filesystem` |
+//! | names and directories | `naming` |
+//! | opening and reading | `reading` |
+//! | every change of content | `writing` |
+//! | which version of a file is cached | `content` |
+//! | inodes the kernel knows, open files | `inodes`, `handles` |
+//! | who is charged | `owners` |
+//! | hints through attributes and ioctl | `control` |
+//! | mounts that a crash left behind | [`stale`] |
+
+mod attributes;
+mod content;
+#[allow(dead_code, reason = "the control body, which comes next, uses the rest")]
+mod control;
+mod core;
+mod errno;
+mod error;
+mod filesystem;
+mod handles;
+#[allow(dead_code, reason = "the control body, which comes next, uses the rest")]
+mod inodes;
+mod janitor;
+mod mount;
+mod naming;
+mod options;
+#[allow(dead_code, reason = "the control body, which comes next, uses the rest")]
+mod owners;
+mod reading;
+pub mod stale;
+mod writing;
+
+pub use control::{Call, CallError};
+pub use error::MountError;
+pub use mount::{Mount, Mounted, MountedCounters};
+pub use options::{Interpose, MountOptions, OwnerBy};

@@ -1,0 +1,177 @@
+//! The content of one file: which version is cached, and whether that is still the one in the origin.
+//!
+//! V1  Whatever changes a file through the mount holds the file's lock from before the change until the cache agrees with
+//!     it, and notes the version that the change made. So a version nobody noted is a change behind the mount.
+//! V2  When a change behind the mount is noticed, the file gets a new name in the cache, and the blocks of the old name
+//!     are forgotten. Readers that still use the old name find nothing there.
+
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, TryLockError};
+
+use pantler_cache::Cache;
+use pantler_origin::{Attributes, Directory, Look};
+use pantler_steward::{FileId, OwnerId};
+
+/// What is known of a file's content.
+pub(crate) struct Content {
+    /// The current version's name in the cache.
+    file: AtomicU64,
+    /// Size of the current version.
+    size: AtomicU64,
+    /// When the last look was taken, in the mount's own milliseconds.
+    looked_ms: AtomicU64,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    look: Option<Look>,
+    /// Priorities given to this file: they pass on to its next version.
+    priorities: Vec<(OwnerId, i32)>,
+}
+
+/// Where contents live: the two that every look needs, and a supply of names.
+pub(crate) struct Shelf {
+    pub(crate) origin: Directory,
+    pub(crate) cache: Cache,
+    next_file: AtomicU64,
+    started: std::time::Instant,
+}
+
+impl Shelf {
+    pub(crate) fn new(origin: Directory, cache: Cache) -> Self {
+        Self { origin, cache, next_file: AtomicU64::new(1), started: std::time::Instant::now() }
+    }
+
+    pub(crate) fn now_ms(&self) -> u64 {
+        self.started.elapsed().as_millis() as u64
+    }
+
+    fn new_file(&self) -> u64 {
+        self.next_file.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+impl Content {
+    pub(crate) fn new(shelf: &Shelf) -> Self {
+        Self {
+            file: AtomicU64::new(shelf.new_file()),
+            size: AtomicU64::new(0),
+            looked_ms: AtomicU64::new(0),
+            state: Mutex::default(),
+        }
+    }
+
+    /// The current version's name in the cache.
+    pub(crate) fn file(&self) -> FileId {
+        FileId(self.file.load(Ordering::Acquire))
+    }
+
+    /// Size of the current version in bytes.
+    pub(crate) fn size(&self) -> u64 {
+        self.size.load(Ordering::Acquire)
+    }
+
+    /// Looks at the file, and notices if it changed behind the mount.
+    pub(crate) fn look(
+        &self,
+        shelf: &Shelf,
+        stat: impl Fn() -> io::Result<Attributes>,
+    ) -> io::Result<Attributes> {
+        self.look_locked(shelf, &mut self.lock(), stat)
+    }
+
+    /// Looks if the last look is older than `refresh_ms`. While somebody writes through the mount there is no need:
+    /// writing looks too.
+    pub(crate) fn refresh(
+        &self,
+        shelf: &Shelf,
+        refresh_ms: u64,
+        stat: impl Fn() -> io::Result<Attributes>,
+    ) -> io::Result<()> {
+        let age = shelf.now_ms().saturating_sub(self.looked_ms.load(Ordering::Relaxed));
+        if age < refresh_ms {
+            return Ok(());
+        }
+        match self.state.try_lock() {
+            Ok(mut state) => self.look_locked(shelf, &mut state, stat).map(drop),
+            Err(TryLockError::WouldBlock) => Ok(()),
+            Err(TryLockError::Poisoned(_)) => panic!("V1: a change broke off"),
+        }
+    }
+
+    /// Changes the file through the mount (V1): `change` acts on the origin, `agree` brings the cache in step, given the
+    /// result and the sizes before and after.
+    pub(crate) fn change<R>(
+        &self,
+        shelf: &Shelf,
+        stat: impl Fn() -> io::Result<Attributes>,
+        change: impl FnOnce() -> io::Result<R>,
+        agree: impl FnOnce(&io::Result<R>, FileId, u64, u64),
+    ) -> io::Result<R> {
+        let mut state = self.lock();
+        let before = self.look_locked(shelf, &mut state, &stat)?;
+        let result = change();
+        let after = stat();
+        let size = after.as_ref().map_or(before.size, |after| after.size);
+        self.size.store(size, Ordering::Release);
+        agree(&result, self.file(), before.size, size);
+        match after {
+            Ok(after) => state.look = Some(shelf.origin.look(&after)),
+            // Not knowing what there is now, believe nothing.
+            Err(_) => self.replace(shelf, &mut state),
+        }
+        result
+    }
+
+    /// Remembers a priority for versions to come.
+    pub(crate) fn remember_priority(&self, owner: OwnerId, priority: i32) {
+        let mut state = self.lock();
+        state.priorities.retain(|&(other, _)| other != owner);
+        if priority != 0 {
+            state.priorities.push((owner, priority));
+        }
+    }
+
+    fn look_locked(
+        &self,
+        shelf: &Shelf,
+        state: &mut State,
+        stat: impl Fn() -> io::Result<Attributes>,
+    ) -> io::Result<Attributes> {
+        let now_ms = shelf.now_ms();
+        let attributes = stat()?;
+        let look = shelf.origin.look(&attributes);
+        let is_known = match &state.look {
+            None => true,
+            // An unsettled version may have changed since without a trace.
+            Some(last) => last.settled && last.version == look.version,
+        };
+        state.look = Some(look);
+        self.size.store(attributes.size, Ordering::Release);
+        if !is_known {
+            self.replace(shelf, state);
+        }
+        self.looked_ms.store(now_ms, Ordering::Relaxed);
+        Ok(attributes)
+    }
+
+    /// V2.
+    fn replace(&self, shelf: &Shelf, state: &mut State) {
+        let old = FileId(self.file.swap(shelf.new_file(), Ordering::AcqRel));
+        shelf.cache.forget_file(old);
+        if state.priorities.is_empty() {
+            return;
+        }
+        let file = self.file();
+        shelf.cache.with_steward(|steward| {
+            // An owner that is gone by now, or over a bound, has no say any more.
+            state.priorities.retain(|&(owner, priority)| steward.set_priority(owner, file, priority).is_ok());
+        });
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("V1: no change broke off")
+    }
+}

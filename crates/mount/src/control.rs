@@ -1,0 +1,274 @@
+//! What programs say about their own blocks, through attributes and ioctl on the mount.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::io;
+use std::sync::Mutex;
+
+use fuser::Request;
+use pantler_steward::{HintError, OwnerId, PolicyName};
+
+use crate::core::Core;
+use crate::inodes::Inode;
+
+mod call;
+pub use call::{Call, CallError};
+
+/// Hints that a user gave for all its owners.
+#[derive(Default)]
+pub(crate) struct Wishes {
+    defaults: Mutex<HashMap<u32, Defaults>>,
+}
+
+/// Files a user may give a default priority for.
+const DEFAULT_FILES_MAX: usize = 4096;
+
+#[derive(Default, Clone)]
+struct Defaults {
+    policies: Vec<(i32, PolicyName)>,
+    /// Priorities by number of the inode's content in the origin.
+    files: Vec<(std::sync::Weak<crate::content::Content>, i32)>,
+}
+
+/// The prefix of attributes that are not stored but said.
+const OURS: &str = "user.pantler.";
+
+impl Wishes {
+    /// Tells the steward a new owner's wishes, if its user has any.
+    pub(crate) fn apply_defaults(&self, core: &Core, uid: u32, owner: OwnerId) {
+        let defaults = self.defaults.lock().expect("wishes are in order").get(&uid).cloned();
+        let Some(defaults) = defaults else { return };
+        for (priority, policy) in defaults.policies {
+            // Bounds hold for defaults as for anything else; a wish past them has no effect.
+            let _ = core.set_policy(owner, priority, policy);
+        }
+        for (content, priority) in defaults.files {
+            if let Some(content) = content.upgrade() {
+                let _ = core.set_priority(owner, &content, priority);
+            }
+        }
+    }
+
+    pub(crate) fn add_policy(&self, uid: u32, priority: i32, policy: PolicyName) {
+        let mut all = self.defaults.lock().expect("wishes are in order");
+        let defaults = all.entry(uid).or_default();
+        defaults.policies.retain(|&(other, _)| other != priority);
+        defaults.policies.push((priority, policy));
+    }
+
+    pub(crate) fn add_priority(
+        &self,
+        uid: u32,
+        content: &std::sync::Arc<crate::content::Content>,
+        priority: i32,
+    ) -> Result<(), HintError> {
+        let mut all = self.defaults.lock().expect("wishes are in order");
+        let files = &mut all.entry(uid).or_default().files;
+        files.retain(|(other, _)| {
+            other.upgrade().is_some_and(|other| !std::sync::Arc::ptr_eq(&other, content))
+        });
+        if files.len() >= DEFAULT_FILES_MAX {
+            return Err(HintError::TooManyFiles { limit: DEFAULT_FILES_MAX as u32 });
+        }
+        files.push((std::sync::Arc::downgrade(content), priority));
+        Ok(())
+    }
+
+    pub(crate) fn clear(&self, uid: u32) {
+        self.defaults.lock().expect("wishes are in order").remove(&uid);
+    }
+
+    pub(crate) fn policy(&self, uid: u32, priority: i32) -> Option<PolicyName> {
+        let all = self.defaults.lock().expect("wishes are in order");
+        all.get(&uid)?.policies.iter().find(|&&(p, _)| p == priority).map(|&(_, policy)| policy)
+    }
+
+    pub(crate) fn priority(
+        &self,
+        uid: u32,
+        content: &std::sync::Arc<crate::content::Content>,
+    ) -> Option<i32> {
+        let all = self.defaults.lock().expect("wishes are in order");
+        let mut files = all.get(&uid)?.files.iter();
+        files.find_map(|(other, p)| std::sync::Arc::ptr_eq(&other.upgrade()?, content).then_some(*p))
+    }
+}
+
+impl Core {
+    pub(crate) fn set_policy(
+        &self,
+        owner: OwnerId,
+        priority: i32,
+        policy: PolicyName,
+    ) -> Result<(), HintError> {
+        self.cache().with_steward(|steward| steward.set_policy(owner, priority, policy))
+    }
+
+    pub(crate) fn set_priority(
+        &self,
+        owner: OwnerId,
+        content: &crate::content::Content,
+        priority: i32,
+    ) -> Result<(), HintError> {
+        self.cache().with_steward(|steward| steward.set_priority(owner, content.file(), priority))?;
+        content.remember_priority(owner, priority);
+        Ok(())
+    }
+
+    /// The value of an attribute: ours are answered here, the others are the origin's.
+    pub(crate) fn xattr(&self, request: &Request, number: u64, name: &OsStr) -> io::Result<Vec<u8>> {
+        let inode = self.inodes.get(number)?;
+        match ours(name) {
+            Some(word) => self.say(request, &inode, word),
+            None => {
+                let _acting = self.act(request, 0)?;
+                inode.node.xattr(name)
+            }
+        }
+    }
+
+    pub(crate) fn xattr_names(&self, request: &Request, number: u64) -> io::Result<Vec<u8>> {
+        let inode = self.inodes.get(number)?;
+        let names = {
+            let _acting = self.act(request, 0)?;
+            inode.node.xattr_names()?
+        };
+        // One that was stored there behind the mount is not shown: here the name means something else.
+        let is_shown = |name: &&[u8]| !name.starts_with(OURS.as_bytes());
+        let shown = names.split_inclusive(|&byte| byte == 0).filter(is_shown);
+        Ok(shown.flatten().copied().collect())
+    }
+
+    pub(crate) fn set_xattr(
+        &self,
+        request: &Request,
+        number: u64,
+        name: &OsStr,
+        value: &[u8],
+        flags: u32,
+    ) -> io::Result<()> {
+        let inode = self.inodes.get(number)?;
+        match ours(name) {
+            Some(word) => self.hear(request, &inode, word, value),
+            None => self.change_attribute(request, &inode, |inode| inode.node.set_xattr(name, value, flags)),
+        }
+    }
+
+    pub(crate) fn remove_xattr(&self, request: &Request, number: u64, name: &OsStr) -> io::Result<()> {
+        let inode = self.inodes.get(number)?;
+        match ours(name) {
+            Some("priority") => self.hear(request, &inode, "priority", b"0"),
+            Some(_) => Err(io::Error::from_raw_os_error(libc::EPERM)),
+            None => self.change_attribute(request, &inode, |inode| inode.node.remove_xattr(name)),
+        }
+    }
+
+    fn change_attribute(
+        &self,
+        request: &Request,
+        inode: &Inode,
+        change: impl FnOnce(&Inode) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let change = || {
+            let _acting = self.act(request, 0)?;
+            change(inode)
+        };
+        match inode.content() {
+            Ok(content) => content.change(&self.shelf, || inode.node.attributes(), change, |_, _, _, _| ()),
+            Err(_) => change(),
+        }
+    }
+
+    fn say(&self, request: &Request, inode: &Inode, word: &str) -> io::Result<Vec<u8>> {
+        let content = inode.content().map_err(|_| io::Error::from_raw_os_error(libc::ENODATA))?;
+        let owner = self.owner(request);
+        let file = content.file();
+        let text = match word {
+            "priority" => self.cache().with_steward(|steward| steward.priority(owner, file)).to_string(),
+            "policy" => {
+                let policy = self.cache().with_steward(|s| s.policy(owner, s.priority(owner, file)));
+                policy.to_string()
+            }
+            "stat" => {
+                let blocks = content.size().div_ceil(self.cache().block_bytes() as u64);
+                let cached = self.cache().with_steward(|steward| steward.cached(file).count());
+                format!("cached {cached} of {blocks} blocks of {} bytes", self.cache().block_bytes())
+            }
+            _ => return Err(io::Error::from_raw_os_error(libc::ENODATA)),
+        };
+        Ok(text.into_bytes())
+    }
+
+    fn hear(&self, request: &Request, inode: &Inode, word: &str, value: &[u8]) -> io::Result<()> {
+        let invalid = || io::Error::from_raw_os_error(libc::EINVAL);
+        let content = inode.content()?;
+        let owner = self.owner(request);
+        let text = std::str::from_utf8(value).map_err(|_| invalid())?.trim();
+        let result = match word {
+            "priority" => self.set_priority(owner, content, text.parse().map_err(|_| invalid())?),
+            "policy" => {
+                let policy = text.parse().map_err(|_| invalid())?;
+                let priority = self.cache().with_steward(|s| s.priority(owner, content.file()));
+                self.set_policy(owner, priority, policy)
+            }
+            _ => return Err(io::Error::from_raw_os_error(libc::EPERM)),
+        };
+        result.map_err(refused)
+    }
+
+    /// One of the papers' calls on an open file. Unknown ones are not ours: `ENOTTY`.
+    pub(crate) fn ioctl(
+        &self,
+        request: &Request,
+        handle: u64,
+        command: u32,
+        data: &[u8],
+    ) -> io::Result<Vec<u8>> {
+        let call = Call::decode(command, data).map_err(|error| match error {
+            CallError::Unknown => io::Error::from_raw_os_error(libc::ENOTTY),
+            CallError::Reserved => io::Error::from_raw_os_error(libc::EOPNOTSUPP),
+            CallError::Value => io::Error::from_raw_os_error(libc::EINVAL),
+        })?;
+        let handle = self.files.get(handle)?;
+        let owner = self.owner(request);
+        let file = handle.content.file();
+        match call {
+            Call::SetPriority { priority } => {
+                self.set_priority(owner, &handle.content, priority).map_err(refused)?;
+                Ok(call.answer(0))
+            }
+            Call::GetPriority => {
+                let priority = self.cache().with_steward(|steward| steward.priority(owner, file));
+                Ok(call.answer(i64::from(priority)))
+            }
+            Call::SetPolicy { priority, policy } => {
+                self.set_policy(owner, priority, policy).map_err(refused)?;
+                Ok(call.answer(0))
+            }
+            Call::GetPolicy { priority } => {
+                let policy = self.cache().with_steward(|steward| steward.policy(owner, priority));
+                Ok(call.answer(call::policy_number(policy)))
+            }
+            Call::SetTemporaryPriority { first, last, priority } => {
+                let marked = self
+                    .cache()
+                    .with_steward(|steward| {
+                        steward.set_temporary_priority(owner, file, first, last, priority)
+                    })
+                    .map_err(refused)?;
+                Ok(call.answer(marked as i64))
+            }
+        }
+    }
+}
+
+/// The word after our prefix.
+fn ours(name: &OsStr) -> Option<&str> {
+    name.to_str()?.strip_prefix(OURS)
+}
+
+/// A hint over a bound (C6) or out of range.
+fn refused(error: HintError) -> io::Error {
+    tracing::debug!(%error, "hint refused");
+    io::Error::from_raw_os_error(libc::ENOSPC)
+}

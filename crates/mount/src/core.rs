@@ -1,0 +1,143 @@
+//! What all requests share.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fuser::Request;
+use pantler_cache::Cache;
+use pantler_origin::{Acting, Attributes, Caller, Kind, Node};
+use pantler_steward::OwnerId;
+
+use crate::content::{Content, Shelf};
+use crate::control::Wishes;
+use crate::handles::{Handle, Listing, Table};
+use crate::inodes::{Inode, Inodes};
+use crate::janitor::Janitor;
+use crate::owners::{Newcomer, Owners};
+use crate::{MountError, MountOptions};
+
+pub(crate) struct Core {
+    pub(crate) options: MountOptions,
+    pub(crate) shelf: Arc<Shelf>,
+    pub(crate) inodes: Inodes,
+    pub(crate) files: Table<Handle>,
+    pub(crate) listings: Table<Listing>,
+    pub(crate) owners: Arc<Owners>,
+    pub(crate) wishes: Wishes,
+    pub(crate) janitor: Janitor,
+    pub(crate) refresh_ms: u64,
+}
+
+impl Core {
+    pub(crate) fn new(options: MountOptions) -> Result<Self, MountError> {
+        options.check()?;
+        let origin = pantler_origin::Directory::open(&options.origin)?;
+        let cache = Cache::new(options.cache())?;
+        let path = options.origin.clone();
+        let failed = |error| MountError::Origin(pantler_origin::OriginError::Open { path, error });
+        let start = || -> io::Result<_> {
+            let inodes = Inodes::new(origin.root()?)?;
+            let shelf = Arc::new(Shelf::new(origin, cache));
+            let owners = Owners::new(options.owner_by.clone());
+            let janitor = Janitor::start({
+                let (shelf, owners) = (Arc::clone(&shelf), Arc::clone(&owners));
+                move |process| {
+                    if let Some(owner) = owners.exited(process) {
+                        shelf.cache.with_steward(|steward| steward.exit(owner));
+                    }
+                }
+            })?;
+            Ok((inodes, shelf, owners, janitor))
+        };
+        let (inodes, shelf, owners, janitor) = start().map_err(failed)?;
+        Ok(Self {
+            refresh_ms: options.refresh.as_millis() as u64,
+            options,
+            shelf,
+            inodes,
+            files: Table::new(),
+            listings: Table::new(),
+            owners,
+            wishes: Wishes::default(),
+            janitor,
+        })
+    }
+
+    pub(crate) fn cache(&self) -> &Cache {
+        &self.shelf.cache
+    }
+
+    /// How long the kernel may believe what it was told.
+    pub(crate) fn ttl(&self) -> Duration {
+        self.options.refresh
+    }
+
+    /// The owner that a request is charged to.
+    pub(crate) fn owner(&self, request: &Request) -> OwnerId {
+        self.owner_of(request.pid(), request.uid())
+    }
+
+    pub(crate) fn owner_of(&self, id: u32, uid: u32) -> OwnerId {
+        self.owners.of(id, uid, |newcomer| self.welcome(newcomer))
+    }
+
+    fn welcome(&self, newcomer: Newcomer) {
+        if newcomer.is_owner_new {
+            self.wishes.apply_defaults(self, newcomer.uid, newcomer.id);
+        }
+        if let Some(watch) = newcomer.watch {
+            self.janitor.watch(watch);
+        }
+    }
+
+    /// Acts for who asked, until the guard is dropped.
+    pub(crate) fn act(&self, request: &Request, umask: u32) -> io::Result<Acting> {
+        let (uid, gid) = (request.uid(), request.gid());
+        let is_plain_root = uid == 0 && gid == 0;
+        // A process that is gone, or cannot be seen from here, keeps its primary group only.
+        let groups =
+            if is_plain_root { Vec::new() } else { Caller::groups_of(request.pid()).unwrap_or_default() };
+        Caller { uid, gid, groups, umask }.act()
+    }
+
+    /// Looks at an inode, and at its content if it has any.
+    pub(crate) fn look(&self, inode: &Inode) -> io::Result<Attributes> {
+        match inode.content() {
+            Ok(content) => content.look(&self.shelf, || inode.node.attributes()),
+            Err(_) => inode.node.attributes(),
+        }
+    }
+
+    /// Counts a lookup of what `node` names, and looks at it.
+    pub(crate) fn enter(&self, node: Node) -> io::Result<(Arc<Inode>, Attributes)> {
+        let attributes = node.attributes()?;
+        let inode = self.inodes.enter(&self.shelf, node, &attributes);
+        match self.look(&inode) {
+            Ok(attributes) => Ok((inode, attributes)),
+            Err(error) => {
+                self.inodes.forget(inode.number, 1);
+                Err(error)
+            }
+        }
+    }
+
+    /// Does something to a file by name that leaves its content alone but changes its attributes, and so its version.
+    pub(crate) fn change_named<R>(
+        &self,
+        parent: &Inode,
+        name: &std::ffi::OsStr,
+        change: impl FnOnce() -> io::Result<R>,
+    ) -> io::Result<R> {
+        // Without rights or without such a file there is nothing to note; the change itself will say what is wrong.
+        let Ok(node) = parent.node.lookup(name) else { return change() };
+        let Some(content) = self.content_of(&node) else { return change() };
+        content.change(&self.shelf, || node.attributes(), change, |_, _, _, _| ())
+    }
+
+    fn content_of(&self, node: &Node) -> Option<Arc<Content>> {
+        let attributes = node.attributes().ok()?;
+        let is_file = attributes.kind == Kind::Regular;
+        is_file.then(|| self.inodes.content(attributes.device, attributes.inode)).flatten()
+    }
+}

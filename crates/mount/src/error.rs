@@ -1,0 +1,38 @@
+//! Why a mount cannot be made or ended. What goes wrong on a file travels as errno, see [`errno`](crate::errno).
+
+use std::io;
+use std::path::PathBuf;
+
+/// A mount that cannot be made or ended.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MountError {
+    /// The origin cannot be used.
+    #[error(transparent)]
+    Origin(#[from] pantler_origin::OriginError),
+    /// Sizes make no sense.
+    #[error(transparent)]
+    Cache(#[from] pantler_cache::CacheError),
+    /// A value that makes no sense; the text names it and what is allowed.
+    #[error("{0}")]
+    Option(String),
+    /// There is no `/dev/fuse`, or it may not be opened.
+    #[error("/dev/fuse: {0}")]
+    Device(io::Error),
+    /// The mount point cannot be used, or the kernel refused the mount.
+    #[error("mount point {}: {error}", path.display())]
+    Mount {
+        /// The mount point as given.
+        path: PathBuf,
+        /// The system's answer.
+        error: io::Error,
+    },
+    /// The mount could not be ended.
+    #[error("unmounting {}: {error}", path.display())]
+    Unmount {
+        /// The mount point.
+        path: PathBuf,
+        /// The system's answer.
+        error: io::Error,
+    },
+}

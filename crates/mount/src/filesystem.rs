@@ -1,0 +1,423 @@
+//! The kernel's requests, handed to who knows.
+
+use std::ffi::OsStr;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use fuser::{
+    BsdFileFlags, CopyFileRangeFlags, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
+    IoctlFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
+    ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen,
+    ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
+};
+use pantler_origin::Changes;
+
+use crate::attributes::{device_from_kernel, time, to_kernel};
+use crate::core::Core;
+use crate::errno::errno;
+use crate::naming::Entered;
+use crate::reading::OPEN_FLAGS;
+
+/// Largest request: what the kernel allows, and what one reply buffer has to hold.
+const REQUEST_BYTES_MAX: u32 = 1 << 20;
+/// What is asked of the kernel where it can: the first group is needed for right answers, the second for speed.
+const CAPABILITIES: &[InitFlags] = &[
+    InitFlags::FUSE_ATOMIC_O_TRUNC,
+    InitFlags::FUSE_AUTO_INVAL_DATA,
+    InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP,
+    InitFlags::FUSE_DONT_MASK,
+    InitFlags::FUSE_POSIX_ACL,
+    InitFlags::FUSE_HANDLE_KILLPRIV_V2,
+    InitFlags::FUSE_ASYNC_DIO,
+    InitFlags::FUSE_DO_READDIRPLUS,
+    InitFlags::FUSE_READDIRPLUS_AUTO,
+    InitFlags::FUSE_PARALLEL_DIROPS,
+    InitFlags::FUSE_CACHE_SYMLINKS,
+];
+
+/// The file system that fuser drives.
+pub(crate) struct Served(pub(crate) Arc<Core>);
+
+impl Served {
+    fn enter(&self, entered: io::Result<Entered>, reply: ReplyEntry) {
+        match entered {
+            Ok((inode, attributes)) => {
+                reply.entry(&self.0.ttl(), &to_kernel(&attributes, inode.number), Generation(0));
+            }
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+}
+
+fn empty(result: io::Result<()>, reply: ReplyEmpty) {
+    match result {
+        Ok(()) => reply.ok(),
+        Err(error) => reply.error(errno(error)),
+    }
+}
+
+fn bytes(result: io::Result<Vec<u8>>, room: u32, reply: ReplyXattr) {
+    match result {
+        Ok(value) if room == 0 => reply.size(value.len() as u32),
+        Ok(value) if value.len() > room as usize => reply.error(fuser::Errno::ERANGE),
+        Ok(value) => reply.data(&value),
+        Err(error) => reply.error(errno(error)),
+    }
+}
+
+impl Filesystem for Served {
+    fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
+        // The nearest value that the kernel takes comes back as error.
+        if let Err(nearest) = config.set_max_write(REQUEST_BYTES_MAX) {
+            let _ = config.set_max_write(nearest);
+        }
+        for &capability in CAPABILITIES {
+            if config.add_capabilities(capability).is_err() {
+                tracing::info!(?capability, "this kernel does without");
+            }
+        }
+        Ok(())
+    }
+
+    fn lookup(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        self.enter(self.0.lookup(request, parent.0, name), reply);
+    }
+
+    fn forget(&self, _: &Request, number: INodeNo, count: u64) {
+        self.0.inodes.forget(number.0, count);
+    }
+
+    fn getattr(&self, _: &Request, number: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        match self.0.inodes.get(number.0).and_then(|inode| self.0.look(&inode)) {
+            Ok(attributes) => reply.attr(&self.0.ttl(), &to_kernel(&attributes, number.0)),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn setattr(
+        &self,
+        request: &Request,
+        number: INodeNo,
+        mode: Option<u32>,
+        uid: Option<u32>,
+        gid: Option<u32>,
+        size: Option<u64>,
+        accessed: Option<TimeOrNow>,
+        modified: Option<TimeOrNow>,
+        _: Option<SystemTime>,
+        handle: Option<FileHandle>,
+        _: Option<SystemTime>,
+        _: Option<SystemTime>,
+        _: Option<SystemTime>,
+        _: Option<BsdFileFlags>,
+        reply: ReplyAttr,
+    ) {
+        let changes = Changes {
+            permissions: mode,
+            uid,
+            gid,
+            size,
+            accessed: accessed.map(time),
+            modified: modified.map(time),
+        };
+        match self.0.set_attributes(request, number.0, handle.map(|handle| handle.0), &changes) {
+            Ok(attributes) => reply.attr(&self.0.ttl(), &to_kernel(&attributes, number.0)),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn readlink(&self, _: &Request, number: INodeNo, reply: ReplyData) {
+        match self.0.inodes.get(number.0).and_then(|inode| inode.node.read_link()) {
+            Ok(target) => reply.data(target.as_encoded_bytes()),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn mknod(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        umask: u32,
+        device: u32,
+        reply: ReplyEntry,
+    ) {
+        let device = device_from_kernel(device);
+        self.enter(self.0.make(request, parent.0, umask, |node| node.make(name, mode, device)), reply);
+    }
+
+    fn mkdir(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        umask: u32,
+        reply: ReplyEntry,
+    ) {
+        self.enter(self.0.make(request, parent.0, umask, |node| node.make_directory(name, mode)), reply);
+    }
+
+    fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
+        let make = |node: &pantler_origin::Node| node.make_symlink(name, target.as_os_str());
+        self.enter(self.0.make(request, parent.0, 0, make), reply);
+    }
+
+    fn unlink(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        empty(self.0.unlink(request, parent.0, name), reply);
+    }
+
+    fn rmdir(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        empty(self.0.remove_directory(request, parent.0, name), reply);
+    }
+
+    fn rename(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        to_parent: INodeNo,
+        to_name: &OsStr,
+        flags: RenameFlags,
+        reply: ReplyEmpty,
+    ) {
+        empty(self.0.rename(request, (parent.0, name), (to_parent.0, to_name), flags.bits()), reply);
+    }
+
+    fn link(&self, request: &Request, number: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        self.enter(self.0.link(request, number.0, parent.0, name), reply);
+    }
+
+    fn open(&self, request: &Request, number: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        match self.0.open(request, number.0, flags.0) {
+            Ok(handle) => reply.opened(handle, OPEN_FLAGS),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn create(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        umask: u32,
+        flags: i32,
+        reply: ReplyCreate,
+    ) {
+        match self.0.create(request, parent.0, name, (mode, umask), flags) {
+            Ok(((inode, attributes), handle)) => {
+                let attributes = to_kernel(&attributes, inode.number);
+                reply.created(&self.0.ttl(), &attributes, Generation(0), handle, OPEN_FLAGS);
+            }
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn read(
+        &self,
+        request: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        size: u32,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        self.0.read(request, handle.0, offset, size, reply);
+    }
+
+    fn write(
+        &self,
+        request: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        data: &[u8],
+        flags: WriteFlags,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        let is_mapped = flags.contains(WriteFlags::FUSE_WRITE_CACHE);
+        match self.0.write(request, handle.0, offset, data, is_mapped) {
+            Ok(count) => reply.written(count),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn flush(&self, _: &Request, _: INodeNo, handle: FileHandle, _: LockOwner, reply: ReplyEmpty) {
+        empty(self.0.flush(handle.0), reply);
+    }
+
+    fn release(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        _: bool,
+        reply: ReplyEmpty,
+    ) {
+        self.0.release(handle.0);
+        reply.ok();
+    }
+
+    fn fsync(&self, _: &Request, _: INodeNo, handle: FileHandle, data_only: bool, reply: ReplyEmpty) {
+        empty(self.0.sync(handle.0, data_only), reply);
+    }
+
+    fn opendir(&self, request: &Request, number: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        match self.0.open_directory(request, number.0) {
+            Ok(handle) => reply.opened(handle, FopenFlags::empty()),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn readdir(&self, _: &Request, _: INodeNo, handle: FileHandle, from: u64, mut reply: ReplyDirectory) {
+        match self.0.list(handle.0, from, &mut reply) {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn readdirplus(
+        &self,
+        request: &Request,
+        number: INodeNo,
+        handle: FileHandle,
+        from: u64,
+        mut reply: ReplyDirectoryPlus,
+    ) {
+        match self.0.list_plus(request, number.0, handle.0, from, &mut reply) {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn releasedir(&self, _: &Request, _: INodeNo, handle: FileHandle, _: OpenFlags, reply: ReplyEmpty) {
+        self.0.listings.remove(handle.0);
+        reply.ok();
+    }
+
+    fn fsyncdir(&self, _: &Request, _: INodeNo, handle: FileHandle, _: bool, reply: ReplyEmpty) {
+        let listing = self.0.listings.get(handle.0);
+        empty(
+            listing.and_then(|listing| listing.entries.lock().expect("listing does not panic").sync()),
+            reply,
+        );
+    }
+
+    fn statfs(&self, _: &Request, number: INodeNo, reply: ReplyStatfs) {
+        match self.0.inodes.get(number.0).and_then(|inode| inode.node.file_system()) {
+            Ok(s) => reply.statfs(
+                s.f_blocks,
+                s.f_bfree,
+                s.f_bavail,
+                s.f_files,
+                s.f_ffree,
+                s.f_bsize as u32,
+                s.f_namemax as u32,
+                s.f_frsize as u32,
+            ),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn setxattr(
+        &self,
+        request: &Request,
+        number: INodeNo,
+        name: &OsStr,
+        value: &[u8],
+        flags: i32,
+        _: u32,
+        reply: ReplyEmpty,
+    ) {
+        empty(self.0.set_xattr(request, number.0, name, value, flags as u32), reply);
+    }
+
+    fn getxattr(&self, request: &Request, number: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+        bytes(self.0.xattr(request, number.0, name), size, reply);
+    }
+
+    fn listxattr(&self, request: &Request, number: INodeNo, size: u32, reply: ReplyXattr) {
+        bytes(self.0.xattr_names(request, number.0), size, reply);
+    }
+
+    fn removexattr(&self, request: &Request, number: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        empty(self.0.remove_xattr(request, number.0, name), reply);
+    }
+
+    fn ioctl(
+        &self,
+        request: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        flags: IoctlFlags,
+        command: u32,
+        data: &[u8],
+        _: u32,
+        reply: ReplyIoctl,
+    ) {
+        if flags.contains(IoctlFlags::FUSE_IOCTL_DIR) {
+            return reply.error(fuser::Errno::ENOTTY);
+        }
+        match self.0.ioctl(request, handle.0, command, data) {
+            Ok(answer) => reply.ioctl(0, &answer),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn fallocate(
+        &self,
+        request: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        length: u64,
+        mode: i32,
+        reply: ReplyEmpty,
+    ) {
+        empty(self.0.allocate(request, handle.0, (offset, length), mode as u32), reply);
+    }
+
+    fn lseek(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        offset: i64,
+        whence: i32,
+        reply: ReplyLseek,
+    ) {
+        match self.0.seek(handle.0, offset, whence) {
+            Ok(offset) => reply.offset(offset),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn copy_file_range(
+        &self,
+        request: &Request,
+        _: INodeNo,
+        from: FileHandle,
+        from_offset: u64,
+        _: INodeNo,
+        to: FileHandle,
+        to_offset: u64,
+        length: u64,
+        _: CopyFileRangeFlags,
+        reply: ReplyWrite,
+    ) {
+        match self.0.copy(request, (from.0, from_offset), (to.0, to_offset), length) {
+            Ok(count) => reply.written(count),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+}

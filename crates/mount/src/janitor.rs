@@ -1,0 +1,114 @@
+//! A thread that does what no request should wait for: noticing that processes ended, and taking written pages out of the
+//! page cache.
+
+use rustix::event::{EventfdFlags, epoll};
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+use pantler_origin::OpenFile;
+
+use crate::owners::Watch;
+
+/// Files waiting to be settled; beyond that the kernel's own writeback has to do.
+const SETTLING_MAX: usize = 256;
+
+/// The number under which the bell is known; processes are known by their own, which is never 0.
+const BELL: u64 = 0;
+
+pub(crate) struct Janitor {
+    desk: Arc<Desk>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+struct Desk {
+    bell: OwnedFd,
+    orders: Mutex<Orders>,
+}
+
+#[derive(Default)]
+struct Orders {
+    watch: Vec<Watch>,
+    settle: Vec<Arc<OpenFile>>,
+    stop: bool,
+}
+
+impl Janitor {
+    /// Starts the thread. `exited` is called there with each watched process that ended.
+    pub(crate) fn start(exited: impl Fn(u32) + Send + 'static) -> io::Result<Self> {
+        let bell = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let desk = Arc::new(Desk { bell, orders: Mutex::default() });
+        let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        epoll::add(&poll, &desk.bell, epoll::EventData::new_u64(BELL), epoll::EventFlags::IN)?;
+        let thread = std::thread::Builder::new().name("pantler-janitor".into());
+        let thread = thread.spawn({
+            let desk = Arc::clone(&desk);
+            move || work(&desk, &poll, exited)
+        })?;
+        Ok(Self { desk, thread: Mutex::new(Some(thread)) })
+    }
+
+    pub(crate) fn watch(&self, watch: Watch) {
+        self.order(|orders| orders.watch.push(watch));
+    }
+
+    pub(crate) fn settle(&self, file: Arc<OpenFile>) {
+        self.order(|orders| {
+            if orders.settle.len() < SETTLING_MAX {
+                orders.settle.push(file);
+            }
+        });
+    }
+
+    /// Ends the thread, after what was ordered.
+    pub(crate) fn stop(&self) {
+        self.order(|orders| orders.stop = true);
+        if let Some(thread) = self.thread.lock().expect("nobody panics here").take() {
+            // It may have been ended by a panic of its own, which was reported where it happened.
+            let _ = thread.join();
+        }
+    }
+
+    fn order(&self, put: impl FnOnce(&mut Orders)) {
+        put(&mut self.desk.orders.lock().expect("nobody panics here"));
+        // It can only fail by being full, and then it rings already.
+        let _ = rustix::io::write(&self.desk.bell, &1u64.to_ne_bytes());
+    }
+}
+
+fn work(desk: &Desk, poll: &OwnedFd, exited: impl Fn(u32)) {
+    let mut watched: HashMap<u64, OwnedFd> = HashMap::new();
+    let mut events = Vec::with_capacity(64);
+    loop {
+        events.clear();
+        let waited = epoll::wait(poll, rustix::buffer::spare_capacity(&mut events), None);
+        if waited.is_err_and(|error| error != rustix::io::Errno::INTR) {
+            return;
+        }
+        for event in &events {
+            let number = event.data.u64();
+            if number == BELL {
+                let _ = rustix::io::read(&desk.bell, &mut [0u8; 8]);
+            } else if let Some(descriptor) = watched.remove(&number) {
+                let _ = epoll::delete(poll, &descriptor);
+                exited(number as u32);
+            }
+        }
+        let orders = std::mem::take(&mut *desk.orders.lock().expect("nobody panics here"));
+        for watch in orders.watch {
+            let number = u64::from(watch.pid);
+            let data = epoll::EventData::new_u64(number);
+            if epoll::add(poll, &watch.descriptor, data, epoll::EventFlags::IN).is_ok() {
+                watched.insert(number, watch.descriptor);
+            }
+        }
+        for file in orders.settle {
+            file.settle();
+        }
+        if orders.stop {
+            return;
+        }
+    }
+}

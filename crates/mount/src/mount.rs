@@ -1,0 +1,185 @@
+//! Mounting, and what can be asked of a mount while it is served.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use fuser::{Config, MountOption, Session, SessionACL};
+use pantler_cache::Traffic;
+use pantler_steward::Counters;
+
+use crate::core::Core;
+use crate::filesystem::Served;
+use crate::stale::SUBTYPE;
+use crate::{MountError, MountOptions};
+
+/// How long requests under way may take after the mount point was detached, before the mount is left to itself.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// A mount about to be made.
+pub struct Mount {
+    core: Arc<Core>,
+}
+
+/// What a mount counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct MountedCounters {
+    /// The steward's sums over all owners.
+    pub totals: Counters,
+    /// To and from the origin.
+    pub traffic: Traffic,
+    /// Blocks that fit.
+    pub capacity_blocks: u32,
+    /// Open files.
+    pub open_files: usize,
+}
+
+impl Mount {
+    /// Opens the origin and makes the cache. Nothing is mounted yet.
+    ///
+    /// # Errors
+    /// [`MountError`] naming the value that makes no sense.
+    pub fn new(options: MountOptions) -> Result<Self, MountError> {
+        raise_descriptor_limit();
+        Ok(Self { core: Arc::new(Core::new(options)?) })
+    }
+
+    /// Mounts, and serves in threads of its own.
+    ///
+    /// # Errors
+    /// [`MountError::Mount`] when the kernel refuses.
+    pub fn spawn(self) -> Result<Mounted, MountError> {
+        let options = &self.core.options;
+        let path = options.mountpoint.clone();
+        if let Err(error) = std::fs::File::options().read(true).write(true).open("/dev/fuse") {
+            return Err(MountError::Device(error));
+        }
+        let failed = |error: io::Error| MountError::Mount { path: path.clone(), error };
+        let mountpoint = std::fs::canonicalize(&path).map_err(failed)?;
+        let session = Session::new(Served(Arc::clone(&self.core)), &mountpoint, &config(options));
+        let session = session.map_err(failed)?;
+        let thread = std::thread::Builder::new().name("pantler-mount".into());
+        let thread = thread.spawn(move || session.run()).map_err(failed)?;
+        Ok(Mounted { core: self.core, mountpoint, thread: Some(thread) })
+    }
+}
+
+fn config(options: &MountOptions) -> Config {
+    let mut config = Config::default();
+    config.mount_options = vec![
+        // A comma would end the name.
+        MountOption::FSName(options.origin.to_string_lossy().replace(',', "_")),
+        MountOption::Subtype(SUBTYPE.into()),
+        MountOption::DefaultPermissions,
+        MountOption::NoSuid,
+        MountOption::NoDev,
+    ];
+    if options.read_only {
+        config.mount_options.push(MountOption::RO);
+    }
+    config.acl = if options.allow_other { SessionACL::All } else { SessionACL::Owner };
+    config.n_threads = Some(options.threads);
+    config.clone_fd = true;
+    config
+}
+
+/// A mount that is served. Dropping it unmounts.
+pub struct Mounted {
+    pub(crate) core: Arc<Core>,
+    mountpoint: std::path::PathBuf,
+    thread: Option<JoinHandle<io::Result<()>>>,
+}
+
+impl Mounted {
+    /// Where it is mounted.
+    pub fn mountpoint(&self) -> &Path {
+        &self.mountpoint
+    }
+
+    /// What it counted so far.
+    pub fn counters(&self) -> MountedCounters {
+        let cache = self.core.cache();
+        let (totals, capacity_blocks) = cache.with_steward(|steward| (steward.totals(), steward.capacity()));
+        MountedCounters {
+            totals,
+            traffic: cache.traffic(),
+            capacity_blocks,
+            open_files: self.core.files.len(),
+        }
+    }
+
+    /// Whether it is still served: false once somebody unmounted it.
+    pub fn is_served(&self) -> bool {
+        self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
+    }
+
+    /// Unmounts, and waits for requests under way. Files that programs hold open keep working for a moment after the mount
+    /// point is gone, and fail when this process ends.
+    ///
+    /// # Errors
+    /// [`MountError::Unmount`] when the kernel refuses.
+    pub fn unmount(mut self) -> Result<(), MountError> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Result<(), MountError> {
+        let Some(thread) = self.thread.take() else { return Ok(()) };
+        if !thread.is_finished() {
+            self.detach()?;
+        }
+        let start = Instant::now();
+        while !thread.is_finished() && start.elapsed() < GRACE {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        if thread.is_finished() {
+            // How serving ended was logged; what counts here is that the mount is gone.
+            let _ = thread.join();
+        }
+        self.core.janitor.stop();
+        Ok(())
+    }
+
+    fn detach(&self) -> Result<(), MountError> {
+        let flags = rustix::mount::UnmountFlags::DETACH;
+        match rustix::mount::unmount(&self.mountpoint, flags) {
+            // Not mounted any more: somebody was faster.
+            Ok(()) | Err(rustix::io::Errno::INVAL) => Ok(()),
+            Err(rustix::io::Errno::PERM) => self.ask_helper(),
+            Err(error) => Err(self.failed(error.into())),
+        }
+    }
+
+    /// Without privileges, the helper that mounted also unmounts.
+    fn ask_helper(&self) -> Result<(), MountError> {
+        let helper = std::process::Command::new("fusermount3").arg("-uz").arg(&self.mountpoint).status();
+        match helper {
+            Ok(status) if status.success() => Ok(()),
+            Ok(status) => Err(self.failed(io::Error::other(format!("fusermount3: {status}")))),
+            Err(error) => Err(self.failed(error)),
+        }
+    }
+
+    fn failed(&self, error: io::Error) -> MountError {
+        MountError::Unmount { path: self.mountpoint.clone(), error }
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        if let Err(error) = self.end() {
+            tracing::warn!(%error, "left mounted");
+        }
+    }
+}
+
+/// Every inode the kernel knows costs a descriptor.
+fn raise_descriptor_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum })
+    {
+        tracing::warn!(%error, "few descriptors: few files can be known at a time");
+    }
+}

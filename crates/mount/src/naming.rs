@@ -1,0 +1,189 @@
+//! Names: looking up, creating, linking, renaming, removing and listing.
+
+use std::ffi::OsStr;
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use fuser::{FileHandle, Generation, INodeNo, ReplyDirectory, ReplyDirectoryPlus, Request};
+use pantler_origin::{Attributes, Entry, Kind, Node, OpenMode};
+
+use crate::attributes::{file_type, to_kernel};
+use crate::core::Core;
+use crate::handles::Listing;
+use crate::inodes::Inode;
+
+/// An inode that the kernel is about to know.
+pub(crate) type Entered = (Arc<Inode>, Attributes);
+
+impl Core {
+    pub(crate) fn lookup(&self, request: &Request, parent: u64, name: &OsStr) -> io::Result<Entered> {
+        let parent = self.inodes.get(parent)?;
+        let node = {
+            let _acting = self.act(request, 0)?;
+            parent.node.lookup(name)?
+        };
+        self.enter(node)
+    }
+
+    /// Makes something by name in a directory and enters it.
+    pub(crate) fn make(
+        &self,
+        request: &Request,
+        parent: u64,
+        umask: u32,
+        make: impl FnOnce(&Node) -> io::Result<Node>,
+    ) -> io::Result<Entered> {
+        let parent = self.inodes.get(parent)?;
+        let node = {
+            let _acting = self.act(request, umask)?;
+            make(&parent.node)?
+        };
+        self.enter(node)
+    }
+
+    pub(crate) fn create(
+        &self,
+        request: &Request,
+        parent: u64,
+        name: &OsStr,
+        (permissions, umask): (u32, u32),
+        flags: i32,
+    ) -> io::Result<(Entered, FileHandle)> {
+        let parent = self.inodes.get(parent)?;
+        let mode = OpenMode::from_flags(flags);
+        let is_exclusive = flags & libc::O_EXCL != 0;
+        let create = || {
+            let _acting = self.act(request, umask)?;
+            parent.node.create(name, permissions, mode, is_exclusive)
+        };
+        // Whoever loses a race for the name opens, and perhaps cuts, a file that is cached already. Then the cut looks
+        // like a change behind the mount, which costs its blocks and nothing else.
+        let (node, file) = create()?;
+        let (inode, attributes) = self.enter(node)?;
+        let handle = self.keep(Arc::clone(inode.content()?), file, flags);
+        Ok(((inode, attributes), handle))
+    }
+
+    pub(crate) fn link(
+        &self,
+        request: &Request,
+        number: u64,
+        parent: u64,
+        name: &OsStr,
+    ) -> io::Result<Entered> {
+        let (inode, parent) = (self.inodes.get(number)?, self.inodes.get(parent)?);
+        let link = || {
+            let _acting = self.act(request, 0)?;
+            inode.node.link(&parent.node, name)
+        };
+        match inode.content() {
+            Ok(content) => {
+                content.change(&self.shelf, || inode.node.attributes(), link, |_, _, _, _| ())?;
+            }
+            Err(_) => link()?,
+        }
+        self.enter(parent.node.lookup(name)?)
+    }
+
+    pub(crate) fn unlink(&self, request: &Request, parent: u64, name: &OsStr) -> io::Result<()> {
+        let parent = self.inodes.get(parent)?;
+        self.change_named(&parent, name, || {
+            let _acting = self.act(request, 0)?;
+            parent.node.unlink(name)
+        })
+    }
+
+    pub(crate) fn remove_directory(&self, request: &Request, parent: u64, name: &OsStr) -> io::Result<()> {
+        let parent = self.inodes.get(parent)?;
+        let _acting = self.act(request, 0)?;
+        parent.node.remove_directory(name)
+    }
+
+    pub(crate) fn rename(
+        &self,
+        request: &Request,
+        (parent, name): (u64, &OsStr),
+        (to_parent, to_name): (u64, &OsStr),
+        flags: u32,
+    ) -> io::Result<()> {
+        let (parent, to_parent) = (self.inodes.get(parent)?, self.inodes.get(to_parent)?);
+        // Only the file that moves is noted: one that is replaced loses a name, which looks like a change behind the
+        // mount if it has another, and costs its blocks.
+        self.change_named(&parent, name, || {
+            let _acting = self.act(request, 0)?;
+            parent.node.rename(name, &to_parent.node, to_name, flags)
+        })
+    }
+
+    pub(crate) fn open_directory(&self, request: &Request, number: u64) -> io::Result<FileHandle> {
+        let inode = self.inodes.get(number)?;
+        let entries = {
+            let _acting = self.act(request, 0)?;
+            inode.node.entries()?
+        };
+        Ok(FileHandle(self.listings.insert(Listing { entries: Mutex::new(entries) })))
+    }
+
+    pub(crate) fn list(&self, handle: u64, from: u64, reply: &mut ReplyDirectory) -> io::Result<()> {
+        self.each_entry(handle, from, |entry| {
+            let kind = file_type(entry.kind.unwrap_or_default());
+            reply.add(INodeNo(self.inodes.shown(entry.inode)), entry.next, kind, &entry.name)
+        })
+    }
+
+    /// Lists with attributes: each entry counts as looked up.
+    pub(crate) fn list_plus(
+        &self,
+        request: &Request,
+        number: u64,
+        handle: u64,
+        from: u64,
+        reply: &mut ReplyDirectoryPlus,
+    ) -> io::Result<()> {
+        let directory = self.inodes.get(number)?;
+        let acting = self.act(request, 0)?;
+        let result = self.each_entry(handle, from, |entry| {
+            let is_dot = entry.name == "." || entry.name == "..";
+            let entered = if is_dot {
+                None
+            } else {
+                directory.node.lookup(&entry.name).and_then(|node| self.enter(node)).ok()
+            };
+            let Some((inode, attributes)) = entered else {
+                // Zero means that it was not looked up: for the dots, and for what is gone or may not be seen.
+                let kind = entry.kind.unwrap_or(Kind::Directory);
+                let nothing = Attributes { kind, ..Attributes::default() };
+                let shown = to_kernel(&nothing, 0);
+                let ttl = std::time::Duration::ZERO;
+                return reply.add(INodeNo(0), entry.next, &entry.name, &ttl, &shown, Generation(0));
+            };
+            let shown = to_kernel(&attributes, inode.number);
+            let number = INodeNo(inode.number);
+            let is_full = reply.add(number, entry.next, &entry.name, &self.ttl(), &shown, Generation(0));
+            if is_full {
+                self.inodes.forget(inode.number, 1);
+            }
+            is_full
+        });
+        drop(acting);
+        result
+    }
+
+    /// Calls `add` with entries from the point `from` on until it says that there is no more room.
+    fn each_entry(&self, handle: u64, mut from: u64, mut add: impl FnMut(&Entry) -> bool) -> io::Result<()> {
+        let listing = self.listings.get(handle)?;
+        let mut entries = listing.entries.lock().expect("listing does not panic");
+        loop {
+            let batch = entries.read(from)?;
+            if batch.is_empty() {
+                return Ok(());
+            }
+            for entry in &batch {
+                if add(entry) {
+                    return Ok(());
+                }
+                from = entry.next;
+            }
+        }
+    }
+}

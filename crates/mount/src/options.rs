@@ -1,0 +1,133 @@
+//! What can be chosen about a mount.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pantler_origin::{OpenFile, Source};
+use pantler_steward::{Allocation, Revocation};
+
+use crate::MountError;
+
+/// Whose blocks are whose (design.md, section 3.1).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum OwnerBy {
+    /// Each process is an owner.
+    #[default]
+    Process,
+    /// Each memory control group is an owner.
+    Cgroup,
+    /// Each user is an owner.
+    User,
+    /// Everybody together is one owner of this name.
+    Fixed(String),
+}
+
+impl std::str::FromStr for OwnerBy {
+    type Err = MountError;
+
+    /// `process`, `cgroup`, `user` or `fixed:NAME`.
+    fn from_str(text: &str) -> Result<Self, MountError> {
+        match text {
+            "process" => Ok(Self::Process),
+            "cgroup" => Ok(Self::Cgroup),
+            "user" => Ok(Self::User),
+            _ => match text.strip_prefix("fixed:") {
+                Some(name) if !name.is_empty() => Ok(Self::Fixed(name.to_owned())),
+                _ => Err(MountError::Option(format!(
+                    "owner {text:?}: expected process, cgroup, user or fixed:NAME"
+                ))),
+            },
+        }
+    }
+}
+
+/// Stands between the mount and the bytes of its files: for tests that make an origin fail, and models of slow ones.
+pub type Interpose = Arc<dyn Fn(Arc<OpenFile>) -> Arc<dyn Source> + Send + Sync>;
+
+/// Options of a [`Mount`](crate::Mount).
+#[derive(Clone)]
+pub struct MountOptions {
+    /// Directory to serve.
+    pub origin: PathBuf,
+    /// Directory to serve it on.
+    pub mountpoint: PathBuf,
+    /// Memory for blocks and their bookkeeping, in bytes.
+    pub cache_bytes: u64,
+    /// Size of a block: a power of two from 4 KiB to 1 MiB.
+    pub block_bytes: usize,
+    /// Threads that serve requests. Each waits for the origin when it must, so there are more than processors.
+    pub threads: usize,
+    /// How frames are shared between owners.
+    pub allocation: Allocation,
+    /// When owners lose control.
+    pub revocation: Revocation,
+    /// Whose blocks are whose.
+    pub owner_by: OwnerBy,
+    /// How old what is known of a file may be: the bound on staleness of changes behind the mount.
+    pub refresh: Duration,
+    /// Whether users other than the one who mounts are let in. Needs root, or `user_allow_other`.
+    pub allow_other: bool,
+    /// Whether nothing may be changed through the mount.
+    pub read_only: bool,
+    /// Decisions of the steward that are remembered for `explain`; 0 = off.
+    pub log: u32,
+    /// See [`Interpose`].
+    pub interpose: Option<Interpose>,
+}
+
+/// Most service threads.
+const THREADS_MAX: usize = 256;
+
+impl MountOptions {
+    /// Defaults for serving `origin` on `mountpoint`.
+    pub fn new(origin: impl Into<PathBuf>, mountpoint: impl Into<PathBuf>) -> Self {
+        Self {
+            origin: origin.into(),
+            mountpoint: mountpoint.into(),
+            cache_bytes: 256 << 20,
+            block_bytes: 64 << 10,
+            threads: default_threads(),
+            allocation: Allocation::default(),
+            revocation: Revocation::default(),
+            owner_by: OwnerBy::default(),
+            refresh: Duration::from_millis(100),
+            allow_other: rustix::process::geteuid().is_root(),
+            read_only: false,
+            log: 0,
+            interpose: None,
+        }
+    }
+
+    pub(crate) fn check(&self) -> Result<(), MountError> {
+        if self.threads == 0 || self.threads > THREADS_MAX {
+            let text = format!("threads {}: expected 1 to {THREADS_MAX}", self.threads);
+            return Err(MountError::Option(text));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn cache(&self) -> pantler_cache::Options {
+        pantler_cache::Options {
+            cache_bytes: self.cache_bytes,
+            block_bytes: self.block_bytes,
+            spare: self.threads as u32,
+            allocation: self.allocation,
+            revocation: self.revocation,
+            seed: seed(),
+            log: self.log,
+        }
+    }
+}
+
+fn default_threads() -> usize {
+    let processors = std::thread::available_parallelism().map_or(2, |count| count.get());
+    (2 * processors).clamp(4, 16)
+}
+
+/// Keeps programs from choosing block numbers that collide.
+fn seed() -> u64 {
+    use std::hash::{BuildHasher, Hasher};
+    std::hash::RandomState::new().build_hasher().finish()
+}

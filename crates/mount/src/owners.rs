@@ -1,0 +1,323 @@
+//! Who a request is charged to.
+//!
+//! Requests carry thread ids. Which process a thread belongs to is asked once and remembered for a moment: a number
+//! cannot come back within [`TRUST`]. A process is watched by a descriptor of its own, so its end is seen whatever
+//! becomes of its number.
+
+use std::collections::HashMap;
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, RwLock};
+use std::time::{Duration, Instant};
+
+use pantler_steward::OwnerId;
+
+use crate::OwnerBy;
+
+/// How long it is believed that a thread id still names the same thread.
+const TRUST: Duration = Duration::from_millis(20);
+/// Threads remembered before the stale ones are thrown away.
+const THREADS_MAX: usize = 65_536;
+/// Parents looked at to find out whether a process belongs to a run.
+const ANCESTORS_MAX: usize = 64;
+
+/// Nobody in particular: requests that carry no process, such as the kernel writing back mapped pages.
+pub(crate) const NOBODY: OwnerId = OwnerId(0);
+
+/// What makes an owner.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Key {
+    /// Process and its start time in clock ticks.
+    Process(u32, u64),
+    Cgroup(String),
+    User(u32),
+    Name(u32, String),
+}
+
+/// What is known of an owner.
+#[derive(Debug, Clone)]
+pub(crate) struct Owner {
+    pub(crate) id: OwnerId,
+    pub(crate) name: String,
+    pub(crate) uid: u32,
+    pub(crate) pid: Option<u32>,
+    pub(crate) live: bool,
+}
+
+/// A process whose end somebody must watch for.
+pub(crate) struct Watch {
+    pub(crate) pid: u32,
+    pub(crate) descriptor: OwnedFd,
+}
+
+#[derive(Clone, Copy)]
+struct Thread {
+    process: u32,
+    owner: OwnerId,
+    checked: Instant,
+}
+
+pub(crate) struct Owners {
+    by: OwnerBy,
+    threads: RwLock<HashMap<u32, Thread>>,
+    registry: Mutex<Registry>,
+}
+
+#[derive(Default)]
+struct Registry {
+    keys: HashMap<Key, OwnerId>,
+    owners: HashMap<OwnerId, Owner>,
+    /// Watched processes, with their start times.
+    processes: HashMap<u32, u64>,
+    /// Runs: the process at their root, and their owner.
+    runs: Vec<(u32, OwnerId)>,
+    next: u64,
+}
+
+/// An owner that appeared for the first time.
+pub(crate) struct Newcomer {
+    pub(crate) id: OwnerId,
+    pub(crate) uid: u32,
+    pub(crate) watch: Option<Watch>,
+    /// Whether the owner itself is new, and not just a process of it.
+    pub(crate) is_owner_new: bool,
+}
+
+impl Owners {
+    pub(crate) fn new(by: OwnerBy) -> Arc<Self> {
+        Arc::new(Self { by, threads: RwLock::default(), registry: Mutex::default() })
+    }
+
+    /// The owner that thread `id` of user `uid` belongs to. `welcome` is told of newcomers.
+    pub(crate) fn of(&self, id: u32, uid: u32, welcome: impl FnOnce(Newcomer)) -> OwnerId {
+        if id == 0 {
+            return NOBODY;
+        }
+        let known = self.threads.read().expect("owners are in order").get(&id).copied();
+        match known {
+            Some(thread) if thread.checked.elapsed() < TRUST => thread.owner,
+            Some(thread) if is_thread_of(id, thread.process) => {
+                let mut threads = self.threads.write().expect("owners are in order");
+                threads.insert(id, Thread { checked: Instant::now(), ..thread });
+                thread.owner
+            }
+            _ => self.introduce(id, uid, welcome),
+        }
+    }
+
+    fn introduce(&self, id: u32, uid: u32, welcome: impl FnOnce(Newcomer)) -> OwnerId {
+        let Some(process) = process_of(id) else { return NOBODY };
+        let Some(start) = start_of(process) else { return NOBODY };
+        let mut registry = self.registry.lock().expect("owners are in order");
+        let run = registry.run_of(process);
+        let (owner, is_owner_new) = match run {
+            Some(owner) => (owner, false),
+            None => {
+                let key = self.key(process, start, uid);
+                registry.owner(key, uid, process)
+            }
+        };
+        let watch = registry.watch(process, start);
+        drop(registry);
+        let mut threads = self.threads.write().expect("owners are in order");
+        if threads.len() >= THREADS_MAX {
+            threads.retain(|_, thread| thread.checked.elapsed() < TRUST);
+        }
+        threads.insert(id, Thread { process, owner, checked: Instant::now() });
+        drop(threads);
+        if is_owner_new || watch.is_some() {
+            welcome(Newcomer { id: owner, uid, watch, is_owner_new });
+        }
+        owner
+    }
+
+    fn key(&self, process: u32, start: u64, uid: u32) -> Key {
+        match &self.by {
+            OwnerBy::Process => Key::Process(process, start),
+            OwnerBy::Cgroup => cgroup_of(process).map_or(Key::Process(process, start), Key::Cgroup),
+            OwnerBy::User => Key::User(uid),
+            OwnerBy::Fixed(name) => Key::Name(u32::MAX, name.clone()),
+        }
+    }
+
+    /// A process ended. Returns the owner that ended with it, if one did.
+    pub(crate) fn exited(&self, process: u32) -> Option<OwnerId> {
+        self.threads.write().expect("owners are in order").retain(|_, thread| thread.process != process);
+        let mut registry = self.registry.lock().expect("owners are in order");
+        let start = registry.processes.remove(&process)?;
+        let id = registry.keys.remove(&Key::Process(process, start))?;
+        registry.owners.remove(&id);
+        Some(id)
+    }
+
+    /// From now on `leader` and its descendants are the owner called `name` of user `uid`; a known one continues.
+    pub(crate) fn begin_run(&self, name: &str, uid: u32, leader: u32) -> OwnerId {
+        let mut registry = self.registry.lock().expect("owners are in order");
+        let (id, _) = registry.owner(Key::Name(uid, name.to_owned()), uid, leader);
+        if let Some(owner) = registry.owners.get_mut(&id) {
+            owner.live = true;
+            owner.pid = Some(leader);
+        }
+        registry.runs.push((leader, id));
+        drop(registry);
+        // Processes seen before may belong to the run now.
+        self.threads.write().expect("owners are in order").clear();
+        id
+    }
+
+    /// The run of that owner is over. With `keep`, a later run of the same name continues it.
+    pub(crate) fn end_run(&self, id: OwnerId, keep: bool) {
+        let mut registry = self.registry.lock().expect("owners are in order");
+        registry.runs.retain(|&(_, owner)| owner != id);
+        if let Some(owner) = registry.owners.get_mut(&id) {
+            owner.live = false;
+        }
+        if !keep {
+            registry.keys.retain(|_, other| *other != id);
+            registry.owners.remove(&id);
+        }
+        drop(registry);
+        self.threads.write().expect("owners are in order").retain(|_, thread| thread.owner != id);
+    }
+
+    /// The owner of that name, of that user or of everybody.
+    pub(crate) fn named(&self, name: &str, uid: Option<u32>) -> Option<Owner> {
+        let registry = self.registry.lock().expect("owners are in order");
+        let mut found = registry.owners.values().filter(|owner| owner.name == name);
+        found.find(|owner| uid.is_none_or(|uid| uid == 0 || owner.uid == uid)).cloned()
+    }
+
+    /// All owners known.
+    pub(crate) fn all(&self) -> Vec<Owner> {
+        self.registry.lock().expect("owners are in order").owners.values().cloned().collect()
+    }
+}
+
+impl Registry {
+    fn owner(&mut self, key: Key, uid: u32, process: u32) -> (OwnerId, bool) {
+        if let Some(&id) = self.keys.get(&key) {
+            return (id, false);
+        }
+        self.next += 1;
+        let id = OwnerId(self.next);
+        let (name, pid) = match &key {
+            Key::Process(pid, _) => (format!("{}({pid})", command_of(*pid)), Some(*pid)),
+            Key::Cgroup(path) => (path.clone(), None),
+            Key::User(uid) => (format!("user-{uid}"), None),
+            Key::Name(_, name) => (name.clone(), Some(process)),
+        };
+        self.keys.insert(key, id);
+        self.owners.insert(id, Owner { id, name, uid, pid, live: true });
+        (id, true)
+    }
+
+    fn watch(&mut self, pid: u32, start: u64) -> Option<Watch> {
+        if self.processes.get(&pid) == Some(&start) {
+            return None;
+        }
+        let raw = rustix::process::Pid::from_raw(pid as i32)?;
+        let flags = rustix::process::PidfdFlags::empty();
+        let descriptor = rustix::process::pidfd_open(raw, flags).ok()?;
+        self.processes.insert(pid, start);
+        Some(Watch { pid, descriptor })
+    }
+
+    fn run_of(&self, process: u32) -> Option<OwnerId> {
+        if self.runs.is_empty() {
+            return None;
+        }
+        let mut at = process;
+        for _ in 0..ANCESTORS_MAX {
+            if let Some(&(_, owner)) = self.runs.iter().rev().find(|&&(leader, _)| leader == at) {
+                return Some(owner);
+            }
+            at = status_field(at, "PPid:")?;
+            if at <= 1 {
+                return None;
+            }
+        }
+        None
+    }
+}
+
+/// The process that a thread id belongs to.
+pub(crate) fn process_of(id: u32) -> Option<u32> {
+    status_field(id, "Tgid:")
+}
+
+fn is_thread_of(id: u32, process: u32) -> bool {
+    // SAFETY: signal 0 is sent to nobody; the call only says whether there is such a thread.
+    let result = unsafe { libc::syscall(libc::SYS_tgkill, process, id, 0) };
+    result == 0 || std::io::Error::last_os_error().raw_os_error() == Some(libc::EPERM)
+}
+
+fn status_field(id: u32, field: &str) -> Option<u32> {
+    let status = fs::read_to_string(format!("/proc/{id}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix(field))?.trim().parse().ok()
+}
+
+fn start_of(process: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // The name of the program stands in parentheses and may hold anything.
+    let (_, after) = stat.rsplit_once(')')?;
+    after.split_whitespace().nth(19)?.parse().ok()
+}
+
+fn command_of(process: u32) -> String {
+    fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default().trim_end().to_owned()
+}
+
+/// The memory control group of a process: version 1's own hierarchy, or version 2's only one.
+fn cgroup_of(process: u32) -> Option<String> {
+    let text = fs::read_to_string(format!("/proc/{process}/cgroup")).ok()?;
+    parse_cgroup(&text)
+}
+
+fn parse_cgroup(text: &str) -> Option<String> {
+    let lines = || text.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
+    let memory = lines().find(|(controllers, _)| controllers.split(',').any(|one| one == "memory"));
+    memory
+        .or_else(|| lines().find(|(controllers, _)| controllers.is_empty()))
+        .map(|(_, path)| path.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_groups_of_both_versions() {
+        let one = "4:memory:/a/b\n1:name=systemd:/c\n0::/d\n";
+        assert_eq!(parse_cgroup(one).as_deref(), Some("/a/b"));
+        assert_eq!(parse_cgroup("0::/user.slice/x\n").as_deref(), Some("/user.slice/x"));
+        assert_eq!(parse_cgroup("nonsense"), None);
+    }
+
+    #[test]
+    fn threads_of_a_process_are_one_owner_and_nobody_is_nobody() {
+        let owners = Owners::new(OwnerBy::Process);
+        let own = std::process::id();
+        let first = owners.of(own, 0, |newcomer| assert!(newcomer.is_owner_new && newcomer.watch.is_some()));
+        let thread = std::thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                let id = rustix::thread::gettid().as_raw_nonzero().get() as u32;
+                owners.of(id, 0, |_| panic!("the process is known"))
+            });
+            thread.join().unwrap()
+        });
+        assert_eq!(first, thread);
+        assert_eq!(owners.of(0, 0, |_| panic!("nobody is no newcomer")), NOBODY);
+        assert_eq!(owners.exited(own), Some(first));
+    }
+
+    #[test]
+    fn a_run_takes_in_its_descendants() {
+        let owners = Owners::new(OwnerBy::Process);
+        let parent = std::os::unix::process::parent_id();
+        let run = owners.begin_run("night", 7, parent);
+        assert_eq!(owners.of(std::process::id(), 7, |newcomer| assert!(!newcomer.is_owner_new)), run);
+        owners.end_run(run, true);
+        assert_ne!(owners.of(std::process::id(), 7, drop), run);
+        assert_eq!(owners.begin_run("night", 7, parent), run, "a kept name continues its owner");
+    }
+}

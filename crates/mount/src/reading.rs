@@ -1,0 +1,93 @@
+//! Opening, reading and closing files.
+
+use std::io;
+use std::sync::Arc;
+
+use fuser::{FileHandle, FopenFlags, ReplyData, Request};
+use pantler_cache::Request as Wanted;
+use pantler_origin::{OpenFile, OpenMode, Source};
+
+use crate::content::Content;
+use crate::core::Core;
+use crate::errno::errno;
+use crate::handles::Handle;
+
+/// Direct: every read reaches the cache, which is the only one. Shared mappings work nevertheless, by
+/// `FUSE_DIRECT_IO_ALLOW_MMAP`.
+pub(crate) const OPEN_FLAGS: FopenFlags = FopenFlags::FOPEN_DIRECT_IO;
+
+impl Core {
+    pub(crate) fn open(&self, request: &Request, number: u64, flags: i32) -> io::Result<FileHandle> {
+        let inode = self.inodes.get(number)?;
+        let mode = OpenMode::from_flags(flags);
+        let content = Arc::clone(inode.content()?);
+        let file = {
+            let open = || {
+                let _acting = self.act(request, 0)?;
+                inode.node.open(mode)
+            };
+            if mode.truncates() {
+                let stat = || inode.node.attributes();
+                content.change(&self.shelf, stat, open, |_, file, before, after| {
+                    self.cache().resized(file, before, after);
+                })?
+            } else {
+                open()?
+            }
+        };
+        content.look(&self.shelf, || file.attributes())?;
+        Ok(self.keep(content, file, flags))
+    }
+
+    /// Makes a handle of an open file.
+    pub(crate) fn keep(&self, content: Arc<Content>, file: OpenFile, flags: i32) -> FileHandle {
+        let file = Arc::new(file);
+        let source: Arc<dyn Source> = match &self.options.interpose {
+            Some(interpose) => interpose(Arc::clone(&file)),
+            None => Arc::clone(&file) as Arc<dyn Source>,
+        };
+        let append = flags & libc::O_APPEND != 0;
+        FileHandle(self.files.insert(Handle { content, file, source, append }))
+    }
+
+    pub(crate) fn read(&self, request: &Request, handle: u64, offset: u64, length: u32, reply: ReplyData) {
+        let mut reply = Some(reply);
+        let result = self.read_with(request, handle, offset, length as usize, |bytes| {
+            if let Some(reply) = reply.take() {
+                reply.data(bytes);
+            }
+        });
+        if let (Err(error), Some(reply)) = (result, reply) {
+            reply.error(errno(error));
+        }
+    }
+
+    fn read_with(
+        &self,
+        request: &Request,
+        handle: u64,
+        offset: u64,
+        length: usize,
+        use_bytes: impl FnOnce(&[u8]),
+    ) -> io::Result<()> {
+        let handle = self.files.get(handle)?;
+        let content = &handle.content;
+        content.refresh(&self.shelf, self.refresh_ms, || handle.file.attributes())?;
+        let wanted = Wanted {
+            owner: self.owner(request),
+            file: content.file(),
+            offset,
+            length,
+            size: content.size(),
+            source: &*handle.source,
+        };
+        self.cache().read(&wanted, use_bytes)
+    }
+
+    pub(crate) fn release(&self, handle: u64) {
+        let handle = self.files.remove(handle);
+        if let Some(handle) = handle.filter(|handle| handle.file.wrote()) {
+            self.janitor.settle(Arc::clone(&handle.file));
+        }
+    }
+}

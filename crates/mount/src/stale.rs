@@ -1,0 +1,91 @@
+//! Mounts that a crash left behind: the kernel keeps the mount, but nobody answers.
+
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+use crate::MountError;
+
+/// What our mounts are called in the table of mounts.
+pub(crate) const SUBTYPE: &str = "pantler";
+
+/// Mount points of ours whose daemon is gone. Those of live daemons are not asked, so this never waits for one.
+///
+/// # Errors
+/// When the table of mounts cannot be read.
+pub fn find() -> io::Result<Vec<PathBuf>> {
+    let table = fs::read_to_string("/proc/self/mounts")?;
+    Ok(ours(&table).into_iter().filter(|path| is_dead(path)).collect())
+}
+
+/// Ends the mounts that [`find`] finds, and returns their mount points.
+///
+/// # Errors
+/// The first that could not be ended; those before it are.
+pub fn clean() -> Result<Vec<PathBuf>, MountError> {
+    let failed = |path: &Path, error| MountError::Unmount { path: path.to_owned(), error };
+    let found = find().map_err(|error| failed(Path::new("/proc/self/mounts"), error))?;
+    for path in &found {
+        let flags = rustix::mount::UnmountFlags::DETACH;
+        rustix::mount::unmount(path.as_path(), flags).map_err(|error| failed(path, error.into()))?;
+    }
+    Ok(found)
+}
+
+/// The mount points of all our mounts in a table of mounts.
+fn ours(table: &str) -> Vec<PathBuf> {
+    let fields = table.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+    let ours = fields.filter(|fields| fields.get(2) == Some(&"fuse.pantler"));
+    ours.filter_map(|fields| fields.get(1).map(|path| unescape(path))).collect()
+}
+
+/// A connection without daemon answers at once; one with a daemon is asked for nothing that the daemon would answer.
+fn is_dead(path: &Path) -> bool {
+    // Asking for the file system's parameters reaches the daemon, but only if there is one; a bounded wait in a
+    // separate thread keeps a hanging daemon from hanging us.
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let path = path.to_owned();
+    let ask = move || {
+        // Whoever waited may have given up.
+        let _ = sender.send(rustix::fs::statvfs(&path).err());
+    };
+    if std::thread::Builder::new().spawn(ask).is_err() {
+        return false;
+    }
+    let answer = receiver.recv_timeout(std::time::Duration::from_secs(2));
+    matches!(answer, Ok(Some(rustix::io::Errno::NOTCONN | rustix::io::Errno::CONNABORTED)))
+}
+
+/// Undoes the octal escapes of the table of mounts.
+fn unescape(text: &str) -> PathBuf {
+    let mut bytes = Vec::new();
+    let mut rest = text.as_bytes();
+    while let Some((&byte, after)) = rest.split_first() {
+        let code = after.get(..3).filter(|_| byte == b'\\');
+        let code = code.and_then(|code| u8::from_str_radix(std::str::from_utf8(code).ok()?, 8).ok());
+        match code {
+            Some(code) => {
+                bytes.push(code);
+                rest = &after[3..];
+            }
+            None => {
+                bytes.push(byte);
+                rest = after;
+            }
+        }
+    }
+    std::ffi::OsString::from_vec(bytes).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_our_mounts_are_found() {
+        let table =
+            "/dev/vda / ext4 rw 0 0\n/data /mnt/a\\040b fuse.pantler rw 0 0\nx /mnt/c fuse.sshfs rw 0 0\n";
+        assert_eq!(ours(table), [PathBuf::from("/mnt/a b")]);
+    }
+}
