@@ -4,6 +4,7 @@ use anyhow::{Result, bail};
 use std::process::ExitCode;
 
 mod checks;
+mod demo;
 mod install;
 mod packages;
 mod shell;
@@ -11,6 +12,7 @@ mod shell;
 const USAGE: &str = "\
 usage: cargo xtask <command>
 
+  demo             eight cscope queries by the kernel alone, steered, and through the mount
   setup            install the Debian packages that tests and demo need
   test             everything that CI runs
   ci               the same, with every missing kernel feature a failure
@@ -30,12 +32,19 @@ fn main() -> ExitCode {
 }
 
 fn dispatch(arguments: &[String]) -> Result<()> {
-    std::env::set_current_dir(shell::workspace_root()?)?;
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    // The demo's helpers run where the program they start shall run.
+    if !words.first().is_some_and(|word| word.starts_with("demo-") && *word != "demo-as-root") {
+        std::env::set_current_dir(shell::workspace_root()?)?;
+    }
     match words.as_slice() {
         ["setup"] => packages::ensure(packages::TEST),
         ["test"] => checks::test(),
         ["ci"] => checks::ci(),
+        ["demo"] => demo::demo(),
+        ["demo-as-root"] => demo::as_root(),
+        ["demo-enter", rest @ ..] => demo::inside::enter(rest),
+        ["demo-clock", rest @ ..] => demo::inside::clock(rest),
         ["bench"] => checks::bench(),
         ["install"] => install::install("/usr/local"),
         ["install", "--prefix", prefix] => install::install(prefix),

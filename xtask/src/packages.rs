@@ -8,6 +8,9 @@ use crate::shell::{self, say};
 pub const TEST: &[&str] =
     &["acl", "attr", "btrfs-progs", "cscope", "fio", "fuse3", "ripgrep", "util-linux", "xfsprogs"];
 
+/// What the demo needs.
+pub const DEMO: &[&str] = &["cscope", "fuse3", "linux-source-6.1", "xz-utils"];
+
 /// Installs what is missing of `packages`, as root or by `sudo`.
 pub fn ensure(packages: &[&str]) -> Result<()> {
     let missing: Vec<&str> = packages.iter().copied().filter(|package| !is_installed(package)).collect();

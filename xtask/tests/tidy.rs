@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Most lines of a source file. Past that, look for a missing noun.
-const LINES_MAX: usize = 800;
+const LINES_MAX: usize = 900;
 /// Largest tracked file in bytes.
 const FILE_BYTES_MAX: u64 = 512 << 10;
 /// Widest line of source, in characters. Wider than the formatter's, which leaves comments and text alone.
-const WIDTH_MAX: usize = 130;
+const WIDTH_MAX: usize = 180;
 
 /// What must not be in any tracked text file, and why. Split so that this file does not accuse itself.
 const BANNED: &[(&str, &str)] = &[

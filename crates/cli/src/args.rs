@@ -53,6 +53,9 @@ pub struct Run {
     /// Budget for file blocks in the kernel's page cache, such as 64M
     #[arg(long, value_name = "SIZE")]
     pub memory: Option<Size>,
+    /// Budget for everything the program holds, file blocks included; without it other memory comes on top
+    #[arg(long, value_name = "SIZE", requires = "memory")]
+    pub total: Option<Size>,
     /// Profile by name or file; without it the one for the program's name; `none` for none
     #[arg(long, value_name = "NAME|FILE")]
     pub profile: Option<String>,

@@ -13,6 +13,8 @@ pub struct Finding {
     pub feature: String,
     /// What it is for: `steer`, `mount` or `control`.
     pub part: &'static str,
+    /// Whether the part cannot do without it.
+    pub needed: bool,
     /// Whether it is there.
     pub present: bool,
     /// What was found.
@@ -22,7 +24,7 @@ pub struct Finding {
     pub remedy: Option<String>,
 }
 
-/// Looks at everything. Ends with 3 when something is missing.
+/// Looks at everything. Ends with 3 when something that is needed is missing.
 pub fn doctor(arguments: &args::Doctor) -> Result<u8> {
     let findings = findings();
     for finding in &findings {
@@ -32,12 +34,16 @@ pub fn doctor(arguments: &args::Doctor) -> Result<u8> {
             output::text(&sentence(finding))?;
         }
     }
-    Ok(if findings.iter().all(|finding| finding.present) { 0 } else { 3 })
+    Ok(if findings.iter().all(|finding| finding.present || !finding.needed) { 0 } else { 3 })
 }
 
 fn sentence(finding: &Finding) -> String {
-    let mark = if finding.present { "ok     " } else { "MISSING" };
-    let mut text = format!("{mark} {:<8}{}: {}\n", finding.part, finding.feature, finding.detail);
+    let mark = match (finding.present, finding.needed) {
+        (true, _) => "ok",
+        (false, true) => "MISSING",
+        (false, false) => "absent",
+    };
+    let mut text = format!("{mark:<8}{:<8}{}: {}\n", finding.part, finding.feature, finding.detail);
     if let (false, Some(remedy)) = (finding.present, &finding.remedy) {
         text.push_str(&format!("                {remedy}\n"));
     }
@@ -46,8 +52,20 @@ fn sentence(finding: &Finding) -> String {
 
 fn findings() -> Vec<Finding> {
     let mut findings = Vec::new();
+    findings.extend(pantler_steer::doctor().into_iter().map(steer));
     findings.extend(control());
     findings
+}
+
+fn steer(check: pantler_steer::Check) -> Finding {
+    Finding {
+        feature: check.name.to_owned(),
+        part: "steer",
+        needed: check.needed,
+        present: check.present,
+        detail: check.detail,
+        remedy: (!check.present).then(|| check.remedy.to_owned()),
+    }
 }
 
 fn control() -> Option<Finding> {
@@ -56,6 +74,7 @@ fn control() -> Option<Finding> {
     Some(Finding {
         feature: "control socket".into(),
         part: "control",
+        needed: false,
         present: true,
         detail: match daemon {
             Some(client) => format!("a daemon listens at {}", client.path().display()),

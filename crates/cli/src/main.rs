@@ -60,5 +60,11 @@ fn dispatch(arguments: &Arguments) -> anyhow::Result<u8> {
 fn log_to_stderr(verbose: u8) {
     let level = ["warn", "info", "trace"][usize::from(verbose.min(2))];
     let filter = EnvFilter::try_from_env("PANTLER_LOG").unwrap_or_else(|_| EnvFilter::new(level));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_target(false)
+        .with_ansi(false)
+        .without_time()
+        .init();
 }

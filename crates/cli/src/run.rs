@@ -34,7 +34,7 @@ pub fn run(arguments: &args::Run) -> Result<u8> {
     let relay = Relay::start()?;
     // Orphans of the program become our children: walking parents from any process of the run meets this one.
     set_child_subreaper(Some(getpid())).context("cannot collect orphans")?;
-    let mut steered = match arguments.memory {
+    let steered = match arguments.memory {
         Some(memory) => steer(arguments, &spec, memory)?,
         None => None,
     };
@@ -45,15 +45,14 @@ pub fn run(arguments: &args::Run) -> Result<u8> {
     }
     let status = execute(arguments, &identity, &relay, steered.as_ref());
     // The doors close before the session ends.
-    let stat = match steered.take() {
-        Some(Steered { session, server }) => {
-            drop(server);
-            Some(session.finish()?)
+    if let Some(Steered { session, server }) = steered {
+        drop(server);
+        if let Some(path) = &arguments.report {
+            write_report(path, &session.stat())?;
         }
-        None => None,
-    };
+        session.finish()?;
+    }
     drop(mounts);
-    report(arguments, stat)?;
     status
 }
 
@@ -94,7 +93,7 @@ fn steer(arguments: &args::Run, spec: &RunSpec, memory: pantler_control::Size) -
     for removed in crate::steering::clean() {
         tracing::info!("removed what an earlier run left: {removed}");
     }
-    let wish = Wish { memory, allocation: &arguments.allocation, run: spec };
+    let wish = Wish { memory, total: arguments.total, allocation: &arguments.allocation, run: spec };
     let session = match Session::start(&wish) {
         Ok(session) => session,
         Err(error) if arguments.best_effort && failure::exit_status(&error) != failure::USAGE => {
@@ -144,11 +143,6 @@ fn execute(
         return Ok(u8::try_from(128 + signal).unwrap_or(u8::MAX));
     }
     children::wait_for(staged.go()?)
-}
-
-fn report(arguments: &args::Run, stat: Option<BodyStat>) -> Result<()> {
-    let (Some(path), Some(stat)) = (&arguments.report, stat) else { return Ok(()) };
-    write_report(path, &stat)
 }
 
 fn write_report(path: &Path, stat: &BodyStat) -> Result<()> {

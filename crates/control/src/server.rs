@@ -1,12 +1,14 @@
 //! The host's side of the control socket: bodies behind doors.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::fs::{self, Permissions};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -106,10 +108,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A listening socket and the thread that serves it. Dropped, it disappears from the file system.
-#[derive(Debug)]
+/// A listening socket and the thread that serves it. Dropped, it disappears from the file system, hears nobody any
+/// more, and lets go of the bodies.
 pub struct Server {
     path: PathBuf,
+    host: Arc<Host>,
+    listener: Arc<UnixListener>,
+    closing: Arc<AtomicBool>,
 }
 
 impl Server {
@@ -132,8 +137,11 @@ impl Server {
         }
         fs::set_permissions(&hidden, Permissions::from_mode(0o660))?;
         fs::rename(&hidden, path)?;
-        std::thread::Builder::new().name("control".into()).spawn(move || accept(&listener, &host))?;
-        Ok(Server { path: path.to_owned() })
+        let (listener, closing) = (Arc::new(listener), Arc::new(AtomicBool::new(false)));
+        let (heard, until, guests) = (listener.clone(), closing.clone(), host.clone());
+        let serve = move || accept(&heard, &until, &guests);
+        std::thread::Builder::new().name("control".into()).spawn(serve)?;
+        Ok(Server { path: path.to_owned(), host, listener, closing })
     }
 
     /// Where it listens.
@@ -145,6 +153,16 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.path);
+        self.closing.store(true, Ordering::SeqCst);
+        // Wakes the thread that waits for the next speaker.
+        let _ = rustix::net::shutdown(&*self.listener, rustix::net::Shutdown::Both);
+        lock(&self.host.bodies).clear();
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server").field("path", &self.path).finish_non_exhaustive()
     }
 }
 
@@ -155,8 +173,11 @@ fn group_id(name: &str) -> Option<u32> {
     lines.find(|fields| fields.first() == Some(&name))?.get(2)?.parse().ok()
 }
 
-fn accept(listener: &UnixListener, host: &Arc<Host>) {
+fn accept(listener: &UnixListener, closing: &AtomicBool, host: &Arc<Host>) {
     for stream in listener.incoming() {
+        if closing.load(Ordering::SeqCst) {
+            return;
+        }
         let Ok(stream) = stream else {
             // Out of descriptors: whoever waits will be served when one is free.
             std::thread::sleep(Duration::from_millis(50));

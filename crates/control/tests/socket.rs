@@ -180,6 +180,9 @@ fn the_socket_is_for_owner_and_group_and_goes_with_its_server() {
     assert_eq!(second.unwrap_err().kind(), std::io::ErrorKind::AddrInUse);
     drop(scene.server);
     assert!(!path.exists());
+    // The recorder is let go of, and with it the only sender.
+    let gone = scene.heard.recv_timeout(Duration::from_secs(10));
+    assert_eq!(gone, Err(std::sync::mpsc::RecvTimeoutError::Disconnected));
 }
 
 #[test]

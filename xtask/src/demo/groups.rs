@@ -1,0 +1,74 @@
+//! The control group of one run, with the budget as its hard limit and perhaps a slow disk.
+
+use anyhow::{Context, Result};
+use pantler_steer::group::{self, RunGroup, Throttle};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A group that is removed when it goes out of scope.
+pub struct Group {
+    inner: Box<dyn RunGroup>,
+}
+
+impl Group {
+    /// Makes a group with a hard limit, and throttles the device if asked to.
+    pub fn new(name: &str, limit_bytes: u64, throttle: Option<Throttle>) -> Result<Group> {
+        // A name that tells its process: what a killed demo leaves is cleaned by the next start of any run.
+        let name = pantler_steer::names::run_name(name);
+        let group = Group { inner: group::create(&name).context("cannot make a control group")? };
+        group.inner.hard_limit(Some(limit_bytes))?;
+        if let Some(throttle) = throttle {
+            group.inner.throttle(throttle)?;
+        }
+        Ok(group)
+    }
+
+    /// Files into which a process writes `0` to enter.
+    pub fn doors(&self) -> Vec<PathBuf> {
+        self.inner.program_files()
+    }
+
+    /// Folder whose counters of device reads include the groups below it.
+    pub fn io_folder(&self) -> Result<&Path> {
+        self.inner.io_path().context("this machine does not count device reads by control group")
+    }
+
+    /// The most memory the group ever held.
+    pub fn peak_bytes(&self) -> Result<u64> {
+        self.inner.peak().context("this kernel does not tell the peak of a control group (Linux 5.19)")
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if let Err(error) = self.inner.remove() {
+            eprintln!("xtask: a control group stays behind: {error}");
+        }
+    }
+}
+
+/// Bytes read from devices by a group and the groups below it.
+pub fn device_read_bytes(folder: &Path) -> Result<u64> {
+    // v1: `254:0 Read 4096` per device; v2: `254:0 rbytes=4096 wbytes=0 ...`.
+    if let Ok(text) = fs::read_to_string(folder.join("blkio.throttle.io_service_bytes_recursive")) {
+        return Ok(text
+            .lines()
+            .filter_map(|line| line.split_once(" Read ")?.1.trim().parse::<u64>().ok())
+            .sum());
+    }
+    let text = fs::read_to_string(folder.join("io.stat")).context("cannot count device reads")?;
+    Ok(text.split_whitespace().filter_map(|word| word.strip_prefix("rbytes=")?.parse::<u64>().ok()).sum())
+}
+
+/// The v1 `blkio` folder of the calling process, whose throttle does not reach the groups below it.
+pub fn own_blkio_v1() -> Option<PathBuf> {
+    let own = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let path = own.lines().find_map(|line| line.split_once(":blkio:"))?.1.trim_start_matches('/');
+    let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
+    let mount = mounts.lines().find_map(|line| {
+        let fields: Vec<&str> = line.split(' ').collect();
+        (fields.get(2) == Some(&"cgroup") && fields.get(3)?.split(',').any(|o| o == "blkio"))
+            .then(|| fields[1])
+    })?;
+    Some(Path::new(mount).join(path))
+}

@@ -1,0 +1,137 @@
+//! `make demo`: eight cscope queries under one memory budget, by the kernel alone, steered, and through the mount.
+//!
+//! Every run gets a fresh control group with the budget as its hard limit for everything in it: program, daemon,
+//! page cache, frames, metadata. Device reads are that group's, so nobody's work is left out.
+
+use anyhow::{Context, Result, bail};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use crate::packages;
+use crate::shell::{self, say};
+
+mod groups;
+pub mod inside;
+mod report;
+mod runs;
+mod source;
+mod trace;
+
+use report::{Report, Row};
+use runs::{Disk, Kind, Scene};
+
+/// Each kind of run is repeated so often per disk; the table shows medians.
+const REPEATS: usize = 3;
+/// The budget, as a fraction of the database.
+const BUDGET: (u64, u64) = (2, 3);
+
+/// Set by the first Ctrl-C, hangup or SIGTERM. Whatever waits looks at it, gives up, and cleans up.
+#[derive(Clone, Default)]
+pub struct Interrupt(Arc<AtomicBool>);
+
+impl Interrupt {
+    fn catch() -> Result<Interrupt> {
+        let interrupt = Interrupt::default();
+        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP]
+        {
+            signal_hook::flag::register(signal, interrupt.0.clone()).context("cannot catch signals")?;
+        }
+        Ok(interrupt)
+    }
+
+    /// An error once interrupted.
+    pub fn check(&self) -> Result<()> {
+        if self.0.load(Ordering::SeqCst) {
+            bail!("interrupted");
+        }
+        Ok(())
+    }
+}
+
+/// Builds, becomes root, and shows the table.
+pub fn demo() -> Result<()> {
+    shell::run(&["cargo", "build", "--release", "--package", "pantler-cli"])?;
+    let own = std::env::current_exe().context("cannot find the demo's own program")?;
+    if shell::output(&["id", "-u"])?.trim() != "0" {
+        say("control groups and tracepoints need root: asking sudo");
+        return shell::run(&["sudo", &own.to_string_lossy(), "demo-as-root"]);
+    }
+    as_root()
+}
+
+/// The demo itself.
+pub fn as_root() -> Result<()> {
+    let interrupt = Interrupt::catch()?;
+    packages::ensure(packages::DEMO)?;
+    let folder = PathBuf::from("target/demo");
+    fs::create_dir_all(&folder).context("cannot create target/demo")?;
+    let folder = folder.canonicalize()?;
+    let result = measure(&folder, &interrupt);
+    give_back(&folder);
+    result
+}
+
+fn measure(folder: &Path, interrupt: &Interrupt) -> Result<()> {
+    let source = source::prepare(folder, interrupt)?;
+    let budget_bytes = source.database_bytes * BUDGET.0 / BUDGET.1 / 4096 * 4096;
+    say(format_args!(
+        "database {:.1} MB, budget {:.1} MB for program, daemon and cache together",
+        source.database_bytes as f64 / 1e6,
+        budget_bytes as f64 / 1e6
+    ));
+    let scene = Scene::new(folder, source, budget_bytes, interrupt.clone())?;
+    say("recording which blocks the queries read");
+    let trace = match trace::record(&scene) {
+        Ok(trace) => Some(trace),
+        Err(error) => {
+            interrupt.check()?;
+            say(format_args!("no ideal row, and hit ratios from the sizes read: {error:#}"));
+            None
+        }
+    };
+    let mut report = Report::new(budget_bytes, scene.source.database_bytes, trace.as_ref());
+    let start = Instant::now();
+    for disk in [Disk::Raw, Disk::Throttled] {
+        for repeat in 1..=REPEATS {
+            for kind in Kind::ALL {
+                if report.is_impossible(kind) {
+                    continue;
+                }
+                interrupt.check()?;
+                match scene.run(kind, disk) {
+                    Ok(measured) => {
+                        say(format_args!(
+                            "{:>4.0} s  {kind:<9} on the {disk} disk, {repeat} of {REPEATS}: {:.1} MB read in {:.2} s",
+                            start.elapsed().as_secs_f64(),
+                            measured.device_read_bytes as f64 / 1e6,
+                            measured.elapsed_s
+                        ));
+                        report.add(Row { kind, disk, measured });
+                    }
+                    Err(error) => {
+                        interrupt.check()?;
+                        say(format_args!("no {kind} rows: {error:#}"));
+                        report.fail(kind, format!("{error:#}"));
+                    }
+                }
+            }
+        }
+    }
+    print!("{}", report.table());
+    let path = folder.with_file_name("demo.json");
+    fs::write(&path, report.json()).with_context(|| format!("cannot write {}", path.display()))?;
+    say("the same in target/demo.json");
+    report.verdict()
+}
+
+/// Under `sudo` the files belong to who called it, so that `cargo clean` works afterwards.
+fn give_back(folder: &Path) {
+    if let (Ok(uid), Ok(gid)) = (std::env::var("SUDO_UID"), std::env::var("SUDO_GID")) {
+        let json = folder.with_file_name("demo.json");
+        let _ = Command::new("chown").args(["-R", &format!("{uid}:{gid}")]).arg(folder).arg(json).status();
+    }
+}

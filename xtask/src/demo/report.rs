@@ -1,0 +1,227 @@
+//! The table, the JSON, and whether the demo shows what it promises.
+
+use anyhow::{Result, bail};
+use serde_json::{Value, json};
+use std::fmt::Write;
+
+use super::runs::{Disk, Kind, Measured};
+use super::source::SYMBOLS;
+use super::trace::Trace;
+
+/// One run.
+pub struct Row {
+    pub kind: Kind,
+    pub disk: Disk,
+    pub measured: Measured,
+}
+
+/// All runs.
+pub struct Report {
+    budget_bytes: u64,
+    database_bytes: u64,
+    /// Bytes the queries ask for.
+    referenced_bytes: u64,
+    ideal_read_bytes: Option<u64>,
+    rows: Vec<Row>,
+    failures: Vec<(Kind, String)>,
+}
+
+impl Report {
+    pub fn new(budget_bytes: u64, database_bytes: u64, trace: Option<&Trace>) -> Report {
+        let scans = SYMBOLS.len() as u64 * database_bytes;
+        Report {
+            budget_bytes,
+            database_bytes,
+            referenced_bytes: trace.map_or(scans, Trace::referenced_bytes),
+            ideal_read_bytes: trace.map(|trace| trace.ideal_read_bytes(budget_bytes)),
+            rows: Vec::new(),
+            failures: Vec::new(),
+        }
+    }
+
+    pub fn add(&mut self, row: Row) {
+        self.rows.push(row);
+    }
+
+    /// A kind that cannot run here; why is part of the report.
+    pub fn fail(&mut self, kind: Kind, why: String) {
+        self.failures.push((kind, why));
+    }
+
+    /// Whether the kind has failed before.
+    pub fn is_impossible(&self, kind: Kind) -> bool {
+        self.failures.iter().any(|(failed, _)| *failed == kind)
+    }
+
+    /// The medians of all runs of a kind on a disk.
+    fn medians(&self, kind: Kind, disk: Disk) -> Option<Measured> {
+        if self.is_impossible(kind) {
+            return None;
+        }
+        let rows = self.rows.iter().filter(|row| row.kind == kind && row.disk == disk);
+        let all: Vec<Measured> = rows.map(|row| row.measured).collect();
+        let middle = |value: &dyn Fn(&Measured) -> f64| {
+            let mut values: Vec<f64> = all.iter().map(value).collect();
+            values.sort_by(f64::total_cmp);
+            values.get(values.len() / 2).copied()
+        };
+        Some(Measured {
+            device_read_bytes: middle(&|m| m.device_read_bytes as f64)? as u64,
+            elapsed_s: middle(&|m| m.elapsed_s)?,
+            command_s: middle(&|m| m.command_s)?,
+            memory_peak_bytes: middle(&|m| m.memory_peak_bytes as f64)? as u64,
+        })
+    }
+
+    fn hit_ratio(&self, read_bytes: u64) -> f64 {
+        (1.0 - read_bytes as f64 / self.referenced_bytes.max(1) as f64).max(0.0)
+    }
+
+    /// For people.
+    pub fn table(&self) -> String {
+        let mut text = format!(
+            "\ncscope, {} symbol queries, database {:.1} MB, budget {:.1} MB; medians\n\n\
+             disk       run        blocks read   MB read   saved  hit ratio  elapsed s  command s  peak MB\n",
+            SYMBOLS.len(),
+            self.database_bytes as f64 / 1e6,
+            self.budget_bytes as f64 / 1e6
+        );
+        for disk in [Disk::Raw, Disk::Throttled] {
+            let kernel = self.medians(Kind::Kernel, disk).map(|measured| measured.device_read_bytes);
+            for kind in Kind::ALL {
+                let Some(m) = self.medians(kind, disk) else { continue };
+                let times = format!(
+                    "{:>9.2}  {:>9.2}  {:>7.1}",
+                    m.elapsed_s,
+                    m.command_s,
+                    m.memory_peak_bytes as f64 / 1e6
+                );
+                self.line(&mut text, disk, &kind.to_string(), m.device_read_bytes, kernel, &times);
+            }
+            if let Some(read) = self.ideal_read_bytes {
+                let times = format!("{:>9}  {:>9}  {:>7.1}", "-", "-", self.budget_bytes as f64 / 1e6);
+                self.line(&mut text, disk, "ideal", read, kernel, &times);
+            }
+        }
+        for (kind, why) in &self.failures {
+            let _ = writeln!(text, "no {kind} row: {why}");
+        }
+        text.push_str(
+            "\nEvery run has the budget as hard limit of its control group, program and daemon included.\n\
+             Reads are that group's; saved is against the kernel alone.\n\
+             elapsed is from the first query to the last; command includes setting up and tearing down steering.\n\
+             ideal: MIN on the recorded references, with the whole budget for blocks.\n",
+        );
+        text
+    }
+
+    fn line(&self, text: &mut String, disk: Disk, name: &str, read: u64, kernel: Option<u64>, times: &str) {
+        let saved =
+            kernel.filter(|&kernel| kernel > 0).map_or(0.0, |kernel| 1.0 - read as f64 / kernel as f64);
+        let _ = writeln!(
+            text,
+            "{disk:<10} {name:<10} {:>11}  {:>8.1}  {:>5.1}%  {:>8.1}%  {times}",
+            read / 4096,
+            read as f64 / 1e6,
+            saved * 100.0,
+            self.hit_ratio(read) * 100.0
+        );
+    }
+
+    /// For programs.
+    pub fn json(&self) -> String {
+        let mut runs = Vec::new();
+        for disk in [Disk::Raw, Disk::Throttled] {
+            for kind in Kind::ALL {
+                if let Some(m) = self.medians(kind, disk) {
+                    runs.push(json!({
+                        "name": kind.to_string(),
+                        "disk": disk.to_string(),
+                        "device_read_bytes": m.device_read_bytes,
+                        "elapsed_s": m.elapsed_s,
+                        "command_s": m.command_s,
+                        "hit_ratio": self.hit_ratio(m.device_read_bytes),
+                        "memory_peak_bytes": m.memory_peak_bytes,
+                    }));
+                }
+            }
+            if let Some(read) = self.ideal_read_bytes {
+                runs.push(json!({
+                    "name": "ideal",
+                    "disk": disk.to_string(),
+                    "device_read_bytes": read,
+                    // Nobody ran it.
+                    "elapsed_s": Value::Null,
+                    "hit_ratio": self.hit_ratio(read),
+                    "memory_peak_bytes": self.budget_bytes,
+                }));
+            }
+        }
+        let report =
+            json!({ "budget_bytes": self.budget_bytes, "database_bytes": self.database_bytes, "runs": runs });
+        format!("{report:#}\n")
+    }
+
+    /// Says how the promises came out. Only wrong answers or missing rows fail the demo, not a busy machine.
+    pub fn verdict(&self) -> Result<()> {
+        let saved = |kind, base| {
+            let read = |kind| Some(self.medians(kind, Disk::Raw)?.device_read_bytes as f64);
+            Some(100.0 * (1.0 - read(kind)? / read(base)?))
+        };
+        let faster = |disk| {
+            let time = |kind| Some(self.medians(kind, disk)?.elapsed_s);
+            Some(100.0 * (1.0 - time(Kind::Steer)? / time(Kind::Kernel)?))
+        };
+        let promises = [
+            ("steered reads below the kernel's, %", saved(Kind::Steer, Kind::Kernel), 45.0),
+            ("mount's reads below its own global LRU, %", saved(Kind::Mount, Kind::MountLru), 50.0),
+            ("steered faster on the raw disk, %", faster(Disk::Raw), 0.0),
+            ("steered faster on the throttled disk, %", faster(Disk::Throttled), 25.0),
+        ];
+        println!();
+        for (what, got, wanted) in promises {
+            match got {
+                Some(got) => {
+                    let mark = if got >= wanted { "kept" } else { "MISSED" };
+                    println!("{mark:<7} {what}: {got:.1}, promised {wanted:.0}");
+                }
+                None => println!("unknown {what}: a row is missing"),
+            }
+        }
+        // Rows that this machine cannot run have said why; those of the kernel alone always can.
+        if self.medians(Kind::Kernel, Disk::Raw).is_none() {
+            bail!("not even the kernel alone could be measured");
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn measured(read: u64) -> Measured {
+        Measured { device_read_bytes: read, elapsed_s: 1.0, command_s: 2.0, memory_peak_bytes: 3 }
+    }
+
+    #[test]
+    fn medians_ratios_and_missing_rows() {
+        let mut report = Report::new(4096, 1_000_000, None);
+        for read in [8_000_000, 7_000_000, 9_000_000] {
+            report.add(Row { kind: Kind::Kernel, disk: Disk::Raw, measured: measured(read) });
+        }
+        report.add(Row { kind: Kind::Steer, disk: Disk::Raw, measured: measured(4_000_000) });
+        report.fail(Kind::Mount, "no FUSE".into());
+        assert_eq!(report.medians(Kind::Kernel, Disk::Raw).unwrap().device_read_bytes, 8_000_000);
+        assert_eq!(report.hit_ratio(4_000_000), 0.5);
+        let table = report.table();
+        assert!(table.contains("no mount row: no FUSE"), "{table}");
+        let steer = table.lines().find(|line| line.starts_with("raw        steer")).unwrap();
+        assert!(steer.contains(" 50.0%"), "{steer}");
+        let value: Value = serde_json::from_str(&report.json()).unwrap();
+        assert_eq!(value["runs"][1]["name"], "steer");
+        assert_eq!(value["runs"][1]["device_read_bytes"], 4_000_000);
+        assert!(report.verdict().is_ok());
+        assert!(Report::new(1, 1, None).verdict().is_err());
+    }
+}
