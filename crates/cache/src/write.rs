@@ -63,11 +63,11 @@ impl Cache {
         }
     }
 
-    /// This version of the file is no more.
-    pub fn forget_file(&self, file: FileId) {
+    /// The version `old` of a file is no more, `new` is. Priorities given to the file stay.
+    pub fn supersede(&self, old: FileId, new: FileId) {
         let mut frames = self.lock();
-        let count = frames.steward.cached(file).count();
-        frames.steward.forget_file(file);
+        let count = frames.steward.cached(old).count();
+        frames.steward.supersede(old, new);
         frames.settle(&self.slab);
         self.voided.fetch_add(count as u64, Ordering::Relaxed);
         self.wake(&frames);

@@ -11,7 +11,10 @@ use std::sync::{Mutex, MutexGuard, TryLockError};
 
 use pantler_cache::Cache;
 use pantler_origin::{Attributes, Directory, Look};
-use pantler_steward::{FileId, OwnerId};
+use pantler_steward::FileId;
+
+/// The last look at a file; `None` before the first.
+type State = Option<Look>;
 
 /// What is known of a file's content.
 pub(crate) struct Content {
@@ -21,14 +24,8 @@ pub(crate) struct Content {
     size: AtomicU64,
     /// When the last look was taken, in the mount's own milliseconds.
     looked_ms: AtomicU64,
+    /// The last look, and the lock that changes hold (V1).
     state: Mutex<State>,
-}
-
-#[derive(Default)]
-struct State {
-    look: Option<Look>,
-    /// Priorities given to this file: they pass on to its next version.
-    priorities: Vec<(OwnerId, i32)>,
 }
 
 /// Where contents live: the two that every look needs, and a supply of names.
@@ -118,20 +115,11 @@ impl Content {
         self.size.store(size, Ordering::Release);
         agree(&result, self.file(), before.size, size);
         match after {
-            Ok(after) => state.look = Some(shelf.origin.look(&after)),
+            Ok(after) => *state = Some(shelf.origin.look(&after)),
             // Not knowing what there is now, believe nothing.
-            Err(_) => self.replace(shelf, &mut state),
+            Err(_) => self.replace(shelf),
         }
         result
-    }
-
-    /// Remembers a priority for versions to come.
-    pub(crate) fn remember_priority(&self, owner: OwnerId, priority: i32) {
-        let mut state = self.lock();
-        state.priorities.retain(|&(other, _)| other != owner);
-        if priority != 0 {
-            state.priorities.push((owner, priority));
-        }
     }
 
     fn look_locked(
@@ -143,32 +131,25 @@ impl Content {
         let now_ms = shelf.now_ms();
         let attributes = stat()?;
         let look = shelf.origin.look(&attributes);
-        let is_known = match &state.look {
+        let is_known = match state {
             None => true,
             // An unsettled version may have changed since without a trace.
             Some(last) => last.settled && last.version == look.version,
         };
-        state.look = Some(look);
+        *state = Some(look);
         self.size.store(attributes.size, Ordering::Release);
         if !is_known {
-            self.replace(shelf, state);
+            self.replace(shelf);
         }
         self.looked_ms.store(now_ms, Ordering::Relaxed);
         Ok(attributes)
     }
 
     /// V2.
-    fn replace(&self, shelf: &Shelf, state: &mut State) {
-        let old = FileId(self.file.swap(shelf.new_file(), Ordering::AcqRel));
-        shelf.cache.forget_file(old);
-        if state.priorities.is_empty() {
-            return;
-        }
-        let file = self.file();
-        shelf.cache.with_steward(|steward| {
-            // An owner that is gone by now, or over a bound, has no say any more.
-            state.priorities.retain(|&(owner, priority)| steward.set_priority(owner, file, priority).is_ok());
-        });
+    fn replace(&self, shelf: &Shelf) {
+        let new = shelf.new_file();
+        let old = self.file.swap(new, Ordering::AcqRel);
+        shelf.cache.supersede(FileId(old), FileId(new));
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

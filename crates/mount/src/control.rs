@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::io;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex, Weak};
 
 use fuser::Request;
 use pantler_steward::{HintError, OwnerId, PolicyName};
 
+use crate::content::Content;
 use crate::core::Core;
 use crate::inodes::Inode;
 
@@ -22,12 +23,14 @@ pub(crate) struct Wishes {
 
 /// Files a user may give a default priority for.
 const DEFAULT_FILES_MAX: usize = 4096;
+/// Priorities a user may give a default policy for.
+const DEFAULT_POLICIES_MAX: usize = 64;
 
 #[derive(Default, Clone)]
 struct Defaults {
     policies: Vec<(i32, PolicyName)>,
     /// Priorities by number of the inode's content in the origin.
-    files: Vec<(std::sync::Weak<crate::content::Content>, i32)>,
+    files: Vec<(Weak<Content>, i32)>,
 }
 
 /// The prefix of attributes that are not stored but said.
@@ -49,28 +52,30 @@ impl Wishes {
         }
     }
 
-    pub(crate) fn add_policy(&self, uid: u32, priority: i32, policy: PolicyName) {
+    pub(crate) fn add_policy(&self, uid: u32, priority: i32, policy: PolicyName) -> Result<(), HintError> {
         let mut all = self.defaults.lock().expect("wishes are in order");
-        let defaults = all.entry(uid).or_default();
-        defaults.policies.retain(|&(other, _)| other != priority);
-        defaults.policies.push((priority, policy));
+        let policies = &mut all.entry(uid).or_default().policies;
+        policies.retain(|&(other, _)| other != priority);
+        if policies.len() >= DEFAULT_POLICIES_MAX {
+            return Err(HintError::TooManyPriorities { limit: DEFAULT_POLICIES_MAX as u32 });
+        }
+        policies.push((priority, policy));
+        Ok(())
     }
 
     pub(crate) fn add_priority(
         &self,
         uid: u32,
-        content: &std::sync::Arc<crate::content::Content>,
+        content: &Arc<Content>,
         priority: i32,
     ) -> Result<(), HintError> {
         let mut all = self.defaults.lock().expect("wishes are in order");
         let files = &mut all.entry(uid).or_default().files;
-        files.retain(|(other, _)| {
-            other.upgrade().is_some_and(|other| !std::sync::Arc::ptr_eq(&other, content))
-        });
+        files.retain(|(other, _)| other.upgrade().is_some_and(|other| !Arc::ptr_eq(&other, content)));
         if files.len() >= DEFAULT_FILES_MAX {
             return Err(HintError::TooManyFiles { limit: DEFAULT_FILES_MAX as u32 });
         }
-        files.push((std::sync::Arc::downgrade(content), priority));
+        files.push((Arc::downgrade(content), priority));
         Ok(())
     }
 
@@ -83,14 +88,10 @@ impl Wishes {
         all.get(&uid)?.policies.iter().find(|&&(p, _)| p == priority).map(|&(_, policy)| policy)
     }
 
-    pub(crate) fn priority(
-        &self,
-        uid: u32,
-        content: &std::sync::Arc<crate::content::Content>,
-    ) -> Option<i32> {
+    pub(crate) fn priority(&self, uid: u32, content: &Arc<Content>) -> Option<i32> {
         let all = self.defaults.lock().expect("wishes are in order");
         let mut files = all.get(&uid)?.files.iter();
-        files.find_map(|(other, p)| std::sync::Arc::ptr_eq(&other.upgrade()?, content).then_some(*p))
+        files.find_map(|(other, p)| Arc::ptr_eq(&other.upgrade()?, content).then_some(*p))
     }
 }
 
@@ -107,12 +108,10 @@ impl Core {
     pub(crate) fn set_priority(
         &self,
         owner: OwnerId,
-        content: &crate::content::Content,
+        content: &Content,
         priority: i32,
     ) -> Result<(), HintError> {
-        self.cache().with_steward(|steward| steward.set_priority(owner, content.file(), priority))?;
-        content.remember_priority(owner, priority);
-        Ok(())
+        self.cache().with_steward(|steward| steward.set_priority(owner, content.file(), priority))
     }
 
     /// The value of an attribute: ours are answered here, the others are the origin's.

@@ -15,6 +15,7 @@ use crate::handles::{Handle, Listing, Table};
 use crate::inodes::{Inode, Inodes};
 use crate::janitor::Janitor;
 use crate::owners::{Newcomer, Owners};
+use crate::runs::Runs;
 use crate::{MountError, MountOptions};
 
 pub(crate) struct Core {
@@ -25,6 +26,7 @@ pub(crate) struct Core {
     pub(crate) listings: Table<Listing>,
     pub(crate) owners: Arc<Owners>,
     pub(crate) wishes: Wishes,
+    pub(crate) runs: Runs,
     pub(crate) janitor: Janitor,
     pub(crate) refresh_ms: u64,
 }
@@ -60,6 +62,7 @@ impl Core {
             listings: Table::new(),
             owners,
             wishes: Wishes::default(),
+            runs: Runs::default(),
             janitor,
         })
     }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, RwLock};
 use pantler_origin::{Entries, OpenFile, Source};
 
 use crate::content::Content;
+use crate::runs::Progress;
 
 /// An open regular file.
 pub(crate) struct Handle {
@@ -15,6 +16,8 @@ pub(crate) struct Handle {
     pub(crate) source: Arc<dyn Source>,
     /// Opened with `O_APPEND`.
     pub(crate) append: bool,
+    /// How far the last block that was read has been read, for files whose blocks are done with then.
+    pub(crate) done_with: Option<Mutex<Progress>>,
 }
 
 /// An open directory.

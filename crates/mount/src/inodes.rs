@@ -22,7 +22,6 @@ const IDLE_CONTENTS_MAX: usize = 16_384;
 pub(crate) struct Inode {
     pub(crate) number: u64,
     pub(crate) node: Node,
-    pub(crate) kind: Kind,
     /// Device and inode in the origin.
     key: (u64, u64),
     /// For regular files.
@@ -56,7 +55,7 @@ impl Inodes {
     pub(crate) fn new(root: Node) -> io::Result<Self> {
         let attributes = root.attributes()?;
         let key = (attributes.device, attributes.inode);
-        let inode = Arc::new(Inode { number: ROOT, node: root, kind: Kind::Directory, key, content: None });
+        let inode = Arc::new(Inode { number: ROOT, node: root, key, content: None });
         let keys = Keys { numbers: HashMap::from([(key, ROOT)]), ..Keys::default() };
         // The root is never forgotten.
         let table = HashMap::from([(ROOT, (inode, 1))]);
@@ -82,7 +81,7 @@ impl Inodes {
         let number = self.number(&mut keys, attributes);
         let is_regular = attributes.kind == Kind::Regular;
         let content = is_regular.then(|| content_of(&mut keys, shelf, key));
-        let inode = Arc::new(Inode { number, node, kind: attributes.kind, key, content });
+        let inode = Arc::new(Inode { number, node, key, content });
         keys.numbers.insert(key, number);
         table.insert(number, (Arc::clone(&inode), 1));
         inode
@@ -106,6 +105,21 @@ impl Inodes {
     /// The content of the file with this device and inode, if there is any.
     pub(crate) fn content(&self, device: u64, inode: u64) -> Option<Arc<Content>> {
         self.keys.lock().expect("the table is in order").contents.get(&(device, inode)).cloned()
+    }
+
+    /// The content behind a descriptor that somebody opened, on this mount (whose device is `mounted`) or in the origin.
+    pub(crate) fn content_of_opened(&self, device: u64, inode: u64, mounted: u64) -> Option<Arc<Content>> {
+        if device == mounted {
+            return self.get(inode).ok()?.content().ok().cloned();
+        }
+        self.content(device, inode)
+    }
+
+    /// Live regular files.
+    pub(crate) fn files(&self) -> Vec<Arc<Inode>> {
+        let table = self.table.read().expect("the table is in order");
+        let files = table.values().map(|(inode, _)| inode);
+        files.filter(|inode| inode.content.is_some()).cloned().collect()
     }
 
     /// The number shown for an entry whose inode need not be known.

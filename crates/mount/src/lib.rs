@@ -24,26 +24,27 @@
 //! | inodes the kernel knows, open files | `inodes`, `handles` |
 //! | who is charged | `owners` |
 //! | hints through attributes and ioctl | `control` |
+//! | hints through the socket, statistics | `body` |
+//! | runs and their profiles | `runs` |
 //! | mounts that a crash left behind | [`stale`] |
 
 mod attributes;
+mod body;
 mod content;
-#[allow(dead_code, reason = "the control body, which comes next, uses the rest")]
 mod control;
 mod core;
 mod errno;
 mod error;
 mod filesystem;
 mod handles;
-#[allow(dead_code, reason = "the control body, which comes next, uses the rest")]
 mod inodes;
 mod janitor;
 mod mount;
 mod naming;
 mod options;
-#[allow(dead_code, reason = "the control body, which comes next, uses the rest")]
 mod owners;
 mod reading;
+mod runs;
 pub mod stale;
 mod writing;
 

@@ -10,6 +10,7 @@ use fuser::{Config, MountOption, Session, SessionACL};
 use pantler_cache::Traffic;
 use pantler_steward::Counters;
 
+use crate::body::MountBody;
 use crate::core::Core;
 use crate::filesystem::Served;
 use crate::stale::SUBTYPE;
@@ -127,7 +128,7 @@ impl Mounted {
     fn end(&mut self) -> Result<(), MountError> {
         let Some(thread) = self.thread.take() else { return Ok(()) };
         if !thread.is_finished() {
-            self.detach()?;
+            detach(&self.mountpoint)?;
         }
         let start = Instant::now();
         while !thread.is_finished() && start.elapsed() < GRACE {
@@ -141,28 +142,27 @@ impl Mounted {
         Ok(())
     }
 
-    fn detach(&self) -> Result<(), MountError> {
-        let flags = rustix::mount::UnmountFlags::DETACH;
-        match rustix::mount::unmount(&self.mountpoint, flags) {
-            // Not mounted any more: somebody was faster.
-            Ok(()) | Err(rustix::io::Errno::INVAL) => Ok(()),
-            Err(rustix::io::Errno::PERM) => self.ask_helper(),
-            Err(error) => Err(self.failed(error.into())),
-        }
+    /// The mount as the control doors see it.
+    pub fn body(&self) -> Arc<dyn pantler_control::Body> {
+        Arc::new(MountBody::new(Arc::clone(&self.core), self.mountpoint.clone()))
     }
+}
 
-    /// Without privileges, the helper that mounted also unmounts.
-    fn ask_helper(&self) -> Result<(), MountError> {
-        let helper = std::process::Command::new("fusermount3").arg("-uz").arg(&self.mountpoint).status();
-        match helper {
-            Ok(status) if status.success() => Ok(()),
-            Ok(status) => Err(self.failed(io::Error::other(format!("fusermount3: {status}")))),
-            Err(error) => Err(self.failed(error)),
+/// Takes the mount point away: new requests by name do not reach the mount any more.
+pub(crate) fn detach(mountpoint: &Path) -> Result<(), MountError> {
+    let failed = |error| MountError::Unmount { path: mountpoint.to_owned(), error };
+    match rustix::mount::unmount(mountpoint, rustix::mount::UnmountFlags::DETACH) {
+        // Not mounted any more: somebody was faster.
+        Ok(()) | Err(rustix::io::Errno::INVAL) => Ok(()),
+        // Without privileges, the helper that mounted also unmounts.
+        Err(rustix::io::Errno::PERM) => {
+            let helper = std::process::Command::new("fusermount3").arg("-uz").arg(mountpoint).status();
+            match helper.map_err(failed)? {
+                status if status.success() => Ok(()),
+                status => Err(failed(io::Error::other(format!("fusermount3: {status}")))),
+            }
         }
-    }
-
-    fn failed(&self, error: io::Error) -> MountError {
-        MountError::Unmount { path: self.mountpoint.clone(), error }
+        Err(error) => Err(failed(error.into())),
     }
 }
 

@@ -69,9 +69,24 @@ struct Registry {
     owners: HashMap<OwnerId, Owner>,
     /// Watched processes, with their start times.
     processes: HashMap<u32, u64>,
-    /// Runs: the process at their root, and their owner.
-    runs: Vec<(u32, OwnerId)>,
+    runs: Vec<Run>,
     next: u64,
+}
+
+/// A process and its descendants that are one owner.
+#[derive(Clone, Copy)]
+struct Run {
+    leader: u32,
+    uid: u32,
+    owner: OwnerId,
+}
+
+impl Run {
+    /// Whether a process of that user can belong to the run. One of another user, started by a set-id program, is that
+    /// user's: the run's hints must not reach its blocks (C8).
+    fn may_hold(&self, uid: u32) -> bool {
+        self.uid == 0 || self.uid == uid
+    }
 }
 
 /// An owner that appeared for the first time.
@@ -109,12 +124,12 @@ impl Owners {
         let Some(process) = process_of(id) else { return NOBODY };
         let Some(start) = start_of(process) else { return NOBODY };
         let mut registry = self.registry.lock().expect("owners are in order");
-        let run = registry.run_of(process);
+        let run = registry.run_of(process, uid);
         let (owner, is_owner_new) = match run {
             Some(owner) => (owner, false),
             None => {
                 let key = self.key(process, start, uid);
-                registry.owner(key, uid, process)
+                registry.owner(key, self.charged(uid), process)
             }
         };
         let watch = registry.watch(process, start);
@@ -126,9 +141,14 @@ impl Owners {
         threads.insert(id, Thread { process, owner, checked: Instant::now() });
         drop(threads);
         if is_owner_new || watch.is_some() {
-            welcome(Newcomer { id: owner, uid, watch, is_owner_new });
+            welcome(Newcomer { id: owner, uid: self.charged(uid), watch, is_owner_new });
         }
         owner
+    }
+
+    /// The user that a new owner belongs to.
+    fn charged(&self, uid: u32) -> u32 {
+        if matches!(self.by, OwnerBy::Fixed(_)) { mounter() } else { uid }
     }
 
     fn key(&self, process: u32, start: u64, uid: u32) -> Key {
@@ -136,7 +156,7 @@ impl Owners {
             OwnerBy::Process => Key::Process(process, start),
             OwnerBy::Cgroup => cgroup_of(process).map_or(Key::Process(process, start), Key::Cgroup),
             OwnerBy::User => Key::User(uid),
-            OwnerBy::Fixed(name) => Key::Name(u32::MAX, name.clone()),
+            OwnerBy::Fixed(name) => Key::Name(mounter(), name.clone()),
         }
     }
 
@@ -158,7 +178,7 @@ impl Owners {
             owner.live = true;
             owner.pid = Some(leader);
         }
-        registry.runs.push((leader, id));
+        registry.runs.push(Run { leader, uid, owner: id });
         drop(registry);
         // Processes seen before may belong to the run now.
         self.threads.write().expect("owners are in order").clear();
@@ -168,7 +188,7 @@ impl Owners {
     /// The run of that owner is over. With `keep`, a later run of the same name continues it.
     pub(crate) fn end_run(&self, id: OwnerId, keep: bool) {
         let mut registry = self.registry.lock().expect("owners are in order");
-        registry.runs.retain(|&(_, owner)| owner != id);
+        registry.runs.retain(|run| run.owner != id);
         if let Some(owner) = registry.owners.get_mut(&id) {
             owner.live = false;
         }
@@ -180,11 +200,11 @@ impl Owners {
         self.threads.write().expect("owners are in order").retain(|_, thread| thread.owner != id);
     }
 
-    /// The owner of that name, of that user or of everybody.
-    pub(crate) fn named(&self, name: &str, uid: Option<u32>) -> Option<Owner> {
+    /// The owner of that name that `uid` may speak for.
+    pub(crate) fn named(&self, name: &str, uid: u32) -> Option<Owner> {
         let registry = self.registry.lock().expect("owners are in order");
         let mut found = registry.owners.values().filter(|owner| owner.name == name);
-        found.find(|owner| uid.is_none_or(|uid| uid == 0 || owner.uid == uid)).cloned()
+        found.find(|owner| uid == 0 || owner.uid == uid).cloned()
     }
 
     /// All owners known.
@@ -222,14 +242,14 @@ impl Registry {
         Some(Watch { pid, descriptor })
     }
 
-    fn run_of(&self, process: u32) -> Option<OwnerId> {
+    fn run_of(&self, process: u32, uid: u32) -> Option<OwnerId> {
         if self.runs.is_empty() {
             return None;
         }
         let mut at = process;
         for _ in 0..ANCESTORS_MAX {
-            if let Some(&(_, owner)) = self.runs.iter().rev().find(|&&(leader, _)| leader == at) {
-                return Some(owner);
+            if let Some(run) = self.runs.iter().rev().find(|run| run.leader == at && run.may_hold(uid)) {
+                return Some(run.owner);
             }
             at = status_field(at, "PPid:")?;
             if at <= 1 {
@@ -240,8 +260,20 @@ impl Registry {
     }
 }
 
+/// The user who mounts: whom a fixed owner belongs to.
+fn mounter() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+/// The real user of a process.
+pub(crate) fn user_of(process: u32) -> Option<u32> {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let users = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    users.split_whitespace().next()?.parse().ok()
+}
+
 /// The process that a thread id belongs to.
-pub(crate) fn process_of(id: u32) -> Option<u32> {
+fn process_of(id: u32) -> Option<u32> {
     status_field(id, "Tgid:")
 }
 

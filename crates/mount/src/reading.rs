@@ -36,18 +36,26 @@ impl Core {
             }
         };
         content.look(&self.shelf, || file.attributes())?;
-        Ok(self.keep(content, file, flags))
+        let done_with = self.runs.apply_rule(self, request, &inode);
+        Ok(self.keep(content, file, flags, done_with))
     }
 
     /// Makes a handle of an open file.
-    pub(crate) fn keep(&self, content: Arc<Content>, file: OpenFile, flags: i32) -> FileHandle {
+    pub(crate) fn keep(
+        &self,
+        content: Arc<Content>,
+        file: OpenFile,
+        flags: i32,
+        done_with: bool,
+    ) -> FileHandle {
         let file = Arc::new(file);
         let source: Arc<dyn Source> = match &self.options.interpose {
             Some(interpose) => interpose(Arc::clone(&file)),
             None => Arc::clone(&file) as Arc<dyn Source>,
         };
         let append = flags & libc::O_APPEND != 0;
-        FileHandle(self.files.insert(Handle { content, file, source, append }))
+        let done_with = done_with.then(Default::default);
+        FileHandle(self.files.insert(Handle { content, file, source, append, done_with }))
     }
 
     pub(crate) fn read(&self, request: &Request, handle: u64, offset: u64, length: u32, reply: ReplyData) {
@@ -81,7 +89,14 @@ impl Core {
             size: content.size(),
             source: &*handle.source,
         };
-        self.cache().read(&wanted, use_bytes)
+        let count = self.cache().read(&wanted, |bytes| {
+            use_bytes(bytes);
+            bytes.len()
+        })?;
+        if let Some(progress) = &handle.done_with {
+            self.runs.note_read(self, &wanted, progress, count);
+        }
+        Ok(())
     }
 
     pub(crate) fn release(&self, handle: u64) {

@@ -1,0 +1,358 @@
+//! A mount as the control doors see it.
+
+use std::collections::{BTreeMap, HashMap};
+use std::os::fd::BorrowedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use pantler_control::{
+    Body, BodyInfo, BodyKind, BodyStat, ControlError, Counters, DecisionLine, FileExplanation, FileStat,
+    Hint, HintAnswer, OwnerSelector, OwnerStat, PriorityStat, RunId, RunSpec, Speaker,
+};
+use pantler_steward::{Block, Decision, FileId, HintError, OwnerId, Steward};
+use rustix::fs::{AtFlags, StatxFlags};
+
+use crate::content::Content;
+use crate::core::Core;
+use crate::owners::{Owner, user_of};
+
+/// Files shown by `stat`.
+const FILES_SHOWN: usize = 100;
+
+/// A mount behind the doors.
+pub(crate) struct MountBody {
+    core: Arc<Core>,
+    mountpoint: PathBuf,
+}
+
+/// Whom a hint is about.
+enum Meant {
+    Owner(OwnerId),
+    /// All owners of a user, present and future.
+    User(u32),
+}
+
+impl MountBody {
+    pub(crate) fn new(core: Arc<Core>, mountpoint: PathBuf) -> Self {
+        Self { core, mountpoint }
+    }
+
+    fn meant(&self, speaker: &Speaker, selector: &OwnerSelector) -> Result<Meant, ControlError> {
+        let owner = match selector {
+            OwnerSelector::UserDefault => return Ok(Meant::User(speaker.uid)),
+            OwnerSelector::Caller => self.core.owner_of(speaker.pid, speaker.uid),
+            OwnerSelector::Pid(pid) => {
+                let not_found = || ControlError::not_found(format!("process {pid}"));
+                let user = user_of(*pid).ok_or_else(not_found)?;
+                speaker.check_speaks_for(user)?;
+                self.core.owner_of(*pid, user)
+            }
+            OwnerSelector::Name(name) => {
+                let found = self.core.owners.named(name, speaker.uid);
+                found.ok_or_else(|| ControlError::not_found(format!("owner {name:?}")))?.id
+            }
+        };
+        Ok(Meant::Owner(owner))
+    }
+
+    /// Present owners of a user.
+    fn owners_of(&self, uid: u32) -> Vec<OwnerId> {
+        let owners = self.core.owners.all();
+        owners.iter().filter(|owner| owner.uid == uid).map(|owner| owner.id).collect()
+    }
+
+    fn content(&self, path: &Path, file: Option<BorrowedFd<'_>>) -> Result<Arc<Content>, ControlError> {
+        let unknown = || ControlError::not_found(format!("file {} on this mount", path.display()));
+        let file = file.ok_or_else(unknown)?;
+        let (device, inode) = identity(file)?;
+        let root = rustix::fs::statx(
+            rustix::fs::CWD,
+            &self.mountpoint,
+            AtFlags::STATX_DONT_SYNC,
+            StatxFlags::BASIC_STATS,
+        );
+        let root = root.map_err(std::io::Error::from)?;
+        let mounted = rustix::fs::makedev(root.stx_dev_major, root.stx_dev_minor);
+        self.core.inodes.content_of_opened(device, inode, mounted).ok_or_else(unknown)
+    }
+
+    /// A hint for one owner.
+    fn hint_owner(
+        &self,
+        owner: OwnerId,
+        hint: &Hint,
+        content: Option<&Arc<Content>>,
+    ) -> Result<HintAnswer, ControlError> {
+        let core = &self.core;
+        let file = content.map(|content| content.file()).unwrap_or(FileId(0));
+        let steward = |talk: &mut dyn FnMut(&mut Steward) -> Result<HintAnswer, HintError>| {
+            core.cache().with_steward(|steward| talk(steward)).map_err(refused)
+        };
+        match *hint {
+            Hint::SetPriority { priority, .. } => {
+                steward(&mut |s| s.set_priority(owner, file, priority).map(|()| HintAnswer::Done))
+            }
+            Hint::GetPriority { .. } => steward(&mut |s| Ok(HintAnswer::Priority(s.priority(owner, file)))),
+            Hint::SetPolicy { priority, policy } => {
+                steward(&mut |s| s.set_policy(owner, priority, policy).map(|()| HintAnswer::Done))
+            }
+            Hint::GetPolicy { priority } => {
+                steward(&mut |s| Ok(HintAnswer::Policy(s.policy(owner, priority))))
+            }
+            Hint::SetTemporaryPriority { first, last, priority, .. } => steward(&mut |s| {
+                s.set_temporary_priority(owner, file, first, last, priority).map(HintAnswer::Marked)
+            }),
+            Hint::Clear => steward(&mut |s| {
+                s.release_control(owner);
+                Ok(HintAnswer::Done)
+            }),
+            _ => Err(ControlError::unsupported("this hint")),
+        }
+    }
+
+    /// A hint for all owners of a user. It is kept for those to come, and answered from what is kept.
+    fn hint_user(
+        &self,
+        uid: u32,
+        hint: &Hint,
+        content: Option<&Arc<Content>>,
+    ) -> Result<HintAnswer, ControlError> {
+        let wishes = &self.core.wishes;
+        match (hint, content) {
+            (Hint::SetPriority { priority, .. }, Some(content)) => {
+                wishes.add_priority(uid, content, *priority).map_err(refused)?;
+            }
+            (Hint::GetPriority { .. }, Some(content)) => {
+                return Ok(HintAnswer::Priority(wishes.priority(uid, content).unwrap_or(0)));
+            }
+            (Hint::SetPolicy { priority, policy }, _) => {
+                wishes.add_policy(uid, *priority, *policy).map_err(refused)?;
+            }
+            (Hint::GetPolicy { priority }, _) => {
+                return Ok(HintAnswer::Policy(wishes.policy(uid, *priority).unwrap_or_default()));
+            }
+            (Hint::Clear, _) => wishes.clear(uid),
+            _ => {}
+        }
+        let mut marked = None;
+        for owner in self.owners_of(uid) {
+            // An owner over a bound of its own keeps what it has; the others follow.
+            if let Ok(HintAnswer::Marked(count)) = self.hint_owner(owner, hint, content) {
+                *marked.get_or_insert(0) += count;
+            }
+        }
+        let is_temporary = matches!(hint, Hint::SetTemporaryPriority { .. });
+        Ok(if is_temporary { HintAnswer::Marked(marked.unwrap_or(0)) } else { HintAnswer::Done })
+    }
+
+    fn owner_stats(&self) -> Vec<OwnerStat> {
+        let known: HashMap<OwnerId, Owner> =
+            self.core.owners.all().into_iter().map(|owner| (owner.id, owner)).collect();
+        let stat = |steward: &mut Steward| {
+            let owners = steward.owners().collect::<Vec<_>>();
+            owners
+                .into_iter()
+                .map(|stat| {
+                    let owner = stat.id.and_then(|id| known.get(&id));
+                    let levels = stat.id.into_iter().flat_map(|id| steward.priorities(id));
+                    let priorities = levels.map(|level| PriorityStat {
+                        priority: level.priority,
+                        policy: level.policy,
+                        blocks: u64::from(level.blocks),
+                    });
+                    OwnerStat {
+                        owner: name_of(stat.id, owner),
+                        uid: owner.map(|owner| owner.uid),
+                        pid: owner.and_then(|owner| owner.pid),
+                        live: owner.is_none_or(|owner| owner.live),
+                        control: stat.in_control && !stat.revoked,
+                        revoked: stat.revoked,
+                        counters: convert(stat.counters),
+                        priorities: priorities.collect(),
+                    }
+                })
+                .collect::<Vec<_>>()
+        };
+        let mut stats = self.core.cache().with_steward(stat);
+        stats.sort_by(|one, other| one.owner.cmp(&other.owner));
+        stats
+    }
+
+    fn file_stats(&self, speaker: &Speaker) -> Vec<FileStat> {
+        // Directories above a file may be closed to the speaker: only who mounts, and root, see where files are.
+        if !speaker.speaks_for(rustix::process::geteuid().as_raw()) {
+            return Vec::new();
+        }
+        let block_bytes = self.core.cache().block_bytes() as u64;
+        let mut stats = self.core.cache().with_steward(|steward| steward.files().collect::<Vec<_>>());
+        stats.sort_by_key(|stat| (std::cmp::Reverse(stat.blocks), stat.id));
+        stats.truncate(FILES_SHOWN);
+        let inodes = self.core.inodes.files();
+        let by_file: HashMap<FileId, _> =
+            inodes.iter().filter_map(|inode| Some((inode.content().ok()?.file(), inode))).collect();
+        let path = |id| by_file.get(&id).and_then(|inode| self.core.path(inode));
+        let stat = |stat: pantler_steward::FileStat| FileStat {
+            path: path(stat.id).unwrap_or_else(|| format!("forgotten file {}", stat.id.0).into()),
+            counters: Counters {
+                references: stat.traffic.hits + stat.traffic.misses,
+                hits: stat.traffic.hits,
+                misses: stat.traffic.misses,
+                // What it cost at least: a miss of the last block of a file reads less.
+                read_bytes: stat.traffic.misses * block_bytes,
+                blocks: u64::from(stat.blocks),
+                ..Counters::default()
+            },
+        };
+        stats.into_iter().map(stat).collect()
+    }
+}
+
+impl Body for MountBody {
+    fn describe(&self) -> BodyInfo {
+        let options = &self.core.options;
+        BodyInfo {
+            name: self.mountpoint.to_string_lossy().into_owned(),
+            kind: BodyKind::Mount,
+            mount_point: Some(self.mountpoint.clone()),
+            origin: Some(self.core.shelf.origin.path().to_owned()),
+            uid: rustix::process::geteuid().as_raw(),
+            pid: std::process::id(),
+            capacity_blocks: self.core.cache().with_steward(|steward| u64::from(steward.capacity())),
+            block_bytes: options.block_bytes as u32,
+            allocation: options.allocation.to_string(),
+        }
+    }
+
+    fn hint(
+        &self,
+        speaker: &Speaker,
+        selector: &OwnerSelector,
+        hint: &Hint,
+        file: Option<BorrowedFd<'_>>,
+    ) -> Result<HintAnswer, ControlError> {
+        hint.check()?;
+        let content = match hint.path() {
+            Some(path) => Some(self.content(path, file)?),
+            None => None,
+        };
+        match self.meant(speaker, selector)? {
+            Meant::Owner(owner) => self.hint_owner(owner, hint, content.as_ref()),
+            Meant::User(uid) => self.hint_user(uid, hint, content.as_ref()),
+        }
+    }
+
+    fn stat(&self, speaker: &Speaker) -> Result<BodyStat, ControlError> {
+        let traffic = self.core.cache().traffic();
+        let totals = self.core.cache().with_steward(|steward| steward.totals());
+        let body_counters = BTreeMap::from([
+            ("origin_reads".to_owned(), traffic.fetches),
+            ("origin_reads_failed".to_owned(), traffic.failed),
+            ("blocks_voided".to_owned(), traffic.voided),
+            ("open_files".to_owned(), self.core.files.len() as u64),
+        ]);
+        Ok(BodyStat {
+            body: self.describe(),
+            totals: Counters { read_bytes: traffic.fetched_bytes, ..convert(totals) },
+            owners: self.owner_stats(),
+            files: self.file_stats(speaker),
+            body_counters,
+        })
+    }
+
+    fn explain(
+        &self,
+        speaker: &Speaker,
+        path: &Path,
+        file: BorrowedFd<'_>,
+    ) -> Result<FileExplanation, ControlError> {
+        let content = self.content(path, Some(file))?;
+        let id = content.file();
+        let known: HashMap<OwnerId, Owner> =
+            self.core.owners.all().into_iter().map(|owner| (owner.id, owner)).collect();
+        let (cached, decisions) = self.core.cache().with_steward(|steward| {
+            let owner = |index| steward.explain(Block::new(id, index)).and_then(|block| block.owner);
+            let cached = steward.cached(id).map(owner).collect::<Vec<_>>();
+            let about = steward.decisions().filter(|decision| decision.victim.file == id);
+            (cached, about.map(line).collect::<Vec<_>>())
+        });
+        let mut owners = BTreeMap::new();
+        for owner in &cached {
+            let name = owner.map_or("shared".to_owned(), |id| name_of(Some(id), known.get(&id)));
+            *owners.entry(name).or_insert(0) += 1;
+        }
+        let priority = self.core.wishes.priority(speaker.uid, &content).unwrap_or(0);
+        let block_bytes = self.core.cache().block_bytes() as u64;
+        Ok(FileExplanation {
+            body: self.describe(),
+            path: path.to_owned(),
+            blocks: content.size().div_ceil(block_bytes),
+            cached_blocks: cached.len() as u64,
+            owners,
+            priority,
+            policy: self.core.wishes.policy(speaker.uid, priority).unwrap_or_default(),
+            decisions,
+        })
+    }
+
+    fn begin_run(&self, speaker: &Speaker, run: &RunSpec) -> Result<RunId, ControlError> {
+        self.core.runs.begin(&self.core, speaker, run)
+    }
+
+    fn end_run(&self, run: RunId) {
+        self.core.runs.end(&self.core, run);
+    }
+
+    fn stop(&self, speaker: &Speaker) -> Result<(), ControlError> {
+        speaker.check_speaks_for(rustix::process::geteuid().as_raw())?;
+        crate::mount::detach(&self.mountpoint).map_err(|error| ControlError::failed(error.to_string()))
+    }
+}
+
+/// Device and inode of a descriptor, as far as its kernel knows them without asking whoever serves the file: a descriptor
+/// of a stranger's file system must not make us wait.
+fn identity(file: BorrowedFd<'_>) -> Result<(u64, u64), ControlError> {
+    let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+    let stat = rustix::fs::statx(file, c"", flags, StatxFlags::TYPE | StatxFlags::INO);
+    let stat = stat.map_err(std::io::Error::from)?;
+    Ok((rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor), stat.stx_ino))
+}
+
+fn name_of(id: Option<OwnerId>, known: Option<&Owner>) -> String {
+    match (known, id) {
+        (Some(owner), _) => owner.name.clone(),
+        (None, None) => "common".to_owned(),
+        (None, Some(OwnerId(0))) => "nobody".to_owned(),
+        (None, Some(OwnerId(number))) => format!("owner-{number}"),
+    }
+}
+
+fn line(decision: &Decision) -> DecisionLine {
+    let newcomer = decision.newcomer.map_or("a smaller cache".to_owned(), |block| format!("block {block}"));
+    DecisionLine {
+        number: decision.sequence,
+        block: decision.victim.index,
+        rule: decision.rule.to_string(),
+        text: format!("lost to {newcomer}; the candidate was block {}", decision.candidate),
+    }
+}
+
+fn convert(counters: pantler_steward::Counters) -> Counters {
+    Counters {
+        references: counters.references,
+        hits: counters.hits,
+        misses: counters.misses,
+        read_bytes: 0,
+        overrules: counters.overrules,
+        mistakes: counters.mistakes,
+        revocations: counters.revocations,
+        blocks: u64::from(counters.blocks),
+    }
+}
+
+/// A hint past a bound, or without sense.
+pub(crate) fn refused(error: HintError) -> ControlError {
+    match error {
+        HintError::EmptyRange { .. } => ControlError::invalid(error.to_string()),
+        _ => ControlError::Bound { bound: error.to_string() },
+    }
+}

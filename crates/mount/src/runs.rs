@@ -1,0 +1,148 @@
+//! Runs that continue on a mount, and the profiles that speak for their programs.
+
+use std::os::fd::{AsFd, AsRawFd};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use fuser::Request;
+use pantler_control::{ControlError, Profile, RunId, RunSpec, Speaker};
+use pantler_steward::OwnerId;
+
+use crate::core::Core;
+use crate::inodes::Inode;
+use crate::owners::user_of;
+
+/// Runs at a time.
+const RUNS_MAX: usize = 1024;
+
+/// The runs under way.
+#[derive(Default)]
+pub(crate) struct Runs {
+    running: Mutex<Vec<Running>>,
+    /// Whether any run has rules about files: opening a file need not look otherwise.
+    has_rules: AtomicBool,
+}
+
+struct Running {
+    owner: OwnerId,
+    keep: bool,
+    profile: Option<Arc<Profile>>,
+}
+
+/// How far a block has been read, from its start on.
+#[derive(Default)]
+pub(crate) struct Progress {
+    block: u64,
+    until: u64,
+}
+
+impl Runs {
+    pub(crate) fn begin(&self, core: &Core, speaker: &Speaker, run: &RunSpec) -> Result<RunId, ControlError> {
+        speaker.check_speaks_for(run.uid)?;
+        let leader = run.leader;
+        let user = user_of(leader).ok_or_else(|| ControlError::not_found(format!("process {leader}")))?;
+        // Else anybody could declare a stranger's process, or all there are, to be a run of theirs.
+        speaker.check_speaks_for(user)?;
+        let mut running = self.running.lock().expect("runs are in order");
+        if running.len() >= RUNS_MAX {
+            return Err(ControlError::Bound { bound: format!("{RUNS_MAX} runs on a mount") });
+        }
+        let owner = core.owners.begin_run(&run.name, run.uid, leader);
+        core.wishes.apply_defaults(core, run.uid, owner);
+        if let Some(profile) = &run.profile {
+            for (&priority, &policy) in &profile.policies {
+                core.set_policy(owner, priority, policy).map_err(crate::body::refused)?;
+            }
+        }
+        let profile = run.profile.clone().filter(|profile| !profile.files.is_empty()).map(Arc::new);
+        if profile.is_some() {
+            self.has_rules.store(true, Ordering::Release);
+        }
+        running.push(Running { owner, keep: run.keep, profile });
+        Ok(RunId(owner.0))
+    }
+
+    pub(crate) fn end(&self, core: &Core, run: RunId) {
+        let owner = OwnerId(run.0);
+        let mut running = self.running.lock().expect("runs are in order");
+        let Some(position) = running.iter().position(|running| running.owner == owner) else { return };
+        let ended = running.remove(position);
+        let has_rules = running.iter().any(|running| running.profile.is_some());
+        self.has_rules.store(has_rules, Ordering::Release);
+        drop(running);
+        core.owners.end_run(owner, ended.keep);
+        if !ended.keep {
+            core.cache().with_steward(|steward| steward.exit(owner));
+        }
+    }
+
+    /// The owner of a request opened a file: applies the rule of its profile about it. Says whether the blocks are done
+    /// with once they are read.
+    pub(crate) fn apply_rule(&self, core: &Core, request: &Request, inode: &Inode) -> bool {
+        if !self.has_rules.load(Ordering::Acquire) {
+            return false;
+        }
+        let owner = core.owner(request);
+        let profile = {
+            let running = self.running.lock().expect("runs are in order");
+            running.iter().find(|running| running.owner == owner).and_then(|running| running.profile.clone())
+        };
+        let (Some(profile), Some(path), Ok(content)) = (profile, core.path(inode), inode.content()) else {
+            return false;
+        };
+        let Some(rule) = profile.rule(&path) else { return false };
+        // A wish past a bound has no effect, as for anybody.
+        if rule.priority != 0 {
+            let _ = core.set_priority(owner, content, rule.priority);
+        }
+        if let Some(temporary) = rule.temporary {
+            let (first, last) = (temporary.first, temporary.last);
+            let file = content.file();
+            let _ = core
+                .cache()
+                .with_steward(|s| s.set_temporary_priority(owner, file, first, last, temporary.priority));
+        }
+        rule.done_with
+    }
+
+    /// Bytes of a file were read whose blocks are done with once they are read to their end.
+    pub(crate) fn note_read(
+        &self,
+        core: &Core,
+        read: &pantler_cache::Request<'_>,
+        progress: &Mutex<Progress>,
+        count: usize,
+    ) {
+        let block_bytes = core.cache().block_bytes() as u64;
+        let end = read.offset + count as u64;
+        let mut progress = progress.lock().expect("progress is in order");
+        let mut at = read.offset;
+        while at < end {
+            let block = at / block_bytes;
+            let block_end = (block + 1) * block_bytes;
+            let reached = end.min(block_end);
+            let known = if progress.block == block { progress.until } else { block * block_bytes };
+            // A gap before these bytes: they do not complete anything.
+            let until = if at <= known { reached.max(known) } else { known };
+            *progress = Progress { block, until };
+            if until == block_end || until >= read.size {
+                let _ = core
+                    .cache()
+                    .with_steward(|s| s.set_temporary_priority(read.owner, read.file, block, block, -1));
+            }
+            at = reached;
+        }
+    }
+}
+
+impl Core {
+    /// The path of an inode as programs see it, below the mount point. Of a file with several names it is the one by which
+    /// it was found; a file without name has none.
+    pub(crate) fn path(&self, inode: &Inode) -> Option<PathBuf> {
+        let link = format!("/proc/self/fd/{}", inode.node.as_fd().as_raw_fd());
+        let path = std::fs::read_link(link).ok()?;
+        let below = path.strip_prefix(self.shelf.origin.path()).ok()?;
+        Some(self.options.mountpoint.join(below))
+    }
+}
