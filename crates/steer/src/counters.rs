@@ -43,6 +43,12 @@ pub struct SteerCounters {
     pub resyncs: u64,
     /// Wrong beliefs corrected by them, in blocks.
     pub corrected: u64,
+    /// Most blocks at once that the kernel had read ahead and nobody had referenced.
+    pub ahead_peak: u64,
+    /// Most blocks at once that were given up and not dropped yet.
+    pub leaving_peak: u64,
+    /// Most blocks at once in all.
+    pub resident_peak: u64,
     /// Rounds of the reading thread.
     pub rounds: u64,
     /// The time of the current round.
@@ -59,7 +65,7 @@ impl SteerCounters {
     }
 
     /// All counters by name.
-    pub fn named(&self) -> [(&'static str, u64); 21] {
+    pub fn named(&self) -> [(&'static str, u64); 24] {
         [
             ("events", self.events),
             ("events_lost", self.events_lost),
@@ -81,6 +87,9 @@ impl SteerCounters {
             ("markers_removed", self.markers),
             ("resyncs", self.resyncs),
             ("corrected", self.corrected),
+            ("ahead_peak", self.ahead_peak),
+            ("leaving_peak", self.leaving_peak),
+            ("resident_peak", self.resident_peak),
             ("rounds", self.rounds),
         ]
     }

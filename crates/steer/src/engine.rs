@@ -32,13 +32,16 @@ const STUCK_NS: u64 = 500_000_000;
 /// Time after which pages that came without being read count as written or asked for.
 const UNREFERENCED_NS: u64 = 1_000_000_000;
 /// Sequential blocks after which the descriptor of a new file is looked for.
-const RESOLVE_BLOCKS: u64 = 32;
+const RESOLVE_BLOCKS: u64 = 8;
 /// Files below this size are left to the kernel's readahead: it cannot overshoot much.
 const TAKE_OVER_BLOCKS: u64 = 128;
 /// Requests queued in one round; more wait for the readers to ask again.
 const WANTS_MAX: usize = 64;
 /// Markers of the kernel's readahead that are being removed.
 const MARKERS_MAX: usize = 64;
+
+/// Steps in which the capacity follows what the kernel read ahead.
+const AHEAD_STEP: u32 = 64;
 
 /// A request to read ahead.
 #[derive(Debug, Clone, Copy)]
@@ -322,6 +325,12 @@ impl Engine {
     /// after again.
     pub fn pump(&mut self, now_ns: u64) -> bool {
         self.counters.now_ns = now_ns;
+        let (ahead, ours, leaving) =
+            (self.ledger.ahead_blocks(), self.ledger.ours_blocks(), self.ledger.leaving_blocks());
+        self.counters.ahead_peak = self.counters.ahead_peak.max(ahead.into());
+        self.counters.leaving_peak = self.counters.leaving_peak.max(leaving.into());
+        self.counters.resident_peak = self.counters.resident_peak.max((ahead + ours + leaving).into());
+        self.make_room_for_ahead();
         while let Some((file, tid)) = self.to_resolve.pop_front() {
             self.resolve(file, tid, now_ns);
         }
@@ -332,6 +341,15 @@ impl Engine {
         }
         self.remove_markers(now_ns);
         active || self.ledger.leaving_blocks() > 0
+    }
+
+    /// What the kernel read ahead takes memory as well: the steward gets by with less until it is referenced.
+    fn make_room_for_ahead(&mut self) {
+        let taken = self.ledger.ahead_blocks() / AHEAD_STEP * AHEAD_STEP;
+        let left = self.capacity.saturating_sub(taken).max(self.capacity / 4);
+        if left != self.steward.capacity() && self.steward.set_capacity(left).is_ok() {
+            self.poll();
+        }
     }
 
     fn resolve(&mut self, file: u32, tid: u32, now_ns: u64) {

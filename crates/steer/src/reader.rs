@@ -28,6 +28,7 @@ const TICK_NS: u64 = 100_000_000;
 /// Runs until the run stops.
 pub(crate) fn run(shared: &Shared, mut feed: Feed) {
     sys::sharpen_timers();
+    sys::hurry();
     let mut rest = Rest::default();
     let mut next_tick_ns = 0;
     while !shared.stopping.load(Ordering::Acquire) {

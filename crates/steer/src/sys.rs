@@ -152,6 +152,13 @@ pub fn sharpen_timers() {
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_000u64) };
 }
 
+/// Has this thread scheduled before others: it works a little, often, and what it decides is stale soon.
+pub fn hurry() {
+    const NICE: libc::c_int = -15;
+    // SAFETY: the call takes integers only; `0` is the calling thread. Without the right to it nothing changes.
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICE) };
+}
+
 /// Clock ticks after boot at which a process started: with the process id, a name that is never used twice.
 pub fn start_time(pid: u32) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
