@@ -37,8 +37,6 @@ pub struct SteerCounters {
     pub resolved: u64,
     /// Open files whose readahead was taken over.
     pub taken_over: u64,
-    /// Marks of the kernel's readahead removed.
-    pub markers: u64,
     /// Resynchronisations after lost events.
     pub resyncs: u64,
     /// Wrong beliefs corrected by them, in blocks.
@@ -65,7 +63,7 @@ impl SteerCounters {
     }
 
     /// All counters by name.
-    pub fn named(&self) -> [(&'static str, u64); 24] {
+    pub fn named(&self) -> [(&'static str, u64); 23] {
         [
             ("events", self.events),
             ("events_lost", self.events_lost),
@@ -84,7 +82,6 @@ impl SteerCounters {
             ("shared", self.shared),
             ("files_resolved", self.resolved),
             ("taken_over", self.taken_over),
-            ("markers_removed", self.markers),
             ("resyncs", self.resyncs),
             ("corrected", self.corrected),
             ("ahead_peak", self.ahead_peak),

@@ -31,14 +31,14 @@ const LAG_NS: u64 = 2_000_000;
 const STUCK_NS: u64 = 500_000_000;
 /// Time after which pages that came without being read count as written or asked for.
 const UNREFERENCED_NS: u64 = 1_000_000_000;
-/// Sequential blocks after which the descriptor of a new file is looked for.
+/// Blocks in a row after which the descriptor of a new file is looked for.
 const RESOLVE_BLOCKS: u64 = 8;
 /// Files below this size are left to the kernel's readahead: it cannot overshoot much.
 const TAKE_OVER_BLOCKS: u64 = 128;
 /// Requests queued in one round; more wait for the readers to ask again.
 const WANTS_MAX: usize = 64;
-/// Markers of the kernel's readahead that are being removed.
-const MARKERS_MAX: usize = 64;
+/// Ends of the kernel's bursts that are looked after in one round.
+const ENDS_MAX: usize = 64;
 
 /// Steps in which the capacity follows what the kernel read ahead.
 const AHEAD_STEP: u32 = 64;
@@ -51,14 +51,9 @@ struct Want {
     blocks: u64,
 }
 
-/// A folio that would make the kernel read on, to be dropped before the reader gets there.
-#[derive(Debug, Clone, Copy)]
-struct Marker {
-    tid: u32,
-    span: Span,
-}
-
 /// The state of one run.
+///
+/// E1  A block is `ours` in the ledger if and only if the steward has it.
 #[derive(Debug)]
 pub struct Engine {
     pub(crate) steward: Steward,
@@ -73,7 +68,8 @@ pub struct Engine {
     capacity: u32,
     lag_blocks: u32,
     wants: Vec<Want>,
-    markers: VecDeque<Marker>,
+    /// Streams, as thread and file, for which the kernel still reads ahead though we do.
+    ends: Vec<(u32, u32)>,
     to_resolve: VecDeque<(u32, u32)>,
     refused: Vec<Span>,
     ripe: Vec<Span>,
@@ -112,7 +108,7 @@ impl Engine {
             capacity,
             lag_blocks: options.lag_blocks(),
             wants: Vec::with_capacity(WANTS_MAX),
-            markers: VecDeque::with_capacity(MARKERS_MAX),
+            ends: Vec::with_capacity(ENDS_MAX),
             to_resolve: VecDeque::new(),
             refused: Vec::new(),
             ripe: Vec::new(),
@@ -130,7 +126,11 @@ impl Engine {
         let Some(file) = slot else { return };
         match (event.kind, of_run) {
             (Kind::Read, true) => self.read(file, event),
-            (Kind::Fault | Kind::Map, true) => self.referenced(file, event.tid, event.first, event.last),
+            (Kind::Fault | Kind::Map, true) => {
+                self.referenced(file, event.tid, event.first, event.last);
+                let blocks = u64::from(self.files.get(file).blocks);
+                self.consider(file, event.tid, blocks);
+            }
             (Kind::Add, true) => self.added(file, event),
             (Kind::Delete, _) => self.deleted(file, event),
             (Kind::Read | Kind::Fault | Kind::Map, false) => self.used_by_others(file, event),
@@ -143,7 +143,6 @@ impl Engine {
         let (first, last) = (event.first, event.last);
         let bounds = self.bounds;
         let stream = self.streams.of(event.tid, file);
-        stream.in_burst = false;
         if stream.window.is_rest(first, last) {
             return;
         }
@@ -163,12 +162,16 @@ impl Engine {
         }
     }
 
-    /// Whether to look for the file, and to take its readahead over.
-    fn consider(&mut self, file: u32, tid: u32, sequential: u64) {
+    /// Whether to look for the file, and to take its readahead over. `run` blocks were read in sequence, or mapped.
+    fn consider(&mut self, file: u32, tid: u32, run: u64) {
         let known = self.files.get(file);
+        if known.blocks == 0 {
+            // All of it is somebody else's: nothing to drop.
+            return;
+        }
         if !known.is_resolved() {
             let pressure = self.steward.used() > self.capacity / 2;
-            let eager = pressure || self.owners.needs_paths() || sequential >= RESOLVE_BLOCKS;
+            let eager = pressure || self.owners.needs_paths() || run >= RESOLVE_BLOCKS;
             if eager && known.is_worth_a_try() && self.to_resolve.len() < WANTS_MAX {
                 self.to_resolve.push_back((file, tid));
             }
@@ -228,13 +231,11 @@ impl Engine {
         }
         self.ledger.note_folio(file, event.first, pages);
         let stream = self.streams.of(event.tid, file);
-        if !stream.in_burst && event.first > stream.window.next() {
-            stream.marker = Some((event.first, pages));
-            if stream.reader == Reader::Body {
-                self.remove_marker(event.tid, file);
-            }
+        stream.burst_end = event.last + 1;
+        let end = (event.tid, file);
+        if stream.reader == Reader::Body && self.ends.last() != Some(&end) && self.ends.len() < ENDS_MAX {
+            self.ends.push(end);
         }
-        self.streams.of(event.tid, file).in_burst = true;
     }
 
     fn deleted(&mut self, file: u32, event: &Event) {
@@ -311,14 +312,16 @@ impl Engine {
         }
     }
 
-    fn remove_marker(&mut self, tid: u32, file: u32) {
+    /// Ends the kernel's readahead for a stream that we read ahead for.
+    ///
+    /// Advice does not stop what has begun: the first page of each burst carries a mark, and reading it starts the next
+    /// burst, twice as long, right behind this one. A page that is cached already gets no mark. So we occupy the place
+    /// behind the burst before the reader gets to the mark: the next burst is the last.
+    fn end_bursts(&mut self, tid: u32, file: u32) {
         let stream = self.streams.of(tid, file);
-        if let Some((first, blocks)) = stream.marker.take()
-            && first >= stream.window.next()
-            && self.markers.len() < MARKERS_MAX
-        {
-            self.markers.push_back(Marker { tid, span: Span { file, first, blocks } });
-        }
+        let end = stream.burst_end.max(stream.window.next());
+        stream.window.asked_until(end + self.bounds.min);
+        self.want(file, end..end + self.bounds.min);
     }
 
     /// Carries out what the events of a round asked for. Returns whether anything was done that should soon be looked
@@ -335,11 +338,13 @@ impl Engine {
             self.resolve(file, tid, now_ns);
         }
         let mut active = self.drop_ripe(now_ns);
-        active |= !self.wants.is_empty() || !self.markers.is_empty();
+        while let Some((tid, file)) = self.ends.pop() {
+            self.end_bursts(tid, file);
+        }
+        active |= !self.wants.is_empty();
         while let Some(want) = self.wants.pop() {
             self.read_ahead(want, now_ns);
         }
-        self.remove_markers(now_ns);
         active || self.ledger.leaving_blocks() > 0
     }
 
@@ -378,11 +383,7 @@ impl Engine {
         stream.reader = if taken > 0 { Reader::Body } else { Reader::KernelForGood };
         if taken > 0 {
             self.counters.taken_over += 1;
-            let next = stream.window.next();
-            let ahead = next..next + self.bounds.min;
-            stream.window.asked_until(ahead.end);
-            self.want(file, ahead);
-            self.remove_marker(tid, file);
+            self.end_bursts(tid, file);
         }
     }
 
@@ -439,30 +440,6 @@ impl Engine {
             self.steward.looked_ahead(Block::new(self.file_id(file), index));
         }
         self.poll();
-    }
-
-    /// Drops the folios that make the kernel read on, and reads them again without the mark.
-    fn remove_markers(&mut self, now_ns: u64) {
-        for _ in 0..self.markers.len() {
-            let Some(marker) = self.markers.pop_front() else { return };
-            let Span { file, first, blocks } = marker.span;
-            if self.streams.of(marker.tid, file).window.next() > first {
-                continue;
-            }
-            let Some(descriptor) = self.files.descriptor(file, now_ns) else { continue };
-            match drop_span(descriptor, first, blocks) {
-                Ok(0) => {
-                    self.counters.markers += 1;
-                    for index in first..first + blocks {
-                        self.block_gone(file, index);
-                    }
-                    self.read_run(file, first, blocks, now_ns);
-                }
-                // Still being read from the device: try again in the next round.
-                Ok(_) => self.markers.push_back(marker),
-                Err(_) => {}
-            }
-        }
     }
 
     fn drop_ripe(&mut self, now_ns: u64) -> bool {
@@ -581,6 +558,16 @@ impl Engine {
         let half = blocks / 2;
         self.check(Span { blocks: half, ..span }, now_ns);
         self.check(Span { first: first + half, blocks: blocks - half, ..span }, now_ns);
+    }
+
+    /// Recomputes what is known, and compares what ledger and steward believe.
+    ///
+    /// # Panics
+    /// An invariant is broken.
+    pub fn validate(&self) {
+        self.ledger.validate();
+        self.steward.validate();
+        assert_eq!(self.ledger.ours_blocks(), self.steward.used(), "E1: ledger and steward believe the same");
     }
 
     /// Blocks the run may keep, the reserve for lagging drops taken off.

@@ -177,30 +177,34 @@ impl Files {
         self.by_key.values().map(|&slot| (slot, &self.slots[slot as usize]))
     }
 
-    /// Looks for the file among the descriptors of a thread. Returns the numbers under which the thread has it open.
+    /// Looks for the file among the descriptors of a thread, then among what its process has mapped. Returns the
+    /// numbers under which the thread has it open.
     pub fn resolve(&mut self, slot: u32, tid: u32, now_ns: u64) -> Vec<i32> {
-        let key = self.slots[slot as usize].key;
-        self.slots[slot as usize].tries = self.slots[slot as usize].tries.saturating_add(1);
+        let file = &mut self.slots[slot as usize];
+        file.tries = file.tries.saturating_add(1);
+        let (key, resolved) = (file.key, file.is_resolved());
         let numbers = self.devices.descriptors_of(tid, key);
-        if self.slots[slot as usize].is_resolved() {
+        if resolved {
             return numbers;
         }
-        for &number in &numbers {
-            let path = format!("/proc/{tid}/fd/{number}");
-            let name = fs::read_link(&path).ok();
-            let flags =
-                rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
-            let Ok(opened) =
-                rustix::fs::open(&path, flags | rustix::fs::OFlags::CLOEXEC, rustix::fs::Mode::empty())
-            else {
-                continue;
-            };
-            if self.accept(slot, opened, now_ns) {
-                self.slots[slot as usize].path = name;
-                break;
-            }
+        let opened = |number: &i32| format!("/proc/{tid}/fd/{number}");
+        let found = numbers.iter().map(opened).any(|link| self.accept_link(slot, &link, now_ns));
+        if !found && let Some(range) = mapping_of(tid, key) {
+            self.accept_link(slot, &format!("/proc/{tid}/map_files/{range}"), now_ns);
         }
         numbers
+    }
+
+    /// Opens a file through a link of `/proc` and takes it, if it is that file.
+    fn accept_link(&mut self, slot: u32, link: &str, now_ns: u64) -> bool {
+        let name = fs::read_link(link).ok();
+        let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
+        let opened = rustix::fs::open(link, flags | rustix::fs::OFlags::CLOEXEC, rustix::fs::Mode::empty());
+        let accepted = opened.is_ok_and(|opened| self.accept(slot, opened, now_ns));
+        if accepted {
+            self.slots[slot as usize].path = name;
+        }
+        accepted
     }
 
     /// Takes a descriptor for a file, if it is that file (D1).
@@ -376,6 +380,19 @@ impl Devices {
         }
         found
     }
+}
+
+/// The address range at which a process has the file mapped, as `/proc` writes it.
+fn mapping_of(tid: u32, key: FileKey) -> Option<String> {
+    let maps = fs::read_to_string(format!("/proc/{tid}/maps")).ok()?;
+    let device = format!("{:02x}:{:02x}", key.dev >> 20, key.dev & 0xf_ffff);
+    let inode = key.ino.to_string();
+    maps.lines().find_map(|line| {
+        let mut words = line.split_ascii_whitespace();
+        let range = words.next()?;
+        let (dev, ino) = (words.nth(2)?, words.next()?);
+        (dev == device && ino == inode).then(|| range.to_owned())
+    })
 }
 
 fn parse_mount(line: &str) -> Option<MountedAt> {

@@ -17,6 +17,7 @@
 //! See the crate's `README.md` for what was measured on which kernel.
 
 mod body;
+mod bounds;
 pub mod counters;
 mod doctor;
 pub mod engine;

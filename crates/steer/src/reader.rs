@@ -29,6 +29,12 @@ const TICK_NS: u64 = 100_000_000;
 pub(crate) fn run(shared: &Shared, mut feed: Feed) {
     sys::sharpen_timers();
     sys::hurry();
+    if let Some(others) = &shared.others
+        && let Err(error) = others.list_thread(rustix::thread::gettid().as_raw_nonzero().get() as u32)
+    {
+        tracing::error!(%error, "what we read ahead would look like others' reads: the run goes on unsteered");
+        return;
+    }
     let mut rest = Rest::default();
     let mut next_tick_ns = 0;
     while !shared.stopping.load(Ordering::Acquire) {
@@ -39,7 +45,6 @@ pub(crate) fn run(shared: &Shared, mut feed: Feed) {
             if now_ns >= next_tick_ns {
                 next_tick_ns = now_ns + TICK_NS;
                 engine.tick(now_ns);
-                keep_bounds(shared, &mut engine);
             }
             done
         };
@@ -71,27 +76,6 @@ fn round(engine: &mut Engine, feed: &mut Feed, now_ns: u64) -> Option<(usize, bo
     }
     let worked = engine.pump(now_ns);
     Some((events, worked || engine.counters.brought_in != before))
-}
-
-/// Holds the group to its bounds: anonymous and kernel memory come on top of the budget, or are taken off the total.
-fn keep_bounds(shared: &Shared, engine: &mut Engine) {
-    let Ok(usage) = shared.group.usage() else { return };
-    let options = &shared.options;
-    if let Some(total) = options.total_bytes {
-        let blocks = total.saturating_sub(usage.other) / sys::BLOCK_BYTES;
-        let blocks =
-            blocks.min(u64::from(options.budget_blocks())).saturating_sub(u64::from(options.lag_blocks()));
-        let blocks = (blocks as u32).max(2 * options.waiting_blocks());
-        if blocks.abs_diff(engine.capacity()) > options.budget_blocks() / 128
-            && let Err(error) = engine.set_capacity(blocks)
-        {
-            tracing::warn!(%error, "the capacity stays");
-        }
-    }
-    let slack = (options.budget_bytes / 8).max(8 << 20);
-    if let Err(error) = shared.group.enforce(options.budget_bytes + slack + usage.other) {
-        tracing::warn!(%error, "the backstop of the group does not hold");
-    }
 }
 
 /// Waits for an event, a wake or the next tick.

@@ -130,7 +130,8 @@ impl Steer {
             let others =
                 if options.watch_others { Some(make(&format!("{name}.others"), false)?) } else { None };
             if let Some(others) = &others {
-                others.list_thread(std::process::id())?;
+                // Listed as soon as it runs: see `reader`. An empty list means that nobody is left out.
+                others.list_thread(NOBODY_TID)?;
             }
             // An empty list means everybody: list a thread that no longer reads, ours before its first read.
             run.list_thread(NOBODY_TID)?;
@@ -261,6 +262,23 @@ impl Steer {
         }
     }
 
+    /// Asks the kernel about every block that is believed to be cached, as after lost events. Returns how many beliefs
+    /// were wrong.
+    pub fn resynchronise(&self) -> u64 {
+        let mut engine = self.shared.engine();
+        let before = engine.counters.corrected;
+        engine.resynchronise(sys::monotonic_ns());
+        engine.counters.corrected - before
+    }
+
+    /// Recomputes what is known, and panics with the number of the invariant that fails. For tests.
+    ///
+    /// # Panics
+    /// An invariant of the ledger or the steward is broken.
+    pub fn validate(&self) {
+        self.shared.engine().validate();
+    }
+
     /// Ends steering and removes everything that was made; returns the last counters. Cached blocks stay.
     ///
     /// # Errors
@@ -315,10 +333,8 @@ fn start_threads(shared: &Arc<Shared>, feed: Feed) -> Result<Vec<JoinHandle<()>>
     let mut threads = Vec::new();
     let reading = Arc::clone(shared);
     threads.push(spawn("steer-read", Box::new(move || reader::run(&reading, feed)))?);
-    if shared.others.is_some() {
-        let watching = Arc::clone(shared);
-        threads.push(spawn("steer-watch", Box::new(move || watch::run(&watching)))?);
-    }
+    let watching = Arc::clone(shared);
+    threads.push(spawn("steer-watch", Box::new(move || watch::run(&watching)))?);
     Ok(threads)
 }
 

@@ -33,10 +33,8 @@ pub struct Stream {
     pub window: Window,
     /// Who reads ahead.
     pub reader: Reader,
-    /// The folio that makes the kernel go on reading ahead when it is read: the first of its last burst.
-    pub marker: Option<(u64, u64)>,
-    /// Whether the last event of the stream was a page brought in (a burst goes on) and not a read.
-    pub in_burst: bool,
+    /// Block after the last one that the kernel read ahead for it.
+    pub burst_end: u64,
     /// First block of the last read, for blocks that are done with.
     pub last_first: u64,
 }
@@ -66,15 +64,7 @@ impl Streams {
 
     fn begin(&mut self, tid: u32, file: u32) -> usize {
         let window = Window::default();
-        let stream = Stream {
-            tid,
-            file,
-            window,
-            reader: Reader::Kernel,
-            marker: None,
-            in_burst: false,
-            last_first: 0,
-        };
+        let stream = Stream { tid, file, window, reader: Reader::Kernel, burst_end: 0, last_first: 0 };
         let at = if self.table.len() < STREAMS_MAX {
             self.table.push(stream);
             self.table.len() - 1

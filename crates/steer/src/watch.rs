@@ -1,4 +1,6 @@
-//! Keeps the filter of the instance that watches other programs as narrow as it can be.
+//! The watching thread: keeps the group within its bounds, and other programs' costs down.
+//!
+//! It keeps the filter of the instance that watches other programs as narrow as it can be.
 //!
 //! Every event costs the program it happens in about 0.3 us, so other programs shall pay only when they use files of
 //! the run. The filter begins open, is narrowed to the run's devices, and to single files once no new file has come for
@@ -10,6 +12,7 @@ use std::fmt::Write;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use crate::bounds;
 use crate::files::FileKey;
 use crate::steer::Shared;
 use crate::trace::Kind;
@@ -21,12 +24,21 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Looks without a new file before the filter names single files.
 const CALM_LOOKS: u32 = 20;
 
+/// Looks between two looks at the group's bounds.
+const LOOKS_PER_BOUND: u32 = 2;
+
 /// Runs until the run stops.
 pub(crate) fn run(shared: &Shared) {
-    let Some(instance) = &shared.others else { return };
     let mut set = String::new();
     let mut calm = 0;
+    let mut looks = 0u32;
     while !shared.stopping.load(Ordering::Acquire) {
+        if looks.is_multiple_of(LOOKS_PER_BOUND) {
+            bounds::keep(shared);
+        }
+        looks = looks.wrapping_add(1);
+        std::thread::sleep(LOOK);
+        let Some(instance) = &shared.others else { continue };
         let files: BTreeSet<FileKey> = {
             let mut engine = shared.engine();
             calm = if std::mem::take(&mut engine.new_files) { 0 } else { calm + 1 };
@@ -42,7 +54,6 @@ pub(crate) fn run(shared: &Shared) {
             }
             set = filter;
         }
-        std::thread::sleep(LOOK);
     }
 }
 

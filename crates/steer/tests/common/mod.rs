@@ -1,0 +1,175 @@
+//! What the tests on the real kernel share.
+
+use std::fs;
+use std::io::{BufRead, Write};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use pantler_control::Profile;
+use pantler_steer::{Steer, SteerOptions, doctor, sys};
+
+/// One test at a time: a run moves this whole process into its groups, and sees what others do to its files.
+static SERIAL: Mutex<()> = Mutex::new(());
+
+/// The turn of a test; `None` when this machine cannot steer.
+pub fn turn() -> Option<MutexGuard<'static, ()>> {
+    able().then(|| SERIAL.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// Whether this machine can steer. Says why not, and fails instead with `PANTLER_NO_SKIP=1`.
+fn able() -> bool {
+    let missing: Vec<_> = doctor().into_iter().filter(|check| check.needed && !check.present).collect();
+    for check in &missing {
+        eprintln!("SKIPPED: {}: {}; {}", check.name, check.detail, check.remedy);
+    }
+    assert!(missing.is_empty() || std::env::var_os("PANTLER_NO_SKIP").is_none(), "PANTLER_NO_SKIP is set");
+    missing.is_empty()
+}
+
+/// Starts a run with defaults.
+pub fn start(budget: u64) -> Steer {
+    start_with(budget, |_| ())
+}
+
+/// Starts a run.
+pub fn start_with(budget: u64, change: impl FnOnce(&mut SteerOptions)) -> Steer {
+    let mut options = SteerOptions::new("test", budget);
+    change(&mut options);
+    Steer::start(options).expect("started")
+}
+
+/// A profile with one policy.
+pub fn policy(name: &str) -> Profile {
+    Profile::parse("test", &format!("[policies]\n0 = \"{name}\"\n")).expect("a profile")
+}
+
+/// Runs a script in the run.
+pub fn sh(steer: &Steer, script: &str) {
+    let mut command = Command::new("sh");
+    command.args(["-c", script]);
+    steer.enter(&mut command).expect("entered");
+    assert!(command.status().expect("ran").success(), "{script}");
+}
+
+/// Runs a script in the run and returns what it printed.
+pub fn output(steer: &Steer, script: &str) -> String {
+    let mut command = Command::new("sh");
+    command.args(["-c", script]);
+    steer.enter(&mut command).expect("entered");
+    let output = command.output().expect("ran");
+    assert!(output.status.success(), "{script}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// Runs a script outside of the run.
+pub fn outside(script: &str) {
+    assert!(Command::new("sh").args(["-c", script]).status().expect("ran").success(), "{script}");
+}
+
+/// Starts a program in the run that maps a file, touches it and holds it until it is killed: see `helper_that_maps`.
+pub fn map_inside(steer: &Steer, path: &str) -> Holder {
+    let mut command = Command::new(std::env::current_exe().expect("a path"));
+    command.args(["--exact", "helper_that_maps", "--nocapture"]).env(MAP_VARIABLE, path);
+    command.stdout(std::process::Stdio::piped());
+    steer.enter(&mut command).expect("entered");
+    let mut child = command.spawn().expect("started");
+    let mut lines = std::io::BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    assert!(lines.any(|line| line.expect("text").contains("mapped")), "the helper said nothing");
+    Holder(child)
+}
+
+/// Names the file for `helper_that_maps`.
+pub const MAP_VARIABLE: &str = "PANTLER_TEST_MAP";
+
+/// A process that is killed at the end.
+pub struct Holder(std::process::Child);
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Cached blocks of a file.
+pub fn cached_blocks(path: &str) -> u64 {
+    let file = fs::File::open(path).expect("opened");
+    let blocks = file.metadata().expect("a size").len().div_ceil(4096);
+    sys::cachestat(file.as_fd(), 0, blocks).expect("counted").cached
+}
+
+/// The folder of trace instances.
+pub fn instances() -> PathBuf {
+    pantler_steer::trace::instance::mounted_tracefs().expect("tracefs").join("instances")
+}
+
+/// Instances of this process.
+pub fn ours_in(folder: &Path) -> usize {
+    let prefix = format!("pantler-{}-", std::process::id());
+    let entries = fs::read_dir(folder).expect("listed").flatten();
+    entries.filter(|entry| entry.file_name().to_str().is_some_and(|name| name.starts_with(&prefix))).count()
+}
+
+/// A folder on the disk with the target folder, removed at the end.
+pub struct Scratch(tempfile::TempDir);
+
+impl Scratch {
+    pub fn new(name: &str) -> Scratch {
+        let folder = tempfile::Builder::new().prefix(name).tempdir_in(env!("CARGO_TARGET_TMPDIR"));
+        Scratch(folder.expect("a folder"))
+    }
+
+    pub fn path(&self, name: &str) -> String {
+        self.0.path().join(name).to_str().expect("a plain path").to_owned()
+    }
+
+    /// A file with data on the device and nothing in memory.
+    pub fn file(&self, name: &str, bytes: u64) -> String {
+        let path = self.path(name);
+        let mut file = fs::File::create(&path).expect("created");
+        let piece: Vec<u8> = (0..65_536u32).map(|index| (index * 31 % 251) as u8).collect();
+        for _ in 0..bytes / 65_536 {
+            file.write_all(&piece).expect("written");
+        }
+        file.sync_all().expect("synced");
+        self.forget(&path);
+        assert_eq!(cached_blocks(&path), 0);
+        path
+    }
+
+    /// Drops a file from memory.
+    pub fn forget(&self, path: &str) {
+        let file = fs::File::open(path).expect("opened");
+        let blocks = file.metadata().expect("a size").len().div_ceil(4096);
+        sys::drop_blocks(file.as_fd(), 0, blocks).expect("dropped");
+    }
+}
+
+/// A file mapped and touched.
+pub struct Map {
+    start: *mut std::ffi::c_void,
+    length: usize,
+}
+
+impl Map {
+    pub fn of(path: &str) -> Map {
+        let file = fs::File::open(path).expect("opened");
+        let length = file.metadata().expect("a size").len() as usize;
+        // SAFETY: a new mapping at a place that the kernel chooses; the file outlives it on disk.
+        let start = unsafe {
+            let (prot, flags) =
+                (rustix::mm::ProtFlags::READ, rustix::mm::MapFlags::SHARED | rustix::mm::MapFlags::POPULATE);
+            rustix::mm::mmap(std::ptr::null_mut(), length, prot, flags, file.as_fd(), 0).expect("mapped")
+        };
+        Map { start, length }
+    }
+}
+
+impl Drop for Map {
+    fn drop(&mut self) {
+        // SAFETY: exactly the mapping made above, which nobody has pointers into.
+        unsafe { rustix::mm::munmap(self.start, self.length).expect("unmapped") };
+    }
+}
