@@ -4,3 +4,4 @@ mod criteria;
 mod exhaustive;
 mod naive;
 mod props;
+mod readn;
