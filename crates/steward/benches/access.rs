@@ -95,7 +95,10 @@ fn accesses(criterion: &mut Criterion) {
     for (owner, policy) in [("oblivious", None), ("mru", Some(PolicyName::Mru))] {
         let mut group = criterion.benchmark_group(owner);
         group.throughput(Throughput::Elements(BATCH as u64));
-        group.sample_size(20).warm_up_time(Duration::from_millis(500)).measurement_time(Duration::from_secs(2));
+        group
+            .sample_size(20)
+            .warm_up_time(Duration::from_millis(500))
+            .measurement_time(Duration::from_secs(2));
         for (name, references) in &traces {
             let mut steward = warm(references, policy);
             let before = steward.totals();

@@ -5,12 +5,11 @@
 
 use alloc::vec::Vec;
 
-use foldhash::fast::FixedState;
-use hashbrown::HashTable;
 use pantler_policy::Handle;
 
+use crate::Block;
+use crate::index::BlockIndex;
 use crate::owners::{NOBODY, OwnerKey};
-use crate::{Block, FileId};
 
 /// Where a block is (rule A2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,23 +68,17 @@ impl Entry {
 pub(crate) struct Entries {
     entries: Vec<Entry>,
     free: Vec<Handle>,
-    index: HashTable<Handle>,
-    hasher: FixedState,
+    index: BlockIndex,
 }
 
 impl Entries {
     pub(crate) fn new(seed: u64) -> Self {
-        Self {
-            entries: Vec::new(),
-            free: Vec::new(),
-            index: HashTable::new(),
-            hasher: FixedState::with_seed(seed),
-        }
+        Self { entries: Vec::new(), free: Vec::new(), index: BlockIndex::new(seed) }
     }
 
     /// Entries in use.
     pub(crate) fn len(&self) -> u32 {
-        self.index.len() as u32
+        self.index.len()
     }
 
     /// One more than the highest frame that was ever in use.
@@ -95,8 +88,7 @@ impl Entries {
 
     #[inline]
     pub(crate) fn find(&self, block: Block) -> Option<Handle> {
-        let hash = hash(&self.hasher, block);
-        self.index.find(hash, |&frame| self.entries[frame as usize].block == block).copied()
+        self.index.find(block, |frame| self.entries[frame as usize].block == block)
     }
 
     pub(crate) fn insert(&mut self, entry: Entry) -> Handle {
@@ -110,18 +102,14 @@ impl Entries {
                 self.entries.len() as Handle - 1
             }
         };
-        let Self { entries, index, hasher, .. } = self;
-        let rehash = |&frame: &Handle| hash(hasher, entries[frame as usize].block);
-        index.insert_unique(hash(hasher, entry.block), frame, rehash);
+        self.index.insert(entry.block, frame);
         frame
     }
 
     pub(crate) fn remove(&mut self, frame: Handle) -> Entry {
         let entry = self.entries[frame as usize];
         assert!(entry.in_use, "E2: frame {frame} is free already");
-        if let Ok(found) = self.index.find_entry(hash(&self.hasher, entry.block), |&other| other == frame) {
-            found.remove();
-        }
+        self.index.remove(entry.block, frame);
         self.entries[frame as usize].in_use = false;
         self.free.push(frame);
         entry
@@ -132,7 +120,8 @@ impl Entries {
     }
 
     pub(crate) fn validate(&self) {
-        assert_eq!(self.entries.len(), self.free.len() + self.index.len(), "E2: a frame is lost");
+        self.index.validate(|frame| self.entries[frame as usize].block);
+        assert_eq!(self.entries.len(), self.free.len() + self.index.len() as usize, "E2: a frame is lost");
         for (frame, entry) in self.iter() {
             assert_eq!(self.find(entry.block), Some(frame), "E1: {} is not found", entry.block);
         }
@@ -156,11 +145,4 @@ impl core::ops::IndexMut<Handle> for Entries {
     fn index_mut(&mut self, frame: Handle) -> &mut Entry {
         &mut self.entries[frame as usize]
     }
-}
-
-/// Where a block is found in a table of blocks.
-#[inline]
-pub(crate) fn hash(hasher: &FixedState, Block { file: FileId(file), index }: Block) -> u64 {
-    use core::hash::BuildHasher;
-    hasher.hash_one((file, index))
 }

@@ -61,6 +61,7 @@ mod decision;
 mod entry;
 mod files;
 mod ids;
+mod index;
 mod looking;
 mod manager;
 mod options;

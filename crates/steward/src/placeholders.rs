@@ -12,12 +12,10 @@
 
 use alloc::vec::Vec;
 
-use foldhash::fast::FixedState;
-use hashbrown::HashTable;
 use pantler_policy::{Links, List, NONE};
 
 use crate::Block;
-use crate::entry::hash;
+use crate::index::BlockIndex;
 
 type GroupKey = u32;
 
@@ -37,8 +35,7 @@ struct Group {
 #[derive(Clone, Debug)]
 pub(crate) struct Placeholders {
     /// Records by their block.
-    index: HashTable<u32>,
-    hasher: FixedState,
+    index: BlockIndex,
     records: Vec<Record>,
     records_free: Vec<u32>,
     groups: Vec<Group>,
@@ -54,8 +51,7 @@ pub(crate) struct Placeholders {
 impl Placeholders {
     pub(crate) fn new(bound: u32, seed: u64) -> Self {
         Self {
-            index: HashTable::new(),
-            hasher: FixedState::with_seed(seed),
+            index: BlockIndex::new(seed),
             records: Vec::new(),
             records_free: Vec::new(),
             groups: Vec::new(),
@@ -116,8 +112,7 @@ impl Placeholders {
         self.groups[group as usize].members.push_back(&mut self.members, record);
         self.by_age.push_back(&mut self.ages, record);
         debug_assert!(self.find(block).is_none(), "H1: {block} has a placeholder already");
-        let rehash = |&other: &u32| hash(&self.hasher, self.records[other as usize].block);
-        self.index.insert_unique(hash(&self.hasher, block), record, rehash);
+        self.index.insert(block, record);
         self.trim();
     }
 
@@ -142,8 +137,7 @@ impl Placeholders {
 
     #[inline]
     fn find(&self, block: Block) -> Option<u32> {
-        let same = |&record: &u32| self.records[record as usize].block == block;
-        self.index.find(hash(&self.hasher, block), same).copied()
+        self.index.find(block, |record| self.records[record as usize].block == block)
     }
 
     fn group(&self, frame: u32) -> Option<GroupKey> {
@@ -190,9 +184,7 @@ impl Placeholders {
 
     fn delete(&mut self, record: u32) {
         let Record { block, group } = self.records[record as usize];
-        if let Ok(found) = self.index.find_entry(hash(&self.hasher, block), |&other| other == record) {
-            found.remove();
-        }
+        self.index.remove(block, record);
         self.by_age.remove(&mut self.ages, record);
         let Group { frame, members } = &mut self.groups[group as usize];
         members.remove(&mut self.members, record);
@@ -216,7 +208,8 @@ impl Placeholders {
     /// Checks H1 to H4, and that all targets satisfy `inside` and no placeheld block is `outside`'s opposite.
     pub(crate) fn validate(&self, inside: impl Fn(u32) -> bool, outside: impl Fn(Block) -> bool) {
         self.by_age.validate(&self.ages);
-        assert_eq!(self.index.len(), self.len() as usize, "H1: index and ages differ");
+        self.index.validate(|record| self.records[record as usize].block);
+        assert_eq!(self.index.len(), self.len(), "H1: index and ages differ");
         let mut grouped = 0;
         for (frame, &group) in self.group_of.iter().enumerate().filter(|(_, group)| **group != NONE) {
             let Group { frame: named, members } = &self.groups[group as usize];
