@@ -1,6 +1,6 @@
 //! The words of the command line.
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 use pantler_control::{ControlError, OwnerSelector, PolicyName, Size};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -92,14 +92,14 @@ pub struct Mount {
     #[arg(long, value_name = "SIZE", value_parser = block_size)]
     pub block_size: Option<Size>,
     /// Threads that answer the kernel
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=64))]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub threads: Option<u16>,
     /// How frames are shared between owners
     #[arg(long, value_name = "NAME", default_value = "lru-sp", value_parser = allocation)]
     pub allocation: String,
-    /// Who is an owner where nothing else says so
-    #[arg(long, value_name = "WHAT", value_enum, default_value_t = OwnerBy::Process)]
-    pub owner_by: OwnerBy,
+    /// Who is an owner: process, cgroup, user, or fixed:NAME for everybody together
+    #[arg(long, value_name = "WHAT", default_value = "process", value_parser = owner_by)]
+    pub owner_by: String,
     /// Let other users in; file permissions still decide
     #[arg(long)]
     pub allow_other: bool,
@@ -109,16 +109,9 @@ pub struct Mount {
     /// Stay in the foreground until unmounted
     #[arg(long)]
     pub foreground: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum OwnerBy {
-    /// Each process
-    Process,
-    /// Each control group
-    Cgroup,
-    /// Each user
-    User,
+    /// Be the host in the background
+    #[arg(long, hide = true, requires = "foreground")]
+    pub detached: bool,
 }
 
 #[derive(Debug, Args)]
@@ -239,6 +232,11 @@ fn allocation(text: &str) -> Result<String, String> {
         return Ok(text.to_owned());
     }
     Err(format!("expected {}", ALLOCATIONS.join(", ")))
+}
+
+fn owner_by(text: &str) -> Result<String, String> {
+    let known: Result<pantler_mount::OwnerBy, _> = text.parse();
+    known.map(|_| text.to_owned()).map_err(|error| error.to_string())
 }
 
 fn block_size(text: &str) -> Result<Size, String> {

@@ -1,25 +1,73 @@
 //! `pantler daemon`: one host for everybody's mounts.
 
 use anyhow::{Context, Result};
-use pantler_control::runtime;
-use pantler_control::server::{Host, Server};
-use signal_hook::consts::{SIGINT, SIGTERM};
-use std::sync::Arc;
+use pantler_control::server::{Host, Launcher, Server};
+use pantler_control::{Body, ControlError, Speaker, runtime};
+use pantler_mount::Mounted;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-/// Hosts bodies until it is told to end.
+use crate::mounting::{self, Wish};
+
+/// How often the daemon looks whether its mounts are still there.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Mounts on request.
+struct Mounts {
+    mounted: Arc<Mutex<Vec<Mounted>>>,
+}
+
+impl Launcher for Mounts {
+    fn launch(
+        &self,
+        speaker: &Speaker,
+        launch: &serde_json::Value,
+        _: Option<OwnedFd>,
+    ) -> Result<Arc<dyn Body>, ControlError> {
+        // The daemon reaches everything it may reach itself: only its own user decides what it mounts where.
+        speaker.check_speaks_for(rustix::process::geteuid().as_raw())?;
+        let wish = launch.get("mount").ok_or_else(|| ControlError::invalid("launch: expected a mount"))?;
+        let wish: Wish = serde_json::from_value(wish.clone())
+            .map_err(|error| ControlError::invalid(format!("launch: {error}")))?;
+        let mounted = wish.mount()?;
+        let body = mounted.body();
+        self.mounted.lock().unwrap_or_else(PoisonError::into_inner).push(mounted);
+        Ok(body)
+    }
+}
+
+/// Hosts mounts until it is told to end; then it unmounts them.
 pub fn daemon() -> Result<()> {
-    let mut signals =
-        signal_hook::iterator::Signals::new([SIGINT, SIGTERM]).context("cannot catch signals")?;
+    let ending = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, ending.clone()).context("cannot catch signals")?;
+    }
     let folder = runtime::prepare_folder()?;
     for path in runtime::remove_stale_sockets() {
         tracing::info!(path = %path.display(), "removed the socket of a host that is gone");
     }
-    for removed in crate::steering::clean() {
-        tracing::info!("removed what an earlier run left: {removed}");
+    for left in crate::steering::clean().into_iter().chain(mounting::clean()) {
+        tracing::info!(left, "removed what a killed host left");
     }
-    let server = Server::bind(&folder.join(runtime::DAEMON_SOCKET), Arc::new(Host::new()))?;
+    let mounted = Arc::new(Mutex::new(Vec::new()));
+    let host = Arc::new(Host::with_launcher(Box::new(Mounts { mounted: mounted.clone() })));
+    let server = Server::bind(&folder.join(runtime::DAEMON_SOCKET), host.clone())?;
     eprintln!("pantler: listening at {}", server.path().display());
-    signals.forever().next();
+    while !ending.load(Ordering::SeqCst) {
+        std::thread::sleep(LOOK);
+        let mut all = mounted.lock().unwrap_or_else(PoisonError::into_inner);
+        for gone in all.extract_if(.., |mounted: &mut Mounted| !mounted.is_served()) {
+            host.remove(&gone.body().describe().name);
+        }
+    }
     drop(server);
+    for mounted in mounted.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+        if let Err(error) = mounted.unmount() {
+            tracing::warn!(%error, "a mount stays");
+        }
+    }
     Ok(())
 }

@@ -15,6 +15,7 @@ mod failure;
 mod hint;
 mod identity;
 mod mount;
+mod mounting;
 mod output;
 mod profiles;
 mod program;
@@ -37,13 +38,13 @@ fn main() -> ExitCode {
     }
 }
 
-/// Carries out a command. Most end with 0; `run` ends with the program's status, `doctor` with 3 when something
-/// is missing.
+/// Carries out a command. Most end with 0; `run` ends with the program's status, `mount` with its
+/// host's, `doctor` with 3 when something is missing.
 fn dispatch(arguments: &Arguments) -> anyhow::Result<u8> {
     match &arguments.command {
         Command::Run(run) => return run::run(run),
         Command::Doctor(doctor) => return doctor::doctor(doctor),
-        Command::Mount(mount) => mount::mount(mount)?,
+        Command::Mount(mount) => return mount::mount(mount),
         Command::Umount(umount) => mount::umount(umount)?,
         Command::Hint(hint) => hint::hint(hint)?,
         Command::Stat(stat) => stat::stat(stat)?,

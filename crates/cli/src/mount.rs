@@ -1,18 +1,151 @@
 //! `pantler mount` and `pantler umount`.
+//!
+//! Root's mounts go to the daemon where one runs. Otherwise the command starts itself again in the background, as
+//! the host of the one mount, and ends when that one says it is ready.
 
-use anyhow::Result;
-use pantler_control::ControlError;
+use anyhow::{Context, Result};
+use pantler_control::client::{Client, unexpected};
+use pantler_control::server::{Host, Server};
+use pantler_control::wire::{Answer, Request};
+use pantler_control::{BodyInfo, ControlError, runtime};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Seek};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use crate::args;
+use crate::ask;
+use crate::failure;
+use crate::mounting::{self, Wish};
+use crate::output;
 
-/// Mounts a directory.
-pub fn mount(arguments: &args::Mount) -> Result<()> {
-    let _ = arguments;
-    Err(ControlError::unsupported("mounting").into())
+/// How often a host looks whether its mount is still there.
+const LOOK: Duration = Duration::from_millis(50);
+/// How long `umount` waits for the mount point to be free.
+const GONE: Duration = Duration::from_secs(15);
+
+/// Mounts a directory. The status is 0, or that of a host that could not start.
+pub fn mount(arguments: &args::Mount) -> Result<u8> {
+    for path in mounting::clean() {
+        tracing::info!(path, "unmounted what a killed host left");
+    }
+    let wish = Wish::new(arguments)?;
+    if arguments.foreground {
+        return host(&wish, arguments.detached).map(|()| 0);
+    }
+    if rustix::process::geteuid().is_root()
+        && let Some(mut daemon) = Client::daemon()
+    {
+        let launch = serde_json::json!({ "mount": wish });
+        return match daemon.ask(&Request::Launch { launch }, None)? {
+            Answer::Launched(info) => output::json("mount", &*info).map(|()| 0),
+            other => Err(unexpected(&other).into()),
+        };
+    }
+    start_host()
+}
+
+/// Starts this command again, in the background and in a session of its own, and passes on what it says first.
+fn start_host() -> Result<u8> {
+    let mut complaints = nameless_file()?;
+    let mut host = Command::new("/proc/self/exe");
+    host.args(std::env::args_os().skip(1)).args(["--foreground", "--detached"]);
+    host.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(complaints.try_clone()?);
+    let mut host = host.spawn().context("cannot start a host")?;
+    let mut line = String::new();
+    let mut said = BufReader::new(host.stdout.take().context("a pipe was asked for")?);
+    said.read_line(&mut line)?;
+    let ready = !line.is_empty();
+    let status = if ready { None } else { Some(host.wait()?) };
+    let mut text = String::new();
+    complaints.rewind()?;
+    complaints.read_to_string(&mut text)?;
+    // What the host said is said by us, complaint or not; so is how it ended.
+    eprint!("{text}");
+    match status {
+        Some(status) => Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(failure::FAILED)),
+        None => output::text(&line).map(|()| 0),
+    }
+}
+
+fn nameless_file() -> Result<File> {
+    let fd = rustix::fs::memfd_create("pantler-mount", rustix::fs::MemfdFlags::CLOEXEC)?;
+    Ok(File::from(fd))
+}
+
+/// Hosts one mount until it is unmounted or the process is told to end.
+fn host(wish: &Wish, detached: bool) -> Result<()> {
+    let ending = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, ending.clone()).context("cannot catch signals")?;
+    }
+    if detached {
+        rustix::process::setsid().context("cannot leave the terminal")?;
+    }
+    let mounted = wish.mount()?;
+    let body = mounted.body();
+    let info = body.describe();
+    let doors = Arc::new(Host::new());
+    doors.add(body)?;
+    let server = open_door(doors).inspect_err(|error| tracing::warn!("no control socket: {error:#}")).ok();
+    output::json("mount", &info)?;
+    if detached {
+        // Whoever started us waits for the end of our output.
+        let nowhere = File::options().read(true).write(true).open("/dev/null")?;
+        rustix::stdio::dup2_stdout(&nowhere)?;
+        rustix::stdio::dup2_stderr(&nowhere)?;
+        std::env::set_current_dir("/")?;
+    }
+    while mounted.is_served() && !ending.load(Ordering::SeqCst) {
+        std::thread::sleep(LOOK);
+    }
+    drop(server);
+    Ok(mounted.unmount().map_err(mounting::control_error)?)
+}
+
+fn open_door(host: Arc<Host>) -> Result<Server> {
+    let folder = runtime::prepare_folder()?;
+    runtime::remove_stale_sockets();
+    Ok(Server::bind(&folder.join(format!("{}.sock", std::process::id())), host)?)
 }
 
 /// Unmounts what `mount` mounted.
 pub fn umount(arguments: &args::Umount) -> Result<()> {
-    let _ = arguments;
-    Err(ControlError::unsupported("mounting").into())
+    let point = &arguments.mount_point;
+    let absolute = std::path::absolute(point)?;
+    let ours =
+        |info: &BodyInfo| info.mount_point.as_ref().is_some_and(|at| *at == absolute || same(at, point));
+    let Some(mut found) = ask::all().into_iter().find(|found| ours(&found.info)) else {
+        return mounting::unmount_unhosted(point);
+    };
+    let at = found.info.mount_point.clone().unwrap_or(absolute);
+    found.ask(&Request::Stop { on: found.info.name.clone() }, None)?;
+    let start = Instant::now();
+    while is_mounted(&at) {
+        if start.elapsed() > GONE {
+            let text = format!("{} is still mounted after {} s", at.display(), GONE.as_secs());
+            return Err(ControlError::failed(text).into());
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok(())
+}
+
+/// Whether a path as it was typed leads to a mount point. A mount that hangs is not asked: only its parent is.
+fn same(mount_point: &std::path::Path, typed: &std::path::Path) -> bool {
+    let parent = typed.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let parent = parent.unwrap_or(std::path::Path::new(".")).canonicalize().ok();
+    parent.zip(typed.file_name()).is_some_and(|(parent, name)| parent.join(name) == mount_point)
+}
+
+fn is_mounted(mount_point: &std::path::Path) -> bool {
+    let table = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let escaped = mount_point.display().to_string().replace('\\', "\\134").replace(' ', "\\040");
+    table.lines().any(|line| {
+        let mut fields = line.split(' ').skip(1);
+        fields.next() == Some(&escaped) && fields.next() == Some("fuse.pantler")
+    })
 }

@@ -60,7 +60,7 @@ fn bad_values_are_refused_in_one_line() {
     );
     refused(
         &["mount", "/a", "/b", "--threads", "0"],
-        "invalid value '0' for '--threads <COUNT>': 0 is not in 1..=64",
+        "invalid value '0' for '--threads <COUNT>': 0 is not in 1..=256",
     );
     refused(
         &["hint", "set-policy", "0", "best"],

@@ -1,0 +1,122 @@
+//! The seam to the mount crate: what a mount is asked to be, on the command line and on its way to the daemon.
+
+use anyhow::{Context, Result};
+use pantler_control::{ControlError, Size};
+use pantler_mount::{Mount, MountError, MountOptions, Mounted, OwnerBy};
+use serde::{Deserialize, Serialize};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use crate::args;
+
+/// Decisions that `pantler explain` can tell about.
+const LOG_DECISIONS: u32 = 4096;
+
+/// What is mounted where, and how. Travels to the daemon as JSON.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Wish {
+    origin: PathBuf,
+    mount_point: PathBuf,
+    cache: Size,
+    block_size: Option<Size>,
+    threads: Option<u16>,
+    allocation: String,
+    owner_by: String,
+    allow_other: Option<bool>,
+    read_only: bool,
+}
+
+impl Wish {
+    /// What the words say, with paths made absolute: a daemon stands elsewhere.
+    pub fn new(arguments: &args::Mount) -> Result<Wish> {
+        Ok(Wish {
+            origin: folder(&arguments.origin, "origin")?,
+            mount_point: folder(&arguments.mount_point, "mount point")?,
+            cache: arguments.cache,
+            block_size: arguments.block_size,
+            threads: arguments.threads,
+            allocation: arguments.allocation.clone(),
+            owner_by: arguments.owner_by.clone(),
+            allow_other: arguments.allow_other.then_some(true),
+            read_only: arguments.read_only,
+        })
+    }
+
+    /// Mounts.
+    pub fn mount(&self) -> Result<Mounted, ControlError> {
+        let options = self.options()?;
+        Mount::new(options).and_then(Mount::spawn).map_err(control_error)
+    }
+
+    fn options(&self) -> Result<MountOptions, ControlError> {
+        let mut options = MountOptions::new(&self.origin, &self.mount_point);
+        options.cache_bytes = self.cache.bytes();
+        if let Some(size) = self.block_size {
+            options.block_bytes = size.bytes() as usize;
+        }
+        if let Some(threads) = self.threads {
+            options.threads = threads.into();
+        }
+        options.allocation = self
+            .allocation
+            .parse()
+            .map_err(|error: pantler_steward::UnknownAllocation| ControlError::invalid(error.to_string()))?;
+        options.owner_by = self.owner_by.parse::<OwnerBy>().map_err(control_error)?;
+        options.allow_other = self.allow_other.unwrap_or(options.allow_other);
+        options.read_only = self.read_only;
+        options.log = LOG_DECISIONS;
+        Ok(options)
+    }
+}
+
+fn folder(path: &Path, what: &str) -> Result<PathBuf> {
+    let refuse = |why: String| ControlError::invalid(format!("{what} {path:?}: expected a directory, {why}"));
+    let real = path.canonicalize().map_err(|error| refuse(error.to_string()))?;
+    if !real.is_dir() {
+        return Err(refuse("this is none".to_owned()).into());
+    }
+    Ok(real)
+}
+
+/// Errors of the body in the words of the doors, which know the exit status of each.
+pub fn control_error(error: MountError) -> ControlError {
+    match &error {
+        MountError::Option(text) => ControlError::invalid(text.clone()),
+        MountError::Cache(refused) => ControlError::invalid(refused.to_string()),
+        MountError::Device(_) => ControlError::Missing {
+            what: error.to_string(),
+            remedy:
+                "load the module (modprobe fuse), and in a container pass the device (--device /dev/fuse)"
+                    .into(),
+        },
+        MountError::Mount { error: cause, .. } if cause.kind() == ErrorKind::PermissionDenied => {
+            ControlError::Missing {
+                what: format!("a privilege ({error})"),
+                remedy: "run as root, or install fuse3 and own the mount point".into(),
+            }
+        }
+        _ => ControlError::failed(error.to_string()),
+    }
+}
+
+/// Unmounts a mount of ours whose host does not answer, or says that there is none.
+pub fn unmount_unhosted(mount_point: &Path) -> Result<()> {
+    // Not canonicalized: a mount without a host answers nothing, and resolving it asks.
+    let absolute = std::path::absolute(mount_point)?;
+    let stale = pantler_mount::stale::find().context("cannot read the table of mounts")?;
+    if !stale.contains(&absolute) {
+        return Err(ControlError::not_found(format!("mount {:?}", mount_point.display().to_string())).into());
+    }
+    pantler_mount::stale::clean().map_err(control_error)?;
+    Ok(())
+}
+
+/// Ends mounts whose host is gone. Returns a line for each.
+pub fn clean() -> Vec<String> {
+    let cleaned = pantler_mount::stale::clean().unwrap_or_else(|error| {
+        tracing::warn!(%error, "a mount of a host that is gone stays");
+        Vec::new()
+    });
+    cleaned.iter().map(|path| path.display().to_string()).collect()
+}
