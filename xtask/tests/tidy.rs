@@ -4,12 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Most lines of a source file. Past that, look for a missing noun.
-const LINES_MAX: usize = 900;
+/// Most lines of a source file that is no test. Past that, look for a missing noun.
+const LINES_MAX: usize = 800;
 /// Largest tracked file in bytes.
 const FILE_BYTES_MAX: u64 = 512 << 10;
-/// Widest line of source, in characters. Wider than the formatter's, which leaves comments and text alone.
-const WIDTH_MAX: usize = 180;
 
 /// What must not be in any tracked text file, and why. Split so that this file does not accuse itself.
 const BANNED: &[(&str, &str)] = &[
@@ -54,7 +52,8 @@ fn complaints(path: &Path, text: &str) -> Vec<String> {
     if rust && !text.starts_with("//! ") && !text.starts_with("//!\n") {
         complain(0, "a source file starts with //! and one sentence about what it is");
     }
-    if rust && text.lines().count() > LINES_MAX {
+    let test = path.components().any(|part| part.as_os_str() == "tests");
+    if rust && !test && text.lines().count() > LINES_MAX {
         complain(LINES_MAX, &format!("more than {LINES_MAX} lines: look for a missing noun"));
     }
     if !text.is_empty() && !text.ends_with('\n') {
@@ -65,9 +64,6 @@ fn complaints(path: &Path, text: &str) -> Vec<String> {
             if line.contains(word) {
                 complain(number, &format!("{word:?}: {why}"));
             }
-        }
-        if rust && line.chars().count() > WIDTH_MAX {
-            complain(number, &format!("wider than {WIDTH_MAX} characters"));
         }
         if line.ends_with(' ') && !line.starts_with('>') {
             complain(number, "trailing space");
@@ -100,7 +96,6 @@ fn the_detector_detects() {
         ("a.rs", "fn a() {}\n".to_owned()),
         ("a.rs", format!("//! A.\n{}1);\n", BANNED_IN_RUST[0].0)),
         ("a.rs", format!("//! A.\n{}", "//\n".repeat(LINES_MAX))),
-        ("a.rs", format!("//! A.\n//{}\n", "x".repeat(WIDTH_MAX))),
         ("a.md", format!("see {}there\n", BANNED[0].0)),
         ("a.md", "no newline".to_owned()),
         ("a.md", "space \n".to_owned()),

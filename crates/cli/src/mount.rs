@@ -8,6 +8,7 @@ use pantler_control::client::{Client, unexpected};
 use pantler_control::server::{Host, Server};
 use pantler_control::wire::{Answer, Request};
 use pantler_control::{BodyInfo, ControlError, runtime};
+use serde::Serialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek};
@@ -27,12 +28,22 @@ const LOOK: Duration = Duration::from_millis(50);
 /// How long `umount` waits for the mount point to be free.
 const GONE: Duration = Duration::from_secs(15);
 
+/// What is said of a mount that is ready.
+#[derive(Serialize)]
+struct MountRecord<'a> {
+    body: &'a BodyInfo,
+}
+
 /// Mounts a directory. The status is 0, or that of a host that could not start.
 pub fn mount(arguments: &args::Mount) -> Result<u8> {
     for path in mounting::clean() {
         tracing::info!(path, "unmounted what a killed host left");
     }
     let wish = Wish::new(arguments)?;
+    if ask::all().iter().any(|found| found.info.mount_point.as_deref() == Some(wish.mount_point())) {
+        let text = format!("mount point {:?}: there is a mount already", arguments.mount_point);
+        return Err(ControlError::invalid(text).into());
+    }
     if arguments.foreground {
         return host(&wish, arguments.detached).map(|()| 0);
     }
@@ -41,7 +52,7 @@ pub fn mount(arguments: &args::Mount) -> Result<u8> {
     {
         let launch = serde_json::json!({ "mount": wish });
         return match daemon.ask(&Request::Launch { launch }, None)? {
-            Answer::Launched(info) => output::json("mount", &*info).map(|()| 0),
+            Answer::Launched(info) => output::json("mount", &MountRecord { body: &info }).map(|()| 0),
             other => Err(unexpected(&other).into()),
         };
     }
@@ -91,7 +102,7 @@ fn host(wish: &Wish, detached: bool) -> Result<()> {
     let doors = Arc::new(Host::new());
     doors.add(body)?;
     let server = open_door(doors).inspect_err(|error| tracing::warn!("no control socket: {error:#}")).ok();
-    output::json("mount", &info)?;
+    output::json("mount", &MountRecord { body: &info })?;
     if detached {
         // Whoever started us waits for the end of our output.
         let nowhere = File::options().read(true).write(true).open("/dev/null")?;
@@ -123,10 +134,13 @@ pub fn umount(arguments: &args::Umount) -> Result<()> {
     };
     let at = found.info.mount_point.clone().unwrap_or(absolute);
     found.ask(&Request::Stop { on: found.info.name.clone() }, None)?;
+    // A host of one mount ends with it and takes its socket along; the daemon stays.
+    let door = found.client.path().to_owned();
+    let lone = door.file_name() != Some(runtime::DAEMON_SOCKET.as_ref());
     let start = Instant::now();
-    while is_mounted(&at) {
+    while is_mounted(&at) || lone && door.exists() {
         if start.elapsed() > GONE {
-            let text = format!("{} is still mounted after {} s", at.display(), GONE.as_secs());
+            let text = format!("{} is still there after {} s", at.display(), GONE.as_secs());
             return Err(ControlError::failed(text).into());
         }
         std::thread::sleep(Duration::from_millis(5));
@@ -146,6 +160,6 @@ fn is_mounted(mount_point: &std::path::Path) -> bool {
     let escaped = mount_point.display().to_string().replace('\\', "\\134").replace(' ', "\\040");
     table.lines().any(|line| {
         let mut fields = line.split(' ').skip(1);
-        fields.next() == Some(&escaped) && fields.next() == Some("fuse.pantler")
+        fields.next() == Some(&escaped) && fields.next().is_some_and(|kind| kind.starts_with("fuse"))
     })
 }

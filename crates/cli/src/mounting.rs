@@ -43,6 +43,11 @@ impl Wish {
         })
     }
 
+    /// Where.
+    pub fn mount_point(&self) -> &Path {
+        &self.mount_point
+    }
+
     /// Mounts.
     pub fn mount(&self) -> Result<Mounted, ControlError> {
         let options = self.options()?;

@@ -13,7 +13,7 @@ use pantler_steward::Counters;
 use crate::body::MountBody;
 use crate::core::Core;
 use crate::filesystem::Served;
-use crate::stale::SUBTYPE;
+use crate::stale::{SOURCE_PREFIX, SUBTYPE};
 use crate::{MountError, MountOptions};
 
 /// How long requests under way may take after the mount point was detached, before the mount is left to itself.
@@ -71,7 +71,7 @@ fn config(options: &MountOptions) -> Config {
     let mut config = Config::default();
     config.mount_options = vec![
         // A comma would end the name.
-        MountOption::FSName(options.origin.to_string_lossy().replace(',', "_")),
+        MountOption::FSName(format!("{SOURCE_PREFIX}{}", options.origin.to_string_lossy().replace(',', "_"))),
         MountOption::Subtype(SUBTYPE.into()),
         MountOption::DefaultPermissions,
         MountOption::NoSuid,

@@ -7,8 +7,10 @@ use std::path::{Path, PathBuf};
 
 use crate::MountError;
 
-/// What our mounts are called in the table of mounts.
+/// What our mounts are called in the table of mounts, where the kernel tells.
 pub(crate) const SUBTYPE: &str = "pantler";
+/// What the sources of our mounts start with: a mount made without the helper shows no subtype.
+pub(crate) const SOURCE_PREFIX: &str = "pantler:";
 
 /// Mount points of ours whose daemon is gone. Those of live daemons are not asked, so this never waits for one.
 ///
@@ -22,21 +24,30 @@ pub fn find() -> io::Result<Vec<PathBuf>> {
 /// Ends the mounts that [`find`] finds, and returns their mount points.
 ///
 /// # Errors
-/// The first that could not be ended; those before it are.
+/// The first that could not be ended; the others are.
 pub fn clean() -> Result<Vec<PathBuf>, MountError> {
     let failed = |path: &Path, error| MountError::Unmount { path: path.to_owned(), error };
     let found = find().map_err(|error| failed(Path::new("/proc/self/mounts"), error))?;
-    for path in &found {
-        let flags = rustix::mount::UnmountFlags::DETACH;
-        rustix::mount::unmount(path.as_path(), flags).map_err(|error| failed(path, error.into()))?;
+    let mut ended = Vec::new();
+    let mut first = None;
+    for path in found {
+        match rustix::mount::unmount(path.as_path(), rustix::mount::UnmountFlags::DETACH) {
+            Ok(()) => ended.push(path),
+            // Not mounted any more: somebody else cleaned up, or its daemon was just ending.
+            Err(rustix::io::Errno::INVAL) => {}
+            Err(error) => first = first.or(Some(failed(&path, error.into()))),
+        }
     }
-    Ok(found)
+    first.map_or(Ok(ended), Err)
 }
 
 /// The mount points of all our mounts in a table of mounts.
 fn ours(table: &str) -> Vec<PathBuf> {
     let fields = table.lines().map(|line| line.split(' ').collect::<Vec<_>>());
-    let ours = fields.filter(|fields| fields.get(2) == Some(&"fuse.pantler"));
+    let ours = fields.filter(|fields| {
+        let fuse = matches!(fields.get(2), Some(&"fuse" | &"fuse.pantler"));
+        fuse && fields[0].starts_with(SOURCE_PREFIX)
+    });
     ours.filter_map(|fields| fields.get(1).map(|path| unescape(path))).collect()
 }
 
@@ -84,8 +95,8 @@ mod tests {
 
     #[test]
     fn only_our_mounts_are_found() {
-        let table =
-            "/dev/vda / ext4 rw 0 0\n/data /mnt/a\\040b fuse.pantler rw 0 0\nx /mnt/c fuse.sshfs rw 0 0\n";
-        assert_eq!(ours(table), [PathBuf::from("/mnt/a b")]);
+        let table = "/dev/vda / ext4 rw 0 0\npantler:/data /mnt/a\\040b fuse rw 0 0\npantler:/x /mnt/b fuse.pantler rw 0 0\n\
+             x /mnt/c fuse.sshfs rw 0 0\nx /mnt/d fuse rw 0 0\n";
+        assert_eq!(ours(table), [PathBuf::from("/mnt/a b"), PathBuf::from("/mnt/b")]);
     }
 }

@@ -1,0 +1,234 @@
+//! Mounts from the command line: hosted in the background or by the daemon, hinted, asked, unmounted.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// A folder with an origin, a mount point and sockets of its own. Whatever is mounted goes when it goes.
+struct Place {
+    folder: tempfile::TempDir,
+}
+
+impl Place {
+    /// `None`, and a line that says why, where nothing can be mounted.
+    fn new() -> Option<Place> {
+        let fuse = fs::File::options().read(true).write(true).open("/dev/fuse");
+        let root = rustix::process::geteuid().is_root();
+        if let (Ok(_), true) = (fuse, root) {
+            let folder = tempfile::tempdir().unwrap();
+            fs::create_dir(folder.path().join("origin")).unwrap();
+            fs::create_dir(folder.path().join("mnt")).unwrap();
+            fs::write(folder.path().join("origin/file"), vec![b'x'; 300_000]).unwrap();
+            return Some(Place { folder });
+        }
+        assert!(std::env::var_os("PANTLER_NO_SKIP").is_none(), "mounting needs root and /dev/fuse");
+        eprintln!("skipped: mounting needs root and /dev/fuse");
+        None
+    }
+
+    fn origin(&self) -> PathBuf {
+        self.folder.path().join("origin")
+    }
+
+    fn point(&self) -> PathBuf {
+        self.folder.path().join("mnt")
+    }
+
+    fn file(&self) -> String {
+        self.point().join("file").display().to_string()
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pantler"));
+        command.args(words).env("PANTLER_RUNTIME_DIR", self.folder.path().join("run"));
+        command.env_remove("SUDO_UID").env_remove("SUDO_GID").stdin(Stdio::null());
+        command
+    }
+
+    fn pantler(&self, words: &[&str]) -> Output {
+        self.command(words).output().unwrap()
+    }
+
+    /// Runs a command that must succeed, and gives back its standard output.
+    fn ok(&self, words: &[&str]) -> String {
+        let output = self.pantler(words);
+        let err = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{words:?}: {err}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn mount(&self, more: &[&str]) -> String {
+        let (origin, point) = (self.origin().display().to_string(), self.point().display().to_string());
+        self.ok(&[&["mount", &origin, &point, "--cache", "16M"], more].concat())
+    }
+
+    fn umount(&self) {
+        self.ok(&["umount", &self.point().display().to_string()]);
+        assert!(!is_mounted(&self.point()));
+    }
+
+    fn sockets(&self) -> usize {
+        fs::read_dir(self.folder.path().join("run")).map_or(0, |entries| entries.count())
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if is_mounted(&self.point()) {
+            let _ = Command::new("umount").arg("--lazy").arg(self.point()).status();
+        }
+    }
+}
+
+fn is_mounted(point: &Path) -> bool {
+    let table = fs::read_to_string("/proc/self/mounts").unwrap();
+    table.lines().any(|line| line.split(' ').nth(1) == point.to_str())
+}
+
+/// The number behind `"key":` in a line of JSON that has it once.
+fn number(line: &str, key: &str) -> i64 {
+    let at = line.find(&format!("\"{key}\":")).unwrap_or_else(|| panic!("{key} in {line}"));
+    let digits = line[at + key.len() + 3..].chars().take_while(|c| c.is_ascii_digit() || *c == '-');
+    digits.collect::<String>().parse().unwrap()
+}
+
+#[test]
+fn a_mount_lives_in_the_background_until_it_is_unmounted() {
+    let Some(place) = Place::new() else { return };
+    let line = place.mount(&[]);
+    assert!(line.starts_with("{\"version\":1,\"kind\":\"mount\",\"body\":{\"name\":"), "{line}");
+    assert_eq!(fs::read(place.file()).unwrap(), fs::read(place.origin().join("file")).unwrap());
+    let (origin, point) = (place.origin().display().to_string(), place.point().display().to_string());
+    assert_eq!(place.pantler(&["mount", &origin, &point]).status.code(), Some(2), "mounted over itself");
+    let stat = place.ok(&["stat", "--json"]);
+    assert_eq!(stat.lines().count(), 1);
+    assert_eq!(number(&stat, "read_bytes"), 300_000);
+    assert!(place.ok(&["explain", &place.file()]).contains("blocks of 65536 bytes cached"));
+    place.umount();
+    assert_eq!(place.sockets(), 0, "a socket stays");
+    // Once more is an error, not a surprise.
+    let again = place.pantler(&["umount", &place.point().display().to_string()]);
+    assert_eq!(again.status.code(), Some(1));
+}
+
+#[test]
+fn hints_read_back_and_can_be_cleared() {
+    let Some(place) = Place::new() else { return };
+    place.mount(&[]);
+    let priority = |place: &Place| number(&place.ok(&["hint", "get-priority", &place.file()]), "priority");
+    assert_eq!(priority(&place), 0);
+    assert_eq!(place.ok(&["hint", "set-priority", &place.file(), "-2"]), "");
+    assert_eq!(priority(&place), -2);
+    assert_eq!(place.ok(&["hint", "set-policy", "0", "mru"]), "");
+    assert!(place.ok(&["hint", "get-policy", "0"]).contains("\"policy\":\"mru\""));
+    // A refused hint has no effect.
+    assert_eq!(place.pantler(&["hint", "set-priority", &place.file(), "4000"]).status.code(), Some(2));
+    assert_eq!(priority(&place), -2);
+    place.ok(&["hint", "clear"]);
+    assert_eq!(priority(&place), 0);
+    assert!(place.ok(&["hint", "get-policy", "0"]).contains("\"policy\":\"lru\""));
+    place.umount();
+}
+
+#[test]
+fn a_run_is_one_owner_on_a_mount_and_continues_by_name() {
+    let Some(place) = Place::new() else { return };
+    place.mount(&[]);
+    let script = format!("cat {0} > /dev/null; cat {0} > /dev/null", place.file());
+    let words = ["run", "--owner-name", "job", "--profile", "grep", "--", "sh", "-c", &script];
+    place.ok(&words);
+    place.ok(&words);
+    let stat = place.ok(&["stat", "--json"]);
+    assert_eq!(stat.matches("\"owner\":\"job\"").count(), 1, "{stat}");
+    let job = &stat[stat.find("\"owner\":\"job\"").unwrap()..];
+    // Four readers, five blocks each, read in pieces: what counts is that they are all this owner's.
+    assert!(number(job, "references") >= 20, "{stat}");
+    assert_eq!(number(job, "misses"), 5, "{stat}");
+    place.umount();
+}
+
+#[test]
+fn another_users_owner_cannot_be_hinted() {
+    let Some(place) = Place::new() else { return };
+    place.mount(&["--allow-other"]);
+    place.ok(&["run", "--owner-name", "job", "--", "cat", &place.file()]);
+    // Without a place in the socket's group, another user is not even heard.
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=5", "--regid=60", "--clear-groups", env!("CARGO_BIN_EXE_pantler")]);
+    command.args(["hint", "set-policy", "0", "mru", "--owner", "job", "--on"]).arg(place.point());
+    let output = command.env("PANTLER_RUNTIME_DIR", place.folder.path().join("run")).output().unwrap();
+    assert_ne!(output.status.code(), Some(0));
+    assert!(place.ok(&["hint", "get-policy", "0", "--owner", "job"]).contains("\"policy\":\"lru\""));
+    place.umount();
+}
+
+#[test]
+fn what_a_killed_host_leaves_is_cleaned_by_the_next_mount() {
+    let Some(place) = Place::new() else { return };
+    let line = place.mount(&[]);
+    let host = Pid::from_raw(number(&line, "pid") as i32).unwrap();
+    kill_process(host, Signal::KILL).unwrap();
+    wait_until("the mount answers nothing", || place.point().metadata().is_err());
+    place.mount(&[]);
+    assert_eq!(fs::read(place.file()).unwrap().len(), 300_000);
+    place.umount();
+}
+
+/// A daemon that ends with the test.
+struct Daemon(Child);
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = kill_process(Pid::from_child(&self.0), Signal::TERM);
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn the_daemon_hosts_mounts_and_takes_them_along() {
+    let Some(place) = Place::new() else { return };
+    let daemon = Daemon(place.command(&["daemon"]).stderr(Stdio::null()).spawn().unwrap());
+    let socket = place.folder.path().join("run/control.sock");
+    wait_until("the daemon listens", || socket.exists());
+    let line = place.mount(&[]);
+    assert_eq!(number(&line, "pid"), i64::from(daemon.0.id()));
+    assert_eq!(fs::read(place.file()).unwrap().len(), 300_000);
+    place.umount();
+    place.mount(&[]);
+    let second = place.pantler(&["daemon"]);
+    assert_eq!(second.status.code(), Some(1), "{}", String::from_utf8_lossy(&second.stderr));
+    assert!(is_mounted(&place.point()), "a second daemon must not disturb the first");
+    drop(daemon);
+    assert!(!is_mounted(&place.point()) && !socket.exists());
+}
+
+#[test]
+fn senseless_mounts_are_refused_and_leave_nothing() {
+    let Some(place) = Place::new() else { return };
+    let (origin, point) = (place.origin().display().to_string(), place.point().display().to_string());
+    for (words, status) in [
+        (&["mount", "/no/such/folder", &point][..], 2),
+        (&["mount", &origin, "/no/such/folder"], 2),
+        (&["mount", &origin, &point, "--cache", "4K"], 2),
+        (&["mount", &origin, &point, "--owner-by", "colour"], 2),
+    ] {
+        let output = place.pantler(words);
+        let err = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(status), "{words:?}: {err}");
+        assert_eq!(err.lines().count(), 1, "{err}");
+        assert!(err.starts_with("pantler: ") && output.stdout.is_empty(), "{err}");
+    }
+    assert!(!is_mounted(&place.point()));
+    assert_eq!(place.sockets(), 0);
+}
+
+fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !done() {
+        assert!(start.elapsed() < Duration::from_secs(10), "{what}: not within 10 s");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
