@@ -5,3 +5,4 @@ mod exhaustive;
 mod naive;
 mod props;
 mod readn;
+mod revocation;
