@@ -266,6 +266,20 @@ mod tests {
     }
 
     #[test]
+    fn the_commands_of_the_readme_are_understood() {
+        let text = include_str!("../../../README.md");
+        let commands = text.lines().filter_map(|line| line.strip_prefix("$ "));
+        let commands = commands.map(|line| line.strip_prefix("sudo ").unwrap_or(line));
+        let mut count = 0;
+        for line in commands.filter(|line| line.starts_with("pantler ")) {
+            let words = line.split('#').next().unwrap().split_whitespace();
+            Arguments::try_parse_from(words).unwrap_or_else(|error| panic!("{line}: {error}"));
+            count += 1;
+        }
+        assert!(count >= 9, "only {count} commands found");
+    }
+
+    #[test]
     fn negative_priorities_are_values() {
         let words = ["pantler", "hint", "set-priority", "f", "-1", "--owner", "7"];
         let Command::Hint(hint) = Arguments::try_parse_from(words).unwrap().command else { panic!() };

@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use crate::args;
 use crate::output;
+use crate::program;
 
 /// One thing a part of pantler needs.
 #[derive(Debug, Serialize)]
@@ -26,7 +27,10 @@ pub struct Finding {
 
 /// Looks at everything. Ends with 3 when something that is needed is missing.
 pub fn doctor(arguments: &args::Doctor) -> Result<u8> {
-    let findings = findings();
+    let mut findings = findings();
+    for finding in findings.iter_mut().filter(|finding| finding.present) {
+        finding.remedy = None;
+    }
     for finding in &findings {
         if arguments.json {
             output::json("doctor", finding)?;
@@ -53,7 +57,7 @@ fn sentence(finding: &Finding) -> String {
 fn findings() -> Vec<Finding> {
     let mut findings = Vec::new();
     findings.extend(pantler_steer::doctor().into_iter().map(steer));
-    findings.extend(control());
+    findings.extend([fuse_device(), fuse_helper(), control(), group()]);
     findings
 }
 
@@ -64,22 +68,68 @@ fn steer(check: pantler_steer::Check) -> Finding {
         needed: check.needed,
         present: check.present,
         detail: check.detail,
-        remedy: (!check.present).then(|| check.remedy.to_owned()),
+        remedy: Some(check.remedy.to_owned()),
     }
 }
 
-fn control() -> Option<Finding> {
+fn fuse_device() -> Finding {
+    let opened = std::fs::File::options().read(true).write(true).open("/dev/fuse");
+    Finding {
+        feature: "FUSE".into(),
+        part: "mount",
+        needed: true,
+        present: opened.is_ok(),
+        detail: opened
+            .map_or_else(|error| format!("/dev/fuse: {error}"), |_| "/dev/fuse can be opened".into()),
+        remedy: Some(
+            "load the module (modprobe fuse); in a container pass the device (--device /dev/fuse)".into(),
+        ),
+    }
+}
+
+/// Only mounts without privileges go through the helper.
+fn fuse_helper() -> Finding {
+    let found = program::find("fusermount3".as_ref(), std::env::var_os("PATH").as_deref());
+    Finding {
+        feature: "fusermount3".into(),
+        part: "mount",
+        needed: !rustix::process::geteuid().is_root(),
+        present: found.is_ok(),
+        detail: found.map_or("not in PATH".into(), |path| path.display().to_string()),
+        remedy: Some("install the package fuse3".into()),
+    }
+}
+
+fn control() -> Finding {
     let folder = pantler_control::runtime::own_folder();
     let daemon = pantler_control::client::Client::daemon();
-    Some(Finding {
-        feature: "control socket".into(),
+    Finding {
+        feature: "daemon".into(),
         part: "control",
         needed: false,
-        present: true,
+        present: daemon.is_some(),
         detail: match daemon {
-            Some(client) => format!("a daemon listens at {}", client.path().display()),
-            None => format!("no daemon; commands host themselves in {}", folder.display()),
+            Some(client) => format!("listens at {}", client.path().display()),
+            None => format!("none; commands host themselves in {}", folder.display()),
         },
-        remedy: None,
-    })
+        remedy: Some("start pantler daemon, if mounts shall share one host".into()),
+    }
+}
+
+fn group() -> Finding {
+    let text = std::fs::read_to_string("/etc/group").unwrap_or_default();
+    let present = text.lines().any(|line| line.starts_with("pantler:"));
+    Finding {
+        feature: "group pantler".into(),
+        part: "control",
+        needed: false,
+        present,
+        detail: if present {
+            "its members may speak to root's hosts"
+        } else {
+            "only root speaks to root's hosts"
+        }
+        .into(),
+        remedy: Some("groupadd --system pantler, and usermod --append --groups pantler USER".into()),
+    }
 }

@@ -112,3 +112,12 @@ fn a_profile_survives_the_socket() {
         assert_eq!(serde_json::from_str::<Profile>(&text).unwrap(), profile);
     }
 }
+
+#[test]
+fn the_example_of_the_documentation_reads() {
+    let text = include_str!("../../../../docs/PROFILES.md");
+    let example = text.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let profile = Profile::parse("docs/PROFILES.md", example).unwrap();
+    assert_eq!(profile.files.len(), 3);
+    assert_eq!(profile.rule(Path::new("/x/journal")).unwrap().temporary.unwrap().last, 15);
+}
