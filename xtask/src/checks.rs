@@ -26,7 +26,7 @@ pub fn test() -> Result<()> {
     run_command(doc)
 }
 
-/// As [`test`], but a missing kernel feature is a failure.
+/// As `test`, but a missing kernel feature is a failure.
 pub fn ci() -> Result<()> {
     let mut test = command(&["cargo", "xtask", "test"]);
     test.env("PANTLER_NO_SKIP", "1");

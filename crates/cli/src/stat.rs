@@ -71,14 +71,18 @@ pub fn table(stat: &BodyStat) -> String {
         }
     }
     line(&mut text, "  total", &stat.totals);
-    if !stat.files.is_empty() {
+    // Files that were only ever hit hold nothing and cost nothing.
+    let files: Vec<_> =
+        stat.files.iter().filter(|f| f.counters.blocks > 0 || f.counters.misses > 0).collect();
+    if !files.is_empty() {
         let _ = writeln!(text, "{:<28}{}", "  file", HEAD);
     }
-    for file in stat.files.iter().take(FILES_SHOWN) {
+    for file in files.iter().take(FILES_SHOWN) {
         line(&mut text, &format!("  {}", shortened(&file.path.to_string_lossy(), 25)), &file.counters);
     }
-    if stat.files.len() > FILES_SHOWN {
-        let _ = writeln!(text, "  and {} files more, see --json", stat.files.len() - FILES_SHOWN);
+    if stat.files.len() > files.len().min(FILES_SHOWN) {
+        let more = stat.files.len() - files.len().min(FILES_SHOWN);
+        let _ = writeln!(text, "  and {more} more, see --json");
     }
     for (name, count) in stat.body_counters.iter().filter(|(_, count)| **count != 0) {
         let _ = writeln!(text, "  {}: {count}", name.replace('_', " "));

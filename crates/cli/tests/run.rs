@@ -143,3 +143,101 @@ fn a_profile_is_read_with_the_invoking_users_rights() {
     assert_eq!(output.status.code(), Some(2));
     assert!(err.contains("Permission denied") && !err.contains("secret line"), "{err}");
 }
+
+/// A run that waits for its standard input to end, and a way to ask about it.
+struct Waiting {
+    folder: tempfile::TempDir,
+    child: Child,
+}
+
+impl Waiting {
+    /// `None`, and a line that says why, where nothing can be steered.
+    fn start() -> Option<Waiting> {
+        let folder = tempfile::tempdir().unwrap();
+        let needed = ask(folder.path(), &["doctor", "--json"]).0;
+        if needed != 0 {
+            assert!(
+                std::env::var_os("PANTLER_NO_SKIP").is_none(),
+                "pantler doctor says that something is missing"
+            );
+            eprintln!("skipped: pantler doctor says that something is missing");
+            return None;
+        }
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pantler"));
+        command.args(["run", "--memory", "16M", "--owner-name", "job", "--profile", "none", "--report"]);
+        command.arg(folder.path().join("report")).args(["--", "sh", "-c", "echo ready; read line; exit 4"]);
+        command.env("PANTLER_RUNTIME_DIR", folder.path().join("run")).env_remove("SUDO_UID");
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "ready\n");
+        Some(Waiting { folder, child })
+    }
+
+    fn ask(&self, words: &[&str]) -> (i32, String) {
+        ask(self.folder.path(), words)
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
+        let _ = self.child.wait();
+    }
+}
+
+fn ask(folder: &Path, words: &[&str]) -> (i32, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pantler"));
+    command.args(words).env("PANTLER_RUNTIME_DIR", folder.join("run"));
+    let output = command.output().unwrap();
+    (output.status.code().unwrap_or(-1), String::from_utf8(output.stdout).unwrap())
+}
+
+#[test]
+fn a_steered_run_is_hinted_and_asked_while_it_runs_and_reports_in_the_end() {
+    let Some(mut run) = Waiting::start() else { return };
+    let (status, stat) = run.ask(&["stat", "--json"]);
+    assert_eq!((status, stat.lines().count()), (0, 1));
+    assert!(stat.contains("\"name\":\"job\",\"kind\":\"steer\""), "{stat}");
+    let file = run.folder.path().join("file");
+    std::fs::write(&file, "x").unwrap();
+    let file = file.to_str().unwrap();
+    assert_eq!(run.ask(&["hint", "set-policy", "0", "mru"]), (0, String::new()));
+    assert_eq!(run.ask(&["hint", "set-priority", file, "3", "--owner", "job"]).0, 0);
+    assert!(run.ask(&["hint", "get-policy", "0", "--owner", "job"]).1.contains("\"policy\":\"mru\""));
+    assert!(run.ask(&["hint", "get-priority", file]).1.contains("\"priority\":3"));
+    assert_eq!(run.ask(&["hint", "set-policy", "0", "lru", "--owner", "nobody"]).0, 1);
+    assert_eq!(run.ask(&["explain", file, "--json"]).0, 0);
+    drop(run.child.stdin.take());
+    assert_eq!(run.child.wait().unwrap().code(), Some(4));
+    let report = std::fs::read_to_string(run.folder.path().join("report")).unwrap();
+    assert!(report.starts_with("{\"version\":1,\"kind\":\"stat\",\"body\":{\"name\":\"job\""), "{report}");
+    assert_eq!(std::fs::read_dir(run.folder.path().join("run")).unwrap().count(), 0, "a socket stays");
+}
+
+#[test]
+fn without_privileges_steering_says_what_is_missing_and_best_effort_goes_on() {
+    if !rustix::process::geteuid().is_root() {
+        assert!(std::env::var_os("PANTLER_NO_SKIP").is_none(), "running as another user needs root");
+        eprintln!("skipped: running as another user needs root");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    // The tests' own folder may be closed to others.
+    let copy = folder.path().join("pantler");
+    std::fs::copy(env!("CARGO_BIN_EXE_pantler"), &copy).unwrap();
+    std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let as_games = |words: &[&str]| {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=5", "--regid=60", "--clear-groups"]).arg(&copy).args(words).current_dir("/");
+        let output = command.env("PANTLER_RUNTIME_DIR", "/nowhere").stdin(Stdio::null()).output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (output.status.code(), text(output.stdout), text(output.stderr))
+    };
+    let (status, out, err) = as_games(&["run", "--memory", "16M", "--", "echo", "ran"]);
+    assert_eq!((status, out.as_str()), (Some(3), ""), "{err}");
+    assert!(err.contains("root") && err.lines().count() == 1, "{err}");
+    let (status, out, err) = as_games(&["run", "--best-effort", "--memory", "16M", "--", "echo", "ran"]);
+    assert_eq!((status, out.as_str()), (Some(0), "ran\n"), "{err}");
+    assert!(err.contains("unsteered"), "{err}");
+}
