@@ -1,7 +1,7 @@
 //! The control group of one run: where its memory and its device reads are counted.
 //!
 //! Two kernels' worth of control files behind one small trait: [`v1`] (hierarchies `memory` and `blkio`) and [`v2`]
-//! (one hierarchy). [`detect`] finds out which of them has the memory controller on this machine.
+//! (one hierarchy). [`create`] finds out which of them has the memory controller on this machine.
 //!
 //! The budget counts file blocks and is kept by the steward. The group's own bound is a backstop for what the steward
 //! cannot reach, and never kills: v2 uses `memory.high`, v1 a bound that is set only for as long as the kernel needs to

@@ -5,7 +5,7 @@
 //!   per_cpu/cpu1/trace_pipe_raw  ->  page  ->  layout  -+->  merge by time  ->  Event
 //! ```
 //!
-//! [`page`] walks one page of the ring buffer, [`format`] finds the fields of an event, [`instance`] owns a tracefs
+//! [`page`] walks one page of the ring buffer, [`mod@format`] finds the fields of an event, [`instance`] owns a tracefs
 //! instance, [`feed`] reads all CPUs of some instances and merges them.
 
 pub mod feed;
