@@ -120,7 +120,8 @@ impl Cache {
     }
 
     /// Hands the requested bytes to `use_bytes`: all of them, or as many as there are before the end of the file. Bytes
-    /// of one block come straight from its frame; others are gathered first.
+    /// of one block, or of blocks whose buffers happen to lie side by side as those of a file read in order do, come
+    /// straight from there; others are gathered first.
     ///
     /// # Errors
     /// What the origin said, when not even the first byte could be had. Nothing of a failed fetch stays.
@@ -149,15 +150,42 @@ impl Cache {
         self.lock().validate(&self.slab);
     }
 
-    /// The bytes in their frame, when one block holds them all.
+    /// The bytes where they are, when one block holds them all, or several in adjoining buffers.
     fn read_in_place(&self, request: &Request<'_>, length: usize) -> io::Result<Option<Reading<'_>>> {
         let (block, start) = self.locate(request.file, request.offset);
-        if start + length > self.block_bytes() {
-            return Ok(None);
+        let count = (start + length).div_ceil(self.block_bytes()) as u64;
+        let mut frames = self.lock();
+        if count == 1 {
+            let reading = self.reference(frames, request, block, 1)?;
+            return Ok(Some(reading.narrow(start, length)));
         }
-        let frames = self.lock();
-        let reading = self.reference(frames, request, block, 1)?;
+        let Some(slot) = self.adjoining(&frames, block, count) else { return Ok(None) };
+        let first = slot.buffer - (count as u32 - 1);
+        // Before the references: what they decide may make one of these very blocks leave.
+        (first..=slot.buffer).for_each(|buffer| self.slab.enter(buffer));
+        for index in block.index..block.index + count {
+            frames.steward.access(request.owner, Block::new(request.file, index));
+        }
+        frames.settle(&self.slab);
+        let end = (count as usize - 1) * self.block_bytes() + slot.valid as usize;
+        let reading = Reading { slab: &self.slab, buffer: first, count: count as u32, start: 0, end };
         Ok(Some(reading.narrow(start, length)))
+    }
+
+    /// The last of `count` blocks from `block` on, if all are ready, full but for the last, and in adjoining buffers.
+    fn adjoining(&self, frames: &Frames, block: Block, count: u64) -> Option<Slot> {
+        let mut before: Option<Slot> = None;
+        for index in block.index..block.index + count {
+            let (_, slot) = frames.find(Block::new(block.file, index))?;
+            let follows = before.is_none_or(|before| {
+                before.buffer + 1 == slot.buffer && before.valid as usize == self.block_bytes()
+            });
+            if slot.state != State::Ready || !follows {
+                return None;
+            }
+            before = Some(slot);
+        }
+        before
     }
 
     /// Copies the bytes block by block. Holds no buffer while it waits, so spare buffers come back soon.
@@ -231,7 +259,7 @@ impl Cache {
     pub(crate) fn reading(&self, slot: Slot) -> Reading<'_> {
         assert!(slot.state == State::Ready, "F1: nothing to read");
         self.slab.enter(slot.buffer);
-        Reading { slab: &self.slab, buffer: slot.buffer, start: 0, end: slot.valid as usize }
+        Reading { slab: &self.slab, buffer: slot.buffer, count: 1, start: 0, end: slot.valid as usize }
     }
 
     pub(crate) fn locate(&self, file: FileId, offset: u64) -> (Block, usize) {
@@ -261,7 +289,9 @@ impl Cache {
 /// Bytes in a frame that stay as they are while this lives, even if the block is replaced.
 pub(crate) struct Reading<'a> {
     slab: &'a Slab,
+    /// The first of `count` adjoining buffers.
     buffer: u32,
+    count: u32,
     start: usize,
     end: usize,
 }
@@ -274,14 +304,14 @@ impl Reading<'_> {
     }
 
     fn bytes(&self) -> &[u8] {
-        // SAFETY: this is a user of the buffer, which was ready when it became one; a buffer with users is not
+        // SAFETY: this is a user of the buffers, which were ready when it became one; a buffer with users is not
         // written to (M1: writers wait for none, M2: it is not handed out again).
-        unsafe { &self.slab.bytes(self.buffer)[self.start..self.end] }
+        unsafe { &self.slab.bytes(self.buffer, self.count)[self.start..self.end] }
     }
 }
 
 impl Drop for Reading<'_> {
     fn drop(&mut self) {
-        self.slab.leave(self.buffer);
+        (self.buffer..self.buffer + self.count).for_each(|buffer| self.slab.leave(buffer));
     }
 }

@@ -62,13 +62,17 @@ impl Slab {
         assert!(before > 0, "M2: buffer {buffer} had no users");
     }
 
-    /// The bytes of a buffer, to read.
+    /// The bytes of `count` buffers side by side, to read.
     ///
     /// # Safety
-    /// The caller is a user of the buffer, and nobody writes to it for the life of the slice (M1).
-    pub(crate) unsafe fn bytes(&self, buffer: u32) -> &[u8] {
+    /// The caller is a user of all these buffers, and nobody writes to them for the life of the slice (M1).
+    pub(crate) unsafe fn bytes(&self, buffer: u32, count: u32) -> &[u8] {
+        assert!(
+            count > 0 && buffer + count <= self.buffers(),
+            "M1: there are no {count} buffers at {buffer}"
+        );
         // SAFETY: the range lies within the mapping, which lives as long as `self`; the caller keeps writers away.
-        unsafe { std::slice::from_raw_parts(self.start(buffer), self.block_bytes) }
+        unsafe { std::slice::from_raw_parts(self.start(buffer), count as usize * self.block_bytes) }
     }
 
     /// The bytes of a buffer, to write.

@@ -5,6 +5,7 @@
 use std::io::{Read, Write};
 use std::process::ExitCode;
 
+use pantler_control::{Hint, OwnerSelector, PolicyName, Speaker};
 use pantler_mount::{Mount, MountError, MountOptions};
 
 fn main() -> ExitCode {
@@ -21,6 +22,7 @@ fn serve() -> Result<(), MountError> {
     let mut arguments = std::env::args().skip(1);
     let mut next = || arguments.next().ok_or_else(|| MountError::Option("serve ORIGIN MOUNTPOINT".into()));
     let mut options = MountOptions::new(next()?, next()?);
+    let mut policy = None;
     for argument in arguments {
         let bad = || MountError::Option(format!("{argument}: not understood"));
         let (key, value) = argument.split_once('=').ok_or_else(bad)?;
@@ -30,6 +32,7 @@ fn serve() -> Result<(), MountError> {
             "threads" => options.threads = value.parse().map_err(|_| bad())?,
             "owner" => options.owner_by = value.parse()?,
             "allocation" => options.allocation = value.parse().map_err(|_| bad())?,
+            "policy" => policy = Some(value.parse().map_err(|_| bad())?),
             "refresh_ms" => {
                 options.refresh = std::time::Duration::from_millis(value.parse().map_err(|_| bad())?)
             }
@@ -37,6 +40,9 @@ fn serve() -> Result<(), MountError> {
         }
     }
     let mounted = Mount::new(options)?.spawn()?;
+    if let Some(policy) = policy {
+        set_policy(&mounted, policy)?;
+    }
     println!("ready");
     // Whoever waits for that line may be gone.
     let _ = std::io::stdout().flush();
@@ -45,4 +51,13 @@ fn serve() -> Result<(), MountError> {
     mounted.unmount()?;
     eprintln!("{counters:?}");
     Ok(())
+}
+
+/// Sets the policy of priority 0 for all owners of this user.
+fn set_policy(mounted: &pantler_mount::Mounted, policy: PolicyName) -> Result<(), MountError> {
+    let uid = rustix::process::geteuid().as_raw();
+    let speaker = Speaker { uid, gid: uid, groups: Vec::new(), pid: std::process::id() };
+    let hint = Hint::SetPolicy { priority: 0, policy };
+    let answer = mounted.body().hint(&speaker, &OwnerSelector::UserDefault, &hint, None);
+    answer.map(drop).map_err(|error| MountError::Option(error.to_string()))
 }

@@ -1,0 +1,282 @@
+//! What is read equals a plain array of bytes, whatever was read, written, cut, replaced and refused before.
+
+use std::io::{self, IoSliceMut};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Barrier, Mutex};
+
+use pantler_cache::{Cache, Options, Request};
+use pantler_origin::Source;
+use pantler_steward::{Allocation, FileId, OwnerId, PolicyName};
+use proptest::prelude::*;
+
+const BLOCK: usize = 4096;
+
+/// An origin in memory that can fail and can be held up.
+#[derive(Default)]
+struct Memory {
+    bytes: Mutex<Vec<u8>>,
+    fails: AtomicBool,
+    reads: AtomicU64,
+    gate: Option<Arc<Barrier>>,
+}
+
+impl Source for Memory {
+    fn read_at(&self, offset: u64, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        self.reads.fetch_add(1, Ordering::SeqCst);
+        if let Some(gate) = &self.gate {
+            gate.wait();
+        }
+        if self.fails.load(Ordering::SeqCst) {
+            return Err(io::Error::from_raw_os_error(5));
+        }
+        let bytes = self.bytes.lock().unwrap();
+        let mut rest = &bytes[bytes.len().min(offset as usize)..];
+        let before = rest.len();
+        for buffer in buffers {
+            let part = rest.len().min(buffer.len());
+            buffer[..part].copy_from_slice(&rest[..part]);
+            rest = &rest[part..];
+        }
+        Ok(before - rest.len())
+    }
+}
+
+fn cache(frames: u64, allocation: Allocation) -> Cache {
+    let spare = 2;
+    let cache_bytes = frames * (BLOCK as u64 + pantler_cache::FRAME_METADATA_BYTES) + spare * BLOCK as u64;
+    let spare = spare as u32;
+    Cache::new(Options { cache_bytes, block_bytes: BLOCK, spare, allocation, ..Options::default() }).unwrap()
+}
+
+fn read(cache: &Cache, owner: u64, source: &Memory, offset: usize, length: usize) -> io::Result<Vec<u8>> {
+    let size = source.bytes.lock().unwrap().len() as u64;
+    let (owner, file, offset) = (OwnerId(owner), FileId(1), offset as u64);
+    cache.read(&Request { owner, file, offset, length, size, source }, |bytes| bytes.to_vec())
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Read(u64, usize, usize),
+    /// Reads while the origin fails: either the right bytes or an error.
+    ReadFailing(usize, usize),
+    Write(u64, usize, usize, u8),
+    Resize(usize),
+    Void(usize, usize),
+    Policy(u64, bool),
+    Exit(u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let at = || 0usize..20 * BLOCK;
+    let length = || prop_oneof![1usize..200, 1usize..6 * BLOCK, Just(BLOCK), Just(3 * BLOCK)];
+    // Block boundaries are where mistakes live.
+    let at = move || prop_oneof![at(), (0usize..20).prop_map(|block| block * BLOCK)];
+    prop_oneof![
+        6 => (0u64..3, at(), length()).prop_map(|(o, a, l)| Step::Read(o, a, l)),
+        1 => (at(), length()).prop_map(|(a, l)| Step::ReadFailing(a, l)),
+        4 => (0u64..3, at(), length(), any::<u8>()).prop_map(|(o, a, l, b)| Step::Write(o, a, l, b)),
+        1 => at().prop_map(Step::Resize),
+        1 => (at(), length()).prop_map(|(a, l)| Step::Void(a, l)),
+        1 => (1u64..3, any::<bool>()).prop_map(|(o, m)| Step::Policy(o, m)),
+        1 => (1u64..3).prop_map(Step::Exit),
+    ]
+}
+
+fn take(cache: &Cache, source: &Memory, step: &Step) {
+    let file = FileId(1);
+    match *step {
+        Step::Read(owner, at, length) => check(cache, owner, source, at, length),
+        Step::ReadFailing(at, length) => {
+            source.fails.store(true, Ordering::SeqCst);
+            let got = read(cache, 0, source, at, length);
+            source.fails.store(false, Ordering::SeqCst);
+            if let Ok(got) = got {
+                let bytes = source.bytes.lock().unwrap();
+                assert_eq!(got, bytes[at.min(bytes.len())..][..got.len()]);
+            }
+        }
+        Step::Write(owner, at, length, byte) => {
+            let data: Vec<u8> = (0..length).map(|i| byte.wrapping_add(i as u8)).collect();
+            let mut bytes = source.bytes.lock().unwrap();
+            let before = bytes.len();
+            let needed = before.max(at + length);
+            bytes.resize(needed, 0);
+            bytes[at..at + length].copy_from_slice(&data);
+            drop(bytes);
+            cache.written(OwnerId(owner), file, at as u64, &data, before as u64);
+        }
+        Step::Resize(size) => {
+            let mut bytes = source.bytes.lock().unwrap();
+            let before = bytes.len();
+            bytes.resize(size, 0);
+            drop(bytes);
+            cache.resized(file, before as u64, size as u64);
+        }
+        Step::Void(at, length) => {
+            let mut bytes = source.bytes.lock().unwrap();
+            let end = bytes.len().min(at + length);
+            let start = at.min(end);
+            bytes[start..end].reverse();
+            drop(bytes);
+            cache.void(file, at as u64, length as u64);
+        }
+        Step::Policy(owner, mru) => {
+            let policy = if mru { PolicyName::Mru } else { PolicyName::Lru };
+            cache.with_steward(|s| s.set_policy(OwnerId(owner), 0, policy)).unwrap();
+        }
+        Step::Exit(owner) => cache.with_steward(|s| s.exit(OwnerId(owner))),
+    }
+}
+
+fn check(cache: &Cache, owner: u64, source: &Memory, at: usize, length: usize) {
+    let got = read(cache, owner, source, at, length).unwrap();
+    let bytes = source.bytes.lock().unwrap();
+    let start = at.min(bytes.len());
+    let expected = &bytes[start..(at + length).min(bytes.len()).max(start)];
+    assert!(got == expected, "{length} bytes at {at}: got {} bytes that differ", got.len());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 192, ..ProptestConfig::default() })]
+
+    #[test]
+    fn bytes_equal_the_model(
+        frames in 4u64..12,
+        size in 0usize..20 * BLOCK,
+        steps in prop::collection::vec(step(), 1..120),
+    ) {
+        for allocation in [Allocation::GlobalLru, Allocation::LruSp] {
+            let cache = cache(frames, allocation);
+            let source = Memory::default();
+            *source.bytes.lock().unwrap() = (0..size).map(|i| (i / 7) as u8).collect();
+            for step in &steps {
+                take(&cache, &source, step);
+                cache.validate();
+            }
+            check(&cache, 0, &source, 0, 32 * BLOCK);
+        }
+    }
+}
+
+#[test]
+fn concurrent_misses_of_a_block_make_one_read() {
+    let cache = cache(8, Allocation::LruSp);
+    let gate = Arc::new(Barrier::new(2));
+    let source = Memory { gate: Some(Arc::clone(&gate)), ..Memory::default() };
+    *source.bytes.lock().unwrap() = vec![7; 2 * BLOCK];
+    std::thread::scope(|scope| {
+        let readers: Vec<_> = (0..6)
+            .map(|owner| {
+                scope.spawn({
+                    let (cache, source) = (&cache, &source);
+                    move || read(cache, owner, source, 100, 50)
+                })
+            })
+            .collect();
+        // The fetch is held up until every reader asked: a reader asks exactly once before it waits.
+        while cache.with_steward(|steward| steward.totals().references) < 6 {
+            std::thread::yield_now();
+        }
+        gate.wait();
+        for reader in readers {
+            assert_eq!(reader.join().unwrap().unwrap(), vec![7; 50]);
+        }
+    });
+    assert_eq!(source.reads.load(Ordering::SeqCst), 1);
+    cache.validate();
+}
+
+#[test]
+fn contiguous_missing_blocks_are_one_read() {
+    let cache = cache(16, Allocation::LruSp);
+    let source = Memory::default();
+    *source.bytes.lock().unwrap() = vec![1; 12 * BLOCK];
+    check(&cache, 1, &source, 4 * BLOCK, BLOCK);
+    check(&cache, 1, &source, 0, 12 * BLOCK);
+    // One for block 4, one for what lies before it, one for what lies after.
+    assert_eq!(source.reads.load(Ordering::SeqCst), 3);
+}
+
+#[test]
+fn a_write_during_a_fetch_wins() {
+    let cache = cache(8, Allocation::LruSp);
+    let gate = Arc::new(Barrier::new(2));
+    let source = Memory { gate: Some(Arc::clone(&gate)), ..Memory::default() };
+    *source.bytes.lock().unwrap() = vec![1; BLOCK];
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| read(&cache, 1, &source, 0, 10).unwrap());
+        while source.reads.load(Ordering::SeqCst) == 0 {
+            std::thread::yield_now();
+        }
+        // The write is acknowledged while the fetch is on its way with whatever it found.
+        source.bytes.lock().unwrap()[..10].fill(2);
+        cache.written(OwnerId(2), FileId(1), 0, &[2; 10], BLOCK as u64);
+        let later = scope.spawn(|| read(&cache, 2, &source, 0, 10).unwrap());
+        gate.wait();
+        // The reader asks again, because its block was voided; the two fetches after that may be one.
+        let mut turns = 0;
+        while !(reader.is_finished() && later.is_finished()) {
+            if source.reads.load(Ordering::SeqCst) > 1 + turns {
+                gate.wait();
+                turns += 1;
+            }
+            std::thread::yield_now();
+        }
+        assert_eq!(later.join().unwrap(), [2; 10], "a read that began after the write was acknowledged");
+        reader.join().unwrap();
+    });
+    cache.validate();
+}
+
+#[test]
+fn readers_writers_and_evictions_at_once_see_whole_blocks() {
+    let cache = cache(6, Allocation::LruSp);
+    let source = Memory::default();
+    let blocks = 16;
+    *source.bytes.lock().unwrap() = vec![0; blocks * BLOCK];
+    let turn = Mutex::new(());
+    std::thread::scope(|scope| {
+        for writer in 0..2u64 {
+            let (cache, source, turn) = (&cache, &source, &turn);
+            scope.spawn(move || {
+                for round in 0..1500usize {
+                    let block = (round * 7 + writer as usize) % blocks;
+                    let data = vec![(round % 251) as u8; BLOCK];
+                    let _turn = turn.lock().unwrap();
+                    source.bytes.lock().unwrap()[block * BLOCK..][..BLOCK].copy_from_slice(&data);
+                    cache.written(
+                        OwnerId(writer),
+                        FileId(1),
+                        (block * BLOCK) as u64,
+                        &data,
+                        (blocks * BLOCK) as u64,
+                    );
+                }
+            });
+        }
+        for reader in 0..3u64 {
+            let (cache, source) = (&cache, &source);
+            scope.spawn(move || {
+                for round in 0..3000usize {
+                    let block = (round * 5 + reader as usize * 3) % blocks;
+                    let got = read(cache, 10 + reader, source, block * BLOCK, BLOCK).unwrap();
+                    assert!(got.iter().all(|&byte| byte == got[0]), "a torn block");
+                }
+            });
+        }
+    });
+    cache.validate();
+    check(&cache, 1, &source, 0, blocks * BLOCK);
+}
+
+#[test]
+fn an_error_reaches_the_reader_and_leaves_nothing() {
+    let cache = cache(8, Allocation::LruSp);
+    let source = Memory::default();
+    *source.bytes.lock().unwrap() = vec![3; 2 * BLOCK];
+    source.fails.store(true, Ordering::SeqCst);
+    assert_eq!(read(&cache, 1, &source, 0, 2 * BLOCK).unwrap_err().raw_os_error(), Some(5));
+    assert_eq!(cache.with_steward(|steward| steward.used()), 0);
+    source.fails.store(false, Ordering::SeqCst);
+    check(&cache, 1, &source, 0, 2 * BLOCK);
+}
