@@ -204,7 +204,13 @@ impl Core {
         let owner = self.owner(request);
         let text = std::str::from_utf8(value).map_err(|_| invalid())?.trim();
         let result = match word {
-            "priority" => self.set_priority(owner, content, text.parse().map_err(|_| invalid())?),
+            "priority" => {
+                let priority = text.parse().map_err(|_| invalid())?;
+                if !call::PRIORITIES.contains(&priority) {
+                    return Err(invalid());
+                }
+                self.set_priority(owner, content, priority)
+            }
             "policy" => {
                 let policy = text.parse().map_err(|_| invalid())?;
                 let priority = self.cache().with_steward(|s| s.priority(owner, content.file()));

@@ -31,11 +31,13 @@ const CAPABILITIES: &[InitFlags] = &[
     InitFlags::FUSE_POSIX_ACL,
     InitFlags::FUSE_HANDLE_KILLPRIV_V2,
     InitFlags::FUSE_ASYNC_DIO,
-    InitFlags::FUSE_DO_READDIRPLUS,
-    InitFlags::FUSE_READDIRPLUS_AUTO,
     InitFlags::FUSE_PARALLEL_DIROPS,
     InitFlags::FUSE_CACHE_SYMLINKS,
 ];
+
+/// Listings with attributes.
+const LISTING_CAPABILITIES: &[InitFlags] =
+    &[InitFlags::FUSE_DO_READDIRPLUS, InitFlags::FUSE_READDIRPLUS_AUTO];
 
 /// The file system that fuser drives.
 pub(crate) struct Served(pub(crate) Arc<Core>);
@@ -73,7 +75,10 @@ impl Filesystem for Served {
         if let Err(nearest) = config.set_max_write(REQUEST_BYTES_MAX) {
             let _ = config.set_max_write(nearest);
         }
-        for &capability in CAPABILITIES {
+        // Without privileges the daemon may be allowed to list what it may not search: then names come alone.
+        let is_privileged = rustix::process::geteuid().is_root();
+        let listing = if is_privileged { LISTING_CAPABILITIES } else { &[] };
+        for &capability in CAPABILITIES.iter().chain(listing) {
             if config.add_capabilities(capability).is_err() {
                 tracing::info!(?capability, "this kernel does without");
             }
@@ -288,13 +293,13 @@ impl Filesystem for Served {
 
     fn readdirplus(
         &self,
-        request: &Request,
+        _: &Request,
         number: INodeNo,
         handle: FileHandle,
         from: u64,
         mut reply: ReplyDirectoryPlus,
     ) {
-        match self.0.list_plus(request, number.0, handle.0, from, &mut reply) {
+        match self.0.list_plus(number.0, handle.0, from, &mut reply) {
             Ok(()) => reply.ok(),
             Err(error) => reply.error(errno(error)),
         }

@@ -1,6 +1,7 @@
 //! Mounting, and what can be asked of a mount while it is served.
 
 use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -13,7 +14,7 @@ use pantler_steward::Counters;
 use crate::body::MountBody;
 use crate::core::Core;
 use crate::filesystem::Served;
-use crate::stale::{SOURCE_PREFIX, SUBTYPE};
+use crate::stale::{FILE_SYSTEM_TYPE, SUBTYPE};
 use crate::{MountError, MountOptions};
 
 /// How long requests under way may take after the mount point was detached, before the mount is left to itself.
@@ -59,19 +60,46 @@ impl Mount {
         }
         let failed = |error: io::Error| MountError::Mount { path: path.clone(), error };
         let mountpoint = std::fs::canonicalize(&path).map_err(failed)?;
-        let session = Session::new(Served(Arc::clone(&self.core)), &mountpoint, &config(options));
-        let session = session.map_err(failed)?;
+        let session = open_session(Served(Arc::clone(&self.core)), &mountpoint, options).map_err(failed)?;
         let thread = std::thread::Builder::new().name("pantler-mount".into());
         let thread = thread.spawn(move || session.run()).map_err(failed)?;
         Ok(Mounted { core: self.core, mountpoint, thread: Some(thread) })
     }
 }
 
+/// Mounts and shakes hands with the kernel.
+fn open_session(served: Served, mountpoint: &Path, options: &MountOptions) -> io::Result<Session<Served>> {
+    let config = config(options);
+    if !rustix::process::geteuid().is_root() {
+        // The set-id helper mounts.
+        return Session::new(served, mountpoint, &config);
+    }
+    // fuser's own way as root leaves out the subtype, by which mounts that a crash left behind are told from strangers'.
+    let device = mount_as_root(mountpoint, options)?;
+    Session::from_fd(served, device, config.acl, config).inspect_err(|_| {
+        // The handshake's failure is what is reported.
+        let _ = detach(mountpoint);
+    })
+}
+
+fn mount_as_root(mountpoint: &Path, options: &MountOptions) -> io::Result<OwnedFd> {
+    use rustix::mount::MountFlags;
+    let device = std::fs::File::options().read(true).write(true).open("/dev/fuse")?;
+    let allow_other = if options.allow_other { ",allow_other" } else { "" };
+    let number = device.as_raw_fd();
+    let data = format!("fd={number},rootmode=40000,user_id=0,group_id=0,default_permissions{allow_other}");
+    let data = std::ffi::CString::new(data)?;
+    let mut flags = MountFlags::NOSUID | MountFlags::NODEV;
+    flags.set(MountFlags::RDONLY, options.read_only);
+    rustix::mount::mount(&options.origin, mountpoint, FILE_SYSTEM_TYPE, flags, data.as_c_str())?;
+    Ok(device.into())
+}
+
 fn config(options: &MountOptions) -> Config {
     let mut config = Config::default();
     config.mount_options = vec![
         // A comma would end the name.
-        MountOption::FSName(format!("{SOURCE_PREFIX}{}", options.origin.to_string_lossy().replace(',', "_"))),
+        MountOption::FSName(options.origin.to_string_lossy().replace(',', "_")),
         MountOption::Subtype(SUBTYPE.into()),
         MountOption::DefaultPermissions,
         MountOption::NoSuid,

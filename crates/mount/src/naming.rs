@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::io;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use fuser::{FileHandle, Generation, INodeNo, ReplyDirectory, ReplyDirectoryPlus, Request};
 use pantler_origin::{Attributes, Entry, Kind, Node, OpenMode};
@@ -131,42 +132,34 @@ impl Core {
         })
     }
 
-    /// Lists with attributes: each entry counts as looked up.
+    /// Lists with attributes: each entry counts as looked up. That is done with the daemon's own rights, because whoever may
+    /// list a directory sees its names, and the kernel lets nobody use a name without the right to search.
     pub(crate) fn list_plus(
         &self,
-        request: &Request,
         number: u64,
         handle: u64,
         from: u64,
         reply: &mut ReplyDirectoryPlus,
     ) -> io::Result<()> {
         let directory = self.inodes.get(number)?;
-        let acting = self.act(request, 0)?;
-        let result = self.each_entry(handle, from, |entry| {
-            let is_dot = entry.name == "." || entry.name == "..";
-            let entered = if is_dot {
-                None
-            } else {
-                directory.node.lookup(&entry.name).and_then(|node| self.enter(node)).ok()
-            };
-            let Some((inode, attributes)) = entered else {
-                // Zero means that it was not looked up: for the dots, and for what is gone or may not be seen.
-                let kind = entry.kind.unwrap_or(Kind::Directory);
-                let nothing = Attributes { kind, ..Attributes::default() };
-                let shown = to_kernel(&nothing, 0);
-                let ttl = std::time::Duration::ZERO;
-                return reply.add(INodeNo(0), entry.next, &entry.name, &ttl, &shown, Generation(0));
-            };
+        self.each_entry(handle, from, |entry| {
+            if entry.name == "." || entry.name == ".." {
+                // The kernel does not count these as looked up, but wants a number to show.
+                let kind = Kind::Directory;
+                let shown =
+                    to_kernel(&Attributes { kind, ..Attributes::default() }, self.inodes.shown(entry.inode));
+                return reply.add(shown.ino, entry.next, &entry.name, &Duration::ZERO, &shown, Generation(0));
+            }
+            // What went away since it was listed is left out.
+            let entered = directory.node.lookup(&entry.name).and_then(|node| self.enter(node));
+            let Ok((inode, attributes)) = entered else { return false };
             let shown = to_kernel(&attributes, inode.number);
-            let number = INodeNo(inode.number);
-            let is_full = reply.add(number, entry.next, &entry.name, &self.ttl(), &shown, Generation(0));
+            let is_full = reply.add(shown.ino, entry.next, &entry.name, &self.ttl(), &shown, Generation(0));
             if is_full {
                 self.inodes.forget(inode.number, 1);
             }
             is_full
-        });
-        drop(acting);
-        result
+        })
     }
 
     /// Calls `add` with entries from the point `from` on until it says that there is no more room.

@@ -77,6 +77,8 @@ pub struct MountOptions {
     pub interpose: Option<Interpose>,
 }
 
+/// Stack, allocator and request buffer of a service thread that serves small requests.
+const THREAD_BYTES: u64 = 128 << 10;
 /// Most service threads.
 const THREADS_MAX: usize = 256;
 
@@ -108,9 +110,14 @@ impl MountOptions {
         Ok(())
     }
 
+    /// What service threads need for themselves, taken from the size of the cache; but never much of a small one.
+    fn service_bytes(&self) -> u64 {
+        (self.threads as u64 * THREAD_BYTES).min(self.cache_bytes / 16)
+    }
+
     pub(crate) fn cache(&self) -> pantler_cache::Options {
         pantler_cache::Options {
-            cache_bytes: self.cache_bytes,
+            cache_bytes: self.cache_bytes - self.service_bytes(),
             block_bytes: self.block_bytes,
             spare: self.threads as u32,
             allocation: self.allocation,

@@ -5,11 +5,11 @@
 //! becomes of its number.
 
 use std::collections::HashMap;
-use std::fs;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::{Duration, Instant};
 
+use pantler_origin::read_process;
 use pantler_steward::OwnerId;
 
 use crate::OwnerBy;
@@ -267,7 +267,7 @@ fn mounter() -> u32 {
 
 /// The real user of a process.
 pub(crate) fn user_of(process: u32) -> Option<u32> {
-    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let status = read_process(process, "status").ok()?;
     let users = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
     users.split_whitespace().next()?.parse().ok()
 }
@@ -284,24 +284,24 @@ fn is_thread_of(id: u32, process: u32) -> bool {
 }
 
 fn status_field(id: u32, field: &str) -> Option<u32> {
-    let status = fs::read_to_string(format!("/proc/{id}/status")).ok()?;
+    let status = read_process(id, "status").ok()?;
     status.lines().find_map(|line| line.strip_prefix(field))?.trim().parse().ok()
 }
 
 fn start_of(process: u32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    let stat = read_process(process, "stat").ok()?;
     // The name of the program stands in parentheses and may hold anything.
     let (_, after) = stat.rsplit_once(')')?;
     after.split_whitespace().nth(19)?.parse().ok()
 }
 
 fn command_of(process: u32) -> String {
-    fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default().trim_end().to_owned()
+    read_process(process, "comm").unwrap_or_default().trim_end().to_owned()
 }
 
 /// The memory control group of a process: version 1's own hierarchy, or version 2's only one.
 fn cgroup_of(process: u32) -> Option<String> {
-    let text = fs::read_to_string(format!("/proc/{process}/cgroup")).ok()?;
+    let text = read_process(process, "cgroup").ok()?;
     parse_cgroup(&text)
 }
 

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 
 use crate::MountError;
 
-/// What our mounts are called in the table of mounts, where the kernel tells.
+/// What our mounts are called in the table of mounts.
+pub(crate) const FILE_SYSTEM_TYPE: &str = "fuse.pantler";
+/// The part of it that is ours.
 pub(crate) const SUBTYPE: &str = "pantler";
-/// What the sources of our mounts start with: a mount made without the helper shows no subtype.
-pub(crate) const SOURCE_PREFIX: &str = "pantler:";
 
 /// Mount points of ours whose daemon is gone. Those of live daemons are not asked, so this never waits for one.
 ///
@@ -44,10 +44,7 @@ pub fn clean() -> Result<Vec<PathBuf>, MountError> {
 /// The mount points of all our mounts in a table of mounts.
 fn ours(table: &str) -> Vec<PathBuf> {
     let fields = table.lines().map(|line| line.split(' ').collect::<Vec<_>>());
-    let ours = fields.filter(|fields| {
-        let fuse = matches!(fields.get(2), Some(&"fuse" | &"fuse.pantler"));
-        fuse && fields[0].starts_with(SOURCE_PREFIX)
-    });
+    let ours = fields.filter(|fields| fields.get(2) == Some(&FILE_SYSTEM_TYPE));
     ours.filter_map(|fields| fields.get(1).map(|path| unescape(path))).collect()
 }
 
@@ -95,8 +92,8 @@ mod tests {
 
     #[test]
     fn only_our_mounts_are_found() {
-        let table = "/dev/vda / ext4 rw 0 0\npantler:/data /mnt/a\\040b fuse rw 0 0\npantler:/x /mnt/b fuse.pantler rw 0 0\n\
-             x /mnt/c fuse.sshfs rw 0 0\nx /mnt/d fuse rw 0 0\n";
-        assert_eq!(ours(table), [PathBuf::from("/mnt/a b"), PathBuf::from("/mnt/b")]);
+        let table =
+            "/dev/vda / ext4 rw 0 0\n/data /mnt/a\\040b fuse.pantler rw 0 0\nx /mnt/c fuse.sshfs rw 0 0\n";
+        assert_eq!(ours(table), [PathBuf::from("/mnt/a b")]);
     }
 }

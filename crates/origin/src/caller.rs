@@ -1,7 +1,8 @@
 //! Acting with somebody else's rights on the current thread.
 
 use std::cell::Cell;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::marker::PhantomData;
 use std::sync::OnceLock;
 
@@ -30,7 +31,7 @@ impl Caller {
     /// # Errors
     /// When the process is gone.
     pub fn groups_of(id: u32) -> io::Result<Vec<u32>> {
-        let status = std::fs::read_to_string(format!("/proc/{id}/status"))?;
+        let status = read_process(id, "status")?;
         let line = status.lines().find_map(|line| line.strip_prefix("Groups:")).unwrap_or("");
         Ok(line.split_whitespace().filter_map(|group| group.parse().ok()).collect())
     }
@@ -54,6 +55,17 @@ impl Caller {
         set_fsuid(self.uid)?;
         Ok(acting)
     }
+}
+
+/// A short file that `/proc` keeps about a process or thread, such as `status`, read at once.
+///
+/// # Errors
+/// When the process is gone.
+pub fn read_process(id: u32, file: &str) -> io::Result<String> {
+    // Files of /proc have no size to ask for; growing from nothing would take ten calls.
+    let mut text = String::with_capacity(4096);
+    File::open(format!("/proc/{id}/{file}"))?.read_to_string(&mut text)?;
+    Ok(text)
 }
 
 /// Restores the thread's own rights when dropped. Bound to the thread that made it.

@@ -22,7 +22,7 @@ mod version;
 mod xattr;
 
 pub use attributes::{Attributes, Changes, Kind, Time};
-pub use caller::{Acting, Caller};
+pub use caller::{Acting, Caller, read_process};
 pub use directory::{Directory, Stamps};
 pub use entries::{Entries, Entry};
 pub use error::OriginError;

@@ -18,7 +18,7 @@ use pantler_steward::PolicyName;
 /// The type byte of all our calls.
 const TYPE: u32 = 0xa7;
 /// Lowest and highest priority, as everywhere.
-const PRIORITIES: std::ops::RangeInclusive<i32> =
+pub(super) const PRIORITIES: std::ops::RangeInclusive<i32> =
     pantler_control::PRIORITY_MIN..=pantler_control::PRIORITY_MAX;
 /// Numbers kept for the calls on file lists.
 const RESERVED: std::ops::RangeInclusive<u32> = 16..=31;

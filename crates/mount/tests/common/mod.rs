@@ -1,0 +1,179 @@
+//! A mount over a scratch directory on a real disk, gone again after the test whatever happens.
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+use pantler_mount::{Mount, MountOptions, Mounted};
+
+/// A user without privileges: nobody.
+pub const NOBODY: u32 = 65534;
+
+/// Says why a test cannot run here; with `PANTLER_NO_SKIP=1` that is a failure.
+pub fn skip(why: &str) -> bool {
+    assert!(std::env::var_os("PANTLER_NO_SKIP").is_none_or(|value| value != "1"), "cannot run: {why}");
+    eprintln!("SKIPPED: {why}");
+    true
+}
+
+/// Whether mounting is impossible here.
+pub fn cannot_mount() -> bool {
+    if !rustix::process::geteuid().is_root() {
+        return skip("needs root, to mount for all users and to act for them");
+    }
+    if !Path::new("/dev/fuse").exists() {
+        return skip("needs /dev/fuse: modprobe fuse");
+    }
+    false
+}
+
+/// Claims that a sentence stands in docs/SEMANTICS.md, so that test and document cannot part.
+pub fn quote(sentence: &str) {
+    let text = semantics();
+    assert!(text.lines().any(|line| line == format!("- {sentence}")), "not in docs/SEMANTICS.md: {sentence}");
+}
+
+pub fn semantics() -> String {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/SEMANTICS.md");
+    std::fs::read_to_string(path).unwrap()
+}
+
+pub struct Fixture {
+    pub mounted: Option<Mounted>,
+    /// The directory behind the mount.
+    pub origin: PathBuf,
+    /// The mount.
+    pub mnt: PathBuf,
+    _origin: Option<tempfile::TempDir>,
+    point: tempfile::TempDir,
+}
+
+impl Fixture {
+    pub fn new() -> Self {
+        Self::with(|_| {})
+    }
+
+    pub fn with(choose: impl FnOnce(&mut MountOptions)) -> Self {
+        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let origin = folder.path().to_owned();
+        open_to_all(&origin);
+        let mut fixture = Self::over(origin, choose);
+        fixture._origin = Some(folder);
+        fixture
+    }
+
+    /// Over a directory that the test brings along.
+    pub fn over(origin: PathBuf, choose: impl FnOnce(&mut MountOptions)) -> Self {
+        // Anybody can get to the system's temporary directory, which need not hold for the build directory.
+        let point = tempfile::tempdir().unwrap();
+        open_to_all(point.path());
+        let mnt = point.path().join("m");
+        std::fs::create_dir(&mnt).unwrap();
+        let mut options = MountOptions::new(&origin, &mnt);
+        options.cache_bytes = 16 << 20;
+        choose(&mut options);
+        let mounted = Some(Mount::new(options).unwrap().spawn().unwrap());
+        Self { mounted, origin, mnt, _origin: None, point }
+    }
+
+    pub fn mounted(&self) -> &Mounted {
+        self.mounted.as_ref().unwrap()
+    }
+
+    /// Reads of the origin so far.
+    pub fn fetches(&self) -> u64 {
+        self.mounted().counters().traffic.fetches
+    }
+
+    pub fn unmount(&mut self) {
+        self.mounted.take().unwrap().unmount().unwrap();
+    }
+}
+
+impl Drop for Fixture {
+    fn drop(&mut self) {
+        drop(self.mounted.take());
+        // In case the mount is still there, deleting the scratch directory must not go through it.
+        detach(&self.mnt);
+    }
+}
+
+pub fn detach(path: &Path) {
+    let _ = rustix::mount::unmount(path, rustix::mount::UnmountFlags::DETACH);
+}
+
+pub fn open_to_all(path: &Path) {
+    std::fs::set_permissions(path, PermissionsExt::from_mode(0o1777)).unwrap();
+}
+
+/// Runs a shell command.
+pub fn shell(command: &str) -> Output {
+    Command::new("sh").args(["-c", command]).output().unwrap()
+}
+
+/// Runs a shell command that must succeed, and returns what it printed.
+pub fn must(command: &str) -> String {
+    let output = shell(command);
+    assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Runs a shell command as a user, with a list of supplementary groups (`""` for none).
+pub fn as_user(uid: u32, groups: &str, command: &str) -> Output {
+    let groups = if groups.is_empty() { "--clear-groups".into() } else { format!("--groups={groups}") };
+    let ids = [format!("--reuid={uid}"), format!("--regid={uid}"), groups];
+    Command::new("setpriv").args(ids).args(["sh", "-c", command]).current_dir("/").output().unwrap()
+}
+
+/// What a command that failed printed.
+pub fn refused(output: &Output) -> String {
+    assert!(!output.status.success(), "was not refused: {}", String::from_utf8_lossy(&output.stdout));
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Waits until something holds.
+pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < Duration::from_secs(10), "never: {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Bytes that differ from place to place.
+pub fn pattern(length: usize, seed: u64) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(2) + 1;
+    let mut bytes = Vec::with_capacity(length + 8);
+    while bytes.len() < length {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        bytes.extend((state >> 16).to_le_bytes());
+    }
+    bytes.truncate(length);
+    bytes
+}
+
+/// A file system in a file, mounted; gone again when dropped.
+pub struct Loop {
+    pub at: PathBuf,
+}
+
+impl Loop {
+    /// `make` is the command that makes the file system, without the file's name.
+    pub fn new(folder: &Path, make: &str, bytes: u64) -> Self {
+        let image = folder.join("image");
+        std::fs::File::create(&image).unwrap().set_len(bytes).unwrap();
+        let at = folder.join("disk");
+        std::fs::create_dir(&at).unwrap();
+        must(&format!("{make} {0} && mount -o loop {0} {1}", image.display(), at.display()));
+        open_to_all(&at);
+        Self { at }
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        detach(&self.at);
+    }
+}

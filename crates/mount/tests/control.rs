@@ -1,0 +1,272 @@
+//! docs/SEMANTICS.md, sentence by sentence: what programs say about their own blocks.
+
+mod common;
+
+use std::fs::{self, File};
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::fs::FileExt;
+
+use common::*;
+use pantler_control::{Body, Hint, HintAnswer, OwnerSelector, PolicyName, RunSpec, Speaker};
+use pantler_mount::OwnerBy;
+
+const BLOCK: u64 = 64 << 10;
+
+fn call(number: u32, direction: u64, size: u64) -> u64 {
+    direction << 30 | size << 16 | 0xa7 << 8 | u64::from(number)
+}
+
+/// An ioctl with a struct, which it may change.
+fn ioctl(file: &File, request: u64, data: &mut [u8]) -> Result<(), i32> {
+    // SAFETY: the size in the request says how much the kernel reads and writes, and `data` is at least that long.
+    let result = unsafe { libc::ioctl(file.as_raw_fd(), request as _, data.as_mut_ptr()) };
+    if result == 0 { Ok(()) } else { Err(std::io::Error::last_os_error().raw_os_error().unwrap()) }
+}
+
+fn pair(priority: i32, second: u32) -> Vec<u8> {
+    [priority.to_ne_bytes(), second.to_ne_bytes()].concat()
+}
+
+#[test]
+fn attributes() {
+    if cannot_mount() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let (through, behind) = (fixture.mnt.join("f"), fixture.origin.join("f"));
+    fs::write(&through, pattern(3 * BLOCK as usize, 1)).unwrap();
+    // Each command is a process, and so an owner, of its own: what it sets it has to read itself.
+    let python = |text: &str| {
+        let script = format!(
+            "import os\nf = '{}'\ndef get(n): return os.getxattr(f, 'user.pantler.' + n).decode()\ndef set(n, v): os.setxattr(f, 'user.pantler.' + n, v)\n{text}",
+            through.display()
+        );
+        let output = std::process::Command::new("python3").args(["-c", &script]).output().unwrap();
+        assert!(output.status.success(), "{text}: {}", String::from_utf8_lossy(&output.stderr));
+    };
+
+    quote(
+        "`user.pantler.priority` is the priority of the file for the owner of the program that asks, and can be set.",
+    );
+    python("assert get('priority') == '0'; set('priority', b'3'); assert get('priority') == '3'");
+    python("assert get('priority') == '0', 'somebody else set it'");
+    python(
+        "set('priority', b'3'); os.removexattr(f, 'user.pantler.priority'); assert get('priority') == '0'",
+    );
+
+    quote("`user.pantler.policy` is the policy of that priority, and can be set.");
+    python(
+        "assert get('policy') == 'lru'; set('policy', b'mru'); assert get('policy') == 'mru'; set('priority', b'3'); assert get('policy') == 'lru'",
+    );
+
+    quote("`user.pantler.stat` tells how much of the file is cached, and cannot be set.");
+    python("open(f, 'rb').read(); assert get('stat') == 'cached 3 of 3 blocks of 65536 bytes', get('stat')");
+    assert!(
+        refused(&shell(&format!("setfattr -n user.pantler.stat -v 1 {}", through.display())))
+            .contains("not permitted")
+    );
+
+    quote(
+        "Attributes that begin with `user.pantler.` are answered by the mount, never stored, and never listed.",
+    );
+    python("set('priority', b'3'); assert os.listxattr(f) == [], os.listxattr(f)");
+    must(&format!("setfattr -n user.pantler.priority -v 9 {}", behind.display()));
+    python("assert os.listxattr(f) == [] and get('priority') == '0'");
+    must(&format!("setfattr -x user.pantler.priority {}", behind.display()));
+    assert_eq!(must(&format!("getfattr -d {}", behind.display())), "");
+    refused(&shell(&format!("getfattr -n user.pantler.colour {}", through.display())));
+
+    quote("Other extended attributes are the origin's.");
+    must(&format!("setfattr -n user.colour -v red {}", through.display()));
+    assert!(must(&format!("getfattr -d {}", behind.display())).contains("user.colour=\"red\""));
+    assert!(must(&format!("getfattr -d {}", through.display())).contains("user.colour=\"red\""));
+    must(&format!("setfattr -x user.colour {}", through.display()));
+    refused(&shell(&format!("getfattr -n user.colour {}", behind.display())));
+
+    quote("Values that make no sense get `EINVAL` and have no effect.");
+    for (name, value) in
+        [("priority", "tall"), ("priority", "99999999999"), ("priority", "5000"), ("policy", "best")]
+    {
+        let command = format!("setfattr -n user.pantler.{name} -v {value} {}", through.display());
+        assert!(refused(&shell(&command)).contains("Invalid argument"), "{name} {value}");
+    }
+}
+
+#[test]
+fn calls() {
+    if cannot_mount() {
+        return;
+    }
+    let fixture = Fixture::new();
+    fs::write(fixture.mnt.join("f"), pattern(4 * BLOCK as usize, 1)).unwrap();
+    let file = File::open(fixture.mnt.join("f")).unwrap();
+    file.read_exact_at(&mut vec![0; 4 * BLOCK as usize], 0).unwrap();
+
+    quote("The papers' five calls work as ioctl on an open file, and change the caller's blocks only.");
+    ioctl(&file, call(1, 1, 8), &mut pair(5, 0)).unwrap();
+    let mut answer = pair(0, 0);
+    ioctl(&file, call(2, 2, 8), &mut answer).unwrap();
+    assert_eq!(answer, pair(5, 0));
+    ioctl(&file, call(3, 1, 8), &mut pair(5, 1)).unwrap();
+    let mut answer = pair(5, 77);
+    ioctl(&file, call(4, 3, 8), &mut answer).unwrap();
+    assert_eq!(answer, pair(5, 1));
+    let mut marked = [1u64.to_ne_bytes(), 2u64.to_ne_bytes()].concat();
+    marked.extend(pair(-1, 0));
+    marked.extend([0; 8]);
+    ioctl(&file, call(5, 3, 32), &mut marked).unwrap();
+    assert_eq!(marked[24..], 2u64.to_ne_bytes(), "blocks marked");
+    // Another process has another opinion, and no say.
+    let other =
+        must(&format!("getfattr --only-values -n user.pantler.priority {}", fixture.mnt.join("f").display()));
+    assert_eq!(other, "0");
+
+    quote("An ioctl that nobody knows gets `ENOTTY`, and one that is kept for file lists `EOPNOTSUPP`.");
+    assert_eq!(ioctl(&file, 0x5401, &mut [0; 64]), Err(libc::ENOTTY));
+    assert_eq!(ioctl(&file, call(99, 1, 8), &mut pair(0, 0)), Err(libc::ENOTTY));
+    assert_eq!(ioctl(&file, call(16, 1, 8), &mut pair(0, 0)), Err(libc::EOPNOTSUPP));
+    assert_eq!(ioctl(&file, call(1, 1, 8), &mut pair(5000, 0)), Err(libc::EINVAL));
+    assert_eq!(ioctl(&file, call(3, 1, 8), &mut pair(0, 9)), Err(libc::EINVAL));
+}
+
+fn speaker(uid: u32, pid: u32) -> Speaker {
+    Speaker { uid, gid: uid, groups: Vec::new(), pid }
+}
+
+fn owners(body: &dyn Body) -> Vec<String> {
+    let stat = body.stat(&speaker(0, 1)).unwrap();
+    stat.owners.into_iter().filter(|owner| owner.counters.references > 0).map(|owner| owner.owner).collect()
+}
+
+#[test]
+fn owners_come_and_go() {
+    if cannot_mount() {
+        return;
+    }
+    let fixture = Fixture::new();
+    fs::write(fixture.origin.join("f"), pattern(4 * BLOCK as usize, 1)).unwrap();
+    let body = fixture.mounted().body();
+    quote("Each process is an owner by default, its threads together, and its ownership ends with it.");
+    let file = File::open(fixture.mnt.join("f")).unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| file.read_exact_at(&mut [0; 10], 0).unwrap());
+        }
+    });
+    let own = std::process::id();
+    let is_own = |name: &String| name.ends_with(&format!("({own})"));
+    assert_eq!(owners(&*body).iter().filter(|name| is_own(name)).count(), 1, "{:?}", owners(&*body));
+    must(&format!("cat {} > /dev/null", fixture.mnt.join("f").display()));
+    eventually("the end of cat is noticed", || owners(&*body).iter().all(|name| !name.starts_with("cat(")));
+    // Its blocks stay.
+    let before = fixture.fetches();
+    fs::read(fixture.mnt.join("f")).unwrap();
+    assert_eq!(fixture.fetches(), before);
+}
+
+#[test]
+fn one_owner_for_all() {
+    if cannot_mount() {
+        return;
+    }
+    quote("With one owner for all, hints of the user who mounted reach the blocks of everybody.");
+    // A cyclic scan by many short processes over a file that does not fit: LRU misses always, MRU half of the time.
+    let scan = |policy: Option<PolicyName>| {
+        let fixture = Fixture::with(|options| {
+            options.cache_bytes = 16 * BLOCK;
+            options.threads = 4;
+            options.owner_by = OwnerBy::Fixed("team".into());
+        });
+        fs::write(fixture.origin.join("f"), pattern(20 * BLOCK as usize, 1)).unwrap();
+        if let Some(policy) = policy {
+            let hint = Hint::SetPolicy { priority: 0, policy };
+            fixture.mounted().body().hint(&speaker(0, 1), &OwnerSelector::UserDefault, &hint, None).unwrap();
+        }
+        for _ in 0..8 {
+            let command = format!("dd if={} of=/dev/null bs=8k status=none", fixture.mnt.join("f").display());
+            assert!(as_user(NOBODY, "", &command).status.success());
+        }
+        let counters = fixture.mounted().counters();
+        (counters.totals.misses, u64::from(counters.capacity_blocks))
+    };
+    assert_eq!(scan(None).0, 160);
+    let (misses, capacity) = scan(Some(PolicyName::Mru));
+    assert!(misses <= 20 + 7 * (20 - capacity + 1), "{misses} with {capacity} frames");
+}
+
+#[test]
+fn hints_through_the_body() {
+    if cannot_mount() {
+        return;
+    }
+    let fixture = Fixture::new();
+    fs::write(fixture.origin.join("f"), pattern(4 * BLOCK as usize, 1)).unwrap();
+    let body = fixture.mounted().body();
+    let path = fixture.mnt.join("f");
+    let file = File::open(&path).unwrap();
+    let set = Hint::SetPriority { path: path.clone(), priority: 4 };
+    let get = Hint::GetPriority { path: path.clone() };
+    let own = std::process::id();
+    let as_root = speaker(0, own);
+    let answer = |speaker: &Speaker, owner: OwnerSelector, hint: &Hint| {
+        body.hint(speaker, &owner, hint, Some(file.as_fd()))
+    };
+
+    // By process, through a descriptor of the mount and through one of the origin.
+    answer(&as_root, OwnerSelector::Pid(own), &set).unwrap();
+    assert_eq!(answer(&as_root, OwnerSelector::Caller, &get), Ok(HintAnswer::Priority(4)));
+    let behind = File::open(fixture.origin.join("f")).unwrap();
+    let got = body.hint(&as_root, &OwnerSelector::Caller, &get, Some(behind.as_fd()));
+    assert_eq!(got, Ok(HintAnswer::Priority(4)));
+
+    // The priority passes on to the next version of the file.
+    fs::write(fixture.origin.join("f"), pattern(5 * BLOCK as usize, 2)).unwrap();
+    fs::read(&path).unwrap();
+    assert_eq!(answer(&as_root, OwnerSelector::Caller, &get), Ok(HintAnswer::Priority(4)));
+
+    // Nobody speaks for a process of root, or declares one to be a run.
+    let nobody = speaker(NOBODY, own);
+    assert_eq!(answer(&nobody, OwnerSelector::Pid(own), &set).unwrap_err().exit_status(), 3);
+    let run = |leader, uid| RunSpec { name: "grab".into(), keep: false, leader, uid, profile: None };
+    assert_eq!(body.begin_run(&nobody, &run(1, NOBODY)).unwrap_err().exit_status(), 3);
+    assert_eq!(body.begin_run(&nobody, &run(own, 0)).unwrap_err().exit_status(), 3);
+    assert_eq!(body.stop(&nobody).unwrap_err().exit_status(), 3);
+    assert!(body.stat(&nobody).unwrap().files.is_empty(), "paths are shown to who may see them");
+    let explained = body.explain(&as_root, &path, file.as_fd()).unwrap();
+    assert_eq!((explained.blocks, explained.cached_blocks), (5, 5));
+
+    // Files that this mount does not serve, and values that make no sense.
+    let stranger = File::open("/etc/hostname").unwrap();
+    let error = body.hint(&as_root, &OwnerSelector::Caller, &set, Some(stranger.as_fd())).unwrap_err();
+    assert!(error.to_string().contains("not found"), "{error}");
+    let senseless = Hint::SetPolicy { priority: 100_000, policy: PolicyName::Lru };
+    assert_eq!(answer(&as_root, OwnerSelector::Caller, &senseless).unwrap_err().exit_status(), 2);
+}
+
+#[test]
+fn a_run_with_a_profile() {
+    if cannot_mount() {
+        return;
+    }
+    let fixture = Fixture::new();
+    fs::write(fixture.origin.join("index.db"), pattern(2 * BLOCK as usize, 1)).unwrap();
+    fs::write(fixture.origin.join("once.log"), pattern(2 * BLOCK as usize, 2)).unwrap();
+    let profile = "[policies]\n0 = \"mru\"\n[[file]]\nglob = \"*.db\"\npriority = 2\n[[file]]\nglob = \"*.log\"\ndone-with = true\n";
+    let profile = pantler_control::Profile::parse("test", profile).unwrap();
+    let body = fixture.mounted().body();
+    let own = std::process::id();
+    let as_root = speaker(0, own);
+    let spec = RunSpec { name: "night".into(), keep: true, leader: own, uid: 0, profile: Some(profile) };
+    let run = body.begin_run(&as_root, &spec).unwrap();
+    must(&format!("cat {0}/index.db {0}/once.log > /dev/null", fixture.mnt.display()));
+    let stat = body.stat(&as_root).unwrap();
+    let owner = stat.owners.iter().find(|owner| owner.owner == "night").unwrap();
+    let levels: Vec<_> =
+        owner.priorities.iter().map(|level| (level.priority, level.policy, level.blocks)).collect();
+    assert_eq!(levels, [(-1, PolicyName::Lru, 2), (0, PolicyName::Mru, 0), (2, PolicyName::Lru, 2)]);
+    body.end_run(run);
+    // The name was given, so the next run continues the owner and finds its blocks.
+    let again = body.begin_run(&as_root, &RunSpec { profile: None, ..spec }).unwrap();
+    assert_eq!(again, run);
+    body.end_run(again);
+}

@@ -1,0 +1,528 @@
+//! docs/SEMANTICS.md, sentence by sentence: reading, writing, names, locks and changes behind the mount.
+
+mod common;
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, IoSliceMut, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use common::*;
+use pantler_origin::{OpenFile, Source};
+
+const BLOCK: usize = 64 << 10;
+
+#[test]
+fn every_sentence_is_quoted_by_a_test() {
+    let tests = concat!(env!("CARGO_MANIFEST_DIR"), "/tests");
+    let sources =
+        fs::read_dir(tests).unwrap().filter_map(|entry| fs::read_to_string(entry.unwrap().path()).ok());
+    // Strings may be broken over lines.
+    let squeeze = |text: &str| text.replace('\\', "").split_whitespace().collect::<Vec<_>>().join(" ");
+    let sources = squeeze(&sources.collect::<String>());
+    let text = semantics();
+    let missing: Vec<_> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("- "))
+        .filter(|sentence| !sources.contains(&format!("\"{sentence}\"")))
+        .collect();
+    assert!(missing.is_empty(), "untested sentences: {missing:#?}");
+}
+
+#[test]
+fn reading() {
+    if cannot_mount() {
+        return;
+    }
+    let fixture = Fixture::with(|options| options.cache_bytes = 1 << 20);
+    let data = pattern(3_000_001, 1);
+    fs::write(fixture.origin.join("f"), &data).unwrap();
+
+    quote("A read returns the bytes of the file, in one piece or in many, whatever is cached.");
+    assert!(fs::read(fixture.mnt.join("f")).unwrap() == data);
+    let file = File::open(fixture.mnt.join("f")).unwrap();
+    for (at, length) in
+        [(0, 1), (BLOCK - 1, 2), (BLOCK * 3, BLOCK * 2 + 5), (100_001, 1_500_000), (2_999_990, 11)]
+    {
+        let mut bytes = vec![0; length];
+        file.read_exact_at(&mut bytes, at as u64).unwrap();
+        assert!(bytes == data[at..at + length], "{length} bytes at {at}");
+    }
+
+    quote("A read at or past the end of a file returns nothing.");
+    assert_eq!(file.read_at(&mut [0; 100], data.len() as u64).unwrap(), 0);
+    assert_eq!(file.read_at(&mut [0; 100], u64::MAX / 4).unwrap(), 0);
+    assert_eq!(file.read_at(&mut [0; 100], data.len() as u64 - 7).unwrap(), 7);
+
+    quote("A block that is in the cache is not read from the origin again.");
+    file.read_exact_at(&mut [0; 100], 0).unwrap();
+    let before = fixture.fetches();
+    for _ in 0..10 {
+        file.read_exact_at(&mut [0; 100], 1000).unwrap();
+    }
+    assert_eq!(fixture.fetches(), before);
+
+    quote("What was read leaves no copy in the kernel's page cache of the origin.");
+    File::open(fixture.origin.join("f")).unwrap().sync_all().unwrap();
+    let path = fixture.origin.join("f");
+    must(&format!("dd if={0} iflag=nocache count=0 status=none", path.display()));
+    fs::read(fixture.mnt.join("f")).unwrap();
+    assert_eq!(resident_pages(&path), 0);
+
+    quote("`O_DIRECT` is accepted, with any alignment.");
+    let direct =
+        OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(fixture.mnt.join("f")).unwrap();
+    let mut bytes = [0; 333];
+    direct.read_exact_at(&mut bytes, 777).unwrap();
+    assert_eq!(bytes, data[777..777 + 333]);
+}
+
+/// Pages of a file in the page cache.
+fn resident_pages(path: &std::path::Path) -> usize {
+    let file = File::open(path).unwrap();
+    let length = file.metadata().unwrap().len() as usize;
+    let mut pages = vec![0u8; length.div_ceil(4096)];
+    // SAFETY: the mapping is made here, only asked about, and removed; `pages` has a byte for each page.
+    unsafe {
+        use std::os::fd::AsRawFd;
+        let flags = libc::MAP_SHARED;
+        let map = libc::mmap(std::ptr::null_mut(), length, libc::PROT_READ, flags, file.as_raw_fd(), 0);
+        assert_ne!(map, libc::MAP_FAILED);
+        assert_eq!(libc::mincore(map, length, pages.as_mut_ptr()), 0);
+        libc::munmap(map, length);
+    }
+    pages.iter().filter(|&&page| page & 1 == 1).count()
+}
+
+#[test]
+fn mapping() {
+    if cannot_mount() {
+        return;
+    }
+    let fixture = Fixture::new();
+    quote("Files can be mapped, and a shared mapping and `read` and `write` see each other's bytes.");
+    let script = r#"
+import mmap, sys
+f = open(sys.argv[1], "w+b", buffering=0)
+f.write(b"a" * 100000)
+m = mmap.mmap(f.fileno(), 100000)
+assert m[:3] == b"aaa"
+m[5:8] = b"map"
+f.seek(0)
+assert f.read(10) == b"aaaaamapaa", "read does not see the store"
+f.seek(50000)
+f.write(b"written")
+assert m[50000:50007] == b"written", "the mapping does not see the write"
+m[99999:100000] = b"z"
+m.flush(); m.close(); f.close()
+g = open(sys.argv[1], "rb")
+p = mmap.mmap(g.fileno(), 0, mmap.MAP_PRIVATE, mmap.PROT_READ)
+assert p[99999:] == b"z" and p[5:8] == b"map"
+"#;
+    let path = fixture.mnt.join("f");
+    let output = std::process::Command::new("python3").args(["-c", script]).arg(&path).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let origin = fs::read(fixture.origin.join("f")).unwrap();
+    assert_eq!((&origin[..8], &origin[50_000..50_007]), (&b"aaaaamap"[..], &b"written"[..]));
+    // Programs are mapped.
+    fs::copy("/bin/true", fixture.mnt.join("true")).unwrap();
+    must(&fixture.mnt.join("true").display().to_string());
+}
+
+#[test]
+fn holes() {
+    if cannot_mount() {
+        return;
+    }
+    let fixture = Fixture::new();
+    quote("Holes read as zeros, and `SEEK_DATA` and `SEEK_HOLE` find them where the origin does.");
+    let mut file = File::create_new(fixture.mnt.join("f")).unwrap();
+    file.write_all_at(b"start", 0).unwrap();
+    file.write_all_at(b"end", 1 << 20).unwrap();
+    let bytes = fs::read(fixture.mnt.join("f")).unwrap();
+    assert!(bytes[5..1 << 20].iter().all(|&byte| byte == 0) && bytes[1 << 20..] == *b"end");
+    let behind = File::open(fixture.origin.join("f")).unwrap();
+    for (at, hole) in [(0, false), (0, true), (8192, false), (1 << 20, true)] {
+        let seek = |file: &File| {
+            let to = if hole { rustix::fs::SeekFrom::Hole(at) } else { rustix::fs::SeekFrom::Data(at) };
+            rustix::fs::seek(file, to)
+        };
+        assert_eq!(seek(&file), seek(&behind), "{at} {hole}");
+    }
+    assert_eq!(file.seek(SeekFrom::End(0)).unwrap(), (1 << 20) + 3);
+}
+
+/// An origin that fails when told to.
+struct Faulty {
+    file: Arc<OpenFile>,
+    fails: Arc<AtomicBool>,
+}
+
+impl Source for Faulty {
+    fn read_at(&self, offset: u64, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        if self.fails.load(Ordering::SeqCst) && offset >= BLOCK as u64 {
+            return Err(io::Error::from_raw_os_error(libc::EIO));
+        }
+        self.file.read_at(offset, buffers)
+    }
+}
+
+#[test]
+fn an_origin_that_fails() {
+    if cannot_mount() {
+        return;
+    }
+    let fails = Arc::new(AtomicBool::new(true));
+    let fixture = Fixture::with(|options| {
+        let fails = Arc::clone(&fails);
+        options.interpose = Some(Arc::new(move |file| Arc::new(Faulty { file, fails: Arc::clone(&fails) })));
+    });
+    let data = pattern(4 * BLOCK, 2);
+    fs::write(fixture.origin.join("f"), &data).unwrap();
+    quote(
+        "When the origin cannot be read the reader gets its errno, nothing of it is cached, and the next read asks the \
+         origin again.",
+    );
+    let file = File::open(fixture.mnt.join("f")).unwrap();
+    let mut bytes = vec![0; BLOCK];
+    assert_eq!(file.read_at(&mut bytes, BLOCK as u64).unwrap_err().raw_os_error(), Some(libc::EIO));
+    // What can be had before the bad spot is had.
+    file.read_exact_at(&mut bytes, 0).unwrap();
+    assert!(bytes == data[..BLOCK]);
+    assert_eq!(file.read_at(&mut vec![0; 4 * BLOCK], 100).unwrap(), BLOCK - 100);
+    fails.store(false, Ordering::SeqCst);
+    assert!(fs::read(fixture.mnt.join("f")).unwrap() == data);
+}
+
+#[test]
+fn a_file_cut_under_a_reader() {
+    if cannot_mount() {
+        return;
+    }
+    let fixture = Fixture::new();
+    quote(
+        "A file that is cut while somebody reads it ends there for the reader, without error and without stale bytes.",
+    );
+    let data = pattern(20 * BLOCK, 3);
+    fs::write(fixture.mnt.join("f"), &data).unwrap();
+    let reader = File::open(fixture.mnt.join("f")).unwrap();
+    reader.read_exact_at(&mut vec![0; 20 * BLOCK], 0).unwrap();
+    OpenOptions::new().write(true).open(fixture.mnt.join("f")).unwrap().set_len(BLOCK as u64 + 10).unwrap();
+    assert_eq!(reader.read_at(&mut [0; 100], 5 * BLOCK as u64).unwrap(), 0);
+    assert_eq!(reader.read_at(&mut [0; 100], BLOCK as u64).unwrap(), 10);
+    // The same behind the mount, after the refresh interval.
+    OpenOptions::new().write(true).open(fixture.origin.join("f")).unwrap().set_len(10).unwrap();
+    std::thread::sleep(Duration::from_millis(120));
+    assert_eq!(reader.read_at(&mut [0; 100], 0).unwrap(), 10);
+    // And extended again: zeros, not what was there once.
+    OpenOptions::new().write(true).open(fixture.mnt.join("f")).unwrap().set_len(BLOCK as u64).unwrap();
+    let mut bytes = vec![1; BLOCK];
+    reader.read_exact_at(&mut bytes, 0).unwrap();
+    assert!(bytes[..10] == data[..10] && bytes[10..].iter().all(|&byte| byte == 0));
+}
+
+#[test]
+fn writing() {
+    if cannot_mount() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let (through, behind) = (fixture.mnt.join("f"), fixture.origin.join("f"));
+    let mut model = pattern(5 * BLOCK + 77, 4);
+    fs::write(&through, &model).unwrap();
+
+    quote("A write is in the origin when it is acknowledged.");
+    assert!(fs::read(&behind).unwrap() == model);
+
+    quote("Bytes that were written are seen by every later read, through any descriptor.");
+    let writer = OpenOptions::new().write(true).open(&through).unwrap();
+    let reader = File::open(&through).unwrap();
+    for (round, at) in [0, 1, BLOCK - 3, 2 * BLOCK, 5 * BLOCK + 70, 7 * BLOCK + 1].into_iter().enumerate() {
+        let data = pattern(BLOCK / 2 + 9, 100 + round as u64);
+        writer.write_all_at(&data, at as u64).unwrap();
+        model.resize(model.len().max(at + data.len()), 0);
+        model[at..at + data.len()].copy_from_slice(&data);
+        let mut bytes = vec![0; model.len()];
+        reader.read_exact_at(&mut bytes, 0).unwrap();
+        assert!(bytes == model, "round {round}");
+        assert!(fs::read(&behind).unwrap() == model, "round {round}");
+    }
+
+    quote("What was just written is read back from the cache.");
+    fs::write(fixture.mnt.join("fresh"), &model).unwrap();
+    let before = fixture.fetches();
+    assert!(fs::read(fixture.mnt.join("fresh")).unwrap() == model);
+    assert_eq!(fixture.fetches(), before, "it was read from the origin");
+
+    quote("`truncate`, `fallocate`, holes punched and `copy_file_range` show in the next read.");
+    let file = OpenOptions::new().read(true).write(true).open(&through).unwrap();
+    let check = |model: &[u8], what: &str| {
+        assert!(fs::read(&through).unwrap() == model, "{what}: through the mount");
+        assert!(fs::read(&behind).unwrap() == model, "{what}: in the origin");
+    };
+    rustix::fs::fallocate(
+        &file,
+        rustix::fs::FallocateFlags::PUNCH_HOLE | rustix::fs::FallocateFlags::KEEP_SIZE,
+        100,
+        BLOCK as u64,
+    )
+    .unwrap();
+    model[100..100 + BLOCK].fill(0);
+    check(&model, "punch");
+    rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, model.len() as u64 + 1000).unwrap();
+    model.resize(model.len() + 1000, 0);
+    check(&model, "allocate");
+    file.set_len(3000).unwrap();
+    model.truncate(3000);
+    check(&model, "cut");
+    file.set_len(9000).unwrap();
+    model.resize(9000, 0);
+    check(&model, "extend");
+    let other = File::open(fixture.mnt.join("fresh")).unwrap();
+    let copied = rustix::fs::copy_file_range(&other, Some(&mut 10), &file, Some(&mut 500), 4000).unwrap();
+    let fresh = fs::read(fixture.origin.join("fresh")).unwrap();
+    model[500..500 + copied].copy_from_slice(&fresh[10..10 + copied]);
+    assert!(copied > 0);
+    check(&model, "copy");
+
+    quote("`fsync` and `fdatasync` work on files, and `fsync` on directories.");
+    file.sync_all().unwrap();
+    file.sync_data().unwrap();
+    File::open(&fixture.mnt).unwrap().sync_all().unwrap();
+}
+
+#[test]
+fn appending() {
+    if cannot_mount() {
+        return;
+    }
+    let fixture = Fixture::new();
+    quote("Writes with `O_APPEND` go to the end of the file, also when several programs append at once.");
+    let path = fixture.mnt.join("log");
+    fs::write(&path, "").unwrap();
+    let writers = 4;
+    let script =
+        format!("i=0; while [ $i -lt 200 ]; do echo line $$ $i >> {}; i=$((i+1)); done", path.display());
+    let children: Vec<_> = (0..writers)
+        .map(|_| std::process::Command::new("sh").args(["-c", &script]).spawn().unwrap())
+        .collect();
+    for mut child in children {
+        assert!(child.wait().unwrap().success());
+    }
+    // One more appends behind the mount meanwhile: its bytes are not overwritten either.
+    let mut log = OpenOptions::new().append(true).open(&path).unwrap();
+    OpenOptions::new().append(true).open(fixture.origin.join("log")).unwrap().write_all(b"behind\n").unwrap();
+    log.write_all(b"through\n").unwrap();
+    let text = fs::read_to_string(fixture.origin.join("log")).unwrap();
+    assert_eq!(text.lines().count(), writers * 200 + 2);
+    assert!(text.lines().all(|line| line.starts_with("line ") || line == "behind" || line == "through"));
+    assert_eq!(fs::read_to_string(&path).unwrap(), text);
+}
+
+#[test]
+fn read_only() {
+    if cannot_mount() {
+        return;
+    }
+    let fixture = Fixture::with(|options| options.read_only = true);
+    fs::write(fixture.origin.join("f"), "x").unwrap();
+    quote("A read-only mount refuses every change with `EROFS`.");
+    let refusals = [
+        fs::write(fixture.mnt.join("f"), "y"),
+        fs::remove_file(fixture.mnt.join("f")),
+        fs::create_dir(fixture.mnt.join("d")),
+        fs::rename(fixture.mnt.join("f"), fixture.mnt.join("g")),
+        fs::set_permissions(fixture.mnt.join("f"), fs::Permissions::from_mode(0o600)),
+    ];
+    assert!(
+        refusals.iter().all(|r| r.as_ref().unwrap_err().raw_os_error() == Some(libc::EROFS)),
+        "{refusals:?}"
+    );
+    assert_eq!(fs::read_to_string(fixture.mnt.join("f")).unwrap(), "x");
+}
+
+#[test]
+fn names() {
+    if cannot_mount() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let at = |name: &str| fixture.mnt.join(name);
+
+    quote("An open file that is renamed or removed keeps working.");
+    let mut file = OpenOptions::new().read(true).write(true).create_new(true).open(at("a")).unwrap();
+    file.write_all(b"one").unwrap();
+    fs::rename(at("a"), at("b")).unwrap();
+    file.write_all(b"two").unwrap();
+    fs::remove_file(at("b")).unwrap();
+    file.write_all(b"three").unwrap();
+    let mut text = String::new();
+    file.rewind().unwrap();
+    file.read_to_string(&mut text).unwrap();
+    assert_eq!((text.as_str(), file.metadata().unwrap().nlink()), ("onetwothree", 0));
+
+    quote(
+        "`rename` replaces what is there, and the flags `RENAME_NOREPLACE` and `RENAME_EXCHANGE` mean what they mean.",
+    );
+    fs::write(at("x"), "x").unwrap();
+    fs::write(at("y"), "yy").unwrap();
+    fs::read(at("y")).unwrap();
+    let rename = |flags| rustix::fs::renameat_with(rustix::fs::CWD, at("x"), rustix::fs::CWD, at("y"), flags);
+    assert_eq!(rename(rustix::fs::RenameFlags::NOREPLACE), Err(rustix::io::Errno::EXIST));
+    rename(rustix::fs::RenameFlags::EXCHANGE).unwrap();
+    assert_eq!((fs::read(at("x")).unwrap(), fs::read(at("y")).unwrap()), (b"yy".to_vec(), b"x".to_vec()));
+    fs::rename(at("x"), at("y")).unwrap();
+    assert_eq!(fs::read(at("y")).unwrap(), b"yy");
+    assert!(!at("x").exists() && !fixture.origin.join("x").exists());
+
+    quote("Hard links, symbolic links, fifos and sockets are what they are in the origin.");
+    fs::hard_link(at("y"), at("hard")).unwrap();
+    fs::write(at("hard"), "by another name").unwrap();
+    assert_eq!(fs::read_to_string(at("y")).unwrap(), "by another name");
+    assert_eq!(fs::metadata(at("y")).unwrap().nlink(), 2);
+    assert_eq!(fs::metadata(at("y")).unwrap().ino(), fs::metadata(at("hard")).unwrap().ino());
+    std::os::unix::fs::symlink("y", at("soft")).unwrap();
+    assert_eq!(fs::read_link(fixture.origin.join("soft")).unwrap(), fs::read_link(at("soft")).unwrap());
+    assert_eq!(fs::read_to_string(at("soft")).unwrap(), "by another name");
+    must(&format!("mkfifo {0}; echo through > {0} & cat {0} | grep -q through", at("fifo").display()));
+    let socket = std::os::unix::net::UnixListener::bind(at("socket")).unwrap();
+    assert!(fs::metadata(fixture.origin.join("socket")).unwrap().file_type().is_socket());
+    std::os::unix::net::UnixStream::connect(at("socket")).unwrap();
+    drop(socket);
+
+    quote(
+        "Names that are too long, missing, taken, not empty or no directory get the errno they get in the origin.",
+    );
+    fs::create_dir_all(at("d/e")).unwrap();
+    for base in [&fixture.mnt, &fixture.origin] {
+        let errno = |result: io::Result<()>| result.unwrap_err().raw_os_error().unwrap();
+        assert_eq!(errno(fs::write(base.join("n".repeat(256)), "")), libc::ENAMETOOLONG);
+        assert_eq!(errno(fs::remove_file(base.join("missing"))), libc::ENOENT);
+        assert_eq!(errno(fs::create_dir(base.join("d"))), libc::EEXIST);
+        assert_eq!(errno(fs::remove_dir(base.join("d"))), libc::ENOTEMPTY);
+        assert_eq!(errno(fs::remove_dir(base.join("y"))), libc::ENOTDIR);
+        assert_eq!(errno(fs::write(base.join("y/z"), "")), libc::ENOTDIR);
+        assert_eq!(errno(fs::rename(base.join("d"), base.join("d/e/f"))), libc::EINVAL);
+        assert_eq!(errno(File::open(base.join("d")).unwrap().read(&mut [0]).map(drop)), libc::EISDIR);
+    }
+
+    quote("Times, permissions, owners and sizes can be read and set as in the origin.");
+    must(&format!(
+        "touch -d '2001-02-03 04:05:06.789' {0}; chmod 640 {0}; chown 12:34 {0}",
+        at("y").display()
+    ));
+    for path in [at("y"), fixture.origin.join("y")] {
+        let meta = fs::metadata(path).unwrap();
+        assert_eq!((meta.mode() & 0o7777, meta.uid(), meta.gid(), meta.size()), (0o640, 12, 34, 15));
+        assert_eq!((meta.mtime_nsec(), meta.mtime()), (789_000_000, fs::metadata(at("y")).unwrap().mtime()));
+    }
+
+    quote("`statfs` tells the size and free space of the origin.");
+    let (through, behind) =
+        (rustix::fs::statvfs(&fixture.mnt).unwrap(), rustix::fs::statvfs(&fixture.origin).unwrap());
+    assert_eq!((through.f_blocks, through.f_frsize), (behind.f_blocks, behind.f_frsize));
+}
+
+#[test]
+fn listings() {
+    if cannot_mount() {
+        return;
+    }
+    let fixture = Fixture::new();
+    quote("A listing shows each entry once, in directories of any size.");
+    let names: Vec<String> = (0..5000).map(|number| format!("file-with-a-longer-name-{number:05}")).collect();
+    fs::create_dir(fixture.mnt.join("d")).unwrap();
+    for name in &names {
+        File::create(fixture.origin.join("d").join(name)).unwrap();
+    }
+    for _ in 0..2 {
+        let listed = fs::read_dir(fixture.mnt.join("d")).unwrap().map(|entry| entry.unwrap().file_name());
+        let mut listed: Vec<_> = listed.map(|name| name.into_string().unwrap()).collect();
+        listed.sort_unstable();
+        assert!(listed == names, "{} entries", listed.len());
+    }
+    assert_eq!(must(&format!("ls -la {} | wc -l", fixture.mnt.join("d").display())).trim(), "5003");
+    must(&format!("rm -r {}", fixture.mnt.join("d").display()));
+    assert!(!fixture.origin.join("d").exists());
+}
+
+#[test]
+fn changes_behind_the_mount() {
+    if cannot_mount() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let (through, behind) = (fixture.mnt.join("f"), fixture.origin.join("f"));
+
+    quote("Changes made to the origin behind the mount are seen by everybody who opens the file afterwards.");
+    fs::write(&behind, "first").unwrap();
+    assert_eq!(fs::read_to_string(&through).unwrap(), "first");
+    fs::write(&behind, "second, and longer").unwrap();
+    assert_eq!(fs::read_to_string(&through).unwrap(), "second, and longer");
+
+    quote(
+        "They are seen through a descriptor that was open before after at most the refresh interval, by default 100 ms.",
+    );
+    let reader = File::open(&through).unwrap();
+    let first_byte = || {
+        let mut byte = [0];
+        reader.read_exact_at(&mut byte, 0).unwrap();
+        byte[0]
+    };
+    for round in b'0'..=b'9' {
+        OpenOptions::new().write(true).open(&behind).unwrap().write_all_at(&[round], 0).unwrap();
+        let start = Instant::now();
+        // A little more for a machine that is busy: the clock starts when the read is served.
+        while first_byte() != round {
+            assert!(start.elapsed() < Duration::from_millis(400), "still stale");
+        }
+    }
+
+    quote("A file that is replaced by another under the same name is noticed within the refresh interval.");
+    for round in 0..5 {
+        let text = format!("replaced {round}");
+        fs::write(fixture.origin.join("new"), &text).unwrap();
+        fs::rename(fixture.origin.join("new"), &behind).unwrap();
+        std::thread::sleep(Duration::from_millis(110));
+        assert_eq!(fs::read_to_string(&through).unwrap(), text);
+    }
+
+    quote(
+        "A file that is rewritten again and again behind the mount, with the same size, is never read stale after opening it.",
+    );
+    for round in 0..3000u32 {
+        let data = round.to_le_bytes();
+        OpenOptions::new().write(true).open(&behind).unwrap().write_all_at(&data, 0).unwrap();
+        let mut bytes = [0; 4];
+        File::open(&through).unwrap().read_exact_at(&mut bytes, 0).unwrap();
+        assert_eq!(u32::from_le_bytes(bytes), round, "stale");
+    }
+}
+
+#[test]
+fn locks() {
+    if cannot_mount() {
+        return;
+    }
+    let fixture = Fixture::new();
+    quote("`flock` and `fcntl` locks hold between programs on the mount, and are unknown to the origin.");
+    fs::write(fixture.mnt.join("f"), "x").unwrap();
+    let script = |path: &std::path::Path, call: &str| {
+        let path = path.display();
+        format!(
+            "python3 -c \"import fcntl; f = open('{path}', 'r+b'); fcntl.{call}(f, fcntl.LOCK_EX | fcntl.LOCK_NB)\""
+        )
+    };
+    let file = OpenOptions::new().read(true).write(true).open(fixture.mnt.join("f")).unwrap();
+    for call in ["flock", "lockf"] {
+        match call {
+            "flock" => rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive).unwrap(),
+            _ => rustix::fs::fcntl_lock(&file, rustix::fs::FlockOperation::LockExclusive).unwrap(),
+        }
+        let error = refused(&shell(&script(&fixture.mnt.join("f"), call)));
+        assert!(error.contains("BlockingIOError"), "{call}: {error}");
+        must(&script(&fixture.origin.join("f"), call));
+    }
+}
