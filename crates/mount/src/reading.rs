@@ -89,14 +89,13 @@ impl Core {
             size: content.size(),
             source: &*handle.source,
         };
-        let count = self.cache().read(&wanted, |bytes| {
+        self.cache().read(&wanted, |bytes| {
+            // Before the answer: who has it may ask what became of the block.
+            if let Some(progress) = &handle.done_with {
+                self.runs.note_read(self, &wanted, progress, bytes.len());
+            }
             use_bytes(bytes);
-            bytes.len()
-        })?;
-        if let Some(progress) = &handle.done_with {
-            self.runs.note_read(self, &wanted, progress, count);
-        }
-        Ok(())
+        })
     }
 
     pub(crate) fn release(&self, handle: u64) {
