@@ -44,7 +44,7 @@ pub struct SteerOptions {
     pub take_over_readahead: bool,
     /// Bounds of the windows read ahead.
     pub window: Bounds,
-    /// Trace buffer per CPU and instance, in KiB.
+    /// Trace buffer per CPU for the run's own events, in KiB; those of others get a quarter.
     pub buffer_kb: u32,
     /// Whether to watch what other programs do with the run's files, so that pages they use are left alone.
     pub watch_others: bool,
@@ -70,7 +70,7 @@ impl SteerOptions {
             owner_per_process: false,
             take_over_readahead: true,
             window: Bounds::default(),
-            buffer_kb: 512,
+            buffer_kb: 1024,
             watch_others: true,
             join: true,
             log: 0,

@@ -18,8 +18,8 @@ use crate::trace::feed::Feed;
 
 /// Rest while blocks are brought in or dropped.
 const NAP_BUSY_US: u64 = 150;
-/// Longest rest while there are only hits: about half of the smallest window at a fast reader's speed.
-const NAP_HITS_US: u64 = 2_000;
+/// Longest rest while there are only hits: each wake costs about 10 us of CPU, and the buffer must hold what comes.
+const NAP_HITS_US: u64 = 4_000;
 /// Rounds without events before waiting in `poll`.
 const IDLE_ROUNDS: u32 = 4;
 /// Time between two ticks of the engine.
@@ -104,7 +104,7 @@ impl Rest {
         if busy {
             (self.nap_us, self.idle) = (NAP_BUSY_US, 0);
         } else if events > 0 {
-            (self.nap_us, self.idle) = ((self.nap_us * 5 / 4).clamp(NAP_BUSY_US, NAP_HITS_US), 0);
+            (self.nap_us, self.idle) = ((self.nap_us * 3 / 2).clamp(NAP_BUSY_US, NAP_HITS_US), 0);
         } else {
             self.idle += 1;
             if self.idle > IDLE_ROUNDS {

@@ -119,16 +119,16 @@ impl Steer {
         group: Box<dyn RunGroup>,
     ) -> Result<(Arc<Shared>, Vec<JoinHandle<()>>), (SteerError, Option<Box<dyn RunGroup>>)> {
         let made = (|| {
-            let make = |name: &str, only_listed| {
+            let make = |name: &str, buffer_kb, only_listed| {
                 let kinds = &Kind::ALL;
-                Instance::create(
-                    root,
-                    &InstanceOptions { name, kinds, buffer_kb: options.buffer_kb, only_listed },
-                )
+                Instance::create(root, &InstanceOptions { name, kinds, buffer_kb, only_listed })
             };
-            let run = make(name, true)?;
-            let others =
-                if options.watch_others { Some(make(&format!("{name}.others"), false)?) } else { None };
+            let run = make(name, options.buffer_kb, true)?;
+            let others = if options.watch_others {
+                Some(make(&format!("{name}.others"), (options.buffer_kb / 4).max(4), false)?)
+            } else {
+                None
+            };
             if let Some(others) = &others {
                 // Listed as soon as it runs: see `reader`. An empty list means that nobody is left out.
                 others.list_thread(NOBODY_TID)?;
@@ -242,9 +242,10 @@ impl Steer {
 
     /// Bytes of kernel memory that the trace buffers take, on all CPUs. They are not charged to the control group.
     pub fn trace_buffer_bytes(&self) -> u64 {
-        let instances = 1 + u64::from(self.shared.others.is_some());
+        let own = u64::from(self.shared.options.buffer_kb) * 1024;
+        let others = if self.shared.others.is_some() { own / 4 } else { 0 };
         let cpus = std::thread::available_parallelism().map_or(1, |count| count.get() as u64);
-        u64::from(self.shared.options.buffer_kb) * 1024 * instances * cpus
+        (own + others) * cpus
     }
 
     /// Waits until the events so far have been taken, for at most a second. For tests and for last looks at counters.
