@@ -6,22 +6,32 @@
 use crate::steer::Shared;
 use crate::sys;
 
-/// Holds the group to its bounds: anonymous and kernel memory come on top of the budget, or are taken off the total.
+/// Room left below a bound on everything: the kernel charges in batches per CPU, and needs some to work in.
+const MARGIN_BYTES: u64 = 256 << 10;
+
+/// Holds the group to its bounds. Anonymous and kernel memory come on top of the budget; where a total is set, or a
+/// group above this one has a limit, the blocks get what the rest leaves.
 pub(crate) fn keep(shared: &Shared) {
     let Ok(usage) = shared.group.usage() else { return };
     let options = &shared.options;
-    if let Some(total) = options.total_bytes {
-        let blocks = total.saturating_sub(usage.other) / sys::BLOCK_BYTES;
-        let blocks =
-            blocks.min(u64::from(options.budget_blocks())).saturating_sub(u64::from(options.lag_blocks()));
-        let blocks = (blocks as u32).max(2 * options.waiting_blocks());
-        let mut engine = shared.engine();
-        if blocks.abs_diff(engine.capacity()) > options.budget_blocks() / 128
-            && let Err(error) = engine.set_capacity(blocks)
-        {
-            tracing::warn!(%error, "the capacity stays");
+    // Everything that may ever be charged here: what is, and what the groups above still have.
+    let above = shared.group.headroom().map(|left| usage.total + left);
+    let budget = u64::from(options.budget_blocks() - options.lag_blocks());
+    let blocks = match options.total_bytes.into_iter().chain(above).min() {
+        Some(total) => {
+            let for_files = total.saturating_sub(usage.other + MARGIN_BYTES.max(total / 128));
+            (for_files / sys::BLOCK_BYTES).saturating_sub(u64::from(options.lag_blocks())).min(budget)
         }
+        None => budget,
+    };
+    let blocks = (blocks as u32).max(2 * options.waiting_blocks());
+    let mut engine = shared.engine();
+    if blocks.abs_diff(engine.capacity()) > options.budget_blocks() / 256
+        && let Err(error) = engine.set_capacity(blocks)
+    {
+        tracing::warn!(%error, "the capacity stays");
     }
+    drop(engine);
     let slack = (options.budget_bytes / 8).max(8 << 20);
     if let Err(error) = shared.group.enforce(options.budget_bytes + slack + usage.other) {
         tracing::warn!(%error, "the backstop of the group does not hold");

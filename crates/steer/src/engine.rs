@@ -40,6 +40,8 @@ const WANTS_MAX: usize = 64;
 /// Ends of the kernel's bursts that are looked after in one round.
 const ENDS_MAX: usize = 64;
 
+/// Chunks of 2 MiB whose beliefs are checked at each tick: about 5 us each.
+const AUDIT_CHUNKS: usize = 16;
 /// Steps in which the capacity follows what the kernel read ahead.
 const AHEAD_STEP: u32 = 64;
 
@@ -67,6 +69,8 @@ pub struct Engine {
     take_over: bool,
     capacity: u32,
     lag_blocks: u32,
+    /// Chunks looked at since the audit began anew.
+    audited: usize,
     wants: Vec<Want>,
     /// Streams, as thread and file, for which the kernel still reads ahead though we do.
     ends: Vec<(u32, u32)>,
@@ -107,6 +111,7 @@ impl Engine {
             take_over: options.take_over_readahead,
             capacity,
             lag_blocks: options.lag_blocks(),
+            audited: 0,
             wants: Vec::with_capacity(WANTS_MAX),
             ends: Vec::with_capacity(ENDS_MAX),
             to_resolve: VecDeque::new(),
@@ -147,6 +152,11 @@ impl Engine {
             return;
         }
         let wanted = stream.window.read(first, last, bounds);
+        if stream.burst_end > last + 1 && stream.burst_end > stream.burst_seen && stream.attempts > 0 {
+            // More was brought in than was asked for: the kernel reads ahead, still or again.
+            stream.burst_seen = stream.burst_end;
+            stream.reader = Reader::Kernel;
+        }
         let (sequential, reader) = (stream.window.sequential(), stream.reader);
         let done = std::mem::replace(&mut stream.last_first, first);
         self.referenced(file, event.tid, first, last);
@@ -158,7 +168,6 @@ impl Engine {
         match reader {
             Reader::Body => self.want(file, wanted),
             Reader::Kernel => self.consider(file, event.tid, sequential),
-            Reader::KernelForGood => {}
         }
     }
 
@@ -376,12 +385,13 @@ impl Engine {
         let large = known.is_resolved() && known.size_blocks >= TAKE_OVER_BLOCKS;
         let key = known.key;
         let stream = self.streams.of(tid, file);
-        if !self.take_over || stream.reader != Reader::Kernel || !large || !full {
+        if !self.take_over || stream.reader == Reader::Body || stream.attempts == 0 || !large || !full {
             return;
         }
         let taken = numbers.iter().filter(|&&number| self.taken_over.take(tid, number, key).is_ok()).count();
-        stream.reader = if taken > 0 { Reader::Body } else { Reader::KernelForGood };
+        stream.attempts -= 1;
         if taken > 0 {
+            stream.reader = Reader::Body;
             self.counters.taken_over += 1;
             self.end_bursts(tid, file);
         }
@@ -524,8 +534,27 @@ impl Engine {
                 self.poll();
             }
         }
+        self.audit(now_ns);
         self.files.close_idle(now_ns);
         self.poll();
+    }
+
+    /// Asks the kernel about some of the beliefs, in turn. What the kernel reclaims while we read ahead is the one thing
+    /// that no event tells: our own threads are left out.
+    fn audit(&mut self, now_ns: u64) {
+        let mut spans = Vec::new();
+        let more = self.ledger.some_spans(self.audited, AUDIT_CHUNKS, &mut spans);
+        self.audited = if more { self.audited + AUDIT_CHUNKS } else { 0 };
+        for span in spans {
+            // Looking must not keep files open, nor open closed ones.
+            let cached = self
+                .files
+                .open_descriptor(span.file)
+                .map(|file| sys::cachestat(file, span.first, span.blocks));
+            if cached.is_some_and(|stat| stat.is_ok_and(|stat| stat.cached < span.blocks)) {
+                self.check(span, now_ns);
+            }
+        }
     }
 
     /// Events were lost: asks the kernel about every block that is believed to be cached.

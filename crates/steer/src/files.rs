@@ -256,6 +256,11 @@ impl Files {
         file.descriptor.as_ref().map(OwnedFd::as_fd)
     }
 
+    /// The descriptor of the file if one is held; not a use of it.
+    pub fn open_descriptor(&self, slot: u32) -> Option<BorrowedFd<'_>> {
+        self.slots[slot as usize].descriptor.as_ref().map(OwnedFd::as_fd)
+    }
+
     /// Closes descriptors that were idle for a while, and those of deleted files at once.
     pub fn close_idle(&mut self, now_ns: u64) {
         if self.held == 0 {

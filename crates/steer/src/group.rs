@@ -58,6 +58,8 @@ pub trait RunGroup: std::fmt::Debug + Send + Sync {
     /// # Errors
     /// The control file that could not be read.
     fn usage(&self) -> Result<Usage, SteerError>;
+    /// Bytes that may still be charged before a limit above the group is met; none when there is no limit.
+    fn headroom(&self) -> Option<u64>;
     /// The most it ever held, in bytes; none before Linux 5.19 on v2.
     fn peak(&self) -> Option<u64>;
     /// Bytes read from devices so far.
@@ -114,6 +116,20 @@ pub(crate) fn read_number(path: &Path) -> Result<u64, SteerError> {
     trimmed.parse().map_err(|_| {
         SteerError::file("read", path, io::Error::new(io::ErrorKind::InvalidData, "not a number"))
     })
+}
+
+/// Limits from here on are none: v1 writes the largest number of pages it can count.
+const NO_LIMIT: u64 = 1 << 60;
+
+/// The least that the groups above a folder leave, by the names of their files.
+pub(crate) fn headroom_above(folder: &Path, limits: &[&str], usage: &str) -> Option<u64> {
+    let above = folder.ancestors().skip(1).take_while(|folder| folder.join("cgroup.procs").exists());
+    let left = |folder: &Path| {
+        let limit = limits.iter().filter_map(|file| read_number(&folder.join(file)).ok()).min()?;
+        let used = read_number(&folder.join(usage)).ok()?;
+        (limit < NO_LIMIT).then(|| limit.saturating_sub(used))
+    };
+    above.filter_map(left).min()
 }
 
 pub(crate) fn write(path: &Path, value: &str) -> Result<(), SteerError> {

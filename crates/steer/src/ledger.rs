@@ -90,6 +90,15 @@ struct Chunk {
 }
 
 impl Chunk {
+    /// Everything believed to be in the page cache.
+    fn cached(&self) -> Bits {
+        let mut all = self.ours;
+        for (word, (leaving, ahead)) in all.0.iter_mut().zip(self.leaving.0.iter().zip(self.ahead.0)) {
+            *word |= leaving | ahead;
+        }
+        all
+    }
+
     fn is_empty(&self) -> bool {
         self.ahead.is_empty() && self.ours.is_empty() && self.leaving.is_empty()
     }
@@ -296,12 +305,22 @@ impl Ledger {
     /// The runs of blocks believed to be cached (ahead, ours and leaving), in no order of files.
     pub fn spans(&self) -> impl Iterator<Item = Span> {
         self.chunks.iter().flat_map(|(&(file, number), chunk)| {
-            let mut all = chunk.ours;
-            for (word, (leaving, ahead)) in all.0.iter_mut().zip(chunk.leaving.0.iter().zip(chunk.ahead.0)) {
-                *word |= leaving | ahead;
-            }
-            all.runs().map(move |(first, blocks)| Span { file, first: number * CHUNK_BLOCKS + first, blocks })
+            let span = move |(first, blocks)| Span { file, first: number * CHUNK_BLOCKS + first, blocks };
+            chunk.cached().runs().map(span)
         })
+    }
+
+    /// The spans of up to `chunks` chunks, beginning after the first `skip`; false when the end was reached.
+    pub fn some_spans(&self, skip: usize, chunks: usize, found: &mut Vec<Span>) -> bool {
+        for (&(file, number), chunk) in self.chunks.iter().skip(skip).take(chunks) {
+            let all = chunk.cached();
+            found.extend(all.runs().map(|(first, blocks)| Span {
+                file,
+                first: number * CHUNK_BLOCKS + first,
+                blocks,
+            }));
+        }
+        skip + chunks < self.chunks.len()
     }
 
     /// Recounts everything (K1 to K3).

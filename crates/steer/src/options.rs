@@ -104,9 +104,9 @@ impl SteerOptions {
         u32::try_from(self.budget_bytes / BLOCK_BYTES).unwrap_or(pantler_steward::FRAMES_MAX)
     }
 
-    /// Blocks kept for readahead that nobody referenced yet: two windows, at most an eighth of the budget.
+    /// Blocks kept for readahead that nobody referenced yet: two windows, at most 2 % of the budget or 256 KiB.
     pub fn waiting_blocks(&self) -> u32 {
-        (2 * self.window.max as u32).min(self.budget_blocks() / 8).max(8)
+        (2 * self.window.max as u32).min((self.budget_blocks() / 48).max(64)).max(8)
     }
 
     /// The largest window that the waiting room has place for.
@@ -115,8 +115,8 @@ impl SteerOptions {
         Bounds { start: self.window.start, min: self.window.min.min(max), max }
     }
 
-    /// Blocks kept for drops that are decided and not carried out: at most a 64th of the budget.
+    /// Blocks kept for drops that are decided and not carried out: about 1 % of the budget.
     pub fn lag_blocks(&self) -> u32 {
-        (self.budget_blocks() / 64).clamp(16, 512)
+        (self.budget_blocks() / 96).clamp(16, 512)
     }
 }

@@ -17,7 +17,7 @@ use crate::sys;
 use crate::trace::feed::Feed;
 
 /// Rest while blocks are brought in or dropped.
-const NAP_BUSY_US: u64 = 150;
+const NAP_BUSY_US: u64 = 250;
 /// Longest rest while there are only hits: each wake costs about 10 us of CPU, and the buffer must hold what comes.
 const NAP_HITS_US: u64 = 4_000;
 /// Rounds without events before waiting in `poll`.
@@ -48,6 +48,9 @@ pub(crate) fn run(shared: &Shared, mut feed: Feed) {
             }
             done
         };
+        if feed.is_behind() {
+            continue;
+        }
         match rest.after(events, busy) {
             Some(nap) => std::thread::sleep(nap),
             None => wait(shared, &feed, next_tick_ns),

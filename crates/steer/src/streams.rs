@@ -11,6 +11,10 @@ use crate::window::Window;
 /// Streams remembered at once.
 pub const STREAMS_MAX: usize = 256;
 
+/// Attempts at taking the readahead of one stream over. A program may close a file and open it again meanwhile, and
+/// the new open file has a readahead of its own.
+const ATTEMPTS: u8 = 16;
+
 /// Who reads ahead for a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reader {
@@ -18,8 +22,6 @@ pub enum Reader {
     Kernel,
     /// This body; the kernel's readahead is off for the open file.
     Body,
-    /// The kernel, because taking over failed.
-    KernelForGood,
 }
 
 /// One thread reading one file.
@@ -35,6 +37,10 @@ pub struct Stream {
     pub reader: Reader,
     /// Block after the last one that the kernel read ahead for it.
     pub burst_end: u64,
+    /// The same when we last looked whether the kernel goes on.
+    pub burst_seen: u64,
+    /// Attempts left at taking readahead over.
+    pub attempts: u8,
     /// First block of the last read, for blocks that are done with.
     pub last_first: u64,
 }
@@ -64,7 +70,16 @@ impl Streams {
 
     fn begin(&mut self, tid: u32, file: u32) -> usize {
         let window = Window::default();
-        let stream = Stream { tid, file, window, reader: Reader::Kernel, burst_end: 0, last_first: 0 };
+        let stream = Stream {
+            tid,
+            file,
+            window,
+            reader: Reader::Kernel,
+            burst_end: 0,
+            burst_seen: 0,
+            attempts: ATTEMPTS,
+            last_first: 0,
+        };
         let at = if self.table.len() < STREAMS_MAX {
             self.table.push(stream);
             self.table.len() - 1

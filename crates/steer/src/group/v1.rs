@@ -4,7 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::mounts::{Memory, Places};
-use super::{RunGroup, Throttle, Usage, evacuate_and_remove, read, read_number, stat_field, write};
+use super::{
+    RunGroup, Throttle, Usage, evacuate_and_remove, headroom_above, read, read_number, stat_field, write,
+};
 use crate::error::SteerError;
 
 /// The groups of one run on a v1 machine.
@@ -87,6 +89,10 @@ impl RunGroup for V1 {
         // `cache` counts shared memory too, which no fadvise can drop.
         let file = field("total_cache").saturating_sub(field("total_shmem"));
         Ok(Usage { total, file, other: total.saturating_sub(file) })
+    }
+
+    fn headroom(&self) -> Option<u64> {
+        headroom_above(&self.memory, &["memory.limit_in_bytes"], "memory.usage_in_bytes")
     }
 
     fn peak(&self) -> Option<u64> {

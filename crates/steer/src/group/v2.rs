@@ -10,7 +10,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::mounts::{Memory, Places};
-use super::{RunGroup, Throttle, Usage, evacuate_and_remove, read, read_number, stat_field, write};
+use super::{
+    RunGroup, Throttle, Usage, evacuate_and_remove, headroom_above, read, read_number, stat_field, write,
+};
 use crate::error::SteerError;
 
 /// The groups of one run on a v2 machine.
@@ -97,6 +99,10 @@ impl RunGroup for V2 {
         let field = |word| stat_field(&stat, word).unwrap_or(0);
         let file = field("file").saturating_sub(field("shmem"));
         Ok(Usage { total, file, other: total.saturating_sub(file) })
+    }
+
+    fn headroom(&self) -> Option<u64> {
+        headroom_above(&self.top, &["memory.max", "memory.high"], "memory.current")
     }
 
     fn peak(&self) -> Option<u64> {

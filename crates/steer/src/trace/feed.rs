@@ -17,7 +17,7 @@ use crate::error::SteerError;
 use crate::sys;
 
 /// Events that one CPU's queue holds: a round stops reading this CPU there and goes on in the next.
-pub const QUEUE_EVENTS: usize = 16 * 1024;
+pub const QUEUE_EVENTS: usize = 2048;
 
 /// One CPU's buffer of one instance.
 #[derive(Debug)]
@@ -79,6 +79,11 @@ impl Feed {
             count += 1;
         }
         Ok(count)
+    }
+
+    /// Whether the last round stopped before the end of a buffer: the next should follow at once.
+    pub fn is_behind(&self) -> bool {
+        self.lanes.iter().any(|lane| lane.cut_ns.is_some())
     }
 
     /// Takes the number of events lost since the last call, at least one per loss.
