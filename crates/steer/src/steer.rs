@@ -142,12 +142,14 @@ impl Steer {
             )
             .map_err(|error| SteerError::call("eventfd", error))?;
             let instances: Vec<&Instance> = std::iter::once(&run).chain(&others).collect();
-            let feed = Feed::open(&instances)?;
+            let mut feed = Feed::open(&instances)?;
             for instance in instances {
                 for kind in Kind::ALL {
                     instance.enable(kind, true)?;
                 }
+                instance.start()?;
             }
+            try_a_read(&run, &mut feed)?;
             Ok((run, others, engine, wake, feed))
         })();
         let (run, others, engine, wake, feed) = match made {
@@ -321,9 +323,6 @@ impl Drop for Steer {
 const NOBODY_TID: u32 = (1 << 22) - 1;
 
 fn start_threads(shared: &Arc<Shared>, feed: Feed) -> Result<Vec<JoinHandle<()>>, SteerError> {
-    for instance in std::iter::once(&shared.run).chain(&shared.others) {
-        instance.start()?;
-    }
     let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
         std::thread::Builder::new()
             .name(name.to_owned())
@@ -337,6 +336,30 @@ fn start_threads(shared: &Arc<Shared>, feed: Feed) -> Result<Vec<JoinHandle<()>>
     let watching = Arc::clone(shared);
     threads.push(spawn("steer-watch", Box::new(move || watch::run(&watching)))?);
     Ok(threads)
+}
+
+/// Reads one page of a file of our own, to see how this kernel writes down where a read ends.
+fn try_a_read(run: &Instance, feed: &mut Feed) -> Result<(), SteerError> {
+    let read = || -> Result<u64, SteerError> {
+        let path = Path::new("/proc/self/exe");
+        let failed = |error| SteerError::file("read", path, error);
+        let file = fs::File::open(path).map_err(failed)?;
+        // Listed threads leave the list when they end, so this one is made for the purpose.
+        run.list_thread(rustix::thread::gettid().as_raw_nonzero().get() as u32)?;
+        let mut byte = [0];
+        std::os::unix::fs::FileExt::read_at(&file, &mut byte, 0).map_err(failed)?;
+        Ok(std::os::unix::fs::MetadataExt::ino(&file.metadata().map_err(failed)?))
+    };
+    let inode = std::thread::scope(|scope| scope.spawn(read).join())
+        .unwrap_or_else(|_| Err(SteerError::Options("the trial read panicked".to_owned())))?;
+    let mut ends_after = false;
+    feed.round(|event| {
+        ends_after |= event.kind == Kind::Read && event.ino == inode && event.first == 0 && event.last == 1;
+    })?;
+    if ends_after {
+        feed.reads_end_after();
+    }
+    Ok(())
 }
 
 fn need_cachestat() -> Result<(), SteerError> {

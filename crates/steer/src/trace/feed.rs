@@ -58,6 +58,11 @@ impl Feed {
         Ok(Feed { lanes, layouts, page: vec![0; page_bytes], lost: 0, pages: 0 })
     }
 
+    /// See [`Layouts::reads_end_after`].
+    pub fn reads_end_after(&mut self) {
+        self.layouts.reads_end_after();
+    }
+
     /// The descriptors to poll for reading.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.lanes.iter().map(|lane| lane.raw.as_fd())

@@ -52,6 +52,8 @@ pub struct Layout {
     ino: Field,
     first: Field,
     range: Range,
+    /// Whether the last page is the one after: see [`Layouts::reads_end_after`].
+    ends_after: bool,
 }
 
 impl Layout {
@@ -81,6 +83,7 @@ impl Layout {
             ino: field("i_ino")?,
             first: field("index")?,
             range,
+            ends_after: false,
         })
     }
 
@@ -90,7 +93,7 @@ impl Layout {
         let last = match self.range {
             Range::One => first,
             Range::Order(order) => first.checked_add((1u64 << order.read(record)?.min(20)) - 1)?,
-            Range::Last(last) => last.read(record)?,
+            Range::Last(last) => last.read(record)?.checked_sub(u64::from(self.ends_after))?,
         };
         if last < first {
             return None;
@@ -116,6 +119,14 @@ impl Layouts {
     /// Adds one tracepoint.
     pub fn push(&mut self, layout: Layout) {
         self.0.push(layout);
+    }
+
+    /// From now on the last page of a read is the one before the page that the kernel writes down. The first kernels
+    /// with this tracepoint did so, and some of them were corrected in a later release: only a try can tell.
+    pub fn reads_end_after(&mut self) {
+        for layout in self.0.iter_mut().filter(|layout| layout.kind == Kind::Read) {
+            layout.ends_after = true;
+        }
     }
 
     /// Reads one record of any known tracepoint; others (and broken ones) are `None`.
@@ -182,6 +193,12 @@ mod tests {
         let event = layouts.decode(5, 0, &record).expect("a read");
         assert_eq!((event.tid, event.ino, event.dev, event.first, event.last), (77, 1234, 254 << 20, 10, 11));
         assert_eq!(layouts.decode(5, 0, &record[..39]), None, "too short");
+        layouts.reads_end_after();
+        assert_eq!(
+            layouts.decode(5, 0, &record).map(|event| event.last),
+            Some(10),
+            "as older kernels write it"
+        );
         record[32] = 9;
         assert_eq!(layouts.decode(5, 0, &record), None, "ends before it begins");
     }
