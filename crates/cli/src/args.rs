@@ -220,6 +220,9 @@ pub struct Stage {
     /// User to become, with group and supplementary groups: `uid:gid:group,group`
     #[arg(long)]
     pub identity: Option<crate::identity::Credentials>,
+    /// File with the program's environment
+    #[arg(long)]
+    pub environment: String,
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     pub program: Vec<OsString>,
 }

@@ -131,7 +131,8 @@ fn environment_of_sudo() -> Option<Vec<(OsString, OsString)>> {
     Some(parse_environment(&bytes))
 }
 
-fn parse_environment(bytes: &[u8]) -> Vec<(OsString, OsString)> {
+/// Variables that end with a zero byte each, as in `/proc/PID/environ`.
+pub fn parse_environment(bytes: &[u8]) -> Vec<(OsString, OsString)> {
     let pairs = bytes.split(|&b| b == 0).filter_map(|pair| {
         let at = pair.iter().skip(1).position(|&b| b == b'=')? + 1;
         Some((OsString::from_vec(pair[..at].to_vec()), OsString::from_vec(pair[at + 1..].to_vec())))

@@ -24,12 +24,15 @@ pub struct Staged {
 impl Staged {
     /// Starts the stage for a program and waits until it stands still.
     pub fn start(program: &[std::ffi::OsString], identity: &Identity) -> Result<Staged> {
+        // The stage is still us, perhaps root: it must not start in an environment that somebody else wrote, in
+        // which LD_PRELOAD names what to run. The program's environment travels in memory nobody else can open.
+        let environment = environment::write(&identity.environment)?;
         let mut command = Command::new("/proc/self/exe");
-        command.arg(WORD);
+        command.arg(WORD).arg(format!("--environment={}", environment::path(&environment)));
         if let Some(credentials) = &identity.credentials {
             command.arg(format!("--identity={credentials}"));
         }
-        command.arg("--").args(program).env_clear().envs(identity.environment.iter().cloned());
+        command.arg("--").args(program);
         let child = command.spawn().context("cannot start a process")?;
         let pid = Pid::from_child(&child);
         // From here on the process is waited for by number, see `children`.
@@ -59,17 +62,49 @@ impl Staged {
     }
 }
 
+/// An environment as a nameless file: variables end with a zero byte, as in `/proc/PID/environ`.
+mod environment {
+    use crate::identity::parse_environment;
+    use anyhow::{Context, Result};
+    use std::ffi::OsString;
+    use std::fs::File;
+    use std::io::Write;
+    use std::os::fd::AsRawFd;
+    use std::os::unix::ffi::OsStrExt;
+
+    pub fn write(variables: &[(OsString, OsString)]) -> Result<File> {
+        let file = rustix::fs::memfd_create("environment", rustix::fs::MemfdFlags::CLOEXEC)?;
+        let mut file = File::from(file);
+        let mut bytes = Vec::new();
+        for (key, value) in variables {
+            bytes.extend([key.as_bytes(), b"=", value.as_bytes(), b"\0"].concat());
+        }
+        file.write_all(&bytes).context("cannot hand over the environment")?;
+        Ok(file)
+    }
+
+    /// Where a child of ours finds it. The child reads it before it stands still, while we wait for that.
+    pub fn path(file: &File) -> String {
+        format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd())
+    }
+
+    pub fn read(path: &str) -> Result<Vec<(OsString, OsString)>> {
+        Ok(parse_environment(&std::fs::read(path).context("cannot read the environment")?))
+    }
+}
+
 /// Stands still until told to go, and becomes the program. Returns only when that fails.
 pub fn stage(arguments: &Stage) -> Result<()> {
     // Nobody would wake this process if `pantler run` were killed now.
     set_parent_process_death_signal(Some(Signal::KILL))?;
+    let environment = environment::read(&arguments.environment)?;
     kill_process(getpid(), Signal::STOP)?;
     set_parent_process_death_signal(None)?;
     if let Some(credentials) = &arguments.identity {
         credentials.take()?;
     }
     let (program, rest) = arguments.program.split_first().context("no program")?;
-    let error = Command::new(program).args(rest).exec();
+    let error = Command::new(program).args(rest).env_clear().envs(environment).exec();
     let message = format!("{}: {error}", program.display());
     Err(match error.kind() {
         ErrorKind::NotFound | ErrorKind::PermissionDenied => ControlError::invalid(message),

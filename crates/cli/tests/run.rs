@@ -126,6 +126,29 @@ fn under_sudo_the_program_runs_as_the_invoking_user() {
 }
 
 #[test]
+fn under_sudo_the_environment_is_the_one_sudo_was_called_in() {
+    if !rustix::process::geteuid().is_root() {
+        assert!(std::env::var_os("PANTLER_NO_SKIP").is_none(), "running as another user needs root");
+        eprintln!("skipped: running as another user needs root");
+        return;
+    }
+    // A shell that goes by the name of sudo and, like it, starts its command in an environment of its own making.
+    let folder = tempfile::tempdir().unwrap();
+    let sudo = folder.path().join("sudo");
+    std::fs::copy("/bin/sh", &sudo).unwrap();
+    let own = env!("CARGO_BIN_EXE_pantler");
+    let script = format!(
+        "env -i SUDO_UID=5 SUDO_GID=60 PATH=/usr/bin:/bin HOME=/made PANTLER_RUNTIME_DIR={}/run \
+         {own} run --best-effort --memory 16M -- sh -c 'echo $HOME $WORD $(id -u)'; exit $?",
+        folder.path().display()
+    );
+    let output =
+        Command::new(&sudo).args(["-c", &script]).env("HOME", "/mine").env("WORD", "hello").output().unwrap();
+    let err = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "/mine hello 5\n", "{err}");
+}
+
+#[test]
 fn a_profile_is_read_with_the_invoking_users_rights() {
     if !rustix::process::geteuid().is_root() {
         assert!(std::env::var_os("PANTLER_NO_SKIP").is_none(), "running as another user needs root");
