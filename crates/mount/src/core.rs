@@ -1,10 +1,10 @@
 //! What all requests share.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use fuser::Request;
+use fuser::{INodeNo, Notifier, Request};
 use pantler_cache::Cache;
 use pantler_origin::{Acting, Attributes, Caller, Kind, Node};
 use pantler_steward::OwnerId;
@@ -29,6 +29,8 @@ pub(crate) struct Core {
     pub(crate) runs: Runs,
     pub(crate) janitor: Janitor,
     pub(crate) refresh_ms: u64,
+    /// For telling the kernel, once mounted.
+    pub(crate) notifier: OnceLock<Notifier>,
 }
 
 impl Core {
@@ -64,6 +66,7 @@ impl Core {
             wishes: Wishes::default(),
             runs: Runs::default(),
             janitor,
+            notifier: OnceLock::new(),
         })
     }
 
@@ -110,6 +113,19 @@ impl Core {
             Ok(content) => content.look(&self.shelf, || inode.node.attributes()),
             Err(_) => inode.node.attributes(),
         }
+    }
+
+    /// Does something that looks at a file through a descriptor. If that notices a change behind the mount, the kernel is told
+    /// to forget the attributes it remembers, the size above all: it answers `fstat` and bounds mappings by it.
+    pub(crate) fn noticing<R>(&self, number: u64, content: &Content, look: impl FnOnce() -> R) -> R {
+        let before = content.file();
+        let result = look();
+        if let Some(notifier) = self.notifier.get().filter(|_| content.file() != before) {
+            // Attributes only (a negative offset): asking the kernel to drop pages from here could wait for a reader that
+            // waits for us. Should the kernel not listen, it asks again after the refresh interval anyway.
+            let _ = notifier.inval_inode(INodeNo(number), -1, 0);
+        }
+        result
     }
 
     /// Counts a lookup of what `node` names, and looks at it.

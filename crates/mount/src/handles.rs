@@ -10,6 +10,8 @@ use crate::runs::Progress;
 
 /// An open regular file.
 pub(crate) struct Handle {
+    /// The inode's number.
+    pub(crate) number: u64,
     pub(crate) content: Arc<Content>,
     pub(crate) file: Arc<OpenFile>,
     /// Where its bytes come from: the file, or what stands before it.

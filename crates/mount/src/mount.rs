@@ -61,6 +61,8 @@ impl Mount {
         let failed = |error: io::Error| MountError::Mount { path: path.clone(), error };
         let mountpoint = std::fs::canonicalize(&path).map_err(failed)?;
         let session = open_session(Served(Arc::clone(&self.core)), &mountpoint, options).map_err(failed)?;
+        // There is no other session of this core.
+        let _ = self.core.notifier.set(session.notifier());
         let thread = std::thread::Builder::new().name("pantler-mount".into());
         let thread = thread.spawn(move || session.run()).map_err(failed)?;
         Ok(Mounted { core: self.core, mountpoint, thread: Some(thread) })

@@ -61,7 +61,7 @@ impl Core {
         // like a change behind the mount, which costs its blocks and nothing else.
         let (node, file) = create()?;
         let (inode, attributes) = self.enter(node)?;
-        let handle = self.keep(Arc::clone(inode.content()?), file, flags, false);
+        let handle = self.keep((inode.number, Arc::clone(inode.content()?)), file, flags, false);
         Ok(((inode, attributes), handle))
     }
 

@@ -35,15 +35,15 @@ impl Core {
                 open()?
             }
         };
-        content.look(&self.shelf, || file.attributes())?;
+        self.noticing(number, &content, || content.look(&self.shelf, || file.attributes()))?;
         let done_with = self.runs.apply_rule(self, request, &inode);
-        Ok(self.keep(content, file, flags, done_with))
+        Ok(self.keep((number, content), file, flags, done_with))
     }
 
     /// Makes a handle of an open file.
     pub(crate) fn keep(
         &self,
-        content: Arc<Content>,
+        (number, content): (u64, Arc<Content>),
         file: OpenFile,
         flags: i32,
         done_with: bool,
@@ -55,7 +55,7 @@ impl Core {
         };
         let append = flags & libc::O_APPEND != 0;
         let done_with = done_with.then(Default::default);
-        FileHandle(self.files.insert(Handle { content, file, source, append, done_with }))
+        FileHandle(self.files.insert(Handle { number, content, file, source, append, done_with }))
     }
 
     pub(crate) fn read(&self, request: &Request, handle: u64, offset: u64, length: u32, reply: ReplyData) {
@@ -80,7 +80,8 @@ impl Core {
     ) -> io::Result<()> {
         let handle = self.files.get(handle)?;
         let content = &handle.content;
-        content.refresh(&self.shelf, self.refresh_ms, || handle.file.attributes())?;
+        let stat = || handle.file.attributes();
+        self.noticing(handle.number, content, || content.refresh(&self.shelf, self.refresh_ms, stat))?;
         let wanted = Wanted {
             owner: self.owner(request),
             file: content.file(),

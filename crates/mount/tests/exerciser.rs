@@ -1,0 +1,210 @@
+//! A file exerciser: random operations through several descriptors and a mapping, on few frames, against an array.
+
+mod common;
+
+use std::fs::{self, File, OpenOptions};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+
+use common::*;
+use proptest::prelude::*;
+
+const BYTES_MAX: usize = 200_000;
+
+#[derive(Debug, Clone)]
+enum Step {
+    Read(usize, usize),
+    Write(usize, usize, u8),
+    Append(usize, u8),
+    Resize(usize),
+    Punch(usize, usize),
+    Zero(usize, usize),
+    Copy(usize, usize, usize),
+    MapRead(usize, usize),
+    MapWrite(usize, usize, u8),
+    /// Writes behind the mount, then opens anew.
+    Behind(usize, usize, u8),
+    Reopen,
+    Sync,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let at = || prop_oneof![0..BYTES_MAX, (0..BYTES_MAX / 4096).prop_map(|page| page * 4096)];
+    let length = || prop_oneof![1usize..300, 1usize..40_000, Just(4096), Just(8192)];
+    let byte = any::<u8>();
+    prop_oneof![
+        5 => (at(), length()).prop_map(|(a, l)| Step::Read(a, l)),
+        5 => (at(), length(), byte).prop_map(|(a, l, b)| Step::Write(a, l, b)),
+        2 => (length(), byte).prop_map(|(l, b)| Step::Append(l, b)),
+        2 => at().prop_map(Step::Resize),
+        1 => (at(), length()).prop_map(|(a, l)| Step::Punch(a, l)),
+        1 => (at(), length()).prop_map(|(a, l)| Step::Zero(a, l)),
+        1 => (at(), at(), length()).prop_map(|(a, b, l)| Step::Copy(a, b, l)),
+        2 => (at(), length()).prop_map(|(a, l)| Step::MapRead(a, l)),
+        2 => (at(), length(), byte).prop_map(|(a, l, b)| Step::MapWrite(a, l, b)),
+        1 => (at(), length(), byte).prop_map(|(a, l, b)| Step::Behind(a, l, b)),
+        1 => Just(Step::Reopen),
+        1 => Just(Step::Sync),
+    ]
+}
+
+struct Exerciser<'a> {
+    fixture: &'a Fixture,
+    model: Vec<u8>,
+    first: File,
+    second: File,
+    append: File,
+}
+
+fn open(fixture: &Fixture) -> (File, File, File) {
+    let both = || OpenOptions::new().read(true).write(true).open(fixture.mnt.join("f")).unwrap();
+    (both(), both(), OpenOptions::new().append(true).open(fixture.mnt.join("f")).unwrap())
+}
+
+fn data(length: usize, byte: u8) -> Vec<u8> {
+    (0..length).map(|index| byte.wrapping_add(index as u8)).collect()
+}
+
+impl Exerciser<'_> {
+    fn put(&mut self, at: usize, data: &[u8]) {
+        self.model.resize(self.model.len().max(at + data.len()), 0);
+        self.model[at..at + data.len()].copy_from_slice(data);
+    }
+
+    fn part(&self, at: usize, length: usize) -> &[u8] {
+        let end = self.model.len().min(at + length);
+        &self.model[at.min(end)..end]
+    }
+
+    fn allocate(&self, mode: rustix::fs::FallocateFlags, at: usize, length: usize) {
+        let mode = mode | rustix::fs::FallocateFlags::KEEP_SIZE;
+        rustix::fs::fallocate(&self.first, mode, at as u64, length as u64).unwrap();
+    }
+
+    fn clear(&mut self, at: usize, length: usize) {
+        let end = self.model.len().min(at + length);
+        self.model[at.min(end)..end].fill(0);
+    }
+
+    /// Maps the whole file and does something with it.
+    fn map(&self, file: &File, access: impl FnOnce(&mut [u8])) {
+        let length = self.model.len();
+        if length == 0 {
+            return;
+        }
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: the mapping is made and removed here, and covers only bytes that the file has.
+        unsafe {
+            let map =
+                libc::mmap(std::ptr::null_mut(), length, protection, libc::MAP_SHARED, file.as_raw_fd(), 0);
+            assert_ne!(map, libc::MAP_FAILED);
+            access(std::slice::from_raw_parts_mut(map.cast(), length));
+            libc::munmap(map, length);
+        }
+    }
+
+    fn take(&mut self, step: &Step) {
+        match *step {
+            Step::Read(at, length) => {
+                let mut bytes = vec![0; length];
+                let count = self.second.read_at(&mut bytes, at as u64).unwrap();
+                assert!(bytes[..count] == *self.part(at, length), "read {length} at {at}: {count}");
+            }
+            Step::Write(at, length, byte) => {
+                self.first.write_all_at(&data(length, byte), at as u64).unwrap();
+                self.put(at, &data(length, byte));
+            }
+            Step::Append(length, byte) => {
+                use std::io::Write;
+                self.append.write_all(&data(length, byte)).unwrap();
+                self.put(self.model.len(), &data(length, byte));
+            }
+            Step::Resize(size) => {
+                self.second.set_len(size as u64).unwrap();
+                self.model.resize(size, 0);
+            }
+            Step::Punch(at, length) => {
+                self.allocate(rustix::fs::FallocateFlags::PUNCH_HOLE, at, length);
+                self.clear(at, length);
+            }
+            Step::Zero(at, length) => {
+                self.allocate(rustix::fs::FallocateFlags::ZERO_RANGE, at, length);
+                self.clear(at, length);
+            }
+            Step::Copy(from, to, length) => {
+                let bytes = self.part(from, length).to_vec();
+                let overlap = from < to + length && to < from + length;
+                if bytes.is_empty() || overlap {
+                    return;
+                }
+                let (mut at, mut into) = (from as u64, to as u64);
+                let count = bytes.len();
+                let copy = rustix::fs::copy_file_range(
+                    &self.first,
+                    Some(&mut at),
+                    &self.second,
+                    Some(&mut into),
+                    count,
+                );
+                let count = copy.unwrap();
+                self.put(to, &bytes[..count]);
+            }
+            Step::MapRead(at, length) => {
+                let expected = self.part(at, length).to_vec();
+                self.map(&self.first, |bytes| {
+                    let end = bytes.len().min(at + length);
+                    assert!(bytes[at.min(end)..end] == expected, "mapped read of {length} at {at}");
+                });
+            }
+            Step::MapWrite(at, length, byte) => {
+                let end = self.model.len().min(at + length);
+                let bytes = data(end.saturating_sub(at), byte);
+                self.map(&self.second, |map| map[at.min(end)..end].copy_from_slice(&bytes));
+                self.model[at.min(end)..end].copy_from_slice(&bytes);
+            }
+            Step::Behind(at, length, byte) => {
+                // What was stored through a mapping is only certain to be in the origin after a sync.
+                self.first.sync_all().unwrap();
+                let behind = OpenOptions::new().write(true).open(self.fixture.origin.join("f")).unwrap();
+                behind.write_all_at(&data(length, byte), at as u64).unwrap();
+                self.put(at, &data(length, byte));
+                self.reopen();
+            }
+            Step::Reopen => self.reopen(),
+            Step::Sync => self.first.sync_all().unwrap(),
+        }
+    }
+
+    fn reopen(&mut self) {
+        (self.first, self.second, self.append) = open(self.fixture);
+        assert_eq!(self.first.metadata().unwrap().len(), self.model.len() as u64);
+    }
+
+    fn check(&self) {
+        assert!(fs::read(self.fixture.mnt.join("f")).unwrap() == self.model, "through the mount");
+        self.first.sync_all().unwrap();
+        assert!(fs::read(self.fixture.origin.join("f")).unwrap() == self.model, "in the origin");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, max_shrink_iters: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_file_equals_an_array(steps in prop::collection::vec(step(), 1..120), small in any::<bool>()) {
+        if cannot_mount() {
+            return Ok(());
+        }
+        let fixture = Fixture::with(|options| {
+            (options.cache_bytes, options.block_bytes) = if small { (60_000, 4096) } else { (4 << 20, 65_536) };
+            options.threads = 2;
+        });
+        File::create(fixture.mnt.join("f")).unwrap();
+        let (first, second, append) = open(&fixture);
+        let mut exerciser = Exerciser { fixture: &fixture, model: Vec::new(), first, second, append };
+        for step in &steps {
+            exerciser.take(step);
+        }
+        exerciser.check();
+    }
+}
