@@ -18,6 +18,8 @@ use crate::OwnerBy;
 const TRUST: Duration = Duration::from_millis(20);
 /// Threads remembered before the stale ones are thrown away.
 const THREADS_MAX: usize = 65_536;
+/// Owners of ended runs that are kept for each user, to be continued by name.
+const KEPT_MAX: usize = 64;
 /// Parents looked at to find out whether a process belongs to a run.
 const ANCESTORS_MAX: usize = 64;
 
@@ -185,19 +187,22 @@ impl Owners {
         id
     }
 
-    /// The run of that owner is over. With `keep`, a later run of the same name continues it.
-    pub(crate) fn end_run(&self, id: OwnerId, keep: bool) {
+    /// The run of that owner is over. With `keep`, a later run of the same name continues it. Returns the owners that end: this
+    /// one, or the user's oldest that was kept, when there are too many.
+    pub(crate) fn end_run(&self, id: OwnerId, keep: bool) -> Vec<OwnerId> {
         let mut registry = self.registry.lock().expect("owners are in order");
         registry.runs.retain(|run| run.owner != id);
         if let Some(owner) = registry.owners.get_mut(&id) {
             owner.live = false;
         }
-        if !keep {
-            registry.keys.retain(|_, other| *other != id);
-            registry.owners.remove(&id);
+        let ended = if keep { registry.kept_too_many(id) } else { vec![id] };
+        for id in &ended {
+            registry.keys.retain(|_, other| other != id);
+            registry.owners.remove(id);
         }
         drop(registry);
         self.threads.write().expect("owners are in order").retain(|_, thread| thread.owner != id);
+        ended
     }
 
     /// The owner of that name that `uid` may speak for.
@@ -229,6 +234,16 @@ impl Registry {
         self.keys.insert(key, id);
         self.owners.insert(id, Owner { id, name, uid, pid, live: true });
         (id, true)
+    }
+
+    /// Owners of the user of `id` that were kept and are one too many.
+    fn kept_too_many(&self, id: OwnerId) -> Vec<OwnerId> {
+        let Some(uid) = self.owners.get(&id).map(|owner| owner.uid) else { return Vec::new() };
+        let kept = self.owners.values().filter(|owner| owner.uid == uid && !owner.live);
+        let mut kept: Vec<OwnerId> = kept.map(|owner| owner.id).collect();
+        kept.sort_unstable();
+        kept.truncate(kept.len().saturating_sub(KEPT_MAX));
+        kept
     }
 
     fn watch(&mut self, pid: u32, start: u64) -> Option<Watch> {

@@ -71,8 +71,7 @@ impl Runs {
         let has_rules = running.iter().any(|running| running.profile.is_some());
         self.has_rules.store(has_rules, Ordering::Release);
         drop(running);
-        core.owners.end_run(owner, ended.keep);
-        if !ended.keep {
+        for owner in core.owners.end_run(owner, ended.keep) {
             core.cache().with_steward(|steward| steward.exit(owner));
         }
     }

@@ -3,64 +3,18 @@
 mod common;
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::Write;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use common::*;
-use pantler_mount::{Mount, MountOptions};
 
-/// A process of its own that serves: this very test program, told to by its environment.
-struct Daemon {
-    child: Child,
-    mnt: PathBuf,
-}
-
-const SERVE: &str = "PANTLER_TEST_SERVE";
 const CACHE_BYTES: u64 = 8_000_000;
 
 #[test]
 fn serve_for_the_other_tests() {
-    let Some(paths) = std::env::var_os(SERVE) else { return };
-    let mut paths = std::env::split_paths(&paths);
-    let mut options = MountOptions::new(paths.next().unwrap(), paths.next().unwrap());
-    options.cache_bytes = CACHE_BYTES;
-    let _mounted = Mount::new(options).unwrap().spawn().unwrap();
-    println!("ready");
-    // Until whoever started this kills it, or is gone.
-    let _ = std::io::stdin().read_to_end(&mut Vec::new());
-}
-
-impl Daemon {
-    fn start(origin: &Path, mnt: &Path) -> Self {
-        let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "serve_for_the_other_tests", "--nocapture"]);
-        command.env(SERVE, std::env::join_paths([origin, mnt]).unwrap());
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut child = command.spawn().unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        assert!(lines.map_while(Result::ok).any(|line| line.ends_with("ready")), "the daemon did not start");
-        Self { child, mnt: mnt.to_owned() }
-    }
-}
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        detach(&self.mnt);
-    }
-}
-
-fn scratch() -> (tempfile::TempDir, PathBuf, PathBuf) {
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let (origin, mnt) = (folder.path().join("origin"), folder.path().join("mnt"));
-    fs::create_dir(&origin).unwrap();
-    fs::create_dir(&mnt).unwrap();
-    (folder, origin, mnt)
+    serve_if_told_to();
 }
 
 #[test]
@@ -69,7 +23,7 @@ fn killed_while_writing() {
         return;
     }
     let (_folder, origin, mnt) = scratch();
-    let mut daemon = Daemon::start(&origin, &mnt);
+    let mut daemon = Daemon::start(&origin, &mnt, CACHE_BYTES, 65_536);
     quote("Killing the daemon with SIGKILL under write load loses no acknowledged byte.");
     const RECORD: usize = 1000;
     let acknowledged: Vec<AtomicU64> = (0..4).map(|_| AtomicU64::new(0)).collect();
@@ -107,13 +61,13 @@ fn killed_while_writing() {
     quote("A mount whose daemon was killed is found and removed at the next start.");
     assert_eq!(fs::metadata(&mnt).unwrap_err().raw_os_error(), Some(libc::ENOTCONN));
     let (_other_folder, other_origin, other_mnt) = scratch();
-    let _alive = Daemon::start(&other_origin, &other_mnt);
+    let _alive = Daemon::start(&other_origin, &other_mnt, CACHE_BYTES, 65_536);
     assert!(pantler_mount::stale::find().unwrap().contains(&mnt));
     let cleaned = pantler_mount::stale::clean().unwrap();
     assert!(cleaned.contains(&mnt) && !cleaned.contains(&other_mnt), "{cleaned:?}");
     assert!(fs::metadata(&mnt).is_ok());
     // The mount point serves again.
-    let _next = Daemon::start(&origin, &mnt);
+    let _next = Daemon::start(&origin, &mnt, CACHE_BYTES, 65_536);
     assert_eq!(fs::read(mnt.join("f0")).unwrap(), fs::read(origin.join("f0")).unwrap());
 }
 
@@ -198,6 +152,11 @@ fn a_full_disk() {
         let bytes = fs::read(path).unwrap();
         assert!(bytes.chunks_exact(data.len()).take(count).all(|chunk| chunk == data));
     }
+    quote("Blocks that a file system keeps for root are not given to others.");
+    let free = rustix::fs::statvfs(&disk.at).unwrap();
+    let fill = format!("dd if=/dev/zero of={}/by-nobody bs=4k status=none", fixture.mnt.display());
+    refused(&as_user(NOBODY, "", &fill));
+    assert!(free.f_bfree > free.f_bavail, "this file system keeps no reserve");
     // With room again, writing goes on.
     OpenOptions::new().write(true).open(fixture.mnt.join("f")).unwrap().set_len(0).unwrap();
     fs::write(fixture.mnt.join("g"), &data).unwrap();
@@ -211,7 +170,7 @@ fn memory_stays_within_the_size_given() {
     }
     let (_folder, origin, mnt) = scratch();
     fs::write(origin.join("f"), pattern(32 << 20, 1)).unwrap();
-    let daemon = Daemon::start(&origin, &mnt);
+    let daemon = Daemon::start(&origin, &mnt, CACHE_BYTES, 65_536);
     quote("All memory for blocks and bookkeeping stays within the size given.");
     let anonymous = || {
         let status = fs::read_to_string(format!("/proc/{}/status", daemon.child.id())).unwrap();

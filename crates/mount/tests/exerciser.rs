@@ -1,10 +1,14 @@
 //! A file exerciser: random operations through several descriptors and a mapping, on few frames, against an array.
+//!
+//! The mount is served by another process: a process that waits for a page of its own mount may hold locks on its address
+//! space that the serving thread needs.
 
 mod common;
 
 use std::fs::{self, File, OpenOptions};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 
 use common::*;
 use proptest::prelude::*;
@@ -48,17 +52,23 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+#[test]
+fn serve_for_the_other_tests() {
+    serve_if_told_to();
+}
+
 struct Exerciser<'a> {
-    fixture: &'a Fixture,
+    mnt: &'a Path,
+    origin: &'a Path,
     model: Vec<u8>,
     first: File,
     second: File,
     append: File,
 }
 
-fn open(fixture: &Fixture) -> (File, File, File) {
-    let both = || OpenOptions::new().read(true).write(true).open(fixture.mnt.join("f")).unwrap();
-    (both(), both(), OpenOptions::new().append(true).open(fixture.mnt.join("f")).unwrap())
+fn open(mnt: &Path) -> (File, File, File) {
+    let both = || OpenOptions::new().read(true).write(true).open(mnt.join("f")).unwrap();
+    (both(), both(), OpenOptions::new().append(true).open(mnt.join("f")).unwrap())
 }
 
 fn data(length: usize, byte: u8) -> Vec<u8> {
@@ -165,7 +175,7 @@ impl Exerciser<'_> {
             Step::Behind(at, length, byte) => {
                 // What was stored through a mapping is only certain to be in the origin after a sync.
                 self.first.sync_all().unwrap();
-                let behind = OpenOptions::new().write(true).open(self.fixture.origin.join("f")).unwrap();
+                let behind = OpenOptions::new().write(true).open(self.origin.join("f")).unwrap();
                 behind.write_all_at(&data(length, byte), at as u64).unwrap();
                 self.put(at, &data(length, byte));
                 self.reopen();
@@ -176,14 +186,14 @@ impl Exerciser<'_> {
     }
 
     fn reopen(&mut self) {
-        (self.first, self.second, self.append) = open(self.fixture);
+        (self.first, self.second, self.append) = open(self.mnt);
         assert_eq!(self.first.metadata().unwrap().len(), self.model.len() as u64);
     }
 
     fn check(&self) {
-        assert!(fs::read(self.fixture.mnt.join("f")).unwrap() == self.model, "through the mount");
+        assert!(fs::read(self.mnt.join("f")).unwrap() == self.model, "through the mount");
         self.first.sync_all().unwrap();
-        assert!(fs::read(self.fixture.origin.join("f")).unwrap() == self.model, "in the origin");
+        assert!(fs::read(self.origin.join("f")).unwrap() == self.model, "in the origin");
     }
 }
 
@@ -195,13 +205,13 @@ proptest! {
         if cannot_mount() {
             return Ok(());
         }
-        let fixture = Fixture::with(|options| {
-            (options.cache_bytes, options.block_bytes) = if small { (60_000, 4096) } else { (4 << 20, 65_536) };
-            options.threads = 2;
-        });
-        File::create(fixture.mnt.join("f")).unwrap();
-        let (first, second, append) = open(&fixture);
-        let mut exerciser = Exerciser { fixture: &fixture, model: Vec::new(), first, second, append };
+        let (_folder, origin, mnt) = scratch();
+        let (cache_bytes, block_bytes) = if small { (100_000, 4096) } else { (4 << 20, 65_536) };
+        let _daemon = Daemon::start(&origin, &mnt, cache_bytes, block_bytes);
+        File::create(mnt.join("f")).unwrap();
+        let (first, second, append) = open(&mnt);
+        let model = Vec::new();
+        let mut exerciser = Exerciser { mnt: &mnt, origin: &origin, model, first, second, append };
         for step in &steps {
             exerciser.take(step);
         }

@@ -462,6 +462,12 @@ fn changes_behind_the_mount() {
     fs::write(&behind, "second, and longer").unwrap();
     assert_eq!(fs::read_to_string(&through).unwrap(), "second, and longer");
 
+    quote("Opening also refreshes the size that `fstat` tells and that mappings are bounded by.");
+    for size in [100, 100_000, 7] {
+        fs::write(&behind, vec![b'x'; size]).unwrap();
+        assert_eq!(File::open(&through).unwrap().metadata().unwrap().len(), size as u64);
+    }
+
     quote(
         "They are seen through a descriptor that was open before after at most the refresh interval, by default 100 ms.",
     );

@@ -119,6 +119,7 @@ fn set_mask(mask: u32) -> io::Result<u32> {
                     return Err(io::Error::last_os_error());
                 }
                 rustix::process::umask(rustix::fs::Mode::empty());
+                give_up_reserves();
                 0
             }
         };
@@ -128,6 +129,16 @@ fn set_mask(mask: u32) -> io::Result<u32> {
         }
         Ok(before)
     })
+}
+
+/// Gives up, for this thread, the privilege to pass quotas and to use the blocks that a file system keeps for root: changing
+/// the user does not take it away, and callers must not get it from us. Without privileges there is nothing to give up.
+fn give_up_reserves() {
+    use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
+    let Ok(mut own) = capabilities(None) else { return };
+    own.effective.remove(CapabilitySet::SYS_RESOURCE);
+    // Less is always allowed.
+    let _ = set_capabilities(None, own);
 }
 
 // The C library applies setgroups to all threads of a process; the bare system call means this thread.

@@ -1,9 +1,10 @@
 //! A mount over a scratch directory on a real disk, gone again after the test whatever happens.
 #![allow(dead_code, reason = "each test file uses its part")]
 
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use pantler_mount::{Mount, MountOptions, Mounted};
@@ -176,4 +177,57 @@ impl Drop for Loop {
     fn drop(&mut self) {
         detach(&self.at);
     }
+}
+
+/// A process of its own that serves: the test program itself, told to by its environment. A test program that uses it has a
+/// test named `serve_for_the_other_tests` that calls [`serve_if_told_to`].
+pub struct Daemon {
+    pub child: Child,
+    mnt: PathBuf,
+}
+
+const SERVE: &str = "PANTLER_TEST_SERVE";
+
+impl Daemon {
+    pub fn start(origin: &Path, mnt: &Path, cache_bytes: u64, block_bytes: usize) -> Self {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "serve_for_the_other_tests", "--nocapture"]);
+        let sizes = [cache_bytes.to_string(), block_bytes.to_string()];
+        let words = [origin, mnt, Path::new(&sizes[0]), Path::new(&sizes[1])];
+        command.env(SERVE, std::env::join_paths(words).unwrap());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        assert!(lines.map_while(Result::ok).any(|line| line.ends_with("ready")), "the daemon did not start");
+        Self { child, mnt: mnt.to_owned() }
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        detach(&self.mnt);
+    }
+}
+
+pub fn serve_if_told_to() {
+    let Some(words) = std::env::var_os(SERVE) else { return };
+    let words: Vec<PathBuf> = std::env::split_paths(&words).collect();
+    let number = |index: usize| words[index].to_str().unwrap().parse::<u64>().unwrap();
+    let mut options = MountOptions::new(&words[0], &words[1]);
+    (options.cache_bytes, options.block_bytes) = (number(2), number(3) as usize);
+    let _mounted = Mount::new(options).unwrap().spawn().unwrap();
+    println!("ready");
+    // Until whoever started this kills it, or is gone.
+    let _ = std::io::stdin().read_to_end(&mut Vec::new());
+}
+
+/// Two directories on a real disk: to be served, and to be mounted on.
+pub fn scratch() -> (tempfile::TempDir, PathBuf, PathBuf) {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let (origin, mnt) = (folder.path().join("origin"), folder.path().join("mnt"));
+    std::fs::create_dir(&origin).unwrap();
+    std::fs::create_dir(&mnt).unwrap();
+    (folder, origin, mnt)
 }
