@@ -36,7 +36,9 @@ struct MountRecord<'a> {
 
 /// Mounts a directory. The status is 0, or that of a host that could not start.
 pub fn mount(arguments: &args::Mount) -> Result<u8> {
-    for path in mounting::clean() {
+    // Whoever starts a host in the background has looked already.
+    let left = if arguments.detached { Vec::new() } else { mounting::clean() };
+    for path in left {
         tracing::info!(path, "unmounted what a killed host left");
     }
     let wish = Wish::new(arguments)?;
