@@ -5,6 +5,7 @@
 //! kernel's, from which only a drain of all CPUs gets them.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use pantler_steward::{Access, Action, Block, FileId, Notice, Steward};
 
@@ -42,6 +43,8 @@ const ENDS_MAX: usize = 64;
 
 /// Chunks of 2 MiB whose beliefs are checked at each tick: about 5 us each.
 const AUDIT_CHUNKS: usize = 16;
+/// Distance at which a gap in what is cached is near: 4 MiB, about 10 ms of a program that looks at what it reads.
+const NEAR_BLOCKS: u64 = 1024;
 /// Steps in which the capacity follows what the kernel read ahead.
 const AHEAD_STEP: u32 = 64;
 
@@ -69,6 +72,8 @@ pub struct Engine {
     take_over: bool,
     capacity: u32,
     lag_blocks: u32,
+    /// Whether a stream will soon leave what is cached.
+    near_gap: bool,
     /// Chunks looked at since the audit began anew.
     audited: usize,
     wants: Vec<Want>,
@@ -111,6 +116,7 @@ impl Engine {
             take_over: options.take_over_readahead,
             capacity,
             lag_blocks: options.lag_blocks(),
+            near_gap: false,
             audited: 0,
             wants: Vec::with_capacity(WANTS_MAX),
             ends: Vec::with_capacity(ENDS_MAX),
@@ -152,9 +158,10 @@ impl Engine {
             return;
         }
         let wanted = stream.window.read(first, last, bounds);
-        if stream.burst_end > last + 1 && stream.burst_end > stream.burst_seen && stream.attempts > 0 {
+        let burst_end = stream.burst_end();
+        if burst_end > last + 1 && burst_end != stream.burst_seen && stream.attempts > 0 {
             // More was brought in than was asked for: the kernel reads ahead, still or again.
-            stream.burst_seen = stream.burst_end;
+            stream.burst_seen = burst_end;
             stream.reader = Reader::Kernel;
         }
         let (sequential, reader) = (stream.window.sequential(), stream.reader);
@@ -166,7 +173,7 @@ impl Engine {
             let _ = self.steward.set_temporary_priority(owner, self.file_id(file), done, first - 1, -1);
         }
         match reader {
-            Reader::Body => self.want(file, wanted),
+            Reader::Body => self.want_next(file, wanted),
             Reader::Kernel => self.consider(file, event.tid, sequential),
         }
     }
@@ -240,7 +247,7 @@ impl Engine {
         }
         self.ledger.note_folio(file, event.first, pages);
         let stream = self.streams.of(event.tid, file);
-        stream.burst_end = event.last + 1;
+        stream.brought(event.first, event.last);
         let end = (event.tid, file);
         if stream.reader == Reader::Body && self.ends.last() != Some(&end) && self.ends.len() < ENDS_MAX {
             self.ends.push(end);
@@ -314,10 +321,24 @@ impl Engine {
         }
     }
 
-    fn want(&mut self, file: u32, range: std::ops::Range<u64>) {
+    fn want(&mut self, file: u32, range: Range<u64>) {
         let end = range.end.min(self.files.get(file).size_blocks);
         if range.start < end && self.wants.len() < WANTS_MAX {
             self.wants.push(Want { file, first: range.start, blocks: end - range.start });
+        }
+    }
+
+    /// Asks for what a stream's window says. If all of that is cached and a gap comes soon, says so: a reader that passes
+    /// through cached blocks is fast, and we must be awake when it gets there.
+    fn want_next(&mut self, file: u32, range: Range<u64>) {
+        if range.is_empty() {
+            return;
+        }
+        let until = self.files.get(file).size_blocks.min(range.end + NEAR_BLOCKS);
+        match self.ledger.first_unknown(file, range.start, until) {
+            Some(gap) if gap < range.end => self.want(file, gap..range.end),
+            Some(_) => self.near_gap = true,
+            None => {}
         }
     }
 
@@ -328,7 +349,7 @@ impl Engine {
     /// behind the burst before the reader gets to the mark: the next burst is the last.
     fn end_bursts(&mut self, tid: u32, file: u32) {
         let stream = self.streams.of(tid, file);
-        let end = stream.burst_end.max(stream.window.next());
+        let end = stream.burst_end();
         stream.window.asked_until(end + self.bounds.min);
         self.want(file, end..end + self.bounds.min);
     }
@@ -354,7 +375,10 @@ impl Engine {
         while let Some(want) = self.wants.pop() {
             self.read_ahead(want, now_ns);
         }
-        active || self.ledger.leaving_blocks() > 0
+        // Blocks that wait are being read up to: more will be wanted soon.
+        active
+            || std::mem::take(&mut self.near_gap)
+            || self.ledger.leaving_blocks() + self.steward.waiting() > 0
     }
 
     /// What the kernel read ahead takes memory as well: the steward gets by with less until it is referenced.

@@ -164,6 +164,21 @@ impl Ledger {
         }
     }
 
+    /// The first block from `from` on and before `until` that is not believed to be cached.
+    pub fn first_unknown(&self, file: u32, from: u64, until: u64) -> Option<u64> {
+        let mut at = from;
+        while at < until {
+            let Some(chunk) = self.chunks.get(&key(file, at)) else { return Some(at) };
+            let cached = chunk.cached();
+            let end = (at / CHUNK_BLOCKS + 1) * CHUNK_BLOCKS;
+            if let Some(found) = (at..end.min(until)).find(|index| !cached.get(index % CHUNK_BLOCKS)) {
+                return Some(found);
+            }
+            at = end;
+        }
+        None
+    }
+
     /// A block is ours now: it was brought in, or is needed after all.
     pub fn enter(&mut self, file: u32, index: u64) {
         let chunk = self.chunks.entry(key(file, index)).or_default();
@@ -426,6 +441,10 @@ mod tests {
         ledger.leave(1, 1, 0);
         let mut spans: Vec<_> = ledger.spans().map(|span| (span.first, span.blocks)).collect();
         spans.sort_unstable();
+        assert_eq!(ledger.first_unknown(1, 0, 1000), Some(3));
+        assert_eq!(ledger.first_unknown(1, 511, 1000), Some(513));
+        assert_eq!(ledger.first_unknown(1, 63, 65), None);
+        assert_eq!(ledger.first_unknown(2, 7, 9), Some(7));
         assert_eq!(spans, [(0, 3), (63, 2), (511, 1), (512, 1)]);
         ledger.validate();
     }

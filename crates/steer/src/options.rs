@@ -104,9 +104,9 @@ impl SteerOptions {
         u32::try_from(self.budget_bytes / BLOCK_BYTES).unwrap_or(pantler_steward::FRAMES_MAX)
     }
 
-    /// Blocks kept for readahead that nobody referenced yet: two windows, at most 2 % of the budget or 256 KiB.
+    /// Blocks kept for readahead that nobody referenced yet: two windows, at most 5 % of the budget or 256 KiB.
     pub fn waiting_blocks(&self) -> u32 {
-        (2 * self.window.max as u32).min((self.budget_blocks() / 48).max(64)).max(8)
+        (2 * self.window.max as u32).min((self.budget_blocks() / 20).max(64)).max(8)
     }
 
     /// The largest window that the waiting room has place for.

@@ -22,6 +22,8 @@ const NAP_BUSY_US: u64 = 250;
 const NAP_HITS_US: u64 = 4_000;
 /// Rounds without events before waiting in `poll`.
 const IDLE_ROUNDS: u32 = 4;
+/// The same while something is still to be done.
+const BUSY_ROUNDS: u32 = 40;
 /// Time between two ticks of the engine.
 const TICK_NS: u64 = 100_000_000;
 
@@ -104,13 +106,14 @@ struct Rest {
 impl Rest {
     /// After a round with so many events: a nap, or none to wait for the next event.
     fn after(&mut self, events: usize, busy: bool) -> Option<Duration> {
-        if busy {
+        if busy && events > 0 {
             (self.nap_us, self.idle) = (NAP_BUSY_US, 0);
         } else if events > 0 {
             (self.nap_us, self.idle) = ((self.nap_us * 3 / 2).clamp(NAP_BUSY_US, NAP_HITS_US), 0);
         } else {
             self.idle += 1;
-            if self.idle > IDLE_ROUNDS {
+            // A slow device may keep a reader waiting for longer than this; its next event wakes us.
+            if self.idle > if busy { BUSY_ROUNDS } else { IDLE_ROUNDS } {
                 self.nap_us = NAP_BUSY_US;
                 return None;
             }

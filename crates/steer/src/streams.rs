@@ -3,6 +3,7 @@
 //! At most [`STREAMS_MAX`]; the oldest is forgotten, and begins anew when it goes on.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use foldhash::fast::FixedState;
 
@@ -25,7 +26,7 @@ pub enum Reader {
 }
 
 /// One thread reading one file.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Stream {
     /// The thread.
     pub tid: u32,
@@ -35,14 +36,28 @@ pub struct Stream {
     pub window: Window,
     /// Who reads ahead.
     pub reader: Reader,
-    /// Block after the last one that the kernel read ahead for it.
-    pub burst_end: u64,
+    /// What the kernel brought in for it last, in one piece.
+    pub burst: Range<u64>,
     /// The same when we last looked whether the kernel goes on.
     pub burst_seen: u64,
     /// Attempts left at taking readahead over.
     pub attempts: u8,
     /// First block of the last read, for blocks that are done with.
     pub last_first: u64,
+}
+
+impl Stream {
+    /// Takes note of a folio that the kernel brought in.
+    pub fn brought(&mut self, first: u64, last: u64) {
+        let begin = if first == self.burst.end { self.burst.start } else { first };
+        self.burst = begin..last + 1;
+    }
+
+    /// Where the kernel's readahead ends, if it is about what the stream reads now; else where the reads end.
+    pub fn burst_end(&self) -> u64 {
+        let next = self.window.next();
+        if self.burst.start <= next && next <= self.burst.end { self.burst.end } else { next }
+    }
 }
 
 /// The table of streams.
@@ -75,7 +90,7 @@ impl Streams {
             file,
             window,
             reader: Reader::Kernel,
-            burst_end: 0,
+            burst: 0..0,
             burst_seen: 0,
             attempts: ATTEMPTS,
             last_first: 0,
@@ -98,6 +113,19 @@ impl Streams {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_burst_elsewhere_says_nothing_about_this_place() {
+        let mut streams = Streams::default();
+        let stream = streams.of(1, 1);
+        stream.brought(1000, 1003);
+        stream.brought(1004, 1031);
+        assert_eq!(stream.burst_end(), 0);
+        stream.window.read(1000, 1001, crate::window::Bounds::default());
+        assert_eq!(stream.burst_end(), 1032);
+        stream.window.read(10, 11, crate::window::Bounds::default());
+        assert_eq!(stream.burst_end(), 12);
+    }
 
     #[test]
     fn the_table_is_bounded_and_finds_its_streams() {
