@@ -20,6 +20,12 @@ use crate::steering::{Session, Wish};
 
 /// Runs the program and ends with its status.
 pub fn run(arguments: &args::Run) -> Result<u8> {
+    if let (Some(memory), Some(total)) = (arguments.memory, arguments.total)
+        && total < memory
+    {
+        let text = format!("--total {total}: expected at least --memory, which is {memory}");
+        return Err(ControlError::invalid(text).into());
+    }
     let identity = Identity::invoking()?;
     let first = &arguments.program[0];
     program::find(first, identity.variable("PATH"))?;

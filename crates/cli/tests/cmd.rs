@@ -39,6 +39,10 @@ fn bad_values_are_refused_in_one_line() {
         &format!("invalid value '64MB' for '--memory <SIZE>': size \"64MB\": {SIZE}"),
     );
     refused(
+        &["run", "--memory", "16M", "--total", "1M", "true"],
+        "--total 1M: expected at least --memory, which is 16M",
+    );
+    refused(
         &["run", "--memory", "1M", "--allocation", "fifo", "true"],
         "invalid value 'fifo' for '--allocation <NAME>': expected lru-sp, lru-sp-one, lru-s, alloc-lru, global-lru",
     );
