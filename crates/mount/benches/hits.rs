@@ -3,7 +3,7 @@
 //! passthrough where the kernel has it, and through the mount.
 //!
 //! Prints one JSON object per row, and a verdict on the two targets. Environment: `PANTLER_BENCH_DIR` (a directory on a
-//! real disk; default: the target directory), `PANTLER_BENCH_ROUNDS` (default 3; the best median counts, because other
+//! real disk; default: the target directory), `PANTLER_BENCH_THREADS` (default 2), `PANTLER_BENCH_ROUNDS` (default 3; the best median counts, because other
 //! work on the machine only ever adds).
 
 use std::ffi::OsStr;
@@ -27,7 +27,10 @@ const SMALL: usize = 4 << 10;
 const LARGE: usize = 1 << 20;
 const SMALL_READS: usize = 60_000;
 const LARGE_READS: usize = 1024;
-const THREADS: usize = 2;
+
+fn threads() -> usize {
+    std::env::var("PANTLER_BENCH_THREADS").ok().and_then(|text| text.parse().ok()).unwrap_or(2)
+}
 
 fn main() {
     if std::env::args().any(|argument| argument == "--list") {
@@ -70,7 +73,7 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
         served.umount_and_join()?;
         let mut options = MountOptions::new(&origin, &point);
         options.cache_bytes = 2 * FILE_BYTES as u64;
-        options.threads = THREADS;
+        options.threads = threads();
         let mounted = Mount::new(options)?.spawn()?;
         note("mount", measure(&point.join("f"))?);
         mounted.unmount()?;
@@ -147,7 +150,7 @@ fn measure(path: &Path) -> io::Result<Row> {
 fn serve(file_system: Plain, point: &Path) -> io::Result<BackgroundSession> {
     let mut config = Config::default();
     config.mount_options = vec![MountOption::FSName("plain".into())];
-    config.n_threads = Some(THREADS);
+    config.n_threads = Some(threads());
     config.clone_fd = true;
     fuser::spawn_mount(file_system, point, &config)
 }
