@@ -3,8 +3,7 @@
 use fuser::Errno;
 use std::io;
 
-/// The errno of an error. What has none becomes `EIO`; a name that is resolved beneath the origin never leaves it, so
-/// `EXDEV` from such a walk means "no such file".
+/// The errno of an error, unchanged. What has none becomes `EIO`.
 pub(crate) fn errno(error: io::Error) -> Errno {
     match error.raw_os_error() {
         Some(code) => Errno::from_i32(code),

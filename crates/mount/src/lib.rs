@@ -29,8 +29,8 @@
 //! | mounts that a crash left behind | [`stale`] |
 
 // Lock order: a content's lock, then the inode keys, then the inode table, then the cache's frames; registries of owners,
-// runs and wishes are held while none of these is wanted, except the frames. No lock but a content's is held while the origin
-// is asked, and none at all while an answer is written.
+// runs and wishes are held while none of these is wanted, except the frames. No lock but a content's or a
+// listing's is held while the origin is asked, and none at all while an answer is written.
 
 mod attributes;
 mod body;
