@@ -43,3 +43,8 @@ pub use error::SteerError;
 pub use names::clean_leftovers;
 pub use options::SteerOptions;
 pub use steer::Steer;
+
+/// The README's example, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeExamples;
