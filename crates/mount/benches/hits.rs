@@ -78,6 +78,15 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
         note("mount", measure(&point.join("f"))?);
         mounted.unmount()?;
     }
+    let uname = rustix::system::uname();
+    let kernel = uname.release().to_string_lossy();
+    let processors = std::thread::available_parallelism()?;
+    let load = std::fs::read_to_string("/proc/loadavg")?;
+    let load = load.split(' ').next().unwrap_or("?");
+    println!(
+        "{{\"kernel\":\"{kernel}\",\"processors\":{processors},\"threads\":{},\"load\":{load}}}",
+        threads()
+    );
     print(&best);
     Ok(())
 }
