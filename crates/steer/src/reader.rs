@@ -20,6 +20,8 @@ use crate::trace::feed::Feed;
 const NAP_BUSY_US: u64 = 250;
 /// Longest rest while there are only hits: each wake costs about 10 us of CPU, and the buffer must hold what comes.
 const NAP_HITS_US: u64 = 4_000;
+/// Events in a round after which the next rest is shorter.
+const CROWD: usize = 1_000;
 /// Rounds without events before waiting in `poll`.
 const IDLE_ROUNDS: u32 = 4;
 /// The same while something is still to be done.
@@ -108,6 +110,9 @@ impl Rest {
     fn after(&mut self, events: usize, busy: bool) -> Option<Duration> {
         if busy && events > 0 {
             (self.nap_us, self.idle) = (NAP_BUSY_US, 0);
+        } else if events > CROWD {
+            // The buffer of others' events holds about 5,000.
+            (self.nap_us, self.idle) = ((self.nap_us / 2).max(NAP_BUSY_US), 0);
         } else if events > 0 {
             (self.nap_us, self.idle) = ((self.nap_us * 3 / 2).clamp(NAP_BUSY_US, NAP_HITS_US), 0);
         } else {
@@ -134,6 +139,7 @@ mod tests {
             rest.after(5, false);
         }
         assert_eq!(rest.after(5, false), Some(Duration::from_micros(NAP_HITS_US)));
+        assert_eq!(rest.after(CROWD + 1, false), Some(Duration::from_micros(NAP_HITS_US / 2)));
         assert_eq!(rest.after(5, true), Some(Duration::from_micros(NAP_BUSY_US)));
         for _ in 0..IDLE_ROUNDS {
             assert!(rest.after(0, false).is_some());
