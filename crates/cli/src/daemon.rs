@@ -60,7 +60,10 @@ pub fn daemon() -> Result<()> {
         std::thread::sleep(LOOK);
         let mut all = mounted.lock().unwrap_or_else(PoisonError::into_inner);
         for gone in all.extract_if(.., |mounted: &mut Mounted| !mounted.is_served()) {
-            host.remove(&gone.body().describe().name);
+            // One that was stopped is out already, and its name may belong to the next mount there.
+            if !gone.is_stopped() {
+                host.remove(&gone.body().describe().name);
+            }
         }
     }
     drop(server);

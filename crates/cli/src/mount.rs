@@ -112,7 +112,8 @@ fn host(wish: &Wish, detached: bool) -> Result<()> {
         rustix::stdio::dup2_stderr(&nowhere)?;
         std::env::set_current_dir("/")?;
     }
-    while mounted.is_served() && !ending.load(Ordering::SeqCst) {
+    // Files that programs hold open keep it served after it was stopped: they do not keep the host.
+    while mounted.is_served() && !mounted.is_stopped() && !ending.load(Ordering::SeqCst) {
         std::thread::sleep(LOOK);
     }
     drop(server);

@@ -206,6 +206,43 @@ fn the_daemon_hosts_mounts_and_takes_them_along() {
 }
 
 #[test]
+fn a_busy_mount_is_unmounted_at_once_and_leaves_its_place_to_the_next() {
+    let Some(place) = Place::new() else { return };
+    let host = number(&place.mount(&[]), "pid");
+    let held = fs::File::open(place.file()).unwrap();
+    let start = Instant::now();
+    place.umount();
+    assert!(start.elapsed() < Duration::from_secs(8), "waited for a program that holds a file");
+    assert_eq!(place.sockets(), 0);
+    place.mount(&[]);
+    drop(held);
+    wait_until("the first host ends", || !Path::new(&format!("/proc/{host}")).exists());
+    assert!(is_mounted(&place.point()), "the first host took the second mount along");
+    assert_eq!(place.ok(&["stat", "--json"]).lines().count(), 1);
+    place.umount();
+}
+
+#[test]
+fn the_daemon_keeps_a_mount_where_a_busy_one_was() {
+    let Some(place) = Place::new() else { return };
+    let _daemon = Daemon(place.command(&["daemon"]).stderr(Stdio::null()).spawn().unwrap());
+    let socket = place.folder.path().join("run/control.sock");
+    wait_until("the daemon listens", || socket.exists());
+    place.mount(&[]);
+    let held = fs::File::open(place.file()).unwrap();
+    place.umount();
+    place.mount(&[]);
+    drop(held);
+    // The daemon looks ten times a second.
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_millis(500) {
+        assert_eq!(place.ok(&["stat", "--json"]).lines().count(), 1, "the second mount was forgotten");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    place.umount();
+}
+
+#[test]
 fn senseless_mounts_are_refused_and_leave_nothing() {
     let Some(place) = Place::new() else { return };
     let (origin, point) = (place.origin().display().to_string(), place.point().display().to_string());

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use pantler_control::{
     Body, BodyInfo, BodyKind, BodyStat, ControlError, Counters, DecisionLine, FileExplanation, FileStat,
@@ -304,7 +305,9 @@ impl Body for MountBody {
 
     fn stop(&self, speaker: &Speaker) -> Result<(), ControlError> {
         speaker.check_speaks_for(rustix::process::geteuid().as_raw())?;
-        crate::mount::detach(&self.mountpoint).map_err(|error| ControlError::failed(error.to_string()))
+        crate::mount::detach(&self.mountpoint).map_err(|error| ControlError::failed(error.to_string()))?;
+        self.core.stopped.store(true, Ordering::SeqCst);
+        Ok(())
     }
 }
 

@@ -1,6 +1,7 @@
 //! What all requests share.
 
 use std::io;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -29,6 +30,8 @@ pub(crate) struct Core {
     pub(crate) runs: Runs,
     pub(crate) janitor: Janitor,
     pub(crate) refresh_ms: u64,
+    /// Whether a control door gave the mount point back; by now it may be somebody else's.
+    pub(crate) stopped: AtomicBool,
     /// For telling the kernel, once mounted.
     pub(crate) notifier: OnceLock<Notifier>,
 }
@@ -57,6 +60,7 @@ impl Core {
         let (inodes, shelf, owners, janitor) = start().map_err(failed)?;
         Ok(Self {
             refresh_ms: options.refresh.as_millis() as u64,
+            stopped: AtomicBool::new(false),
             options,
             shelf,
             inodes,

@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -146,6 +147,12 @@ impl Mounted {
         self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
     }
 
+    /// Whether a control door took the mount point away. Programs that hold files open may still be served, and the mount
+    /// point may carry another mount.
+    pub fn is_stopped(&self) -> bool {
+        self.core.stopped.load(Ordering::SeqCst)
+    }
+
     /// Unmounts, and waits for requests under way. Files that programs hold open keep working for a moment after the mount
     /// point is gone, and fail when this process ends.
     ///
@@ -157,7 +164,7 @@ impl Mounted {
 
     fn end(&mut self) -> Result<(), MountError> {
         let Some(thread) = self.thread.take() else { return Ok(()) };
-        if !thread.is_finished() {
+        if !thread.is_finished() && !self.is_stopped() {
             detach(&self.mountpoint)?;
         }
         let start = Instant::now();
