@@ -5,6 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::process::Command;
 use std::str::FromStr;
 
@@ -56,7 +57,9 @@ impl Identity {
     pub fn read_file(&self, path: &std::path::Path, bytes_max: u64) -> std::io::Result<String> {
         let read = || {
             use std::io::Read;
-            let file = fs::File::open(path)?;
+            // A fifo would wait for its writer.
+            let nonblock = rustix::fs::OFlags::NONBLOCK.bits() as i32;
+            let file = fs::File::options().read(true).custom_flags(nonblock).open(path)?;
             if !file.metadata()?.is_file() {
                 return Err(std::io::Error::other("not a regular file"));
             }

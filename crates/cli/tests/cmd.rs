@@ -103,6 +103,18 @@ fn profiles_with_mistakes_are_refused_with_line_and_column() {
 }
 
 #[test]
+fn a_profile_that_is_no_file_is_refused_without_waiting_for_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("p.toml");
+    let kind = rustix::fs::FileType::Fifo;
+    rustix::fs::mknodat(rustix::fs::CWD, &path, kind, rustix::fs::Mode::from_raw_mode(0o600), 0).unwrap();
+    for path in [path.to_str().unwrap(), "/dev/zero", "/"] {
+        let words = ["run", "--memory", "1M", "--profile", path, "true"];
+        refused(&words, &format!("profile {path:?}: not a regular file"));
+    }
+}
+
+#[test]
 fn a_run_without_anything_to_control_is_refused() {
     refused(&["run", "true"], "nothing to control: expected --memory SIZE, or a running mount");
 }
