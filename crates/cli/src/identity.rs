@@ -67,14 +67,25 @@ impl Identity {
             file.take(bytes_max).read_to_string(&mut text)?;
             Ok(text)
         };
-        let Some(credentials) = &self.credentials else { return read() };
-        // Credentials belong to a thread on Linux: this one takes the user's, reads, and ends.
+        self.with_rights(read)
+    }
+
+    /// Opens a file to be written with the rights of the user the program runs as, not with ours; makes it when it is
+    /// not there, and leaves what is in it.
+    pub fn open_to_write(&self, path: &std::path::Path) -> std::io::Result<fs::File> {
+        self.with_rights(|| fs::File::options().write(true).create(true).truncate(false).open(path))
+    }
+
+    /// Does something with the rights of the user the program runs as.
+    fn with_rights<T: Send>(&self, work: impl FnOnce() -> std::io::Result<T> + Send) -> std::io::Result<T> {
+        let Some(credentials) = &self.credentials else { return work() };
+        // Credentials belong to a thread on Linux: this one takes the user's, works, and ends.
         std::thread::scope(|scope| {
             let thread = scope.spawn(|| {
                 credentials.take().map_err(std::io::Error::other)?;
-                read()
+                work()
             });
-            thread.join().unwrap_or_else(|_| Err(std::io::Error::other("reading failed")))
+            thread.join().unwrap_or_else(|_| Err(std::io::Error::other("cannot act as the user")))
         })
     }
 }

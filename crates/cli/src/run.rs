@@ -5,6 +5,8 @@ use pantler_control::client::Client;
 use pantler_control::server::{Host, Server};
 use pantler_control::{BodyStat, ControlError, Profile, RunSpec, runtime};
 use rustix::process::{getpid, set_child_subreaper};
+use std::fs::File;
+use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -32,10 +34,6 @@ pub fn run(arguments: &args::Run) -> Result<u8> {
     let name = program::name(first);
     let profile = profiles::choose(arguments.profile.as_deref(), &name, &identity)?;
     let spec = spec(arguments, &name, &identity, profile);
-    if let Some(report) = &arguments.report {
-        // Refused now rather than after hours.
-        std::fs::write(report, "").with_context(|| format!("cannot write {}", report.display()))?;
-    }
 
     let relay = Relay::start()?;
     // Orphans of the program become our children: walking parents from any process of the run meets this one.
@@ -49,12 +47,20 @@ pub fn run(arguments: &args::Run) -> Result<u8> {
         let text = "nothing to control: expected --memory SIZE, or a running mount";
         return Err(ControlError::invalid(text).into());
     }
+    // Refused now rather than after hours; what is in the file stays until there is something to write.
+    let report = arguments.report.as_deref().map(|path| open_report(path, &identity)).transpose()?;
+    if steered.is_none()
+        && let Some(report) = &report
+    {
+        // Nothing will be counted: what an earlier run wrote must not pass for it.
+        let _ = report.set_len(0);
+    }
     let status = execute(arguments, &identity, &relay, steered.as_ref());
     // The doors close before the session ends.
     if let Some(Steered { session, server }) = steered {
         drop(server);
-        if let Some(path) = &arguments.report {
-            write_report(path, &session.stat())?;
+        if let Some(report) = report {
+            write_report(report, &session.stat())?;
         }
         session.finish()?;
     }
@@ -151,9 +157,17 @@ fn execute(
     children::wait_for(staged.go()?)
 }
 
-fn write_report(path: &Path, stat: &BodyStat) -> Result<()> {
+fn open_report(path: &Path, identity: &Identity) -> Result<File> {
+    let refuse = |error| format!("report {path:?}: expected a file that can be written, {error}");
+    Ok(identity.open_to_write(path).map_err(|error| ControlError::invalid(refuse(error)))?)
+}
+
+fn write_report(mut file: File, stat: &BodyStat) -> Result<()> {
     let line = output::to_json("stat", stat)?;
-    std::fs::write(path, line).with_context(|| format!("cannot write {}", path.display()))
+    if file.metadata()?.is_file() {
+        file.set_len(0)?;
+    }
+    file.write_all(line.as_bytes()).context("cannot write the report")
 }
 
 #[cfg(test)]

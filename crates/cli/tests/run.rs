@@ -167,6 +167,34 @@ fn a_profile_is_read_with_the_invoking_users_rights() {
     assert!(err.contains("Permission denied") && !err.contains("secret line"), "{err}");
 }
 
+#[test]
+fn a_report_is_written_with_the_invoking_users_rights_and_refused_without_harm() {
+    if !rustix::process::geteuid().is_root() {
+        assert!(std::env::var_os("PANTLER_NO_SKIP").is_none(), "running as another user needs root");
+        eprintln!("skipped: running as another user needs root");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let report = folder.path().join("report");
+    std::fs::write(&report, "precious").unwrap();
+    let run = |control: &[&str], user: Option<&str>| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pantler"));
+        command.arg("run").args(control).arg("--report").arg(&report).arg("true");
+        command.env("PANTLER_RUNTIME_DIR", folder.path().join("run")).env_remove("SUDO_UID");
+        command.envs(user.map(|user| ("SUDO_UID", user))).env("SUDO_GID", "60");
+        let output = command.output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    // A refused run leaves the file as it was.
+    assert_eq!(run(&[], None).0, Some(2));
+    assert_eq!(std::fs::read_to_string(&report).unwrap(), "precious");
+    // So does one of a user who may not write it.
+    let (status, err) = run(&["--best-effort", "--memory", "16M"], Some("5"));
+    assert_eq!((status, err.lines().count()), (Some(2), 1), "{err}");
+    assert!(err.contains("expected a file that can be written, Permission denied"), "{err}");
+    assert_eq!(std::fs::read_to_string(&report).unwrap(), "precious");
+}
+
 /// A run that waits for its standard input to end, and a way to ask about it.
 struct Waiting {
     folder: tempfile::TempDir,
