@@ -129,9 +129,10 @@ fn open_door(host: Arc<Host>) -> Result<Server> {
 /// Unmounts what `mount` mounted.
 pub fn umount(arguments: &args::Umount) -> Result<()> {
     let point = &arguments.mount_point;
-    let absolute = std::path::absolute(point)?;
-    let ours =
-        |info: &BodyInfo| info.mount_point.as_ref().is_some_and(|at| *at == absolute || same(at, point));
+    let (absolute, resolved) = (std::path::absolute(point)?, mounting::resolved(point));
+    let ours = |info: &BodyInfo| {
+        info.mount_point.as_ref().is_some_and(|at| *at == absolute || Some(at) == resolved.as_ref())
+    };
     let Some(mut found) = ask::all().into_iter().find(|found| ours(&found.info)) else {
         return mounting::unmount_unhosted(point);
     };
@@ -149,13 +150,6 @@ pub fn umount(arguments: &args::Umount) -> Result<()> {
         std::thread::sleep(Duration::from_millis(5));
     }
     Ok(())
-}
-
-/// Whether a path as it was typed leads to a mount point. A mount that hangs is not asked: only its parent is.
-fn same(mount_point: &std::path::Path, typed: &std::path::Path) -> bool {
-    let parent = typed.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let parent = parent.unwrap_or(std::path::Path::new(".")).canonicalize().ok();
-    parent.zip(typed.file_name()).is_some_and(|(parent, name)| parent.join(name) == mount_point)
 }
 
 fn is_mounted(mount_point: &std::path::Path) -> bool {

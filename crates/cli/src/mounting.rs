@@ -1,6 +1,6 @@
 //! The seam to the mount crate: what a mount is asked to be, on the command line and on its way to the daemon.
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use pantler_control::{ControlError, Size};
 use pantler_mount::{Mount, MountError, MountOptions, Mounted, OwnerBy};
 use serde::{Deserialize, Serialize};
@@ -107,14 +107,25 @@ pub fn control_error(error: MountError) -> ControlError {
 
 /// Unmounts a mount of ours whose host does not answer, or says that there is none.
 pub fn unmount_unhosted(mount_point: &Path) -> Result<()> {
-    // Not canonicalized: a mount without a host answers nothing, and resolving it asks.
-    let absolute = std::path::absolute(mount_point)?;
-    let stale = pantler_mount::stale::find().context("cannot read the table of mounts")?;
-    if !stale.contains(&absolute) {
-        return Err(ControlError::not_found(format!("mount {:?}", mount_point.display().to_string())).into());
+    let path = resolved(mount_point).map_or_else(|| std::path::absolute(mount_point), Ok)?;
+    match pantler_mount::stale::unmount(&path) {
+        Ok(true) => Ok(()),
+        Ok(false) => {
+            Err(ControlError::not_found(format!("mount {:?}", mount_point.display().to_string())).into())
+        }
+        Err(error) if rustix::process::geteuid().is_root() => Err(control_error(error).into()),
+        Err(error) => {
+            Err(ControlError::denied(format!("{error}; root and who mounted it may unmount it")).into())
+        }
     }
-    pantler_mount::stale::clean().map_err(control_error)?;
-    Ok(())
+}
+
+/// A path as it was typed without links, except in its last component: a mount without a host answers nothing, and
+/// resolving it asks.
+pub fn resolved(typed: &Path) -> Option<PathBuf> {
+    let parent = typed.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let parent = parent.unwrap_or(Path::new(".")).canonicalize().ok()?;
+    Some(parent.join(typed.file_name()?))
 }
 
 /// Ends mounts whose host is gone. Returns a line for each.

@@ -177,6 +177,17 @@ fn what_a_killed_host_leaves_is_cleaned_by_the_next_mount() {
     place.umount();
 }
 
+#[test]
+fn a_mount_whose_host_cannot_be_asked_is_unmounted_all_the_same() {
+    let Some(place) = Place::new() else { return };
+    // A file where the sockets should be: the mount goes without one.
+    fs::write(place.folder.path().join("run"), "").unwrap();
+    let host = number(&place.mount(&[]), "pid");
+    assert!(is_mounted(&place.point()));
+    place.umount();
+    wait_until("the host ends", || !Path::new(&format!("/proc/{host}")).exists());
+}
+
 /// A daemon that ends with the test.
 struct Daemon(Child);
 

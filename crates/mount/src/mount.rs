@@ -193,10 +193,12 @@ pub(crate) fn detach(mountpoint: &Path) -> Result<(), MountError> {
         Ok(()) | Err(rustix::io::Errno::INVAL) => Ok(()),
         // Without privileges, the helper that mounted also unmounts.
         Err(rustix::io::Errno::PERM) => {
-            let helper = std::process::Command::new("fusermount3").arg("-uz").arg(mountpoint).status();
+            let helper = std::process::Command::new("fusermount3").arg("-uz").arg(mountpoint).output();
             match helper.map_err(failed)? {
-                status if status.success() => Ok(()),
-                status => Err(failed(io::Error::other(format!("fusermount3: {status}")))),
+                output if output.status.success() => Ok(()),
+                output => {
+                    Err(failed(io::Error::other(String::from_utf8_lossy(&output.stderr).trim().to_owned())))
+                }
             }
         }
         Err(error) => Err(failed(error.into())),

@@ -21,6 +21,19 @@ pub fn find() -> io::Result<Vec<PathBuf>> {
     Ok(ours(&table).into_iter().filter(|path| is_dead(path)).collect())
 }
 
+/// Unmounts a mount point of ours, whether or not its daemon can be asked. False when there is none of ours.
+///
+/// # Errors
+/// [`MountError::Unmount`] when the kernel refuses.
+pub fn unmount(path: &Path) -> Result<bool, MountError> {
+    let failed = |error| MountError::Unmount { path: path.to_owned(), error };
+    let table = fs::read_to_string("/proc/self/mounts").map_err(failed)?;
+    if !ours(&table).iter().any(|ours| ours == path) {
+        return Ok(false);
+    }
+    crate::mount::detach(path).map(|()| true)
+}
+
 /// Ends the mounts that [`find`] finds, and returns their mount points.
 ///
 /// # Errors
