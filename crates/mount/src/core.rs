@@ -40,7 +40,7 @@ impl Core {
     pub(crate) fn new(options: MountOptions) -> Result<Self, MountError> {
         options.check()?;
         let origin = pantler_origin::Directory::open(&options.origin)?;
-        let cache = Cache::new(options.cache())?;
+        let cache = Cache::new(options.cache()).map_err(|error| options.refused(error))?;
         let path = options.origin.clone();
         let failed = |error| MountError::Origin(pantler_origin::OriginError::Open { path, error });
         let start = || -> io::Result<_> {

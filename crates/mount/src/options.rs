@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use pantler_cache::CacheError;
 use pantler_origin::{OpenFile, Source};
 use pantler_steward::{Allocation, Revocation};
 
@@ -115,6 +116,13 @@ impl MountOptions {
         (self.threads as u64 * THREAD_BYTES).min(self.cache_bytes / 16)
     }
 
+    /// Says what the cache refused in terms of the size that was given, from which service threads take theirs.
+    pub(crate) fn refused(&self, error: CacheError) -> MountError {
+        let CacheError::CacheBytes { least, block_bytes, .. } = error else { return error.into() };
+        let least = (least + self.threads as u64 * THREAD_BYTES).min((least * 16).div_ceil(15));
+        CacheError::CacheBytes { bytes: self.cache_bytes, least, block_bytes }.into()
+    }
+
     pub(crate) fn cache(&self) -> pantler_cache::Options {
         pantler_cache::Options {
             cache_bytes: self.cache_bytes - self.service_bytes(),
@@ -137,4 +145,27 @@ fn default_threads() -> usize {
 fn seed() -> u64 {
     use std::hash::{BuildHasher, Hasher};
     std::hash::RandomState::new().build_hasher().finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_size_too_small_is_named_with_the_least_that_is_taken() {
+        for (block_bytes, threads) in [(4 << 10, 1), (64 << 10, 4), (64 << 10, 256), (1 << 20, 16)] {
+            let mut options =
+                MountOptions { cache_bytes: 4096, block_bytes, threads, ..MountOptions::new("/", "/") };
+            let error = options.refused(options.cache().frames().unwrap_err());
+            let MountError::Cache(CacheError::CacheBytes { bytes, least, .. }) = error else {
+                panic!("{error}")
+            };
+            assert_eq!(bytes, 4096);
+            options.cache_bytes = least;
+            assert!(options.cache().frames().is_ok(), "{least} bytes in blocks of {block_bytes}");
+            // Not much less is taken: the size that is named is the bound.
+            options.cache_bytes = least - 2;
+            assert!(options.cache().frames().is_err(), "{least} bytes in blocks of {block_bytes}");
+        }
+    }
 }
