@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pantler_cache::CacheError;
+use pantler_control::{ControlError, OwnerSelector};
 use pantler_origin::{OpenFile, Source};
 use pantler_steward::{Allocation, Revocation};
 
@@ -34,10 +35,11 @@ impl std::str::FromStr for OwnerBy {
             "process" => Ok(Self::Process),
             "cgroup" => Ok(Self::Cgroup),
             "user" => Ok(Self::User),
-            _ => match text.strip_prefix("fixed:") {
-                Some(name) if !name.is_empty() => Ok(Self::Fixed(name.to_owned())),
+            _ => match text.strip_prefix("fixed:").map(str::parse) {
+                Some(Ok(OwnerSelector::Name(name))) => Ok(Self::Fixed(name)),
+                Some(Err(ControlError::Invalid { reason })) => Err(MountError::Option(reason)),
                 _ => Err(MountError::Option(format!(
-                    "owner {text:?}: expected process, cgroup, user or fixed:NAME"
+                    "owner {text:?}: expected process, cgroup, user or fixed:NAME with a name that is no number"
                 ))),
             },
         }
@@ -150,6 +152,15 @@ fn seed() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_fixed_owner_has_a_name_that_hints_can_use() {
+        assert_eq!("fixed:job".parse::<OwnerBy>().unwrap(), OwnerBy::Fixed("job".into()));
+        for text in ["fixed:", "fixed:a b", "fixed:77", "fixed:../x", "fixed", "colour"] {
+            let error = text.parse::<OwnerBy>().unwrap_err().to_string();
+            assert!(error.contains("expected") && error.lines().count() == 1, "{text}: {error}");
+        }
+    }
 
     #[test]
     fn a_size_too_small_is_named_with_the_least_that_is_taken() {
