@@ -95,14 +95,27 @@ pub fn control_error(error: MountError) -> ControlError {
                 "load the module (modprobe fuse), and in a container pass the device (--device /dev/fuse)"
                     .into(),
         },
-        MountError::Mount { error: cause, .. } if cause.kind() == ErrorKind::PermissionDenied => {
-            ControlError::Missing {
-                what: format!("a privilege ({error})"),
-                remedy: "run as root, or install fuse3 and own the mount point".into(),
-            }
-        }
+        MountError::Mount { error: cause, .. } => match remedy(cause) {
+            Some(remedy) => ControlError::Missing {
+                what: format!("a privilege ({})", error.to_string().trim_end()),
+                remedy: remedy.into(),
+            },
+            None => ControlError::failed(error.to_string()),
+        },
         _ => ControlError::failed(error.to_string()),
     }
+}
+
+/// What helps when the kernel, or the helper that mounts for it, says that a privilege is missing.
+fn remedy(refused: &std::io::Error) -> Option<&'static str> {
+    let text = refused.to_string();
+    if text.contains("user_allow_other") {
+        return Some("run as root, put user_allow_other into /etc/fuse.conf, or leave out --allow-other");
+    }
+    // The helper's errors have words and no number.
+    let is_denied = refused.kind() == ErrorKind::PermissionDenied
+        || ["no write access", "not permitted", "denied"].iter().any(|words| text.contains(words));
+    is_denied.then_some("run as root, or install fuse3 and own the mount point")
 }
 
 /// Unmounts a mount of ours whose host does not answer, or says that there is none.
@@ -135,4 +148,25 @@ pub fn clean() -> Vec<String> {
         Vec::new()
     });
     cleaned.iter().map(|path| path.display().to_string()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_helper_refuses_is_a_missing_privilege_with_its_remedy() {
+        let said = |text: &str| {
+            let error = std::io::Error::other(text.to_owned());
+            control_error(MountError::Mount { path: "/mnt".into(), error })
+        };
+        let other =
+            "fusermount3: option allow_other only allowed if 'user_allow_other' is set in /etc/fuse.conf\n";
+        assert_eq!(said(other).exit_status(), 3);
+        assert!(said(other).to_string().contains("put user_allow_other into /etc/fuse.conf"));
+        let foreign = said("fusermount3: user has no write access to mountpoint /mnt");
+        assert_eq!(foreign.exit_status(), 3);
+        assert!(foreign.to_string().ends_with("own the mount point"), "{foreign}");
+        assert_eq!(said("something else").exit_status(), 1);
+    }
 }
