@@ -1,9 +1,12 @@
 //! The words of the command line.
 
 use clap::{Args, Parser, Subcommand};
-use pantler_control::{ControlError, OwnerSelector, PolicyName, Size};
+use pantler_control::{ControlError, OwnerSelector, PRIORITY_MAX, PRIORITY_MIN, PolicyName, Size};
 use std::ffi::OsString;
+use std::fmt::Display;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 /// Applications decide what stays in memory: file caching under application control.
 #[derive(Debug, Parser)]
@@ -92,7 +95,7 @@ pub struct Mount {
     #[arg(long, value_name = "SIZE", value_parser = block_size)]
     pub block_size: Option<Size>,
     /// Threads that answer the kernel
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=256))]
+    #[arg(long, value_name = "COUNT", value_parser = |text: &str| whole(text, 1..=256_u16))]
     pub threads: Option<u16>,
     /// How frames are shared between owners
     #[arg(long, value_name = "NAME", default_value = "lru-sp", value_parser = allocation)]
@@ -141,29 +144,31 @@ pub enum HintWords {
     /// Set the priority of a file; lower goes first, 0 is the default
     SetPriority {
         file: PathBuf,
-        #[arg(allow_negative_numbers = true)]
+        #[arg(allow_negative_numbers = true, value_parser = priority)]
         priority: i32,
     },
     /// Show the priority of a file
     GetPriority { file: PathBuf },
     /// Set the replacement policy of a priority
     SetPolicy {
-        #[arg(allow_negative_numbers = true)]
+        #[arg(allow_negative_numbers = true, value_parser = priority)]
         priority: i32,
         /// lru, mru, fifo or clock
         policy: PolicyName,
     },
     /// Show the replacement policy of a priority
     GetPolicy {
-        #[arg(allow_negative_numbers = true)]
+        #[arg(allow_negative_numbers = true, value_parser = priority)]
         priority: i32,
     },
     /// Give the cached blocks FIRST to LAST of a file a priority until their next use
     SetTemporaryPriority {
         file: PathBuf,
+        #[arg(value_parser = |text: &str| whole(text, 0..=u64::MAX))]
         first: u64,
+        #[arg(value_parser = |text: &str| whole(text, 0..=u64::MAX))]
         last: u64,
-        #[arg(allow_negative_numbers = true)]
+        #[arg(allow_negative_numbers = true, value_parser = priority)]
         priority: i32,
     },
     /// Take back all hints
@@ -180,7 +185,7 @@ pub struct Stat {
     pub json: bool,
     /// Repeat every so many seconds
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1",
-          value_parser = clap::value_parser!(u32).range(1..=86400))]
+          value_parser = |text: &str| whole(text, 1..=86400_u32))]
     pub watch: Option<u32>,
 }
 
@@ -235,6 +240,15 @@ fn allocation(text: &str) -> Result<String, String> {
         return Ok(text.to_owned());
     }
     Err(format!("expected {}", ALLOCATIONS.join(", ")))
+}
+
+fn whole<T: FromStr + PartialOrd + Display>(text: &str, allowed: RangeInclusive<T>) -> Result<T, String> {
+    let number = text.parse().ok().filter(|number| allowed.contains(number));
+    number.ok_or_else(|| format!("expected a whole number from {} to {}", allowed.start(), allowed.end()))
+}
+
+fn priority(text: &str) -> Result<i32, String> {
+    whole(text, PRIORITY_MIN..=PRIORITY_MAX)
 }
 
 fn owner_by(text: &str) -> Result<String, String> {

@@ -34,8 +34,10 @@ pub fn report_parse(error: &clap::Error) -> ExitCode {
     }
     let text = error.to_string();
     let text = text.trim_start_matches("error: ");
-    if text.starts_with("Applications decide") {
-        eprintln!("pantler: expected a command, see pantler --help");
+    use clap::error::ErrorKind::{DisplayHelpOnMissingArgumentOrSubcommand, MissingSubcommand};
+    if matches!(error.kind(), DisplayHelpOnMissingArgumentOrSubcommand | MissingSubcommand) {
+        let hint = if text.contains("Usage: pantler hint") { " hint" } else { "" };
+        eprintln!("pantler: expected a command, see pantler{hint} --help");
         return ExitCode::from(USAGE);
     }
     // The message ends where usage and tips begin.

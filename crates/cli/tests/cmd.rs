@@ -64,13 +64,24 @@ fn bad_values_are_refused_in_one_line() {
     );
     refused(
         &["mount", "/a", "/b", "--threads", "0"],
-        "invalid value '0' for '--threads <COUNT>': 0 is not in 1..=256",
+        "invalid value '0' for '--threads <COUNT>': expected a whole number from 1 to 256",
     );
     refused(
         &["hint", "set-policy", "0", "best"],
         "invalid value 'best' for '<POLICY>': unknown policy `best`, expected one of lru mru fifo clock",
     );
-    refused(&["hint", "set-policy", "5000", "mru"], "priority 5000: expected -1024 to 1023");
+    for bad in ["5000", "-1025", "x", "", "99999999999"] {
+        refused(
+            &["hint", "set-policy", bad, "mru"],
+            &format!("invalid value '{bad}' for '<PRIORITY>': expected a whole number from -1024 to 1023"),
+        );
+    }
+    refused(
+        &["hint", "set-temporary-priority", "f", "x", "3", "1"],
+        "invalid value 'x' for '<FIRST>': expected a whole number from 0 to 18446744073709551615",
+    );
+    refused(&["hint"], "expected a command, see pantler hint --help");
+    refused(&["-v"], "expected a command, see pantler --help");
     refused(
         &["hint", "set-priority", "/no/such/file", "1"],
         "file \"/no/such/file\": expected one that exists",
@@ -84,7 +95,14 @@ fn bad_values_are_refused_in_one_line() {
         "invalid value 'a b' for '--owner <NAME|PID>': owner name \"a b\": \
         expected 1 to 64 letters, digits, '.', '_' or '-', not all digits",
     );
-    refused(&["stat", "--watch", "0"], "invalid value '0' for '--watch [<SECONDS>]': 0 is not in 1..=86400");
+    for bad in ["0", "x", "86401"] {
+        refused(
+            &["stat", "--watch", bad],
+            &format!(
+                "invalid value '{bad}' for '--watch [<SECONDS>]': expected a whole number from 1 to 86400"
+            ),
+        );
+    }
     refused(&["run"], "the following required arguments were not provided: <PROGRAM>...");
     refused(&["dance"], "unrecognized subcommand 'dance'");
     refused(&[], "expected a command, see pantler --help");
