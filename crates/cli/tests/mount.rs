@@ -147,6 +147,7 @@ fn a_run_is_one_owner_on_a_mount_and_continues_by_name() {
     // Four readers, five blocks each, read in pieces: what counts is that they are all this owner's.
     assert!(number(job, "references") >= 20, "{stat}");
     assert_eq!(number(job, "misses"), 5, "{stat}");
+    assert_eq!(number(job, "read_bytes"), 5 * 65_536, "{stat}");
     place.umount();
 }
 

@@ -149,6 +149,7 @@ impl MountBody {
     fn owner_stats(&self) -> Vec<OwnerStat> {
         let known: HashMap<OwnerId, Owner> =
             self.core.owners.all().into_iter().map(|owner| (owner.id, owner)).collect();
+        let block_bytes = self.core.cache().block_bytes() as u64;
         let stat = |steward: &mut Steward| {
             let owners = steward.owners().collect::<Vec<_>>();
             owners
@@ -168,7 +169,11 @@ impl MountBody {
                         live: owner.is_none_or(|owner| owner.live),
                         control: stat.in_control && !stat.revoked,
                         revoked: stat.revoked,
-                        counters: convert(stat.counters),
+                        // In whole blocks, as for files.
+                        counters: Counters {
+                            read_bytes: stat.counters.misses * block_bytes,
+                            ..convert(stat.counters)
+                        },
                         priorities: priorities.collect(),
                     }
                 })
@@ -198,7 +203,7 @@ impl MountBody {
                 references: stat.traffic.hits + stat.traffic.misses,
                 hits: stat.traffic.hits,
                 misses: stat.traffic.misses,
-                // What it cost at least: a miss of the last block of a file reads less.
+                // In whole blocks: a miss of the last block of a file reads less.
                 read_bytes: stat.traffic.misses * block_bytes,
                 blocks: u64::from(stat.blocks),
                 ..Counters::default()
