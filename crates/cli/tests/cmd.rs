@@ -80,6 +80,9 @@ fn bad_values_are_refused_in_one_line() {
         &["hint", "set-temporary-priority", "f", "x", "3", "1"],
         "invalid value 'x' for '<FIRST>': expected a whole number from 0 to 18446744073709551615",
     );
+    for words in [&["hint", "set-priority", "/", "1"][..], &["explain", "/"]] {
+        refused(words, "file \"/\": expected a regular file");
+    }
     refused(&["hint"], "expected a command, see pantler hint --help");
     refused(&["-v"], "expected a command, see pantler --help");
     refused(

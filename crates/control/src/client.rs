@@ -88,9 +88,16 @@ pub fn unexpected(answer: &Answer) -> ControlError {
 
 /// Opens a file so that it can be named to a host: no right to read is needed or given.
 pub fn open_to_name(path: &Path) -> Result<OwnedFd, ControlError> {
-    use rustix::fs::{Mode, OFlags};
-    rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).map_err(|error| match error {
+    use rustix::fs::{FileType, Mode, OFlags};
+    let failed = |error| ControlError::failed(format!("{}: {error}", path.display()));
+    let file = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
+    let file = file.map_err(|error| match error {
         rustix::io::Errno::NOENT => ControlError::invalid(format!("file {path:?}: expected one that exists")),
-        error => ControlError::failed(format!("{}: {error}", path.display())),
-    })
+        error => failed(error),
+    })?;
+    let mode = rustix::fs::fstat(&file).map_err(failed)?.st_mode;
+    if FileType::from_raw_mode(mode) != FileType::RegularFile {
+        return Err(ControlError::invalid(format!("file {path:?}: expected a regular file")));
+    }
+    Ok(file)
 }
