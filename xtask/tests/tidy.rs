@@ -79,6 +79,9 @@ fn the_tree_is_tidy() {
         if size > FILE_BYTES_MAX {
             found.push(format!("{}: {size} bytes, at most {FILE_BYTES_MAX}", path.display()));
         }
+        if size == 0 || path.extension().is_some_and(|extension| extension == "state") {
+            found.push(format!("{}: left behind by a program", path.display()));
+        }
         // Recorded data and lock files are not written by hand.
         let written = !path.components().any(|c| c.as_os_str() == "data") && path != Path::new("Cargo.lock");
         if let (true, Ok(text)) = (written, fs::read_to_string(&full)) {

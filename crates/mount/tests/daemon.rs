@@ -114,11 +114,14 @@ fn readers_and_writers_with_checksums() {
     }
     // Several programs at once on few frames; fio checks what it reads against what it wrote.
     let fixture = Fixture::with(|options| options.cache_bytes = 2 << 20);
+    // It leaves files about what it verified wherever it is started.
+    let scratch = tempfile::tempdir().unwrap();
     let job = |extra: &str| {
         format!(
-            "fio --name=v --directory={} --size=4m --numjobs=3 --rw=randrw --bsrange=1k-200k --bs_unaligned=1 \
+            "cd {} && fio --name=v --directory={} --size=4m --numjobs=3 --rw=randrw --bsrange=1k-200k --bs_unaligned=1 \
              --verify=crc32c --verify_fatal=1 --do_verify=1 --ioengine=psync --group_reporting \
              --output-format=terse {extra}",
+            scratch.path().display(),
             fixture.mnt.display()
         )
     };

@@ -45,9 +45,12 @@ fn round(origin: &Path) {
         "cp -r /usr/include/linux {0}/tree && diff -r /usr/include/linux {0}/tree && rm -r {0}/tree",
         mnt.display()
     ));
+    // fio leaves files about what it verified wherever it is started.
+    let scratch = tempfile::tempdir().unwrap();
     must(&format!(
-        "fio --name=v --directory={} --size=2m --rw=randrw --bsrange=1k-64k --bs_unaligned=1 --verify=crc32c \
+        "cd {} && fio --name=v --directory={} --size=2m --rw=randrw --bsrange=1k-64k --bs_unaligned=1 --verify=crc32c \
          --verify_fatal=1 --ioengine=psync --output-format=terse",
+        scratch.path().display(),
         mnt.display()
     ));
 }
