@@ -287,6 +287,10 @@ fn begin_run(
 ) -> Result<Vec<BodyInfo>, ControlError> {
     speaker.check_speaks_for(run.uid)?;
     run.check()?;
+    // Else one connection could take all the runs that a body has room for.
+    if !runs.is_empty() {
+        return Err(ControlError::Bound { bound: "1 run on a connection".to_owned() });
+    }
     // The leader is who speaks: nobody can declare another's processes a run.
     let run = RunSpec { leader: speaker.pid, ..run };
     let mut took = Vec::new();

@@ -167,6 +167,8 @@ fn a_run_lasts_as_long_as_its_connection() {
     // The leader is who spoke, whatever the request said.
     assert_eq!(scene.heard(), format!("begin job true {uid}"));
     assert!(scene.heard.try_recv().is_err());
+    let error = client.begin_run(&run).unwrap_err();
+    assert!(error.to_string().contains("1 run on a connection"), "{error}");
     drop(client);
     assert_eq!(scene.heard(), "end 7");
 }
