@@ -187,15 +187,23 @@ impl Owners {
         id
     }
 
-    /// The run of that owner is over. With `keep`, a later run of the same name continues it. Returns the owners that end: this
-    /// one, or the user's oldest that was kept, when there are too many.
-    pub(crate) fn end_run(&self, id: OwnerId, keep: bool) -> Vec<OwnerId> {
+    /// The run that `leader` began as that owner is over. With `keep`, a later run of the same name continues it. Returns the
+    /// owners that end: none while another run of the same name goes on, else this one, or the user's oldest that was kept, when
+    /// there are too many.
+    pub(crate) fn end_run(&self, id: OwnerId, leader: u32, keep: bool) -> Vec<OwnerId> {
         let mut registry = self.registry.lock().expect("owners are in order");
-        registry.runs.retain(|run| run.owner != id);
-        if let Some(owner) = registry.owners.get_mut(&id) {
-            owner.live = false;
+        if let Some(at) = registry.runs.iter().position(|run| run.owner == id && run.leader == leader) {
+            registry.runs.remove(at);
         }
-        let ended = if keep { registry.kept_too_many(id) } else { vec![id] };
+        let goes_on = registry.runs.iter().any(|run| run.owner == id);
+        if let Some(owner) = registry.owners.get_mut(&id) {
+            owner.live = goes_on;
+        }
+        let ended = match (goes_on, keep) {
+            (true, _) => Vec::new(),
+            (false, true) => registry.kept_too_many(id),
+            (false, false) => vec![id],
+        };
         for id in &ended {
             registry.keys.retain(|_, other| other != id);
             registry.owners.remove(id);
@@ -363,8 +371,20 @@ mod tests {
         let parent = std::os::unix::process::parent_id();
         let run = owners.begin_run("night", 7, parent);
         assert_eq!(owners.of(std::process::id(), 7, |newcomer| assert!(!newcomer.is_owner_new)), run);
-        owners.end_run(run, true);
+        owners.end_run(run, parent, true);
         assert_ne!(owners.of(std::process::id(), 7, drop), run);
         assert_eq!(owners.begin_run("night", 7, parent), run, "a kept name continues its owner");
+    }
+
+    #[test]
+    fn a_run_goes_on_when_another_of_its_name_ends() {
+        let owners = Owners::new(OwnerBy::Process);
+        let (parent, own) = (std::os::unix::process::parent_id(), std::process::id());
+        let run = owners.begin_run("night", 7, parent);
+        assert_eq!(owners.begin_run("night", 7, u32::MAX), run);
+        assert!(owners.end_run(run, u32::MAX, false).is_empty());
+        assert_eq!(owners.of(own, 7, drop), run);
+        assert_eq!(owners.end_run(run, parent, false), [run]);
+        assert_ne!(owners.of(own, 7, drop), run);
     }
 }

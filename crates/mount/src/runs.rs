@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use fuser::Request;
@@ -20,12 +20,17 @@ const RUNS_MAX: usize = 1024;
 #[derive(Default)]
 pub(crate) struct Runs {
     running: Mutex<Vec<Running>>,
+    /// Runs begun so far: the number of each.
+    begun: AtomicU64,
     /// Whether any run has rules about files: opening a file need not look otherwise.
     has_rules: AtomicBool,
 }
 
 struct Running {
+    id: RunId,
+    /// Runs of one name are one owner.
     owner: OwnerId,
+    leader: u32,
     keep: bool,
     profile: Option<Arc<Profile>>,
 }
@@ -50,30 +55,29 @@ impl Runs {
         }
         let owner = core.owners.begin_run(&run.name, run.uid, leader);
         core.wishes.apply_defaults(core, run.uid, owner);
-        if let Some(profile) = &run.profile {
-            for (&priority, &policy) in &profile.policies {
-                core.set_policy(owner, priority, policy).map_err(crate::body::refused)?;
-            }
+        let mut policies = run.profile.iter().flat_map(|profile| &profile.policies);
+        let set = policies.try_for_each(|(&priority, &policy)| core.set_policy(owner, priority, policy));
+        if let Err(error) = set {
+            end_owner(core, owner, leader, run.keep);
+            return Err(crate::body::refused(error));
         }
         let profile = run.profile.clone().filter(|profile| !profile.files.is_empty()).map(Arc::new);
         if profile.is_some() {
             self.has_rules.store(true, Ordering::Release);
         }
-        running.push(Running { owner, keep: run.keep, profile });
-        Ok(RunId(owner.0))
+        let id = RunId(self.begun.fetch_add(1, Ordering::Relaxed));
+        running.push(Running { id, owner, leader, keep: run.keep, profile });
+        Ok(id)
     }
 
     pub(crate) fn end(&self, core: &Core, run: RunId) {
-        let owner = OwnerId(run.0);
         let mut running = self.running.lock().expect("runs are in order");
-        let Some(position) = running.iter().position(|running| running.owner == owner) else { return };
+        let Some(position) = running.iter().position(|running| running.id == run) else { return };
         let ended = running.remove(position);
         let has_rules = running.iter().any(|running| running.profile.is_some());
         self.has_rules.store(has_rules, Ordering::Release);
         drop(running);
-        for owner in core.owners.end_run(owner, ended.keep) {
-            core.cache().with_steward(|steward| steward.exit(owner));
-        }
+        end_owner(core, ended.owner, ended.leader, ended.keep);
     }
 
     /// The owner of a request opened a file: applies the rule of its profile about it. Says whether the blocks are done
@@ -135,6 +139,12 @@ impl Runs {
     }
 }
 
+fn end_owner(core: &Core, owner: OwnerId, leader: u32, keep: bool) {
+    for owner in core.owners.end_run(owner, leader, keep) {
+        core.cache().with_steward(|steward| steward.exit(owner));
+    }
+}
+
 impl Core {
     /// The path of an inode as programs see it, below the mount point. Of a file with several names it is the one by which
     /// it was found; a file without name has none.
@@ -143,5 +153,31 @@ impl Core {
         let path = std::fs::read_link(link).ok()?;
         let below = path.strip_prefix(self.shelf.origin.path()).ok()?;
         Some(self.options.mountpoint.join(below))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::MountOptions;
+    use pantler_control::PolicyName;
+
+    #[test]
+    fn a_run_that_is_refused_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let core = Core::new(MountOptions::new(folder.path(), folder.path())).unwrap();
+        let leader = std::process::id();
+        let uid = rustix::process::geteuid().as_raw();
+        let speaker = Speaker { uid, gid: uid, groups: Vec::new(), pid: leader };
+        // More priorities than an owner may have.
+        let policies = (0..100).map(|priority| (priority, PolicyName::Mru)).collect();
+        let profile = Some(Profile { policies, ..Profile::default() });
+        let run = RunSpec { name: "many".into(), keep: false, leader, uid, profile };
+        let error = core.runs.begin(&core, &speaker, &run).unwrap_err();
+        assert!(matches!(error, ControlError::Bound { .. }), "{error}");
+        assert!(core.owners.named("many", uid).is_none());
+        core.owner_of(leader, uid);
+        assert!(core.owners.named("many", uid).is_none(), "its process is no run");
+        core.janitor.stop();
     }
 }

@@ -267,6 +267,9 @@ fn a_run_with_a_profile() {
     body.end_run(run);
     // The name was given, so the next run continues the owner and finds its blocks.
     let again = body.begin_run(&as_root, &RunSpec { profile: None, ..spec }).unwrap();
-    assert_eq!(again, run);
+    let stat = body.stat(&as_root).unwrap();
+    let continued: Vec<_> = stat.owners.iter().filter(|owner| owner.owner == "night").collect();
+    assert_eq!(continued.len(), 1);
+    assert_eq!((continued[0].live, continued[0].counters.blocks), (true, 4));
     body.end_run(again);
 }
