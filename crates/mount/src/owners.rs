@@ -55,6 +55,8 @@ pub(crate) struct Watch {
 #[derive(Clone, Copy)]
 struct Thread {
     process: u32,
+    /// In whose name it asked: a thread that becomes another user may leave a run by it.
+    uid: u32,
     owner: OwnerId,
     checked: Instant,
 }
@@ -111,7 +113,7 @@ impl Owners {
             return NOBODY;
         }
         let known = self.threads.read().expect("owners are in order").get(&id).copied();
-        match known {
+        match known.filter(|thread| thread.uid == uid) {
             Some(thread) if thread.checked.elapsed() < TRUST => thread.owner,
             Some(thread) if is_thread_of(id, thread.process) => {
                 let mut threads = self.threads.write().expect("owners are in order");
@@ -140,7 +142,7 @@ impl Owners {
         if threads.len() >= THREADS_MAX {
             threads.retain(|_, thread| thread.checked.elapsed() < TRUST);
         }
-        threads.insert(id, Thread { process, owner, checked: Instant::now() });
+        threads.insert(id, Thread { process, uid, owner, checked: Instant::now() });
         drop(threads);
         if is_owner_new || watch.is_some() {
             welcome(Newcomer { id: owner, uid: self.charged(uid), watch, is_owner_new });
@@ -288,11 +290,17 @@ fn mounter() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// The real user of a process.
+/// The user who speaks for a process. For one that runs with two users' rights, as a set-id program does, that is root:
+/// whoever started it has no say in what it does for somebody else.
 pub(crate) fn user_of(process: u32) -> Option<u32> {
-    let status = read_process(process, "status").ok()?;
+    parse_user(&read_process(process, "status").ok()?)
+}
+
+fn parse_user(status: &str) -> Option<u32> {
     let users = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
-    users.split_whitespace().next()?.parse().ok()
+    let users: Vec<u32> = users.split_whitespace().map_while(|word| word.parse().ok()).collect();
+    let (first, rest) = users.split_first()?;
+    Some(if rest.iter().all(|user| user == first) { *first } else { 0 })
 }
 
 /// The process that a thread id belongs to.
@@ -346,6 +354,24 @@ mod tests {
         assert_eq!(parse_cgroup(one).as_deref(), Some("/a/b"));
         assert_eq!(parse_cgroup("0::/user.slice/x\n").as_deref(), Some("/user.slice/x"));
         assert_eq!(parse_cgroup("nonsense"), None);
+    }
+
+    #[test]
+    fn root_speaks_for_set_id_programs() {
+        assert_eq!(parse_user("Name:\tx\nUid:\t1000\t1000\t1000\t1000\n"), Some(1000));
+        assert_eq!(parse_user("Uid:\t1000\t0\t0\t0\n"), Some(0));
+        assert_eq!(parse_user("Uid:\t1000\t1000\t7\t1000\n"), Some(0));
+        assert_eq!(parse_user("nonsense"), None);
+    }
+
+    #[test]
+    fn a_thread_that_becomes_another_user_leaves_the_run() {
+        let owners = Owners::new(OwnerBy::Process);
+        let own = std::process::id();
+        let run = owners.begin_run("night", 7, std::os::unix::process::parent_id());
+        assert_eq!(owners.of(own, 7, drop), run);
+        assert_ne!(owners.of(own, 8, drop), run);
+        assert_eq!(owners.of(own, 7, drop), run);
     }
 
     #[test]
