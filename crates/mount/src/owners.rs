@@ -277,7 +277,7 @@ impl Registry {
                 return Some(run.owner);
             }
             at = status_field(at, "PPid:")?;
-            if at <= 1 {
+            if at == 0 {
                 return None;
             }
         }
@@ -400,6 +400,14 @@ mod tests {
         owners.end_run(run, parent, true);
         assert_ne!(owners.of(std::process::id(), 7, drop), run);
         assert_eq!(owners.begin_run("night", 7, parent), run, "a kept name continues its owner");
+    }
+
+    #[test]
+    fn the_first_process_can_lead_a_run() {
+        // As in a container that was started for the run.
+        let owners = Owners::new(OwnerBy::Process);
+        let run = owners.begin_run("night", 7, 1);
+        assert_eq!(owners.of(std::process::id(), 7, drop), run);
     }
 
     #[test]
