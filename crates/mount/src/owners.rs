@@ -20,6 +20,9 @@ const TRUST: Duration = Duration::from_millis(20);
 const THREADS_MAX: usize = 65_536;
 /// Owners of ended runs that are kept for each user, to be continued by name.
 const KEPT_MAX: usize = 64;
+/// Processes of one user that are owners of their own at a time. Later ones are one owner together: the steward has room for
+/// so many owners, and one user shall not take it all.
+const OWNERS_PER_USER_MAX: u32 = 1024;
 /// Parents looked at to find out whether a process belongs to a run.
 const ANCESTORS_MAX: usize = 64;
 
@@ -71,6 +74,8 @@ pub(crate) struct Owners {
 struct Registry {
     keys: HashMap<Key, OwnerId>,
     owners: HashMap<OwnerId, Owner>,
+    /// Owners by user.
+    counts: HashMap<u32, u32>,
     /// Watched processes, with their start times.
     processes: HashMap<u32, u64>,
     runs: Vec<Run>,
@@ -170,7 +175,7 @@ impl Owners {
         let mut registry = self.registry.lock().expect("owners are in order");
         let start = registry.processes.remove(&process)?;
         let id = registry.keys.remove(&Key::Process(process, start))?;
-        registry.owners.remove(&id);
+        registry.remove(id);
         Some(id)
     }
 
@@ -208,7 +213,7 @@ impl Owners {
         };
         for id in &ended {
             registry.keys.retain(|_, other| other != id);
-            registry.owners.remove(id);
+            registry.remove(*id);
         }
         drop(registry);
         self.threads.write().expect("owners are in order").retain(|_, thread| thread.owner != id);
@@ -233,6 +238,11 @@ impl Registry {
         if let Some(&id) = self.keys.get(&key) {
             return (id, false);
         }
+        let is_full = self.counts.get(&uid).is_some_and(|&count| count >= OWNERS_PER_USER_MAX);
+        if is_full && matches!(key, Key::Process(..)) {
+            return self.owner(Key::User(uid), uid, process);
+        }
+        *self.counts.entry(uid).or_default() += 1;
         self.next += 1;
         let id = OwnerId(self.next);
         let (name, pid) = match &key {
@@ -244,6 +254,16 @@ impl Registry {
         self.keys.insert(key, id);
         self.owners.insert(id, Owner { id, name, uid, pid, live: true });
         (id, true)
+    }
+
+    fn remove(&mut self, id: OwnerId) {
+        let Some(owner) = self.owners.remove(&id) else { return };
+        if let Some(count) = self.counts.get_mut(&owner.uid) {
+            *count -= 1;
+            if *count == 0 {
+                self.counts.remove(&owner.uid);
+            }
+        }
     }
 
     /// Owners of the user of `id` that were kept and are one too many.
@@ -354,6 +374,28 @@ mod tests {
         assert_eq!(parse_cgroup(one).as_deref(), Some("/a/b"));
         assert_eq!(parse_cgroup("0::/user.slice/x\n").as_deref(), Some("/user.slice/x"));
         assert_eq!(parse_cgroup("nonsense"), None);
+    }
+
+    #[test]
+    fn owners_of_a_user_are_bounded() {
+        let owners = Owners::new(OwnerBy::Process);
+        let process = |pid| {
+            let mut registry = owners.registry.lock().unwrap();
+            registry.processes.insert(pid, 5);
+            registry.owner(Key::Process(pid, 5), 7, pid).0
+        };
+        // Beyond any number that a process can have.
+        let first = 1 << 30;
+        let own: Vec<OwnerId> = (0..OWNERS_PER_USER_MAX).map(|pid| process(first + pid)).collect();
+        let late = process(first + OWNERS_PER_USER_MAX);
+        assert!(!own.contains(&late));
+        assert_eq!(process(first + OWNERS_PER_USER_MAX + 1), late, "later ones are one owner");
+        assert_eq!(owners.all().len(), own.len() + 1);
+        assert_ne!(owners.of(std::process::id(), 8, drop), late, "other users have room");
+        // Room comes back; the owner that is shared does not end with one of its processes.
+        assert_eq!(owners.exited(first + OWNERS_PER_USER_MAX), None);
+        assert_eq!((owners.exited(first), owners.exited(first + 1)), (Some(own[0]), Some(own[1])));
+        assert_ne!(process(first + OWNERS_PER_USER_MAX + 2), late);
     }
 
     #[test]
