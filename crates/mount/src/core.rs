@@ -34,6 +34,8 @@ pub(crate) struct Core {
     pub(crate) stopped: AtomicBool,
     /// For telling the kernel, once mounted.
     pub(crate) notifier: OnceLock<Notifier>,
+    /// Whether serving a request panicked.
+    pub(crate) is_broken: AtomicBool,
 }
 
 impl Core {
@@ -71,6 +73,7 @@ impl Core {
             runs: Runs::default(),
             janitor,
             notifier: OnceLock::new(),
+            is_broken: AtomicBool::new(false),
         })
     }
 

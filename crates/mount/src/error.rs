@@ -27,6 +27,12 @@ pub enum MountError {
         /// The system's answer.
         error: io::Error,
     },
+    /// It was unmounted, because a request broke off.
+    #[error("mount {}: a request panicked, see the log", path.display())]
+    Broken {
+        /// The mount point.
+        path: PathBuf,
+    },
     /// The mount could not be ended.
     #[error("unmounting {}: {error}", path.display())]
     Unmount {

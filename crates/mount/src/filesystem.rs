@@ -2,8 +2,10 @@
 
 use std::ffi::OsStr;
 use std::io;
+use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::SystemTime;
 
 use fuser::{
@@ -42,11 +44,35 @@ const LISTING_CAPABILITIES: &[InitFlags] =
 /// The file system that fuser drives.
 pub(crate) struct Served(pub(crate) Arc<Core>);
 
+/// What requests share, while one is served. A request that panics is answered with `EIO`, because its reply is dropped; the
+/// mount then ends, because nothing that was under way in it can be trusted any more.
+struct Serving<'a>(&'a Core);
+
+impl Deref for Serving<'_> {
+    type Target = Core;
+
+    fn deref(&self) -> &Core {
+        self.0
+    }
+}
+
+impl Drop for Serving<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.is_broken.store(true, Ordering::Release);
+        }
+    }
+}
+
 impl Served {
+    fn core(&self) -> Serving<'_> {
+        Serving(&self.0)
+    }
+
     fn enter(&self, entered: io::Result<Entered>, reply: ReplyEntry) {
         match entered {
             Ok((inode, attributes)) => {
-                reply.entry(&self.0.ttl(), &to_kernel(&attributes, inode.number), Generation(0));
+                reply.entry(&self.core().ttl(), &to_kernel(&attributes, inode.number), Generation(0));
             }
             Err(error) => reply.error(errno(error)),
         }
@@ -87,16 +113,16 @@ impl Filesystem for Served {
     }
 
     fn lookup(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        self.enter(self.0.lookup(request, parent.0, name), reply);
+        self.enter(self.core().lookup(request, parent.0, name), reply);
     }
 
     fn forget(&self, _: &Request, number: INodeNo, count: u64) {
-        self.0.inodes.forget(number.0, count);
+        self.core().inodes.forget(number.0, count);
     }
 
     fn getattr(&self, _: &Request, number: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        match self.0.inodes.get(number.0).and_then(|inode| self.0.look(&inode)) {
-            Ok(attributes) => reply.attr(&self.0.ttl(), &to_kernel(&attributes, number.0)),
+        match self.core().inodes.get(number.0).and_then(|inode| self.core().look(&inode)) {
+            Ok(attributes) => reply.attr(&self.core().ttl(), &to_kernel(&attributes, number.0)),
             Err(error) => reply.error(errno(error)),
         }
     }
@@ -127,14 +153,14 @@ impl Filesystem for Served {
             accessed: accessed.map(time),
             modified: modified.map(time),
         };
-        match self.0.set_attributes(request, number.0, handle.map(|handle| handle.0), &changes) {
-            Ok(attributes) => reply.attr(&self.0.ttl(), &to_kernel(&attributes, number.0)),
+        match self.core().set_attributes(request, number.0, handle.map(|handle| handle.0), &changes) {
+            Ok(attributes) => reply.attr(&self.core().ttl(), &to_kernel(&attributes, number.0)),
             Err(error) => reply.error(errno(error)),
         }
     }
 
     fn readlink(&self, _: &Request, number: INodeNo, reply: ReplyData) {
-        match self.0.inodes.get(number.0).and_then(|inode| inode.node.read_link()) {
+        match self.core().inodes.get(number.0).and_then(|inode| inode.node.read_link()) {
             Ok(target) => reply.data(target.as_encoded_bytes()),
             Err(error) => reply.error(errno(error)),
         }
@@ -151,7 +177,7 @@ impl Filesystem for Served {
         reply: ReplyEntry,
     ) {
         let device = device_from_kernel(device);
-        self.enter(self.0.make(request, parent.0, umask, |node| node.make(name, mode, device)), reply);
+        self.enter(self.core().make(request, parent.0, umask, |node| node.make(name, mode, device)), reply);
     }
 
     fn mkdir(
@@ -163,20 +189,20 @@ impl Filesystem for Served {
         umask: u32,
         reply: ReplyEntry,
     ) {
-        self.enter(self.0.make(request, parent.0, umask, |node| node.make_directory(name, mode)), reply);
+        self.enter(self.core().make(request, parent.0, umask, |node| node.make_directory(name, mode)), reply);
     }
 
     fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
         let make = |node: &pantler_origin::Node| node.make_symlink(name, target.as_os_str());
-        self.enter(self.0.make(request, parent.0, 0, make), reply);
+        self.enter(self.core().make(request, parent.0, 0, make), reply);
     }
 
     fn unlink(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        empty(self.0.unlink(request, parent.0, name), reply);
+        empty(self.core().unlink(request, parent.0, name), reply);
     }
 
     fn rmdir(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        empty(self.0.remove_directory(request, parent.0, name), reply);
+        empty(self.core().remove_directory(request, parent.0, name), reply);
     }
 
     fn rename(
@@ -189,15 +215,15 @@ impl Filesystem for Served {
         flags: RenameFlags,
         reply: ReplyEmpty,
     ) {
-        empty(self.0.rename(request, (parent.0, name), (to_parent.0, to_name), flags.bits()), reply);
+        empty(self.core().rename(request, (parent.0, name), (to_parent.0, to_name), flags.bits()), reply);
     }
 
     fn link(&self, request: &Request, number: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        self.enter(self.0.link(request, number.0, parent.0, name), reply);
+        self.enter(self.core().link(request, number.0, parent.0, name), reply);
     }
 
     fn open(&self, request: &Request, number: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        match self.0.open(request, number.0, flags.0) {
+        match self.core().open(request, number.0, flags.0) {
             Ok(handle) => reply.opened(handle, OPEN_FLAGS),
             Err(error) => reply.error(errno(error)),
         }
@@ -213,10 +239,10 @@ impl Filesystem for Served {
         flags: i32,
         reply: ReplyCreate,
     ) {
-        match self.0.create(request, parent.0, name, (mode, umask), flags) {
+        match self.core().create(request, parent.0, name, (mode, umask), flags) {
             Ok(((inode, attributes), handle)) => {
                 let attributes = to_kernel(&attributes, inode.number);
-                reply.created(&self.0.ttl(), &attributes, Generation(0), handle, OPEN_FLAGS);
+                reply.created(&self.core().ttl(), &attributes, Generation(0), handle, OPEN_FLAGS);
             }
             Err(error) => reply.error(errno(error)),
         }
@@ -233,7 +259,7 @@ impl Filesystem for Served {
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        self.0.read(request, handle.0, offset, size, reply);
+        self.core().read(request, handle.0, offset, size, reply);
     }
 
     fn write(
@@ -249,14 +275,14 @@ impl Filesystem for Served {
         reply: ReplyWrite,
     ) {
         let is_mapped = flags.contains(WriteFlags::FUSE_WRITE_CACHE);
-        match self.0.write(request, handle.0, offset, data, is_mapped) {
+        match self.core().write(request, handle.0, offset, data, is_mapped) {
             Ok(count) => reply.written(count),
             Err(error) => reply.error(errno(error)),
         }
     }
 
     fn flush(&self, _: &Request, _: INodeNo, handle: FileHandle, _: LockOwner, reply: ReplyEmpty) {
-        empty(self.0.flush(handle.0), reply);
+        empty(self.core().flush(handle.0), reply);
     }
 
     fn release(
@@ -269,23 +295,23 @@ impl Filesystem for Served {
         _: bool,
         reply: ReplyEmpty,
     ) {
-        self.0.release(handle.0);
+        self.core().release(handle.0);
         reply.ok();
     }
 
     fn fsync(&self, _: &Request, _: INodeNo, handle: FileHandle, data_only: bool, reply: ReplyEmpty) {
-        empty(self.0.sync(handle.0, data_only), reply);
+        empty(self.core().sync(handle.0, data_only), reply);
     }
 
     fn opendir(&self, request: &Request, number: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        match self.0.open_directory(request, number.0) {
+        match self.core().open_directory(request, number.0) {
             Ok(handle) => reply.opened(handle, FopenFlags::empty()),
             Err(error) => reply.error(errno(error)),
         }
     }
 
     fn readdir(&self, _: &Request, _: INodeNo, handle: FileHandle, from: u64, mut reply: ReplyDirectory) {
-        match self.0.list(handle.0, from, &mut reply) {
+        match self.core().list(handle.0, from, &mut reply) {
             Ok(()) => reply.ok(),
             Err(error) => reply.error(errno(error)),
         }
@@ -299,19 +325,19 @@ impl Filesystem for Served {
         from: u64,
         mut reply: ReplyDirectoryPlus,
     ) {
-        match self.0.list_plus(number.0, handle.0, from, &mut reply) {
+        match self.core().list_plus(number.0, handle.0, from, &mut reply) {
             Ok(()) => reply.ok(),
             Err(error) => reply.error(errno(error)),
         }
     }
 
     fn releasedir(&self, _: &Request, _: INodeNo, handle: FileHandle, _: OpenFlags, reply: ReplyEmpty) {
-        self.0.listings.remove(handle.0);
+        self.core().listings.remove(handle.0);
         reply.ok();
     }
 
     fn fsyncdir(&self, _: &Request, _: INodeNo, handle: FileHandle, _: bool, reply: ReplyEmpty) {
-        let listing = self.0.listings.get(handle.0);
+        let listing = self.core().listings.get(handle.0);
         empty(
             listing.and_then(|listing| listing.entries.lock().expect("listing does not panic").sync()),
             reply,
@@ -319,7 +345,7 @@ impl Filesystem for Served {
     }
 
     fn statfs(&self, _: &Request, number: INodeNo, reply: ReplyStatfs) {
-        match self.0.inodes.get(number.0).and_then(|inode| inode.node.file_system()) {
+        match self.core().inodes.get(number.0).and_then(|inode| inode.node.file_system()) {
             Ok(s) => reply.statfs(
                 s.f_blocks,
                 s.f_bfree,
@@ -344,19 +370,19 @@ impl Filesystem for Served {
         _: u32,
         reply: ReplyEmpty,
     ) {
-        empty(self.0.set_xattr(request, number.0, name, value, flags as u32), reply);
+        empty(self.core().set_xattr(request, number.0, name, value, flags as u32), reply);
     }
 
     fn getxattr(&self, request: &Request, number: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
-        bytes(self.0.xattr(request, number.0, name), size, reply);
+        bytes(self.core().xattr(request, number.0, name), size, reply);
     }
 
     fn listxattr(&self, request: &Request, number: INodeNo, size: u32, reply: ReplyXattr) {
-        bytes(self.0.xattr_names(request, number.0), size, reply);
+        bytes(self.core().xattr_names(request, number.0), size, reply);
     }
 
     fn removexattr(&self, request: &Request, number: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        empty(self.0.remove_xattr(request, number.0, name), reply);
+        empty(self.core().remove_xattr(request, number.0, name), reply);
     }
 
     fn ioctl(
@@ -373,7 +399,7 @@ impl Filesystem for Served {
         if flags.contains(IoctlFlags::FUSE_IOCTL_DIR) {
             return reply.error(fuser::Errno::ENOTTY);
         }
-        match self.0.ioctl(request, handle.0, command, data) {
+        match self.core().ioctl(request, handle.0, command, data) {
             Ok(answer) => reply.ioctl(0, &answer),
             Err(error) => reply.error(errno(error)),
         }
@@ -389,7 +415,7 @@ impl Filesystem for Served {
         mode: i32,
         reply: ReplyEmpty,
     ) {
-        empty(self.0.allocate(request, handle.0, (offset, length), mode as u32), reply);
+        empty(self.core().allocate(request, handle.0, (offset, length), mode as u32), reply);
     }
 
     fn lseek(
@@ -401,7 +427,7 @@ impl Filesystem for Served {
         whence: i32,
         reply: ReplyLseek,
     ) {
-        match self.0.seek(handle.0, offset, whence) {
+        match self.core().seek(handle.0, offset, whence) {
             Ok(offset) => reply.offset(offset),
             Err(error) => reply.error(errno(error)),
         }
@@ -420,7 +446,7 @@ impl Filesystem for Served {
         _: CopyFileRangeFlags,
         reply: ReplyWrite,
     ) {
-        match self.0.copy(request, (from.0, from_offset), (to.0, to_offset), length) {
+        match self.core().copy(request, (from.0, from_offset), (to.0, to_offset), length) {
             Ok(count) => reply.written(count),
             Err(error) => reply.error(errno(error)),
         }

@@ -142,9 +142,13 @@ impl Mounted {
         }
     }
 
-    /// Whether it is still served: false once somebody unmounted it.
+    /// Whether it is still served: false once somebody unmounted it, or a request panicked. Then it is to be unmounted.
     pub fn is_served(&self) -> bool {
-        self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
+        !self.is_broken() && self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
+    }
+
+    fn is_broken(&self) -> bool {
+        self.core.is_broken.load(Ordering::Acquire)
     }
 
     /// Whether a control door took the mount point away. Programs that hold files open may still be served, and the mount
@@ -157,7 +161,7 @@ impl Mounted {
     /// point is gone, and fail when this process ends.
     ///
     /// # Errors
-    /// [`MountError::Unmount`] when the kernel refuses.
+    /// [`MountError::Unmount`] when the kernel refuses; [`MountError::Broken`] when it is unmounted because a request panicked.
     pub fn unmount(mut self) -> Result<(), MountError> {
         self.end()
     }
@@ -168,7 +172,8 @@ impl Mounted {
             detach(&self.mountpoint)?;
         }
         let start = Instant::now();
-        while !thread.is_finished() && start.elapsed() < GRACE {
+        // Requests may wait for one that panicked.
+        while !thread.is_finished() && !self.is_broken() && start.elapsed() < GRACE {
             std::thread::sleep(Duration::from_millis(2));
         }
         if thread.is_finished() {
@@ -176,7 +181,7 @@ impl Mounted {
             let _ = thread.join();
         }
         self.core.janitor.stop();
-        Ok(())
+        if self.is_broken() { Err(MountError::Broken { path: self.mountpoint.clone() }) } else { Ok(()) }
     }
 
     /// The mount as the control doors see it.
@@ -208,7 +213,7 @@ pub(crate) fn detach(mountpoint: &Path) -> Result<(), MountError> {
 impl Drop for Mounted {
     fn drop(&mut self) {
         if let Err(error) = self.end() {
-            tracing::warn!(%error, "left mounted");
+            tracing::warn!(%error, "ended badly");
         }
     }
 }

@@ -5,10 +5,13 @@ mod common;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use common::*;
+use pantler_mount::MountError;
+use pantler_origin::Source;
 
 const CACHE_BYTES: u64 = 8_000_000;
 
@@ -105,6 +108,30 @@ fn unmounted_under_load() {
     });
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
     assert!(!mounts.contains(&*mnt.to_string_lossy()));
+}
+
+#[test]
+fn a_request_that_panics() {
+    if cannot_mount() {
+        return;
+    }
+    quote("A request that panics is answered with `EIO`, and the mount ends.");
+    struct Bad;
+    impl Source for Bad {
+        fn read_at(&self, _: u64, _: &mut [std::io::IoSliceMut<'_>]) -> std::io::Result<usize> {
+            panic!("as told to by a test");
+        }
+    }
+    let mut fixture = Fixture::with(|options| options.interpose = Some(Arc::new(|_| Arc::new(Bad))));
+    fs::write(fixture.origin.join("f"), "text").unwrap();
+    assert!(fixture.mounted().is_served());
+    assert_eq!(fs::read(fixture.mnt.join("f")).unwrap_err().raw_os_error(), Some(libc::EIO));
+    eventually("the mount is given up", || !fixture.mounted().is_served());
+    let start = Instant::now();
+    let error = fixture.mounted.take().unwrap().unmount().unwrap_err();
+    assert!(matches!(error, MountError::Broken { .. }), "{error}");
+    assert!(start.elapsed() < Duration::from_secs(5));
+    assert!(!fs::read_to_string("/proc/self/mounts").unwrap().contains(&*fixture.mnt.to_string_lossy()));
 }
 
 #[test]
