@@ -40,6 +40,9 @@ impl Core {
                 self.cache().resized(file, before, after);
             }
         })?;
+        // Not under the file's lock: looks at the file would wait for the device, and what changes behind the mount meanwhile
+        // would be taken for part of this write.
+        handle.file.write_behind();
         Ok(written as u32)
     }
 
@@ -82,6 +85,7 @@ impl Core {
             self.cache().void(file, to_offset, touched as u64);
             self.cache().resized(file, before, after);
         })?;
+        to.file.write_behind();
         Ok(copied as u32)
     }
 

@@ -106,7 +106,7 @@ impl OpenFile {
     }
 
     /// Writes all of `data` at `offset`, or as much as fits. With `append`, writes where the file ends, wherever
-    /// that is by now. Returns the number of bytes written.
+    /// that is by now. Returns the number of bytes written. See [`write_behind`](Self::write_behind) for afterwards.
     ///
     /// # Errors
     /// The system's, when nothing was written.
@@ -211,8 +211,13 @@ impl OpenFile {
 
     fn written(&self, count: u64) {
         self.wrote.store(true, Ordering::Relaxed);
-        let total = self.unflushed.fetch_add(count, Ordering::Relaxed) + count;
-        if total < WRITE_BEHIND_BYTES {
+        self.unflushed.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// Keeps what is written from piling up in the page cache: may wait for the device. To be called after writing, without
+    /// any lock.
+    pub fn write_behind(&self) {
+        if self.unflushed.load(Ordering::Relaxed) < WRITE_BEHIND_BYTES {
             return;
         }
         self.unflushed.store(0, Ordering::Relaxed);
@@ -301,5 +306,23 @@ fn retry(mut read: impl FnMut() -> rustix::io::Result<usize>) -> io::Result<usiz
             Err(Errno::INTR) => continue,
             result => return Ok(result?),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Directory;
+
+    #[test]
+    fn writing_does_not_wait_for_the_device_and_writing_behind_does() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Directory::open(folder.path()).unwrap().root().unwrap();
+        let (_, file) = root.create("f".as_ref(), 0o600, OpenMode::WRITE, true).unwrap();
+        let bytes = vec![1; WRITE_BEHIND_BYTES as usize];
+        assert_eq!(file.write_at(0, &bytes, false).unwrap(), bytes.len());
+        assert_eq!(file.unflushed.load(Ordering::Relaxed), WRITE_BEHIND_BYTES);
+        file.write_behind();
+        assert_eq!(file.unflushed.load(Ordering::Relaxed), 0);
     }
 }
