@@ -35,6 +35,8 @@ struct Defaults {
 
 /// The prefix of attributes that are not stored but said.
 const OURS: &str = "user.pantler.";
+/// The prefix of attributes that only root sees.
+const TRUSTED: &str = "trusted.";
 
 impl Wishes {
     /// Tells the steward a new owner's wishes, if its user has any.
@@ -132,8 +134,10 @@ impl Core {
             let _acting = self.act(request, 0)?;
             inode.node.xattr_names()?
         };
-        // One that was stored there behind the mount is not shown: here the name means something else.
-        let is_shown = |name: &&[u8]| !name.starts_with(OURS.as_bytes());
+        // One of ours that was stored there behind the mount is not shown: here the name means something else. Those of root
+        // are listed for us, whoever we act for: the privilege to see them is not bound to the user for file operations.
+        let is_trusted = |name: &&[u8]| request.uid() != 0 && name.starts_with(TRUSTED.as_bytes());
+        let is_shown = |name: &&[u8]| !name.starts_with(OURS.as_bytes()) && !is_trusted(name);
         let shown = names.split_inclusive(|&byte| byte == 0).filter(is_shown);
         Ok(shown.flatten().copied().collect())
     }

@@ -76,6 +76,16 @@ fn the_program_s_own_rights() {
     ));
     assert_eq!(as_user(NOBODY, "", &format!("cat {mnt}/acl-granted")).stdout, b"y\n");
     assert_eq!(fs::read_to_string(fixture.origin.join("secret")).unwrap(), "cached, and still secret");
+    // Attributes of root's are not even listed for others.
+    must(&format!(
+        "setfattr -n trusted.x -v y {0}/n; setfattr -n user.y -v z {0}/n",
+        fixture.origin.display()
+    ));
+    let list = format!("getfattr --absolute-names -m - {mnt}/n");
+    let listed = as_user(NOBODY, "", &list).stdout;
+    let listed = String::from_utf8_lossy(&listed);
+    assert!(listed.contains("user.y") && !listed.contains("trusted.x"), "{listed}");
+    assert!(must(&list).contains("trusted.x"));
 
     quote("The file mode mask and default access control lists apply to new files as in the origin.");
     must(&format!("umask 027; echo > {mnt}/masked; mkdir {mnt}/masked-dir"));
