@@ -10,11 +10,13 @@ use pantler_control::{
     Body, BodyInfo, BodyKind, BodyStat, ControlError, Counters, DecisionLine, FileExplanation, FileStat,
     Hint, HintAnswer, OwnerSelector, OwnerStat, PriorityStat, RunId, RunSpec, Speaker,
 };
+use pantler_origin::Attributes;
 use pantler_steward::{Block, Decision, FileId, HintError, OwnerId, Steward};
 use rustix::fs::{AtFlags, StatxFlags};
 
 use crate::content::Content;
 use crate::core::Core;
+use crate::inodes::FileKey;
 use crate::owners::{Owner, user_of};
 
 /// Files shown by `stat`.
@@ -65,7 +67,7 @@ impl MountBody {
     fn content(&self, path: &Path, file: Option<BorrowedFd<'_>>) -> Result<Arc<Content>, ControlError> {
         let unknown = || ControlError::not_found(format!("file {} on this mount", path.display()));
         let file = file.ok_or_else(unknown)?;
-        let (device, inode) = identity(file)?;
+        let file = identity(file)?;
         let root = rustix::fs::statx(
             rustix::fs::CWD,
             &self.mountpoint,
@@ -74,7 +76,7 @@ impl MountBody {
         );
         let root = root.map_err(std::io::Error::from)?;
         let mounted = rustix::fs::makedev(root.stx_dev_major, root.stx_dev_minor);
-        self.core.inodes.content_of_opened(device, inode, mounted).ok_or_else(unknown)
+        self.core.inodes.content_of_opened(file, mounted).ok_or_else(unknown)
     }
 
     /// A hint for one owner.
@@ -316,13 +318,13 @@ impl Body for MountBody {
     }
 }
 
-/// Device and inode of a descriptor, as far as its kernel knows them without asking whoever serves the file: a descriptor
+/// What file a descriptor is, as far as its kernel knows them without asking whoever serves the file: a descriptor
 /// of a stranger's file system must not make us wait.
-fn identity(file: BorrowedFd<'_>) -> Result<(u64, u64), ControlError> {
+fn identity(file: BorrowedFd<'_>) -> Result<FileKey, ControlError> {
     let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
-    let stat = rustix::fs::statx(file, c"", flags, StatxFlags::TYPE | StatxFlags::INO);
-    let stat = stat.map_err(std::io::Error::from)?;
-    Ok((rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor), stat.stx_ino))
+    let wanted = StatxFlags::TYPE | StatxFlags::INO | StatxFlags::BTIME;
+    let stat = rustix::fs::statx(file, c"", flags, wanted).map_err(std::io::Error::from)?;
+    Ok(FileKey::from(&Attributes::from(&stat)))
 }
 
 fn name_of(id: Option<OwnerId>, known: Option<&Owner>) -> String {

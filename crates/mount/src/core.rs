@@ -164,6 +164,6 @@ impl Core {
     fn content_of(&self, node: &Node) -> Option<Arc<Content>> {
         let attributes = node.attributes().ok()?;
         let is_file = attributes.kind == Kind::Regular;
-        is_file.then(|| self.inodes.content(attributes.device, attributes.inode)).flatten()
+        is_file.then(|| self.inodes.content((&attributes).into())).flatten()
     }
 }

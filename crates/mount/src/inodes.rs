@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex, RwLock};
 
-use pantler_origin::{Attributes, Kind, Node};
+use pantler_origin::{Attributes, Kind, Node, Time};
 
 use crate::content::{Content, Shelf};
 
@@ -44,10 +44,25 @@ pub(crate) struct Inodes {
     device: u64,
 }
 
+/// A file of the origin. Numbers of inodes are used again; the birth tells the file that has one now from the one that had.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct FileKey {
+    device: u64,
+    inode: u64,
+    born: Option<Time>,
+}
+
+impl From<&Attributes> for FileKey {
+    fn from(attributes: &Attributes) -> Self {
+        Self { device: attributes.device, inode: attributes.inode, born: attributes.born }
+    }
+}
+
 #[derive(Default)]
 struct Keys {
+    /// By device and inode: a live inode keeps its number (N2).
     numbers: HashMap<(u64, u64), u64>,
-    contents: HashMap<(u64, u64), Arc<Content>>,
+    contents: HashMap<FileKey, Arc<Content>>,
     foreign: u64,
 }
 
@@ -80,7 +95,7 @@ impl Inodes {
         }
         let number = self.number(&mut keys, attributes);
         let is_regular = attributes.kind == Kind::Regular;
-        let content = is_regular.then(|| content_of(&mut keys, shelf, key));
+        let content = is_regular.then(|| content_of(&mut keys, shelf, attributes.into()));
         let inode = Arc::new(Inode { number, node, key, content });
         keys.numbers.insert(key, number);
         table.insert(number, (Arc::clone(&inode), 1));
@@ -102,17 +117,17 @@ impl Inodes {
         }
     }
 
-    /// The content of the file with this device and inode, if there is any.
-    pub(crate) fn content(&self, device: u64, inode: u64) -> Option<Arc<Content>> {
-        self.keys.lock().expect("the table is in order").contents.get(&(device, inode)).cloned()
+    /// The content of a file of the origin, if there is any.
+    pub(crate) fn content(&self, file: FileKey) -> Option<Arc<Content>> {
+        self.keys.lock().expect("the table is in order").contents.get(&file).cloned()
     }
 
     /// The content behind a descriptor that somebody opened, on this mount (whose device is `mounted`) or in the origin.
-    pub(crate) fn content_of_opened(&self, device: u64, inode: u64, mounted: u64) -> Option<Arc<Content>> {
-        if device == mounted {
-            return self.get(inode).ok()?.content().ok().cloned();
+    pub(crate) fn content_of_opened(&self, file: FileKey, mounted: u64) -> Option<Arc<Content>> {
+        if file.device == mounted {
+            return self.get(file.inode).ok()?.content().ok().cloned();
         }
-        self.content(device, inode)
+        self.content(file)
     }
 
     /// Live regular files.
@@ -137,7 +152,7 @@ impl Inodes {
     }
 }
 
-fn content_of(keys: &mut Keys, shelf: &Shelf, key: (u64, u64)) -> Arc<Content> {
+fn content_of(keys: &mut Keys, shelf: &Shelf, key: FileKey) -> Arc<Content> {
     if keys.contents.len() > 2 * keys.numbers.len() + IDLE_CONTENTS_MAX {
         let is_cached =
             |content: &Content| shelf.cache.with_steward(|s| s.cached(content.file()).next().is_some());

@@ -244,6 +244,31 @@ fn hints_through_the_body() {
 }
 
 #[test]
+fn hints_for_a_file_end_with_it() {
+    if cannot_mount() {
+        return;
+    }
+    quote("Hints for a file end with it: a file that gets the number of its inode next is another.");
+    let fixture = Fixture::new();
+    let priority = |file: &File| {
+        let mut data = pair(0, 0);
+        ioctl(file, call(2, 2, 8), &mut data).unwrap();
+        i32::from_ne_bytes(data[..4].try_into().unwrap())
+    };
+    // Most file systems give the number that was freed last to the next file.
+    for number in 0..20 {
+        let path = fixture.mnt.join(format!("f{number}"));
+        fs::write(&path, pattern(BLOCK as usize, number)).unwrap();
+        let file = File::open(&path).unwrap();
+        assert_eq!(priority(&file), 0, "file {number}");
+        ioctl(&file, call(1, 1, 8), &mut pair(5, 0)).unwrap();
+        assert_eq!(priority(&file), 5);
+        drop(file);
+        fs::remove_file(&path).unwrap();
+    }
+}
+
+#[test]
 fn a_run_with_a_profile() {
     if cannot_mount() {
         return;
