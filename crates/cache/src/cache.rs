@@ -51,6 +51,7 @@ pub struct Cache {
     pub(crate) slab: Slab,
     frames: Mutex<Frames>,
     changed: Condvar,
+    capacity: u32,
     block_shift: u32,
     pub(crate) fetches: AtomicU64,
     pub(crate) fetched_bytes: AtomicU64,
@@ -82,6 +83,7 @@ impl Cache {
             slab,
             frames: Mutex::new(Frames::new(steward)),
             changed: Condvar::new(),
+            capacity,
             block_shift: options.block_bytes.trailing_zeros(),
             fetches: AtomicU64::new(0),
             fetched_bytes: AtomicU64::new(0),
@@ -93,6 +95,11 @@ impl Cache {
     /// Size of a block in bytes.
     pub fn block_bytes(&self) -> usize {
         self.slab.block_bytes()
+    }
+
+    /// Blocks that fit. Known without the lock, so that it can be told whatever happened to what the lock guards.
+    pub fn capacity(&self) -> u32 {
+        self.capacity
     }
 
     /// What went to and from the origin so far.

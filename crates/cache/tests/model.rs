@@ -280,3 +280,12 @@ fn an_error_reaches_the_reader_and_leaves_nothing() {
     source.fails.store(false, Ordering::SeqCst);
     check(&cache, 1, &source, 0, 2 * BLOCK);
 }
+
+#[test]
+fn the_capacity_is_known_whatever_broke() {
+    let cache = cache(8, Allocation::LruSp);
+    assert_eq!(cache.capacity(), cache.with_steward(|steward| steward.capacity()));
+    let breaks = std::panic::AssertUnwindSafe(|| cache.with_steward(|_| panic!("as told to by a test")));
+    assert!(std::panic::catch_unwind(breaks).is_err());
+    assert_eq!(cache.capacity(), 8);
+}

@@ -225,7 +225,7 @@ impl Body for MountBody {
             origin: Some(self.core.shelf.origin.path().to_owned()),
             uid: rustix::process::geteuid().as_raw(),
             pid: std::process::id(),
-            capacity_blocks: self.core.cache().with_steward(|steward| u64::from(steward.capacity())),
+            capacity_blocks: u64::from(self.core.cache().capacity()),
             block_bytes: options.block_bytes as u32,
             allocation: options.allocation.to_string(),
         }

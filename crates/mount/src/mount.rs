@@ -133,11 +133,10 @@ impl Mounted {
     /// What it counted so far.
     pub fn counters(&self) -> MountedCounters {
         let cache = self.core.cache();
-        let (totals, capacity_blocks) = cache.with_steward(|steward| (steward.totals(), steward.capacity()));
         MountedCounters {
-            totals,
+            totals: cache.with_steward(|steward| steward.totals()),
             traffic: cache.traffic(),
-            capacity_blocks,
+            capacity_blocks: cache.capacity(),
             open_files: self.core.files.len(),
         }
     }
