@@ -105,7 +105,13 @@ fn steer(arguments: &args::Run, spec: &RunSpec, memory: pantler_control::Size) -
     for removed in crate::steering::clean() {
         tracing::info!("removed what an earlier run left: {removed}");
     }
-    let wish = Wish { memory, total: arguments.total, allocation: &arguments.allocation, run: spec };
+    let wish = Wish {
+        memory,
+        total: arguments.total,
+        allocation: &arguments.allocation,
+        counts: arguments.report.is_some(),
+        run: spec,
+    };
     let session = match Session::start(&wish) {
         Ok(session) => session,
         Err(error) if arguments.best_effort && failure::exit_status(&error) != failure::USAGE => {

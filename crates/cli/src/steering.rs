@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use pantler_control::{Body, BodyStat, ControlError, RunSpec, Size};
-use pantler_steer::{Steer, SteerError, SteerOptions};
+use pantler_steer::{HitWatch, Steer, SteerError, SteerOptions};
 use std::sync::Arc;
 
 /// Decisions that `pantler explain` can tell about.
@@ -16,6 +16,8 @@ pub struct Wish<'a> {
     pub total: Option<Size>,
     /// Allocation by name.
     pub allocation: &'a str,
+    /// Whether complete counters are wanted, hits included.
+    pub counts: bool,
     /// The run.
     pub run: &'a RunSpec,
 }
@@ -38,6 +40,9 @@ impl Session {
             .parse()
             .map_err(|error: pantler_steward::UnknownAllocation| ControlError::invalid(error.to_string()))?;
         options.log = LOG_DECISIONS;
+        if wish.counts {
+            options.watch_hits = HitWatch::Always;
+        }
         Ok(Session { steer: Steer::start(options).map_err(control_error)? })
     }
 

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use pantler_steer::{Steer, SteerOptions, doctor};
+use pantler_steer::{HitWatch, Steer, SteerOptions, doctor};
 
 type Failure = Box<dyn Error>;
 
@@ -72,7 +72,7 @@ fn hot_reads(scratch: &Path) -> Result<(), Failure> {
     println!("\none hot 4 KiB pread, ns, median of 5");
     println!("  not traced at all                       {:>6.0}", median_of(|| reader(&files[0], None))?);
     for others in [true, false] {
-        let steer = start(others)?;
+        let steer = start(others, HitWatch::Always)?;
         let label = if others { "" } else { ", others not watched" };
         println!("  in a run{label:<32}{:>6.0}", median_of(|| reader(&files[0], Some(&steer)))?);
         if others {
@@ -154,8 +154,14 @@ fn programs(scratch: &Path, pairs: usize, folder: Option<PathBuf>) -> Result<(),
         ("ripgrep", format!("rg -c mutex_lock {sources}")),
         ("sort", format!("sort -S 1G {text}")),
     ];
-    for (name, script) in scripts {
-        pair_up(name, &script, pairs)?;
+    for (watch, text) in [
+        (HitWatch::WhenNeeded, "no hints: hits are not watched while there is room"),
+        (HitWatch::Always, "hits are watched, as with a profile"),
+    ] {
+        println!("  {text}");
+        for (name, script) in &scripts {
+            pair_up(name, script, pairs, watch)?;
+        }
     }
     Ok(())
 }
@@ -168,13 +174,13 @@ fn unpack(scratch: &Path) -> Result<PathBuf, Failure> {
     Ok(scratch.join("linux-source-6.1"))
 }
 
-fn pair_up(name: &str, script: &str, pairs: usize) -> Result<(), Failure> {
+fn pair_up(name: &str, script: &str, pairs: usize, watch: HitWatch) -> Result<(), Failure> {
     let (mut alone, mut elapsed, mut counted, mut cpu) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for pair in 0..pairs {
         let (mut plain, mut steered) = (None, None);
         for turn in 0..2 {
             if (turn + pair) % 2 == 0 {
-                let steer = start(true)?;
+                let steer = start(true, watch)?;
                 // Once for the run to know the files, then for the clock.
                 timed(script, Some(&steer))?;
                 steered = Some(timed(script, Some(&steer))?);
@@ -231,9 +237,10 @@ fn timed(script: &str, steer: Option<&Steer>) -> Result<Taken, Failure> {
     })
 }
 
-fn start(watch_others: bool) -> Result<Steer, Failure> {
+fn start(watch_others: bool, watch_hits: HitWatch) -> Result<Steer, Failure> {
     let mut options = SteerOptions::new("bench", BUDGET);
     options.watch_others = watch_others;
+    options.watch_hits = watch_hits;
     Ok(Steer::start(options)?)
 }
 

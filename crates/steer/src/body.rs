@@ -164,6 +164,7 @@ impl Body for SteerBody {
         let owner = self.owner(speaker, selector)?;
         let mut engine = self.0.engine();
         let engine = &mut *engine;
+        engine.want_hits();
         let answer = match *hint {
             Hint::SetPriority { ref path, priority } => {
                 let file = hinted_file(engine, path, file)?;
@@ -196,6 +197,8 @@ impl Body for SteerBody {
     }
 
     fn stat(&self, speaker: &Speaker) -> Result<BodyStat, ControlError> {
+        // Whoever looks once may look again: from now on the counters are complete.
+        self.0.engine().want_hits();
         let mut stat = self.full_stat();
         if !speaker.speaks_for(self.0.options.uid) {
             stat.files.clear();

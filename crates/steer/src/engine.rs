@@ -56,6 +56,17 @@ struct Want {
     blocks: u64,
 }
 
+/// Whether references to cached blocks are watched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Hits {
+    /// Everything fits, nobody gave a hint: nothing to decide, and watching would cost an event per read.
+    Unwatched,
+    /// Something may have to be decided from now on: the tracepoints shall be switched on.
+    Wanted,
+    /// Events come.
+    Watched,
+}
+
 /// The state of one run.
 ///
 /// E1  A block is `ours` in the ledger if and only if the steward has it.
@@ -72,6 +83,7 @@ pub struct Engine {
     take_over: bool,
     capacity: u32,
     lag_blocks: u32,
+    pub(crate) hits: Hits,
     /// Whether a stream will soon leave what is cached.
     near_gap: bool,
     /// Chunks looked at since the audit began anew.
@@ -116,6 +128,7 @@ impl Engine {
             take_over: options.take_over_readahead,
             capacity,
             lag_blocks: options.lag_blocks(),
+            hits: if options.starts_calm() { Hits::Unwatched } else { Hits::Watched },
             near_gap: false,
             audited: 0,
             wants: Vec::with_capacity(WANTS_MAX),
@@ -251,6 +264,27 @@ impl Engine {
         let end = (event.tid, file);
         if stream.reader == Reader::Body && self.ends.last() != Some(&end) && self.ends.len() < ENDS_MAX {
             self.ends.push(end);
+        }
+        if self.hits != Hits::Watched {
+            self.added_unwatched(file, event);
+        }
+    }
+
+    /// While hits are not watched, a block counts as referenced when it comes. Ends when half of the budget is used: what
+    /// was referenced since is unknown, but little of it will have to leave soon.
+    fn added_unwatched(&mut self, file: u32, event: &Event) {
+        self.referenced(file, event.tid, event.first, event.last);
+        let blocks = u64::from(self.files.get(file).blocks);
+        self.consider(file, event.tid, blocks);
+        if self.steward.used() > self.capacity / 2 {
+            self.want_hits();
+        }
+    }
+
+    /// Something may have to be decided: hits are to be watched from now on.
+    pub(crate) fn want_hits(&mut self) {
+        if self.hits == Hits::Unwatched {
+            self.hits = Hits::Wanted;
         }
     }
 

@@ -41,7 +41,7 @@ pub use counters::SteerCounters;
 pub use doctor::{Check, doctor};
 pub use error::SteerError;
 pub use names::clean_leftovers;
-pub use options::SteerOptions;
+pub use options::{HitWatch, SteerOptions};
 pub use steer::Steer;
 
 /// The README's example, compiled.

@@ -16,6 +16,19 @@ pub const BUDGET_BYTES_MIN: u64 = 1 << 20;
 /// the file list at the end of its database, about a hundred pages that the scan before had just given up.
 const PATIENT: Revocation = Revocation { window: 10_000, needed: 2_000, share_percent: 50 };
 
+/// When references to blocks that are cached are watched. Each costs the program an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum HitWatch {
+    /// From the first reference on: counters are complete.
+    Always,
+    /// Once something may have to be decided: when half of the budget is used, or a hint came, or somebody asked for
+    /// counters. A profile or a policy other than LRU watches from the start. Until then a block counts as referenced
+    /// when it comes, and hits are not counted.
+    #[default]
+    WhenNeeded,
+}
+
 /// Everything that can be chosen about a run.
 #[derive(Debug, Clone)]
 pub struct SteerOptions {
@@ -46,6 +59,8 @@ pub struct SteerOptions {
     pub window: Bounds,
     /// Trace buffer per CPU for the run's own events, in KiB; those of others get a quarter.
     pub buffer_kb: u32,
+    /// When references to cached blocks are watched.
+    pub watch_hits: HitWatch,
     /// Whether to watch what other programs do with the run's files, so that pages they use are left alone.
     pub watch_others: bool,
     /// Whether the calling process joins the run's control groups, so that what it reads ahead is charged there.
@@ -71,6 +86,7 @@ impl SteerOptions {
             take_over_readahead: true,
             window: Bounds::default(),
             buffer_kb: 1024,
+            watch_hits: HitWatch::default(),
             watch_others: true,
             join: true,
             log: 0,
@@ -97,6 +113,12 @@ impl SteerOptions {
             )));
         }
         Ok(())
+    }
+
+    /// Whether hits need not be watched yet.
+    pub(crate) fn starts_calm(&self) -> bool {
+        let wishes = self.profile.is_some() || self.common_policy != PolicyName::Lru;
+        self.watch_hits == HitWatch::WhenNeeded && !wishes
     }
 
     /// Blocks of the budget.

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 
 use crate::counters::SteerCounters;
-use crate::engine::Engine;
+use crate::engine::{Engine, Hits};
 use crate::error::SteerError;
 use crate::group::{self, RunGroup, mounts};
 use crate::names;
@@ -150,6 +150,11 @@ impl Steer {
                 instance.start()?;
             }
             try_a_read(&run, &mut feed)?;
+            if engine.hits == Hits::Unwatched {
+                for kind in Kind::REFERENCES {
+                    run.enable(kind, false)?;
+                }
+            }
             Ok((run, others, engine, wake, feed))
         })();
         let (run, others, engine, wake, feed) = match made {

@@ -32,6 +32,9 @@ impl Kind {
     /// All kinds, in the order of their tracepoints below.
     pub const ALL: [Kind; 5] = [Kind::Read, Kind::Add, Kind::Delete, Kind::Fault, Kind::Map];
 
+    /// The kinds that tell of references, hits among them.
+    pub const REFERENCES: [Kind; 3] = [Kind::Read, Kind::Fault, Kind::Map];
+
     /// The tracepoint in the group `filemap`.
     pub fn tracepoint(self) -> &'static str {
         match self {

@@ -1,6 +1,6 @@
 //! The watching thread: keeps the group within its bounds, and other programs' costs down.
 //!
-//! It keeps the filter of the instance that watches other programs as narrow as it can be.
+//! It switches the tracepoints of references on when the engine wants them, and keeps the filter of the instance that watches other programs as narrow as it can be.
 //!
 //! Every event costs the program it happens in about 0.3 us, so other programs shall pay only when they use files of
 //! the run. The filter begins open, is narrowed to the run's devices, and to single files once no new file has come for
@@ -13,6 +13,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::bounds;
+use crate::engine::Hits;
 use crate::files::FileKey;
 use crate::steer::Shared;
 use crate::trace::Kind;
@@ -38,6 +39,7 @@ pub(crate) fn run(shared: &Shared) {
         }
         looks = looks.wrapping_add(1);
         std::thread::sleep(LOOK);
+        watch_hits(shared);
         let Some(instance) = &shared.others else { continue };
         let files: BTreeSet<FileKey> = {
             let mut engine = shared.engine();
@@ -55,6 +57,20 @@ pub(crate) fn run(shared: &Shared) {
             set = filter;
         }
     }
+}
+
+/// Switches the tracepoints of references on, once they are wanted. They stay on.
+fn watch_hits(shared: &Shared) {
+    if shared.engine().hits != Hits::Wanted {
+        return;
+    }
+    for kind in Kind::REFERENCES {
+        if let Err(error) = shared.run.enable(kind, true) {
+            tracing::error!(%error, "references are not seen: the run goes on as if everything were read once");
+            return;
+        }
+    }
+    shared.engine().hits = Hits::Watched;
 }
 
 /// The filter for these files: by device, or by device and inode. `0` lets everything through.

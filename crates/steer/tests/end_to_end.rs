@@ -8,6 +8,7 @@ use std::process::Command;
 
 use common::{Scratch, cached_blocks, outside, sh, start, start_with, turn};
 use pantler_control::{Hint, OwnerSelector, PolicyName, Speaker};
+use pantler_steer::HitWatch;
 use pantler_steer::group::mounts::{Memory, Places};
 use pantler_steer::names::clean_leftovers;
 
@@ -31,6 +32,53 @@ fn a_cyclic_scan_under_mru_reads_what_the_budget_cannot_keep() {
     assert!(cached * 4096 <= 12 * MIB, "{cached} blocks are cached, over the budget");
     assert!(cached * 4096 >= 8 * MIB, "{cached} blocks are cached, the budget is not used");
     steer.validate();
+}
+
+#[test]
+fn hits_cost_no_event_until_they_matter() {
+    let Some(_turn) = turn() else { return };
+    let scratch = Scratch::new("calm");
+    let hot = scratch.file("hot", MIB);
+    let steer = start_with(16 * MIB, |options| options.watch_hits = HitWatch::WhenNeeded);
+    let read =
+        |times: u32| format!("for i in $(seq {times}); do dd if={hot} of=/dev/null bs=4k status=none; done");
+    sh(&steer, &read(1));
+    steer.settle();
+    let first = steer.counters();
+    sh(&steer, &read(20));
+    steer.settle();
+    assert_eq!(steer.counters().references, first.references, "hits were watched with room to spare");
+    assert!(steer.counters().admitted >= 256, "what comes is counted: {:?}", steer.counters());
+
+    // Half of the budget is full: from here on hits are seen, so the hot file stays and the scans pass.
+    let scan = scratch.file("scan", 24 * MIB);
+    sh(&steer, &format!("dd if={scan} of=/dev/null bs=64k count=160 status=none; sleep 0.3"));
+    let before = steer.counters().references;
+    sh(&steer, &read(1));
+    steer.settle();
+    assert!(steer.counters().references >= before + 256, "{:?}", steer.counters());
+    sh(&steer, &format!("for i in 1 2; do dd if={scan} of=/dev/null bs=64k status=none; done"));
+    steer.settle();
+    let cached = cached_blocks(&hot) + cached_blocks(&scan);
+    assert!(cached * 4096 <= 16 * MIB, "{cached} blocks are cached, over the budget");
+    steer.validate();
+}
+
+#[test]
+fn whoever_asks_for_counters_has_hits_counted_from_then_on() {
+    let Some(_turn) = turn() else { return };
+    let scratch = Scratch::new("asked");
+    let hot = scratch.file("hot", MIB);
+    let steer = start_with(16 * MIB, |options| options.watch_hits = HitWatch::WhenNeeded);
+    let read = format!("dd if={hot} of=/dev/null bs=4k status=none");
+    sh(&steer, &read);
+    steer
+        .body()
+        .stat(&Speaker { uid: 0, gid: 0, groups: Vec::new(), pid: std::process::id() })
+        .expect("stat");
+    sh(&steer, &format!("sleep 0.3; {read}"));
+    steer.settle();
+    assert!(steer.counters().references >= 512, "{:?}", steer.counters());
 }
 
 #[test]

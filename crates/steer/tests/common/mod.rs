@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pantler_control::Profile;
-use pantler_steer::{Steer, SteerOptions, doctor, sys};
+use pantler_steer::{HitWatch, Steer, SteerOptions, doctor, sys};
 
 /// One test at a time: a run moves this whole process into its groups, and sees what others do to its files.
 static SERIAL: Mutex<()> = Mutex::new(());
@@ -36,6 +36,8 @@ pub fn start(budget: u64) -> Steer {
 /// Starts a run.
 pub fn start_with(budget: u64, change: impl FnOnce(&mut SteerOptions)) -> Steer {
     let mut options = SteerOptions::new("test", budget);
+    // Most tests count references; those about watching itself choose otherwise.
+    options.watch_hits = HitWatch::Always;
     change(&mut options);
     Steer::start(options).expect("started")
 }
