@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 
-use crate::engine::Engine;
+use crate::engine::{Engine, Hits};
 use crate::steer::Shared;
 use crate::sys;
 use crate::trace::feed::Feed;
@@ -20,6 +20,8 @@ use crate::trace::feed::Feed;
 const NAP_BUSY_US: u64 = 250;
 /// Longest rest while there are only hits: each wake costs about 10 us of CPU, and the buffer must hold what comes.
 const NAP_HITS_US: u64 = 4_000;
+/// Rest while hits are not watched: nothing waits for us, and what comes fits into the buffer many times.
+const NAP_CALM_US: u64 = 10_000;
 /// Events in a round after which the next rest is shorter.
 const CROWD: usize = 1_000;
 /// Rounds without events before waiting in `poll`.
@@ -43,16 +45,21 @@ pub(crate) fn run(shared: &Shared, mut feed: Feed) {
     let mut next_tick_ns = 0;
     while !shared.stopping.load(Ordering::Acquire) {
         let now_ns = sys::monotonic_ns();
-        let (events, busy) = {
+        let (events, busy, calm) = {
             let mut engine = shared.engine();
             let Some(done) = round(&mut engine, &mut feed, now_ns) else { return };
             if now_ns >= next_tick_ns {
                 next_tick_ns = now_ns + TICK_NS;
                 engine.tick(now_ns);
             }
-            done
+            (done.0, done.1, engine.hits == Hits::Unwatched)
         };
         if feed.is_behind() {
+            continue;
+        }
+        if calm {
+            // Waiting for an event would cost the program an interrupt for each.
+            std::thread::sleep(Duration::from_micros(NAP_CALM_US));
             continue;
         }
         match rest.after(events, busy) {
