@@ -417,7 +417,9 @@ impl Engine {
 
     /// What the kernel read ahead takes memory as well: the steward gets by with less until it is referenced.
     fn make_room_for_ahead(&mut self) {
-        let taken = self.ledger.ahead_blocks() / AHEAD_STEP * AHEAD_STEP;
+        // What the step leaves out is within the reserve for lagging drops.
+        let step = self.lag_blocks.clamp(1, AHEAD_STEP);
+        let taken = self.ledger.ahead_blocks() / step * step;
         let left = self.capacity.saturating_sub(taken).max(self.capacity / 4);
         if left != self.steward.capacity() && self.steward.set_capacity(left).is_ok() {
             self.poll();
@@ -584,6 +586,9 @@ impl Engine {
                 self.steward.unpin(Block::new(self.file_id(span.file), index));
             }
         }
+        // A run that reads nothing any more shall not stay above its budget for refusals of the past.
+        self.steward.shrink();
+        self.poll();
         let mut found = Vec::new();
         self.ledger.take_unreferenced(now_ns.saturating_sub(UNREFERENCED_NS), &mut found);
         for span in found {

@@ -243,10 +243,16 @@ impl Files {
         if self.slots[slot as usize].descriptor.is_none() {
             let file = &self.slots[slot as usize];
             let mount = self.devices.mount_of(file.key.dev)?;
+            // Not O_PATH: `open_by_handle_at` answers EBADF to such a descriptor.
             let flags =
-                rustix::fs::OFlags::PATH | rustix::fs::OFlags::DIRECTORY | rustix::fs::OFlags::CLOEXEC;
+                rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::DIRECTORY | rustix::fs::OFlags::CLOEXEC;
             let mount = rustix::fs::open(mount, flags, rustix::fs::Mode::empty()).ok()?;
-            let opened = file.handle.as_ref()?.open(mount.as_fd()).ok()?;
+            // A program that read a file and ended at once took its descriptor along: try the inode's number.
+            let opened = match &file.handle {
+                Some(handle) => handle.open(mount.as_fd()),
+                None => FileHandle::by_inode(file.key.ino)?.open(mount.as_fd()),
+            };
+            let opened = opened.ok()?;
             if !self.accept(slot, opened, now_ns) {
                 return None;
             }

@@ -20,8 +20,8 @@ use crate::trace::feed::Feed;
 const NAP_BUSY_US: u64 = 250;
 /// Longest rest while there are only hits: each wake costs about 10 us of CPU, and the buffer must hold what comes.
 const NAP_HITS_US: u64 = 4_000;
-/// Rest while hits are not watched: nothing waits for us, and what comes fits into the buffer many times.
-const NAP_CALM_US: u64 = 10_000;
+/// Rest while hits are not watched: no window runs dry, but a file has to be found while a program has it open.
+const NAP_CALM_US: u64 = 2_000;
 /// Events in a round after which the next rest is shorter.
 const CROWD: usize = 1_000;
 /// Rounds without events before waiting in `poll`.
@@ -57,12 +57,7 @@ pub(crate) fn run(shared: &Shared, mut feed: Feed) {
         if feed.is_behind() {
             continue;
         }
-        if calm {
-            // Waiting for an event would cost the program an interrupt for each.
-            std::thread::sleep(Duration::from_micros(NAP_CALM_US));
-            continue;
-        }
-        match rest.after(events, busy) {
+        match rest.after(events, busy, calm) {
             Some(nap) => std::thread::sleep(nap),
             None => wait(shared, &feed, next_tick_ns),
         }
@@ -113,9 +108,12 @@ struct Rest {
 }
 
 impl Rest {
-    /// After a round with so many events: a nap, or none to wait for the next event.
-    fn after(&mut self, events: usize, busy: bool) -> Option<Duration> {
-        if busy && events > 0 {
+    /// After a round with so many events: a nap, or none to wait for the next event. `calm` says that hits are not
+    /// watched.
+    fn after(&mut self, events: usize, busy: bool, calm: bool) -> Option<Duration> {
+        if calm && events > 0 {
+            (self.nap_us, self.idle) = (NAP_CALM_US, 0);
+        } else if busy && events > 0 {
             (self.nap_us, self.idle) = (NAP_BUSY_US, 0);
         } else if events > CROWD {
             // The buffer of others' events holds about 5,000.
@@ -141,16 +139,16 @@ mod tests {
     #[test]
     fn hits_rest_longer_and_longer_and_silence_waits() {
         let mut rest = Rest::default();
-        assert_eq!(rest.after(5, true), Some(Duration::from_micros(NAP_BUSY_US)));
+        assert_eq!(rest.after(5, true, false), Some(Duration::from_micros(NAP_BUSY_US)));
         for _ in 0..40 {
-            rest.after(5, false);
+            rest.after(5, false, false);
         }
-        assert_eq!(rest.after(5, false), Some(Duration::from_micros(NAP_HITS_US)));
-        assert_eq!(rest.after(CROWD + 1, false), Some(Duration::from_micros(NAP_HITS_US / 2)));
-        assert_eq!(rest.after(5, true), Some(Duration::from_micros(NAP_BUSY_US)));
+        assert_eq!(rest.after(5, false, false), Some(Duration::from_micros(NAP_HITS_US)));
+        assert_eq!(rest.after(CROWD + 1, false, false), Some(Duration::from_micros(NAP_HITS_US / 2)));
+        assert_eq!(rest.after(5, true, false), Some(Duration::from_micros(NAP_BUSY_US)));
         for _ in 0..IDLE_ROUNDS {
-            assert!(rest.after(0, false).is_some());
+            assert!(rest.after(0, false, false).is_some());
         }
-        assert_eq!(rest.after(0, false), None);
+        assert_eq!(rest.after(0, false, false), None);
     }
 }

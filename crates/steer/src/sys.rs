@@ -128,6 +128,16 @@ impl FileHandle {
         if result == 0 { Ok(handle) } else { Err(io::Error::last_os_error()) }
     }
 
+    /// A handle made of an inode number alone. ext2, ext3 and ext4 take generation 0 for any (`ext4_nfs_get_inode`); other
+    /// file systems answer `ESTALE`. `None` when the number has more than 32 bits.
+    pub fn by_inode(ino: u64) -> Option<FileHandle> {
+        /// `FILEID_INO32_GEN` of the kernel's exportfs.h: inode number and generation, 32 bits each.
+        const INODE_AND_GENERATION: i32 = 1;
+        let mut handle = [0; HANDLE_BYTES];
+        handle[..4].copy_from_slice(&u32::try_from(ino).ok()?.to_ne_bytes());
+        Some(FileHandle { bytes: 8, kind: INODE_AND_GENERATION, handle })
+    }
+
     /// Opens the file again for reading; `mount` is any descriptor on its mount. Needs CAP_DAC_READ_SEARCH.
     ///
     /// # Errors

@@ -29,7 +29,7 @@ fn a_cyclic_scan_under_mru_reads_what_the_budget_cannot_keep() {
     let share = counters.brought_in as f64 / scanned as f64;
     assert!(share < 0.75, "{share:.2} of the scans came from the device: {counters:?}");
     let cached = cached_blocks(&file);
-    assert!(cached * 4096 <= 12 * MIB, "{cached} blocks are cached, over the budget");
+    assert!(cached * 4096 <= 12 * MIB, "{cached} blocks are cached: {counters:?}");
     assert!(cached * 4096 >= 8 * MIB, "{cached} blocks are cached, the budget is not used");
     steer.validate();
 }
@@ -47,7 +47,9 @@ fn hits_cost_no_event_until_they_matter() {
     let first = steer.counters();
     sh(&steer, &read(20));
     steer.settle();
-    assert_eq!(steer.counters().references, first.references, "hits were watched with room to spare");
+    // The programs themselves may bring in a page; twenty times the hot file would be 5,120.
+    let more = steer.counters().references - first.references;
+    assert!(more < 2_000, "{more} references were watched with room to spare");
     assert!(steer.counters().admitted >= 256, "what comes is counted: {:?}", steer.counters());
 
     // Half of the budget is full: from here on hits are seen, so the hot file stays and the scans pass.
@@ -60,7 +62,7 @@ fn hits_cost_no_event_until_they_matter() {
     sh(&steer, &format!("for i in 1 2; do dd if={scan} of=/dev/null bs=64k status=none; done"));
     steer.settle();
     let cached = cached_blocks(&hot) + cached_blocks(&scan);
-    assert!(cached * 4096 <= 16 * MIB, "{cached} blocks are cached, over the budget");
+    assert!(cached * 4096 <= 16 * MIB, "{cached} blocks are cached: {:?}", steer.counters());
     steer.validate();
 }
 
@@ -91,6 +93,22 @@ fn without_hints_the_budget_holds_too() {
     steer.settle();
     let cached: u64 = files.iter().map(|file| cached_blocks(file)).sum();
     assert!(cached * 4096 <= 8 * MIB + MIB, "{cached} blocks are cached: {:?}", steer.counters());
+    steer.validate();
+}
+
+#[test]
+fn files_that_were_closed_at_once_can_be_dropped() {
+    let Some(_turn) = turn() else { return };
+    let scratch = Scratch::new("closed");
+    let files: Vec<String> = (0..64).map(|number| scratch.file(&format!("f{number}"), MIB / 8)).collect();
+    let steer = start(2 * MIB);
+    for file in &files {
+        sh(&steer, &format!("cat {file} > /dev/null"));
+    }
+    steer.settle();
+    let counters = steer.counters();
+    assert!(counters.dropped >= 6 * 256, "{counters:?}");
+    assert_eq!(counters.unreachable, 0, "{counters:?}");
     steer.validate();
 }
 

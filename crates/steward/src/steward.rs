@@ -379,9 +379,15 @@ impl Steward {
         options.check()?;
         self.placeholders.set_bound(placeholder_bound(&options));
         self.options = options;
+        self.shrink();
+        Ok(())
+    }
+
+    /// Drops what is above the bounds of both rooms because it could not be dropped earlier. The next allocation does
+    /// so by itself; a body that has just taken pins back need not wait for one. Queues drops.
+    pub fn shrink(&mut self) {
         self.trim_waiting();
         self.trim_weighing();
-        Ok(())
     }
 
     // Frames.

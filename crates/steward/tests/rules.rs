@@ -173,8 +173,12 @@ fn a_refused_drop_comes_back_to_its_owner() {
     // One above the capacity; the next allocation shrinks first.
     assert_eq!(steward.used(), 3);
     assert_eq!(touch(&mut steward, A, block(4)), [2, 3]);
-    steward.unpin(block(1));
     assert_eq!(steward.used(), 2);
+    steward.kept(block(2));
+    steward.unpin(block(2));
+    assert_eq!(steward.used(), 3);
+    steward.shrink();
+    assert_eq!((dropped(&mut steward), steward.used()), (vec![4], 2));
 }
 
 #[test]
