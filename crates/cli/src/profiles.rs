@@ -20,7 +20,9 @@ const READ_BYTES_MAX: u64 = 1 << 20;
 pub fn choose(word: Option<&str>, program: &str, identity: &Identity) -> Result<Option<(String, Profile)>> {
     let Some(word) = word else {
         let own = own_profiles(identity).find_map(|path| {
-            let profile = read(&path, identity).ok()?;
+            // Nobody named it, and whether it is about this program cannot be known: no reason not to run.
+            let complain = |error: &anyhow::Error| tracing::warn!("profile left out: {error:#}");
+            let profile = read(&path, identity).inspect_err(complain).ok()?;
             profile
                 .programs
                 .iter()
@@ -58,11 +60,14 @@ fn own_profiles(identity: &Identity) -> impl Iterator<Item = PathBuf> {
     let config = config.or_else(|| identity.variable("HOME").map(|home| Path::new(home).join(".config")));
     let folders =
         config.map(|folder| folder.join("pantler/profiles")).into_iter().chain([SYSTEM_FOLDER.into()]);
-    let entries =
-        folders.filter_map(|folder| std::fs::read_dir(folder).ok()).flat_map(|entries| entries.flatten());
-    let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
-    files.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
-    files.into_iter()
+    folders.flat_map(|folder| {
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+        files.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
+        // A folder has no order of its own, and the first that names a program wins.
+        files.sort_unstable();
+        files
+    })
 }
 
 /// Lists the built-in profiles, or shows the text of one.

@@ -136,6 +136,26 @@ fn a_profile_that_is_no_file_is_refused_without_waiting_for_it() {
 }
 
 #[test]
+fn of_profiles_that_nobody_named_broken_ones_are_mentioned() {
+    let folder = tempfile::tempdir().unwrap();
+    let profiles = folder.path().join("pantler/profiles");
+    std::fs::create_dir_all(&profiles).unwrap();
+    std::fs::write(profiles.join("broken.toml"), "programs = [\"true\"]\ncolour = 1\n").unwrap();
+    for name in ["c", "b", "a"] {
+        let text = format!("description = \"{name}\"\nprograms = [\"true\"]\n");
+        std::fs::write(profiles.join(format!("{name}.toml")), text).unwrap();
+    }
+    std::fs::write(profiles.join("0.toml"), "colour = 1\n").unwrap();
+    let mut command = pantler(folder.path(), &["--verbose", "run", "true"]);
+    let (status, _, err) = ended(command.env("XDG_CONFIG_HOME", folder.path()).output().unwrap());
+    // There is nothing to control; what was chosen was said before.
+    assert_eq!(status, 2, "{err}");
+    assert!(err.contains("0.toml:1:1: unknown field `colour`"), "{err}");
+    assert!(err.contains("/a.toml"), "{err}");
+    assert!(!err.contains("/b.toml") && !err.contains("broken.toml"), "{err}");
+}
+
+#[test]
 fn a_run_without_anything_to_control_is_refused() {
     refused(&["run", "true"], "nothing to control: expected --memory SIZE, or a running mount");
 }
