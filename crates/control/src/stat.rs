@@ -104,7 +104,7 @@ pub struct DecisionLine {
     pub number: u64,
     /// Block of the file.
     pub block: u64,
-    /// The rule that decided, such as `L4`.
+    /// The rule that decided, by the name that the steward gives it: `overruled` and so on.
     pub rule: String,
     /// One sentence: who lost which block to whom.
     pub text: String,

@@ -245,6 +245,9 @@ impl Steward {
     // Completions, and what happened to blocks outside.
 
     /// The bytes of `block` are in its frame: unpins it.
+    ///
+    /// Of a fetch whose block has gone meanwhile nothing may be said: the block may be on its way again, and would be taken
+    /// for arrived.
     pub fn fetched(&mut self, block: Block) {
         if let Some(frame) = self.entries.find(block) {
             let entry = &mut self.entries[frame];
