@@ -134,6 +134,27 @@ fn hints_read_back_and_can_be_cleared() {
 }
 
 #[test]
+fn names_that_are_no_text_can_be_shown_and_hinted() {
+    use std::os::unix::ffi::OsStrExt;
+    let Some(place) = Place::new() else { return };
+    let name = std::ffi::OsStr::from_bytes(b"caf\xe9");
+    fs::write(place.origin().join(name), "x").unwrap();
+    place.mount(&[]);
+    let file = place.point().join(name);
+    fs::read(&file).unwrap();
+    assert!(place.ok(&["stat", "--json"]).contains("caf\u{fffd}"));
+    assert!(place.ok(&["stat"]).contains("caf\u{fffd}"));
+    for words in [&["hint", "set-priority", "--"][..], &["explain", "--json", "--"]] {
+        let mut command = place.command(words);
+        command.arg(&file).args(if words[0] == "hint" { Some("1") } else { None });
+        let output = command.output().unwrap();
+        let err = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{words:?}: {err}");
+    }
+    place.umount();
+}
+
+#[test]
 fn a_run_is_one_owner_on_a_mount_and_continues_by_name() {
     let Some(place) = Place::new() else { return };
     place.mount(&[]);

@@ -27,8 +27,10 @@ pub struct BodyInfo {
     /// The kind.
     pub kind: BodyKind,
     /// Where it is mounted, for a mount.
+    #[serde(serialize_with = "crate::text::optional")]
     pub mount_point: Option<PathBuf>,
     /// The directory behind a mount.
+    #[serde(serialize_with = "crate::text::optional")]
     pub origin: Option<PathBuf>,
     /// User who started it.
     pub uid: u32,

@@ -27,6 +27,7 @@ pub enum Hint {
     /// Long-term priority of a file; its cached blocks move at once, except those under a temporary priority.
     SetPriority {
         /// The file, as the speaker named it.
+        #[serde(serialize_with = "crate::text::path")]
         path: PathBuf,
         /// The priority; 0 is the default, lower goes first.
         priority: i32,
@@ -34,6 +35,7 @@ pub enum Hint {
     /// Asks for the long-term priority of a file.
     GetPriority {
         /// The file, as the speaker named it.
+        #[serde(serialize_with = "crate::text::path")]
         path: PathBuf,
     },
     /// Replacement policy among the blocks of one priority.
@@ -52,6 +54,7 @@ pub enum Hint {
     /// Priority of the blocks cached now, each until its next reference or replacement.
     SetTemporaryPriority {
         /// The file, as the speaker named it.
+        #[serde(serialize_with = "crate::text::path")]
         path: PathBuf,
         /// First block, counted from 0 in blocks of the body.
         first: u64,

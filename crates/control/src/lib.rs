@@ -26,6 +26,7 @@ pub mod server;
 mod size;
 mod speaker;
 mod stat;
+mod text;
 pub mod wire;
 
 pub use body::{Body, BodyInfo, BodyKind};

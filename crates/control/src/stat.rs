@@ -77,6 +77,7 @@ pub struct OwnerStat {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileStat {
     /// Path, as the body knows it; for a mount, below its mount point.
+    #[serde(serialize_with = "crate::text::path")]
     pub path: PathBuf,
     /// Its counters; overrules, mistakes and revocations are counted by owner only and stay 0 here.
     pub counters: Counters,
@@ -116,6 +117,7 @@ pub struct FileExplanation {
     /// The body.
     pub body: BodyInfo,
     /// The path, as it was asked for.
+    #[serde(serialize_with = "crate::text::path")]
     pub path: PathBuf,
     /// Size of the file in blocks of the body.
     pub blocks: u64,

@@ -43,6 +43,7 @@ pub enum Request {
         /// Name of the body.
         on: String,
         /// The file, as the speaker named it.
+        #[serde(serialize_with = "crate::text::path")]
         path: PathBuf,
     },
     /// The speaking process is the leader of a run on every mount of this host, until this connection ends.
