@@ -52,6 +52,13 @@ pub fn mount(arguments: &args::Mount) -> Result<u8> {
     if rustix::process::geteuid().is_root()
         && let Some(mut daemon) = Client::daemon()
     {
+        let wish = serde_json::to_value(&wish).map_err(|_| {
+            let text = format!(
+                "{:?} on {:?}: expected UTF-8, to tell the daemon",
+                arguments.origin, arguments.mount_point
+            );
+            ControlError::invalid(text)
+        })?;
         let launch = serde_json::json!({ "mount": wish });
         return match daemon.ask(&Request::Launch { launch }, None)? {
             Answer::Launched(info) => output::json("mount", &MountRecord { body: &info }).map(|()| 0),
@@ -142,7 +149,7 @@ pub fn umount(arguments: &args::Umount) -> Result<()> {
     let door = found.client.path().to_owned();
     let lone = door.file_name() != Some(runtime::DAEMON_SOCKET.as_ref());
     let start = Instant::now();
-    while is_mounted(&at) || lone && door.exists() {
+    while pantler_mount::stale::is_mounted(&at)? || lone && door.exists() {
         if start.elapsed() > GONE {
             let text = format!("{} is still there after {} s", at.display(), GONE.as_secs());
             return Err(ControlError::failed(text).into());
@@ -150,13 +157,4 @@ pub fn umount(arguments: &args::Umount) -> Result<()> {
         std::thread::sleep(Duration::from_millis(5));
     }
     Ok(())
-}
-
-fn is_mounted(mount_point: &std::path::Path) -> bool {
-    let table = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-    let escaped = mount_point.display().to_string().replace('\\', "\\134").replace(' ', "\\040");
-    table.lines().any(|line| {
-        let mut fields = line.split(' ').skip(1);
-        fields.next() == Some(&escaped) && fields.next().is_some_and(|kind| kind.starts_with("fuse"))
-    })
 }

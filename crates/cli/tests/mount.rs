@@ -155,6 +155,21 @@ fn names_that_are_no_text_can_be_shown_and_hinted() {
 }
 
 #[test]
+fn a_mount_point_that_is_no_text_is_refused_before_the_daemon_is_asked() {
+    use std::os::unix::ffi::OsStrExt;
+    let Some(place) = Place::new() else { return };
+    let point = place.folder.path().join(std::ffi::OsStr::from_bytes(b"m\xff"));
+    fs::create_dir(&point).unwrap();
+    let _daemon = Daemon(place.command(&["daemon"]).stderr(Stdio::null()).spawn().unwrap());
+    let socket = place.folder.path().join("run/control.sock");
+    wait_until("the daemon listens", || socket.exists());
+    let output = place.command(&["mount"]).arg(place.origin()).arg(&point).output().unwrap();
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), err.lines().count()), (Some(2), 1), "{err}");
+    assert!(err.contains("expected UTF-8"), "{err}");
+}
+
+#[test]
 fn a_run_is_one_owner_on_a_mount_and_continues_by_name() {
     let Some(place) = Place::new() else { return };
     place.mount(&[]);

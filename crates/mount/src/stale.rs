@@ -17,7 +17,7 @@ pub(crate) const SUBTYPE: &str = "pantler";
 /// # Errors
 /// When the table of mounts cannot be read.
 pub fn find() -> io::Result<Vec<PathBuf>> {
-    let table = fs::read_to_string("/proc/self/mounts")?;
+    let table = fs::read("/proc/self/mounts")?;
     Ok(ours(&table).into_iter().filter(|path| is_dead(path)).collect())
 }
 
@@ -26,12 +26,18 @@ pub fn find() -> io::Result<Vec<PathBuf>> {
 /// # Errors
 /// [`MountError::Unmount`] when the kernel refuses.
 pub fn unmount(path: &Path) -> Result<bool, MountError> {
-    let failed = |error| MountError::Unmount { path: path.to_owned(), error };
-    let table = fs::read_to_string("/proc/self/mounts").map_err(failed)?;
-    if !ours(&table).iter().any(|ours| ours == path) {
+    if !is_mounted(path).map_err(|error| MountError::Unmount { path: path.to_owned(), error })? {
         return Ok(false);
     }
     crate::mount::detach(path).map(|()| true)
+}
+
+/// Whether a path is a mount point of ours.
+///
+/// # Errors
+/// When the table of mounts cannot be read.
+pub fn is_mounted(path: &Path) -> io::Result<bool> {
+    Ok(ours(&fs::read("/proc/self/mounts")?).iter().any(|ours| ours == path))
 }
 
 /// Ends the mounts that [`find`] finds, and returns their mount points.
@@ -55,9 +61,10 @@ pub fn clean() -> Result<Vec<PathBuf>, MountError> {
 }
 
 /// The mount points of all our mounts in a table of mounts.
-fn ours(table: &str) -> Vec<PathBuf> {
-    let fields = table.lines().map(|line| line.split(' ').collect::<Vec<_>>());
-    let ours = fields.filter(|fields| fields.get(2) == Some(&FILE_SYSTEM_TYPE));
+fn ours(table: &[u8]) -> Vec<PathBuf> {
+    let lines = table.split(|&byte| byte == b'\n');
+    let fields = lines.map(|line| line.split(|&byte| byte == b' ').collect::<Vec<_>>());
+    let ours = fields.filter(|fields| fields.get(2) == Some(&FILE_SYSTEM_TYPE.as_bytes()));
     ours.filter_map(|fields| fields.get(1).map(|path| unescape(path))).collect()
 }
 
@@ -79,9 +86,9 @@ fn is_dead(path: &Path) -> bool {
 }
 
 /// Undoes the octal escapes of the table of mounts.
-fn unescape(text: &str) -> PathBuf {
+fn unescape(text: &[u8]) -> PathBuf {
     let mut bytes = Vec::new();
-    let mut rest = text.as_bytes();
+    let mut rest = text;
     while let Some((&byte, after)) = rest.split_first() {
         let code = after.get(..3).filter(|_| byte == b'\\');
         let code = code.and_then(|code| u8::from_str_radix(std::str::from_utf8(code).ok()?, 8).ok());
@@ -106,7 +113,7 @@ mod tests {
     #[test]
     fn only_our_mounts_are_found() {
         let table =
-            "/dev/vda / ext4 rw 0 0\n/data /mnt/a\\040b fuse.pantler rw 0 0\nx /mnt/c fuse.sshfs rw 0 0\n";
+            b"/dev/vda / ext4 rw 0 0\n/data /mnt/a\\040b fuse.pantler rw 0 0\nx /mnt/c\xff fuse.sshfs rw 0 0\n";
         assert_eq!(ours(table), [PathBuf::from("/mnt/a b")]);
     }
 }
