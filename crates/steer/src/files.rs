@@ -211,7 +211,12 @@ impl Files {
     fn accept(&mut self, slot: u32, opened: OwnedFd, now_ns: u64) -> bool {
         let opened = fs::File::from(opened);
         let Ok(meta) = opened.metadata() else { return false };
-        if !meta.is_file() || meta.ino() != self.slots[slot as usize].key.ino {
+        let key = self.slots[slot as usize].key;
+        let same_device = |devices: &mut Devices| {
+            kernel_dev(meta.dev()) == key.dev
+                || devices.super_block_of(std::process::id(), opened.as_raw_fd()) == Some(key.dev)
+        };
+        if !meta.is_file() || meta.ino() != key.ino || !same_device(&mut self.devices) {
             return false;
         }
         let file = &mut self.slots[slot as usize];

@@ -325,7 +325,7 @@ impl Drop for Steer {
 }
 
 /// A thread that does not exist: thread numbers end below 2^22.
-const NOBODY_TID: u32 = (1 << 22) - 1;
+const NOBODY_TID: u32 = 1 << 22;
 
 fn start_threads(shared: &Arc<Shared>, feed: Feed) -> Result<Vec<JoinHandle<()>>, SteerError> {
     let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
