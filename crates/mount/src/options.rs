@@ -82,6 +82,12 @@ pub struct MountOptions {
 
 /// Stack, allocator and request buffer of a service thread that serves small requests.
 const THREAD_BYTES: u64 = 128 << 10;
+/// Memory of this machine.
+fn memory_bytes() -> u64 {
+    let info = rustix::system::sysinfo();
+    info.totalram.saturating_mul(info.mem_unit.into())
+}
+
 /// Most service threads.
 const THREADS_MAX: usize = 256;
 
@@ -108,6 +114,12 @@ impl MountOptions {
     pub(crate) fn check(&self) -> Result<(), MountError> {
         if self.threads == 0 || self.threads > THREADS_MAX {
             let text = format!("threads {}: expected 1 to {THREADS_MAX}", self.threads);
+            return Err(MountError::Option(text));
+        }
+        let memory = memory_bytes();
+        if self.cache_bytes > memory {
+            let text =
+                format!("cache {} bytes: expected at most the {memory} bytes of memory", self.cache_bytes);
             return Err(MountError::Option(text));
         }
         Ok(())
@@ -160,6 +172,14 @@ mod tests {
             let error = text.parse::<OwnerBy>().unwrap_err().to_string();
             assert!(error.contains("expected") && error.lines().count() == 1, "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn a_cache_larger_than_memory_is_refused() {
+        let options = |cache_bytes| MountOptions { cache_bytes, ..MountOptions::new("/", "/") };
+        assert!(options(memory_bytes()).check().is_ok());
+        let error = options(memory_bytes() + 1).check().unwrap_err().to_string();
+        assert!(error.contains(&(memory_bytes() + 1).to_string()), "{error}");
     }
 
     #[test]
