@@ -86,7 +86,7 @@ pub struct Run {
 pub struct Mount {
     /// The directory to cache
     pub origin: PathBuf,
-    /// Where to mount it: an empty directory
+    /// Where to mount it: a directory, whose own content is hidden meanwhile
     pub mount_point: PathBuf,
     /// Memory for cached blocks, such as 512M
     #[arg(long, value_name = "SIZE", default_value = "256M")]
