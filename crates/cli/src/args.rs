@@ -56,7 +56,7 @@ pub struct Run {
     /// Budget for file blocks in the kernel's page cache, such as 64M
     #[arg(long, value_name = "SIZE")]
     pub memory: Option<Size>,
-    /// Budget for everything the program holds, file blocks included; without it other memory comes on top
+    /// Aim for everything the run holds: file blocks make way for other memory, which is never limited itself
     #[arg(long, value_name = "SIZE", requires = "memory")]
     pub total: Option<Size>,
     /// Profile by name or file; without it the one for the program's name; `none` for none
