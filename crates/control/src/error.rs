@@ -104,3 +104,13 @@ impl From<std::io::Error> for ControlError {
         Self::failed(error.to_string())
     }
 }
+
+impl From<pantler_steward::HintError> for ControlError {
+    /// A hint past a bound, or without sense.
+    fn from(error: pantler_steward::HintError) -> Self {
+        match error {
+            pantler_steward::HintError::EmptyRange { .. } => Self::invalid(error.to_string()),
+            _ => Self::Bound { bound: error.to_string() },
+        }
+    }
+}

@@ -133,3 +133,32 @@ pub struct FileExplanation {
     /// The last decisions about its blocks, oldest first. Empty when the log is off.
     pub decisions: Vec<DecisionLine>,
 }
+
+impl From<pantler_steward::Counters> for Counters {
+    /// The steward knows blocks, not bytes: `read_bytes` is for the body to fill in.
+    fn from(counters: pantler_steward::Counters) -> Self {
+        Self {
+            references: counters.references,
+            hits: counters.hits,
+            misses: counters.misses,
+            read_bytes: 0,
+            overrules: counters.overrules,
+            mistakes: counters.mistakes,
+            revocations: counters.revocations,
+            blocks: u64::from(counters.blocks),
+        }
+    }
+}
+
+impl From<&pantler_steward::Decision> for DecisionLine {
+    fn from(decision: &pantler_steward::Decision) -> Self {
+        let newcomer =
+            decision.newcomer.map_or("a smaller cache".to_owned(), |block| format!("block {block}"));
+        Self {
+            number: decision.sequence,
+            block: decision.victim.index,
+            rule: decision.rule.to_string(),
+            text: format!("lost to {newcomer}; the candidate was block {}", decision.candidate),
+        }
+    }
+}

@@ -11,7 +11,7 @@ use pantler_control::{
     Hint, HintAnswer, OwnerSelector, OwnerStat, PriorityStat, RunId, RunSpec, Speaker,
 };
 use pantler_origin::Attributes;
-use pantler_steward::{Block, Decision, FileId, HintError, OwnerId, Steward};
+use pantler_steward::{Block, FileId, HintError, OwnerId, Steward};
 use rustix::fs::{AtFlags, StatxFlags};
 
 use crate::content::Content;
@@ -89,7 +89,7 @@ impl MountBody {
         let core = &self.core;
         let file = content.map(|content| content.file()).unwrap_or(FileId(0));
         let steward = |talk: &mut dyn FnMut(&mut Steward) -> Result<HintAnswer, HintError>| {
-            core.cache().with_steward(|steward| talk(steward)).map_err(refused)
+            core.cache().with_steward(|steward| talk(steward)).map_err(ControlError::from)
         };
         match *hint {
             Hint::SetPriority { priority, .. } => {
@@ -123,13 +123,13 @@ impl MountBody {
         let wishes = &self.core.wishes;
         match (hint, content) {
             (Hint::SetPriority { priority, .. }, Some(content)) => {
-                wishes.add_priority(uid, content, *priority).map_err(refused)?;
+                wishes.add_priority(uid, content, *priority)?;
             }
             (Hint::GetPriority { .. }, Some(content)) => {
                 return Ok(HintAnswer::Priority(wishes.priority(uid, content).unwrap_or(0)));
             }
             (Hint::SetPolicy { priority, policy }, _) => {
-                wishes.add_policy(uid, *priority, *policy).map_err(refused)?;
+                wishes.add_policy(uid, *priority, *policy)?;
             }
             (Hint::GetPolicy { priority }, _) => {
                 return Ok(HintAnswer::Policy(wishes.policy(uid, *priority).unwrap_or_default()));
@@ -174,7 +174,7 @@ impl MountBody {
                         // In whole blocks, as for files.
                         counters: Counters {
                             read_bytes: stat.counters.misses * block_bytes,
-                            ..convert(stat.counters)
+                            ..Counters::from(stat.counters)
                         },
                         priorities: priorities.collect(),
                     }
@@ -260,7 +260,7 @@ impl Body for MountBody {
         ]);
         Ok(BodyStat {
             body: self.describe(),
-            totals: Counters { read_bytes: traffic.fetched_bytes, ..convert(totals) },
+            totals: Counters { read_bytes: traffic.fetched_bytes, ..Counters::from(totals) },
             owners: self.owner_stats(),
             files: self.file_stats(speaker),
             body_counters,
@@ -281,7 +281,7 @@ impl Body for MountBody {
             let owner = |index| steward.explain(Block::new(id, index)).and_then(|block| block.owner);
             let cached = steward.cached(id).map(owner).collect::<Vec<_>>();
             let about = steward.decisions().filter(|decision| decision.victim.file == id);
-            (cached, about.map(line).collect::<Vec<_>>())
+            (cached, about.map(DecisionLine::from).collect::<Vec<_>>())
         });
         let mut owners = BTreeMap::new();
         for owner in &cached {
@@ -333,36 +333,5 @@ fn name_of(id: Option<OwnerId>, known: Option<&Owner>) -> String {
         (None, None) => "common".to_owned(),
         (None, Some(OwnerId(0))) => "nobody".to_owned(),
         (None, Some(OwnerId(number))) => format!("owner-{number}"),
-    }
-}
-
-fn line(decision: &Decision) -> DecisionLine {
-    let newcomer = decision.newcomer.map_or("a smaller cache".to_owned(), |block| format!("block {block}"));
-    DecisionLine {
-        number: decision.sequence,
-        block: decision.victim.index,
-        rule: decision.rule.to_string(),
-        text: format!("lost to {newcomer}; the candidate was block {}", decision.candidate),
-    }
-}
-
-fn convert(counters: pantler_steward::Counters) -> Counters {
-    Counters {
-        references: counters.references,
-        hits: counters.hits,
-        misses: counters.misses,
-        read_bytes: 0,
-        overrules: counters.overrules,
-        mistakes: counters.mistakes,
-        revocations: counters.revocations,
-        blocks: u64::from(counters.blocks),
-    }
-}
-
-/// A hint past a bound, or without sense.
-pub(crate) fn refused(error: HintError) -> ControlError {
-    match error {
-        HintError::EmptyRange { .. } => ControlError::invalid(error.to_string()),
-        _ => ControlError::Bound { bound: error.to_string() },
     }
 }

@@ -59,7 +59,7 @@ impl Runs {
         let set = policies.try_for_each(|(&priority, &policy)| core.set_policy(owner, priority, policy));
         if let Err(error) = set {
             end_owner(core, owner, leader, run.keep);
-            return Err(crate::body::refused(error));
+            return Err(error.into());
         }
         let profile = run.profile.clone().filter(|profile| !profile.files.is_empty()).map(Arc::new);
         if profile.is_some() {

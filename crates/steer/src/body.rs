@@ -11,7 +11,7 @@ use pantler_control::{
     Body, BodyInfo, BodyKind, BodyStat, ControlError, Counters, DecisionLine, FileExplanation, FileStat,
     Hint, HintAnswer, OwnerSelector, OwnerStat, PriorityStat, Speaker,
 };
-use pantler_steward::{Block, Decision, HintError, OwnerId};
+use pantler_steward::{Block, OwnerId};
 
 use crate::engine::{Engine, slot_of};
 use crate::files::FileKey;
@@ -78,7 +78,7 @@ impl SteerBody {
         let engine = self.0.engine();
         let counters = engine.counters;
         let read_bytes = self.0.group.device_read_bytes().unwrap_or(0);
-        let mut totals = convert(engine.steward.totals());
+        let mut totals = Counters::from(engine.steward.totals());
         // The steward calls what we read ahead a hit; a user asks what had to be read.
         totals.references = counters.references;
         totals.misses = counters.brought_in.min(counters.references);
@@ -106,7 +106,7 @@ impl SteerBody {
             .map(|owner| {
                 let id = owner.id.unwrap_or(run);
                 let alone = id == run && !per_process;
-                let counters = convert(owner.counters);
+                let counters = Counters::from(owner.counters);
                 let priorities = engine.steward.priorities(id).map(|level| PriorityStat {
                     priority: level.priority,
                     policy: level.policy,
@@ -168,7 +168,7 @@ impl Body for SteerBody {
         let answer = match *hint {
             Hint::SetPriority { ref path, priority } => {
                 let file = hinted_file(engine, path, file)?;
-                engine.steward.set_priority(owner, file, priority).map_err(refused)?;
+                engine.steward.set_priority(owner, file, priority)?;
                 engine.files.get_mut(slot_of(file)).hinted = true;
                 HintAnswer::Done
             }
@@ -177,14 +177,14 @@ impl Body for SteerBody {
                 HintAnswer::Priority(engine.steward.priority(owner, file))
             }
             Hint::SetPolicy { priority, policy } => {
-                engine.steward.set_policy(owner, priority, policy).map_err(refused)?;
+                engine.steward.set_policy(owner, priority, policy)?;
                 HintAnswer::Done
             }
             Hint::GetPolicy { priority } => HintAnswer::Policy(engine.steward.policy(owner, priority)),
             Hint::SetTemporaryPriority { ref path, first, last, priority } => {
                 let file = hinted_file(engine, path, file)?;
                 let marked = engine.steward.set_temporary_priority(owner, file, first, last, priority);
-                HintAnswer::Marked(marked.map_err(refused)?)
+                HintAnswer::Marked(marked?)
             }
             Hint::Clear => {
                 engine.steward.release_control(owner);
@@ -236,7 +236,7 @@ impl Body for SteerBody {
                 *owners.entry(name).or_insert(0) += 1;
             }
             let about = engine.steward.decisions().filter(|decision| decision.victim.file == id);
-            decisions = about.map(line).collect();
+            decisions = about.map(DecisionLine::from).collect();
         }
         Ok(FileExplanation {
             body,
@@ -298,34 +298,4 @@ fn file_stats(engine: &Engine) -> Vec<FileStat> {
         }
     };
     files.into_iter().take(FILES_SHOWN).map(stat).collect()
-}
-
-fn line(decision: &Decision) -> DecisionLine {
-    let newcomer = decision.newcomer.map_or("a smaller cache".to_owned(), |block| format!("block {block}"));
-    DecisionLine {
-        number: decision.sequence,
-        block: decision.victim.index,
-        rule: decision.rule.to_string(),
-        text: format!("lost to {newcomer}; the candidate was block {}", decision.candidate),
-    }
-}
-
-fn convert(counters: pantler_steward::Counters) -> Counters {
-    Counters {
-        references: counters.references,
-        hits: counters.hits,
-        misses: counters.misses,
-        read_bytes: 0,
-        overrules: counters.overrules,
-        mistakes: counters.mistakes,
-        revocations: counters.revocations,
-        blocks: u64::from(counters.blocks),
-    }
-}
-
-fn refused(error: HintError) -> ControlError {
-    match error {
-        HintError::EmptyRange { .. } => ControlError::invalid(error.to_string()),
-        _ => ControlError::Bound { bound: error.to_string() },
-    }
 }
