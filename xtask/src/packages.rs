@@ -6,7 +6,7 @@ use crate::shell::{self, say};
 
 /// What the tests need.
 pub const TEST: &[&str] =
-    &["acl", "attr", "btrfs-progs", "cscope", "fio", "fuse3", "ripgrep", "util-linux", "xfsprogs"];
+    &["acl", "attr", "btrfs-progs", "cscope", "fio", "fuse3", "python3", "ripgrep", "util-linux", "xfsprogs"];
 
 /// What the demo needs.
 pub const DEMO: &[&str] = &["cscope", "fuse3", "linux-source-6.1", "xz-utils"];

@@ -15,6 +15,7 @@ use pantler_steward::{Block, FileId, HintError, OwnerId, Steward};
 use rustix::fs::{AtFlags, StatxFlags};
 
 use crate::content::Content;
+use crate::control::Meant;
 use crate::core::Core;
 use crate::inodes::FileKey;
 use crate::owners::{Owner, user_of};
@@ -26,13 +27,6 @@ const FILES_SHOWN: usize = 100;
 pub(crate) struct MountBody {
     core: Arc<Core>,
     mountpoint: PathBuf,
-}
-
-/// Whom a hint is about.
-enum Meant {
-    Owner(OwnerId),
-    /// All owners of a user, present and future.
-    User(u32),
 }
 
 impl MountBody {
@@ -56,12 +50,6 @@ impl MountBody {
             }
         };
         Ok(Meant::Owner(owner))
-    }
-
-    /// Present owners of a user.
-    fn owners_of(&self, uid: u32) -> Vec<OwnerId> {
-        let owners = self.core.owners.all();
-        owners.iter().filter(|owner| owner.uid == uid).map(|owner| owner.id).collect()
     }
 
     fn content(&self, path: &Path, file: Option<BorrowedFd<'_>>) -> Result<Arc<Content>, ControlError> {
@@ -138,7 +126,7 @@ impl MountBody {
             _ => {}
         }
         let mut marked = None;
-        for owner in self.owners_of(uid) {
+        for owner in self.core.owners.of_user(uid) {
             // An owner over a bound of its own keeps what it has; the others follow.
             if let Ok(HintAnswer::Marked(count)) = self.hint_owner(owner, hint, content) {
                 *marked.get_or_insert(0) += count;

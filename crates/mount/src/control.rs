@@ -21,6 +21,13 @@ pub(crate) struct Wishes {
     defaults: Mutex<HashMap<u32, Defaults>>,
 }
 
+/// Whom a hint is about.
+pub(crate) enum Meant {
+    Owner(OwnerId),
+    /// All owners of a user, present and future.
+    User(u32),
+}
+
 /// Files a user may give a default priority for.
 const DEFAULT_FILES_MAX: usize = 4096;
 /// Priorities a user may give a default policy for.
@@ -79,6 +86,21 @@ impl Wishes {
         }
         files.push((Arc::downgrade(content), priority));
         Ok(())
+    }
+
+    fn remove_policy(&self, uid: u32, priority: i32) {
+        let mut all = self.defaults.lock().expect("wishes are in order");
+        if let Some(defaults) = all.get_mut(&uid) {
+            defaults.policies.retain(|&(other, _)| other != priority);
+        }
+    }
+
+    fn remove_priority(&self, uid: u32, content: &Arc<Content>) {
+        let mut all = self.defaults.lock().expect("wishes are in order");
+        if let Some(defaults) = all.get_mut(&uid) {
+            let is_other = |other: Arc<Content>| !Arc::ptr_eq(&other, content);
+            defaults.files.retain(|(other, _)| other.upgrade().is_some_and(is_other));
+        }
     }
 
     pub(crate) fn clear(&self, uid: u32) {
@@ -152,7 +174,7 @@ impl Core {
     ) -> io::Result<()> {
         let inode = self.inodes.get(number)?;
         match ours(name) {
-            Some(word) => self.hear(request, &inode, word, value),
+            Some(word) => self.hear(request, &inode, word, Some(value)),
             None => self.change_attribute(request, &inode, |inode| inode.node.set_xattr(name, value, flags)),
         }
     }
@@ -160,8 +182,7 @@ impl Core {
     pub(crate) fn remove_xattr(&self, request: &Request, number: u64, name: &OsStr) -> io::Result<()> {
         let inode = self.inodes.get(number)?;
         match ours(name) {
-            Some("priority") => self.hear(request, &inode, "priority", b"0"),
-            Some(_) => Err(io::Error::from_raw_os_error(libc::EPERM)),
+            Some(word) => self.hear(request, &inode, word, None),
             None => self.change_attribute(request, &inode, |inode| inode.node.remove_xattr(name)),
         }
     }
@@ -202,27 +223,73 @@ impl Core {
         Ok(text.into_bytes())
     }
 
-    fn hear(&self, request: &Request, inode: &Inode, word: &str, value: &[u8]) -> io::Result<()> {
+    /// An attribute was set, or removed if there is no value. Whoever sets attributes is most often a command that ends at
+    /// once, so they speak for its user, if not for its run.
+    fn hear(&self, request: &Request, inode: &Inode, word: &str, value: Option<&[u8]>) -> io::Result<()> {
         let invalid = || io::Error::from_raw_os_error(libc::EINVAL);
         let content = inode.content()?;
         let owner = self.owner(request);
-        let text = std::str::from_utf8(value).map_err(|_| invalid())?.trim();
+        let meant = if self.runs.holds(owner) { Meant::Owner(owner) } else { Meant::User(request.uid()) };
+        let text = match value {
+            Some(value) => Some(std::str::from_utf8(value).map_err(|_| invalid())?.trim()),
+            None => None,
+        };
         let result = match word {
             "priority" => {
-                let priority = text.parse().map_err(|_| invalid())?;
-                if !call::PRIORITIES.contains(&priority) {
+                let priority = text.map(str::parse).transpose().map_err(|_| invalid())?;
+                if priority.is_some_and(|priority| !call::PRIORITIES.contains(&priority)) {
                     return Err(invalid());
                 }
-                self.set_priority(owner, content, priority)
+                self.wish_priority(meant, content, priority)
             }
             "policy" => {
-                let policy = text.parse().map_err(|_| invalid())?;
+                let policy = text.map(str::parse).transpose().map_err(|_| invalid())?;
                 let priority = self.cache().with_steward(|s| s.priority(owner, content.file()));
-                self.set_policy(owner, priority, policy)
+                self.wish_policy(meant, priority, policy)
             }
             _ => return Err(io::Error::from_raw_os_error(libc::EPERM)),
         };
         result.map_err(refused)
+    }
+
+    /// Sets the priority of a file, or clears it.
+    fn wish_priority(
+        &self,
+        meant: Meant,
+        content: &Arc<Content>,
+        priority: Option<i32>,
+    ) -> Result<(), HintError> {
+        let value = priority.unwrap_or(0);
+        let uid = match meant {
+            Meant::Owner(owner) => return self.set_priority(owner, content, value),
+            Meant::User(uid) => uid,
+        };
+        match priority {
+            Some(priority) => self.wishes.add_priority(uid, content, priority)?,
+            None => self.wishes.remove_priority(uid, content),
+        }
+        for owner in self.owners.of_user(uid) {
+            // An owner over a bound of its own keeps what it has; the others follow.
+            let _ = self.set_priority(owner, content, value);
+        }
+        Ok(())
+    }
+
+    /// Sets the policy of a priority, or clears it.
+    fn wish_policy(&self, meant: Meant, priority: i32, policy: Option<PolicyName>) -> Result<(), HintError> {
+        let value = policy.unwrap_or_default();
+        let uid = match meant {
+            Meant::Owner(owner) => return self.set_policy(owner, priority, value),
+            Meant::User(uid) => uid,
+        };
+        match policy {
+            Some(policy) => self.wishes.add_policy(uid, priority, policy)?,
+            None => self.wishes.remove_policy(uid, priority),
+        }
+        for owner in self.owners.of_user(uid) {
+            let _ = self.set_policy(owner, priority, value);
+        }
+        Ok(())
     }
 
     /// One of the papers' calls on an open file. Unknown ones are not ours: `ENOTTY`.

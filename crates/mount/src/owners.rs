@@ -227,6 +227,12 @@ impl Owners {
         found.find(|owner| uid == 0 || owner.uid == uid).cloned()
     }
 
+    /// Present owners of a user.
+    pub(crate) fn of_user(&self, uid: u32) -> Vec<OwnerId> {
+        let registry = self.registry.lock().expect("owners are in order");
+        registry.owners.values().filter(|owner| owner.uid == uid).map(|owner| owner.id).collect()
+    }
+
     /// All owners known.
     pub(crate) fn all(&self) -> Vec<Owner> {
         self.registry.lock().expect("owners are in order").owners.values().cloned().collect()

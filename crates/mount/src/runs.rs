@@ -80,6 +80,12 @@ impl Runs {
         end_owner(core, ended.owner, ended.leader, ended.keep);
     }
 
+    /// Whether a run goes on as that owner.
+    pub(crate) fn holds(&self, owner: OwnerId) -> bool {
+        let running = self.running.lock().expect("runs are in order");
+        running.iter().any(|running| running.owner == owner)
+    }
+
     /// The owner of a request opened a file: applies the rule of its profile about it. Says whether the blocks are done
     /// with once they are read.
     pub(crate) fn apply_rule(&self, core: &Core, request: &Request, inode: &Inode) -> bool {

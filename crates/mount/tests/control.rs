@@ -35,7 +35,7 @@ fn attributes() {
     let fixture = Fixture::new();
     let (through, behind) = (fixture.mnt.join("f"), fixture.origin.join("f"));
     fs::write(&through, pattern(3 * BLOCK as usize, 1)).unwrap();
-    // Each command is a process, and so an owner, of its own: what it sets it has to read itself.
+    // Each command is a process, and so an owner, of its own; what it sets is its user's default.
     let python = |text: &str| {
         let script = format!(
             "import os\nf = '{}'\ndef get(n): return os.getxattr(f, 'user.pantler.' + n).decode()\ndef set(n, v): os.setxattr(f, 'user.pantler.' + n, v)\n{text}",
@@ -45,18 +45,16 @@ fn attributes() {
         assert!(output.status.success(), "{text}: {}", String::from_utf8_lossy(&output.stderr));
     };
 
-    quote(
-        "`user.pantler.priority` is the priority of the file for the owner of the program that asks, and can be set.",
-    );
+    quote("`user.pantler.priority` is the priority of the file for the owner of the program that asks.");
     python("assert get('priority') == '0'; set('priority', b'3'); assert get('priority') == '3'");
-    python("assert get('priority') == '0', 'somebody else set it'");
-    python(
-        "set('priority', b'3'); os.removexattr(f, 'user.pantler.priority'); assert get('priority') == '0'",
-    );
+    python("os.removexattr(f, 'user.pantler.priority'); assert get('priority') == '0'");
 
-    quote("`user.pantler.policy` is the policy of that priority, and can be set.");
+    quote("`user.pantler.policy` is the policy of that priority.");
     python(
         "assert get('policy') == 'lru'; set('policy', b'mru'); assert get('policy') == 'mru'; set('priority', b'3'); assert get('policy') == 'lru'",
+    );
+    python(
+        "os.removexattr(f, 'user.pantler.priority'); assert get('policy') == 'mru'; os.removexattr(f, 'user.pantler.policy'); assert get('policy') == 'lru'",
     );
 
     quote("`user.pantler.stat` tells how much of the file is cached, and cannot be set.");
@@ -71,7 +69,7 @@ fn attributes() {
     );
     python("set('priority', b'3'); assert os.listxattr(f) == [], os.listxattr(f)");
     must(&format!("setfattr -n user.pantler.priority -v 9 {}", behind.display()));
-    python("assert os.listxattr(f) == [] and get('priority') == '0'");
+    python("assert os.listxattr(f) == [] and get('priority') == '3'");
     must(&format!("setfattr -x user.pantler.priority {}", behind.display()));
     assert_eq!(must(&format!("getfattr -d {}", behind.display())), "");
     refused(&shell(&format!("getfattr -n user.pantler.colour {}", through.display())));
@@ -89,6 +87,118 @@ fn attributes() {
     {
         let command = format!("setfattr -n user.pantler.{name} -v {value} {}", through.display());
         assert!(refused(&shell(&command)).contains("Invalid argument"), "{name} {value}");
+    }
+}
+
+#[test]
+fn attributes_outlive_the_command() {
+    if cannot_mount() {
+        return;
+    }
+    quote(
+        "Setting either makes it the default of the caller's user on this mount, for present and future owners, until it is removed.",
+    );
+    let fixture = Fixture::new();
+    let path = fixture.mnt.join("f");
+    fs::write(&path, pattern(BLOCK as usize, 1)).unwrap();
+    fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o666)).unwrap();
+    let path = path.display().to_string();
+    // A present owner of root, that speaks by itself as well, and one of another user.
+    let file = File::open(&path).unwrap();
+    let own = || {
+        let (mut priority, mut policy) = (pair(0, 0), pair(3, 77));
+        ioctl(&file, call(2, 2, 8), &mut priority).unwrap();
+        ioctl(&file, call(4, 3, 8), &mut policy).unwrap();
+        (priority[0], policy[4])
+    };
+    assert_eq!(own(), (0, 0));
+    let mut stranger = Present::start(&path, NOBODY);
+    let mut fellow = Present::start(&path, 0);
+    let get = |uid, name: &str| {
+        let output = as_user(
+            uid,
+            "",
+            &format!("getfattr --absolute-names --only-values -n user.pantler.{name} {path}"),
+        );
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    must(&format!("setfattr -n user.pantler.priority -v 3 {path}"));
+    must(&format!("setfattr -n user.pantler.policy -v mru {path}"));
+    assert_eq!((get(0, "priority"), get(0, "policy")), ("3".into(), "mru".into()));
+    assert_eq!((own(), fellow.priority()), ((3, 1), "3".into()));
+    assert_eq!((get(NOBODY, "priority"), get(NOBODY, "policy")), ("0".into(), "lru".into()));
+    assert_eq!(stranger.priority(), "0");
+
+    // Another user's default is another one.
+    assert!(as_user(NOBODY, "", &format!("setfattr -n user.pantler.priority -v 5 {path}")).status.success());
+    assert_eq!((get(NOBODY, "priority"), stranger.priority()), ("5".into(), "5".into()));
+    assert_eq!((get(0, "priority"), own()), ("3".into(), (3, 1)));
+
+    quote("A program of a `pantler run` that sets either speaks for its run only.");
+    let body = fixture.mounted().body();
+    let run = RunSpec { name: "r".into(), keep: false, leader: fellow.child.id(), uid: 0, profile: None };
+    let run = body.begin_run(&speaker(0, 1), &run).unwrap();
+    assert_eq!(fellow.priority(), "3", "the default reaches runs");
+    assert_eq!(fellow.say("os.setxattr(f, 'user.pantler.priority', b'7')"), "None");
+    assert_eq!((fellow.priority(), get(0, "priority"), own()), ("7".into(), "3".into(), (3, 1)));
+    body.end_run(run);
+
+    // What the program says by itself is its own, until its user says something else.
+    ioctl(&file, call(1, 1, 8), &mut pair(9, 0)).unwrap();
+    assert_eq!((own(), get(0, "priority")), ((9, 1), "3".into()));
+    must(&format!("setfattr -x user.pantler.policy {path}"));
+    must(&format!("setfattr -x user.pantler.priority {path}"));
+    assert_eq!((own(), get(0, "priority"), get(0, "policy")), ((0, 0), "0".into(), "lru".into()));
+    assert_eq!(get(NOBODY, "priority"), "5");
+
+    // The other doors clear it as well.
+    must(&format!("setfattr -n user.pantler.priority -v 3 {path}"));
+    body.hint(&speaker(0, 1), &OwnerSelector::UserDefault, &Hint::Clear, None).unwrap();
+    assert_eq!((own().0, get(0, "priority"), get(NOBODY, "priority")), (0, "0".into(), "5".into()));
+}
+
+/// A program that runs on, and does what it is told.
+struct Present {
+    child: std::process::Child,
+    answers: std::io::Lines<std::io::BufReader<std::process::ChildStdout>>,
+}
+
+impl Present {
+    fn start(path: &str, uid: u32) -> Self {
+        use std::process::Stdio;
+        let script = format!("import os, sys\nf = '{path}'\nfor l in sys.stdin: print(eval(l), flush=True)");
+        let mut command = std::process::Command::new("setpriv");
+        command.args([
+            &format!("--reuid={uid}"),
+            &format!("--regid={uid}"),
+            "--clear-groups",
+            "/usr/bin/python3",
+            "-c",
+        ]);
+        command.arg(script).current_dir("/").stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let answers = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
+        let mut present = Self { child, answers };
+        assert_eq!(present.priority(), "0");
+        present
+    }
+
+    fn say(&mut self, text: &str) -> String {
+        use std::io::Write;
+        writeln!(self.child.stdin.as_ref().unwrap(), "{text}").unwrap();
+        self.answers.next().unwrap().unwrap()
+    }
+
+    fn priority(&mut self) -> String {
+        self.say("os.getxattr(f, 'user.pantler.priority').decode()")
+    }
+}
+
+impl Drop for Present {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
