@@ -1,0 +1,164 @@
+//! Builds a prepared trace, one reference at a time.
+
+use std::sync::OnceLock;
+
+use crate::densify::{Densifier, IDS_MAX};
+use crate::{Block, Prepared, TraceError, Unit};
+
+/// References collected before they are looked up together.
+const PENDING: usize = 1024;
+/// Most references: positions are `u32`, and the highest means *never*.
+const REFERENCES_MAX: usize = IDS_MAX;
+/// Most owners: they are `u16`.
+const OWNERS_MAX: u32 = 1 << 16;
+
+/// Collects references, and turns them into a [`Prepared`] trace.
+///
+/// ```
+/// use pantler_trace::{Block, PreparedBuilder, Unit};
+///
+/// let mut builder = PreparedBuilder::new(Unit::Block(4096));
+/// for (owner, file, index) in [(0, 0, 7), (1, 1, 7), (1, 0, 7)] {
+///     builder.reference(owner, Block { file, index }, 0).unwrap();
+/// }
+/// let names = |names: [&str; 2]| names.map(str::to_owned).to_vec();
+/// let trace = builder.finish(names(["cscope", "grep"]), names(["a", "b"]));
+/// assert_eq!(trace.requests(), [0, 1, 0]);
+/// assert_eq!(trace.owners(), Some(&[0, 1, 1][..]));
+/// ```
+pub struct PreparedBuilder {
+    unit: Unit,
+    table: Table,
+    pending: Vec<Block>,
+    pending_sizes: Vec<u32>,
+    requests: Vec<u32>,
+    /// Empty as long as every owner is 0.
+    owners: Vec<u16>,
+    /// Bytes by id.
+    sizes: Vec<u32>,
+}
+
+/// Most traces know one file; their table is smaller and faster.
+enum Table {
+    One(Densifier<u64>),
+    Many(Densifier<(u32, u64)>),
+}
+
+impl PreparedBuilder {
+    /// Nothing yet.
+    pub fn new(unit: Unit) -> PreparedBuilder {
+        PreparedBuilder {
+            unit,
+            table: Table::One(Densifier::new()),
+            pending: Vec::with_capacity(PENDING),
+            pending_sizes: Vec::with_capacity(PENDING),
+            requests: Vec::new(),
+            owners: Vec::new(),
+            sizes: Vec::new(),
+        }
+    }
+
+    /// Makes room for so many references, where the number is known beforehand.
+    pub fn reserve(&mut self, references: usize) {
+        self.requests.reserve_exact(references.min(REFERENCES_MAX));
+    }
+
+    /// References so far.
+    pub fn len(&self) -> usize {
+        self.requests.len() + self.pending.len()
+    }
+
+    /// Whether there was no reference yet.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Appends one reference by an owner to a block of `bytes` bytes (0 = unknown).
+    ///
+    /// # Errors
+    ///
+    /// [`TraceError::TooLong`] past 2³² − 1 references, [`TraceError::Option`] past 65,536 owners.
+    pub fn reference(&mut self, owner: u32, block: Block, bytes: u32) -> Result<(), TraceError> {
+        if self.len() >= REFERENCES_MAX {
+            let remedy = "cut the trace into parts, or choose larger blocks";
+            return Err(TraceError::TooLong { bound: REFERENCES_MAX as u64, remedy });
+        }
+        if owner != 0 || !self.owners.is_empty() {
+            self.owned_by(owner)?;
+        }
+        self.pending.push(block);
+        self.pending_sizes.push(bytes);
+        if self.pending.len() == PENDING {
+            self.flush();
+        }
+        Ok(())
+    }
+
+    /// The trace.
+    pub fn finish(mut self, owner_names: Vec<String>, file_names: Vec<String>) -> Prepared {
+        self.flush();
+        let (blocks, files) = match self.table {
+            Table::One(table) => (table.into_keys(), None),
+            Table::Many(table) => {
+                let keys = table.into_keys();
+                (keys.iter().map(|key| key.1).collect(), Some(keys.iter().map(|key| key.0).collect()))
+            }
+        };
+        let equal = self.sizes.windows(2).all(|pair| pair[0] == pair[1]);
+        Prepared {
+            unit: self.unit,
+            requests: self.requests,
+            next_uses: OnceLock::new(),
+            owners: (!self.owners.is_empty()).then_some(self.owners),
+            owner_names,
+            blocks,
+            files,
+            file_names,
+            sizes: (!equal).then_some(self.sizes),
+        }
+    }
+
+    fn owned_by(&mut self, owner: u32) -> Result<(), TraceError> {
+        if owner >= OWNERS_MAX {
+            let remedy = "at most 65536 owners".to_owned();
+            return Err(TraceError::Option { name: "owner number", value: owner.to_string(), remedy });
+        }
+        self.owners.resize(self.len(), 0);
+        self.owners.push(owner as u16);
+        Ok(())
+    }
+
+    fn flush(&mut self) {
+        let first = self.requests.len();
+        if let Table::One(table) = &mut self.table
+            && self.pending.iter().any(|block| block.file != 0)
+        {
+            let known = std::mem::replace(table, Densifier::new()).into_keys();
+            let keys = known.into_iter().map(|index| (0, index)).collect();
+            self.table = Table::Many(Densifier::from_keys(keys));
+        }
+        match &mut self.table {
+            Table::One(table) => {
+                let mut keys = [0; PENDING];
+                for (key, block) in keys.iter_mut().zip(&self.pending) {
+                    *key = block.index;
+                }
+                table.densify(&keys[..self.pending.len()], &mut self.requests);
+            }
+            Table::Many(table) => {
+                let mut keys = [(0, 0); PENDING];
+                for (key, block) in keys.iter_mut().zip(&self.pending) {
+                    *key = (block.file, block.index);
+                }
+                table.densify(&keys[..self.pending.len()], &mut self.requests);
+            }
+        }
+        for (&id, &bytes) in self.requests[first..].iter().zip(&self.pending_sizes) {
+            if id as usize == self.sizes.len() {
+                self.sizes.push(bytes);
+            }
+        }
+        self.pending.clear();
+        self.pending_sizes.clear();
+    }
+}

@@ -1,0 +1,243 @@
+//! From sparse keys to dense ids in order of first use.
+//!
+//! ```text
+//!   key --hash--> slot: [ tag | id ] --> keys[id] == key ?  id  :  next slot
+//!                       32 bits each
+//! ```
+//!
+//! An open table of slots with linear probing; keys stand apart, in order of their ids, because they are needed
+//! afterwards anyway. A slot holds half of the hash beside the id, so that almost every comparison of keys succeeds.
+//! Keys are looked up in batches: first all slots are read, then all keys, so that the processor waits for many cache
+//! lines at once.
+//!
+//! D1  `keys[id]` is the key of `id`, without duplicates, in order of first use.
+//! D2  Each id is in exactly one slot, reachable from its hash's slot without passing an empty one.
+//! D3  At most 3 of 4 slots are taken.
+//!
+//! The hash is seeded at random: a trace cannot be made to collide, and ids do not depend on it.
+
+use std::hash::{BuildHasher, RandomState};
+
+/// Keys looked up at once.
+const BATCH: usize = 64;
+/// Slots of the first table.
+const SLOTS_MIN: usize = 1 << 10;
+/// A slot without an id. No id is `u32::MAX`.
+const EMPTY: u64 = u64::MAX;
+/// Most ids: the highest number means *never* and *none*.
+pub const IDS_MAX: usize = u32::MAX as usize;
+
+/// What can be densified.
+pub trait Key: Copy + Eq {
+    /// A well mixed number; equal keys give equal numbers.
+    fn mixed(self, seed: u64) -> u64;
+}
+
+impl Key for u64 {
+    fn mixed(self, seed: u64) -> u64 {
+        folded(self ^ seed, MULTIPLIER)
+    }
+}
+
+impl Key for (u32, u64) {
+    fn mixed(self, seed: u64) -> u64 {
+        folded(folded(self.1 ^ seed, MULTIPLIER) ^ u64::from(self.0), MULTIPLIER)
+    }
+}
+
+/// The golden ratio's digits: odd, and without a pattern.
+const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Both halves of a product, folded.
+#[inline]
+fn folded(left: u64, right: u64) -> u64 {
+    let product = u128::from(left) * u128::from(right);
+    (product as u64) ^ ((product >> 64) as u64)
+}
+
+/// A table from keys to dense ids.
+pub struct Densifier<K> {
+    slots: Vec<u64>,
+    /// 64 minus the binary logarithm of the number of slots.
+    shift: u32,
+    keys: Vec<K>,
+    seed: u64,
+}
+
+impl<K: Key> Densifier<K> {
+    /// An empty table.
+    pub fn new() -> Densifier<K> {
+        let mut empty = Densifier {
+            slots: Vec::new(),
+            shift: 0,
+            keys: Vec::new(),
+            seed: RandomState::new().hash_one(0_u8),
+        };
+        empty.rebuild(SLOTS_MIN);
+        empty
+    }
+
+    /// A table that knows `keys`, which hold no duplicates, in order of their ids.
+    pub fn from_keys(keys: Vec<K>) -> Densifier<K> {
+        let mut table = Densifier::new();
+        let slots = (keys.len() + BATCH).saturating_mul(4).div_ceil(3).next_power_of_two().max(SLOTS_MIN);
+        table.keys = keys;
+        table.rebuild(slots);
+        table
+    }
+
+    /// Keys by id, without the table.
+    pub fn into_keys(self) -> Vec<K> {
+        self.keys
+    }
+
+    /// The id of a key that was given before.
+    pub fn find(&self, key: K) -> Option<u32> {
+        let hash = key.mixed(self.seed);
+        let mut at = self.home(hash);
+        loop {
+            let slot = self.slots[at];
+            if slot == EMPTY {
+                return None;
+            }
+            let id = slot as u32;
+            if (slot >> 32) as u32 == hash as u32 && self.keys[id as usize] == key {
+                return Some(id);
+            }
+            at = (at + 1) & (self.slots.len() - 1);
+        }
+    }
+
+    /// Appends the ids of `keys` to `ids`; keys seen for the first time get the next id.
+    ///
+    /// The caller sees to it that no more than [`IDS_MAX`] keys become known.
+    pub fn densify(&mut self, keys: &[K], ids: &mut Vec<u32>) {
+        for batch in keys.chunks(BATCH) {
+            self.make_room();
+            let mut hashes = [0; BATCH];
+            let mut slots = [0; BATCH];
+            for (at, &key) in batch.iter().enumerate() {
+                hashes[at] = key.mixed(self.seed);
+                slots[at] = self.slots[self.home(hashes[at])];
+            }
+            // A slot that was taken when it was read stays taken by the same id; an empty one is looked at again.
+            for (at, &key) in batch.iter().enumerate() {
+                let id = slots[at] as u32;
+                let tagged = slots[at] != EMPTY && (slots[at] >> 32) as u32 == hashes[at] as u32;
+                if tagged && self.keys[id as usize] == key {
+                    ids.push(id);
+                } else {
+                    ids.push(self.find_or_add(key, hashes[at]));
+                }
+            }
+        }
+    }
+
+    fn find_or_add(&mut self, key: K, hash: u64) -> u32 {
+        let mut at = self.home(hash);
+        loop {
+            let slot = self.slots[at];
+            if slot == EMPTY {
+                let id = u32::try_from(self.keys.len()).expect("the caller bounds the number of ids");
+                self.slots[at] = entry(hash, id);
+                self.keys.push(key);
+                return id;
+            }
+            let id = slot as u32;
+            if (slot >> 32) as u32 == hash as u32 && self.keys[id as usize] == key {
+                return id;
+            }
+            at = (at + 1) & (self.slots.len() - 1);
+        }
+    }
+
+    #[inline]
+    fn home(&self, hash: u64) -> usize {
+        (hash >> self.shift) as usize
+    }
+
+    /// Makes room for one more batch (D3).
+    fn make_room(&mut self) {
+        if (self.keys.len() + BATCH) * 4 > self.slots.len() * 3 {
+            self.rebuild(self.slots.len() * 2);
+        }
+    }
+
+    /// A larger table. The old one is freed first: the keys are all that is needed.
+    fn rebuild(&mut self, slots: usize) {
+        self.slots = Vec::new();
+        self.slots = vec![EMPTY; slots];
+        self.shift = 64 - slots.trailing_zeros();
+        for (id, key) in self.keys.iter().enumerate() {
+            let hash = key.mixed(self.seed);
+            let mut at = (hash >> self.shift) as usize;
+            while self.slots[at] != EMPTY {
+                at = (at + 1) & (slots - 1);
+            }
+            self.slots[at] = entry(hash, id as u32);
+        }
+    }
+
+    /// Recomputes what the table believes, and panics with the number of the invariant that fails.
+    #[cfg(test)]
+    fn validate(&self) {
+        for (id, &key) in self.keys.iter().enumerate() {
+            assert_eq!(self.find(key), Some(id as u32), "D1, D2");
+        }
+        let taken = self.slots.iter().filter(|&&slot| slot != EMPTY).count();
+        assert_eq!(taken, self.keys.len(), "D2");
+        assert!(taken * 4 <= self.slots.len() * 3, "D3");
+    }
+}
+
+#[inline]
+fn entry(hash: u64, id: u32) -> u64 {
+    u64::from(hash as u32) << 32 | u64::from(id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::HashMap;
+
+    /// The obvious way.
+    fn naive<K: Copy + Eq + std::hash::Hash>(keys: &[K]) -> Vec<u32> {
+        let mut ids = HashMap::new();
+        keys.iter()
+            .map(|&key| {
+                let next = ids.len() as u32;
+                *ids.entry(key).or_insert(next)
+            })
+            .collect()
+    }
+
+    proptest! {
+        #[test]
+        fn ids_are_those_of_a_map(keys in prop::collection::vec(0_u64..700, 0..3000), spread in any::<u64>()) {
+            let keys: Vec<u64> = keys.iter().map(|key| key.wrapping_mul(spread | 1)).collect();
+            let (mut table, mut ids) = (Densifier::new(), Vec::new());
+            for part in keys.chunks(77) {
+                table.densify(part, &mut ids);
+            }
+            table.validate();
+            prop_assert_eq!(&ids, &naive(&keys));
+            let pairs: Vec<(u32, u64)> = keys.iter().map(|&key| (key as u32 % 3, key / 3)).collect();
+            let (mut table, mut ids) = (Densifier::new(), Vec::new());
+            table.densify(&pairs, &mut ids);
+            table.validate();
+            prop_assert_eq!(ids, naive(&pairs));
+            Densifier::from_keys(table.into_keys()).validate();
+        }
+    }
+
+    #[test]
+    fn the_table_grows() {
+        let keys: Vec<u64> = (0..100_000).map(|key| key << 40).collect();
+        let (mut table, mut ids) = (Densifier::new(), Vec::new());
+        table.densify(&keys, &mut ids);
+        table.validate();
+        assert!(ids.iter().copied().eq(0..100_000));
+        assert_eq!(table.find(1), None);
+    }
+}

@@ -1,0 +1,35 @@
+//! Traces of references: formats in and out, generators, and *prepared* traces to simulate with.
+//!
+//! ```text
+//!   file --- decompress --- format --- requests --- unit --- densify --- Prepared
+//!            gzip zstd xz   lirs arc   one record   object   u32 ids     columns of
+//!                           csv ...    at a time    or block             numbers
+//!   zipf:alpha=1 ------------------------------------------ densify ---/
+//! ```
+//!
+//! A [`Prepared`] trace names blocks by dense ids in order of first use, so that a simulation needs no hashing: state
+//! of a block is an element of an array. Preparing reads a trace once, as a stream.
+//!
+//! ```
+//! use pantler_trace::Prepared;
+//!
+//! let trace = Prepared::from_ids([70, 30, 70]);
+//! assert_eq!(trace.requests(), [0, 1, 0]);
+//! assert_eq!(trace.next_uses(), [2, u32::MAX, u32::MAX]);
+//! assert_eq!(trace.block_of(1).index, 30);
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod builder;
+mod densify;
+mod error;
+mod prepared;
+mod request;
+mod unit;
+
+pub use builder::PreparedBuilder;
+pub use error::TraceError;
+pub use prepared::{Block, NEVER, Prepared};
+pub use request::Request;
+pub use unit::Unit;

@@ -1,0 +1,189 @@
+//! A prepared trace: columns of small numbers, ready to be simulated over and over.
+//!
+//! ```text
+//!   per request   requests   0 1 2 1 0 ...      the block's id
+//!                 next uses  4 3 - - - ...      where it is referenced next
+//!                 owners     0 0 1 1 0 ...      who asked; only where the trace knows several
+//!   per id        blocks     which block of its file, or the key as given
+//!                 files      which file; only where the trace knows several
+//!                 sizes      bytes at the first reference; only where the trace knows sizes
+//! ```
+//!
+//! P1  Ids are dense, and numbered in order of first use: the first request is 0, and each is at most one more than
+//!     the largest before it.
+//! P2  `next_uses[t]` is the next position of `requests[t]`, or [`NEVER`].
+//! P3  Columns per request are as long as `requests`, columns per id as long as `blocks`.
+//! P4  Owners and files are indices into their names, where there are names.
+
+use std::sync::OnceLock;
+
+use crate::{PreparedBuilder, Unit};
+
+/// The position after the last: a block is not referenced again.
+pub const NEVER: u32 = u32::MAX;
+
+/// A block by its file and its place there. In traces of plain keys all belong to file 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Block {
+    /// Index into [`Prepared::file_names`]; 0 where the trace knows no files.
+    pub file: u32,
+    /// Number of the block in its file, or the key as given.
+    pub index: u64,
+}
+
+/// A trace whose blocks are named by dense ids.
+#[derive(Debug, Default)]
+pub struct Prepared {
+    pub(crate) unit: Unit,
+    pub(crate) requests: Vec<u32>,
+    pub(crate) next_uses: OnceLock<Vec<u32>>,
+    pub(crate) owners: Option<Vec<u16>>,
+    pub(crate) owner_names: Vec<String>,
+    pub(crate) blocks: Vec<u64>,
+    pub(crate) files: Option<Vec<u32>>,
+    pub(crate) file_names: Vec<String>,
+    pub(crate) sizes: Option<Vec<u32>>,
+}
+
+impl Prepared {
+    /// A trace of plain keys, for tests and generators.
+    ///
+    /// # Panics
+    ///
+    /// With 2³² − 1 references or more.
+    pub fn from_ids(ids: impl IntoIterator<Item = u64>) -> Prepared {
+        let mut builder = PreparedBuilder::new(Unit::Object);
+        for id in ids {
+            builder.reference(0, Block { file: 0, index: id }, 0).expect("a trace this long fits no memory");
+        }
+        builder.finish(Vec::new(), Vec::new())
+    }
+
+    /// The block's id for each reference (P1).
+    pub fn requests(&self) -> &[u32] {
+        &self.requests
+    }
+
+    /// How many different blocks are referenced; ids are `0..distinct()`.
+    pub fn distinct(&self) -> u32 {
+        u32::try_from(self.blocks.len()).expect("the builder bounds the number of ids")
+    }
+
+    /// For each reference the position of the next one to the same block, or [`NEVER`] (P2).
+    ///
+    /// Computed when asked for the first time: 4 bytes per reference.
+    pub fn next_uses(&self) -> &[u32] {
+        self.next_uses.get_or_init(|| next_uses(self.requests(), self.distinct()))
+    }
+
+    /// For each reference who asked; `None` where everything has one owner.
+    pub fn owners(&self) -> Option<&[u16]> {
+        self.owners.as_deref()
+    }
+
+    /// Names of owners. Empty where the trace knows none; one where everything is its.
+    pub fn owner_names(&self) -> &[String] {
+        &self.owner_names
+    }
+
+    /// The file of each id; `None` where all belong to one.
+    pub fn files(&self) -> Option<&[u32]> {
+        self.files.as_deref()
+    }
+
+    /// Names of files. Empty where the trace knows none.
+    pub fn file_names(&self) -> &[String] {
+        &self.file_names
+    }
+
+    /// For each id the number of the block in its file, or the key as given.
+    pub fn blocks(&self) -> &[u64] {
+        &self.blocks
+    }
+
+    /// Which block an id names.
+    pub fn block_of(&self, id: u32) -> Block {
+        let file = self.files().map_or(0, |files| files[id as usize]);
+        Block { file, index: self.blocks[id as usize] }
+    }
+
+    /// Bytes of each id as of its first reference; `None` where the trace does not say, or all are equal.
+    ///
+    /// Under [`Unit::Block`] all are equal: see [`unit`](Prepared::unit).
+    pub fn sizes(&self) -> Option<&[u32]> {
+        self.sizes.as_deref()
+    }
+
+    /// What one reference is.
+    pub fn unit(&self) -> Unit {
+        self.unit
+    }
+
+    /// Recomputes from scratch what the columns claim, and panics with the number of the invariant that fails.
+    pub fn validate(&self) {
+        let mut known = 0;
+        for &id in self.requests() {
+            assert!(id <= known, "P1: {id} after {known} ids");
+            known += u32::from(id == known);
+        }
+        assert_eq!(known, self.distinct(), "P1");
+        let (requests, distinct) = (self.requests.len(), self.blocks.len());
+        assert_eq!(self.next_uses().len(), requests, "P3");
+        // Forwards, where the computation goes backwards.
+        let mut last: Vec<Option<usize>> = vec![None; distinct];
+        let mut expected = vec![NEVER; requests];
+        for (at, &id) in self.requests().iter().enumerate() {
+            if let Some(before) = last[id as usize].replace(at) {
+                expected[before] = at as u32;
+            }
+        }
+        assert!(self.next_uses() == expected, "P2");
+        assert!(self.owners().is_none_or(|owners| owners.len() == requests), "P3");
+        assert!(self.files().is_none_or(|files| files.len() == distinct), "P3");
+        assert!(self.sizes().is_none_or(|sizes| sizes.len() == distinct), "P3");
+        let named = |names: &[String], index: usize| index < names.len().max(1);
+        assert!(
+            self.owners()
+                .is_none_or(|owners| owners.iter().all(|&owner| named(&self.owner_names, owner.into()))),
+            "P4"
+        );
+        assert!(
+            self.files().is_none_or(|files| files.iter().all(|&file| named(&self.file_names, file as usize))),
+            "P4"
+        );
+    }
+}
+
+/// One pass from the end, with the position seen last for each id.
+fn next_uses(requests: &[u32], distinct: u32) -> Vec<u32> {
+    let mut seen = vec![NEVER; distinct as usize];
+    let mut next = vec![NEVER; requests.len()];
+    for (at, (&id, next)) in requests.iter().zip(&mut next).enumerate().rev() {
+        *next = std::mem::replace(&mut seen[id as usize], at as u32);
+    }
+    next
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn an_empty_trace_is_a_trace() {
+        let trace = Prepared::from_ids([]);
+        trace.validate();
+        assert_eq!(trace.distinct(), 0);
+        assert!(trace.next_uses().is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn keys_come_back(keys in prop::collection::vec(0_u64..60, 0..400)) {
+            let trace = Prepared::from_ids(keys.iter().map(|key| key << 33));
+            trace.validate();
+            let back: Vec<u64> = trace.requests().iter().map(|&id| trace.block_of(id).index >> 33).collect();
+            prop_assert_eq!(back, keys);
+        }
+    }
+}
