@@ -92,7 +92,8 @@ impl<K: Key> Densifier<K> {
     }
 
     /// The id of a key that was given before.
-    pub fn find(&self, key: K) -> Option<u32> {
+    #[cfg(test)]
+    fn find(&self, key: K) -> Option<u32> {
         let hash = key.mixed(self.seed);
         let mut at = self.home(hash);
         loop {
