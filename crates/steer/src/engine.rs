@@ -12,7 +12,7 @@ use pantler_steward::{Access, Action, Block, FileId, Notice, Steward};
 use crate::counters::SteerCounters;
 use crate::error::SteerError;
 use crate::files::{FileKey, Files, drop_span};
-use crate::ledger::{Belief, Ledger, Span};
+use crate::ledger::{Belief, Ledger, Span, Stuck};
 use crate::options::SteerOptions;
 use crate::owners::RunOwners;
 use crate::streams::{Reader, Streams};
@@ -94,7 +94,10 @@ pub struct Engine {
     to_resolve: VecDeque<(u32, u32)>,
     refused: Vec<Span>,
     ripe: Vec<Span>,
-    stuck: Vec<Span>,
+    /// Blocks that the steward gave up and that stay because their folios do, as far as the reserve for lagging drops
+    /// does not hold them.
+    held_back: u32,
+    stuck: Stuck,
     /// Files that came since the other instance's filter was last made.
     pub(crate) new_files: bool,
 }
@@ -136,7 +139,8 @@ impl Engine {
             to_resolve: VecDeque::new(),
             refused: Vec::new(),
             ripe: Vec::new(),
-            stuck: Vec::new(),
+            stuck: Stuck::default(),
+            held_back: 0,
             new_files: false,
         })
     }
@@ -397,7 +401,7 @@ impl Engine {
         self.counters.ahead_peak = self.counters.ahead_peak.max(ahead.into());
         self.counters.leaving_peak = self.counters.leaving_peak.max(leaving.into());
         self.counters.resident_peak = self.counters.resident_peak.max((ahead + ours + leaving).into());
-        self.make_room_for_ahead();
+        self.make_room_for_the_unseen();
         while let Some((file, tid)) = self.to_resolve.pop_front() {
             self.resolve(file, tid, now_ns);
         }
@@ -415,11 +419,12 @@ impl Engine {
             || self.ledger.leaving_blocks() + self.steward.waiting() > 0
     }
 
-    /// What the kernel read ahead takes memory as well: the steward gets by with less until it is referenced.
-    fn make_room_for_ahead(&mut self) {
+    /// What the kernel read ahead, and what large folios hold back, takes memory as well: the steward gets by with less
+    /// as long as that is there.
+    fn make_room_for_the_unseen(&mut self) {
         // What the step leaves out is within the reserve for lagging drops.
         let step = self.lag_blocks.clamp(1, AHEAD_STEP);
-        let taken = self.ledger.ahead_blocks() / step * step;
+        let taken = (self.ledger.ahead_blocks() + self.held_back) / step * step;
         let left = self.capacity.saturating_sub(taken).max(self.capacity / 4);
         if left != self.steward.capacity() && self.steward.set_capacity(left).is_ok() {
             self.poll();
@@ -513,6 +518,7 @@ impl Engine {
     }
 
     fn drop_ripe(&mut self, now_ns: u64) -> bool {
+        self.held_back = 0;
         if self.ledger.leaving_blocks() == 0 {
             return false;
         }
@@ -520,15 +526,30 @@ impl Engine {
         let urgent = self.ledger.leaving_blocks() > self.lag_blocks / 2;
         let until = if urgent { u64::MAX } else { now_ns.saturating_sub(LAG_NS) };
         self.ledger.take_ripe(until, now_ns.saturating_sub(STUCK_NS), &mut ripe, &mut stuck);
+        if urgent {
+            // All that could leave was handed out. What is left of it stays in memory, for its folios stay.
+            self.held_back = self.ledger.leaving_blocks();
+        }
         let any = !ripe.is_empty();
         for span in ripe.drain(..) {
             self.drop_run(span, now_ns);
         }
-        for span in stuck.drain(..) {
-            self.keep(span);
+        for span in stuck.back.drain(..) {
+            self.take_back(span);
+        }
+        for span in stuck.rest.drain(..) {
+            self.give_up(span);
         }
         (self.ripe, self.stuck) = (ripe, stuck);
         any
+    }
+
+    /// The kernel keeps or drops a folio as a whole (ledger, K4), and most of this one was given up.
+    fn give_up(&mut self, span: Span) {
+        for index in span.first..span.first + span.blocks {
+            self.steward.forget(Block::new(self.file_id(span.file), index));
+        }
+        self.poll();
     }
 
     fn drop_run(&mut self, span: Span, now_ns: u64) {
@@ -565,12 +586,16 @@ impl Engine {
         }
     }
 
-    /// A drop was refused (dirty, mapped, locked, part of a folio that stays): the steward keeps the blocks, pinned
-    /// until the next [`Engine::tick`].
+    /// A drop was refused: the pages are dirty, mapped or locked.
     fn keep(&mut self, span: Span) {
+        self.counters.refused += span.blocks;
+        self.files.get_mut(span.file).blocks += span.blocks as u32;
+        self.take_back(span);
+    }
+
+    /// Blocks that the steward gave up stay in memory: they are its again, pinned until the next [`Engine::tick`].
+    fn take_back(&mut self, span: Span) {
         let Span { file, first, blocks } = span;
-        self.counters.refused += blocks;
-        self.files.get_mut(file).blocks += blocks as u32;
         for index in first..first + blocks {
             self.ledger.enter(file, index);
             self.steward.kept(Block::new(self.file_id(file), index));

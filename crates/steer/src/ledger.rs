@@ -13,6 +13,7 @@
 //! K1  `ahead`, `ours` and `leaving` are disjoint; `shared` is part of `ours`.
 //! K2  `ahead_blocks`, `ours_blocks` and `leaving_blocks` are the sums of the bits.
 //! K3  A chunk without any of the three is not kept.
+//! K4  A folio leaves as a whole or not at all: dropping a part of it drops nothing.
 
 use std::collections::HashMap;
 
@@ -128,6 +129,15 @@ pub struct Span {
     pub first: u64,
     /// How many.
     pub blocks: u64,
+}
+
+/// Folios that left in part for so long that something has to be done.
+#[derive(Debug, Default)]
+pub struct Stuck {
+    /// Blocks of folios most of which stays. They are no longer leaving: the steward gets them back.
+    pub back: Vec<Span>,
+    /// The rest of folios most of which left. Still ours: the steward shall give it up as well.
+    pub rest: Vec<Span>,
 }
 
 /// The blocks of one run. See the module's text for its invariants.
@@ -246,36 +256,46 @@ impl Ledger {
     }
 
     /// Hands out what has been leaving since before `until_ns`, in runs that hold whole folios only; a block handed
-    /// out is unknown from here on. Folios that are left in part are handed out as `stuck` once they are older than
-    /// `stuck_ns`: their blocks are no longer leaving either, and the caller says what becomes of them.
-    pub fn take_ripe(&mut self, until_ns: u64, stuck_ns: u64, ripe: &mut Vec<Span>, stuck: &mut Vec<Span>) {
+    /// out is unknown from here on. What becomes of folios that are left in part, once they are older than `stuck_ns`,
+    /// is told in `stuck`.
+    pub fn take_ripe(&mut self, until_ns: u64, stuck_ns: u64, ripe: &mut Vec<Span>, stuck: &mut Stuck) {
         let mut taken = 0;
         self.chunks.retain(|&(file, number), chunk| {
             if chunk.leaving.is_empty() || chunk.since_ns > until_ns {
                 return true;
             }
-            let mut whole = chunk.leaving;
-            let mut part = Bits::default();
+            let old = chunk.since_ns <= stuck_ns;
+            let (mut whole, mut part) = (chunk.leaving, Bits::default());
+            let (mut back, mut rest) = (Bits::default(), Bits::default());
             for folio in &chunk.folios {
-                let pages = u64::from(folio.at)..u64::from(folio.at + folio.pages);
-                if pages.clone().any(|at| !chunk.leaving.get(at)) {
-                    for at in pages {
-                        if whole.clear(at) {
-                            part.set(at);
+                let pages = || u64::from(folio.at)..u64::from(folio.at + folio.pages);
+                let leaving = pages().filter(|&at| chunk.leaving.get(at)).count();
+                if leaving == usize::from(folio.pages) || leaving == 0 {
+                    continue;
+                }
+                let mostly = 2 * leaving >= usize::from(folio.pages);
+                let ours = |at| chunk.leaving.get(at) || chunk.ours.get(at) && !chunk.shared.get(at);
+                let follows = old && mostly && pages().all(ours);
+                for at in pages() {
+                    if !whole.clear(at) {
+                        // K4: the few that stay follow the many that left.
+                        if follows {
+                            rest.set(at);
                         }
+                    } else if old && !follows {
+                        back.set(at);
+                    } else {
+                        part.set(at);
                     }
                 }
             }
             let base = number * CHUNK_BLOCKS;
             let span = |(first, blocks)| Span { file, first: base + first, blocks };
             ripe.extend(whole.runs().map(span));
-            taken += whole.count();
+            stuck.back.extend(back.runs().map(span));
+            stuck.rest.extend(rest.runs().map(span));
+            taken += whole.count() + back.count();
             chunk.leaving = part;
-            if chunk.since_ns <= stuck_ns {
-                stuck.extend(part.runs().map(span));
-                taken += part.count();
-                chunk.leaving = Bits::default();
-            }
             chunk.folios.retain(|folio| !whole.get(u64::from(folio.at)));
             !chunk.is_empty()
         });
@@ -374,11 +394,17 @@ mod tests {
     type Runs = Vec<(u64, u64)>;
 
     fn ripe(ledger: &mut Ledger, until: u64, stuck_until: u64) -> (Runs, Runs) {
-        let (mut out, mut stuck) = (Vec::new(), Vec::new());
+        let (out, back, rest) = all_ripe(ledger, until, stuck_until);
+        assert_eq!(rest, []);
+        (out, back)
+    }
+
+    fn all_ripe(ledger: &mut Ledger, until: u64, stuck_until: u64) -> (Runs, Runs, Runs) {
+        let (mut out, mut stuck) = (Vec::new(), Stuck::default());
         ledger.take_ripe(until, stuck_until, &mut out, &mut stuck);
         ledger.validate();
         let plain = |spans: Vec<Span>| spans.iter().map(|span| (span.first, span.blocks)).collect();
-        (plain(out), plain(stuck))
+        (plain(out), plain(stuck.back), plain(stuck.rest))
     }
 
     #[test]
@@ -430,6 +456,32 @@ mod tests {
             ledger.leave(0, index, 10);
         }
         assert_eq!(ripe(&mut ledger, 20, 15), (vec![], vec![(517, 2)]), "a folio that stays in part is told");
+    }
+
+    #[test]
+    fn the_rest_of_a_folio_follows_when_most_of_it_left() {
+        let mut ledger = Ledger::default();
+        for index in 0..8 {
+            ledger.enter(0, index);
+        }
+        ledger.note_folio(0, 0, 4);
+        ledger.note_folio(0, 4, 4);
+        for index in [0, 2, 3, 5] {
+            ledger.leave(0, index, 1);
+        }
+        assert_eq!(all_ripe(&mut ledger, 5, 0), (vec![], vec![], vec![]), "young enough to wait");
+        assert_eq!(all_ripe(&mut ledger, 5, 1), (vec![], vec![(5, 1)], vec![(1, 1)]));
+        assert_eq!((ledger.belief(0, 5), ledger.leaving_blocks()), (Belief::Unknown, 3));
+        ledger.enter(0, 5);
+        ledger.leave(0, 1, 6);
+        assert_eq!(ripe(&mut ledger, 9, 0).0, [(0, 4)]);
+
+        // What another program uses keeps its folio.
+        for index in [4, 6, 7] {
+            ledger.leave(0, index, 10);
+        }
+        ledger.share(0, 5);
+        assert_eq!(all_ripe(&mut ledger, 12, 12), (vec![], vec![(4, 1), (6, 2)], vec![]));
     }
 
     #[test]

@@ -255,16 +255,15 @@ impl Steer {
         (own + others) * cpus
     }
 
-    /// Waits until the events so far have been taken, for at most a second. For tests and for last looks at counters.
+    /// Waits until the events so far have been taken, for at most five seconds. For tests and for last looks at counters.
     pub fn settle(&self) {
-        let deadline = sys::monotonic_ns() + 1_000_000_000;
-        let mut last = (0, 0);
-        while sys::monotonic_ns() < deadline {
+        let deadline = sys::monotonic_ns() + 5_000_000_000;
+        let (mut last, mut same) = ((0, 0), 0);
+        while same < 2 && sys::monotonic_ns() < deadline {
             let counters = self.counters();
             let now = (counters.events, counters.drops);
-            if now == last && self.shared.engine().ledger.leaving_blocks() == 0 {
-                return;
-            }
+            let calm = now == last && self.shared.engine().ledger.leaving_blocks() == 0;
+            same = if calm { same + 1 } else { 0 };
             last = now;
             std::thread::sleep(std::time::Duration::from_millis(30));
         }
