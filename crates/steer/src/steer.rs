@@ -259,13 +259,13 @@ impl Steer {
     pub fn settle(&self) {
         let deadline = sys::monotonic_ns() + 5_000_000_000;
         let (mut last, mut same) = ((0, 0), 0);
-        while same < 2 && sys::monotonic_ns() < deadline {
+        while same < 3 && sys::monotonic_ns() < deadline {
             let counters = self.counters();
             let now = (counters.events, counters.drops);
             let calm = now == last && self.shared.engine().ledger.leaving_blocks() == 0;
             same = if calm { same + 1 } else { 0 };
             last = now;
-            std::thread::sleep(std::time::Duration::from_millis(30));
+            std::thread::sleep(std::time::Duration::from_millis(15));
         }
     }
 
