@@ -351,8 +351,8 @@ impl Engine {
                     self.counters.drops += 1;
                     self.ledger.leave(slot_of(block.file), block.index, self.counters.now_ns);
                 }
-                Action::Notice { notice: Notice::Revoked, owner } => {
-                    tracing::info!(owner = owner.0, "lost control: too many of its choices were mistakes");
+                Action::Notice { notice: Notice::Revoked { overrules, mistakes }, owner } => {
+                    tracing::warn!(owner = owner.0, mistakes, overrules, "lost control: too many mistakes");
                 }
                 _ => {}
             }

@@ -58,5 +58,10 @@ pub enum Action {
 #[non_exhaustive]
 pub enum Notice {
     /// Too many of its overrules were mistakes: it lost control (rule L7).
-    Revoked,
+    Revoked {
+        /// Its overrules within the window.
+        overrules: u32,
+        /// Those of them that a later miss proved wrong.
+        mistakes: u32,
+    },
 }

@@ -74,13 +74,15 @@ impl Steward {
         let revocation = self.options.revocation;
         let keeper = keeper(&self.owners, holder);
         if let Some(record) = self.owners.alive_mut(keeper)
-            && let Some(manager) = record.manager.as_mut()
-            && !manager.is_revoked()
+            && record.manager.is_some()
+            && !record.standing.is_revoked()
         {
             record.counters.mistakes += 1;
             // The common owner's policy was chosen by whoever runs the cache: nobody can take it away.
-            if keeper != COMMON && manager.placeholder_used(revocation) {
-                self.tell_revoked(keeper);
+            if keeper != COMMON
+                && let Some(notice) = record.standing.placeholder_used(revocation)
+            {
+                self.tell_revoked(keeper, notice);
             }
         }
         Some(target)
@@ -91,7 +93,7 @@ impl Steward {
         let entries = &self.entries;
         let keeper = keeper(&self.owners, entries[candidate].owner);
         let named = self.owners.alive_mut(keeper).and_then(|record| {
-            let manager = record.manager.as_mut().filter(|manager| !manager.is_revoked())?;
+            let manager = record.manager.as_mut().filter(|_| !record.standing.is_revoked())?;
             manager.replace_block(&mut self.managed, &|frame| entries[frame].pins != 0)
         });
         match named {
@@ -132,18 +134,19 @@ impl Steward {
         let keeper = keeper(&self.owners, self.entries[candidate].owner);
         if let Some(record) = self.owners.alive_mut(keeper) {
             record.counters.overrules += 1;
-            let manager = record.manager.as_mut().filter(|_| keeper != COMMON);
-            if manager.is_some_and(|manager| manager.overruled(revocation)) {
-                self.tell_revoked(keeper);
+            if keeper != COMMON
+                && let Some(notice) = record.standing.overruled(revocation)
+            {
+                self.tell_revoked(keeper, notice);
             }
         }
     }
 
-    fn tell_revoked(&mut self, key: OwnerKey) {
+    fn tell_revoked(&mut self, key: OwnerKey, notice: Notice) {
         if let Some(record) = self.owners.alive_mut(key) {
             record.counters.revocations += 1;
             if let Some(owner) = record.id {
-                self.actions.push_back(Action::Notice { owner, notice: Notice::Revoked });
+                self.actions.push_back(Action::Notice { owner, notice });
             }
         }
     }

@@ -141,7 +141,8 @@ impl Steward {
         Ok(frames.len() as u64)
     }
 
-    /// `owner` gives up control: its wishes end, and its blocks go back to the common owner.
+    /// `owner` gives up control: its wishes end, and its blocks go back to the common owner. Its standing stays: one that
+    /// was revoked is so still when it makes its next call (L7).
     pub fn release_control(&mut self, owner: OwnerId) {
         let Some(key) = self.owners.find(owner) else { return };
         if self.disband(key).is_empty() {

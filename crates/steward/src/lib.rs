@@ -41,7 +41,8 @@
 //! | A2, W4 rooms | [`steward`](mod@steward) |
 //! | L1 to L5, L8 allocation: LRU-SP | `allocation` |
 //! | L6 placeholders | `placeholders` |
-//! | L7 revocation, C4, C5, C7 managers | `manager` |
+//! | L7 revocation | `standing` |
+//! | C4, C5, C7 managers | `manager` |
 //! | C1 to C3, C6, C8 calls | `control` |
 //!
 //! Papers: P. Cao, E. W. Felten, K. Li, *Implementation and performance of application-controlled file caching*, OSDI
@@ -67,6 +68,7 @@ mod manager;
 mod options;
 mod owners;
 mod placeholders;
+mod standing;
 pub mod steward;
 
 pub use action::{Access, Action, Notice, Why};

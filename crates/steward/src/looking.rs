@@ -35,7 +35,7 @@ pub struct OwnerStat {
     pub counters: Counters,
     /// Whether it has made control calls.
     pub in_control: bool,
-    /// Whether control was taken away (L7).
+    /// Whether control was taken away, or would be at its first call (L7).
     pub revoked: bool,
 }
 
@@ -105,13 +105,19 @@ impl Steward {
         Some(self.owners.alive(self.owners.find(owner)?)?.counters)
     }
 
+    /// Whether a live owner lost control, or was born without it, and was not granted it since (L7).
+    pub fn is_revoked(&self, owner: OwnerId) -> bool {
+        let record = self.owners.find(owner).and_then(|key| self.owners.alive(key));
+        record.is_some_and(|record| record.standing.is_revoked())
+    }
+
     /// Live owners, the common owner first.
     pub fn owners(&self) -> impl Iterator<Item = OwnerStat> {
         self.owners.iter().map(|(_, record)| OwnerStat {
             id: record.id,
             counters: record.counters,
             in_control: record.manager.is_some(),
-            revoked: record.manager.as_ref().is_some_and(|manager| manager.is_revoked()),
+            revoked: record.standing.is_revoked(),
         })
     }
 

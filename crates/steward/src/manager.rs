@@ -3,7 +3,8 @@
 //! Each priority in use is a *level* with a policy of its own. The victim comes from the lowest non-empty level, by
 //! that level's policy (C4). The five notices of the paper's figure 3 are methods here, named as there (C7):
 //! [`new_block`](Manager::new_block), [`block_gone`](Manager::block_gone), [`block_accessed`](Manager::block_accessed),
-//! [`replace_block`](Manager::replace_block), [`placeholder_used`](Manager::placeholder_used).
+//! [`replace_block`](Manager::replace_block); the fifth, [`placeholder_used`](crate::standing::Standing::placeholder_used),
+//! is about the owner's standing, which outlives its manager.
 //!
 //! G1  `order` holds each level's index exactly once, by ascending priority.
 //! G2  A level's `files` counts the files whose long-term priority it is.
@@ -17,7 +18,6 @@ use pantler_policy::{Handle, Links, Policy, PolicyName, Replacement};
 
 use crate::counters::Traffic;
 use crate::entry::Entry;
-use crate::options::Revocation;
 use crate::{FileId, Limits};
 
 /// One priority and its blocks.
@@ -35,9 +35,6 @@ pub(crate) struct Manager {
     levels: Vec<Level>,
     order: Vec<u16>,
     priorities: HashMap<FileId, i32, FixedState>,
-    revoked: bool,
-    window_overrules: u32,
-    window_mistakes: u32,
 }
 
 /// The bound that a call would pass (rule C6).
@@ -50,9 +47,6 @@ impl Manager {
             levels: Vec::new(),
             order: Vec::new(),
             priorities: HashMap::with_hasher(FixedState::with_seed(seed)),
-            revoked: false,
-            window_overrules: 0,
-            window_mistakes: 0,
         };
         manager.add_level(0);
         manager
@@ -95,46 +89,6 @@ impl Manager {
     ) -> Option<Handle> {
         let Self { levels, order, .. } = self;
         order.iter().find_map(|&level| levels[level as usize].blocks.evict(links, pinned))
-    }
-
-    /// An overrule of the past was wrong. Says whether control is lost by it (L7).
-    pub(crate) fn placeholder_used(&mut self, revocation: Revocation) -> bool {
-        self.window_mistakes += 1;
-        self.judge(revocation)
-    }
-
-    // Revocation.
-
-    /// The victim was not the candidate. Says whether control is lost by it (L7).
-    pub(crate) fn overruled(&mut self, revocation: Revocation) -> bool {
-        self.window_overrules += 1;
-        let revoked = self.judge(revocation);
-        if revocation.window != 0 && self.window_overrules >= revocation.window {
-            self.restart_window();
-        }
-        revoked
-    }
-
-    fn judge(&mut self, revocation: Revocation) -> bool {
-        let (overrules, mistakes) = (u64::from(self.window_overrules), u64::from(self.window_mistakes));
-        let guilty = revocation.window != 0
-            && overrules >= u64::from(revocation.needed)
-            && mistakes * 100 > u64::from(revocation.share_percent) * overrules;
-        self.revoked |= guilty;
-        guilty
-    }
-
-    pub(crate) fn grant(&mut self) {
-        self.revoked = false;
-        self.restart_window();
-    }
-
-    fn restart_window(&mut self) {
-        (self.window_overrules, self.window_mistakes) = (0, 0);
-    }
-
-    pub(crate) fn is_revoked(&self) -> bool {
-        self.revoked
     }
 
     // Wishes.

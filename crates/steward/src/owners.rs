@@ -15,6 +15,7 @@ use hashbrown::HashMap;
 use crate::OwnerId;
 use crate::counters::Counters;
 use crate::manager::Manager;
+use crate::standing::Standing;
 
 /// The slot of an owner's record.
 pub(crate) type OwnerKey = u32;
@@ -31,11 +32,17 @@ pub(crate) struct OwnerRecord {
     pub(crate) id: Option<OwnerId>,
     pub(crate) alive: bool,
     pub(crate) counters: Counters,
+    /// Whether its manager is asked (L7).
+    pub(crate) standing: Standing,
     /// Present while the owner is in control. The common owner's is present when its policy is not LRU.
     pub(crate) manager: Option<Box<Manager>>,
 }
 
 impl OwnerRecord {
+    fn new(id: Option<OwnerId>, manager: Option<Box<Manager>>) -> Self {
+        Self { id, alive: true, counters: Counters::default(), standing: Standing::default(), manager }
+    }
+
     fn in_use(&self) -> bool {
         self.alive || self.counters.blocks > 0
     }
@@ -55,9 +62,8 @@ pub(crate) struct Owners {
 
 impl Owners {
     pub(crate) fn new(max: u32, seed: u64, common: Option<Box<Manager>>) -> Self {
-        let record = OwnerRecord { id: None, alive: true, counters: Counters::default(), manager: common };
         Self {
-            records: alloc::vec![record],
+            records: alloc::vec![OwnerRecord::new(None, common)],
             free: Vec::new(),
             index: HashMap::with_hasher(FixedState::with_seed(seed)),
             last: None,
@@ -84,7 +90,7 @@ impl Owners {
         if self.index.len() >= self.max as usize {
             return COMMON;
         }
-        let record = OwnerRecord { id: Some(id), alive: true, counters: Counters::default(), manager: None };
+        let record = OwnerRecord::new(Some(id), None);
         let key = match self.free.pop() {
             Some(key) => {
                 self.records[key as usize] = record;

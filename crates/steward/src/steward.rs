@@ -17,6 +17,7 @@ use crate::files::Files;
 use crate::manager::Manager;
 use crate::owners::{COMMON, NOBODY, OwnerKey, Owners};
 use crate::placeholders::Placeholders;
+use crate::standing::Standing;
 use crate::{Access, Action, Block, FileId, Frame, Options, OptionsError, OwnerId, Why};
 
 /// Drops whose owner is remembered, in case the body cannot carry them out.
@@ -361,11 +362,34 @@ impl Steward {
         frames
     }
 
-    /// A revoked owner gets its control back, and a new window (L7).
-    pub fn grant(&mut self, owner: OwnerId) {
+    /// `child` is new, and comes from `parent` by a fork: it is born with its parent's standing (L7), and nothing else of
+    /// it. An owner that has lost control has it no more by forking.
+    pub fn born(&mut self, child: OwnerId, parent: OwnerId) {
+        let parent = self.owners.find(parent).and_then(|key| self.owners.alive(key));
+        let Some(standing) = parent.map(|record| record.standing) else { return };
+        self.set_standing(child, standing);
+    }
+
+    /// `owner` is new, and comes from one that had lost control and is gone: it begins without, as if it had lost it
+    /// itself (L7).
+    pub fn born_revoked(&mut self, owner: OwnerId) {
+        self.set_standing(owner, Standing::REVOKED);
+    }
+
+    /// A revoked owner gets its control back, and a new window (L7). Says whether it was revoked.
+    pub fn grant(&mut self, owner: OwnerId) -> bool {
         let record = self.owners.find(owner).and_then(|key| self.owners.alive_mut(key));
-        if let Some(manager) = record.and_then(|record| record.manager.as_mut()) {
-            manager.grant();
+        let former = record.map(|record| core::mem::take(&mut record.standing));
+        former.is_some_and(|standing| standing.is_revoked())
+    }
+
+    fn set_standing(&mut self, owner: OwnerId, standing: Standing) {
+        let key = self.owners.key(owner);
+        // Past the bound on owners nobody has control, and the common owner answers for nobody's mistakes.
+        if key != COMMON
+            && let Some(record) = self.owners.alive_mut(key)
+        {
+            record.standing = standing;
         }
     }
 

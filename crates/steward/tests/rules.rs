@@ -102,14 +102,15 @@ fn w4_the_oldest_waiting_block_leaves() {
     steward.validate();
 }
 
-#[test]
-fn l7_a_foolish_owner_is_told_and_asked_no_more() {
+/// A steward whose owner A chose MRU for ReadN, the paper's foolish program: three blocks five times, then the next
+/// three. MRU keeps what never comes back. `between` comes after each three. Returns what was said, too.
+fn fooled(between: impl Fn(&mut Steward)) -> (Steward, Vec<Action>) {
     let revocation = Revocation { window: 100, needed: 4, share_percent: 50 };
     let mut steward = Steward::new(Options { revocation, ..Options::new(4) }).expect("options are in range");
     steward.set_policy(A, 0, PolicyName::Mru).expect("first call");
     let mut notices = Vec::new();
-    // ReadN of the paper: three blocks five times, then the next three. MRU keeps what never comes back.
     for group in 0..10 {
+        between(&mut steward);
         for index in (0..3).cycle().take(15) {
             let block = block(3 * group + index);
             if let Access::Miss(_) = steward.access(A, block) {
@@ -121,13 +122,76 @@ fn l7_a_foolish_owner_is_told_and_asked_no_more() {
             steward.validate();
         }
     }
-    assert_eq!(notices, [Action::Notice { owner: A, notice: Notice::Revoked }]);
-    let overrules = steward.owner_counters(A).map(|it| it.overrules);
-    touch(&mut steward, A, block(1000));
-    assert_eq!(steward.owner_counters(A).map(|it| it.overrules), overrules);
+    (steward, notices)
+}
+
+/// Whether a hint of the owner has an effect: under MRU it gives up the last of its blocks, not the first.
+fn is_heard(steward: &mut Steward, owner: OwnerId) -> bool {
+    steward.set_policy(owner, 0, PolicyName::Mru).expect("within bounds");
+    let overrules = |steward: &Steward| steward.owner_counters(owner).map(|it| it.overrules);
+    let before = overrules(steward);
+    for index in 0..8 {
+        touch(steward, owner, Block::new(FileId(1000 + owner.0), index));
+    }
+    overrules(steward) != before
+}
+
+#[test]
+fn l7_a_foolish_owner_is_told_and_asked_no_more() {
+    let (mut steward, notices) = fooled(|_| ());
+    let notice = Notice::Revoked { overrules: 4, mistakes: 3 };
+    assert_eq!(notices, [Action::Notice { owner: A, notice }]);
+    assert!(steward.is_revoked(A) && !is_heard(&mut steward, A));
+    assert!(steward.grant(A));
+    assert!(is_heard(&mut steward, A) && !steward.grant(A));
+}
+
+#[test]
+fn l7_taking_all_wishes_back_gives_no_control_back() {
+    let (mut steward, _) = fooled(|_| ());
+    steward.release_control(A);
+    assert!(steward.is_revoked(A) && !is_heard(&mut steward, A));
     steward.grant(A);
-    touch(&mut steward, A, block(1001));
-    assert_ne!(steward.owner_counters(A).map(|it| it.overrules), overrules);
+    assert!(is_heard(&mut steward, A));
+    // Nor does it undo what was counted: else nobody would ever be revoked who takes them back in time.
+    let (patient, notices) = fooled(|steward| {
+        steward.release_control(A);
+        steward.set_policy(A, 0, PolicyName::Mru).expect("within bounds");
+    });
+    assert!(patient.is_revoked(A) && notices.len() == 1, "{notices:?}");
+}
+
+#[test]
+fn l7_a_fork_resets_nothing() {
+    let (mut steward, _) = fooled(|_| ());
+    let (child, grandchild, late) = (OwnerId(7), OwnerId(8), OwnerId(9));
+    steward.born(child, A);
+    steward.born(grandchild, child);
+    assert!(!is_heard(&mut steward, child) && !is_heard(&mut steward, grandchild));
+    // Each is granted by itself, and control goes on to those who are born then.
+    steward.grant(child);
+    steward.born(late, child);
+    assert!(is_heard(&mut steward, child) && is_heard(&mut steward, late));
+    assert!(!is_heard(&mut steward, A) && !is_heard(&mut steward, grandchild));
+    // The parent may be gone by the time the child comes.
+    steward.exit(A);
+    let orphan = OwnerId(10);
+    steward.born_revoked(orphan);
+    assert!(!is_heard(&mut steward, orphan));
+    assert_eq!(steward.owner_counters(orphan).map(|it| it.revocations), Some(0), "it did nothing");
+}
+
+#[test]
+fn l7_past_the_bound_on_owners_the_common_owner_is_not_blamed() {
+    let (mut steward, _) = fooled(|_| ());
+    let limits = Limits { owners: 1, ..Limits::default() };
+    let mut small = Steward::new(Options { limits, ..Options::new(4) }).expect("options are in range");
+    touch(&mut small, A, block(1));
+    small.born_revoked(B);
+    assert!(!small.is_revoked(B) && small.owners().all(|owner| !owner.revoked));
+    // Whose parent is unknown is new in every way.
+    steward.born(B, OwnerId(77));
+    assert!(is_heard(&mut steward, B));
 }
 
 #[test]

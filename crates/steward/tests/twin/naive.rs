@@ -20,7 +20,8 @@ pub enum Outcome {
 pub enum Deed {
     Fetch(Block),
     Drop(Block),
-    Revoked(OwnerId),
+    /// Who, and of how many overrules in the window how many were mistakes.
+    Revoked(OwnerId, u64, u64),
 }
 
 /// Whose a block is (A1).
@@ -100,15 +101,21 @@ struct Manager {
     priorities: Vec<(FileId, i32)>,
     newest: i64,
     oldest: i64,
+}
+
+/// L7: what an owner keeps whatever becomes of its wishes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Standing {
     revoked: bool,
-    window_overrules: u64,
-    window_mistakes: u64,
+    overrules: u64,
+    mistakes: u64,
 }
 
 #[derive(Clone, Debug)]
 struct Owner {
     id: OwnerId,
     manager: Option<Manager>,
+    standing: Standing,
     tally: Tally,
 }
 
@@ -408,11 +415,26 @@ impl Twin {
         self.trim_weighing();
     }
 
-    pub fn grant(&mut self, owner: OwnerId) {
-        if let Some(manager) = self.manager(owner) {
-            manager.revoked = false;
-            manager.window_overrules = 0;
-            manager.window_mistakes = 0;
+    pub fn grant(&mut self, owner: OwnerId) -> bool {
+        let Some(known) = self.owners.iter_mut().find(|o| o.id == owner) else { return false };
+        let revoked = known.standing.revoked;
+        known.standing = Standing::default();
+        revoked
+    }
+
+    pub fn born(&mut self, child: OwnerId, parent: OwnerId) {
+        let Some(standing) = self.owners.iter().find(|o| o.id == parent).map(|o| o.standing) else { return };
+        self.begin(child, standing);
+    }
+
+    pub fn born_revoked(&mut self, owner: OwnerId) {
+        self.begin(owner, Standing { revoked: true, ..Standing::default() });
+    }
+
+    fn begin(&mut self, owner: OwnerId, standing: Standing) {
+        self.know(owner);
+        if let Some(known) = self.owners.iter_mut().find(|o| o.id == owner) {
+            known.standing = standing;
         }
     }
 
@@ -624,7 +646,7 @@ impl Twin {
     }
 
     pub fn revoked(&self, owner: OwnerId) -> bool {
-        self.owners.iter().any(|o| o.id == owner && o.manager.as_ref().is_some_and(|m| m.revoked))
+        self.owners.iter().any(|o| o.id == owner && o.standing.revoked)
     }
 
     pub fn priority(&self, owner: OwnerId, file: FileId) -> i32 {
@@ -736,6 +758,9 @@ impl Twin {
         }
         let pins: Vec<Block> = self.cached.iter().filter(|c| c.pins > 0).map(|c| c.block).collect();
         let pinned = |b: Block| pins.contains(&b);
+        if matches!(self.whose(candidate), Some(Whose::Manager(owner)) if self.revoked(owner)) {
+            return candidate;
+        }
         let manager = match self.whose(candidate).unwrap() {
             Whose::Nobody => return candidate,
             // With LRU the common owner's manager always agrees: exactly the paper.
@@ -743,9 +768,6 @@ impl Twin {
             Whose::Common(_) | Whose::Orphan => &mut self.common,
             Whose::Manager(owner) => self.manager(owner).unwrap(),
         };
-        if manager.revoked {
-            return candidate;
-        }
         manager.replace_block(&pinned).unwrap_or(candidate)
     }
 
@@ -782,7 +804,7 @@ impl Twin {
         }
         self.trim_placeholders();
         self.count(manager, |tally| tally.overrules += 1);
-        self.judge(manager, |m| m.window_overrules += 1);
+        self.judge(manager, |standing| standing.overrules += 1);
     }
 
     /// L2: the placeholder of a missing block points to `to`, whose owner erred.
@@ -793,30 +815,32 @@ impl Twin {
             Whose::Common(_) | Whose::Orphan => None,
             Whose::Manager(owner) => Some(owner),
         };
-        if manager.is_some_and(|owner| self.manager(owner).unwrap().revoked) {
+        if manager.is_some_and(|owner| self.revoked(owner)) {
             return;
         }
         self.count(manager, |tally| tally.mistakes += 1);
-        self.judge(manager, |m| m.window_mistakes += 1);
+        self.judge(manager, |standing| standing.mistakes += 1);
     }
 
     /// L7.
-    fn judge(&mut self, owner: Option<OwnerId>, count: impl Fn(&mut Manager)) {
+    fn judge(&mut self, owner: Option<OwnerId>, count: impl Fn(&mut Standing)) {
         let Some(owner) = owner else { return };
         let rule = self.options.revocation;
-        let manager = self.manager(owner).unwrap();
-        count(manager);
-        let (overrules, mistakes) = (manager.window_overrules, manager.window_mistakes);
+        let standing = &mut self.owners.iter_mut().find(|o| o.id == owner).unwrap().standing;
+        count(standing);
+        let Standing { overrules, mistakes, .. } = *standing;
         if rule.window == 0 {
             return;
         }
-        if overrules >= u64::from(rule.needed) && mistakes * 100 > u64::from(rule.share_percent) * overrules {
-            manager.revoked = true;
+        let guilty =
+            overrules >= u64::from(rule.needed) && mistakes * 100 > u64::from(rule.share_percent) * overrules;
+        standing.revoked |= guilty;
+        if overrules >= u64::from(rule.window) && !guilty {
+            (standing.overrules, standing.mistakes) = (0, 0);
+        }
+        if guilty {
             self.count(Some(owner), |tally| tally.revocations += 1);
-            self.deeds.push(Deed::Revoked(owner));
-        } else if overrules >= u64::from(rule.window) {
-            manager.window_overrules = 0;
-            manager.window_mistakes = 0;
+            self.deeds.push(Deed::Revoked(owner, overrules, mistakes));
         }
     }
 
@@ -894,7 +918,12 @@ impl Twin {
     /// Past the bound an owner is part of the common owner, without a record of its own.
     fn know(&mut self, owner: OwnerId) {
         if !self.alive(owner) && self.owners.len() < self.options.limits.owners as usize {
-            self.owners.push(Owner { id: owner, manager: None, tally: Tally::default() });
+            self.owners.push(Owner {
+                id: owner,
+                manager: None,
+                standing: Standing::default(),
+                tally: Tally::default(),
+            });
         }
     }
 

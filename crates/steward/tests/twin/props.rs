@@ -36,6 +36,8 @@ pub enum Op {
     Exit(OwnerId),
     Release(OwnerId),
     Grant(OwnerId),
+    Born(OwnerId, OwnerId),
+    BornRevoked(OwnerId),
     SetCapacity(u32),
     SetPriority(OwnerId, FileId, i32),
     SetPolicy(OwnerId, i32, PolicyName),
@@ -83,7 +85,9 @@ impl Pair {
             Op::Supersede(old, new) => (steward.supersede(old, new), twin.supersede(old, new)).0,
             Op::Exit(owner) => (steward.exit(owner), twin.exit(owner)).0,
             Op::Release(owner) => (steward.release_control(owner), twin.release_control(owner)).0,
-            Op::Grant(owner) => (steward.grant(owner), twin.grant(owner)).0,
+            Op::Grant(owner) => assert_eq!(steward.grant(owner), twin.grant(owner)),
+            Op::Born(child, parent) => (steward.born(child, parent), twin.born(child, parent)).0,
+            Op::BornRevoked(owner) => (steward.born_revoked(owner), twin.born_revoked(owner)).0,
             Op::SetCapacity(frames) => {
                 let fast = steward.set_capacity(frames);
                 assert_eq!(fast.is_err(), frames == 0);
@@ -144,7 +148,9 @@ impl Pair {
                     }
                     done.push(Deed::Drop(block));
                 }
-                Action::Notice { owner, notice: Notice::Revoked } => done.push(Deed::Revoked(owner)),
+                Action::Notice { owner, notice: Notice::Revoked { overrules, mistakes } } => {
+                    done.push(Deed::Revoked(owner, overrules.into(), mistakes.into()));
+                }
                 other => panic!("no twin for {other:?}"),
             }
         }
@@ -206,6 +212,7 @@ impl Pair {
             assert_eq!(Some(tally_of(stat.counters)), twin.tally(id), "{id:?}");
             assert_eq!(steward.owner_counters(id), Some(stat.counters));
             assert_eq!((stat.in_control, stat.revoked), (twin.in_control(id), twin.revoked(id)), "{id:?}");
+            assert_eq!(steward.is_revoked(id), stat.revoked, "{id:?}");
             for file in (0..FILES).map(FileId) {
                 assert_eq!(steward.priority(id, file), twin.priority(id, file), "{id:?} {file:?}");
             }
@@ -289,6 +296,8 @@ fn ops() -> impl Strategy<Value = Op> {
         1 => owner().prop_map(Op::Exit),
         1 => owner().prop_map(Op::Release),
         2 => owner().prop_map(Op::Grant),
+        1 => (owner(), owner()).prop_map(|(child, parent)| Op::Born(child, parent)),
+        1 => owner().prop_map(Op::BornRevoked),
         1 => (0..9u32).prop_map(Op::SetCapacity),
         6 => (owner(), file(), -2..=2).prop_map(|(o, f, p)| Op::SetPriority(o, f, p)),
         8 => (owner(), -1..=1, policy()).prop_map(|(o, p, n)| Op::SetPolicy(o, p, n)),
