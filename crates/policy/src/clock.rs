@@ -12,7 +12,7 @@
 //!
 //! R1  A walk clears each bit that it meets, so one evict passes over a handle at most twice.
 
-use crate::{Handle, Links, List, Policy};
+use crate::{Handle, Links, List, NoParameters, Online, Policy};
 
 const REFERENCED: u8 = 1;
 
@@ -31,6 +31,16 @@ impl Clock {
             handle = list.after(links, current);
         }
         Self { list }
+    }
+}
+
+impl Online for Clock {
+    type Parameters = NoParameters;
+    const NAME: &'static str = "clock";
+    const SUMMARY: &'static str = "FIFO with a second chance; the bit is clear on insertion";
+
+    fn new(_frames: u32, NoParameters: NoParameters) -> Self {
+        Self::default()
     }
 }
 

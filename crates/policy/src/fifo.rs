@@ -7,12 +7,22 @@
 //!
 //! R1  Along the list from front to back, times of insertion go from old to new.
 
-use crate::{Handle, Links, List, Policy};
+use crate::{Handle, Links, List, NoParameters, Online, Policy};
 
 /// First in, first out.
 #[derive(Clone, Debug, Default)]
 pub struct Fifo {
     pub(crate) list: List,
+}
+
+impl Online for Fifo {
+    type Parameters = NoParameters;
+    const NAME: &'static str = "fifo";
+    const SUMMARY: &'static str = "first in, first out";
+
+    fn new(_frames: u32, NoParameters: NoParameters) -> Self {
+        Self::default()
+    }
 }
 
 impl Policy for Fifo {

@@ -21,67 +21,143 @@
 //! assert_eq!(lru.evict(&mut links, &|handle| handle == 2), Some(0));
 //! ```
 //!
-//! [`Replacement`] holds any of them behind one enum, chosen by [`PolicyName`]. [`min`](mod@min) is Belady's offline
-//! optimum, the yardstick beside every figure.
+//! [`Spec`] is a policy with its parameters, as people type it; [`Replacement`] holds any of them behind one enum, and
+//! [`Spec::with`] shows a [`Visitor`] its type. [`ListPolicy`] holds those that the managers of a steward run.
+//! [`min`](mod@min) is Belady's offline optimum, the yardstick beside every figure.
 
 #![no_std]
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 extern crate alloc;
 
+mod links;
+mod parameters;
+mod prefetch;
+
+pub mod min;
+
 mod clock;
 mod fifo;
-mod links;
+mod gclock;
 mod lru;
-pub mod min;
 mod mru;
+
+mod list_policy;
 mod name;
 mod replacement;
+mod spec;
 
 pub use clock::Clock;
 pub use fifo::Fifo;
-pub use links::{Handle, Iter, Links, List, NONE};
+pub use gclock::{Gclock, GclockParameters};
+pub use links::{Forgotten, Handle, Iter, Links, List, NONE};
+pub use list_policy::ListPolicy;
 pub use lru::Lru;
 pub use mru::Mru;
 pub use name::{PolicyName, UnknownPolicy};
-pub use replacement::Replacement;
+pub use parameters::{Key, NoParameters, Parameters, Refused};
+pub use replacement::{Replacement, Spec};
+pub use spec::{Known, Offline, SpecError, Visitor};
 
 /// What every replacement policy can do.
 ///
-/// The caller keeps three promises: a handle is inserted only while it is on no list of `links`, every other verb
-/// names a handle that this policy holds, and `links` is the same slab each time.
+/// The caller of a demand cache does this for each reference to `handle`:
+///
+/// ```text
+///   resident:   hit
+///   otherwise:  miss; if len >= frames { evict }; insert
+/// ```
+///
+/// It keeps these promises: a handle is inserted only while it is not resident, [`hit`](Policy::hit) names a resident
+/// handle, [`remove`](Policy::remove) a resident one or a ghost, and `links` is the same slab each time. A policy may be the
+/// only user of its slab, unless it says that it shares it.
+///
+/// A *ghost* is a handle that was replaced and is still remembered. It stays a handle of the slab, and the caller may
+/// not give its number to another block before the policy has [`forgotten`](Policy::forgotten) it.
 pub trait Policy {
-    /// A reference to a handle that is held.
+    /// A reference to a resident handle.
     fn hit(&mut self, links: &mut Links, handle: Handle);
 
-    /// A newcomer that was just referenced.
+    /// A reference to a handle that is not resident, and may be a ghost: told before room is made for it.
+    #[inline]
+    fn miss(&mut self, links: &mut Links, handle: Handle) {
+        let _ = (links, handle);
+    }
+
+    /// A newcomer that was just referenced becomes resident. If it was a ghost, it is one no longer.
     fn insert(&mut self, links: &mut Links, handle: Handle);
 
     /// A newcomer that was *not* referenced, only moved here: it enters at the end where it is replaced later
     /// (design.md, rule C5).
     /// Groups are placed one by one in the order of [`places_backwards`](Policy::places_backwards).
-    fn place(&mut self, links: &mut Links, handle: Handle);
+    fn place(&mut self, links: &mut Links, handle: Handle) {
+        self.insert(links, handle);
+    }
 
     /// Whether a group keeps its relative order when its most recently used member is placed first.
     fn places_backwards(&self) -> bool {
         false
     }
 
-    /// Names the handle to replace, and removes it. Handles for which `pinned` holds are passed over; `None` when
-    /// all are pinned or nothing is held.
+    /// Names the handle to replace, which is resident no longer but may be remembered as a ghost. Handles for which
+    /// `pinned` holds are passed over; `None` when all are pinned or nothing is resident.
     fn evict(&mut self, links: &mut Links, pinned: &dyn Fn(Handle) -> bool) -> Option<Handle>;
 
-    /// Takes a handle out that leaves for another reason.
+    /// Takes out a handle, resident or ghost, that leaves for another reason. It is not remembered.
     fn remove(&mut self, links: &mut Links, handle: Handle);
 
-    /// Handles held.
+    /// Resident handles. Ghosts are not counted.
     fn len(&self) -> u32;
 
-    /// Whether nothing is held.
+    /// Whether nothing is resident.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
+    /// Whether the handle was replaced and is remembered.
+    fn is_ghost(&self, links: &Links, handle: Handle) -> bool {
+        let _ = (links, handle);
+        false
+    }
+
+    /// A ghost that was forgotten, once for each. Whoever gives numbers to new blocks asks after every verb until
+    /// `None`; whoever does not (a simulator with one handle per block) need not ask: see [`Forgotten`].
+    fn forgotten(&mut self) -> Option<Handle> {
+        None
+    }
+
+    /// The cache has `frames` frames from now on. Whoever calls evicts what is too much.
+    fn resize(&mut self, links: &mut Links, frames: u32) {
+        let _ = (links, frames);
+    }
+
+    /// Makes room for what is kept for each of the handles `0..handles`, so that no verb allocates.
+    fn reserve(&mut self, handles: u32) {
+        let _ = handles;
+    }
+
+    /// Says that a verb will name `handle` soon, about 16 references from now.
+    #[inline]
+    fn prefetch(&self, links: &Links, handle: Handle) {
+        links.prefetch(handle);
+    }
+
     /// Recomputes from scratch what the policy believes, and panics with the number of the invariant that fails.
     fn validate(&self, links: &Links);
+}
+
+/// A policy that can be made for a cache of a given size and told by name: what [`Spec`] lists.
+pub trait Online: Policy {
+    /// What it can be told.
+    type Parameters: Parameters;
+
+    /// The name as typed: lower case, with hyphens.
+    const NAME: &'static str;
+
+    /// What it is, in one line, without a full stop.
+    const SUMMARY: &'static str;
+
+    /// An empty policy for a cache of `frames` frames. Reserves what depends on `frames`; what depends on the number
+    /// of handles is [`reserve`](Policy::reserve)d.
+    fn new(frames: u32, parameters: Self::Parameters) -> Self;
 }

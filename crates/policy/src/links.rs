@@ -74,11 +74,13 @@ impl Links {
     }
 
     /// Handles there is room for.
+    #[inline]
     pub fn capacity(&self) -> u32 {
         self.links.len() as u32
     }
 
     /// Whether the handle is on some list of this slab.
+    #[inline]
     pub fn is_linked(&self, handle: Handle) -> bool {
         self.links[handle as usize].prev != OFF
     }
@@ -89,15 +91,25 @@ impl Links {
     }
 
     /// The policy's byte.
+    #[inline]
     pub fn mark(&self, handle: Handle) -> u8 {
         self.marks[handle as usize]
     }
 
     /// Sets the policy's byte.
+    #[inline]
     pub fn set_mark(&mut self, handle: Handle, mark: u8) {
         self.marks[handle as usize] = mark;
     }
 
+    /// Says that the links and the byte of `handle` will be used soon. A handle that does not exist is no error.
+    #[inline]
+    pub fn prefetch(&self, handle: Handle) {
+        crate::prefetch::prefetch(&self.links, handle as usize);
+        crate::prefetch::prefetch(&self.marks, handle as usize);
+    }
+
+    #[inline]
     fn stamp_as_back(&mut self, handle: Handle) {
         if self.stamped {
             self.stamp_back += 1;
@@ -105,6 +117,7 @@ impl Links {
         }
     }
 
+    #[inline]
     fn stamp_as_front(&mut self, handle: Handle) {
         if self.stamped {
             self.stamp_front -= 1;
@@ -216,31 +229,37 @@ impl List {
     }
 
     /// The least recently used handle.
+    #[inline]
     pub fn front(&self) -> Option<Handle> {
         (self.head != NONE).then_some(self.head)
     }
 
     /// The most recently used handle.
+    #[inline]
     pub fn back(&self) -> Option<Handle> {
         (self.tail != NONE).then_some(self.tail)
     }
 
     /// Handles on the list.
+    #[inline]
     pub fn len(&self) -> u32 {
         self.len
     }
 
     /// Whether the list is empty.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
     /// From the least to the most recently used; `rev` walks the other way.
+    #[inline]
     pub fn iter<'a>(&self, links: &'a Links) -> Iter<'a> {
         Iter { links, front: self.head, back: self.tail, left: self.len }
     }
 
     /// The handle after `handle` towards the back, or `None` at the back.
+    #[inline]
     pub fn after(&self, links: &Links, handle: Handle) -> Option<Handle> {
         let next = links.links[handle as usize].next;
         (next != NONE).then_some(next)
@@ -301,6 +320,43 @@ impl DoubleEndedIterator for Iter<'_> {
 
 impl ExactSizeIterator for Iter<'_> {}
 
+/// Ghosts forgotten since the caller last asked: what [`Policy::forgotten`](crate::Policy::forgotten) hands out.
+///
+/// Holds the last [`MAX`](Self::MAX): no verb of a policy forgets more, so a caller that asks after each verb
+/// misses none, and for one that never asks the oldest are dropped.
+#[derive(Clone, Debug)]
+pub struct Forgotten {
+    handles: [Handle; Self::MAX as usize],
+    /// Handles ever noted, and of these, those handed out or dropped.
+    noted: u64,
+    told: u64,
+}
+
+impl Forgotten {
+    /// Ghosts that one verb may forget.
+    pub const MAX: u64 = 4;
+
+    /// A ghost is forgotten.
+    #[inline]
+    pub fn note(&mut self, handle: Handle) {
+        self.handles[(self.noted % Self::MAX) as usize] = handle;
+        self.noted += 1;
+    }
+
+    /// The oldest that was not handed out.
+    pub fn take(&mut self) -> Option<Handle> {
+        let at = self.told.max(self.noted.saturating_sub(Self::MAX));
+        self.told = (at + 1).min(self.noted);
+        (at < self.noted).then(|| self.handles[(at % Self::MAX) as usize])
+    }
+}
+
+impl Default for Forgotten {
+    fn default() -> Self {
+        Self { handles: [NONE; Self::MAX as usize], noted: 0, told: 0 }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -327,6 +383,19 @@ mod tests {
                 assert!(list.iter(&links).rev().eq(expected.into_iter().rev()));
             }
         }
+    }
+
+    #[test]
+    fn the_last_forgotten_are_told_once() {
+        let mut forgotten = Forgotten::default();
+        assert_eq!(forgotten.take(), None);
+        (0..3).for_each(|handle| forgotten.note(handle));
+        assert_eq!(forgotten.take(), Some(0));
+        (3..9).for_each(|handle| forgotten.note(handle));
+        for handle in 5..9 {
+            assert_eq!(forgotten.take(), Some(handle));
+        }
+        assert_eq!(forgotten.take(), None);
     }
 
     #[test]

@@ -7,12 +7,22 @@
 //!
 //! R1  Along the list from front to back, last references go from old to new.
 
-use crate::{Handle, Links, List, Policy};
+use crate::{Handle, Links, List, NoParameters, Online, Policy};
 
 /// Least recently used.
 #[derive(Clone, Debug, Default)]
 pub struct Lru {
     pub(crate) list: List,
+}
+
+impl Online for Lru {
+    type Parameters = NoParameters;
+    const NAME: &'static str = "lru";
+    const SUMMARY: &'static str = "least recently used";
+
+    fn new(_frames: u32, NoParameters: NoParameters) -> Self {
+        Self::default()
+    }
 }
 
 impl Policy for Lru {

@@ -10,12 +10,22 @@
 //!
 //! R1  Along the list from front to back, last references go from old to new, placed handles before all of them.
 
-use crate::{Handle, Links, List, Policy};
+use crate::{Handle, Links, List, NoParameters, Online, Policy};
 
 /// Most recently used.
 #[derive(Clone, Debug, Default)]
 pub struct Mru {
     pub(crate) list: List,
+}
+
+impl Online for Mru {
+    type Parameters = NoParameters;
+    const NAME: &'static str = "mru";
+    const SUMMARY: &'static str = "most recently used first: for scans that repeat";
+
+    fn new(_frames: u32, NoParameters: NoParameters) -> Self {
+        Self::default()
+    }
 }
 
 impl Policy for Mru {

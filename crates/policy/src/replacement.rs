@@ -1,109 +1,189 @@
-//! Any policy, chosen by name.
+//! All policies, by name: the one list where a policy is entered.
 
-use crate::{Clock, Fifo, Handle, Links, List, Lru, Mru, Policy, PolicyName};
+use core::fmt;
 
-/// One of the policies of this crate.
-///
-/// An enum and not a trait object: the steward keeps one for each priority of each owner, and calls it on each hit.
-#[derive(Clone, Debug)]
-pub enum Replacement {
-    /// See [`Lru`].
-    Lru(Lru),
-    /// See [`Mru`].
-    Mru(Mru),
-    /// See [`Fifo`].
-    Fifo(Fifo),
-    /// See [`Clock`].
-    Clock(Clock),
-}
+use alloc::vec;
+use alloc::vec::Vec;
 
-macro_rules! each {
-    ($self:expr, $policy:ident => $body:expr) => {
-        match $self {
-            Replacement::Lru($policy) => $body,
-            Replacement::Mru($policy) => $body,
-            Replacement::Fifo($policy) => $body,
-            Replacement::Clock($policy) => $body,
+use crate::spec::{Known, Offline, Visitor};
+use crate::{Handle, Links, Online, Parameters, Policy, Refused};
+
+/// Offline policies are not in the list below: they do not implement [`Policy`].
+const OFFLINE: [(Spec, &str, &str); 2] = [
+    (Spec::Opt, "opt", "MIN, Belady's offline optimum: the block whose next reference is furthest"),
+    (Spec::OptBypass, "opt-bypass", "MIN that may leave a block out of the cache"),
+];
+
+macro_rules! policies {
+    ($($name:ident: $policy:ty,)+) => {
+        /// A policy with its parameters: what `--policy` takes.
+        #[derive(Clone, Copy, Debug, PartialEq)]
+        #[non_exhaustive]
+        pub enum Spec {
+            $(
+                #[doc = concat!("See [`", stringify!($name), "`](", stringify!($policy), ").")]
+                $name(<$policy as Online>::Parameters),
+            )+
+            /// See [`min`](mod@crate::min).
+            Opt,
+            /// See [`min`](mod@crate::min).
+            OptBypass,
+        }
+
+        impl Spec {
+            /// All of them with their defaults, in the order in which help texts list them.
+            pub fn all() -> Vec<Known> {
+                let mut all = vec![
+                    $( Known {
+                        spec: Spec::$name(Default::default()),
+                        name: <$policy as Online>::NAME,
+                        summary: <$policy as Online>::SUMMARY,
+                        keys: <<$policy as Online>::Parameters as Parameters>::KEYS,
+                    }, )+
+                ];
+                all.extend(OFFLINE.map(|(spec, name, summary)| Known { spec, name, summary, keys: &[] }));
+                all
+            }
+
+            /// The name without parameters.
+            pub fn name(&self) -> &'static str {
+                match self {
+                    $( Self::$name(_) => <$policy as Online>::NAME, )+
+                    Self::Opt => OFFLINE[0].1,
+                    Self::OptBypass => OFFLINE[1].1,
+                }
+            }
+
+            /// Shows the visitor an empty policy for a cache of `frames` frames.
+            pub fn with<V: Visitor>(&self, frames: u32, visitor: V) -> V::Output {
+                match *self {
+                    $( Self::$name(parameters) => {
+                        visitor.online(<$policy as Online>::new(frames, parameters))
+                    } )+
+                    Self::Opt => visitor.offline(Offline::Min),
+                    Self::OptBypass => visitor.offline(Offline::MinWithBypass),
+                }
+            }
+
+            pub(crate) fn set(&mut self, key: &str, value: &str) -> Result<(), Refused> {
+                match self {
+                    $( Self::$name(parameters) => parameters.set(key, value), )+
+                    Self::Opt | Self::OptBypass => Err(Refused::Unknown),
+                }
+            }
+
+            pub(crate) fn write_parameters(
+                &self,
+                f: &mut fmt::Formatter<'_>,
+                separate: &mut dyn FnMut(&mut fmt::Formatter<'_>) -> fmt::Result,
+            ) -> fmt::Result {
+                match self {
+                    $( Self::$name(parameters) => parameters.write(f, separate), )+
+                    Self::Opt | Self::OptBypass => Ok(()),
+                }
+            }
+        }
+
+        /// Any online policy. A loop around [`Spec::with`] is faster: it is compiled for each policy apart.
+        #[derive(Clone, Debug)]
+        #[non_exhaustive]
+        #[allow(clippy::large_enum_variant, reason = "one per cache")]
+        pub enum Replacement {
+            $(
+                #[doc = concat!("See [`", stringify!($name), "`](", stringify!($policy), ").")]
+                $name($policy),
+            )+
+        }
+
+        impl Replacement {
+            /// An empty policy for a cache of `frames` frames. `None` for offline policies.
+            pub fn new(spec: Spec, frames: u32) -> Option<Self> {
+                match spec {
+                    $( Spec::$name(parameters) => {
+                        Some(Self::$name(<$policy as Online>::new(frames, parameters)))
+                    } )+
+                    Spec::Opt | Spec::OptBypass => None,
+                }
+            }
+        }
+
+        impl Policy for Replacement {
+            #[inline]
+            fn hit(&mut self, links: &mut Links, handle: Handle) {
+                match self { $( Self::$name(policy) => policy.hit(links, handle), )+ }
+            }
+
+            #[inline]
+            fn miss(&mut self, links: &mut Links, handle: Handle) {
+                match self { $( Self::$name(policy) => policy.miss(links, handle), )+ }
+            }
+
+            #[inline]
+            fn insert(&mut self, links: &mut Links, handle: Handle) {
+                match self { $( Self::$name(policy) => policy.insert(links, handle), )+ }
+            }
+
+            fn place(&mut self, links: &mut Links, handle: Handle) {
+                match self { $( Self::$name(policy) => policy.place(links, handle), )+ }
+            }
+
+            fn places_backwards(&self) -> bool {
+                match self { $( Self::$name(policy) => policy.places_backwards(), )+ }
+            }
+
+            #[inline]
+            fn evict(&mut self, links: &mut Links, pinned: &dyn Fn(Handle) -> bool) -> Option<Handle> {
+                match self { $( Self::$name(policy) => policy.evict(links, pinned), )+ }
+            }
+
+            fn remove(&mut self, links: &mut Links, handle: Handle) {
+                match self { $( Self::$name(policy) => policy.remove(links, handle), )+ }
+            }
+
+            fn len(&self) -> u32 {
+                match self { $( Self::$name(policy) => policy.len(), )+ }
+            }
+
+            fn is_ghost(&self, links: &Links, handle: Handle) -> bool {
+                match self { $( Self::$name(policy) => policy.is_ghost(links, handle), )+ }
+            }
+
+            fn forgotten(&mut self) -> Option<Handle> {
+                match self { $( Self::$name(policy) => policy.forgotten(), )+ }
+            }
+
+            fn resize(&mut self, links: &mut Links, frames: u32) {
+                match self { $( Self::$name(policy) => policy.resize(links, frames), )+ }
+            }
+
+            fn reserve(&mut self, handles: u32) {
+                match self { $( Self::$name(policy) => policy.reserve(handles), )+ }
+            }
+
+            #[inline]
+            fn prefetch(&self, links: &Links, handle: Handle) {
+                match self { $( Self::$name(policy) => policy.prefetch(links, handle), )+ }
+            }
+
+            fn validate(&self, links: &Links) {
+                match self { $( Self::$name(policy) => policy.validate(links), )+ }
+            }
         }
     };
 }
 
-impl Replacement {
-    /// An empty policy of that name.
-    pub fn new(name: PolicyName) -> Self {
-        Self::over(name, List::default(), &mut Links::default())
-    }
+// One line per policy: a new one is entered here, in lib.rs and in tests/twins/main.rs.
+policies! {
+    // Lists and rings.
+    Clock: crate::Clock,
+    Fifo: crate::Fifo,
+    Gclock: crate::Gclock,
+    Lru: crate::Lru,
+    Mru: crate::Mru,
 
-    /// The name of the policy in force.
-    pub fn name(&self) -> PolicyName {
-        match self {
-            Self::Lru(_) => PolicyName::Lru,
-            Self::Mru(_) => PolicyName::Mru,
-            Self::Fifo(_) => PolicyName::Fifo,
-            Self::Clock(_) => PolicyName::Clock,
-        }
-    }
+    // Frequencies.
 
-    /// Another policy over the same handles in the same order: only the choice of victims changes. A policy with
-    /// reference bits starts with all clear, in time proportional to the handles held.
-    pub fn change(&mut self, links: &mut Links, name: PolicyName) {
-        if name != self.name() {
-            *self = Self::over(name, self.list(), links);
-        }
-    }
+    // Ghosts.
 
-    /// Handles from the front to the back of the list, not in order of eviction.
-    pub fn iter<'a>(&self, links: &'a Links) -> crate::Iter<'a> {
-        self.list().iter(links)
-    }
-
-    fn over(name: PolicyName, list: List, links: &mut Links) -> Self {
-        match name {
-            PolicyName::Lru => Self::Lru(Lru { list }),
-            PolicyName::Mru => Self::Mru(Mru { list }),
-            PolicyName::Fifo => Self::Fifo(Fifo { list }),
-            PolicyName::Clock => Self::Clock(Clock::over(list, links)),
-        }
-    }
-
-    fn list(&self) -> List {
-        each!(self, policy => policy.list)
-    }
-}
-
-impl Policy for Replacement {
-    #[inline]
-    fn hit(&mut self, links: &mut Links, handle: Handle) {
-        each!(self, policy => policy.hit(links, handle))
-    }
-
-    #[inline]
-    fn insert(&mut self, links: &mut Links, handle: Handle) {
-        each!(self, policy => policy.insert(links, handle))
-    }
-
-    fn place(&mut self, links: &mut Links, handle: Handle) {
-        each!(self, policy => policy.place(links, handle))
-    }
-
-    fn places_backwards(&self) -> bool {
-        each!(self, policy => policy.places_backwards())
-    }
-
-    #[inline]
-    fn evict(&mut self, links: &mut Links, pinned: &dyn Fn(Handle) -> bool) -> Option<Handle> {
-        each!(self, policy => policy.evict(links, pinned))
-    }
-
-    fn remove(&mut self, links: &mut Links, handle: Handle) {
-        each!(self, policy => policy.remove(links, handle))
-    }
-
-    fn len(&self) -> u32 {
-        each!(self, policy => policy.len())
-    }
-
-    fn validate(&self, links: &Links) {
-        each!(self, policy => policy.validate(links))
-    }
+    // Sketches, samples, kernels.
 }

@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use pantler_policy::{Handle, Links, Policy, PolicyName, Replacement};
+use pantler_policy::{Handle, Links, ListPolicy, Policy, PolicyName};
 
 use crate::counters::Traffic;
 use crate::entry::Entry;
@@ -24,7 +24,7 @@ use crate::{FileId, Limits};
 #[derive(Clone, Debug)]
 pub(crate) struct Level {
     pub(crate) priority: i32,
-    pub(crate) blocks: Replacement,
+    pub(crate) blocks: ListPolicy,
     pub(crate) traffic: Traffic,
     files: u32,
 }
@@ -262,7 +262,7 @@ impl Manager {
 
 impl Level {
     fn new(priority: i32) -> Self {
-        let blocks = Replacement::new(PolicyName::Lru);
+        let blocks = ListPolicy::new(PolicyName::Lru);
         Self { priority, blocks, traffic: Traffic::default(), files: 0 }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A failing random run prints its seed; `PANTLER_TEST_SEED=SEED cargo test -p pantler-policy --test twin` replays it.
 
-use pantler_policy::{Handle, Links, Policy, PolicyName, Replacement};
+use pantler_policy::{Handle, Links, ListPolicy, Policy, PolicyName};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner};
 
@@ -83,13 +83,13 @@ impl Twin {
 /// A policy and its twin, kept equal.
 struct Pair {
     links: Links,
-    fast: Replacement,
+    fast: ListPolicy,
     slow: Twin,
 }
 
 impl Pair {
     fn new(name: PolicyName, handles: u32) -> Pair {
-        Pair { links: Links::with_stamps(handles), fast: Replacement::new(name), slow: Twin::new(name) }
+        Pair { links: Links::with_stamps(handles), fast: ListPolicy::new(name), slow: Twin::new(name) }
     }
 
     fn holds(&self, handle: Handle) -> bool {
@@ -250,7 +250,7 @@ fn random_verbs_and_changes_of_policy() {
 #[test]
 fn stamps_order_handles_across_lists() {
     let mut links = Links::with_stamps(6);
-    let (mut low, mut high) = (Replacement::new(PolicyName::Lru), Replacement::new(PolicyName::Mru));
+    let (mut low, mut high) = (ListPolicy::new(PolicyName::Lru), ListPolicy::new(PolicyName::Mru));
     for handle in [0, 1, 2] {
         low.insert(&mut links, handle);
         high.insert(&mut links, handle + 3);

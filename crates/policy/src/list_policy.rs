@@ -1,0 +1,110 @@
+//! The policies that a steward's managers run: each is an order of one list of a slab that many of them share.
+
+use crate::{Clock, Fifo, Handle, Links, List, Lru, Mru, Policy, PolicyName};
+
+/// A policy whose whole memory is one list and a bit per handle, so that another can take over where it stops.
+///
+/// An enum and not a trait object: the steward keeps one for each priority of each owner, and calls it on each hit.
+/// Policies with ghosts or memory of their own are in [`Replacement`](crate::Replacement).
+#[derive(Clone, Debug)]
+pub enum ListPolicy {
+    /// See [`Lru`].
+    Lru(Lru),
+    /// See [`Mru`].
+    Mru(Mru),
+    /// See [`Fifo`].
+    Fifo(Fifo),
+    /// See [`Clock`].
+    Clock(Clock),
+}
+
+macro_rules! each {
+    ($self:expr, $policy:ident => $body:expr) => {
+        match $self {
+            ListPolicy::Lru($policy) => $body,
+            ListPolicy::Mru($policy) => $body,
+            ListPolicy::Fifo($policy) => $body,
+            ListPolicy::Clock($policy) => $body,
+        }
+    };
+}
+
+impl ListPolicy {
+    /// An empty policy of that name.
+    pub fn new(name: PolicyName) -> Self {
+        Self::over(name, List::default(), &mut Links::default())
+    }
+
+    /// The name of the policy in force.
+    pub fn name(&self) -> PolicyName {
+        match self {
+            Self::Lru(_) => PolicyName::Lru,
+            Self::Mru(_) => PolicyName::Mru,
+            Self::Fifo(_) => PolicyName::Fifo,
+            Self::Clock(_) => PolicyName::Clock,
+        }
+    }
+
+    /// Another policy over the same handles in the same order: only the choice of victims changes. A policy with
+    /// reference bits starts with all clear, in time proportional to the handles held.
+    pub fn change(&mut self, links: &mut Links, name: PolicyName) {
+        if name != self.name() {
+            *self = Self::over(name, self.list(), links);
+        }
+    }
+
+    /// Handles from the front to the back of the list, not in order of eviction.
+    pub fn iter<'a>(&self, links: &'a Links) -> crate::Iter<'a> {
+        self.list().iter(links)
+    }
+
+    fn over(name: PolicyName, list: List, links: &mut Links) -> Self {
+        match name {
+            PolicyName::Lru => Self::Lru(Lru { list }),
+            PolicyName::Mru => Self::Mru(Mru { list }),
+            PolicyName::Fifo => Self::Fifo(Fifo { list }),
+            PolicyName::Clock => Self::Clock(Clock::over(list, links)),
+        }
+    }
+
+    fn list(&self) -> List {
+        each!(self, policy => policy.list)
+    }
+}
+
+impl Policy for ListPolicy {
+    #[inline]
+    fn hit(&mut self, links: &mut Links, handle: Handle) {
+        each!(self, policy => policy.hit(links, handle))
+    }
+
+    #[inline]
+    fn insert(&mut self, links: &mut Links, handle: Handle) {
+        each!(self, policy => policy.insert(links, handle))
+    }
+
+    fn place(&mut self, links: &mut Links, handle: Handle) {
+        each!(self, policy => policy.place(links, handle))
+    }
+
+    fn places_backwards(&self) -> bool {
+        each!(self, policy => policy.places_backwards())
+    }
+
+    #[inline]
+    fn evict(&mut self, links: &mut Links, pinned: &dyn Fn(Handle) -> bool) -> Option<Handle> {
+        each!(self, policy => policy.evict(links, pinned))
+    }
+
+    fn remove(&mut self, links: &mut Links, handle: Handle) {
+        each!(self, policy => policy.remove(links, handle))
+    }
+
+    fn len(&self) -> u32 {
+        each!(self, policy => policy.len())
+    }
+
+    fn validate(&self, links: &Links) {
+        each!(self, policy => policy.validate(links))
+    }
+}

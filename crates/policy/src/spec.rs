@@ -1,0 +1,210 @@
+//! What to simulate or run: a policy with its parameters, as people type it.
+//!
+//! ```text
+//!   lru        2q:in=0.25,out=0.5        lru-3 (short for lru-k:k=3)        opt (also: min, belady)
+//! ```
+
+use core::fmt;
+use core::str::FromStr;
+
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use crate::parameters::keys_of;
+use crate::{Key, Refused, Spec};
+
+/// What happens to a policy of unknown type: see [`Spec::with`].
+///
+/// A visitor and not a trait object, so that the loop around the policy is compiled for each policy apart.
+pub trait Visitor {
+    /// What the visit gives.
+    type Output;
+
+    /// The policy sees one reference after the other.
+    fn online<P: crate::Online>(self, policy: P) -> Self::Output;
+
+    /// The policy must be told the future: see [`min`](mod@crate::min).
+    fn offline(self, policy: Offline) -> Self::Output;
+}
+
+/// A policy that must know the future.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Offline {
+    /// Belady's MIN for demand caches: each miss brings its block in.
+    Min,
+    /// MIN that may leave a block out that will be referenced later than all others.
+    MinWithBypass,
+}
+
+/// One line of help: a policy, its parameters, and what it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Known {
+    /// The policy with its defaults.
+    pub spec: Spec,
+    /// The name as typed.
+    pub name: &'static str,
+    /// What it is, in one line.
+    pub summary: &'static str,
+    /// Its parameters.
+    pub keys: &'static [Key],
+}
+
+/// Other names for the same.
+const ALIASES: &[(&str, &str)] = &[("min", "opt"), ("belady", "opt"), ("min-bypass", "opt-bypass")];
+
+impl FromStr for Spec {
+    type Err = SpecError;
+
+    fn from_str(text: &str) -> Result<Self, SpecError> {
+        let (name, rest) = text.split_once(':').unwrap_or((text, ""));
+        let name = ALIASES.iter().find(|(alias, _)| *alias == name).map_or(name, |(_, name)| *name);
+        let mut pairs: Vec<(&str, &str)> = Vec::new();
+        // `lru-3` is LRU-K with K = 3.
+        let name = match name.strip_prefix("lru-") {
+            Some(k) if k.parse::<u32>().is_ok() => {
+                pairs.push(("k", k));
+                "lru-k"
+            }
+            _ => name,
+        };
+        for pair in rest.split(',').filter(|pair| !pair.is_empty()) {
+            pairs.push(pair.split_once('=').ok_or_else(|| SpecError::NoValue { pair: pair.into() })?);
+        }
+        let found = Self::all().into_iter().find(|known| known.name == name);
+        let known = found.ok_or_else(|| SpecError::UnknownPolicy { name: name.into() })?;
+        let mut spec = known.spec;
+        for (key, value) in pairs {
+            spec.set(key, value).map_err(|refused| match refused {
+                Refused::Unknown => SpecError::UnknownParameter {
+                    policy: known.name,
+                    key: key.into(),
+                    keys: keys_of(known.keys),
+                },
+                Refused::Value(range) => {
+                    SpecError::Value { policy: known.name, key: key.into(), value: value.into(), range }
+                }
+            })?;
+        }
+        Ok(spec)
+    }
+}
+
+impl fmt::Display for Spec {
+    /// Parameters at their defaults are left out.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Width and alignment hold for the whole, so the parts are put together first.
+        let text = Shown(*self).to_string();
+        // `lru-k:k=3,..` is shown as `lru-3:..`.
+        let Some(rest) = text.strip_prefix("lru-k") else { return f.pad(&text) };
+        let short = match rest.strip_prefix(":k=").map(|rest| rest.split_once(',').unwrap_or((rest, ""))) {
+            Some((k, "")) => alloc::format!("lru-{k}"),
+            Some((k, rest)) => alloc::format!("lru-{k}:{rest}"),
+            None => alloc::format!("lru-2{rest}"),
+        };
+        f.pad(&short)
+    }
+}
+
+struct Shown(Spec);
+
+impl fmt::Display for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.name())?;
+        let mut separator = ":";
+        self.0.write_parameters(f, &mut |f| f.write_str(core::mem::replace(&mut separator, ",")))
+    }
+}
+
+/// Why a text names no policy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SpecError {
+    /// No policy has this name.
+    UnknownPolicy {
+        /// The name.
+        name: String,
+    },
+    /// The policy has no such parameter.
+    UnknownParameter {
+        /// The policy.
+        policy: &'static str,
+        /// The word before the `=`.
+        key: String,
+        /// Keys that the policy has, separated by spaces.
+        keys: String,
+    },
+    /// A parameter without `=value`.
+    NoValue {
+        /// What stands between the commas.
+        pair: String,
+    },
+    /// The value is no number or out of range.
+    Value {
+        /// The policy.
+        policy: &'static str,
+        /// The parameter.
+        key: String,
+        /// What was typed.
+        value: String,
+        /// What would have been taken.
+        range: &'static str,
+    },
+}
+
+impl fmt::Display for SpecError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownPolicy { name } => {
+                write!(f, "unknown policy `{name}`, expected one of")?;
+                Spec::all().iter().try_for_each(|known| write!(f, " {}", known.name))
+            }
+            Self::UnknownParameter { policy, key, keys } if keys.is_empty() => {
+                write!(f, "policy `{policy}` has no parameters, `{key}` was given")
+            }
+            Self::UnknownParameter { policy, key, keys } => {
+                write!(f, "policy `{policy}` has no parameter `{key}`, expected one of {keys}")
+            }
+            Self::NoValue { pair } => write!(f, "`{pair}` is no parameter: expected key=value"),
+            Self::Value { policy, key, value, range } => {
+                write!(f, "`{value}` is no value of `{key}` of policy `{policy}`: expected {range}")
+            }
+        }
+    }
+}
+
+impl core::error::Error for SpecError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_round_trip_and_have_distinct_names() {
+        let all = Spec::all();
+        for known in &all {
+            let text = known.spec.to_string();
+            assert_eq!(text.parse(), Ok(known.spec), "{text}");
+            assert_eq!(all.iter().filter(|other| other.name == known.name).count(), 1, "{text}");
+            assert!(!known.summary.is_empty(), "{text}");
+            for key in known.keys {
+                let text = alloc::format!("{}:{}={}", known.name, key.key, key.default);
+                assert_eq!(text.parse(), Ok(known.spec), "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn aliases_name_the_same() {
+        for alias in ["min", "belady"] {
+            assert_eq!(alias.parse(), "opt".parse::<Spec>());
+        }
+    }
+
+    #[test]
+    fn strangers_are_told_what_exists() {
+        let error = |text: &str| text.parse::<Spec>().unwrap_err().to_string();
+        assert!(error("LRU").starts_with("unknown policy `LRU`, expected one of "));
+        assert_eq!(error("lru:x=1"), "policy `lru` has no parameters, `x` was given");
+        assert_eq!(error("lru:x"), "`x` is no parameter: expected key=value");
+    }
+}
