@@ -44,6 +44,7 @@
 //! | L7 revocation | `standing` |
 //! | C4, C5, C7 managers | `manager` |
 //! | C1 to C3, C6, C8 calls | `control` |
+//! | U1 to U7 tiers | [`placement`] |
 //!
 //! Papers: P. Cao, E. W. Felten, K. Li, *Implementation and performance of application-controlled file caching*, OSDI
 //! 1994; P. Cao, E. W. Felten, A. R. Karlin, K. Li, *Implementation and performance of integrated
@@ -68,6 +69,7 @@ mod manager;
 mod options;
 mod owners;
 mod placeholders;
+pub mod placement;
 mod standing;
 pub mod steward;
 

@@ -1,0 +1,34 @@
+//! Placement: in which tier of a hierarchy a block is kept (design.md, section 3.6).
+//!
+//! ```text
+//!   application -> [tier 1] -> [tier 2] -> [tier 3] -> origin
+//!                   client's     shared by several clients
+//! ```
+//!
+//! A protocol is told which block is referenced, by a dense number, and answers from which tier it comes, in which it
+//! is kept, and what moves because of it: demotions, drops, notices. It performs no I/O and reads no clock.
+//!
+//! | name | what | file |
+//! | --- | --- | --- |
+//! | `ulc` | the client places by the distance between accesses, U1 to U7 | [`Ulc`], [`UlcClients`] |
+//! | `ulc-request-order` | the same, shared tiers ordered by request | [`Order::Request`] |
+//!
+//! | rules | file |
+//! | --- | --- |
+//! | U1 to U4, U7 | `ulc`, over `stack` and `slot_map` |
+//! | U5, U6 | `shared`, and `ulc_clients` for both sides together |
+
+mod fronts;
+mod protocol;
+mod shared;
+mod slot_map;
+mod stack;
+mod tier;
+mod ulc;
+mod ulc_clients;
+
+pub use protocol::Protocol;
+pub use shared::{Answer, Notice, Order, SharedTiers};
+pub use tier::{Client, FRAMES_TOTAL_MAX, Retrieval, Sizes, SizesError, Step, TIERS_MAX, Tier};
+pub use ulc::Ulc;
+pub use ulc_clients::UlcClients;

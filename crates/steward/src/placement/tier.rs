@@ -1,0 +1,152 @@
+//! What placement speaks of: tiers, their sizes, retrievals, and the steps that follow a reference.
+
+use alloc::vec::Vec;
+use core::fmt;
+
+use pantler_policy::Handle;
+
+/// Most tiers of a hierarchy.
+pub const TIERS_MAX: usize = 8;
+
+/// Most frames of all tiers together: what slot numbers of a stack can name, with room to spare.
+pub const FRAMES_TOTAL_MAX: u64 = 1 << 28;
+
+/// A tier by its distance from the application: 1 is the nearest. One more than the number of tiers stands for `out`:
+/// kept in no tier, read from the origin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Tier(pub u8);
+
+impl Tier {
+    /// The next tier away from the application.
+    pub fn below(self) -> Self {
+        Self(self.0 + 1)
+    }
+
+    /// Position in a list that starts with tier 1.
+    pub(crate) fn index(self) -> usize {
+        usize::from(self.0) - 1
+    }
+
+    pub(crate) fn at(index: usize) -> Self {
+        Self(index as u8 + 1)
+    }
+}
+
+/// A client of shared tiers: 0 to one less than their number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Client(pub u16);
+
+impl Client {
+    pub(crate) fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+/// Frames of each tier, nearest first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sizes(Vec<u32>);
+
+impl Sizes {
+    /// 1 to [`TIERS_MAX`] tiers of at least one frame each, at most [`FRAMES_TOTAL_MAX`] together.
+    pub fn new(frames: &[u32]) -> Result<Self, SizesError> {
+        let total: u64 = frames.iter().map(|&frames| u64::from(frames)).sum();
+        if frames.is_empty() || frames.len() > TIERS_MAX {
+            Err(SizesError::Tiers(frames.len()))
+        } else if let Some(empty) = frames.iter().position(|&frames| frames == 0) {
+            Err(SizesError::NoFrames(Tier::at(empty)))
+        } else if total > FRAMES_TOTAL_MAX {
+            Err(SizesError::Frames(total))
+        } else {
+            Ok(Self(frames.to_vec()))
+        }
+    }
+
+    /// Number of tiers.
+    pub fn tiers(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Frames of one tier; `tier` is not `out`.
+    pub fn of(&self, tier: Tier) -> u32 {
+        self.0[tier.index()]
+    }
+
+    /// Frames of all tiers.
+    pub fn total(&self) -> u32 {
+        self.0.iter().sum()
+    }
+
+    /// No tier: one past the last.
+    pub fn out(&self) -> Tier {
+        Tier::at(self.0.len())
+    }
+
+    /// Tiers from the nearest to the last.
+    pub fn iter(&self) -> impl Iterator<Item = (Tier, u32)> + '_ {
+        self.0.iter().enumerate().map(|(index, &frames)| (Tier::at(index), frames))
+    }
+}
+
+/// Why sizes make no hierarchy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SizesError {
+    /// That many tiers.
+    Tiers(usize),
+    /// This tier has no frame.
+    NoFrames(Tier),
+    /// That many frames.
+    Frames(u64),
+}
+
+impl fmt::Display for SizesError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tiers(tiers) => write!(f, "{tiers} tiers, where 1 to {TIERS_MAX} make a hierarchy"),
+            Self::NoFrames(tier) => write!(f, "tier {} has no frame; leave it out", tier.0),
+            Self::Frames(frames) => write!(f, "{frames} frames, more than {FRAMES_TOTAL_MAX}"),
+        }
+    }
+}
+
+impl core::error::Error for SizesError {}
+
+/// Rule U2: a block is read from one tier, and kept in one; both may be `out`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retrieval {
+    /// Where the block was.
+    pub from: Tier,
+    /// Where it stays.
+    pub keep: Tier,
+}
+
+/// What follows a reference, beside its retrieval.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// The block goes from this tier to the next.
+    Demote {
+        /// Which block.
+        block: Handle,
+        /// The tier that it leaves.
+        from: Tier,
+    },
+    /// The block leaves the last tier, or a tier that passes nothing down.
+    Drop {
+        /// Which block.
+        block: Handle,
+        /// The tier that it leaves.
+        from: Tier,
+    },
+    /// A shared tier told a client what became of a block of its (rule U5). Travels with an answer.
+    Notice {
+        /// Who was told.
+        client: Client,
+        /// Which block.
+        block: Handle,
+    },
+    /// The stack of a client no longer knows the block: its handle may be used for another one.
+    Forget {
+        /// Which block.
+        block: Handle,
+    },
+}

@@ -1,0 +1,103 @@
+//! ULC with several clients: each with its own tier, in front of tiers that they share.
+//!
+//! ```text
+//!   client 0: stack, tier 1 --\
+//!   client 1: stack, tier 1 ----> tier 2 --> tier 3 --> origin
+//!   client 2: stack, tier 1 --/    keep, demote go down; blocks, notices and fullness come back
+//! ```
+//!
+//! Every message to a shared tier is answered at once, and notices come with answers. A client that is not talking
+//! believes what it knows: that is the protocol, not a flaw of the simulation. With one client this decides exactly as
+//! [`Ulc`] alone does.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use pantler_policy::Handle;
+
+use super::protocol::Protocol;
+use super::shared::{Order, SharedTiers};
+use super::tier::{Client, Retrieval, Sizes, Step, Tier};
+use super::ulc::Ulc;
+
+/// Clients and their shared tiers.
+#[derive(Clone, Debug)]
+pub struct UlcClients {
+    clients: Vec<Ulc>,
+    shared: SharedTiers,
+    now: u64,
+}
+
+/// Tier 1 belongs to each client alone.
+const OWN: Tier = Tier(1);
+
+impl UlcClients {
+    /// That many clients, each with a first tier of the first size; the other tiers exist once.
+    pub fn new(sizes: &Sizes, clients: u16, order: Order) -> Self {
+        Self {
+            clients: vec![Ulc::with_own(sizes.clone(), OWN); usize::from(clients)],
+            shared: SharedTiers::new(sizes, OWN, clients, order),
+            now: 0,
+        }
+    }
+
+    /// One of the clients.
+    pub fn client(&self, client: Client) -> &Ulc {
+        &self.clients[client.index()]
+    }
+
+    /// What they share.
+    pub fn shared(&self) -> &SharedTiers {
+        &self.shared
+    }
+
+    /// What comes with an answer of the shared tiers.
+    fn listen(&mut self, client: Client, steps: &mut Vec<Step>) {
+        let listener = &mut self.clients[client.index()];
+        while let Some(notice) = self.shared.notice(client) {
+            listener.left(notice.block, notice.from, notice.to);
+            steps.push(Step::Notice { client, block: notice.block });
+        }
+        self.shared.fullness().for_each(|(tier, full)| listener.set_full(tier, full));
+    }
+}
+
+impl Protocol for UlcClients {
+    fn reference(&mut self, client: Client, block: Handle, steps: &mut Vec<Step>) -> Retrieval {
+        self.now += 1;
+        let mut retrieval = self.clients[client.index()].plan(block);
+        if retrieval.from > OWN {
+            let answer = self.shared.request(client, block, retrieval.keep, self.now, steps);
+            self.listen(client, steps);
+            retrieval = Retrieval { from: answer.found, keep: answer.kept };
+        }
+        let before = steps.len();
+        self.clients[client.index()].commit(block, retrieval.keep, self.now, steps);
+        for at in before..steps.len() {
+            if let Step::Demote { block, .. } = steps[at] {
+                let asker = &self.clients[client.index()];
+                let time = asker.time_of(block).expect("S1: a block that was just demoted is in the stack");
+                self.shared.demote(client, block, time, steps);
+                self.listen(client, steps);
+            }
+        }
+        self.clients[client.index()].settle(steps);
+        retrieval
+    }
+
+    fn validate(&self) {
+        self.clients.iter().for_each(Ulc::validate);
+        self.shared.validate();
+        // What a client believes beyond what it was not told yet is true.
+        let out = self.clients[0].sizes().out();
+        for (index, client) in self.clients.iter().enumerate() {
+            let waiting = self.shared.waiting(Client(index as u16));
+            for (block, tier, _) in client.iter().filter(|(_, tier, _)| *tier > OWN && *tier < out) {
+                let told = waiting.iter().rfind(|notice| notice.block == block);
+                let owned = self.shared.owner_of(block) == Some(Client(index as u16));
+                let right = owned && self.shared.tier_of(block) == tier;
+                assert!(right || told.is_some(), "G5: client {index} believes {block} in {tier:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! Placement against slow twins, written straight from the rules of design.md, section 3.6.
+
+mod exhaustive;
+mod naive;
+mod patterns;
+mod props;

@@ -1,0 +1,194 @@
+//! Random traces, step by step beside the twins. `PROPTEST_CASES` sets how many.
+
+use pantler_steward::placement::{Client, Order, Protocol, Sizes, Step, Tier, Ulc, UlcClients};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use crate::naive::{Known, NaiveClients, NaiveUlc};
+
+#[derive(Clone, Copy, Debug)]
+pub enum Op {
+    Reference(u32),
+    /// The tier lost the block.
+    Left(u32),
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![8 => (0u32..14).prop_map(Op::Reference), 1 => (0u32..14).prop_map(Op::Left)]
+}
+
+/// Runs of neighbours and returns, where plain draws would hardly ever come back to a block in time.
+fn block() -> impl Strategy<Value = u32> {
+    prop_oneof![0u32..4, 0u32..12, 6u32..9]
+}
+
+pub fn same_stack(ulc: &Ulc, twin: &NaiveUlc) {
+    let known = ulc.iter().map(|(block, level, time)| Known { block, time, level });
+    assert!(
+        known.eq(twin.stack.iter().copied()),
+        "stack\n{:?}\n{:?}",
+        ulc.iter().collect::<Vec<_>>(),
+        twin.stack
+    );
+}
+
+/// A hierarchy of one client and its twin.
+#[derive(Clone)]
+pub struct Pair {
+    pub ulc: Ulc,
+    pub twin: NaiveUlc,
+    now: u64,
+}
+
+impl Pair {
+    pub fn new(sizes: &[u32]) -> Self {
+        let sizes = Sizes::new(sizes).expect("sane sizes");
+        let own = sizes.tiers() as u8;
+        Self { ulc: Ulc::new(sizes.clone()), twin: NaiveUlc::new(sizes, own), now: 0 }
+    }
+
+    pub fn apply(&mut self, op: Op) {
+        self.now += 1;
+        let (mut steps, mut expected) = (Vec::new(), Vec::new());
+        match op {
+            Op::Reference(block) => {
+                let retrieval = self.ulc.reference(block, self.now, &mut steps);
+                assert_eq!(retrieval, self.twin.reference(block, self.now, &mut expected), "{op:?}");
+            }
+            Op::Left(block) => {
+                let (from, out) = (self.ulc.tier_of(block), self.ulc.sizes().out());
+                assert_eq!(self.ulc.left(block, from, out), self.twin.left(block, from, out));
+                assert!(!self.ulc.left(block, from, out), "U6: a loss counts once");
+                self.ulc.settle(&mut steps);
+                self.twin.settle(&mut expected);
+            }
+        }
+        assert_eq!(steps, expected, "{op:?}");
+    }
+
+    pub fn check(&self) {
+        self.ulc.validate();
+        same_stack(&self.ulc, &self.twin);
+    }
+}
+
+/// Several clients and their twin.
+#[derive(Clone)]
+pub struct Clients {
+    pub fast: UlcClients,
+    pub twin: NaiveClients,
+}
+
+impl Clients {
+    pub fn new(sizes: &[u32], clients: u16, order: Order) -> Self {
+        let sizes = Sizes::new(sizes).expect("sane sizes");
+        Self { fast: UlcClients::new(&sizes, clients, order), twin: NaiveClients::new(sizes, clients, order) }
+    }
+
+    pub fn reference(&mut self, client: u16, block: u32) {
+        let (mut steps, mut expected) = (Vec::new(), Vec::new());
+        let retrieval = self.fast.reference(Client(client), block, &mut steps);
+        assert_eq!(retrieval, self.twin.reference(client, block, &mut expected), "{client} {block}");
+        assert_eq!(steps, expected, "{client} {block}");
+    }
+
+    pub fn check(&self) {
+        self.fast.validate();
+        for (index, twin) in (0..).zip(&self.twin.clients) {
+            same_stack(self.fast.client(Client(index)), twin);
+        }
+        let tiers = self.fast.client(Client(0)).sizes().tiers() as u8;
+        for tier in 2..=tiers {
+            let held = self.twin.held.iter().filter(|held| held.tier == tier);
+            let mut held: Vec<_> = held.map(|held| (held.time, held.block, Client(held.owner))).collect();
+            held.sort_unstable();
+            assert_eq!(self.fast.shared().contents(Tier(tier)), held, "tier {tier}");
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn one_client_does_what_the_rules_say(sizes in vec(1u32..5, 1..4), ops in vec(op(), 1..300)) {
+        let mut pair = Pair::new(&sizes);
+        for op in ops {
+            pair.apply(op);
+            pair.check();
+        }
+    }
+
+    #[test]
+    fn several_clients_do_what_the_rules_say(
+        sizes in vec(1u32..5, 1..4),
+        clients in 1u16..4,
+        by_request in any::<bool>(),
+        references in vec((0u16..4, block()), 1..300),
+    ) {
+        let order = if by_request { Order::Request } else { Order::Access };
+        let mut pair = Clients::new(&sizes, clients, order);
+        for (client, block) in references {
+            pair.reference(client % clients, block);
+            pair.check();
+        }
+    }
+
+    /// With one client a shared tier is the client's own: yardstick and victim are the same block.
+    #[test]
+    fn one_client_of_shared_tiers_is_alone(sizes in vec(1u32..5, 1..4), references in vec(block(), 1..300)) {
+        let sizes = Sizes::new(&sizes).expect("sane sizes");
+        let mut shared = UlcClients::new(&sizes, 1, Order::Access);
+        let mut alone = Ulc::new(sizes);
+        for (now, block) in (1..).zip(references) {
+            let (mut steps, mut expected) = (Vec::new(), Vec::new());
+            let retrieval = shared.reference(Client(0), block, &mut steps);
+            prop_assert_eq!(retrieval, alone.reference(block, now, &mut expected));
+            steps.retain(|step| !matches!(step, Step::Notice { .. }));
+            // A victim of the server is named before the one of the client.
+            let key = |step: &Step| format!("{step:?}");
+            steps.sort_by_key(key);
+            expected.sort_by_key(key);
+            prop_assert_eq!(steps, expected);
+            prop_assert!(shared.client(Client(0)).iter().eq(alone.iter()));
+        }
+    }
+
+    /// U7: what a tier still holds enters below everything new, in the tier's order.
+    #[test]
+    fn a_restart_keeps_the_order_of_the_tier(kept in vec(0u32..20, 0..12), references in vec(block(), 0..60)) {
+        let mut ulc = Ulc::new(Sizes::new(&[2, 6]).expect("sane sizes"));
+        let mut restored: Vec<u32> = Vec::new();
+        for block in kept {
+            let room = restored.len() < 6 && !restored.contains(&block);
+            prop_assert_eq!(ulc.restore(block, Tier(2)), room);
+            if room {
+                restored.push(block);
+            }
+        }
+        prop_assert!(ulc.iter().map(|(block, ..)| block).eq(restored.iter().copied()));
+        for (now, block) in (1..).zip(references) {
+            ulc.reference(block, now, &mut Vec::new());
+            ulc.validate();
+        }
+    }
+}
+
+/// Long enough that slots are numbered anew and maps have several floors.
+#[test]
+fn a_long_trace_does_what_the_rules_say() {
+    let mut pair = Pair::new(&[900, 1500, 700]);
+    let mut seed = 5u64;
+    for step in 0..40_000u32 {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let random = (seed >> 33) as u32;
+        let block = match step / 8_000 % 3 {
+            0 => random % 5_000,
+            1 => step % 3_300,
+            _ => random % (1 + random / 7 % 5_000),
+        };
+        pair.apply(Op::Reference(block));
+        if step % 2_000 == 0 {
+            pair.check();
+        }
+    }
+    pair.check();
+}
