@@ -6,23 +6,28 @@
 //! ```
 //!
 //! A hit only sets a bit (`*`). To evict, the hand walks from the front: a handle with its bit set loses the bit and
-//! goes to the back, the first one without is the victim. The circle of the textbook is this list cut at the hand.
+//! goes to the back, the first one without is the victim. The circle of the textbook is this queue cut at the hand.
 //!
-//! The bit is clear on insertion, so a block referenced once leaves in order of arrival.
+//! The bit is clear on insertion, so a block referenced once leaves in order of arrival; [`ClockSet`] sets it, as an
+//! operating system does whose hardware sets the bit when the faulting instruction runs again.
 //!
 //! R1  A walk clears each bit that it meets, so one evict passes over a handle at most twice.
 
-use crate::{Handle, Links, List, NoParameters, Online, Policy};
+use crate::{Handle, Links, List, NoParameters, Online, Policy, Queue, Ring, Verdict};
 
 const REFERENCED: u8 = 1;
 
-/// CLOCK, also called second chance.
+/// CLOCK, also called second chance. `SET` is the bit of a newcomer.
 #[derive(Clone, Debug, Default)]
-pub struct Clock {
-    pub(crate) list: List,
+pub struct Clock<Q = Ring, const SET: bool = false> {
+    pub(crate) queue: Q,
+    frames: u32,
 }
 
-impl Clock {
+/// CLOCK whose newcomers have their bit set.
+pub type ClockSet<Q = Ring> = Clock<Q, true>;
+
+impl Clock<List> {
     /// Takes over a list whose marks are another policy's: all bits are clear.
     pub(crate) fn over(list: List, links: &mut Links) -> Self {
         let mut handle = list.front();
@@ -30,21 +35,25 @@ impl Clock {
             links.set_mark(current, 0);
             handle = list.after(links, current);
         }
-        Self { list }
+        Self { queue: list, frames: 0 }
     }
 }
 
-impl Online for Clock {
+impl<Q: Queue, const SET: bool> Online for Clock<Q, SET> {
     type Parameters = NoParameters;
-    const NAME: &'static str = "clock";
-    const SUMMARY: &'static str = "FIFO with a second chance; the bit is clear on insertion";
+    const NAME: &'static str = if SET { "clock-set" } else { "clock" };
+    const SUMMARY: &'static str = if SET {
+        "FIFO with a second chance; the bit is set on insertion"
+    } else {
+        "FIFO with a second chance; the bit is clear on insertion"
+    };
 
-    fn new(_frames: u32, NoParameters: NoParameters) -> Self {
-        Self::default()
+    fn new(frames: u32, NoParameters: NoParameters) -> Self {
+        Self { queue: Q::default(), frames }
     }
 }
 
-impl Policy for Clock {
+impl<Q: Queue, const SET: bool> Policy for Clock<Q, SET> {
     #[inline]
     fn hit(&mut self, links: &mut Links, handle: Handle) {
         links.set_mark(handle, REFERENCED);
@@ -52,42 +61,44 @@ impl Policy for Clock {
 
     #[inline]
     fn insert(&mut self, links: &mut Links, handle: Handle) {
-        links.set_mark(handle, 0);
-        self.list.push_back(links, handle);
+        links.set_mark(handle, if SET { REFERENCED } else { 0 });
+        self.queue.push_back(links, handle);
     }
 
-    fn place(&mut self, links: &mut Links, handle: Handle) {
-        self.insert(links, handle);
-    }
-
+    #[inline]
     fn evict(&mut self, links: &mut Links, pinned: &dyn Fn(Handle) -> bool) -> Option<Handle> {
-        // Pinned handles keep their bit and their place: whoever holds one is not done with it.
-        let mut handle = self.list.front();
-        for _ in 0..2 * u64::from(self.len()) {
-            let current = handle.or(self.list.front())?;
-            handle = self.list.after(links, current);
-            if pinned(current) {
-                continue;
+        self.queue.sweep(links, |links, handle| {
+            // Pinned handles keep their bit and their place: whoever holds one is not done with it.
+            if pinned(handle) {
+                return Verdict::Keep;
             }
-            if links.mark(current) != REFERENCED {
-                self.list.remove(links, current);
-                return Some(current);
+            if links.mark(handle) != REFERENCED {
+                return Verdict::Take;
             }
-            links.set_mark(current, 0);
-            self.list.move_to_back(links, current);
-        }
-        None
+            links.set_mark(handle, 0);
+            Verdict::Requeue
+        })
     }
 
     fn remove(&mut self, links: &mut Links, handle: Handle) {
-        self.list.remove(links, handle);
+        self.queue.remove(links, handle);
     }
 
+    #[inline]
     fn len(&self) -> u32 {
-        self.list.len()
+        self.queue.len()
+    }
+
+    fn resize(&mut self, links: &mut Links, frames: u32) {
+        self.frames = frames;
+        self.reserve(links.capacity());
+    }
+
+    fn reserve(&mut self, handles: u32) {
+        self.queue.reserve(self.frames.min(handles));
     }
 
     fn validate(&self, links: &Links) {
-        self.list.validate(links);
+        self.queue.validate(links);
     }
 }

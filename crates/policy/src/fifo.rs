@@ -5,54 +5,67 @@
 //!   evict ^                 ^ insert
 //! ```
 //!
-//! R1  Along the list from front to back, times of insertion go from old to new.
+//! R1  Along the queue from front to back, times of insertion go from old to new.
 
-use crate::{Handle, Links, List, NoParameters, Online, Policy};
+use crate::{Handle, Links, NoParameters, Online, Policy, Queue, Ring, Verdict};
 
 /// First in, first out.
 #[derive(Clone, Debug, Default)]
-pub struct Fifo {
-    pub(crate) list: List,
+pub struct Fifo<Q = Ring> {
+    pub(crate) queue: Q,
+    frames: u32,
 }
 
-impl Online for Fifo {
+impl<Q> Fifo<Q> {
+    /// Takes over a queue of another policy.
+    pub(crate) fn over(queue: Q) -> Self {
+        Self { queue, frames: 0 }
+    }
+}
+
+impl<Q: Queue> Online for Fifo<Q> {
     type Parameters = NoParameters;
     const NAME: &'static str = "fifo";
     const SUMMARY: &'static str = "first in, first out";
 
-    fn new(_frames: u32, NoParameters: NoParameters) -> Self {
-        Self::default()
+    fn new(frames: u32, NoParameters: NoParameters) -> Self {
+        Self { queue: Q::default(), frames }
     }
 }
 
-impl Policy for Fifo {
+impl<Q: Queue> Policy for Fifo<Q> {
+    #[inline]
     fn hit(&mut self, _links: &mut Links, _handle: Handle) {}
 
     #[inline]
     fn insert(&mut self, links: &mut Links, handle: Handle) {
-        self.list.push_back(links, handle);
-    }
-
-    fn place(&mut self, links: &mut Links, handle: Handle) {
-        self.list.push_back(links, handle);
+        self.queue.push_back(links, handle);
     }
 
     #[inline]
     fn evict(&mut self, links: &mut Links, pinned: &dyn Fn(Handle) -> bool) -> Option<Handle> {
-        let victim = self.list.iter(links).find(|&handle| !pinned(handle))?;
-        self.list.remove(links, victim);
-        Some(victim)
+        self.queue.sweep(links, |_, handle| if pinned(handle) { Verdict::Keep } else { Verdict::Take })
     }
 
     fn remove(&mut self, links: &mut Links, handle: Handle) {
-        self.list.remove(links, handle);
+        self.queue.remove(links, handle);
     }
 
+    #[inline]
     fn len(&self) -> u32 {
-        self.list.len()
+        self.queue.len()
+    }
+
+    fn resize(&mut self, links: &mut Links, frames: u32) {
+        self.frames = frames;
+        self.reserve(links.capacity());
+    }
+
+    fn reserve(&mut self, handles: u32) {
+        self.queue.reserve(self.frames.min(handles));
     }
 
     fn validate(&self, links: &Links) {
-        self.list.validate(links);
+        self.queue.validate(links);
     }
 }

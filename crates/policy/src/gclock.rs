@@ -15,7 +15,7 @@
 //! Source: A. J. Smith, Sequentiality and prefetching in database systems, ACM TODS 3(3), 1978.
 
 use crate::parameters::parameters;
-use crate::{Handle, Links, List, Online, Policy};
+use crate::{Handle, Links, Online, Policy, Queue, Ring, Verdict};
 
 parameters! {
     /// Parameters of [`Gclock`].
@@ -30,7 +30,8 @@ parameters! {
 /// CLOCK with a counter.
 #[derive(Clone, Debug)]
 pub struct Gclock {
-    list: List,
+    queue: Ring,
+    frames: u32,
     parameters: GclockParameters,
 }
 
@@ -39,8 +40,8 @@ impl Online for Gclock {
     const NAME: &'static str = "gclock";
     const SUMMARY: &'static str = "CLOCK with a counter in place of the bit";
 
-    fn new(_frames: u32, parameters: GclockParameters) -> Self {
-        Self { list: List::default(), parameters }
+    fn new(frames: u32, parameters: GclockParameters) -> Self {
+        Self { queue: Ring::default(), frames, parameters }
     }
 }
 
@@ -54,41 +55,46 @@ impl Policy for Gclock {
     #[inline]
     fn insert(&mut self, links: &mut Links, handle: Handle) {
         links.set_mark(handle, self.parameters.initial.min(self.parameters.max));
-        self.list.push_back(links, handle);
+        self.queue.push_back(links, handle);
     }
 
     #[inline]
     fn evict(&mut self, links: &mut Links, pinned: &dyn Fn(Handle) -> bool) -> Option<Handle> {
-        // Pinned handles keep their count and their place: whoever holds one is not done with it.
-        let mut handle = self.list.front();
-        while let Some(current) = handle {
-            handle = self.list.after(links, current);
-            if pinned(current) {
-                continue;
+        self.queue.sweep(links, |links, handle| {
+            // Pinned handles keep their count and their place: whoever holds one is not done with it.
+            if pinned(handle) {
+                return Verdict::Keep;
             }
-            let count = links.mark(current);
+            let count = links.mark(handle);
             if count == 0 {
-                self.list.remove(links, current);
-                return Some(current);
+                return Verdict::Take;
             }
-            links.set_mark(current, count - 1);
-            self.list.move_to_back(links, current);
-            handle = handle.or(Some(current));
-        }
-        None
+            links.set_mark(handle, count - 1);
+            Verdict::Requeue
+        })
     }
 
     fn remove(&mut self, links: &mut Links, handle: Handle) {
-        self.list.remove(links, handle);
+        self.queue.remove(links, handle);
     }
 
+    #[inline]
     fn len(&self) -> u32 {
-        self.list.len()
+        self.queue.len()
+    }
+
+    fn resize(&mut self, links: &mut Links, frames: u32) {
+        self.frames = frames;
+        self.reserve(links.capacity());
+    }
+
+    fn reserve(&mut self, handles: u32) {
+        self.queue.reserve(self.frames.min(handles));
     }
 
     fn validate(&self, links: &Links) {
-        self.list.validate(links);
-        for handle in self.list.iter(links) {
+        self.queue.validate(links);
+        for handle in self.queue.iter() {
             assert!(links.mark(handle) <= self.parameters.max, "R1: the counter of {handle}");
         }
     }

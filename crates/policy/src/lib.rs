@@ -33,6 +33,7 @@ extern crate alloc;
 mod links;
 mod parameters;
 mod prefetch;
+mod queue;
 
 pub mod min;
 
@@ -47,7 +48,7 @@ mod name;
 mod replacement;
 mod spec;
 
-pub use clock::Clock;
+pub use clock::{Clock, ClockSet};
 pub use fifo::Fifo;
 pub use gclock::{Gclock, GclockParameters};
 pub use links::{Forgotten, Handle, Iter, Links, List, NONE};
@@ -56,6 +57,7 @@ pub use lru::Lru;
 pub use mru::Mru;
 pub use name::{PolicyName, UnknownPolicy};
 pub use parameters::{Key, NoParameters, Parameters, Refused};
+pub use queue::{Queue, Ring, Verdict};
 pub use replacement::{Replacement, Spec};
 pub use spec::{Known, Offline, SpecError, Visitor};
 

@@ -15,6 +15,10 @@
 
 use alloc::vec::Vec;
 
+mod ring;
+
+pub use ring::Ring;
+
 /// Names a cached block to a policy.
 pub type Handle = u32;
 

@@ -13,9 +13,9 @@ pub enum ListPolicy {
     /// See [`Mru`].
     Mru(Mru),
     /// See [`Fifo`].
-    Fifo(Fifo),
+    Fifo(Fifo<List>),
     /// See [`Clock`].
-    Clock(Clock),
+    Clock(Clock<List>),
 }
 
 macro_rules! each {
@@ -62,13 +62,18 @@ impl ListPolicy {
         match name {
             PolicyName::Lru => Self::Lru(Lru { list }),
             PolicyName::Mru => Self::Mru(Mru { list }),
-            PolicyName::Fifo => Self::Fifo(Fifo { list }),
+            PolicyName::Fifo => Self::Fifo(Fifo::over(list)),
             PolicyName::Clock => Self::Clock(Clock::over(list, links)),
         }
     }
 
     fn list(&self) -> List {
-        each!(self, policy => policy.list)
+        match self {
+            Self::Lru(policy) => policy.list,
+            Self::Mru(policy) => policy.list,
+            Self::Fifo(policy) => policy.queue,
+            Self::Clock(policy) => policy.queue,
+        }
     }
 }
 

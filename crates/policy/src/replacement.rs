@@ -176,6 +176,7 @@ macro_rules! policies {
 policies! {
     // Lists and rings.
     Clock: crate::Clock,
+    ClockSet: crate::ClockSet,
     Fifo: crate::Fifo,
     Gclock: crate::Gclock,
     Lru: crate::Lru,

@@ -53,3 +53,8 @@ fn gclock() {
     check("gclock:max=7,initial=2", |_| Clock { queue: Vec::new(), at_insertion: 2, max: 7 });
     check("gclock:max=1,initial=5", |_| Clock { queue: Vec::new(), at_insertion: 1, max: 1 });
 }
+
+#[test]
+fn clock_set() {
+    check("clock-set", |_| Clock { queue: Vec::new(), at_insertion: 1, max: 1 });
+}

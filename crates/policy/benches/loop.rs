@@ -1,0 +1,156 @@
+//! The loop of a simulator around each policy: million requests per second of processor time.
+//!
+//! ```text
+//! cargo bench -p pantler-policy --bench loop -- [--requests 20000000] [--ids 1000000] [--alpha 1.0] [--runs 3] [POLICY..]
+//! ```
+//!
+//! Requests are Zipf distributed over dense ids in order of first use, as a prepared trace has them; the cache holds 1 %
+//! and 10 % of the ids referenced. The best of the runs is printed, with the miss ratio as a check.
+
+use std::fs;
+use std::hint::black_box;
+
+use pantler_policy::{Links, Offline, Online, Spec, Visitor, min};
+
+/// How far ahead the policy is told of a reference.
+const AHEAD: usize = 16;
+
+fn main() {
+    let mut options =
+        Options { requests: 20_000_000, ids: 1_000_000, alpha: 1.0, runs: 3, policies: Vec::new() };
+    let mut arguments = std::env::args().skip(1);
+    while let Some(argument) = arguments.next() {
+        let mut number = || arguments.next().and_then(|text| text.parse::<f64>().ok()).expect("a number");
+        match argument.as_str() {
+            "--requests" => options.requests = number() as usize,
+            "--ids" => options.ids = number() as u32,
+            "--alpha" => options.alpha = number(),
+            "--runs" => options.runs = number() as u32,
+            // Cargo says this to every bench.
+            "--bench" => {}
+            policy => options.policies.push(policy.parse().unwrap_or_else(|error| panic!("{error}"))),
+        }
+    }
+    if options.policies.is_empty() {
+        options.policies = Spec::all().into_iter().map(|known| known.spec).collect();
+    }
+    let requests = zipf(&options);
+    let handles = requests.iter().max().map_or(0, |max| max + 1);
+    println!("{} requests, {handles} ids, alpha {}", requests.len(), options.alpha);
+    println!("{:<28} {:>9} {:>8} {:>10}", "policy", "frames", "misses", "Mreq/CPU-s");
+    for spec in &options.policies {
+        for frames in [handles / 100, handles / 10] {
+            let run = || {
+                let visitor = Simulation { requests: &requests, handles, frames };
+                let (misses, seconds) = spec.with(frames, visitor);
+                (seconds, misses)
+            };
+            let best = (0..options.runs).map(|_| run()).min_by(|a, b| a.0.total_cmp(&b.0));
+            let (seconds, misses) = best.expect("at least one run");
+            let (ratio, speed) =
+                (misses as f64 / requests.len() as f64, requests.len() as f64 / seconds / 1e6);
+            println!("{:<28} {frames:>9} {ratio:>8.4} {speed:>10.1}", spec.to_string());
+        }
+    }
+}
+
+struct Options {
+    requests: usize,
+    ids: u32,
+    alpha: f64,
+    runs: u32,
+    policies: Vec<Spec>,
+}
+
+/// One pass over the requests; gives the misses and the seconds.
+struct Simulation<'a> {
+    requests: &'a [u32],
+    handles: u32,
+    frames: u32,
+}
+
+impl Visitor for Simulation<'_> {
+    type Output = (u64, f64);
+
+    fn online<P: Online>(self, mut policy: P) -> (u64, f64) {
+        let mut links = Links::new(self.handles);
+        policy.reserve(self.handles);
+        let mut resident = vec![0u64; self.handles as usize / 64 + 1];
+        let mut misses = 0;
+        let start = processor_seconds();
+        for (index, &handle) in self.requests.iter().enumerate() {
+            if let Some(&soon) = self.requests.get(index + AHEAD) {
+                policy.prefetch(&links, soon);
+            }
+            let (word, bit) = (handle as usize / 64, 1 << (handle % 64));
+            if resident[word] & bit != 0 {
+                policy.hit(&mut links, handle);
+                continue;
+            }
+            misses += 1;
+            policy.miss(&mut links, handle);
+            if policy.len() >= self.frames
+                && let Some(victim) = policy.evict(&mut links, &|_| false)
+            {
+                resident[victim as usize / 64] &= !(1 << (victim % 64));
+            }
+            policy.insert(&mut links, handle);
+            resident[word] |= bit;
+        }
+        let seconds = processor_seconds() - start;
+        black_box(&links);
+        (misses, seconds)
+    }
+
+    fn offline(self, _policy: Offline) -> (u64, f64) {
+        let _ = min::misses;
+        (0, 1.0)
+    }
+}
+
+/// Time that this thread was on a processor.
+fn processor_seconds() -> f64 {
+    let text = fs::read_to_string("/proc/thread-self/schedstat").expect("Linux");
+    let nanoseconds = text.split(' ').next().and_then(|text| text.parse::<u64>().ok());
+    nanoseconds.expect("nanoseconds on a processor") as f64 * 1e-9
+}
+
+/// Dense ids in order of first use.
+fn zipf(options: &Options) -> Vec<u32> {
+    let mut sum = 0.0;
+    let cumulated: Vec<f64> = (1..=options.ids)
+        .map(|rank| {
+            sum += f64::from(rank).powf(-options.alpha);
+            sum
+        })
+        .collect();
+    // Where to begin the search, for each of as many equal parts of the sum as there are ids.
+    let parts = options.ids as usize;
+    let mut guide = Vec::with_capacity(parts + 1);
+    let mut rank = 0;
+    for part in 0..=parts {
+        while rank + 1 < parts && cumulated[rank] < sum * part as f64 / parts as f64 {
+            rank += 1;
+        }
+        guide.push(rank);
+    }
+    let mut state = 0x9e37_79b9_7f4a_7c15u64;
+    let mut dense = vec![u32::MAX; parts];
+    let mut next = 0;
+    let draw = |_| {
+        state ^= state >> 12;
+        state ^= state << 25;
+        state ^= state >> 27;
+        let unit = (state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11) as f64 / (1u64 << 53) as f64;
+        let mut rank = guide[(unit * parts as f64) as usize];
+        while rank + 1 < parts && cumulated[rank] < unit * sum {
+            rank += 1;
+        }
+        if dense[rank] == u32::MAX {
+            dense[rank] = next;
+            next += 1;
+        }
+        dense[rank]
+    };
+    (0..options.requests).map(draw).collect()
+}

@@ -1,0 +1,222 @@
+//! Rings: queues in an array, for policies that rarely take a handle out of the middle.
+//!
+//! ```text
+//!            front                     back
+//!   slots  . [4] [1]  .  [7] [0] [3]   .  .  .      hole: 1 was followed by a handle that was removed
+//!   links(7) = (slot 4)
+//! ```
+//!
+//! A ring keeps the promises of a list over the same slab. Taking from the front and putting to the back touch the
+//! array in order and one link at random, where a list touches three; the links of a handle tell its slot.
+//!
+//! Q1  A handle's link names the slot that holds it; all other slots between front and back are holes.
+//! Q2  `len` slots between front and back are no holes.
+//! Q3  There are a power of two slots, and at most that many between front and back.
+
+use alloc::vec::Vec;
+
+use super::{Handle, Link, Links, NONE, OFF, UNLINKED};
+use crate::queue::{Queue, Verdict};
+
+/// How many handles ahead of the front are fetched: they will leave soon.
+const AHEAD: u32 = 8;
+
+/// A queue of handles in an array. The default is empty.
+#[derive(Clone, Debug, Default)]
+pub struct Ring {
+    slots: Vec<Handle>,
+    /// Positions count on past the end of `slots`, and wrap at 2^32.
+    front: u32,
+    back: u32,
+    len: u32,
+}
+
+impl Ring {
+    /// Handles from the front to the back.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = Handle> + '_ {
+        let span = self.back.wrapping_sub(self.front);
+        let handles = (0..span).map(|offset| self.slots[self.slot(self.front.wrapping_add(offset))]);
+        handles.filter(|handle| *handle != NONE)
+    }
+
+    /// The handle at the front.
+    #[inline]
+    pub fn front(&self) -> Option<Handle> {
+        self.iter().next()
+    }
+
+    /// Takes the handle at the front.
+    #[inline]
+    pub fn pop_front(&mut self, links: &mut Links) -> Option<Handle> {
+        self.sweep(links, |_, _| Verdict::Take)
+    }
+
+    #[inline]
+    fn slot(&self, position: u32) -> usize {
+        position as usize & (self.slots.len().wrapping_sub(1))
+    }
+
+    #[inline]
+    fn is_full(&self) -> bool {
+        self.back.wrapping_sub(self.front) as usize == self.slots.len()
+    }
+
+    /// Makes a slot free: by squeezing the holes out where they are more than half, so that this is rare.
+    #[cold]
+    fn make_room(&mut self, links: &mut Links) {
+        if (self.len as usize) < self.slots.len() / 2 {
+            let (mut from, mut to) = (self.front, self.front);
+            while from != self.back {
+                let handle = self.slots[self.slot(from)];
+                if handle != NONE {
+                    self.put(links, to, handle);
+                    to = to.wrapping_add(1);
+                }
+                from = from.wrapping_add(1);
+            }
+            self.back = to;
+            return;
+        }
+        if !self.slots.is_empty() {
+            let front = self.slot(self.front);
+            self.slots.rotate_left(front);
+        }
+        self.back = self.back.wrapping_sub(self.front);
+        self.front = 0;
+        // What `reserve` promised comes at once; without a promise, twice as much.
+        let reserved = (self.slots.capacity() / 2 + 1).next_power_of_two();
+        self.slots.resize(reserved.max(self.slots.len() * 2).max(8), NONE);
+        for position in 0..self.back {
+            if let Some(&handle) = self.slots.get(position as usize)
+                && handle != NONE
+            {
+                self.put(links, position, handle);
+            }
+        }
+    }
+
+    #[inline]
+    fn put(&mut self, links: &mut Links, position: u32, handle: Handle) {
+        let slot = self.slot(position);
+        self.slots[slot] = handle;
+        links.links[handle as usize] = Link { prev: slot as u32, next: NONE };
+    }
+
+    /// Handles that a sweep kept lie somewhere between the front and `at`: brings them together before `at`.
+    fn settle(&mut self, links: &mut Links, at: u32) {
+        let (mut from, mut to) = (at, at);
+        while from != self.front {
+            from = from.wrapping_sub(1);
+            let slot = self.slot(from);
+            let handle = core::mem::replace(&mut self.slots[slot], NONE);
+            if handle != NONE {
+                to = to.wrapping_sub(1);
+                self.put(links, to, handle);
+            }
+        }
+        self.front = to;
+    }
+}
+
+impl Queue for Ring {
+    #[inline]
+    fn push_back(&mut self, links: &mut Links, handle: Handle) {
+        debug_assert!(!links.is_linked(handle), "K1: {handle} is on a list already");
+        if self.is_full() {
+            self.make_room(links);
+        }
+        self.put(links, self.back, handle);
+        self.back = self.back.wrapping_add(1);
+        self.len += 1;
+    }
+
+    #[inline]
+    fn remove(&mut self, links: &mut Links, handle: Handle) {
+        let slot = links.links[handle as usize].prev as usize;
+        assert!(self.slots.get(slot) == Some(&handle), "Q1: {handle} is not in this ring");
+        self.slots[slot] = NONE;
+        links.links[handle as usize] = UNLINKED;
+        self.len -= 1;
+    }
+
+    #[inline]
+    fn sweep(
+        &mut self,
+        links: &mut Links,
+        mut verdict: impl FnMut(&mut Links, Handle) -> Verdict,
+    ) -> Option<Handle> {
+        let (mut at, mut kept) = (self.front, false);
+        while at != self.back {
+            let soon = self.slots[self.slot(at.wrapping_add(AHEAD))];
+            links.prefetch(soon);
+            let slot = self.slot(at);
+            let handle = self.slots[slot];
+            if handle != NONE {
+                match verdict(links, handle) {
+                    Verdict::Keep => kept = true,
+                    Verdict::Requeue => {
+                        self.slots[slot] = NONE;
+                        if !kept {
+                            self.front = at.wrapping_add(1);
+                        } else if self.is_full() {
+                            self.settle(links, at.wrapping_add(1));
+                        }
+                        self.put(links, self.back, handle);
+                        self.back = self.back.wrapping_add(1);
+                    }
+                    Verdict::Take => {
+                        self.slots[slot] = NONE;
+                        links.links[handle as usize] = UNLINKED;
+                        self.len -= 1;
+                        at = at.wrapping_add(1);
+                        if kept {
+                            self.settle(links, at);
+                        } else {
+                            self.front = at;
+                        }
+                        return Some(handle);
+                    }
+                }
+            }
+            at = at.wrapping_add(1);
+        }
+        if kept {
+            self.settle(links, at);
+        } else {
+            self.front = at;
+        }
+        None
+    }
+
+    #[inline]
+    fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// Twice as many slots, so that holes are squeezed out rarely.
+    fn reserve(&mut self, handles: u32) {
+        let slots = (handles.clamp(4, OFF / 4) as usize * 2).next_power_of_two();
+        if self.slots.is_empty() {
+            self.slots.resize(slots, NONE);
+        } else if slots > self.slots.len() {
+            // The handles' links tell their slots, so they move when the room is needed.
+            self.slots.reserve_exact(slots - self.slots.len());
+        }
+    }
+
+    fn validate(&self, links: &Links) {
+        let span = self.back.wrapping_sub(self.front);
+        assert!(self.slots.is_empty() || self.slots.len().is_power_of_two(), "Q3: {}", self.slots.len());
+        assert!(span as usize <= self.slots.len(), "Q3: {span} slots between front and back");
+        let mut count = 0;
+        for offset in 0..span {
+            let slot = self.slot(self.front.wrapping_add(offset));
+            let handle = self.slots[slot];
+            if handle != NONE {
+                count += 1;
+                assert_eq!(links.links[handle as usize].prev, slot as u32, "Q1: the slot of {handle}");
+            }
+        }
+        assert_eq!(count, self.len, "Q2: the length is wrong");
+    }
+}
