@@ -167,7 +167,8 @@ impl Mounted {
 
     fn end(&mut self) -> Result<(), MountError> {
         let Some(thread) = self.thread.take() else { return Ok(()) };
-        if !thread.is_finished() && !self.is_stopped() {
+        // Serving that ended by itself, after a panic, leaves the mount; by unmounting, it may leave somebody else's.
+        if !self.is_stopped() && (!thread.is_finished() || crate::stale::is_left_behind(&self.mountpoint)) {
             detach(&self.mountpoint)?;
         }
         let start = Instant::now();

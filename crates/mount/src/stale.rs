@@ -40,6 +40,11 @@ pub fn is_mounted(path: &Path) -> io::Result<bool> {
     Ok(ours(&fs::read("/proc/self/mounts")?).iter().any(|ours| ours == path))
 }
 
+/// Whether a path is a mount point of ours that nobody serves.
+pub(crate) fn is_left_behind(path: &Path) -> bool {
+    is_mounted(path).is_ok_and(|is_mounted| is_mounted) && is_dead(path)
+}
+
 /// Ends the mounts that [`find`] finds, and returns their mount points.
 ///
 /// # Errors

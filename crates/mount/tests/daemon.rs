@@ -127,6 +127,8 @@ fn a_request_that_panics() {
     assert!(fixture.mounted().is_served());
     assert_eq!(fs::read(fixture.mnt.join("f")).unwrap_err().raw_os_error(), Some(libc::EIO));
     eventually("the mount is given up", || !fixture.mounted().is_served());
+    // Also when its threads had the time to end by themselves.
+    std::thread::sleep(Duration::from_millis(100));
     let start = Instant::now();
     let error = fixture.mounted.take().unwrap().unmount().unwrap_err();
     assert!(matches!(error, MountError::Broken { .. }), "{error}");
