@@ -1,7 +1,62 @@
 //! What can go wrong with a trace. Every message names the place, the value and the remedy.
 
+use std::fmt;
 use std::io;
 use std::path::PathBuf;
+
+/// Where something is in the content of a trace, after decompression.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// Number of a line, from 1.
+    Line(u64),
+    /// Offset of a byte, from 0.
+    Byte(u64),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Line(line) => write!(f, "line {line}"),
+            Place::Byte(byte) => write!(f, "byte {byte}"),
+        }
+    }
+}
+
+/// What is wrong with one line or record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bad {
+    /// The value, as it stands there; shortened.
+    pub value: String,
+    /// What was expected instead.
+    pub expected: &'static str,
+}
+
+/// Most characters of a value in a message.
+const VALUE_CHARS_MAX: usize = 60;
+
+impl Bad {
+    /// A value that is not what was expected.
+    pub fn new(value: &[u8], expected: &'static str) -> Bad {
+        let head = &value[..value.len().min(4 * VALUE_CHARS_MAX)];
+        let text = String::from_utf8_lossy(head);
+        let mut shown: String = text.chars().take(VALUE_CHARS_MAX).collect();
+        if shown.len() < text.len() || head.len() < value.len() {
+            shown.push('…');
+        }
+        Bad { value: shown, expected }
+    }
+
+    /// A number that is not what was expected.
+    pub fn number(value: impl fmt::Display, expected: &'static str) -> Bad {
+        Bad { value: value.to_string(), expected }
+    }
+}
+
+impl fmt::Display for Bad {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: expected {}", self.value, self.expected)
+    }
+}
 
 /// Why a trace could not be read, prepared or written.
 #[derive(Debug, thiserror::Error)]
@@ -16,6 +71,66 @@ pub enum TraceError {
         path: PathBuf,
         /// What the system said.
         source: io::Error,
+    },
+    /// What was compressed cannot be decompressed to its end.
+    #[error("{}: cannot decompress as {compression} after {byte} bytes of content: {source}; the file is damaged or cut, so fetch or compress it again", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// How it is compressed.
+        compression: &'static str,
+        /// Bytes of content that came out before.
+        byte: u64,
+        /// What the decompressor said.
+        source: io::Error,
+    },
+    /// A compressed file holds so much that it looks like a trap.
+    #[error("{}: expands more than {times} times: decompress it to a file first if that is meant", path.display())]
+    Expansion {
+        /// The file.
+        path: PathBuf,
+        /// The bound that was passed.
+        times: u64,
+    },
+    /// A line, or a record of a binary format, that makes no sense.
+    #[error("{}: {place}: {bad}", path.display())]
+    Bad {
+        /// The file.
+        path: PathBuf,
+        /// Which line, or where the record starts.
+        place: Place,
+        /// What is wrong with it.
+        bad: Bad,
+    },
+    /// Every line was bad, so this is no trace of that format.
+    #[error("{}: all {skipped} lines or records are bad as {format}; the first: {first}", path.display())]
+    AllBad {
+        /// The file.
+        path: PathBuf,
+        /// How many.
+        skipped: u64,
+        /// As what it was read.
+        format: crate::Format,
+        /// What was wrong with the first.
+        first: Box<TraceError>,
+    },
+    /// There is not a single request.
+    #[error("{}: no request in it as {format}: --format names another", path.display())]
+    Empty {
+        /// The file.
+        path: PathBuf,
+        /// As what it was read.
+        format: crate::Format,
+    },
+    /// Nobody can tell what this is.
+    #[error("{}: {problem}: {remedy}", path.display())]
+    Unknown {
+        /// The file.
+        path: PathBuf,
+        /// What was found.
+        problem: String,
+        /// What to do about it.
+        remedy: String,
     },
     /// An option or a part of a specification makes no sense.
     #[error("{name} {value:?}: expected {remedy}")]

@@ -24,12 +24,24 @@
 mod builder;
 mod densify;
 mod error;
+mod formats;
+mod guess;
+mod input;
+mod names;
+mod prepare;
 mod prepared;
+mod reader;
 mod request;
+#[doc(hidden)]
+pub mod testing;
 mod unit;
 
 pub use builder::PreparedBuilder;
-pub use error::TraceError;
+pub use error::{Bad, Place, TraceError};
+pub use formats::Format;
+pub use formats::csv::Columns;
+pub use prepare::{Options, Report, prepare};
 pub use prepared::{Block, NEVER, Prepared};
+pub use reader::{ReadOptions, Reader};
 pub use request::Request;
 pub use unit::Unit;

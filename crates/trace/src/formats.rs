@@ -1,0 +1,163 @@
+//! The formats, one file each, and what they have in common.
+//!
+//! A format is a parser of lines or of records of fixed width. It knows nothing of files, compression, skipping or
+//! message places; it says what is [`Bad`], and [`Reader`](crate::Reader) says where.
+
+pub mod arc;
+pub mod cloud_physics;
+pub mod csv;
+pub mod hash_ids;
+pub mod keys;
+pub mod lcs;
+pub mod lirs;
+pub mod msr;
+pub mod oracle_general;
+pub mod spc;
+pub mod text;
+pub mod vscsi;
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::error::Bad;
+use crate::names::Names;
+use crate::{Request, TraceError, Unit};
+
+/// Bytes of a sector, in which block traces count.
+pub const SECTOR_BYTES: u64 = 512;
+
+/// A format of trace files.
+///
+/// ```
+/// use pantler_trace::Format;
+/// assert_eq!("oracle-general".parse::<Format>().unwrap(), Format::OracleGeneral);
+/// assert_eq!(Format::Lirs.to_string(), "lirs");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Format {
+    /// One block number per line.
+    Lirs,
+    /// `start count ignored ignored`: blocks in a row.
+    Arc,
+    /// Named columns.
+    Csv,
+    /// libCacheSim's records of 24 bytes.
+    OracleGeneral,
+    /// Virtual SCSI, both versions.
+    Vscsi,
+    /// libCacheSim's records with a header.
+    Lcs,
+    /// MSR Cambridge's block traces.
+    Msr,
+    /// The Storage Performance Council's text form, as in the UMass repository.
+    Spc,
+    /// CloudPhysics' block traces as text.
+    CloudPhysics,
+    /// Big-endian keys of 4 bytes.
+    Keys32,
+    /// Big-endian keys of 8 bytes.
+    Keys64,
+    /// JSON lines with a list `hash_ids`.
+    HashIds,
+}
+
+/// Name and one line for each, in the order in which a guess prefers them.
+const FORMATS: &[(Format, &str, &str)] = &[
+    (Format::Lcs, "lcs", "libCacheSim's binary records behind a header, versions 1 to 8"),
+    (Format::Lirs, "lirs", "one block number per line; a line * is skipped"),
+    (Format::Arc, "arc", "start count ignored ignored: count blocks from start"),
+    (Format::HashIds, "hash-ids", "JSON lines with a list hash_ids"),
+    (Format::Msr, "msr", "timestamp,host,disk,Read|Write,offset,size,response (MSR Cambridge)"),
+    (Format::Spc, "spc", "unit,sector,size,r|w,seconds (UMass, Storage Performance Council)"),
+    (Format::CloudPhysics, "cloud-physics", "version,time,op,size,lbn"),
+    (Format::Csv, "csv", "named columns, from the first line or --columns"),
+    (Format::Vscsi, "vscsi", "binary records of 32 or 40 bytes (CloudPhysics)"),
+    (Format::OracleGeneral, "oracle-general", "libCacheSim's binary records of 24 bytes"),
+    (Format::Keys64, "int64-be", "big-endian keys of 8 bytes"),
+    (Format::Keys32, "int32-be", "big-endian keys of 4 bytes"),
+];
+
+impl Format {
+    /// All of them.
+    pub fn all() -> impl Iterator<Item = Format> {
+        FORMATS.iter().map(|entry| entry.0)
+    }
+
+    /// The name as typed.
+    pub fn as_str(self) -> &'static str {
+        self.entry().1
+    }
+
+    /// One line about it.
+    pub fn description(self) -> &'static str {
+        self.entry().2
+    }
+
+    /// What a request is counted as unless somebody says otherwise.
+    pub fn default_unit(self) -> Unit {
+        Unit::Object
+    }
+
+    /// Whether its requests are ranges of bytes, so that [`Unit::Block`] means something.
+    pub fn has_ranges(self) -> bool {
+        use Format::{HashIds, Keys32, Keys64, Lcs, Lirs, OracleGeneral};
+        !matches!(self, Lirs | Keys32 | Keys64 | HashIds | OracleGeneral | Lcs)
+    }
+
+    fn entry(self) -> &'static (Format, &'static str, &'static str) {
+        FORMATS.iter().find(|entry| entry.0 == self).expect("every format is in the table")
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl FromStr for Format {
+    type Err = TraceError;
+
+    fn from_str(name: &str) -> Result<Self, TraceError> {
+        let found = FORMATS.iter().find(|entry| entry.1 == name).map(|entry| entry.0);
+        found.ok_or_else(|| {
+            let names: Vec<&str> = FORMATS.iter().map(|entry| entry.1).collect();
+            TraceError::Option { name: "format", value: name.to_owned(), remedy: names.join(", ") }
+        })
+    }
+}
+
+/// A format made of lines.
+pub trait Lines: Send {
+    /// Takes one line, without its end, and appends the requests in it.
+    ///
+    /// After an error the parser goes on with the next line as if this one had not been there.
+    fn line(&mut self, line: &[u8], names: &mut Names, out: &mut Vec<Request>) -> Result<(), Bad>;
+
+    /// Whether requests are ranges of bytes, as far as the lines so far tell.
+    fn has_ranges(&self) -> bool {
+        true
+    }
+}
+
+/// A format made of records of fixed width.
+pub trait Records: Send {
+    /// Bytes in a record.
+    fn width(&self) -> usize;
+
+    /// Takes whole records and appends a request for each. An error names the record it is about, counted from 0;
+    /// requests of those before it were appended.
+    fn records(
+        &mut self,
+        records: &[u8],
+        names: &mut Names,
+        out: &mut Vec<Request>,
+    ) -> Result<(), (usize, Bad)>;
+}
+
+/// `N` bytes of a record from `at` on.
+#[inline]
+fn bytes<const N: usize>(record: &[u8], at: usize) -> [u8; N] {
+    record[at..at + N].try_into().expect("as many bytes as asked for")
+}

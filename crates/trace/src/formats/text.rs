@@ -1,0 +1,85 @@
+//! Numbers and fields in text.
+
+/// A number in digits alone: no sign, no space, no point.
+#[inline]
+pub fn number(field: &[u8]) -> Option<u64> {
+    if field.is_empty() || field.len() > 20 {
+        return None;
+    }
+    field.iter().try_fold(0_u64, |number, &byte| {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        number.checked_mul(10)?.checked_add(u64::from(digit))
+    })
+}
+
+/// Seconds with or without a fraction, as nanoseconds.
+pub fn seconds(field: &[u8]) -> Option<u64> {
+    scaled(field, 9)
+}
+
+/// A decimal number times ten to the power of `digits`; further digits are cut off.
+pub fn scaled(field: &[u8], digits: u32) -> Option<u64> {
+    let (whole, fraction) = match field.iter().position(|&byte| byte == b'.') {
+        Some(point) => (&field[..point], &field[point + 1..]),
+        None => (field, &b""[..]),
+    };
+    let whole = if whole.is_empty() && !fraction.is_empty() { 0 } else { number(whole)? };
+    let mut scale = 10_u64.checked_pow(digits)?;
+    let mut sum = whole.checked_mul(scale)?;
+    for &byte in fraction {
+        if !byte.is_ascii_digit() {
+            return None;
+        }
+        scale /= 10;
+        sum = sum.checked_add(u64::from(byte - b'0') * scale)?;
+    }
+    Some(sum)
+}
+
+/// Words between blanks.
+pub fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
+    line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty())
+}
+
+/// Whether an operation writes: the words and SCSI commands that block traces use.
+pub fn writes(operation: &[u8]) -> Option<bool> {
+    let known = |words: &[&str]| words.iter().any(|word| operation.eq_ignore_ascii_case(word.as_bytes()));
+    if known(&["r", "read", "rs", "get", "gets", "28", "88", "a8", "08", "8", "0x28", "0x88", "0xa8", "0x8"])
+    {
+        return Some(false);
+    }
+    if known(&["w", "write", "ws", "set", "put", "add", "2a", "8a", "aa", "0a", "a", "0x2a", "0x8a", "0xaa"])
+    {
+        return Some(true);
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_digits_alone() {
+        assert_eq!(number(b"0"), Some(0));
+        assert_eq!(number(b"18446744073709551615"), Some(u64::MAX));
+        for bad in ["", "+1", "-1", " 1", "1 ", "1.0", "0x1", "18446744073709551616", "000000000000000000001"]
+        {
+            assert_eq!(number(bad.as_bytes()), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn seconds_become_nanoseconds() {
+        assert_eq!(seconds(b"0.551706"), Some(551_706_000));
+        assert_eq!(seconds(b"3"), Some(3_000_000_000));
+        assert_eq!(seconds(b".5"), Some(500_000_000));
+        assert_eq!(seconds(b"1.0000000019"), Some(1_000_000_001));
+        for bad in ["", ".", "1.x", "-1", "99999999999999"] {
+            assert_eq!(seconds(bad.as_bytes()), None, "{bad}");
+        }
+    }
+}

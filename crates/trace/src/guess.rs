@@ -1,0 +1,140 @@
+//! Tells a format from the content of a file, never from its name.
+//!
+//! Text is given to the parser of every text format, and the one that understands most lines wins; binary formats are
+//! told by magic numbers and by what their fields must obey. Where the evidence is thin the guess says so.
+
+use crate::TraceError;
+use crate::formats::csv::Csv;
+use crate::formats::{
+    Format, Lines, arc, cloud_physics, hash_ids, keys, lcs, lirs, msr, oracle_general, spc, vscsi,
+};
+use crate::input::Input;
+use crate::names::Names;
+use crate::reader::SAMPLE_BYTES;
+
+/// Lines that parsers are tried on.
+const LINES_TRIED: usize = 200;
+
+/// A format, and how sure that is.
+#[derive(Debug, Clone)]
+pub struct Guess {
+    /// The format.
+    pub format: Format,
+    /// What to tell people where it could be another.
+    pub note: Option<String>,
+}
+
+impl Guess {
+    fn sure(format: Format) -> Guess {
+        Guess { format, note: None }
+    }
+
+    fn thin(format: Format, why: &str) -> Guess {
+        Guess { format, note: Some(format!("taken as {format}, because {why}; --format names another")) }
+    }
+}
+
+/// Looks at the first bytes, without taking them.
+pub fn guess(input: &mut Input) -> Result<Guess, TraceError> {
+    let path = input.path().to_owned();
+    let sample = input.peek(SAMPLE_BYTES)?;
+    let names: Vec<&str> = Format::all().map(Format::as_str).collect();
+    let unknown = |problem: &str| TraceError::Unknown {
+        path: path.clone(),
+        problem: problem.to_owned(),
+        remedy: format!("--format names one of {}", names.join(", ")),
+    };
+    if sample.is_empty() {
+        return Err(TraceError::Unknown {
+            path,
+            problem: "the file is empty".to_owned(),
+            remedy: "a trace has at least one request".to_owned(),
+        });
+    }
+    if is_text(sample) {
+        return text(sample).ok_or_else(|| unknown("text of no known trace format"));
+    }
+    binary(sample).ok_or_else(|| unknown("binary data of no known trace format"))
+}
+
+/// Printable, but for the bytes that are cut off at the end of the sample.
+fn is_text(sample: &[u8]) -> bool {
+    let odd = |byte: &&u8| **byte < b' ' && !matches!(**byte, b'\n' | b'\r' | b'\t' | 0x1a);
+    // A few odd bytes are garbage in a text; a binary file has them everywhere.
+    sample.iter().filter(odd).count() * 50 < sample.len().max(50)
+}
+
+/// The text format that understands most lines, if it understands half of them.
+fn text(sample: &[u8]) -> Option<Guess> {
+    let mut lines: Vec<&[u8]> = sample.split(|&byte| byte == b'\n').collect();
+    if sample.len() >= SAMPLE_BYTES {
+        // The last one is cut.
+        lines.pop();
+    }
+    let lines: Vec<&[u8]> = lines
+        .into_iter()
+        .map(|line| line.strip_suffix(b"\r").unwrap_or(line))
+        .filter(|line| !line.trim_ascii().is_empty())
+        .take(LINES_TRIED)
+        .collect();
+    let first = lines.first()?;
+    // In the order of preference: where two understand the same lines, the stricter one comes first.
+    let mut candidates: Vec<(Format, Box<dyn Lines>)> = vec![
+        (Format::Lirs, Box::new(lirs::Lirs)),
+        (Format::Arc, Box::new(arc::Arc)),
+        (Format::HashIds, Box::new(hash_ids::HashIds)),
+        (Format::Msr, Box::<msr::Msr>::default()),
+        (Format::Spc, Box::new(spc::Spc)),
+        (Format::CloudPhysics, Box::new(cloud_physics::CloudPhysics)),
+    ];
+    if Csv::has_header(first) {
+        candidates.push((Format::Csv, Box::new(Csv::new(None, None))));
+    }
+    let scores = candidates.iter_mut().map(|(format, parser)| (understood(parser.as_mut(), &lines), *format));
+    let scores: Vec<(usize, Format)> = scores.collect();
+    let best = scores.iter().map(|score| score.0).max()?;
+    if best == 0 || best * 2 < lines.len() {
+        return None;
+    }
+    let mut equals = scores.iter().filter(|score| score.0 == best).map(|score| score.1);
+    let format = equals.next()?;
+    if best < lines.len() {
+        let why = format!("{best} of the first {} lines are", lines.len());
+        return Some(Guess::thin(format, &why));
+    }
+    Some(Guess::sure(format))
+}
+
+/// Lines with requests in them that a parser takes. A first line of names counts too.
+fn understood(parser: &mut dyn Lines, lines: &[&[u8]]) -> usize {
+    let (mut names, mut out) = (Names::default(), Vec::new());
+    let taken = lines.iter().filter(|line| parser.line(line, &mut names, &mut out).is_ok()).count();
+    if out.is_empty() { 0 } else { taken }
+}
+
+fn binary(sample: &[u8]) -> Option<Guess> {
+    if sample.starts_with(&lcs::MAGIC) {
+        return Some(Guess::sure(Format::Lcs));
+    }
+    // Nine of ten records must look right.
+    let most = |plausible: usize, width: usize| {
+        let records = sample.len() / width;
+        records > 0 && plausible * 10 >= records * 9
+    };
+    let scsi = vscsi::Vscsi::of(sample);
+    if most(scsi.plausible(sample), crate::formats::Records::width(&scsi)) {
+        return Some(Guess::sure(Format::Vscsi));
+    }
+    if most(oracle_general::plausible(sample), oracle_general::WIDTH) {
+        return Some(Guess::sure(Format::OracleGeneral));
+    }
+    // Of 8-byte keys the upper half is constant, which 4-byte keys are not in every second place.
+    let close = |plausible: usize, width: usize| plausible * 4 >= sample.len() / width;
+    if most(keys::Keys::<8>::plausible(sample), 8) {
+        return Some(Guess::thin(Format::Keys64, "neighbouring keys are close"));
+    }
+    if close(keys::Keys::<4>::plausible(sample), 4) {
+        return Some(Guess::thin(Format::Keys32, "neighbouring keys are close"));
+    }
+    None
+}

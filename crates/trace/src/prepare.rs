@@ -1,0 +1,132 @@
+//! From a file of any format to a prepared trace, in one pass.
+
+use std::path::Path;
+
+use crate::formats::Format;
+use crate::reader::{ReadOptions, Reader};
+use crate::{Block, Prepared, PreparedBuilder, Request, TraceError, Unit};
+
+/// Most blocks of one request. More is taken for a mistake in the trace or in the choice of the block size.
+const BLOCKS_OF_REQUEST_MAX: u64 = 1 << 21;
+/// Room made beforehand for what the length of a file promises: longer ones grow as they come.
+const RESERVE_MAX: u64 = 1 << 28;
+
+/// How to prepare a trace.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// How to read it.
+    pub read: ReadOptions,
+    /// What one reference is; the format's own choice where it is not given.
+    pub unit: Option<Unit>,
+    /// Stop after so many references.
+    pub references_max: Option<u64>,
+}
+
+/// What was met on the way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// As what the file was read.
+    pub format: Format,
+    /// How it was compressed.
+    pub compression: Option<&'static str>,
+    /// What one reference is.
+    pub unit: Unit,
+    /// Requests read; one may be several references.
+    pub requests: u64,
+    /// Lines and records left out because they make no sense.
+    pub skipped: u64,
+    /// What was wrong with the first of them.
+    pub first_bad: Option<String>,
+    /// What to tell people about a guess that could be wrong.
+    pub note: Option<String>,
+}
+
+/// Reads and prepares a trace.
+///
+/// # Errors
+///
+/// Whatever is wrong with the file, see [`TraceError`]; [`TraceError::Option`] if blocks were asked for where requests
+/// are no ranges of bytes.
+pub fn prepare(path: &Path, options: &Options) -> Result<(Prepared, Report), TraceError> {
+    prepare_reader(Reader::open(path, &options.read)?, options)
+}
+
+/// Prepares what a reader gives.
+///
+/// # Errors
+///
+/// As for [`prepare`].
+pub fn prepare_reader(mut reader: Reader, options: &Options) -> Result<(Prepared, Report), TraceError> {
+    let unit = options.unit.unwrap_or(reader.format().default_unit());
+    let references_max = options.references_max.unwrap_or(u64::MAX);
+    let mut builder = PreparedBuilder::new(unit);
+    if let Some(expected) = reader.requests_expected()
+        && unit == Unit::Object
+    {
+        builder.reserve(expected.min(references_max).min(RESERVE_MAX) as usize);
+    }
+    let (mut batch, mut requests) = (Vec::new(), 0);
+    while (builder.len() as u64) < references_max && reader.fill(&mut batch)? {
+        if requests == 0 && unit != Unit::Object && !reader.has_ranges() {
+            return Err(TraceError::Option {
+                name: "unit",
+                value: unit.to_string(),
+                remedy: format!(
+                    "object: requests of {} traces without offsets are no bytes",
+                    reader.format()
+                ),
+            });
+        }
+        requests += batch.len() as u64;
+        match unit {
+            Unit::Object => objects(&mut builder, &batch, references_max)?,
+            Unit::Block(bytes) => blocks(&mut builder, &batch, bytes, references_max)?,
+        }
+    }
+    let report = Report {
+        format: reader.format(),
+        compression: reader.compression(),
+        unit,
+        requests,
+        skipped: reader.skipped(),
+        first_bad: reader.first_bad().map(ToString::to_string),
+        note: reader.note().map(str::to_owned),
+    };
+    let (owner_names, file_names) = reader.into_names();
+    Ok((builder.finish(owner_names, file_names), report))
+}
+
+fn objects(builder: &mut PreparedBuilder, batch: &[Request], most: u64) -> Result<(), TraceError> {
+    for request in batch {
+        let bytes = request.length / request.objects.max(1);
+        for index in request.object..request.object.saturating_add(request.objects.into()) {
+            if builder.len() as u64 >= most {
+                return Ok(());
+            }
+            builder.reference(request.owner, Block { file: request.file, index }, bytes)?;
+        }
+    }
+    Ok(())
+}
+
+fn blocks(builder: &mut PreparedBuilder, batch: &[Request], bytes: u32, most: u64) -> Result<(), TraceError> {
+    let shift = bytes.trailing_zeros();
+    for request in batch {
+        let first = request.offset >> shift;
+        let last = request.offset.saturating_add(u64::from(request.length.max(1)) - 1) >> shift;
+        if last - first >= BLOCKS_OF_REQUEST_MAX {
+            return Err(TraceError::Option {
+                name: "unit",
+                value: Unit::Block(bytes).to_string(),
+                remedy: format!("larger blocks: a request of {} bytes is too many of them", request.length),
+            });
+        }
+        for index in first..=last {
+            if builder.len() as u64 >= most {
+                return Ok(());
+            }
+            builder.reference(request.owner, Block { file: request.file, index }, bytes)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,315 @@
+//! Reads a trace of any format, request by request.
+//!
+//! ```no_run
+//! use pantler_trace::{ReadOptions, Reader};
+//!
+//! let mut reader = Reader::open("OLTP.lis.zst".as_ref(), &ReadOptions::default())?;
+//! let mut batch = Vec::new();
+//! while reader.fill(&mut batch)? {
+//!     for request in &batch {
+//!         println!("{}", request.object);
+//!     }
+//! }
+//! # Ok::<(), pantler_trace::TraceError>(())
+//! ```
+
+use std::path::Path;
+
+use crate::error::{Bad, Place};
+use crate::formats::csv::{Columns, Csv};
+use crate::formats::{Format, Lines, Records};
+use crate::formats::{arc, cloud_physics, hash_ids, keys, lcs, lirs, msr, oracle_general, spc, vscsi};
+use crate::guess::{self, Guess};
+use crate::input::{Input, LINE_BYTES_MAX};
+use crate::names::Names;
+use crate::{Request, TraceError};
+
+/// Records parsed at once: their requests fit the first-level cache.
+const BATCH_RECORDS: usize = 512;
+/// Bytes looked at to tell a format and its version.
+pub(crate) const SAMPLE_BYTES: usize = 64 << 10;
+
+/// How to read a trace.
+#[derive(Debug, Clone, Default)]
+pub struct ReadOptions {
+    /// The format; guessed from the content where it is not given.
+    pub format: Option<Format>,
+    /// Which column of a CSV means what; from its first line where it is not given.
+    pub columns: Option<Columns>,
+    /// What stands between the columns of a CSV; guessed where it is not given.
+    pub delimiter: Option<u8>,
+    /// Leave out lines and records that make no sense, and count them. If all are bad that stays an error.
+    pub skip_bad_lines: bool,
+}
+
+/// A trace being read.
+pub struct Reader {
+    input: Input,
+    guess: Guess,
+    parser: Parser,
+    names: Names,
+    skip_bad_lines: bool,
+    /// Lines so far.
+    line: u64,
+    /// Requests so far.
+    requests: u64,
+    skipped: u64,
+    first_bad: Option<Box<TraceError>>,
+    ended: bool,
+}
+
+enum Parser {
+    Lines(Box<dyn Lines>),
+    Records(Box<dyn Records>),
+}
+
+impl Reader {
+    /// Opens a file; `-` is standard input.
+    ///
+    /// # Errors
+    ///
+    /// Whatever is wrong with the file or its first bytes.
+    pub fn open(path: &Path, options: &ReadOptions) -> Result<Reader, TraceError> {
+        Reader::new(Input::open(path)?, options)
+    }
+
+    /// Reads a trace from memory or a stream; `name` is what messages call it.
+    ///
+    /// # Errors
+    ///
+    /// As for [`open`](Reader::open).
+    pub fn from_read(
+        name: &str,
+        source: impl std::io::Read + Send + 'static,
+        options: &ReadOptions,
+    ) -> Result<Reader, TraceError> {
+        Reader::new(Input::from_read(Path::new(name), source, None)?, options)
+    }
+
+    fn new(mut input: Input, options: &ReadOptions) -> Result<Reader, TraceError> {
+        let guess = match (options.format, &options.columns) {
+            (Some(format), _) => Guess { format, note: None },
+            (None, Some(_)) => Guess { format: Format::Csv, note: None },
+            (None, None) => guess::guess(&mut input)?,
+        };
+        let parser = parser(&mut input, guess.format, options)?;
+        Ok(Reader {
+            input,
+            guess,
+            parser,
+            names: Names::default(),
+            skip_bad_lines: options.skip_bad_lines,
+            line: 0,
+            requests: 0,
+            skipped: 0,
+            first_bad: None,
+            ended: false,
+        })
+    }
+
+    /// The format, as given or guessed.
+    pub fn format(&self) -> Format {
+        self.guess.format
+    }
+
+    /// What to tell people about the guess, where it could be wrong.
+    pub fn note(&self) -> Option<&str> {
+        self.guess.note.as_deref()
+    }
+
+    /// How the file is compressed.
+    pub fn compression(&self) -> Option<&'static str> {
+        self.input.compression().map(crate::input::Compression::as_str)
+    }
+
+    /// Whether requests are ranges of bytes. Known once the first batch was read.
+    pub fn has_ranges(&self) -> bool {
+        match &self.parser {
+            Parser::Lines(parser) => parser.has_ranges() && self.format().has_ranges(),
+            Parser::Records(_) => self.format().has_ranges(),
+        }
+    }
+
+    /// Requests in the file, where its length tells.
+    pub fn requests_expected(&self) -> Option<u64> {
+        match &self.parser {
+            Parser::Lines(_) => None,
+            Parser::Records(parser) => Some(self.input.content_bytes()? / parser.width() as u64),
+        }
+    }
+
+    /// Bytes read so far, and bytes of the file where it is one; both as they are on disk.
+    pub fn progress(&self) -> (u64, Option<u64>) {
+        self.input.progress()
+    }
+
+    /// Names of owners so far, by number.
+    pub fn owner_names(&self) -> &[String] {
+        self.names.owners()
+    }
+
+    /// Names of files so far, by number.
+    pub fn file_names(&self) -> &[String] {
+        self.names.files()
+    }
+
+    /// Both lists, owners first.
+    pub fn into_names(self) -> (Vec<String>, Vec<String>) {
+        self.names.into_lists()
+    }
+
+    /// Lines and records left out because they make no sense.
+    pub fn skipped(&self) -> u64 {
+        self.skipped
+    }
+
+    /// What was wrong with the first of them.
+    pub fn first_bad(&self) -> Option<&TraceError> {
+        self.first_bad.as_deref()
+    }
+
+    /// Replaces what is in `batch` by the next requests; false at the end.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the next line or record, unless bad ones are skipped; whatever ends the file too early; and
+    /// at the end, that there was no request at all.
+    pub fn fill(&mut self, batch: &mut Vec<Request>) -> Result<bool, TraceError> {
+        batch.clear();
+        while batch.is_empty() && !self.ended {
+            let place = self.place();
+            let result = match &mut self.parser {
+                Parser::Lines(_) => self.lines(batch),
+                Parser::Records(_) => self.records(batch),
+            };
+            match result? {
+                Ok(()) => {}
+                Err((place_of_bad, bad)) => self.bad(place_of_bad.unwrap_or(place), bad)?,
+            }
+        }
+        self.requests += batch.len() as u64;
+        if self.ended {
+            self.finish()?;
+        }
+        Ok(!batch.is_empty())
+    }
+
+    fn place(&self) -> Place {
+        match self.parser {
+            Parser::Lines(_) => Place::Line(self.line + 1),
+            Parser::Records(_) => Place::Byte(self.input.offset()),
+        }
+    }
+
+    /// Parses lines until there are enough requests.
+    fn lines(&mut self, batch: &mut Vec<Request>) -> Result<Result<(), (Option<Place>, Bad)>, TraceError> {
+        let Parser::Lines(parser) = &mut self.parser else { unreachable!("asked for lines") };
+        while batch.len() < BATCH_RECORDS {
+            let Some(line) = self.input.line()? else {
+                self.ended = true;
+                break;
+            };
+            self.line += 1;
+            let result = if line.len() >= LINE_BYTES_MAX {
+                Err(Bad::new(line, "a line of less than a mebibyte"))
+            } else {
+                parser.line(line, &mut self.names, batch)
+            };
+            if let Err(bad) = result {
+                return Ok(Err((Some(Place::Line(self.line)), bad)));
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    /// Parses one chunk of records. What follows a bad record in its chunk is parsed too.
+    fn records(&mut self, batch: &mut Vec<Request>) -> Result<Result<(), (Option<Place>, Bad)>, TraceError> {
+        let Parser::Records(parser) = &mut self.parser else { unreachable!("asked for records") };
+        let width = parser.width();
+        let start = self.input.offset();
+        let chunk = self.input.records(width, BATCH_RECORDS)?;
+        if chunk.is_empty() {
+            self.ended = true;
+            return Ok(Ok(()));
+        }
+        if chunk.len() < width {
+            let bad = Bad::number(format_args!("{} bytes", chunk.len()), "a whole record; the file is cut");
+            return Ok(Err((Some(Place::Byte(start)), bad)));
+        }
+        let mut from = 0;
+        let mut bads = Vec::new();
+        while from < chunk.len() {
+            match parser.records(&chunk[from..], &mut self.names, batch) {
+                Ok(()) => break,
+                Err((at, bad)) => {
+                    let byte = from + at * width;
+                    bads.push((Place::Byte(start + byte as u64), bad));
+                    if !self.skip_bad_lines {
+                        break;
+                    }
+                    from = byte + width;
+                }
+            }
+        }
+        for (place, bad) in bads {
+            self.bad(place, bad)?;
+        }
+        Ok(Ok(()))
+    }
+
+    /// Counts a bad line or record, or fails with it.
+    fn bad(&mut self, place: Place, bad: Bad) -> Result<(), TraceError> {
+        let error = TraceError::Bad { path: self.input.path().to_owned(), place, bad };
+        if !self.skip_bad_lines {
+            self.ended = true;
+            return Err(error);
+        }
+        self.skipped += 1;
+        if self.first_bad.is_none() {
+            self.first_bad = Some(Box::new(error));
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<(), TraceError> {
+        if self.requests > 0 {
+            return Ok(());
+        }
+        let (path, format) = (self.input.path().to_owned(), self.format());
+        Err(match self.first_bad.take() {
+            Some(first) => TraceError::AllBad { path, skipped: self.skipped, format, first },
+            None => TraceError::Empty { path, format },
+        })
+    }
+}
+
+/// The parser of a format. Formats with headers and versions look at the first bytes.
+fn parser(input: &mut Input, format: Format, options: &ReadOptions) -> Result<Parser, TraceError> {
+    let lines = |parser: Box<dyn Lines>| Ok(Parser::Lines(parser));
+    let records = |parser: Box<dyn Records>| Ok(Parser::Records(parser));
+    match format {
+        Format::Lirs => lines(Box::new(lirs::Lirs)),
+        Format::Arc => lines(Box::new(arc::Arc)),
+        Format::Csv => lines(Box::new(Csv::new(options.columns.clone(), options.delimiter))),
+        Format::Msr => lines(Box::<msr::Msr>::default()),
+        Format::Spc => lines(Box::new(spc::Spc)),
+        Format::CloudPhysics => lines(Box::new(cloud_physics::CloudPhysics)),
+        Format::HashIds => lines(Box::new(hash_ids::HashIds)),
+        Format::OracleGeneral => records(Box::new(oracle_general::OracleGeneral)),
+        Format::Vscsi => {
+            let sample = input.peek(SAMPLE_BYTES)?;
+            records(Box::new(vscsi::Vscsi::of(sample)))
+        }
+        Format::Lcs => {
+            let head = lcs::Lcs::of(input.peek(lcs::HEADER_BYTES[0])?);
+            let (parser, header) = head.map_err(|bad| {
+                let place = Place::Byte(0);
+                TraceError::Bad { path: input.path().to_owned(), place, bad }
+            })?;
+            input.skip(header);
+            records(Box::new(parser))
+        }
+        Format::Keys32 => records(Box::new(keys::Keys::<4>)),
+        Format::Keys64 => records(Box::new(keys::Keys::<8>)),
+    }
+}
