@@ -10,6 +10,8 @@
 //!
 //! | name | what | file |
 //! | --- | --- | --- |
+//! | `ind-lru`, `ind-arc`, `mq` | every tier on its own | [`Independent`] |
+//! | `uni-lru` and variants | one LRU order over all tiers | [`Unified`] |
 //! | `ulc` | the client places by the distance between accesses, U1 to U7 | [`Ulc`], [`UlcClients`] |
 //! | `ulc-request-order` | the same, shared tiers ordered by request | [`Order::Request`] |
 //!
@@ -19,16 +21,24 @@
 //! | U5, U6 | `shared`, and `ulc_clients` for both sides together |
 
 mod fronts;
+mod independent;
 mod protocol;
 mod shared;
 mod slot_map;
+mod spec;
 mod stack;
+mod tally;
 mod tier;
 mod ulc;
 mod ulc_clients;
+mod unified;
 
+pub use independent::Independent;
 pub use protocol::Protocol;
 pub use shared::{Answer, Notice, Order, SharedTiers};
+pub use spec::{PROTOCOLS, ProtocolError, ProtocolSpec};
+pub use tally::{Tally, Times, drive};
 pub use tier::{Client, FRAMES_TOTAL_MAX, Retrieval, Sizes, SizesError, Step, TIERS_MAX, Tier};
 pub use ulc::Ulc;
-pub use ulc_clients::UlcClients;
+pub use ulc_clients::{UlcAlone, UlcClients};
+pub use unified::{Insertion, Unified};

@@ -20,6 +20,33 @@ use super::shared::{Order, SharedTiers};
 use super::tier::{Client, Retrieval, Sizes, Step, Tier};
 use super::ulc::Ulc;
 
+/// One client that has all tiers for itself, as a protocol.
+#[derive(Clone, Debug)]
+pub struct UlcAlone {
+    /// The client.
+    pub ulc: Ulc,
+    now: u64,
+}
+
+impl UlcAlone {
+    /// A client of tiers of those sizes.
+    pub fn new(sizes: Sizes) -> Self {
+        Self { ulc: Ulc::new(sizes), now: 0 }
+    }
+}
+
+impl Protocol for UlcAlone {
+    #[inline]
+    fn reference(&mut self, _: Client, block: Handle, steps: &mut Vec<Step>) -> Retrieval {
+        self.now += 1;
+        self.ulc.reference(block, self.now, steps)
+    }
+
+    fn validate(&self) {
+        self.ulc.validate();
+    }
+}
+
 /// Clients and their shared tiers.
 #[derive(Clone, Debug)]
 pub struct UlcClients {

@@ -4,3 +4,4 @@ mod exhaustive;
 mod naive;
 mod patterns;
 mod props;
+mod rivals;

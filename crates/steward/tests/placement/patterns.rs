@@ -1,55 +1,57 @@
 //! What the design says of known patterns.
 
-use pantler_steward::placement::{Sizes, Step, Tier, Ulc};
+use pantler_steward::placement::{Client, ProtocolSpec, Sizes, Tally, Tier, Ulc, drive};
 
-/// Hits of each tier and demotions from each, in percent of the references after the first tenth.
-pub fn measure(sizes: &[u32], references: impl ExactSizeIterator<Item = u32>) -> (Vec<f64>, Vec<f64>) {
-    let mut ulc = Ulc::new(Sizes::new(sizes).expect("sane sizes"));
-    let (mut hits, mut demotions) = (vec![0u32; sizes.len() + 1], vec![0u32; sizes.len()]);
-    let (all, warm) = (references.len(), references.len() / 10);
-    let mut steps = Vec::new();
-    for (now, block) in references.enumerate() {
-        steps.clear();
-        let retrieval = ulc.reference(block, now as u64, &mut steps);
-        if now < warm {
-            continue;
-        }
-        hits[usize::from(retrieval.from.0) - 1] += 1;
-        for step in &steps {
-            if let Step::Demote { from, .. } = step {
-                demotions[usize::from(from.0) - 1] += 1;
-            }
-        }
+/// Counts after the first tenth.
+fn run(protocol: &str, sizes: &[u32], references: &[u32]) -> Tally {
+    let sizes = Sizes::new(sizes).expect("sane sizes");
+    let spec: ProtocolSpec = protocol.parse().expect("a protocol");
+    let mut protocol = spec.build(&sizes, 1).expect("online");
+    let warm_up = references.len() as u64 / 10;
+    let clients = references.iter().map(|&block| (Client(0), block));
+    let tally = drive(&mut *protocol, clients, warm_up, sizes.out());
+    protocol.validate();
+    tally
+}
+
+/// Compares counts with percentages of all references.
+fn close(what: &str, tally: &Tally, counts: &[u64], percent: &[f64], points: f64) {
+    for (count, expected) in counts.iter().zip(percent) {
+        let found = 100.0 * *count as f64 / tally.requests as f64;
+        assert!((found - expected).abs() < points, "{what}: {found:.2} %, not {expected} %");
     }
-    ulc.validate();
-    let percent = |count: u32| 100.0 * f64::from(count) / (all - warm) as f64;
-    hits.pop();
-    demotions.pop();
-    (hits.into_iter().map(percent).collect(), demotions.into_iter().map(percent).collect())
 }
 
 #[test]
 fn a_loop_stays_where_it_was_put() {
-    let (hits, demotions) = measure(&[6_400; 3], (0..96_000).map(|step| step % 9_600));
-    // 6,400 of 9,600 fit tier 1; the others are in tier 2, and nothing moves.
-    assert!((hits[0] - 66.7).abs() < 0.1 && (hits[1] - 33.3).abs() < 0.1, "{hits:?}");
-    assert!(demotions.iter().all(|&rate| rate < 0.1), "{demotions:?}");
+    let references: Vec<u32> = (0..96_000).map(|step| step % 9_600).collect();
+    let ulc = run("ulc", &[6_400; 3], &references);
+    // 6,400 of 9,600 blocks fit tier 1; the others are in tier 2, and nothing moves.
+    close("hits", &ulc, &ulc.hits, &[66.7, 33.3, 0.0], 0.1);
+    close("demotions", &ulc, &ulc.demotions, &[0.0, 0.0], 0.1);
+    let uni = run("uni-lru", &[6_400; 3], &references);
+    close("hits", &uni, &uni.hits, &[0.0, 100.0, 0.0], 0.001);
+    close("demotions", &uni, &uni.demotions, &[100.0, 0.0], 0.001);
 }
 
+/// Check values of design.md, section 3.6, to 0.3 points.
 #[test]
 fn uniform_references_hit_each_tier_by_its_size() {
     let mut seed = 1u64;
-    let references = (0..2_000_000).map(|_| {
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (seed >> 48) as u32
-    });
-    let (hits, demotions) = measure(&[12_800; 3], references);
-    // Check values of design.md, section 3.6, to 0.3 points.
-    for (hits, expected) in hits.iter().zip([19.5, 19.6, 19.5]) {
-        assert!((hits - expected).abs() < 0.3, "{hits} {expected}");
-    }
-    for (demotions, expected) in demotions.iter().zip([24.7, 23.4]) {
-        assert!((demotions - expected).abs() < 0.3, "{demotions} {expected}");
+    let references: Vec<u32> = (0..2_000_000)
+        .map(|_| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 48) as u32
+        })
+        .collect();
+    for (protocol, hits, demotions) in [
+        ("ind-lru", [19.5, 1.7, 0.3], [0.0, 0.0]),
+        ("uni-lru", [19.5, 19.6, 19.5], [80.5, 60.9]),
+        ("ulc", [19.5, 19.6, 19.5], [24.7, 23.4]),
+    ] {
+        let tally = run(protocol, &[12_800; 3], &references);
+        close(protocol, &tally, &tally.hits, &hits, 0.3);
+        close(protocol, &tally, &tally.demotions, &demotions, 0.3);
     }
 }
 

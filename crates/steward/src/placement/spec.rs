@@ -1,0 +1,123 @@
+//! Which protocol, as people type it.
+
+use core::fmt;
+use core::str::FromStr;
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::{String, ToString};
+use pantler_policy::{Spec, SpecError};
+
+use super::independent::Independent;
+use super::protocol::Protocol;
+use super::shared::Order;
+use super::tier::Sizes;
+use super::ulc_clients::{UlcAlone, UlcClients};
+use super::unified::{Insertion, Unified};
+
+/// A protocol with its parameters.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum ProtocolSpec {
+    /// Every tier on its own: `mq`, or `ind-` and the name of a policy.
+    Independent {
+        /// At the clients.
+        near: Spec,
+        /// At the tiers behind them.
+        far: Spec,
+    },
+    /// One LRU order: `uni-lru` and its variants.
+    Unified(Insertion),
+    /// `ulc` and `ulc-request-order`.
+    Ulc(Order),
+}
+
+/// Names for the help text: name, and what it is.
+pub const PROTOCOLS: &[(&str, &str)] = &[
+    ("ind-lru", "every tier on its own under LRU; ind-POLICY for any other policy, ind-arc among them"),
+    ("mq", "LRU at the clients, Multi-Queue at the tiers behind; mq:KEY=VALUE as the policy takes them"),
+    ("uni-lru", "one LRU order over all tiers; what leaves a tier is demoted"),
+    ("uni-lru-keep", "uni-lru, but tier 2 keeps what a client read"),
+    ("uni-lru-adapt", "uni-lru, entering tier 2 where hits in ghost lists say, in ten equal segments"),
+    ("uni-lru-adapt-exp", "the same in segments of growing length"),
+    ("ulc", "the client places each block by the distance between its accesses"),
+    ("ulc-request-order", "ulc with shared tiers that order by request, not by access"),
+];
+
+impl ProtocolSpec {
+    /// The protocol over tiers of those sizes, for that many clients, 1 at least. `None` where a policy must know the
+    /// future.
+    pub fn build(&self, sizes: &Sizes, clients: u16) -> Option<Box<dyn Protocol + Send>> {
+        Some(match *self {
+            Self::Independent { near, far } => Box::new(Independent::new(sizes, clients, near, far)?),
+            Self::Unified(insertion) => Box::new(Unified::new(sizes, clients, insertion)),
+            // A tier that orders by request differs even for one client: what it demotes enters at the young end.
+            Self::Ulc(Order::Access) if clients <= 1 => Box::new(UlcAlone::new(sizes.clone())),
+            Self::Ulc(order) => Box::new(UlcClients::new(sizes, clients, order)),
+        })
+    }
+}
+
+impl FromStr for ProtocolSpec {
+    type Err = ProtocolError;
+
+    fn from_str(text: &str) -> Result<Self, ProtocolError> {
+        let policy = |text: &str| text.parse::<Spec>().map_err(ProtocolError::Policy);
+        match text {
+            "uni-lru" => return Ok(Self::Unified(Insertion::Exclusive)),
+            "uni-lru-keep" => return Ok(Self::Unified(Insertion::Keep)),
+            "uni-lru-adapt" => return Ok(Self::Unified(Insertion::Adapt)),
+            "uni-lru-adapt-exp" => return Ok(Self::Unified(Insertion::AdaptExponential)),
+            "ulc" => return Ok(Self::Ulc(Order::Access)),
+            "ulc-request-order" => return Ok(Self::Ulc(Order::Request)),
+            _ => {}
+        }
+        if let Some(name) = text.strip_prefix("ind-") {
+            let policy = policy(name)?;
+            return Ok(Self::Independent { near: policy, far: policy });
+        }
+        if text == "mq" || text.starts_with("mq:") {
+            return Ok(Self::Independent { near: policy("lru")?, far: policy(text)? });
+        }
+        Err(ProtocolError::Unknown(text.into()))
+    }
+}
+
+impl fmt::Display for ProtocolSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Independent { near, far } if near == far => f.pad(&format!("ind-{near}")),
+            Self::Independent { far, .. } => f.pad(&far.to_string()),
+            Self::Unified(Insertion::Exclusive) => f.pad("uni-lru"),
+            Self::Unified(Insertion::Keep) => f.pad("uni-lru-keep"),
+            Self::Unified(Insertion::Adapt) => f.pad("uni-lru-adapt"),
+            Self::Unified(Insertion::AdaptExponential) => f.pad("uni-lru-adapt-exp"),
+            Self::Ulc(Order::Access) => f.pad("ulc"),
+            Self::Ulc(Order::Request) => f.pad("ulc-request-order"),
+        }
+    }
+}
+
+/// Why a text names no protocol.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ProtocolError {
+    /// No protocol of that name.
+    Unknown(String),
+    /// The policy of the tiers is none.
+    Policy(SpecError),
+}
+
+impl fmt::Display for ProtocolError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown(name) => {
+                write!(f, "no protocol {name:?}; there are")?;
+                PROTOCOLS.iter().try_for_each(|(name, _)| write!(f, " {name}"))
+            }
+            Self::Policy(error) => error.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for ProtocolError {}
