@@ -39,9 +39,13 @@ pub mod min;
 
 mod clock;
 mod fifo;
+mod frequency;
 mod gclock;
+mod lfu;
 mod lru;
 mod mru;
+mod s3_fifo;
+mod sieve;
 
 mod list_policy;
 mod name;
@@ -51,6 +55,7 @@ mod spec;
 pub use clock::{Clock, ClockSet};
 pub use fifo::Fifo;
 pub use gclock::{Gclock, GclockParameters};
+pub use lfu::{Lfu, LfuAged, LfuAgedParameters, LfuPerfect, Mfu};
 pub use links::{Forgotten, Handle, Iter, Links, List, NONE};
 pub use list_policy::ListPolicy;
 pub use lru::Lru;
@@ -59,6 +64,8 @@ pub use name::{PolicyName, UnknownPolicy};
 pub use parameters::{Key, NoParameters, Parameters, Refused};
 pub use queue::{Queue, Ring, Verdict};
 pub use replacement::{Replacement, Spec};
+pub use s3_fifo::{S3Fifo, S3FifoParameters};
+pub use sieve::Sieve;
 pub use spec::{Known, Offline, SpecError, Visitor};
 
 /// What every replacement policy can do.

@@ -113,6 +113,12 @@ impl Links {
         crate::prefetch::prefetch(&self.marks, handle as usize);
     }
 
+    /// The same for the links alone, for policies that do not use the byte.
+    #[inline]
+    pub fn prefetch_links(&self, handle: Handle) {
+        crate::prefetch::prefetch(&self.links, handle as usize);
+    }
+
     #[inline]
     fn stamp_as_back(&mut self, handle: Handle) {
         if self.stamped {

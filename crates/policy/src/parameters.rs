@@ -83,7 +83,6 @@ impl Parameters for NoParameters {
 }
 
 /// `share` of `frames`, rounded to the nearest, ties up.
-#[allow(dead_code, reason = "for the policies to come")]
 pub(crate) fn share_of(frames: u32, share: f64) -> u32 {
     // A cast saturates, and no policy is told a negative share.
     (f64::from(frames) * share + 0.5) as u32

@@ -181,10 +181,16 @@ policies! {
     Gclock: crate::Gclock,
     Lru: crate::Lru,
     Mru: crate::Mru,
+    Sieve: crate::Sieve,
 
     // Frequencies.
+    Lfu: crate::Lfu,
+    LfuAged: crate::LfuAged,
+    LfuPerfect: crate::LfuPerfect,
+    Mfu: crate::Mfu,
 
     // Ghosts.
+    S3Fifo: crate::S3Fifo,
 
     // Sketches, samples, kernels.
 }

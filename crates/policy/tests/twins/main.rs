@@ -6,4 +6,7 @@ mod harness;
 
 // One file per policy or family.
 mod clock;
+mod lfu;
 mod lists;
+mod s3_fifo;
+mod sieve;
