@@ -4,7 +4,7 @@
 //! check("2q:in=0.5", |frames| TwoQTwin::new(frames, 0.5, 0.5));
 //! ```
 //!
-//! 1. All traces up to length 9 over 4 handles, up to renaming of handles, with 1 to 3 frames.
+//! 1. All traces up to length 8 over 4 handles, up to renaming of handles, with 1 to 3 frames.
 //! 2. Random verbs: references, newcomers that nobody referenced, evictions with random pins, removals of residents
 //!    and ghosts, changes of size.
 
@@ -13,7 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use pantler_policy::{Handle, Links, Policy, Replacement, Spec};
 
 /// Random runs per policy.
-const RUNS: u64 = 400;
+const RUNS: u64 = 300;
 /// Verbs of one random run.
 const VERBS: u32 = 150;
 
@@ -41,7 +41,7 @@ pub fn check<T: Twin>(spec: &str, twin: impl Fn(u32) -> T) {
         return random_run(spec, &twin, seed.parse().expect("a number"));
     }
     for frames in 1..=3 {
-        exhaust(spec, frames, &twin, &mut Vec::new(), 9);
+        exhaust(spec, frames, &twin, &mut Vec::new(), 8);
     }
     for seed in 1..=RUNS {
         random_run(spec, &twin, seed);
