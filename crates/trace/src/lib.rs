@@ -25,6 +25,7 @@ mod builder;
 mod densify;
 mod error;
 mod formats;
+pub mod generate;
 mod guess;
 mod input;
 mod names;

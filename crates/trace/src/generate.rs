@@ -1,0 +1,50 @@
+//! Traces from a line of text: seeded, and identical on every machine.
+//!
+//! ```text
+//!   zipf:alpha=0.8,ids=1000000,requests=20000000,seed=1
+//!   eighty-twenty:ids=75514,requests=500000
+//!   phases:(loop:ids=100,requests=1000),(zipf:ids=500,requests=1000,first=100),repeat=3
+//!   mix:cscope=(loop:ids=1000,requests=8000),grep=(scan:ids=5000),burst=4
+//! ```
+//!
+//! A generator is an iterator of [`Reference`]s. It draws from its own random numbers ([`Random`]), and computes with
+//! its own logarithms (the crate `libm`), because those of operating systems differ in the last digit.
+//!
+//! ```
+//! use pantler_trace::generate::Specification;
+//!
+//! let specification: Specification = "loop:ids=3,requests=7".parse().unwrap();
+//! let blocks: Vec<u64> = specification.references().map(|reference| reference.block).collect();
+//! assert_eq!(blocks, [0, 1, 2, 0, 1, 2, 0]);
+//! assert_eq!(specification.prepare().unwrap().distinct(), 3);
+//! ```
+
+mod mix;
+mod parameters;
+mod phases;
+mod random;
+mod sequence;
+mod skewed;
+mod specification;
+mod stack_distance;
+mod two_pool;
+mod zipf;
+
+pub use random::{Permutation, Random};
+pub use sequence::{ReadN, Scan};
+pub use skewed::Skewed;
+pub use specification::{GENERATORS, Generator, Specification};
+pub use stack_distance::StackDistance;
+pub use two_pool::TwoPool;
+pub use zipf::Zipf;
+
+/// One reference of a generated trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Reference {
+    /// Who asks: index into the names of the specification; 0 where there is one process.
+    pub owner: u32,
+    /// Of which file; each process of a mix has one of its own.
+    pub file: u32,
+    /// Number of the block.
+    pub block: u64,
+}

@@ -1,0 +1,69 @@
+//! Several processes at once, each with its own references: each is an owner, with a file of its own.
+
+use super::{Random, Reference, Specification};
+
+/// A process by name, and what it references.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Process {
+    /// Name of the owner.
+    pub name: String,
+    /// What it references.
+    pub specification: Specification,
+}
+
+/// Processes that still have references, in turns of `burst`. The next one is drawn, or with `seed` 0 simply the
+/// next.
+pub fn references(processes: &[Process], burst: u64, seed: u64) -> impl Iterator<Item = Reference> + '_ {
+    let live: Vec<_> = processes
+        .iter()
+        .zip(0_u32..)
+        .map(|(process, number)| (number, process.specification.references().peekable()))
+        .collect();
+    Mix { live, burst, left: burst, turn: 0, random: (seed != 0).then(|| Random::new(seed)) }.start()
+}
+
+struct Mix<I: Iterator<Item = Reference>> {
+    live: Vec<(u32, std::iter::Peekable<I>)>,
+    burst: u64,
+    /// References left of the turn.
+    left: u64,
+    /// Index into `live`.
+    turn: usize,
+    random: Option<Random>,
+}
+
+impl<I: Iterator<Item = Reference>> Mix<I> {
+    fn start(mut self) -> Self {
+        self.live.retain_mut(|(_, references)| references.peek().is_some());
+        self.choose(0);
+        self
+    }
+
+    /// Begins a turn: of the process at `next` when they go round.
+    fn choose(&mut self, next: usize) {
+        self.left = self.burst;
+        let count = self.live.len().max(1);
+        self.turn = match &mut self.random {
+            Some(random) => random.below(count as u64) as usize,
+            None => next % count,
+        };
+    }
+}
+
+impl<I: Iterator<Item = Reference>> Iterator for Mix<I> {
+    type Item = Reference;
+
+    fn next(&mut self) -> Option<Reference> {
+        let (number, references) = self.live.get_mut(self.turn)?;
+        let number = *number;
+        let block = references.next()?.block;
+        self.left -= 1;
+        if references.peek().is_none() {
+            drop(self.live.remove(self.turn));
+            self.choose(self.turn);
+        } else if self.left == 0 {
+            self.choose(self.turn + 1);
+        }
+        Some(Reference { owner: number, file: number, block })
+    }
+}

@@ -1,0 +1,314 @@
+//! A generated trace as a line of text, checked.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::mix::{self, Process};
+use super::parameters::Parameters;
+use super::{Permutation, Random, ReadN, Reference, Scan, Skewed, StackDistance, TwoPool, Zipf, phases};
+use crate::{Block, Prepared, PreparedBuilder, TraceError, Unit};
+
+/// Most references: positions in a prepared trace are `u32`, and the highest means *never*.
+const REQUESTS_MAX: u64 = u32::MAX as u64;
+/// Most ids of most generators: what `f64` counts exactly.
+const IDS_MAX: u64 = 1 << 52;
+/// Most ids where each takes memory.
+const STACK_IDS_MAX: u64 = 1 << 26;
+/// Deepest nesting of specifications.
+const DEPTH_MAX: u32 = 8;
+
+/// Names with their parameters and one line about each, for help texts.
+pub const GENERATORS: &[(&str, &str, &str)] = &[
+    ("zipf", "ids, requests, alpha=1, order=rank|shuffled, seed=1", "rank k as often as k^-alpha"),
+    (
+        "eighty-twenty",
+        "ids, requests, references=0.8, of=0.2, order=rank|shuffled, seed=1",
+        "a share of the references to a share of the blocks, at every scale (SA-W2R)",
+    ),
+    ("uniform", "ids, requests, seed=1", "every block as often"),
+    ("loop", "ids, requests", "blocks in order, over and over"),
+    ("scan", "ids", "blocks in order, once"),
+    ("two-pool", "requests, small=100, large=10000, seed=1", "from a small and a large pool in turn (LRU-K)"),
+    ("read-n", "ids, requests, rounds=5", "blocks in order so many times, then the next ones (ReadN)"),
+    (
+        "stack-distance",
+        "ids, requests, alpha=1, seed=1",
+        "by distance in the LRU stack, as often as d^-alpha",
+    ),
+    ("phases", "(SPECIFICATION),(SPECIFICATION)..., repeat=1", "one after the other"),
+    (
+        "mix",
+        "NAME=(SPECIFICATION),NAME=(SPECIFICATION)..., burst=1, turns=random|round, seed=1",
+        "processes at once, each an owner with a file of its own",
+    ),
+];
+
+/// Which generator, with its parameters.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+#[expect(missing_docs, reason = "GENERATORS describes them")]
+pub enum Generator {
+    Zipf { ids: u64, alpha: f64, shuffled: bool, seed: u64 },
+    EightyTwenty { ids: u64, references: f64, of: f64, shuffled: bool, seed: u64 },
+    Uniform { ids: u64, seed: u64 },
+    Loop { ids: u64 },
+    Scan,
+    TwoPool { small: u64, large: u64, seed: u64 },
+    ReadN { ids: u64, rounds: u64 },
+    StackDistance { ids: u32, alpha: f64, seed: u64 },
+    Phases { parts: Vec<Specification>, repeat: u64 },
+    Mix { processes: Vec<Process>, burst: u64, seed: u64 },
+}
+
+/// A generated trace. Its text says everything: the same text is the same trace, anywhere.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Specification {
+    generator: Generator,
+    requests: u64,
+    /// Added to every block number.
+    first: u64,
+}
+
+impl Specification {
+    /// Whether a text means a generator and not a file: its name and a colon.
+    pub fn is_meant(text: &str) -> bool {
+        text.split_once(':').is_some_and(|(name, _)| GENERATORS.iter().any(|known| known.0 == name))
+    }
+
+    /// The generator.
+    pub fn generator(&self) -> &Generator {
+        &self.generator
+    }
+
+    /// How many references there are.
+    pub fn requests(&self) -> u64 {
+        self.requests
+    }
+
+    /// Names of the processes of a mix; empty for all others.
+    pub fn owner_names(&self) -> Vec<String> {
+        match &self.generator {
+            Generator::Mix { processes, .. } => {
+                processes.iter().map(|process| process.name.clone()).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// The references, in order.
+    pub fn references(&self) -> Box<dyn Iterator<Item = Reference> + '_> {
+        let plain = |block: u64| Reference { owner: 0, file: 0, block: block + self.first };
+        let most = self.requests as usize;
+        match &self.generator {
+            Generator::Zipf { ids, alpha, shuffled, seed } => {
+                let (law, mut random) = (Zipf::new(*ids, *alpha), Random::new(*seed));
+                let order = order(*shuffled, *ids, *seed);
+                Box::new((0..most).map(move |_| plain(placed(&order, law.draw(&mut random)))))
+            }
+            Generator::EightyTwenty { ids, references, of, shuffled, seed } => {
+                let (law, mut random) = (Skewed::new(*ids, *references, *of), Random::new(*seed));
+                let order = order(*shuffled, *ids, *seed);
+                Box::new((0..most).map(move |_| plain(placed(&order, law.draw(&mut random)))))
+            }
+            Generator::Uniform { ids, seed } => {
+                let (ids, mut random) = (*ids, Random::new(*seed));
+                Box::new((0..most).map(move |_| plain(random.below(ids))))
+            }
+            Generator::Loop { ids } => Box::new(Scan::new(*ids).take(most).map(plain)),
+            Generator::Scan => Box::new((0..self.requests).map(plain)),
+            Generator::TwoPool { small, large, seed } => {
+                let (mut pools, mut random) = (TwoPool::new(*small, *large), Random::new(*seed));
+                Box::new((0..most).map(move |_| plain(pools.draw(&mut random))))
+            }
+            Generator::ReadN { ids, rounds } => Box::new(ReadN::new(*ids, *rounds).take(most).map(plain)),
+            Generator::StackDistance { ids, alpha, seed } => {
+                let (mut stack, mut random) = (StackDistance::new(*ids, *alpha), Random::new(*seed));
+                Box::new((0..most).map(move |_| plain(stack.draw(&mut random))))
+            }
+            Generator::Phases { parts, repeat } => Box::new(phases::references(parts, *repeat)),
+            Generator::Mix { processes, burst, seed } => Box::new(mix::references(processes, *burst, *seed)),
+        }
+    }
+
+    /// The prepared trace, one object per reference.
+    ///
+    /// # Errors
+    ///
+    /// [`TraceError::TooLong`] past 2³² − 1 references.
+    pub fn prepare(&self) -> Result<Prepared, TraceError> {
+        let mut builder = PreparedBuilder::new(Unit::Object);
+        builder.reserve(self.requests as usize);
+        for reference in self.references() {
+            let block = Block { file: reference.file, index: reference.block };
+            builder.reference(reference.owner, block, 0)?;
+        }
+        let names = self.owner_names();
+        Ok(builder.finish(names.clone(), names))
+    }
+
+    fn parse(text: &str, depth: u32) -> Result<Specification, TraceError> {
+        let (name, rest) = text.split_once(':').unwrap_or((text, ""));
+        let mut given = Parameters::new(text, rest)?;
+        if depth > DEPTH_MAX {
+            return Err(given.wrong("at most 8 specifications within each other"));
+        }
+        let given = &mut given;
+        let ids = |given: &mut Parameters| given.number("ids", None, 1..=IDS_MAX);
+        let requests = |given: &mut Parameters| given.number("requests", None, 0..=REQUESTS_MAX);
+        let seed = |given: &mut Parameters| given.number("seed", Some(1), 0..=u64::MAX);
+        let shuffled =
+            |given: &mut Parameters| given.word("order", &["rank", "shuffled"]).map(|word| word != "rank");
+        let mut first = 0;
+        if !matches!(name, "phases" | "mix") {
+            first = given.number("first", Some(0), 0..=IDS_MAX)?;
+        }
+        let (generator, requests) = match name {
+            "zipf" => {
+                let alpha = given.decimal("alpha", 1.0, 0.0..=20.0)?;
+                let (ids, shuffled, seed) = (ids(given)?, shuffled(given)?, seed(given)?);
+                (Generator::Zipf { ids, alpha, shuffled, seed }, requests(given)?)
+            }
+            "eighty-twenty" => {
+                let references = given.decimal("references", 0.8, 0.001..=0.999)?;
+                let of = given.decimal("of", 0.2, 0.001..=0.999)?;
+                let (ids, shuffled, seed) = (ids(given)?, shuffled(given)?, seed(given)?);
+                (Generator::EightyTwenty { ids, references, of, shuffled, seed }, requests(given)?)
+            }
+            "uniform" => (Generator::Uniform { ids: ids(given)?, seed: seed(given)? }, requests(given)?),
+            "loop" => (Generator::Loop { ids: ids(given)? }, requests(given)?),
+            "scan" => (Generator::Scan, given.number("ids", None, 0..=REQUESTS_MAX)?),
+            "two-pool" => {
+                let small = given.number("small", Some(100), 1..=IDS_MAX)?;
+                let large = given.number("large", Some(10_000), 1..=IDS_MAX)?;
+                (Generator::TwoPool { small, large, seed: seed(given)? }, requests(given)?)
+            }
+            "read-n" => {
+                let rounds = given.number("rounds", Some(5), 1..=REQUESTS_MAX)?;
+                (Generator::ReadN { ids: ids(given)?, rounds }, requests(given)?)
+            }
+            "stack-distance" => {
+                let ids = given.number("ids", None, 1..=STACK_IDS_MAX)? as u32;
+                let alpha = given.decimal("alpha", 1.0, 0.0..=20.0)?;
+                (Generator::StackDistance { ids, alpha, seed: seed(given)? }, requests(given)?)
+            }
+            "phases" => {
+                let repeat = given.number("repeat", Some(1), 1..=REQUESTS_MAX)?;
+                let parts = given.parts().into_iter().map(|(_, part)| Specification::parse(part, depth + 1));
+                let parts: Vec<Specification> = parts.collect::<Result<_, _>>()?;
+                if parts.is_empty() || parts.iter().any(|part| !part.owner_names().is_empty()) {
+                    return Err(given.wrong("phases in parentheses, none of them a mix"));
+                }
+                let sum = Self::sum(&parts).and_then(|sum| sum.checked_mul(repeat));
+                (Generator::Phases { parts, repeat }, sum.unwrap_or(u64::MAX))
+            }
+            "mix" => {
+                let burst = given.number("burst", Some(1), 1..=REQUESTS_MAX)?;
+                let seed = given.number("seed", Some(1), 1..=u64::MAX)?;
+                let random = given.word("turns", &["random", "round"])? == "random";
+                let processes = Self::processes(given, depth)?;
+                let sum = Self::sum(processes.iter().map(|process| &process.specification));
+                let seed = if random { seed } else { 0 };
+                (Generator::Mix { processes, burst, seed }, sum.unwrap_or(u64::MAX))
+            }
+            _ => {
+                let names: Vec<&str> = GENERATORS.iter().map(|known| known.0).collect();
+                return Err(given.wrong(&format!("one of {} before the colon", names.join(", "))));
+            }
+        };
+        if requests > REQUESTS_MAX {
+            return Err(given.wrong("at most 4294967295 requests in all"));
+        }
+        std::mem::replace(given, Parameters::new(text, "")?).finish()?;
+        Ok(Specification { generator, requests, first })
+    }
+
+    fn processes(given: &mut Parameters, depth: u32) -> Result<Vec<Process>, TraceError> {
+        let mut processes: Vec<Process> = Vec::new();
+        for (name, part) in given.parts() {
+            let specification = Specification::parse(part, depth + 1)?;
+            let free = |name: &&str| !name.is_empty() && processes.iter().all(|other| other.name != *name);
+            let name =
+                name.filter(free).ok_or_else(|| given.wrong("NAME=(...) with a name of its own each"))?;
+            if !specification.owner_names().is_empty() {
+                return Err(given.wrong("processes in parentheses, none of them a mix"));
+            }
+            processes.push(Process { name: name.to_owned(), specification });
+        }
+        if processes.is_empty() || processes.len() > 1 << 16 {
+            return Err(given.wrong("processes as NAME=(SPECIFICATION), at most 65536"));
+        }
+        Ok(processes)
+    }
+
+    fn sum<'a>(parts: impl IntoIterator<Item = &'a Specification>) -> Option<u64> {
+        parts.into_iter().try_fold(0_u64, |sum, part| sum.checked_add(part.requests))
+    }
+}
+
+fn order(shuffled: bool, ids: u64, seed: u64) -> Option<Permutation> {
+    // Another seed than that of the draws, so that the two do not follow each other.
+    shuffled.then(|| Permutation::new(ids, !seed))
+}
+
+fn placed(order: &Option<Permutation>, rank: u64) -> u64 {
+    order.as_ref().map_or(rank, |order| order.at(rank))
+}
+
+impl FromStr for Specification {
+    type Err = TraceError;
+
+    fn from_str(text: &str) -> Result<Self, TraceError> {
+        Specification::parse(text.trim(), 0)
+    }
+}
+
+impl fmt::Display for Specification {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let order = |shuffled: &bool| if *shuffled { "shuffled" } else { "rank" };
+        let requests = self.requests;
+        match &self.generator {
+            Generator::Zipf { ids, alpha, shuffled, seed } => {
+                let order = order(shuffled);
+                write!(f, "zipf:alpha={alpha},ids={ids},requests={requests},order={order},seed={seed}")?;
+            }
+            Generator::EightyTwenty { ids, references, of, shuffled, seed } => {
+                let order = order(shuffled);
+                write!(f, "eighty-twenty:references={references},of={of},ids={ids},requests={requests}")?;
+                write!(f, ",order={order},seed={seed}")?;
+            }
+            Generator::Uniform { ids, seed } => {
+                write!(f, "uniform:ids={ids},requests={requests},seed={seed}")?;
+            }
+            Generator::Loop { ids } => write!(f, "loop:ids={ids},requests={requests}")?,
+            Generator::Scan => write!(f, "scan:ids={requests}")?,
+            Generator::TwoPool { small, large, seed } => {
+                write!(f, "two-pool:small={small},large={large},requests={requests},seed={seed}")?;
+            }
+            Generator::ReadN { ids, rounds } => {
+                write!(f, "read-n:ids={ids},rounds={rounds},requests={requests}")?;
+            }
+            Generator::StackDistance { ids, alpha, seed } => {
+                write!(f, "stack-distance:ids={ids},alpha={alpha},requests={requests},seed={seed}")?;
+            }
+            Generator::Phases { parts, repeat } => {
+                f.write_str("phases:")?;
+                for part in parts {
+                    write!(f, "({part}),")?;
+                }
+                write!(f, "repeat={repeat}")?;
+            }
+            Generator::Mix { processes, burst, seed } => {
+                f.write_str("mix:")?;
+                for Process { name, specification } in processes {
+                    write!(f, "{name}=({specification}),")?;
+                }
+                write!(f, "burst={burst},")?;
+                if *seed == 0 { f.write_str("turns=round")? } else { write!(f, "seed={seed}")? }
+            }
+        }
+        if self.first > 0 { write!(f, ",first={}", self.first) } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests;
