@@ -121,6 +121,12 @@ impl Cache {
         result
     }
 
+    /// From now on `bell` is called whenever there are notices to [take](Self::take_notices). It is called under the lock of
+    /// the frames: it must not call back, nor wait.
+    pub fn ring_for_notices(&self, bell: impl Fn() + Send + 'static) {
+        self.lock().bell = Some(Box::new(bell));
+    }
+
     /// Notices for owners since the last call, oldest first; at most a bounded number is kept.
     pub fn take_notices(&self) -> Vec<(OwnerId, Notice)> {
         std::mem::take(&mut self.lock().notices)
@@ -277,6 +283,11 @@ impl Cache {
     pub(crate) fn lock(&self) -> MutexGuard<'_, Frames> {
         // A panic under this lock means a broken invariant: nothing here can be trusted any more.
         self.frames.lock().expect("the frames are in order")
+    }
+
+    /// Whether something panicked under the lock.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.frames.is_poisoned()
     }
 
     pub(crate) fn sleep<'a>(&self, mut frames: MutexGuard<'a, Frames>) -> MutexGuard<'a, Frames> {

@@ -18,6 +18,27 @@ struct Missing {
     slot: Slot,
 }
 
+/// Blocks that this thread promised to bring. Should the origin's answer never come because asking for it panics, they
+/// fail, so that nobody waits for them for ever.
+struct Fetching<'a> {
+    cache: &'a Cache,
+    missing: Vec<Missing>,
+}
+
+impl<'a> Fetching<'a> {
+    fn complete(mut self, count: &io::Result<usize>) -> Option<Reading<'a>> {
+        self.cache.complete(&std::mem::take(&mut self.missing), count)
+    }
+}
+
+impl Drop for Fetching<'_> {
+    fn drop(&mut self) {
+        if !self.missing.is_empty() && !self.cache.is_broken() {
+            self.cache.complete(&self.missing, &Err(io::ErrorKind::Other.into()));
+        }
+    }
+}
+
 impl Cache {
     /// Fetches `block`, which has just missed, and with it the missing blocks that directly follow, `run` at most.
     pub(crate) fn fetch_run<'a>(
@@ -42,17 +63,17 @@ impl Cache {
                 }
             }
         };
-        let mut missing = vec![Missing { block, frame, slot }];
-        self.extend_run(&mut frames, request, &mut missing, run);
+        let mut fetching = Fetching { cache: self, missing: vec![Missing { block, frame, slot }] };
+        self.extend_run(&mut frames, request, &mut fetching.missing, run);
         drop(frames);
-        let mut count = self.fetch(request, &missing);
-        if count.is_err() && missing.len() > 1 {
+        let mut count = self.fetch(request, &fetching.missing);
+        if count.is_err() && fetching.missing.len() > 1 {
             // The bytes before the bad spot can be had.
-            let rest = missing.split_off(1);
+            let rest = fetching.missing.split_off(1);
             self.complete(&rest, &Err(io::ErrorKind::Other.into()));
-            count = self.fetch(request, &missing);
+            count = self.fetch(request, &fetching.missing);
         }
-        let reading = self.complete(&missing, &count);
+        let reading = fetching.complete(&count);
         count?;
         match reading {
             Some(reading) => Ok(reading),

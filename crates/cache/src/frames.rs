@@ -47,12 +47,14 @@ pub(crate) struct Frames {
     /// Threads that sleep until something arrives or is given up.
     pub(crate) sleepers: u32,
     pub(crate) notices: Vec<(OwnerId, Notice)>,
+    /// Told when there are notices.
+    pub(crate) bell: Option<Box<dyn Fn() + Send>>,
 }
 
 impl Frames {
     pub(crate) fn new(steward: Steward) -> Self {
         let (slots, free, retired, notices) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Self { steward, slots, free, retired, fresh: 0, tickets: 0, sleepers: 0, notices }
+        Self { steward, slots, free, retired, fresh: 0, tickets: 0, sleepers: 0, notices, bell: None }
     }
 
     pub(crate) fn slot(&self, frame: Frame) -> Slot {
@@ -80,6 +82,9 @@ impl Frames {
                         self.notices.remove(0);
                     }
                     self.notices.push((owner, notice));
+                    if let Some(bell) = &self.bell {
+                        bell();
+                    }
                 }
                 _ => {}
             }

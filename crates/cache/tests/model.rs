@@ -16,6 +16,7 @@ const BLOCK: usize = 4096;
 struct Memory {
     bytes: Mutex<Vec<u8>>,
     fails: AtomicBool,
+    panics: AtomicBool,
     reads: AtomicU64,
     gate: Option<Arc<Barrier>>,
 }
@@ -26,6 +27,7 @@ impl Source for Memory {
         if let Some(gate) = &self.gate {
             gate.wait();
         }
+        assert!(!self.panics.load(Ordering::SeqCst), "as told to by a test");
         if self.fails.load(Ordering::SeqCst) {
             return Err(io::Error::from_raw_os_error(5));
         }
@@ -288,4 +290,35 @@ fn the_capacity_is_known_whatever_broke() {
     let breaks = std::panic::AssertUnwindSafe(|| cache.with_steward(|_| panic!("as told to by a test")));
     assert!(std::panic::catch_unwind(breaks).is_err());
     assert_eq!(cache.capacity(), 8);
+}
+
+#[test]
+fn a_fetch_that_panics_fails_and_holds_nobody_up() {
+    let cache = Arc::new(cache(8, Allocation::LruSp));
+    let gate = Arc::new(Barrier::new(2));
+    let memory = || Memory { bytes: Mutex::new(vec![7; 4 * BLOCK]), ..Memory::default() };
+    let bad = Memory { gate: Some(Arc::clone(&gate)), panics: AtomicBool::new(true), ..memory() };
+    let (bad, good) = (Arc::new(bad), Arc::new(memory()));
+    let start = |source: &Arc<Memory>, block: usize, length: usize| {
+        let (cache, source, (sender, answer)) =
+            (Arc::clone(&cache), Arc::clone(source), std::sync::mpsc::channel());
+        std::thread::spawn(move || sender.send(read(&cache, 1, &source, block * BLOCK, length).unwrap()));
+        answer
+    };
+    let first = start(&bad, 0, 4 * BLOCK);
+    while bad.reads.load(Ordering::SeqCst) == 0 {
+        std::thread::yield_now();
+    }
+    // One waits for the block that was asked for, one for a block that comes along.
+    let waiters = [start(&good, 0, 10), start(&good, 2, 10)];
+    while cache.with_steward(|steward| steward.totals().references) < 6 {
+        std::thread::yield_now();
+    }
+    gate.wait();
+    let patience = std::time::Duration::from_secs(10);
+    assert!(first.recv_timeout(patience).is_err(), "the panic is its own");
+    for waiter in waiters {
+        assert_eq!(waiter.recv_timeout(patience).expect("nobody waits for ever"), [7; 10]);
+    }
+    cache.validate();
 }
