@@ -173,6 +173,12 @@ pub enum HintWords {
     },
     /// Take back all hints
     Clear,
+    /// Give an owner that lost control its control back; for root and who started the mount or run
+    Grant {
+        /// Its name, or one of its processes
+        #[arg(value_name = "NAME|PID")]
+        who: OwnerSelector,
+    },
 }
 
 #[derive(Debug, Args)]

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use pantler_control::client::unexpected;
 use pantler_control::wire::{Answer, Request};
-use pantler_control::{Hint, HintAnswer};
+use pantler_control::{ControlError, Hint, HintAnswer};
 use serde::Serialize;
 
 use crate::args::{self, HintWords};
@@ -19,6 +19,14 @@ struct HintRecord<'a> {
 
 /// Gives a hint. Questions are answered on standard output, as JSON; other hints say nothing.
 pub fn hint(arguments: &args::Hint) -> Result<()> {
+    let owner = match (&arguments.what, &arguments.owner) {
+        (HintWords::Grant { .. }, Some(owner)) => {
+            let text = format!("--owner, {owner}: grant names its owner itself");
+            return Err(ControlError::invalid(text).into());
+        }
+        (HintWords::Grant { who }, None) => who.clone(),
+        (_, owner) => owner.clone().unwrap_or_default(),
+    };
     let hint = words(&arguments.what);
     hint.check()?;
     let file = hint.path().map(|path| ask::file(path)).transpose()?;
@@ -26,7 +34,6 @@ pub fn hint(arguments: &args::Hint) -> Result<()> {
         Some(on) => ask::named(on)?,
         None => ask::meant(hint.path().map(|path| path.as_path()))?,
     };
-    let owner = arguments.owner.clone().unwrap_or_default();
     let on = body.info.name.clone();
     match body.ask(&Request::Hint { on: on.clone(), owner, hint }, file.as_ref())? {
         Answer::Hint(HintAnswer::Done) => Ok(()),
@@ -45,5 +52,6 @@ fn words(words: &HintWords) -> Hint {
             Hint::SetTemporaryPriority { path: file, first, last, priority }
         }
         HintWords::Clear => Hint::Clear,
+        HintWords::Grant { .. } => Hint::Grant,
     }
 }

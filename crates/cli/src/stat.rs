@@ -84,6 +84,14 @@ pub fn table(stat: &BodyStat) -> String {
         let more = stat.files.len() - files.len().min(FILES_SHOWN);
         let _ = writeln!(text, "  and {more} more, see --json");
     }
+    for one in &stat.revocations {
+        let state = if one.granted { ", and was granted it since" } else { "" };
+        let _ = writeln!(
+            text,
+            "  {} lost control: {} of {} overrules were mistakes{state}",
+            one.owner, one.mistakes, one.overrules
+        );
+    }
     for (name, count) in stat.body_counters.iter().filter(|(_, count)| **count != 0) {
         let _ = writeln!(text, "  {}: {count}", name.replace('_', " "));
     }
@@ -120,7 +128,9 @@ fn shortened(path: &str, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pantler_control::{BodyInfo, BodyKind, FileStat, OwnerStat, PolicyName, PriorityStat};
+    use pantler_control::{
+        BodyInfo, BodyKind, FileStat, OwnerStat, PolicyName, PriorityStat, RevocationStat,
+    };
 
     fn sample() -> BodyStat {
         let counters = Counters {
@@ -157,6 +167,14 @@ mod tests {
                 priorities: vec![PriorityStat { priority: 0, policy: PolicyName::Mru, blocks: 12 }],
             }],
             files: vec![FileStat { path: "/a/very/long/path/to/some/cscope.out".into(), counters }],
+            revocations: vec![RevocationStat {
+                number: 0,
+                owner: "queries".into(),
+                uid: Some(0),
+                overrules: 500,
+                mistakes: 201,
+                granted: true,
+            }],
             body_counters: [("events_lost".to_owned(), 3), ("drops_refused".to_owned(), 0)].into(),
         }
     }
@@ -171,6 +189,7 @@ mod tests {
   total                             75        25    75.0       0.1          9         1           0      12
   file                            hits    misses   hit %   read MB  overrules  mistakes revocations  blocks
   …/path/to/some/cscope.out         75        25    75.0       0.1          9         1           0      12
+  queries lost control: 201 of 500 overrules were mistakes, and was granted it since
   events lost: 3
 ";
         assert_eq!(table(&sample()), expected);

@@ -62,7 +62,8 @@ impl Place {
 
     fn mount(&self, more: &[&str]) -> String {
         let (origin, point) = (self.origin().display().to_string(), self.point().display().to_string());
-        self.ok(&[&["mount", &origin, &point, "--cache", "16M"], more].concat())
+        let cache = if more.contains(&"--cache") { &[][..] } else { &["--cache", "16M"] };
+        self.ok(&[&["mount", &origin, &point], cache, more].concat())
     }
 
     fn umount(&self) {
@@ -199,6 +200,63 @@ fn another_users_owner_cannot_be_hinted() {
     let output = command.env("PANTLER_RUNTIME_DIR", place.folder.path().join("run")).output().unwrap();
     assert_ne!(output.status.code(), Some(0));
     assert!(place.ok(&["hint", "get-policy", "0", "--owner", "job"]).contains("\"policy\":\"lru\""));
+    place.umount();
+}
+
+/// Reads three blocks again and again, then the next three, and asks for MRU, which keeps what never comes back. Then does
+/// what it is told, and says how that ended.
+const FOOLISH: &str = r"
+import fcntl, os, struct, subprocess, sys
+file = os.open(sys.argv[1], os.O_RDONLY)
+fcntl.ioctl(file, 0x4008a703, struct.pack('iI', 0, 1))
+for start in range(0, 1200, 3):
+    for place in (0, 1, 2) * 5: os.pread(file, 4096, 4096 * (start + place))
+print(os.getxattr(sys.argv[1], 'user.pantler.control').decode(), flush=True)
+for line in sys.stdin:
+    done = subprocess.run(line.split(), capture_output=True)
+    print(done.returncode, done.stderr.decode().strip(), flush=True)
+";
+
+#[test]
+fn lost_control_is_shown_and_granted_by_somebody_else() {
+    use std::io::{BufRead, BufReader, Write};
+    let Some(place) = Place::new() else { return };
+    fs::write(place.origin().join("file"), vec![b'x'; 1200 * 4096]).unwrap();
+    place.mount(&["--cache", "1M", "--block-size", "4K"]);
+    let mut command = Command::new("python3");
+    command.args(["-c", FOOLISH, &place.file()]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    command.env("PANTLER_RUNTIME_DIR", place.folder.path().join("run"));
+    let mut foolish = command.spawn().unwrap();
+    let mut said = BufReader::new(foolish.stdout.take().unwrap()).lines().map(|line| line.unwrap());
+    assert_eq!(said.next().unwrap(), "revoked");
+
+    let pid = foolish.id().to_string();
+    let shown = place.ok(&["stat"]);
+    assert!(shown.contains(&format!("python3({pid}) lost control: ")), "{shown}");
+    let stat = place.ok(&["stat", "--json"]);
+    let told = &stat[stat.find("\"revocations\":[{").unwrap()..];
+    assert_eq!(number(told, "number"), 0);
+    assert!(number(told, "mistakes") * 100 > number(told, "overrules") * 40, "{told}");
+
+    writeln!(foolish.stdin.as_ref().unwrap(), "{} hint grant {pid}", env!("CARGO_BIN_EXE_pantler")).unwrap();
+    let refused = said.next().unwrap();
+    assert!(refused.starts_with("3 pantler: not permitted: process "), "{refused}");
+    assert!(place.ok(&["stat", "--json"]).contains("\"granted\":false"));
+    assert_eq!(place.ok(&["hint", "grant", &pid]), "");
+    assert!(place.ok(&["stat"]).contains(", and was granted it since"));
+    for (words, status, expected) in [
+        (&["hint", "grant", &pid][..], 1, "has not lost control"),
+        (&["hint", "grant", "stranger"], 1, "owner \"stranger\" not found"),
+        (&["hint", "grant"], 2, "NAME|PID"),
+        (&["hint", "--owner", "x", "grant", "y"], 2, "--owner"),
+    ] {
+        let output = place.pantler(words);
+        let err = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), err.lines().count()), (Some(status), 1), "{words:?}: {err}");
+        assert!(err.contains(expected), "{words:?}: {err}");
+    }
+    drop(foolish.stdin.take());
+    foolish.wait().unwrap();
     place.umount();
 }
 

@@ -63,8 +63,11 @@ pub enum Hint {
         /// The priority.
         priority: i32,
     },
-    /// Takes back all hints of this owner (or of the user's default).
+    /// Takes back all hints of this owner (or of the user's default). An owner that lost control has it no more by that.
     Clear,
+    /// Gives an owner that lost control its control back (L7). Only root and who started the body may, and no owner for
+    /// itself.
+    Grant,
 }
 
 impl Hint {

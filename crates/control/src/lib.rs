@@ -3,7 +3,7 @@
 //! The same words go through four doors: ioctl and extended attributes on a mount, the control socket, and the
 //! command line. This crate owns the words, the socket and the profiles; it decides nothing and caches nothing.
 //!
-//! * [`Hint`] and [`HintAnswer`]: the papers' five calls (design rules C1 to C3), plus *clear*.
+//! * [`Hint`] and [`HintAnswer`]: the papers' five calls (design rules C1 to C3), plus *clear* and *grant* (L7).
 //! * [`Speaker`] and [`OwnerSelector`]: who speaks, and whose blocks are meant (C8).
 //! * [`Body`]: what a running steer session or mount offers to the doors.
 //! * [`BodyStat`] and [`FileExplanation`]: what can be asked about the cache.
@@ -20,6 +20,7 @@ mod glob;
 mod hint;
 mod policy;
 mod profile;
+mod revocations;
 mod run;
 pub mod runtime;
 pub mod server;
@@ -35,7 +36,10 @@ pub use glob::{Glob, GlobError};
 pub use hint::{Hint, HintAnswer, PRIORITY_MAX, PRIORITY_MIN};
 pub use pantler_steward::PolicyName;
 pub use profile::{FileRule, Profile, ProfileError, Temporary};
+pub use revocations::Revocations;
 pub use run::{RunId, RunSpec};
 pub use size::{Size, SizeError};
 pub use speaker::{OwnerSelector, Speaker};
-pub use stat::{BodyStat, Counters, DecisionLine, FileExplanation, FileStat, OwnerStat, PriorityStat};
+pub use stat::{
+    BodyStat, Counters, DecisionLine, FileExplanation, FileStat, OwnerStat, PriorityStat, RevocationStat,
+};

@@ -43,6 +43,26 @@ impl Speaker {
     }
 }
 
+impl Speaker {
+    /// Whether the speaker may grant control to an owner of a body that user `uid` started (L7), as an error that names
+    /// who may. `is_revoked` says whether the speaker belongs to an owner that lost control itself.
+    pub fn check_may_grant(&self, uid: u32, is_revoked: impl FnOnce() -> bool) -> Result<(), ControlError> {
+        if !self.speaks_for(uid) {
+            return Err(ControlError::denied(format!(
+                "user {} may not grant control; only user {uid}, who started this, or root may",
+                self.uid
+            )));
+        }
+        if is_revoked() {
+            return Err(ControlError::denied(format!(
+                "process {} belongs to an owner that lost control, and may not grant it; only somebody else may",
+                self.pid
+            )));
+        }
+        Ok(())
+    }
+}
+
 /// Whose blocks a hint is about.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -73,6 +73,23 @@ pub struct OwnerStat {
     pub priorities: Vec<PriorityStat>,
 }
 
+/// An owner that lost control (L7).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RevocationStat {
+    /// Counts revocations of the body from 0.
+    pub number: u64,
+    /// Name of the owner, as in [`OwnerStat`].
+    pub owner: String,
+    /// User of the owner, where it has one.
+    pub uid: Option<u32>,
+    /// Overrules of the window in which it lost control.
+    pub overrules: u32,
+    /// Those of them that were mistakes.
+    pub mistakes: u32,
+    /// Whether it was granted control since.
+    pub granted: bool,
+}
+
 /// One file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileStat {
@@ -94,6 +111,9 @@ pub struct BodyStat {
     pub owners: Vec<OwnerStat>,
     /// Files, most blocks first; bounded by the body.
     pub files: Vec<FileStat>,
+    /// The last revocations, oldest first; bounded by the body.
+    #[serde(default)]
+    pub revocations: Vec<RevocationStat>,
     /// What else the body counts, by name: `events_lost`, `drops_refused`, `stale_versions` and the like.
     pub body_counters: BTreeMap<String, u64>,
 }

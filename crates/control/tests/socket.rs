@@ -60,6 +60,7 @@ impl Body for Recorder {
             totals: Counters::default(),
             owners: vec![],
             files: vec![],
+            revocations: Vec::new(),
             body_counters: Default::default(),
         })
     }

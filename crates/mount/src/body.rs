@@ -45,11 +45,24 @@ impl MountBody {
                 self.core.owner_of(*pid, user)
             }
             OwnerSelector::Name(name) => {
-                let found = self.core.owners.named(name, speaker.uid);
-                found.ok_or_else(|| ControlError::not_found(format!("owner {name:?}")))?.id
+                let mut found = self.core.owners.named(name);
+                found.retain(|owner| speaker.speaks_for(owner.uid));
+                only(name, &found)?
             }
         };
         Ok(Meant::Owner(owner))
+    }
+
+    /// Whom a grant is for: anybody's owner, but no user's default.
+    fn granted(&self, selector: &OwnerSelector) -> Result<OwnerId, ControlError> {
+        match selector {
+            OwnerSelector::Pid(pid) => {
+                let user = user_of(*pid).ok_or_else(|| ControlError::not_found(format!("process {pid}")))?;
+                Ok(self.core.owner_of(*pid, user))
+            }
+            OwnerSelector::Name(name) => only(name, &self.core.owners.named(name)),
+            _ => Err(ControlError::invalid("grant: expected the name of an owner, or one of its processes")),
+        }
     }
 
     fn content(&self, path: &Path, file: Option<BorrowedFd<'_>>) -> Result<Arc<Content>, ControlError> {
@@ -231,6 +244,11 @@ impl Body for MountBody {
             Some(path) => Some(self.content(path, file)?),
             None => None,
         };
+        if *hint == Hint::Grant {
+            self.core.check_may_grant(speaker)?;
+            let owner = self.granted(selector)?;
+            return self.core.grant(owner, &selector.to_string()).map(|()| HintAnswer::Done);
+        }
         match self.meant(speaker, selector)? {
             Meant::Owner(owner) => self.hint_owner(owner, hint, content.as_ref()),
             Meant::User(uid) => self.hint_user(uid, hint, content.as_ref()),
@@ -251,6 +269,7 @@ impl Body for MountBody {
             totals: Counters { read_bytes: traffic.fetched_bytes, ..Counters::from(totals) },
             owners: self.owner_stats(),
             files: self.file_stats(speaker),
+            revocations: self.core.revocations(),
             body_counters,
         })
     }
@@ -313,6 +332,21 @@ fn identity(file: BorrowedFd<'_>) -> Result<FileKey, ControlError> {
     let wanted = StatxFlags::TYPE | StatxFlags::INO | StatxFlags::BTIME;
     let stat = rustix::fs::statx(file, c"", flags, wanted).map_err(std::io::Error::from)?;
     Ok(FileKey::from(&Attributes::from(&stat)))
+}
+
+/// The one owner of that name. Which of several is meant is not guessed.
+fn only(name: &str, found: &[Owner]) -> Result<OwnerId, ControlError> {
+    match found {
+        [] => Err(ControlError::not_found(format!("owner {name:?}"))),
+        [owner] => Ok(owner.id),
+        several => {
+            let users: Vec<String> = several.iter().map(|owner| owner.uid.to_string()).collect();
+            Err(ControlError::invalid(format!(
+                "owner {name:?}: users {} have one each, expected one of its processes instead",
+                users.join(" and ")
+            )))
+        }
+    }
 }
 
 fn name_of(id: Option<OwnerId>, known: Option<&Owner>) -> String {

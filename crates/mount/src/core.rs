@@ -12,10 +12,12 @@ use pantler_steward::OwnerId;
 
 use crate::content::{Content, Shelf};
 use crate::control::Wishes;
+use crate::descent::Descent;
 use crate::handles::{Handle, Listing, Table};
 use crate::inodes::{Inode, Inodes};
-use crate::janitor::Janitor;
-use crate::owners::{Newcomer, Owners};
+use crate::janitor::{Duties, Janitor};
+use crate::owners::{Inherits, Newcomer, Owners};
+use crate::revoking::Revoking;
 use crate::runs::Runs;
 use crate::{MountError, MountOptions};
 
@@ -28,6 +30,7 @@ pub(crate) struct Core {
     pub(crate) owners: Arc<Owners>,
     pub(crate) wishes: Wishes,
     pub(crate) runs: Runs,
+    pub(crate) revoking: Arc<Revoking>,
     pub(crate) janitor: Janitor,
     pub(crate) refresh_ms: u64,
     /// Whether a control door gave the mount point back; by now it may be somebody else's.
@@ -49,17 +52,12 @@ impl Core {
             let inodes = Inodes::new(origin.root()?)?;
             let shelf = Arc::new(Shelf::new(origin, cache));
             let owners = Owners::new(options.owner_by.clone());
-            let janitor = Janitor::start({
-                let (shelf, owners) = (Arc::clone(&shelf), Arc::clone(&owners));
-                move |process| {
-                    if let Some(owner) = owners.exited(process) {
-                        shelf.cache.with_steward(|steward| steward.exit(owner));
-                    }
-                }
-            })?;
-            Ok((inodes, shelf, owners, janitor))
+            let revoking = Arc::new(Revoking::default());
+            let janitor = Janitor::start(duties(&shelf, &owners, &revoking))?;
+            shelf.cache.ring_for_notices(janitor.bell());
+            Ok((inodes, shelf, owners, revoking, janitor))
         };
-        let (inodes, shelf, owners, janitor) = start().map_err(failed)?;
+        let (inodes, shelf, owners, revoking, janitor) = start().map_err(failed)?;
         Ok(Self {
             refresh_ms: options.refresh.as_millis() as u64,
             stopped: AtomicBool::new(false),
@@ -71,6 +69,7 @@ impl Core {
             owners,
             wishes: Wishes::default(),
             runs: Runs::default(),
+            revoking,
             janitor,
             notifier: OnceLock::new(),
             is_broken: AtomicBool::new(false),
@@ -96,12 +95,40 @@ impl Core {
     }
 
     fn welcome(&self, newcomer: Newcomer) {
+        self.inherit(newcomer.id, newcomer.inherits, newcomer.process, newcomer.uid, newcomer.former);
         if newcomer.is_owner_new {
             self.wishes.apply_defaults(self, newcomer.uid, newcomer.id);
         }
         if let Some(watch) = newcomer.watch {
             self.janitor.watch(watch);
         }
+    }
+
+    /// L7: an owner that appeared through a process of user `uid` begins with the standing of whom that comes from.
+    /// `former` is whom the process belonged to before.
+    pub(crate) fn inherit(
+        &self,
+        owner: OwnerId,
+        what: Inherits,
+        process: u32,
+        uid: u32,
+        former: Option<OwnerId>,
+    ) {
+        if what == Inherits::Nothing {
+            return;
+        }
+        // Nobody can have lost control where nobody has it. Looking at all ancestors costs some files of /proc.
+        if !self.owners.have_fallen() && self.cache().with_steward(|steward| steward.managers()) == 0 {
+            return;
+        }
+        let descent = self.owners.descent(process, uid, former);
+        self.cache().with_steward(|steward| match descent {
+            Descent::Of(parent) if parent == owner => {}
+            Descent::Of(parent) if what == Inherits::All => steward.born(owner, parent),
+            Descent::Of(parent) if steward.is_revoked(parent) => steward.born_revoked(owner),
+            Descent::OfFallen => steward.born_revoked(owner),
+            Descent::Of(_) | Descent::Unknown => {}
+        });
     }
 
     /// Acts for who asked, until the guard is dropped.
@@ -166,4 +193,27 @@ impl Core {
         let is_file = attributes.kind == Kind::Regular;
         is_file.then(|| self.inodes.content((&attributes).into())).flatten()
     }
+}
+
+/// What the janitor does for a mount.
+fn duties(
+    shelf: &Arc<Shelf>,
+    owners: &Arc<Owners>,
+    revoking: &Arc<Revoking>,
+) -> Duties<impl Fn(u32, u64) + Send + 'static, impl Fn() + Send + 'static> {
+    let notices = {
+        let (shelf, owners, revoking) = (Arc::clone(shelf), Arc::clone(owners), Arc::clone(revoking));
+        move || revoking.pass_on(&shelf.cache, &owners)
+    };
+    let exited = {
+        let (shelf, owners, revoking) = (Arc::clone(shelf), Arc::clone(owners), Arc::clone(revoking));
+        move |process, start| {
+            // While it can still be named.
+            revoking.pass_on(&shelf.cache, &owners);
+            if let Some(owner) = owners.exited(process, start) {
+                shelf.cache.with_steward(|steward| steward.exit(owner));
+            }
+        }
+    };
+    Duties { exited, notices }
 }

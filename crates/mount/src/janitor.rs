@@ -1,5 +1,5 @@
-//! A thread that does what no request should wait for: noticing that processes ended, and taking written pages out of the
-//! page cache.
+//! A thread that does what no request should wait for: noticing that processes ended, passing on what the steward has to
+//! tell, and taking written pages out of the page cache.
 
 use rustix::event::{EventfdFlags, epoll};
 use std::collections::HashMap;
@@ -15,8 +15,16 @@ use crate::owners::Watch;
 /// Files waiting to be settled; beyond that the kernel's own writeback has to do.
 const SETTLING_MAX: usize = 256;
 
-/// The number under which the bell is known; processes are known by their own, which is never 0.
+/// The number under which the bell is known. Watched processes are numbered from 1 on: their own numbers come back.
 const BELL: u64 = 0;
+
+/// What is done there.
+pub(crate) struct Duties<E, T> {
+    /// Called with each watched process that ended, and its start time.
+    pub(crate) exited: E,
+    /// Called when there are notices.
+    pub(crate) notices: T,
+}
 
 pub(crate) struct Janitor {
     desk: Arc<Desk>,
@@ -32,12 +40,17 @@ struct Desk {
 struct Orders {
     watch: Vec<Watch>,
     settle: Vec<Arc<OpenFile>>,
+    notices: bool,
     stop: bool,
 }
 
 impl Janitor {
-    /// Starts the thread. `exited` is called there with each watched process that ended.
-    pub(crate) fn start(exited: impl Fn(u32) + Send + 'static) -> io::Result<Self> {
+    /// Starts the thread.
+    pub(crate) fn start<E, T>(duties: Duties<E, T>) -> io::Result<Self>
+    where
+        E: Fn(u32, u64) + Send + 'static,
+        T: Fn() + Send + 'static,
+    {
         let bell = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let desk = Arc::new(Desk { bell, orders: Mutex::default() });
         let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
@@ -45,13 +58,19 @@ impl Janitor {
         let thread = std::thread::Builder::new().name("pantler-janitor".into());
         let thread = thread.spawn({
             let desk = Arc::clone(&desk);
-            move || work(&desk, &poll, exited)
+            move || work(&desk, &poll, &duties)
         })?;
         Ok(Self { desk, thread: Mutex::new(Some(thread)) })
     }
 
     pub(crate) fn watch(&self, watch: Watch) {
         self.order(|orders| orders.watch.push(watch));
+    }
+
+    /// A bell that says that there are notices.
+    pub(crate) fn bell(&self) -> impl Fn() + Send + 'static {
+        let desk = Arc::clone(&self.desk);
+        move || desk.order(|orders| orders.notices = true)
     }
 
     pub(crate) fn settle(&self, file: Arc<OpenFile>) {
@@ -72,14 +91,21 @@ impl Janitor {
     }
 
     fn order(&self, put: impl FnOnce(&mut Orders)) {
-        put(&mut self.desk.orders.lock().expect("nobody panics here"));
-        // It can only fail by being full, and then it rings already.
-        let _ = rustix::io::write(&self.desk.bell, &1u64.to_ne_bytes());
+        self.desk.order(put);
     }
 }
 
-fn work(desk: &Desk, poll: &OwnedFd, exited: impl Fn(u32)) {
-    let mut watched: HashMap<u64, OwnedFd> = HashMap::new();
+impl Desk {
+    fn order(&self, put: impl FnOnce(&mut Orders)) {
+        put(&mut self.orders.lock().expect("nobody panics here"));
+        // It can only fail by being full, and then it rings already.
+        let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
+    }
+}
+
+fn work<E: Fn(u32, u64), T: Fn()>(desk: &Desk, poll: &OwnedFd, duties: &Duties<E, T>) {
+    let mut watched: HashMap<u64, Watch> = HashMap::new();
+    let mut last = BELL;
     let mut events = Vec::with_capacity(64);
     loop {
         events.clear();
@@ -91,17 +117,20 @@ fn work(desk: &Desk, poll: &OwnedFd, exited: impl Fn(u32)) {
             let number = event.data.u64();
             if number == BELL {
                 let _ = rustix::io::read(&desk.bell, &mut [0u8; 8]);
-            } else if let Some(descriptor) = watched.remove(&number) {
-                let _ = epoll::delete(poll, &descriptor);
-                exited(number as u32);
+            } else if let Some(ended) = watched.remove(&number) {
+                let _ = epoll::delete(poll, &ended.descriptor);
+                (duties.exited)(ended.pid, ended.start);
             }
         }
         let orders = std::mem::take(&mut *desk.orders.lock().expect("nobody panics here"));
+        if orders.notices {
+            (duties.notices)();
+        }
         for watch in orders.watch {
-            let number = u64::from(watch.pid);
-            let data = epoll::EventData::new_u64(number);
+            last += 1;
+            let data = epoll::EventData::new_u64(last);
             if epoll::add(poll, &watch.descriptor, data, epoll::EventFlags::IN).is_ok() {
-                watched.insert(number, watch.descriptor);
+                watched.insert(last, watch);
             }
         }
         for file in orders.settle {

@@ -23,6 +23,7 @@
 //! | which version of a file is cached | `content` |
 //! | inodes the kernel knows, open files | `inodes`, `handles` |
 //! | who is charged | `owners` |
+//! | who lost control, and whose children begin without | `revoking`, `descent` |
 //! | hints through attributes and ioctl | `control` |
 //! | hints through the socket, statistics | `body` |
 //! | runs and their profiles | `runs` |
@@ -37,6 +38,7 @@ mod body;
 mod content;
 mod control;
 mod core;
+mod descent;
 mod errno;
 mod error;
 mod filesystem;
@@ -48,6 +50,7 @@ mod naming;
 mod options;
 mod owners;
 mod reading;
+mod revoking;
 mod runs;
 pub mod stale;
 mod writing;

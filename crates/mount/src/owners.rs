@@ -13,6 +13,7 @@ use pantler_origin::read_process;
 use pantler_steward::OwnerId;
 
 use crate::OwnerBy;
+use crate::descent::{ANCESTORS_MAX, Descent, Fallen, Member, answers, lineage};
 
 /// How long it is believed that a thread id still names the same thread.
 const TRUST: Duration = Duration::from_millis(20);
@@ -23,8 +24,6 @@ const KEPT_MAX: usize = 64;
 /// Processes of one user that are owners of their own at a time. Later ones are one owner together: the steward has room for
 /// so many owners, and one user shall not take it all.
 const OWNERS_PER_USER_MAX: u32 = 1024;
-/// Parents looked at to find out whether a process belongs to a run.
-const ANCESTORS_MAX: usize = 64;
 
 /// Nobody in particular: requests that carry no process, such as the kernel writing back mapped pages.
 pub(crate) const NOBODY: OwnerId = OwnerId(0);
@@ -52,6 +51,8 @@ pub(crate) struct Owner {
 /// A process whose end somebody must watch for.
 pub(crate) struct Watch {
     pub(crate) pid: u32,
+    /// Tells it from an earlier process of that number.
+    pub(crate) start: u64,
     pub(crate) descriptor: OwnedFd,
 }
 
@@ -76,10 +77,20 @@ struct Registry {
     owners: HashMap<OwnerId, Owner>,
     /// Owners by user.
     counts: HashMap<u32, u32>,
-    /// Watched processes, with their start times.
-    processes: HashMap<u32, u64>,
+    /// Watched processes.
+    processes: HashMap<u32, Process>,
     runs: Vec<Run>,
+    /// Owners that lost control.
+    fallen: Fallen,
     next: u64,
+}
+
+/// A process that asked something of the mount.
+#[derive(Clone, Copy)]
+struct Process {
+    start: u64,
+    /// Whom it belonged to when it last asked.
+    owner: OwnerId,
 }
 
 /// A process and its descendants that are one owner.
@@ -98,6 +109,17 @@ impl Run {
     }
 }
 
+/// What an owner takes over from whom a process of it comes from (L7).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Inherits {
+    /// The standing: the owner is new, and the process its first.
+    All,
+    /// What was lost: it takes in the processes of a user for which there is no owner of their own any more.
+    Loss,
+    /// Nothing: it is the same as before, or a user's, and users are no children of each other.
+    Nothing,
+}
+
 /// An owner that appeared for the first time.
 pub(crate) struct Newcomer {
     pub(crate) id: OwnerId,
@@ -105,6 +127,11 @@ pub(crate) struct Newcomer {
     pub(crate) watch: Option<Watch>,
     /// Whether the owner itself is new, and not just a process of it.
     pub(crate) is_owner_new: bool,
+    pub(crate) inherits: Inherits,
+    /// The process through which it appeared.
+    pub(crate) process: u32,
+    /// Whom that one belonged to before, if to another.
+    pub(crate) former: Option<OwnerId>,
 }
 
 impl Owners {
@@ -131,17 +158,24 @@ impl Owners {
 
     fn introduce(&self, id: u32, uid: u32, welcome: impl FnOnce(Newcomer)) -> OwnerId {
         let Some(process) = process_of(id) else { return NOBODY };
-        let Some(start) = start_of(process) else { return NOBODY };
+        let Some(start) = Member::look(process).map(|member| member.start) else { return NOBODY };
         let mut registry = self.registry.lock().expect("owners are in order");
         let run = registry.run_of(process, uid);
-        let (owner, is_owner_new) = match run {
-            Some(owner) => (owner, false),
+        let (owner, is_owner_new, inherits) = match run {
+            Some(owner) => (owner, false, Inherits::Nothing),
             None => {
                 let key = self.key(process, start, uid);
-                registry.owner(key, self.charged(uid), process)
+                let (owner, is_new) = registry.owner(key.clone(), self.charged(uid), process);
+                let inherits = match registry.keys.get(&key) {
+                    None => Inherits::Loss,
+                    Some(_) if is_new && !matches!(key, Key::User(_)) => Inherits::All,
+                    Some(_) => Inherits::Nothing,
+                };
+                (owner, is_new, inherits)
             }
         };
-        let watch = registry.watch(process, start);
+        let former = registry.former(process, start).filter(|&former| former != owner);
+        let watch = registry.watch(process, start, owner);
         drop(registry);
         let mut threads = self.threads.write().expect("owners are in order");
         if threads.len() >= THREADS_MAX {
@@ -150,7 +184,8 @@ impl Owners {
         threads.insert(id, Thread { process, uid, owner, checked: Instant::now() });
         drop(threads);
         if is_owner_new || watch.is_some() {
-            welcome(Newcomer { id: owner, uid: self.charged(uid), watch, is_owner_new });
+            let uid = self.charged(uid);
+            welcome(Newcomer { id: owner, uid, watch, is_owner_new, inherits, process, former });
         }
         owner
     }
@@ -169,20 +204,26 @@ impl Owners {
         }
     }
 
-    /// A process ended. Returns the owner that ended with it, if one did.
-    pub(crate) fn exited(&self, process: u32) -> Option<OwnerId> {
+    /// The process of that number that began then ended. Returns the owner that ended with it, if one did.
+    pub(crate) fn exited(&self, process: u32, start: u64) -> Option<OwnerId> {
+        // Also where the number is another's by now: that one's threads introduce themselves again.
         self.threads.write().expect("owners are in order").retain(|_, thread| thread.process != process);
         let mut registry = self.registry.lock().expect("owners are in order");
-        let start = registry.processes.remove(&process)?;
+        if registry.processes.get(&process).is_some_and(|known| known.start == start) {
+            registry.processes.remove(&process);
+            // Of one whose number is another's by now the threads are gone already, or will not be believed.
+            self.threads.write().expect("owners are in order").retain(|_, thread| thread.process != process);
+        }
         let id = registry.keys.remove(&Key::Process(process, start))?;
         registry.remove(id);
         Some(id)
     }
 
     /// From now on `leader` and its descendants are the owner called `name` of user `uid`; a known one continues.
-    pub(crate) fn begin_run(&self, name: &str, uid: u32, leader: u32) -> OwnerId {
+    /// Says whether the owner is new.
+    pub(crate) fn begin_run(&self, name: &str, uid: u32, leader: u32) -> (OwnerId, bool) {
         let mut registry = self.registry.lock().expect("owners are in order");
-        let (id, _) = registry.owner(Key::Name(uid, name.to_owned()), uid, leader);
+        let (id, is_new) = registry.owner(Key::Name(uid, name.to_owned()), uid, leader);
         if let Some(owner) = registry.owners.get_mut(&id) {
             owner.live = true;
             owner.pid = Some(leader);
@@ -191,7 +232,7 @@ impl Owners {
         drop(registry);
         // Processes seen before may belong to the run now.
         self.threads.write().expect("owners are in order").clear();
-        id
+        (id, is_new)
     }
 
     /// The run that `leader` began as that owner is over. With `keep`, a later run of the same name continues it. Returns the
@@ -220,17 +261,67 @@ impl Owners {
         ended
     }
 
-    /// The owner of that name that `uid` may speak for.
-    pub(crate) fn named(&self, name: &str, uid: u32) -> Option<Owner> {
+    /// The owners of that name, by user.
+    pub(crate) fn named(&self, name: &str) -> Vec<Owner> {
         let registry = self.registry.lock().expect("owners are in order");
-        let mut found = registry.owners.values().filter(|owner| owner.name == name);
-        found.find(|owner| uid == 0 || owner.uid == uid).cloned()
+        let mut found: Vec<Owner> =
+            registry.owners.values().filter(|owner| owner.name == name).cloned().collect();
+        found.sort_unstable_by_key(|owner| (owner.uid, owner.id));
+        found
     }
 
     /// Present owners of a user.
     pub(crate) fn of_user(&self, uid: u32) -> Vec<OwnerId> {
         let registry = self.registry.lock().expect("owners are in order");
         registry.owners.values().filter(|owner| owner.uid == uid).map(|owner| owner.id).collect()
+    }
+
+    /// An owner that is known.
+    pub(crate) fn get(&self, id: OwnerId) -> Option<Owner> {
+        self.registry.lock().expect("owners are in order").owners.get(&id).cloned()
+    }
+
+    /// An owner lost control: its children begin without.
+    pub(crate) fn fell(&self, id: OwnerId) {
+        let Some(Owner { uid, pid: Some(process), .. }) = self.get(id) else { return };
+        let lineage = lineage(process);
+        self.registry.lock().expect("owners are in order").fallen.add(id, uid, &lineage);
+    }
+
+    /// An owner was granted control.
+    pub(crate) fn rose(&self, id: OwnerId) {
+        self.registry.lock().expect("owners are in order").fallen.remove(id);
+    }
+
+    /// Whether any owner lost control whose children may come.
+    pub(crate) fn have_fallen(&self) -> bool {
+        !self.registry.lock().expect("owners are in order").fallen.is_empty()
+    }
+
+    /// Whom a process of user `uid` comes from. `former` is whom it belonged to before.
+    pub(crate) fn descent(&self, process: u32, uid: u32, former: Option<OwnerId>) -> Descent {
+        let lineage = lineage(process);
+        let registry = self.registry.lock().expect("owners are in order");
+        if let Some(descent) = former.and_then(|owner| registry.descent(owner, uid)) {
+            return descent;
+        }
+        for pair in lineage.windows(2) {
+            let (member, parent) = (&pair[0], &pair[1]);
+            let known = registry.former(parent.pid, parent.start);
+            if let Some(descent) = known.and_then(|owner| registry.descent(owner, uid)) {
+                return descent;
+            }
+            if registry.fallen.left(member, parent, uid) {
+                return Descent::OfFallen;
+            }
+        }
+        Descent::Unknown
+    }
+
+    /// Whom a process belonged to when it last asked something.
+    pub(crate) fn former(&self, process: u32) -> Option<OwnerId> {
+        let start = Member::look(process)?.start;
+        self.registry.lock().expect("owners are in order").former(process, start)
     }
 
     /// All owners known.
@@ -264,6 +355,7 @@ impl Registry {
 
     fn remove(&mut self, id: OwnerId) {
         let Some(owner) = self.owners.remove(&id) else { return };
+        self.fallen.end(id);
         if let Some(count) = self.counts.get_mut(&owner.uid) {
             *count -= 1;
             if *count == 0 {
@@ -282,15 +374,28 @@ impl Registry {
         kept
     }
 
-    fn watch(&mut self, pid: u32, start: u64) -> Option<Watch> {
-        if self.processes.get(&pid) == Some(&start) {
+    fn watch(&mut self, pid: u32, start: u64, owner: OwnerId) -> Option<Watch> {
+        if let Some(known) = self.processes.get_mut(&pid).filter(|known| known.start == start) {
+            known.owner = owner;
             return None;
         }
         let raw = rustix::process::Pid::from_raw(pid as i32)?;
         let flags = rustix::process::PidfdFlags::empty();
         let descriptor = rustix::process::pidfd_open(raw, flags).ok()?;
-        self.processes.insert(pid, start);
-        Some(Watch { pid, descriptor })
+        self.processes.insert(pid, Process { start, owner });
+        Some(Watch { pid, start, descriptor })
+    }
+
+    fn former(&self, pid: u32, start: u64) -> Option<OwnerId> {
+        self.processes.get(&pid).filter(|known| known.start == start).map(|known| known.owner)
+    }
+
+    /// What a process of user `uid` is, as a child of that owner.
+    fn descent(&self, owner: OwnerId, uid: u32) -> Option<Descent> {
+        match self.owners.get(&owner) {
+            Some(known) => answers(known.uid, uid).then_some(Descent::Of(owner)),
+            None => self.fallen.holds(owner, uid).then_some(Descent::OfFallen),
+        }
     }
 
     fn run_of(&self, process: u32, uid: u32) -> Option<OwnerId> {
@@ -345,13 +450,6 @@ fn status_field(id: u32, field: &str) -> Option<u32> {
     status.lines().find_map(|line| line.strip_prefix(field))?.trim().parse().ok()
 }
 
-fn start_of(process: u32) -> Option<u64> {
-    let stat = read_process(process, "stat").ok()?;
-    // The name of the program stands in parentheses and may hold anything.
-    let (_, after) = stat.rsplit_once(')')?;
-    after.split_whitespace().nth(19)?.parse().ok()
-}
-
 fn command_of(process: u32) -> String {
     read_process(process, "comm").unwrap_or_default().trim_end().to_owned()
 }
@@ -387,7 +485,7 @@ mod tests {
         let owners = Owners::new(OwnerBy::Process);
         let process = |pid| {
             let mut registry = owners.registry.lock().unwrap();
-            registry.processes.insert(pid, 5);
+            registry.processes.insert(pid, Process { start: 5, owner: NOBODY });
             registry.owner(Key::Process(pid, 5), 7, pid).0
         };
         // Beyond any number that a process can have.
@@ -399,8 +497,8 @@ mod tests {
         assert_eq!(owners.all().len(), own.len() + 1);
         assert_ne!(owners.of(std::process::id(), 8, drop), late, "other users have room");
         // Room comes back; the owner that is shared does not end with one of its processes.
-        assert_eq!(owners.exited(first + OWNERS_PER_USER_MAX), None);
-        assert_eq!((owners.exited(first), owners.exited(first + 1)), (Some(own[0]), Some(own[1])));
+        assert_eq!(owners.exited(first + OWNERS_PER_USER_MAX, 5), None);
+        assert_eq!((owners.exited(first, 5), owners.exited(first + 1, 5)), (Some(own[0]), Some(own[1])));
         assert_ne!(process(first + OWNERS_PER_USER_MAX + 2), late);
     }
 
@@ -416,7 +514,7 @@ mod tests {
     fn a_thread_that_becomes_another_user_leaves_the_run() {
         let owners = Owners::new(OwnerBy::Process);
         let own = std::process::id();
-        let run = owners.begin_run("night", 7, std::os::unix::process::parent_id());
+        let (run, _) = owners.begin_run("night", 7, std::os::unix::process::parent_id());
         assert_eq!(owners.of(own, 7, drop), run);
         assert_ne!(owners.of(own, 8, drop), run);
         assert_eq!(owners.of(own, 7, drop), run);
@@ -436,25 +534,49 @@ mod tests {
         });
         assert_eq!(first, thread);
         assert_eq!(owners.of(0, 0, |_| panic!("nobody is no newcomer")), NOBODY);
-        assert_eq!(owners.exited(own), Some(first));
+        let start = Member::look(own).unwrap().start;
+        // An earlier process of that number, whose end is noticed late.
+        assert_eq!(owners.exited(own, start - 1), None);
+        assert_eq!(owners.of(own, 0, drop), first);
+        assert_eq!(owners.exited(own, start), Some(first));
+    }
+
+    #[test]
+    fn a_new_owner_comes_from_its_nearest_ancestor_that_is_one() {
+        let owners = Owners::new(OwnerBy::Process);
+        let (own, parent) = (std::process::id(), std::os::unix::process::parent_id());
+        assert_eq!(owners.descent(own, 7, None), Descent::Unknown);
+        let father = owners.of(parent, 7, drop);
+        assert_eq!(owners.descent(own, 7, None), Descent::Of(father));
+        assert_eq!(owners.descent(own, 8, None), Descent::Unknown, "another user's");
+        // The parent was a run's, which lost control and ended.
+        let (run, _) = owners.begin_run("night", 7, parent);
+        assert_eq!(owners.of(parent, 7, drop), run);
+        owners.fell(run);
+        assert!(owners.have_fallen());
+        owners.end_run(run, parent, false);
+        assert_eq!(owners.descent(own, 7, None), Descent::OfFallen);
+        assert_eq!(owners.descent(1, 7, Some(run)), Descent::OfFallen, "its own process, from now on");
+        owners.rose(run);
+        assert_eq!(owners.descent(own, 7, None), Descent::Unknown);
     }
 
     #[test]
     fn a_run_takes_in_its_descendants() {
         let owners = Owners::new(OwnerBy::Process);
         let parent = std::os::unix::process::parent_id();
-        let run = owners.begin_run("night", 7, parent);
+        let (run, _) = owners.begin_run("night", 7, parent);
         assert_eq!(owners.of(std::process::id(), 7, |newcomer| assert!(!newcomer.is_owner_new)), run);
         owners.end_run(run, parent, true);
         assert_ne!(owners.of(std::process::id(), 7, drop), run);
-        assert_eq!(owners.begin_run("night", 7, parent), run, "a kept name continues its owner");
+        assert_eq!(owners.begin_run("night", 7, parent), (run, false), "a kept name continues its owner");
     }
 
     #[test]
     fn the_first_process_can_lead_a_run() {
         // As in a container that was started for the run.
         let owners = Owners::new(OwnerBy::Process);
-        let run = owners.begin_run("night", 7, 1);
+        let (run, _) = owners.begin_run("night", 7, 1);
         assert_eq!(owners.of(std::process::id(), 7, drop), run);
     }
 
@@ -462,8 +584,9 @@ mod tests {
     fn a_run_goes_on_when_another_of_its_name_ends() {
         let owners = Owners::new(OwnerBy::Process);
         let (parent, own) = (std::os::unix::process::parent_id(), std::process::id());
-        let run = owners.begin_run("night", 7, parent);
-        assert_eq!(owners.begin_run("night", 7, u32::MAX), run);
+        let (run, is_new) = owners.begin_run("night", 7, parent);
+        assert!(is_new);
+        assert_eq!(owners.begin_run("night", 7, u32::MAX), (run, false));
         assert!(owners.end_run(run, u32::MAX, false).is_empty());
         assert_eq!(owners.of(own, 7, drop), run);
         assert_eq!(owners.end_run(run, parent, false), [run]);

@@ -11,7 +11,7 @@ use pantler_steward::OwnerId;
 
 use crate::core::Core;
 use crate::inodes::Inode;
-use crate::owners::user_of;
+use crate::owners::{Inherits, user_of};
 
 /// Runs at a time.
 const RUNS_MAX: usize = 1024;
@@ -53,7 +53,10 @@ impl Runs {
         if running.len() >= RUNS_MAX {
             return Err(ControlError::Bound { bound: format!("{RUNS_MAX} runs on a mount") });
         }
-        let owner = core.owners.begin_run(&run.name, run.uid, leader);
+        let former = core.owners.former(leader);
+        let (owner, is_new) = core.owners.begin_run(&run.name, run.uid, leader);
+        let what = if is_new { Inherits::All } else { Inherits::Nothing };
+        core.inherit(owner, what, leader, run.uid, former);
         core.wishes.apply_defaults(core, run.uid, owner);
         let mut policies = run.profile.iter().flat_map(|profile| &profile.policies);
         let set = policies.try_for_each(|(&priority, &policy)| core.set_policy(owner, priority, policy));
@@ -181,9 +184,9 @@ mod tests {
         let run = RunSpec { name: "many".into(), keep: false, leader, uid, profile };
         let error = core.runs.begin(&core, &speaker, &run).unwrap_err();
         assert!(matches!(error, ControlError::Bound { .. }), "{error}");
-        assert!(core.owners.named("many", uid).is_none());
+        assert!(core.owners.named("many").is_empty());
         core.owner_of(leader, uid);
-        assert!(core.owners.named("many", uid).is_none(), "its process is no run");
+        assert!(core.owners.named("many").is_empty(), "its process is no run");
         core.janitor.stop();
     }
 }

@@ -92,6 +92,7 @@ impl SteerBody {
             totals,
             owners: self.owner_stats(&engine, &totals),
             files: file_stats(&engine),
+            revocations: engine.revocations.stats(),
             body_counters,
             body: self.info(&engine),
         }
@@ -113,11 +114,7 @@ impl SteerBody {
                     blocks: u64::from(level.blocks),
                 });
                 OwnerStat {
-                    owner: if id == run {
-                        self.owner_name().to_owned()
-                    } else {
-                        format!("process({})", id.0)
-                    },
+                    owner: engine.owners.name(id),
                     uid: Some(uid),
                     pid: (id != run).then_some(id.0 as u32),
                     live: true,
@@ -161,6 +158,10 @@ impl Body for SteerBody {
         file: Option<BorrowedFd<'_>>,
     ) -> Result<HintAnswer, ControlError> {
         hint.check()?;
+        if *hint == Hint::Grant {
+            // Whoever is in the control group of the run, children and orphans alike.
+            speaker.check_may_grant(self.0.options.uid, || self.holds(speaker.pid))?;
+        }
         let owner = self.owner(speaker, selector)?;
         let mut engine = self.0.engine();
         let engine = &mut *engine;
@@ -188,6 +189,13 @@ impl Body for SteerBody {
             }
             Hint::Clear => {
                 engine.steward.release_control(owner);
+                HintAnswer::Done
+            }
+            Hint::Grant => {
+                if !engine.steward.grant(owner) {
+                    return Err(ControlError::failed(format!("{selector} has not lost control")));
+                }
+                engine.revocations.grant(owner);
                 HintAnswer::Done
             }
             _ => return Err(ControlError::unsupported("this hint")),
@@ -228,11 +236,7 @@ impl Body for SteerBody {
             for index in engine.steward.cached(id) {
                 cached_blocks += 1;
                 let owner = engine.steward.explain(Block::new(id, index)).and_then(|known| known.owner);
-                let name = match owner {
-                    Some(owner) if owner == run => self.owner_name().to_owned(),
-                    Some(owner) => format!("process({})", owner.0),
-                    None => "shared".to_owned(),
-                };
+                let name = owner.map_or("shared".to_owned(), |owner| engine.owners.name(owner));
                 *owners.entry(name).or_insert(0) += 1;
             }
             let about = engine.steward.decisions().filter(|decision| decision.victim.file == id);

@@ -7,7 +7,8 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use pantler_steward::{Access, Action, Block, FileId, Notice, Steward};
+use pantler_control::Revocations;
+use pantler_steward::{Access, Action, Block, FileId, Steward};
 
 use crate::counters::SteerCounters;
 use crate::error::SteerError;
@@ -77,6 +78,7 @@ pub struct Engine {
     pub(crate) ledger: Ledger,
     pub(crate) counters: SteerCounters,
     pub(crate) owners: RunOwners,
+    pub(crate) revocations: Revocations,
     pub(crate) taken_over: TakenOver,
     streams: Streams,
     bounds: Bounds,
@@ -125,6 +127,7 @@ impl Engine {
             ledger: Ledger::default(),
             counters: SteerCounters::default(),
             owners,
+            revocations: Revocations::default(),
             taken_over: TakenOver::default(),
             streams: Streams::default(),
             bounds: options.window_bounds(),
@@ -351,8 +354,9 @@ impl Engine {
                     self.counters.drops += 1;
                     self.ledger.leave(slot_of(block.file), block.index, self.counters.now_ns);
                 }
-                Action::Notice { notice: Notice::Revoked { overrules, mistakes }, owner } => {
-                    tracing::warn!(owner = owner.0, mistakes, overrules, "lost control: too many mistakes");
+                Action::Notice { notice, owner } => {
+                    let name = self.owners.name(owner);
+                    self.revocations.note(owner, notice, name, Some(self.owners.uid()));
                 }
                 _ => {}
             }

@@ -11,10 +11,12 @@ use pantler_steward::{FileId, HintError, OwnerId, Steward};
 
 use crate::error::SteerError;
 use crate::options::SteerOptions;
-use crate::takeover::process_of;
+use crate::takeover::{parent_of, process_of};
 
 /// Threads whose process is remembered, in runs with an owner per process.
 const THREADS_MAX: usize = 4096;
+/// Parents looked at to find out from which owner a new one comes.
+const ANCESTORS_MAX: usize = 64;
 
 /// The owners of a run.
 #[derive(Debug)]
@@ -22,6 +24,8 @@ pub struct RunOwners {
     run: OwnerId,
     outside: OwnerId,
     per_process: bool,
+    name: String,
+    uid: u32,
     profile: Option<Profile>,
     processes: HashMap<u32, OwnerId, FixedState>,
     known: HashSet<OwnerId, FixedState>,
@@ -39,6 +43,8 @@ impl RunOwners {
             run: OwnerId(0),
             outside: OwnerId(u64::MAX),
             per_process: options.owner_per_process,
+            name: options.owner_name.clone().unwrap_or_else(|| options.name.clone()),
+            uid: options.uid,
             profile: options.profile.clone(),
             processes: HashMap::default(),
             known: HashSet::default(),
@@ -48,6 +54,16 @@ impl RunOwners {
         let run = owners.run;
         owners.begin(steward, run).map_err(|error| SteerError::Options(error.to_string()))?;
         Ok(owners)
+    }
+
+    /// What people call an owner.
+    pub fn name(&self, owner: OwnerId) -> String {
+        if owner == self.run { self.name.clone() } else { format!("process({})", owner.0) }
+    }
+
+    /// The user whose owners they are.
+    pub fn uid(&self) -> u32 {
+        self.uid
     }
 
     /// The owner of the run as a whole.
@@ -76,13 +92,21 @@ impl RunOwners {
         owner
     }
 
-    /// Gives an owner that is new what the profile says. Called before its first reference.
+    /// Gives an owner that is new what the profile says, and the standing of whom it comes from (L7). Called before its
+    /// first reference.
     ///
     /// # Errors
     /// A bound of the steward.
     pub fn begin(&mut self, steward: &mut Steward, owner: OwnerId) -> Result<(), HintError> {
         if !self.known.insert(owner) {
             return Ok(());
+        }
+        if self.per_process && owner != self.run {
+            let parents = std::iter::successors(Some(owner.0 as u32), |&process| parent_of(process).ok());
+            let mut parents = parents.skip(1).take(ANCESTORS_MAX).map(|process| OwnerId(process.into()));
+            if let Some(parent) = parents.find(|parent| *parent != self.run && self.known.contains(parent)) {
+                steward.born(owner, parent);
+            }
         }
         for (&priority, &policy) in self.profile.iter().flat_map(|profile| &profile.policies) {
             steward.set_policy(owner, priority, policy)?;

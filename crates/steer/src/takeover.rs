@@ -68,8 +68,16 @@ fn advise(pid: u32, number: i32, ino: u64, advice: rustix::fs::Advice) -> io::Re
 
 /// The process of a thread.
 pub(crate) fn process_of(tid: u32) -> io::Result<u32> {
-    let status = fs::read_to_string(format!("/proc/{tid}/status"))?;
-    let group =
-        status.lines().find_map(|line| line.strip_prefix("Tgid:")).and_then(|id| id.trim().parse().ok());
-    group.ok_or_else(|| io::ErrorKind::InvalidData.into())
+    number_of(tid, "Tgid:")
+}
+
+/// The parent of a process.
+pub(crate) fn parent_of(process: u32) -> io::Result<u32> {
+    number_of(process, "PPid:")
+}
+
+fn number_of(id: u32, key: &str) -> io::Result<u32> {
+    let status = fs::read_to_string(format!("/proc/{id}/status"))?;
+    let number = status.lines().find_map(|line| line.strip_prefix(key)).and_then(|id| id.trim().parse().ok());
+    number.ok_or_else(|| io::ErrorKind::InvalidData.into())
 }

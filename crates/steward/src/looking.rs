@@ -3,7 +3,7 @@
 use pantler_policy::{Handle, PolicyName};
 
 use crate::entry::{NO_LEVEL, Room};
-use crate::owners::{NOBODY, OwnerKey};
+use crate::owners::{NOBODY, OwnerKey, OwnerRecord};
 use crate::steward::keeper;
 use crate::{Block, Counters, Decision, FileId, Frame, Options, OwnerId, Steward, Traffic};
 
@@ -63,6 +63,15 @@ pub struct FileStat {
     pub traffic: Traffic,
 }
 
+fn stat_of(record: &OwnerRecord) -> OwnerStat {
+    OwnerStat {
+        id: record.id,
+        counters: record.counters,
+        in_control: record.manager.is_some(),
+        revoked: record.standing.is_revoked(),
+    }
+}
+
 impl Steward {
     /// The frame of a cached block. Not a reference.
     #[inline]
@@ -107,18 +116,22 @@ impl Steward {
 
     /// Whether a live owner lost control, or was born without it, and was not granted it since (L7).
     pub fn is_revoked(&self, owner: OwnerId) -> bool {
-        let record = self.owners.find(owner).and_then(|key| self.owners.alive(key));
-        record.is_some_and(|record| record.standing.is_revoked())
+        self.owner(owner).is_some_and(|stat| stat.revoked)
     }
 
     /// Live owners, the common owner first.
     pub fn owners(&self) -> impl Iterator<Item = OwnerStat> {
-        self.owners.iter().map(|(_, record)| OwnerStat {
-            id: record.id,
-            counters: record.counters,
-            in_control: record.manager.is_some(),
-            revoked: record.standing.is_revoked(),
-        })
+        self.owners.iter().map(|(_, record)| stat_of(record))
+    }
+
+    /// A live owner.
+    pub fn owner(&self, owner: OwnerId) -> Option<OwnerStat> {
+        self.owners.alive(self.owners.find(owner)?).map(stat_of)
+    }
+
+    /// Owners in control, revoked ones included.
+    pub fn managers(&self) -> u32 {
+        self.managers
     }
 
     /// The priorities of an owner in control, ascending.

@@ -203,6 +203,8 @@ impl Pair {
         ids.sort();
         twins.sort();
         assert_eq!(ids, twins, "owners");
+        let managers = steward.owners().filter(|stat| stat.id.is_some() && stat.in_control).count();
+        assert_eq!(steward.managers() as usize, managers, "owners in control");
         for stat in steward.owners() {
             assert_eq!(stat.counters.blocks as usize, twin.blocks_of(stat.id), "blocks of {:?}", stat.id);
             let Some(id) = stat.id else {
@@ -212,7 +214,7 @@ impl Pair {
             assert_eq!(Some(tally_of(stat.counters)), twin.tally(id), "{id:?}");
             assert_eq!(steward.owner_counters(id), Some(stat.counters));
             assert_eq!((stat.in_control, stat.revoked), (twin.in_control(id), twin.revoked(id)), "{id:?}");
-            assert_eq!(steward.is_revoked(id), stat.revoked, "{id:?}");
+            assert_eq!((steward.owner(id), steward.is_revoked(id)), (Some(stat), stat.revoked), "{id:?}");
             for file in (0..FILES).map(FileId) {
                 assert_eq!(steward.priority(id, file), twin.priority(id, file), "{id:?} {file:?}");
             }

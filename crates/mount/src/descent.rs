@@ -1,0 +1,196 @@
+//! Whose child a process is, as far as lost control is concerned (L7).
+//!
+//! ```text
+//!   init 1 --- shell 40 --- foolish 57 (revoked) --- sh 58 --- worker 59      58 asks nothing of the mount; 59's nearest
+//!                                                                              owner is 57: it begins revoked
+//!   init 1 ----------------------------------------- sh 58 --- worker 59      57 is gone: 58 was adopted by an ancestor
+//!                                                                              of it, was born while it lived, and leads
+//!                                                                              a session that is not its parent's
+//! ```
+//!
+//! The kernel does not say who an orphan's parent was. So a process is taken for the child of a revoked owner that is
+//! gone, or that it left by forking twice, when everything fits that can be seen. It can be wrong about a service that
+//! was started just then by the ancestor that adopts orphans; a grant puts that right. It can be misled by a process
+//! that was never revoked and starts others in its stead; but that one is no child of a revoked owner either.
+//!
+//! D1  At most [`FALLEN_MAX`] owners are remembered; the one that lost control first goes first.
+
+use std::collections::VecDeque;
+
+use pantler_origin::read_process;
+use pantler_steward::OwnerId;
+
+/// Owners that lost control and are remembered for their children's sake.
+const FALLEN_MAX: usize = 1024;
+/// Parents looked at.
+pub(crate) const ANCESTORS_MAX: usize = 64;
+
+/// What a new owner begins with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Descent {
+    /// Nobody known is among its ancestors.
+    Unknown,
+    /// Its nearest ancestor that is an owner.
+    Of(OwnerId),
+    /// It comes from an owner that lost control and is gone.
+    OfFallen,
+}
+
+/// A process, as `/proc/PID/stat` tells of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Member {
+    pub(crate) pid: u32,
+    parent: u32,
+    session: u32,
+    /// In clock ticks since the machine started.
+    pub(crate) start: u64,
+}
+
+impl Member {
+    pub(crate) fn look(pid: u32) -> Option<Self> {
+        Self::parse(pid, &read_process(pid, "stat").ok()?)
+    }
+
+    fn parse(pid: u32, stat: &str) -> Option<Self> {
+        // The name of the program stands in parentheses and may hold anything.
+        let (_, after) = stat.rsplit_once(')')?;
+        let fields: Vec<&str> = after.split_whitespace().collect();
+        let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
+        Some(Self { pid, parent: number(1)? as u32, session: number(3)? as u32, start: number(19)? })
+    }
+}
+
+/// A process and its ancestors, nearest first, as far as they can be seen.
+pub(crate) fn lineage(process: u32) -> Vec<Member> {
+    let next = |member: &Member| Member::look(member.parent);
+    std::iter::successors(Member::look(process), next).take(ANCESTORS_MAX).collect()
+}
+
+/// An owner that lost control.
+#[derive(Debug)]
+struct One {
+    owner: OwnerId,
+    uid: u32,
+    /// When its process was born, and when it ended if it did, in clock ticks.
+    born: u64,
+    ended: Option<u64>,
+    /// Who can have adopted its orphans: process and start time of each.
+    ancestors: Vec<(u32, u64)>,
+}
+
+/// Owners that lost control, alive or not.
+#[derive(Debug, Default)]
+pub(crate) struct Fallen(VecDeque<One>);
+
+impl Fallen {
+    /// An owner of user `uid` lost control, whose process has this lineage.
+    pub(crate) fn add(&mut self, owner: OwnerId, uid: u32, lineage: &[Member]) {
+        let Some(process) = lineage.first() else { return };
+        self.remove(owner);
+        if self.0.len() == FALLEN_MAX {
+            self.0.pop_front();
+        }
+        // Its own parent starts others as well, and adopts none, unless it is the first process.
+        let adopts = |member: &&Member| member.pid == 1 || member.pid != process.parent;
+        let ancestors = lineage[1..].iter().filter(adopts).map(|it| (it.pid, it.start)).collect();
+        self.0.push_back(One { owner, uid, born: process.start, ended: None, ancestors });
+    }
+
+    /// It was granted control.
+    pub(crate) fn remove(&mut self, owner: OwnerId) {
+        self.0.retain(|one| one.owner != owner);
+    }
+
+    /// It is no more.
+    pub(crate) fn end(&mut self, owner: OwnerId) {
+        for one in self.0.iter_mut().filter(|one| one.owner == owner) {
+            one.ended = Some(now());
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether an owner lost control for whom a process of user `uid` answers.
+    pub(crate) fn holds(&self, owner: OwnerId, uid: u32) -> bool {
+        self.0.iter().any(|one| one.owner == owner && answers(one.uid, uid))
+    }
+
+    /// Whether a process of user `uid` may be an orphan of one of them.
+    pub(crate) fn left(&self, process: &Member, parent: &Member, uid: u32) -> bool {
+        let fits = |one: &One| {
+            answers(one.uid, uid)
+                && one.ancestors.contains(&(parent.pid, parent.start))
+                && (one.born..=one.ended.unwrap_or(u64::MAX)).contains(&process.start)
+        };
+        process.session != parent.session && self.0.iter().any(fits)
+    }
+}
+
+/// Whether what an owner of user `from` lost is lost to its child of user `to`. Another user's, started by a set-id
+/// program, is not: nobody takes control from another user.
+pub(crate) fn answers(from: u32, to: u32) -> bool {
+    from == 0 || from == to
+}
+
+fn now() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    let ticks = rustix::param::clock_ticks_per_second();
+    // What begins within the tick in which the parent ends was begun by it.
+    time.tv_sec as u64 * ticks + time.tv_nsec as u64 * ticks / 1_000_000_000 + 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn member(pid: u32, parent: u32, session: u32, start: u64) -> Member {
+        Member { pid, parent, session, start }
+    }
+
+    #[test]
+    fn the_own_lineage_leads_to_the_first_process() {
+        let lineage = lineage(std::process::id());
+        assert_eq!(lineage[0].pid, std::process::id());
+        assert_eq!(lineage[1].pid, std::os::unix::process::parent_id());
+        assert!(
+            lineage.windows(2).all(|pair| pair[0].parent == pair[1].pid && pair[0].start >= pair[1].start)
+        );
+        let now = now();
+        assert!((now - 100 * 600..=now).contains(&lineage[0].start), "born within the last ten minutes");
+        let odd = "7 (a) b) S 3 7 5 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 99 0";
+        assert_eq!(Member::parse(7, odd), Some(member(7, 3, 5, 99)));
+    }
+
+    #[test]
+    fn orphans_are_known_by_what_fits() {
+        let (init, shell) = (member(1, 0, 1, 1), member(40, 1, 40, 10));
+        let foolish = member(57, 40, 40, 100);
+        let mut fallen = Fallen::default();
+        fallen.add(OwnerId(5), 1000, &[foolish, shell, init]);
+        let orphan = member(58, 1, 40, 120);
+        assert!(fallen.left(&orphan, &init, 1000));
+        assert!(!fallen.left(&orphan, &init, 1001), "another user's");
+        assert!(!fallen.left(&member(58, 1, 1, 120), &init, 1000), "a child of the ancestor, in its session");
+        assert!(!fallen.left(&member(58, 1, 40, 99), &init, 1000), "born before");
+        assert!(!fallen.left(&orphan, &member(1, 0, 1, 2), 1000), "another ancestor of that number");
+        assert!(!fallen.left(&member(58, 40, 58, 120), &shell, 1000), "a sibling in a session of its own");
+        fallen.end(OwnerId(5));
+        assert!(fallen.left(&orphan, &init, 1000));
+        assert!(!fallen.left(&member(58, 1, 40, now() + 1000), &init, 1000), "born afterwards");
+        assert!(fallen.holds(OwnerId(5), 1000) && !fallen.holds(OwnerId(5), 1001));
+        fallen.remove(OwnerId(5));
+        assert!(fallen.is_empty() && !fallen.left(&orphan, &init, 1000));
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let mut fallen = Fallen::default();
+        for owner in 0..=FALLEN_MAX as u64 {
+            fallen.add(OwnerId(owner), 7, &[member(57, 40, 40, 100)]);
+        }
+        assert!(!fallen.holds(OwnerId(0), 7) && fallen.holds(OwnerId(1), 7));
+        assert_eq!(fallen.0.len(), FALLEN_MAX);
+    }
+}
