@@ -15,6 +15,8 @@
 //! | `ulc` | the client places by the distance between accesses, U1 to U7 | [`Ulc`], [`UlcClients`] |
 //! | `ulc-request-order` | the same, shared tiers ordered by request | [`Order::Request`] |
 //!
+//! [`measure`] shows why distances between accesses, and not ages, are what ULC goes by.
+//!
 //! | rules | file |
 //! | --- | --- |
 //! | U1 to U4, U7 | `ulc`, over `stack` and `slot_map` |
@@ -22,6 +24,7 @@
 
 mod fronts;
 mod independent;
+mod measures;
 mod protocol;
 mod shared;
 mod slot_map;
@@ -34,6 +37,7 @@ mod ulc_clients;
 mod unified;
 
 pub use independent::Independent;
+pub use measures::{Measure, Segments, UnknownMeasure, measure};
 pub use protocol::Protocol;
 pub use shared::{Answer, Notice, Order, SharedTiers};
 pub use spec::{PROTOCOLS, ProtocolError, ProtocolSpec};
