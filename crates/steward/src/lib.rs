@@ -38,7 +38,7 @@
 //! | rules of design.md | file |
 //! | --- | --- |
 //! | A1 owners of blocks | [`steward`](mod@steward), `owners` |
-//! | A2, W4 rooms | [`steward`](mod@steward) |
+//! | A2, W1 to W5, V1 to V4 rooms | [`rooms`], [`steward`](mod@steward) |
 //! | L1 to L5, L8 allocation: LRU-SP | `allocation` |
 //! | L6 placeholders | `placeholders` |
 //! | L7 revocation | `standing` |
@@ -64,12 +64,14 @@ mod entry;
 mod files;
 mod ids;
 mod index;
+mod lookahead;
 mod looking;
 mod manager;
 mod options;
 mod owners;
 mod placeholders;
 pub mod placement;
+pub mod rooms;
 mod standing;
 pub mod steward;
 
@@ -79,6 +81,7 @@ pub use counters::{Counters, Traffic};
 pub use decision::{Decision, Rule};
 pub use entry::Room;
 pub use ids::{Block, FileId, Frame, OwnerId};
+pub use lookahead::{Lookahead, UnknownLookahead};
 pub use looking::{Explanation, FileStat, OwnerStat, PriorityStat};
 pub use options::{
     Allocation, FRAMES_MAX, Limits, Options, OptionsError, PolicyName, Revocation, UnknownAllocation,

@@ -1,0 +1,43 @@
+//! The two rooms: blocks that were referenced weigh, blocks that lookahead brought in wait.
+//!
+//! ```text
+//!                      hit in the waiting room (W1)
+//!            weighing room  <-------------------  waiting room
+//!      [.] [.] [.] [.] [.] [.] [.] [.]    |    [d] [c] [b] [a]      a: newest, position 1
+//!       victims by any policy             |     oldest leaves first
+//!                                       C − n | n
+//! ```
+//!
+//! Prefetched blocks have proved nothing, so they never displace a block that was referenced; what they get is the
+//! waiting room's `n` frames. The rules W1 to W6 are those of design.md, section 3.5; how `n` moves is what the
+//! schemes differ in: `w2r` leaves it, `sa-w2r` follows W2 and W3, and `even-w2r`, ours, these:
+//!
+//! * V1 Each room has *ghosts*, the names of the last `g = max(1, ⌊C/10⌋)` blocks that left it: of the waiting room those
+//!   that nobody referenced, of the weighing room its victims.
+//! * V2 Miss on i: among the ghosts of the waiting room only, `n + 1`: the next few frames there would have brought a hit.
+//!   Among those of the weighing room only, `n − 1`. Then i is a ghost no longer.
+//! * V3 There is a *credit* of at most 1024, full at the start. A fetch by lookahead costs 1; a reference to a waiting block
+//!   or to a ghost of the waiting room earns 16.
+//! * V4 Without credit lookahead does not fetch, but its block becomes a ghost of the waiting room, as *expected*. V2 does not
+//!   count the expected ones: a room of any size would have held them.
+//!
+//! V2 makes both rooms equally long where their last frames bring equally much, which is where moving a frame stops paying.
+//! V3 bounds the waste: at most 16 fetches, and 1024 at the start, per block that lookahead foresaw.
+//! Why W3 is not enough, and the measurements: docs/decisions/0040-even-rooms.md, docs/benchmarks/lookahead.md.
+//!
+//! With a window of `w` blocks, W4 looks at i+1 to i+w, and `n` does not go below w.
+//!
+//! Differences from the paper: room is made before i enters and not after, which for LRU is the same, and under policies
+//! that replace newcomers first keeps i out of its own way.
+//!
+//! Source: H. S. Jeon, S. H. Noh, *Dynamic buffer cache management scheme based on simple and aggressive prefetching*,
+//! 4th Annual Linux Showcase & Conference, 2000.
+
+mod ghosts;
+mod positions;
+mod sizing;
+mod two_rooms;
+
+pub(crate) use positions::Positions;
+pub(crate) use sizing::Sizing;
+pub use two_rooms::{Looked, Reference, RoomOptions, TwoRooms};

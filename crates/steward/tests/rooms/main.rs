@@ -1,0 +1,5 @@
+//! The two rooms against their slow twin, and what lookahead is worth.
+
+mod naive;
+mod props;
+mod worth;

@@ -1,0 +1,199 @@
+//! The slow twin: rules W1 to W5 and V1 to V4 in plain vectors, step by step as design.md, section 3.5 has them.
+//!
+//! Every vector runs from what leaves first to what leaves last.
+
+use pantler_policy::PolicyName;
+use pantler_steward::rooms::{Looked, Reference, RoomOptions};
+use pantler_steward::{Block, Lookahead};
+
+#[derive(Clone, Debug)]
+pub struct Twin {
+    options: RoomOptions,
+    policy: PolicyName,
+    pub n: usize,
+    pub weighing: Vec<Block>,
+    pub waiting: Vec<Block>,
+    /// Blocks of the weighing room that nobody has referenced (`obl`, `obl-2`).
+    unproved: Vec<Block>,
+    intervals: Vec<usize>,
+    /// V1, with what is only expected (V4).
+    ghosts_waiting: Vec<(Block, bool)>,
+    ghosts_weighing: Vec<Block>,
+    pub credit: i64,
+    pub looked: Looked,
+}
+
+fn shifted(block: Block, by: i64) -> Option<Block> {
+    Some(Block { index: block.index.checked_add_signed(by)?, ..block })
+}
+
+impl Twin {
+    pub fn new(options: RoomOptions, policy: PolicyName) -> Twin {
+        let mut twin = Twin {
+            options,
+            policy,
+            n: 0,
+            weighing: Vec::new(),
+            waiting: Vec::new(),
+            unproved: Vec::new(),
+            intervals: Vec::new(),
+            ghosts_waiting: Vec::new(),
+            ghosts_weighing: Vec::new(),
+            credit: 1024,
+            looked: Looked::default(),
+        };
+        if twin.has_waiting_room() {
+            twin.n = twin.clamp(twin.frames() as i64 / 10);
+        }
+        twin
+    }
+
+    fn frames(&self) -> usize {
+        self.options.frames as usize
+    }
+
+    fn window(&self) -> usize {
+        (self.options.window as usize).min(self.frames() - 1)
+    }
+
+    fn has_waiting_room(&self) -> bool {
+        let rooms = [Lookahead::W2r, Lookahead::SaW2r, Lookahead::EvenW2r];
+        rooms.contains(&self.options.lookahead) && self.frames() > 1
+    }
+
+    fn clamp(&self, n: i64) -> usize {
+        n.max(1).max(self.window() as i64).min(self.frames() as i64 - 1) as usize
+    }
+
+    fn cached(&self, block: Block) -> bool {
+        self.weighing.contains(&block) || self.waiting.contains(&block)
+    }
+
+    pub fn reference(&mut self, i: Block) -> Reference {
+        // Find where i−1, i and i+1 are.
+        let weighed_before =
+            shifted(i, -1).filter(|b| self.weighing.contains(b) && !self.unproved.contains(b));
+        let next_waits = shifted(i, 1).is_some_and(|b| self.waiting.contains(&b));
+        let place = self.waiting.iter().rev().position(|b| *b == i).map(|at| at + 1);
+        let met = match place {
+            Some(_) => Reference::Foreseen,
+            None if self.unproved.contains(&i) => Reference::Foreseen,
+            None if self.weighing.contains(&i) => Reference::Hit,
+            None => Reference::Miss,
+        };
+        if met == Reference::Foreseen {
+            self.looked.used += 1;
+            self.unproved.retain(|b| *b != i);
+        }
+        // Adjust n.
+        let mut change = 0;
+        match self.options.lookahead {
+            Lookahead::SaW2r if self.frames() > 1 => {
+                if let Some(r) = place {
+                    self.intervals.push(r);
+                    if let [.., a, b, c] = self.intervals[..] {
+                        change = i64::from(a < b && b < c) - i64::from(a > b && b > c);
+                    }
+                } else if met == Reference::Miss {
+                    change = if next_waits { -1 } else { i64::from(weighed_before.is_some()) };
+                }
+            }
+            Lookahead::EvenW2r => {
+                if place.is_some() {
+                    self.credit = (self.credit + 16).min(1024);
+                } else if met == Reference::Miss {
+                    let waited =
+                        self.ghosts_waiting.iter().find(|(b, _)| *b == i).map(|(_, expected)| *expected);
+                    let weighed = self.ghosts_weighing.contains(&i);
+                    if waited.is_some() {
+                        self.credit = (self.credit + 16).min(1024);
+                    }
+                    change = i64::from(waited == Some(false) && !weighed);
+                    change -= i64::from(weighed && waited != Some(false));
+                    self.ghosts_waiting.retain(|(b, _)| *b != i);
+                    self.ghosts_weighing.retain(|b| *b != i);
+                }
+            }
+            _ => {}
+        }
+        if self.has_waiting_room() {
+            self.n = self.clamp(self.n as i64 + change);
+        }
+        // Insert or move i, trim both rooms, waiting first.
+        self.waiting.retain(|b| *b != i);
+        self.trim_waiting();
+        if self.weighing.contains(&i) {
+            if matches!(self.policy, PolicyName::Lru | PolicyName::Mru) {
+                self.weighing.retain(|b| *b != i);
+                self.weighing.push(i);
+            }
+        } else {
+            self.weigh(i);
+        }
+        self.look_ahead(i, weighed_before.is_some());
+        met
+    }
+
+    /// A block enters the weighing room, where there is a frame for it.
+    fn weigh(&mut self, block: Block) {
+        while self.weighing.len() >= self.frames() - self.n {
+            let victim = match self.policy {
+                PolicyName::Mru => self.weighing.pop().unwrap(),
+                _ => self.weighing.remove(0),
+            };
+            if self.unproved.contains(&victim) {
+                self.unproved.retain(|b| *b != victim);
+                self.looked.wasted += 1;
+            }
+            self.ghosts_weighing.retain(|b| *b != victim);
+            self.ghosts_weighing.push(victim);
+            while self.ghosts_weighing.len() > (self.frames() / 10).max(1) {
+                self.ghosts_weighing.remove(0);
+            }
+        }
+        self.weighing.push(block);
+    }
+
+    fn trim_waiting(&mut self) {
+        while self.waiting.len() > self.n {
+            let oldest = self.waiting.remove(0);
+            self.looked.wasted += 1;
+            self.haunt(oldest, false);
+        }
+    }
+
+    fn haunt(&mut self, block: Block, expected: bool) {
+        self.ghosts_waiting.retain(|(b, _)| *b != block);
+        self.ghosts_waiting.push((block, expected));
+        while self.ghosts_waiting.len() > (self.frames() / 10).max(1) {
+            self.ghosts_waiting.remove(0);
+        }
+    }
+
+    /// W4.
+    fn look_ahead(&mut self, i: Block, follows: bool) {
+        let lookahead = self.options.lookahead;
+        if lookahead == Lookahead::None || (lookahead == Lookahead::Obl2 && !follows) || self.frames() == 1 {
+            return;
+        }
+        for by in 1..=self.window() as i64 {
+            let Some(ahead) = shifted(i, by).filter(|b| !self.cached(*b)) else { continue };
+            if lookahead == Lookahead::EvenW2r {
+                if self.credit == 0 {
+                    self.haunt(ahead, true);
+                    continue;
+                }
+                self.credit -= 1;
+                self.ghosts_waiting.retain(|(b, _)| *b != ahead);
+            }
+            self.looked.prefetched += 1;
+            if self.has_waiting_room() {
+                self.waiting.push(ahead);
+                self.trim_waiting();
+            } else {
+                self.weigh(ahead);
+                self.unproved.push(ahead);
+            }
+        }
+    }
+}

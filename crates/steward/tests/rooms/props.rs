@@ -1,0 +1,159 @@
+//! Both machines on the same references: all short traces over few blocks, and random longer ones.
+//!
+//! A failing random run prints its seed; `PANTLER_TEST_SEED=SEED cargo test -p pantler-steward --test rooms` replays it.
+
+use pantler_policy::{Fifo, Lru, Mru, Offline, Online, Policy, PolicyName, Spec, Visitor};
+use pantler_steward::rooms::{RoomOptions, TwoRooms};
+use pantler_steward::{Block, FileId, Lookahead};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner};
+
+use crate::naive::Twin;
+
+#[derive(Clone)]
+struct Pair<P> {
+    fast: TwoRooms<P>,
+    slow: Twin,
+}
+
+impl<P: Policy + Clone> Pair<P> {
+    fn new(options: RoomOptions, policy: P, name: PolicyName) -> Self {
+        Pair { fast: TwoRooms::new(options, policy), slow: Twin::new(options, name) }
+    }
+
+    fn reference(&mut self, block: Block) {
+        assert_eq!(self.fast.reference(block), self.slow.reference(block), "{block}");
+        self.fast.validate();
+        assert_eq!(self.fast.room() as usize, self.slow.n, "the size of the waiting room");
+        assert!(self.fast.waiting().eq(self.slow.waiting.iter().copied()), "waiting blocks");
+        assert_eq!(self.fast.looked(), self.slow.looked);
+        for block in &self.slow.weighing {
+            assert!(self.fast.is_cached(*block), "{block} weighs");
+        }
+    }
+}
+
+fn all_traces<P: Policy + Clone>(pair: &Pair<P>, left: u32, trace: &mut Vec<u64>) {
+    if left == 0 {
+        return;
+    }
+    for index in 0..5 {
+        trace.push(index);
+        let mut next = pair.clone();
+        next.reference(Block::new(FileId(0), index));
+        all_traces(&next, left - 1, trace);
+        trace.pop();
+    }
+}
+
+#[test]
+fn all_traces_up_to_length_6_over_5_blocks() {
+    for lookahead in Lookahead::ALL {
+        for frames in 1..=4 {
+            for window in 1..=2 {
+                let options = RoomOptions { window, ..RoomOptions::new(frames, lookahead) };
+                let pair = Pair::new(options, Lru::default(), PolicyName::Lru);
+                all_traces(&pair, if window == 1 { 6 } else { 5 }, &mut Vec::new());
+            }
+        }
+    }
+}
+
+fn play<P: Policy + Clone>(options: RoomOptions, policy: P, name: PolicyName, trace: &[(u64, u64)]) {
+    let mut pair = Pair::new(options, policy, name);
+    for &(file, index) in trace {
+        pair.reference(Block::new(FileId(file), index));
+    }
+}
+
+/// Steps of a walk: mostly on by one, sometimes elsewhere.
+fn traces() -> impl Strategy<Value = Vec<(u64, u64)>> {
+    let jump = (0..2u64, 0..60u64).prop_map(Some);
+    let step = prop_oneof![3 => Just(None), 2 => jump];
+    prop::collection::vec(step, 1..400).prop_map(|steps| {
+        let mut at = (0, 0);
+        let walk = steps.into_iter().map(|step| {
+            at = step.unwrap_or((at.0, at.1 + 1));
+            at
+        });
+        walk.collect()
+    })
+}
+
+fn options() -> impl Strategy<Value = RoomOptions> {
+    let lookahead = proptest::sample::select(&Lookahead::ALL[..]);
+    (1..60u32, lookahead, 1..4u32, any::<u64>()).prop_map(|(frames, lookahead, window, seed)| RoomOptions {
+        frames,
+        lookahead,
+        window,
+        seed,
+    })
+}
+
+#[test]
+fn rooms_and_twin_agree_on_random_walks() {
+    let seed = std::env::var("PANTLER_TEST_SEED").map_or(1, |seed| seed.parse().expect("a number"));
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&u64::to_le_bytes(seed));
+    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
+    let config = Config { cases: 600, failure_persistence: None, ..Config::default() };
+    let outcome = TestRunner::new_with_rng(config, rng).run(&(options(), traces()), |(options, trace)| {
+        play(options, <Lru>::default(), PolicyName::Lru, &trace);
+        play(options, <Mru>::default(), PolicyName::Mru, &trace);
+        play(options, <Fifo>::default(), PolicyName::Fifo, &trace);
+        Ok(())
+    });
+    if let Err(TestError::Fail(reason, (options, trace))) = outcome {
+        panic!("{reason}\nseed {seed}, {options:?}: {trace:?}");
+    }
+}
+
+/// V3 and V4: random references use the credit up, a scan earns it back.
+#[test]
+fn the_room_closes_without_sequentiality_and_opens_with_it() {
+    let options = RoomOptions::new(40, Lookahead::EvenW2r);
+    let mut pair = Pair::new(options, Lru::default(), PolicyName::Lru);
+    let mut number = 1u64;
+    let mut random = || {
+        number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (number >> 33) % 100_000
+    };
+    for _ in 0..3000 {
+        pair.reference(Block::new(FileId(0), random()));
+    }
+    assert_eq!(pair.slow.credit, 0, "3000 random references cost more than 1024 fetches");
+    let closed = pair.fast.looked();
+    assert!(closed.prefetched < 1024 + 200, "{closed:?}");
+    for index in 0..2000 {
+        pair.reference(Block::new(FileId(1), index));
+    }
+    let open = pair.fast.looked();
+    assert_eq!(open.used - closed.used, 1998, "the second block of a scan says that it is one");
+    assert_eq!(pair.slow.credit, 1023, "full, but for the fetch that waits");
+}
+
+/// Whatever the policy, the rooms stay within their bounds and count right.
+#[test]
+fn any_policy_weighs() {
+    struct Play(RoomOptions);
+
+    impl Visitor for Play {
+        type Output = ();
+
+        fn online<P: Online>(self, policy: P) {
+            let mut rooms = TwoRooms::new(self.0, policy);
+            for step in 0..2000u64 {
+                rooms.reference(Block::new(FileId(step % 3), step.wrapping_mul(step) % 41 + step % 7));
+                rooms.validate();
+            }
+        }
+
+        fn offline(self, _: Offline) {}
+    }
+
+    for known in Spec::all() {
+        for lookahead in Lookahead::ALL {
+            known.spec.with(20, Play(RoomOptions::new(20, lookahead)));
+        }
+    }
+}
