@@ -1,0 +1,67 @@
+//! Simulated references per second, by policy: `cargo bench -p pantler-sim --bench simulate -- lru,arc 1%,10%`.
+//!
+//! A Zipf trace of twenty million references (or as many as the third word says), in memory and prepared: what is
+//! measured is the loop alone, in CPU time of its thread, best of three.
+
+use pantler_sim::{Footprint, LruCurve, Sizes, Watch, simulate};
+use pantler_trace::Prepared;
+use std::time::Duration;
+
+const REPETITIONS: u32 = 3;
+
+fn main() {
+    let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with("--")).collect();
+    let word = |index: usize, default: &str| words.get(index).cloned().unwrap_or(default.to_owned());
+    let length: usize = word(2, "20000000").parse().expect("a number of references");
+    let alpha: f64 = word(3, "1").parse().expect("an exponent");
+    let trace = zipf(length, 1_000_000, alpha);
+    let footprint = Footprint { blocks: trace.distinct(), block_bytes: None };
+    let sizes: Sizes = word(1, "1%,10%").parse().expect("sizes");
+    let per_second = |time: Duration| length as f64 / time.as_secs_f64() / 1e6;
+    println!("{length} references to {} of 1,000,000 ids, Zipf {alpha}", trace.distinct());
+    for policy in word(0, "lru,fifo,clock").split(',') {
+        for frames in sizes.resolve(footprint).expect("sizes without bytes") {
+            let spec = policy.parse().expect("a policy");
+            let run = || simulate(&trace, spec, frames, 0, &Watch::default()).expect("nobody stops it");
+            let (time, outcome) = best(run);
+            let ratio = 1.0 - outcome.total.hit_ratio();
+            println!("{policy:<12} {frames:>9} frames  miss {ratio:.4}  {:>7.1} M/s", per_second(time));
+        }
+    }
+    let (time, curve) = best(|| LruCurve::new(trace.requests(), trace.distinct(), 0));
+    let all = curve.footprint();
+    println!("lru curve    {all:>9} sizes   {:>18.1} M/s  {:.2} s", per_second(time), time.as_secs_f64());
+}
+
+fn best<T>(mut run: impl FnMut() -> T) -> (Duration, T) {
+    let timed = |_| {
+        let start = cpu_time();
+        let value = run();
+        (cpu_time() - start, value)
+    };
+    (0..REPETITIONS).map(timed).min_by_key(|(time, _)| *time).expect("some repetitions")
+}
+
+fn cpu_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// Ids by Zipf's law, shuffled over the space of ids, drawn by a table of the distribution.
+fn zipf(length: usize, ids: usize, alpha: f64) -> Prepared {
+    let mut sum = 0.0;
+    let weights = (1..=ids).map(|rank| {
+        sum += (rank as f64).powf(-alpha);
+        sum
+    });
+    let weights: Vec<f64> = weights.collect();
+    let mut state = 1_u64;
+    let draw = |_| {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        let share = ((mixed ^ mixed >> 31) >> 11) as f64 / (1_u64 << 53) as f64;
+        weights.partition_point(|&weight| weight < share * sum) as u64
+    };
+    Prepared::from_ids((0..length).map(draw))
+}

@@ -1,0 +1,167 @@
+//! Several owners and a steward: the very same [`Steward`] that bodies drive, over a trace.
+//!
+//! Every reference is told as [`observed`](Steward::observed): there is no device that a fetch would wait for, so a
+//! block has arrived when it is asked for. Decisions are those of [`access`](Steward::access) followed by
+//! [`fetched`](Steward::fetched), which a test holds against this.
+
+use pantler_steward::{
+    Allocation, Block, Counters, FileId, Options, OptionsError, OwnerId, PolicyName, Revocation, Steward,
+};
+use pantler_trace::Prepared;
+
+use crate::control::{Control, ControlError, owner_id, owner_names};
+use crate::engine::BATCH;
+use crate::outcome::Counts;
+use crate::watch::{Stopped, Watch};
+
+/// How a cache is shared between owners.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sharing {
+    /// By which rules.
+    pub allocation: Allocation,
+    /// The policy of owners without control.
+    pub common_policy: PolicyName,
+    /// Bound of the table of placeholders: `None` = as many as frames, `Some(0)` = unbounded (rule L6).
+    pub placeholders: Option<u32>,
+    /// When owners lose control (rule L7). Never by default, so that a mode is what its name says.
+    pub revocation: Revocation,
+    /// What owners want, from the start.
+    pub control: Control,
+}
+
+impl Sharing {
+    /// That allocation, and nobody in control.
+    pub fn new(allocation: Allocation) -> Self {
+        Self {
+            allocation,
+            common_policy: PolicyName::Lru,
+            placeholders: None,
+            revocation: Revocation::NEVER,
+            control: Control::default(),
+        }
+    }
+}
+
+/// What one run counted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shared {
+    /// All owners together.
+    pub total: Counts,
+    /// By owner, in the order of the trace's names; the only one is called `all` where the trace knows none.
+    pub owners: Vec<OwnerCounts>,
+    /// Times that an owner lost control.
+    pub revocations: u64,
+    /// Wishes that found nobody, one sentence each.
+    pub unknown: Vec<String>,
+}
+
+/// What happened to one owner.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnerCounts {
+    /// Who.
+    pub name: String,
+    /// References and misses.
+    pub counts: Counts,
+    /// Victims that its manager chose instead of the candidate.
+    pub overrules: u64,
+    /// Overrules that a later miss proved wrong.
+    pub mistakes: u64,
+}
+
+/// Why there is no result.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SharedError {
+    /// A wish passes a bound.
+    #[error(transparent)]
+    Control(#[from] ControlError),
+    /// The steward cannot have so many frames.
+    #[error(transparent)]
+    Options(#[from] OptionsError),
+    /// Stopped by whoever watches.
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
+}
+
+/// Simulates a cache of `frames` frames that the trace's owners share. The first `warm_up` references are made and not
+/// counted.
+///
+/// # Errors
+///
+/// [`SharedError`].
+pub fn share(
+    trace: &Prepared,
+    sharing: &Sharing,
+    frames: u32,
+    warm_up: u64,
+    watch: &Watch,
+) -> Result<Shared, SharedError> {
+    let mut steward = Steward::new(Options {
+        allocation: sharing.allocation,
+        common_policy: sharing.common_policy,
+        placeholders: sharing.placeholders,
+        revocation: sharing.revocation,
+        ..Options::new(frames)
+    })?;
+    let unknown = sharing.control.apply(trace, &mut steward)?;
+    let length = trace.requests().len();
+    let warm = usize::try_from(warm_up).unwrap_or(usize::MAX).min(length);
+    drive(trace, &mut steward, 0, warm, watch)?;
+    let before = snapshot(trace, &steward);
+    let revocations = steward.totals().revocations;
+    drive(trace, &mut steward, warm, length, watch)?;
+    let after = snapshot(trace, &steward);
+    let owners: Vec<OwnerCounts> = owner_names(trace)
+        .iter()
+        .zip(before.iter().zip(&after))
+        .map(|(name, (before, after))| owner_counts(name, before, after))
+        .collect();
+    let mut total = Counts::default();
+    for owner in &owners {
+        total.requests += owner.counts.requests;
+        total.misses += owner.counts.misses;
+    }
+    Ok(Shared { total, owners, revocations: steward.totals().revocations - revocations, unknown })
+}
+
+/// Makes the references from `from` to `to`.
+fn drive(
+    trace: &Prepared,
+    steward: &mut Steward,
+    from: usize,
+    to: usize,
+    watch: &Watch,
+) -> Result<(), Stopped> {
+    let ids = trace.requests();
+    let mut start = from;
+    while start < to {
+        let end = (start + BATCH).min(to);
+        for (at, &id) in (start..end).zip(&ids[start..end]) {
+            let owner = trace.owners().map_or(0, |owners| owners[at].into());
+            let block = trace.block_of(id);
+            steward.observed(owner_id(owner), Block::new(FileId(block.file.into()), block.index));
+            while steward.poll().is_some() {}
+        }
+        watch.advance(end - start)?;
+        start = end;
+    }
+    Ok(())
+}
+
+fn snapshot(trace: &Prepared, steward: &Steward) -> Vec<Counters> {
+    let owner = |index: usize| -> OwnerId { owner_id(index) };
+    let counters = |index| steward.owner_counters(owner(index)).unwrap_or_default();
+    (0..owner_names(trace).len()).map(counters).collect()
+}
+
+fn owner_counts(name: &str, before: &Counters, after: &Counters) -> OwnerCounts {
+    OwnerCounts {
+        name: name.to_owned(),
+        counts: Counts {
+            requests: after.references - before.references,
+            misses: after.misses - before.misses,
+        },
+        overrules: after.overrules - before.overrules,
+        mistakes: after.mistakes - before.mistakes,
+    }
+}

@@ -1,0 +1,135 @@
+//! One run: a trace, a policy, a number of frames.
+//!
+//! ```text
+//!   trace   [ id id id ... 4096 ... id ] [ id ...           batches; 16 ids ahead are brought nearer
+//!                 |
+//!   resident? --- yes --> hit
+//!             \-- no ---> miss, evict if full, insert; note the position
+//!                 |
+//!   tally   misses, bytes, owners, from the noted positions, once per batch
+//! ```
+//!
+//! The loop is compiled for each policy apart. It keeps its own record of what is resident, so that a policy is asked
+//! only for what it decides; and it counts nothing but positions of misses, so that owners, bytes and warm-up cost a
+//! run without them nothing.
+
+use pantler_policy::{Handle, Links, Offline, Online, Spec, Visitor};
+use pantler_trace::Prepared;
+
+use crate::offline;
+use crate::outcome::{Outcome, Tally};
+use crate::resident::Resident;
+use crate::watch::{Stopped, Watch};
+
+/// References in a batch: counting, progress and stopping happen between batches.
+pub(crate) const BATCH: usize = 4096;
+
+/// References between the hint that an id will be used and its use. Fewer hide less of the memory's time, more gain
+/// nothing.
+const AHEAD: usize = 16;
+
+/// Simulates `spec` with `frames` frames over a trace. The first `warm_up` references are made and not counted.
+///
+/// # Errors
+///
+/// [`Stopped`] when `watch` was told so.
+///
+/// ```
+/// use pantler_sim::{Watch, simulate};
+/// use pantler_trace::Prepared;
+///
+/// let trace = Prepared::from_ids([1, 2, 3, 1, 2, 3, 1, 2, 3]);
+/// let misses = |policy: &str| {
+///     simulate(&trace, policy.parse().unwrap(), 2, 0, &Watch::default()).unwrap().total.misses
+/// };
+/// assert_eq!((misses("lru"), misses("mru"), misses("opt")), (9, 6, 6));
+/// ```
+pub fn simulate(
+    trace: &Prepared,
+    spec: Spec,
+    frames: u32,
+    warm_up: u64,
+    watch: &Watch,
+) -> Result<Outcome, Stopped> {
+    spec.with(frames.max(1), Run { trace, frames, warm_up, watch })
+}
+
+struct Run<'a> {
+    trace: &'a Prepared,
+    frames: u32,
+    warm_up: u64,
+    watch: &'a Watch,
+}
+
+impl Visitor for Run<'_> {
+    type Output = Result<Outcome, Stopped>;
+
+    fn online<P: Online>(self, policy: P) -> Self::Output {
+        let handles = self.trace.distinct();
+        let mut cache = Cache::new(policy, handles, self.frames);
+        let ids = self.trace.requests();
+        let mut tally = Tally::new(self.trace, self.warm_up);
+        let mut missed = [0; BATCH];
+        let mut start = 0;
+        while start < ids.len() {
+            let end = (start + BATCH).min(ids.len());
+            let ahead = (end + AHEAD).min(ids.len());
+            let misses = cache.batch(&ids[start..ahead], end - start, &mut missed);
+            tally.batch(start..end, &missed[..misses]);
+            self.watch.advance(end - start)?;
+            start = end;
+        }
+        Ok(tally.finish())
+    }
+
+    fn offline(self, policy: Offline) -> Self::Output {
+        offline::run(self.trace, policy, self.frames, self.warm_up, self.watch)
+    }
+}
+
+/// A demand cache: a policy, and which blocks are in it.
+struct Cache<P> {
+    policy: P,
+    links: Links,
+    resident: Resident,
+    frames: u32,
+}
+
+impl<P: Online> Cache<P> {
+    fn new(mut policy: P, handles: u32, frames: u32) -> Self {
+        policy.reserve(handles);
+        Self { policy, links: Links::new(handles), resident: Resident::new(handles), frames }
+    }
+
+    /// Makes the first `count` references of `ids`, writes the positions of misses to `missed`, and returns how many
+    /// there are. The rest of `ids` is what comes next.
+    #[inline(never)]
+    fn batch(&mut self, ids: &[Handle], count: usize, missed: &mut [u32; BATCH]) -> usize {
+        let mut misses = 0;
+        for (at, &id) in ids[..count].iter().enumerate() {
+            if let Some(&soon) = ids.get(at + AHEAD) {
+                self.policy.prefetch(&self.links, soon);
+            }
+            if self.resident.contains(id) {
+                self.policy.hit(&mut self.links, id);
+            } else {
+                missed[misses % BATCH] = at as u32;
+                misses += 1;
+                self.bring_in(id);
+            }
+        }
+        misses
+    }
+
+    #[inline(always)]
+    fn bring_in(&mut self, id: Handle) {
+        self.policy.miss(&mut self.links, id);
+        if self.policy.len() >= self.frames {
+            // Nothing is ever pinned here.
+            let Some(victim) = self.policy.evict(&mut self.links, &|_| false) else { return };
+            self.resident.remove(victim);
+        }
+        self.policy.insert(&mut self.links, id);
+        self.resident.insert(id);
+    }
+}

@@ -1,0 +1,293 @@
+//! One simulation as a value: everything it needs to know, so that it can be run anywhere with the same result.
+
+use pantler_policy::Spec;
+use pantler_steward::{Allocation, PolicyName, Revocation};
+use serde::{Deserialize, Serialize};
+
+use crate::allocation::Sharing;
+use crate::control::Control;
+
+/// Version of the jobs that are written and understood.
+pub const JOB_VERSION: u32 = 1;
+
+/// What a job file's lines say they are.
+const KIND: &str = "sim-job";
+
+/// One trace, one policy or allocation, one size.
+///
+/// As JSON it is one line, with its version; `docs/JSON.md` lists the fields. Options at their defaults are left out.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Text", into = "Text")]
+pub struct Job {
+    /// Which trace, and how to read it.
+    pub source: Source,
+    /// What to simulate over it.
+    pub what: What,
+    /// Frames.
+    pub size: u32,
+    /// References that are made and not counted.
+    pub warm_up: WarmUp,
+    /// Estimate from a sample of the blocks.
+    pub sample: Option<Sampling>,
+}
+
+/// Which trace, and how to read it: the words of the command line.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Source {
+    /// A file, or the words of a generator.
+    pub trace: String,
+    /// Name of the format; guessed without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub format: Option<String>,
+    /// `object` or `block:BYTES`; the format's own without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unit: Option<String>,
+    /// Names of columns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub columns: Option<String>,
+    /// Count lines that make no sense instead of failing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub skip_bad_lines: bool,
+}
+
+/// A policy, or an allocation between owners.
+#[derive(Clone, Debug, PartialEq)]
+pub enum What {
+    /// A policy, owners or not.
+    Policy(Spec),
+    /// A steward.
+    Sharing(Box<Sharing>),
+}
+
+/// References at the start that are not counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WarmUp {
+    /// None: every reference counts.
+    #[default]
+    None,
+    /// So many.
+    Count(u64),
+    /// This share of all, rounded down.
+    Share(f64),
+}
+
+/// How an estimate is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sampling {
+    /// Share of the blocks, above 0 and at most 1.
+    pub rate: f64,
+    /// The same seed draws the same samples.
+    pub seed: u64,
+}
+
+impl WarmUp {
+    /// In references, of a trace with so many.
+    pub fn references(self, requests: usize) -> u64 {
+        match self {
+            Self::None => 0,
+            Self::Count(count) => count,
+            Self::Share(share) => (share * requests as f64) as u64,
+        }
+    }
+
+    fn is_none(&self) -> bool {
+        *self == Self::None
+    }
+}
+
+/// A line that is no job of this version.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum JobError {
+    /// Of another kind or version.
+    #[error("kind {kind:?} version {version}: expected {KIND:?} version {JOB_VERSION}")]
+    Version {
+        /// What it says it is.
+        kind: String,
+        /// Its version.
+        version: u32,
+    },
+    /// A field whose text is no value.
+    #[error("{field}: {cause}")]
+    Field {
+        /// The field.
+        field: &'static str,
+        /// What is wrong.
+        cause: String,
+    },
+}
+
+/// A job as it is written.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Text {
+    version: u32,
+    kind: String,
+    trace: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    format: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    unit: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    columns: Option<String>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    skip_bad_lines: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    policy: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    allocation: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    common_policy: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    placeholders: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    revocation: Option<RevocationText>,
+    #[serde(default, skip_serializing_if = "Control::is_empty")]
+    control: Control,
+    size: u32,
+    #[serde(default, skip_serializing_if = "WarmUp::is_none")]
+    warm_up: WarmUp,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    sample: Option<Sampling>,
+}
+
+#[derive(Clone, Copy, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RevocationText {
+    window: u32,
+    needed: u32,
+    share_percent: u32,
+}
+
+impl From<Job> for Text {
+    fn from(job: Job) -> Self {
+        let Job { source, what, size, warm_up, sample } = job;
+        let (policy, sharing) = match what {
+            What::Policy(spec) => (Some(spec.to_string()), None),
+            What::Sharing(sharing) => (None, Some(sharing)),
+        };
+        let revocation = sharing.as_ref().map(|sharing| sharing.revocation);
+        let revocation = revocation.filter(|revocation| *revocation != Revocation::NEVER);
+        let common = sharing.as_ref().map(|sharing| sharing.common_policy);
+        Self {
+            version: JOB_VERSION,
+            kind: KIND.to_owned(),
+            trace: source.trace,
+            format: source.format,
+            unit: source.unit,
+            columns: source.columns,
+            skip_bad_lines: source.skip_bad_lines,
+            policy,
+            allocation: sharing.as_ref().map(|sharing| sharing.allocation.to_string()),
+            common_policy: common.filter(|name| *name != PolicyName::Lru).map(|name| name.to_string()),
+            placeholders: sharing.as_ref().and_then(|sharing| sharing.placeholders),
+            revocation: revocation.map(|it| RevocationText {
+                window: it.window,
+                needed: it.needed,
+                share_percent: it.share_percent,
+            }),
+            control: sharing.map(|sharing| sharing.control).unwrap_or_default(),
+            size,
+            warm_up,
+            sample,
+        }
+    }
+}
+
+impl TryFrom<Text> for Job {
+    type Error = JobError;
+
+    fn try_from(text: Text) -> Result<Self, JobError> {
+        if (text.kind.as_str(), text.version) != (KIND, JOB_VERSION) {
+            return Err(JobError::Version { kind: text.kind, version: text.version });
+        }
+        check(text.size > 0, "size", "expected a positive number of blocks")?;
+        if let WarmUp::Share(share) = text.warm_up {
+            check((0.0..=1.0).contains(&share), "warm_up", "expected a share from 0 to 1")?;
+        }
+        if let Some(sampling) = text.sample {
+            let rate = sampling.rate;
+            check(rate > 0.0 && rate <= 1.0, "sample", "expected a rate above 0, at most 1")?;
+        }
+        let what = what(&text)?;
+        let Text { trace, format, unit, columns, skip_bad_lines, size, warm_up, sample, .. } = text;
+        let source = Source { trace, format, unit, columns, skip_bad_lines };
+        Ok(Self { source, what, size, warm_up, sample })
+    }
+}
+
+fn what(text: &Text) -> Result<What, JobError> {
+    let refuse = |field| move |cause: String| JobError::Field { field, cause };
+    match (&text.policy, &text.allocation) {
+        (Some(policy), None) => {
+            let spec: Result<Spec, _> = policy.parse();
+            spec.map(What::Policy).map_err(|error| refuse("policy")(error.to_string()))
+        }
+        (None, Some(name)) => {
+            let allocation: Result<Allocation, _> = name.parse();
+            let allocation = allocation.map_err(|error| refuse("allocation")(error.to_string()))?;
+            let common: Result<PolicyName, _> = text.common_policy.as_deref().unwrap_or("lru").parse();
+            let revocation = text.revocation.map_or(Revocation::NEVER, |it| Revocation {
+                window: it.window,
+                needed: it.needed,
+                share_percent: it.share_percent,
+            });
+            check(text.sample.is_none(), "sample", "an allocation is never estimated")?;
+            Ok(What::Sharing(Box::new(Sharing {
+                allocation,
+                common_policy: common.map_err(|error| refuse("common_policy")(error.to_string()))?,
+                placeholders: text.placeholders,
+                revocation,
+                control: text.control.clone(),
+            })))
+        }
+        _ => Err(refuse("policy")("expected either a policy or an allocation".to_owned())),
+    }
+}
+
+fn check(holds: bool, field: &'static str, cause: &str) -> Result<(), JobError> {
+    if holds { Ok(()) } else { Err(JobError::Field { field, cause: cause.to_owned() }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn round_trip(line: &str) {
+        let job: Job = serde_json::from_str(line).unwrap();
+        assert_eq!(serde_json::to_string(&job).unwrap(), line);
+    }
+
+    #[test]
+    fn what_is_written_reads_back() {
+        round_trip(r#"{"version":1,"kind":"sim-job","trace":"a b.lis","policy":"lru","size":10}"#);
+        round_trip(
+            r#"{"version":1,"kind":"sim-job","trace":"x","format":"csv","unit":"block:4096","columns":"a=b","skip_bad_lines":true,"policy":"opt","size":7,"warm_up":{"share":0.1},"sample":{"rate":0.01,"seed":3}}"#,
+        );
+        round_trip(
+            r#"{"version":1,"kind":"sim-job","trace":"x","allocation":"lru-sp","common_policy":"fifo","placeholders":0,"revocation":{"window":1000,"needed":500,"share_percent":40},"control":{"a":{"policies":{"0":"mru"}}},"size":7,"warm_up":{"count":5}}"#,
+        );
+    }
+
+    #[test]
+    fn what_is_no_job_is_refused() {
+        let message = |line: &str| serde_json::from_str::<Job>(line).unwrap_err().to_string();
+        let start = r#"{"version":1,"kind":"sim-job","trace":"x""#;
+        for (rest, expected) in [
+            (r#","policy":"lrx","size":1}"#, "policy: unknown policy `lrx`"),
+            (r#","size":1}"#, "policy: expected either"),
+            (r#","policy":"lru","allocation":"lru-s","size":1}"#, "policy: expected either"),
+            (r#","policy":"lru","size":0}"#, "size: expected a positive"),
+            (r#","policy":"lru","size":1,"warm_up":{"share":2}}"#, "warm_up: expected a share"),
+            (r#","policy":"lru","size":1,"sample":{"rate":0,"seed":1}}"#, "sample: expected a rate"),
+            (r#","allocation":"lru-s","size":1,"sample":{"rate":1,"seed":1}}"#, "sample: an allocation"),
+            (r#","policy":"lru","size":1,"colour":1}"#, "unknown field `colour`"),
+        ] {
+            let error = message(&format!("{start}{rest}"));
+            assert!(error.contains(expected), "{rest}: {error}");
+        }
+        let other = message(r#"{"version":2,"kind":"sim-job","trace":"x","policy":"lru","size":1}"#);
+        assert!(other.contains("version 2: expected"), "{other}");
+    }
+}

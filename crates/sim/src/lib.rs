@@ -1,0 +1,51 @@
+//! Policies and the steward over traces.
+//!
+//! ```text
+//!   Source --- pantler_trace ---> Prepared                  Job = source + what + size
+//!                                    |                       |
+//!                      Loaded  <-----/                       |
+//!                        |  run, run_all  <------------------/
+//!                        v
+//!                      Record ---> JSON, CSV, table, chart
+//! ```
+//!
+//! * [`simulate`] is one policy at one size: the loop that everything here is about.
+//! * [`share`] is one steward at one size: the same decisions as in the bodies.
+//! * [`LruCurve`] is LRU at every size, in one pass; [`Samples`] estimate other policies from some of the blocks.
+//! * [`Job`] is one of these as a value, and [`Loaded`] runs them, side by side and with the same result.
+
+#![forbid(unsafe_code)]
+
+mod allocation;
+mod control;
+mod curve;
+mod engine;
+mod job;
+mod load;
+mod nearest;
+mod offline;
+mod outcome;
+mod record;
+mod report;
+mod resident;
+mod sample;
+mod size;
+mod sweep;
+mod watch;
+
+pub use allocation::{OwnerCounts, Shared, SharedError, Sharing, share};
+pub use control::{CONTROL_BYTES_MAX, Control, ControlError};
+pub use curve::LruCurve;
+pub use engine::simulate;
+pub use job::{JOB_VERSION, Job, JobError, Sampling, Source, WarmUp, What};
+pub use load::load;
+pub use nearest::nearest;
+pub use outcome::{Counts, Outcome};
+pub use record::{
+    About, ByName, OwnerRecord, PolicyRecord, Record, SampleRecord, SharerRecord, SharingRecord,
+};
+pub use report::{csv, table};
+pub use sample::{Estimate, SAMPLES, Samples};
+pub use size::{Footprint, SizeError, Sizes};
+pub use sweep::{Loaded, RunError};
+pub use watch::{Stopped, Watch};

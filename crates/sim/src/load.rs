@@ -1,0 +1,28 @@
+//! From the words that name a trace to a trace ready for jobs.
+
+use std::path::Path;
+
+use pantler_trace::{Options, ReadOptions, Report, TraceError, prepare};
+
+use crate::job::Source;
+use crate::sweep::Loaded;
+
+/// Reads and prepares the trace that `source` names, and reports what was met on the way.
+///
+/// # Errors
+///
+/// Whatever is wrong with the words or the file, see [`TraceError`].
+pub fn load(source: &Source) -> Result<(Loaded, Report), TraceError> {
+    let options = Options {
+        read: ReadOptions {
+            format: source.format.as_deref().map(str::parse).transpose()?,
+            columns: source.columns.as_deref().map(str::parse).transpose()?,
+            skip_bad_lines: source.skip_bad_lines,
+            ..ReadOptions::default()
+        },
+        unit: source.unit.as_deref().map(str::parse).transpose()?,
+        ..Options::default()
+    };
+    let (trace, report) = prepare(Path::new(&source.trace), &options)?;
+    Ok((Loaded::new(trace, report.skipped), report))
+}

@@ -1,0 +1,21 @@
+//! The name somebody probably meant.
+
+/// Edits after which two names no longer look alike, for a name of that length.
+fn tolerance(name: &str) -> usize {
+    1 + name.chars().count() / 4
+}
+
+/// The known name that needs the fewest edits (insert, delete, replace, swap neighbours), if any looks alike. Of equally
+/// near ones the first.
+///
+/// ```
+/// use pantler_sim::nearest;
+/// assert_eq!(nearest("sive", ["lru", "sieve"]), Some("sieve"));
+/// assert_eq!(nearest("banana", ["lru", "sieve"]), None);
+/// ```
+pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let name = name.to_lowercase();
+    let distance = |other: &str| strsim::osa_distance(&name, &other.to_lowercase());
+    let near = known.into_iter().map(|other| (distance(other), other)).min_by_key(|&(edits, _)| edits);
+    near.filter(|&(edits, _)| edits <= tolerance(&name)).map(|(_, other)| other)
+}

@@ -1,0 +1,34 @@
+//! Numbers as people read them.
+
+/// A whole number in groups of three digits.
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A share as a percentage with two digits.
+pub(crate) fn percent(share: f64) -> String {
+    format!("{:.2}%", 100.0 * share)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digits_are_grouped_from_the_right() {
+        for (number, text) in
+            [(0, "0"), (999, "999"), (1000, "1,000"), (914_455, "914,455"), (1_234_567, "1,234,567")]
+        {
+            assert_eq!(grouped(number), text);
+        }
+        assert_eq!(percent(0.42214), "42.21%");
+    }
+}

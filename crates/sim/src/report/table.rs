@@ -1,0 +1,159 @@
+//! Results as text: hit ratios of policies by size, and what happened to owners.
+//!
+//! ```text
+//!   OLTP.lis: 914,145 requests, 186,880 blocks
+//!     size   share     lru     arc
+//!    1,869   1.00%  41.96%  45.71%
+//! ```
+
+use std::collections::BTreeMap;
+
+use super::numbers::{grouped, percent};
+use crate::Counts;
+use crate::record::{ByName, PolicyRecord, Record, SharingRecord};
+
+/// All results, trace by trace.
+pub fn table(records: &[Record]) -> String {
+    let mut text = String::new();
+    let mut traces: Vec<&str> = Vec::new();
+    for record in records {
+        if !traces.contains(&record.trace()) {
+            traces.push(record.trace());
+        }
+    }
+    for trace in traces {
+        let of_trace: Vec<&Record> = records.iter().filter(|record| record.trace() == trace).collect();
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        text += &heading(of_trace[0]);
+        let policies = of_trace.iter().filter_map(|record| match record {
+            Record::Policy(record) => Some(record),
+            Record::Sharing(_) => None,
+        });
+        let policies: Vec<&PolicyRecord> = policies.collect();
+        if !policies.is_empty() {
+            text += &aligned(&ratios(&policies));
+            text += &owners_of_policies(&policies);
+        }
+        let sharings = of_trace.iter().filter_map(|record| match record {
+            Record::Sharing(record) => Some(record),
+            Record::Policy(_) => None,
+        });
+        let sharings: Vec<&SharingRecord> = sharings.collect();
+        if !sharings.is_empty() {
+            text += &aligned(&sharers(&sharings));
+        }
+    }
+    text
+}
+
+fn heading(record: &Record) -> String {
+    let about = record.about();
+    let blocks =
+        if about.unit == "object" { "objects".to_owned() } else { format!("blocks ({})", about.unit) };
+    let (requests, footprint) = (grouped(record.counts().0), grouped(about.footprint.into()));
+    let mut text = format!("{}: {requests} requests, {footprint} {blocks}", record.trace());
+    if about.warm_up > 0 {
+        text += &format!(", after {} to warm up", grouped(about.warm_up));
+    }
+    if about.skipped_lines > 0 {
+        text += &format!(", {} bad lines skipped", grouped(about.skipped_lines));
+    }
+    text + "\n"
+}
+
+/// Hit ratios: a row per size, a column per policy.
+fn ratios(records: &[&PolicyRecord]) -> Vec<Vec<String>> {
+    let mut policies: Vec<&str> = Vec::new();
+    let mut rows: BTreeMap<u32, BTreeMap<usize, &PolicyRecord>> = BTreeMap::new();
+    for record in records {
+        let column = policies.iter().position(|policy| *policy == record.policy).unwrap_or_else(|| {
+            policies.push(&record.policy);
+            policies.len() - 1
+        });
+        rows.entry(record.size).or_default().insert(column, record);
+    }
+    let by_bytes =
+        records.iter().any(|record| record.byte_hit_ratio.is_some_and(|ratio| ratio != record.hit_ratio));
+    let mut header = vec!["size".to_owned(), "share".to_owned()];
+    for policy in &policies {
+        header.push((*policy).to_owned());
+        if by_bytes {
+            header.push("bytes".to_owned());
+        }
+    }
+    let mut lines = vec![header];
+    for (size, cells) in rows {
+        let footprint = f64::from(records[0].about.footprint.max(1));
+        let mut line = vec![grouped(size.into()), percent(f64::from(size) / footprint)];
+        for column in 0..policies.len() {
+            let record = cells.get(&column);
+            line.push(record.map(|record| ratio(record)).unwrap_or_default());
+            if by_bytes {
+                line.push(record.and_then(|record| record.byte_hit_ratio).map(percent).unwrap_or_default());
+            }
+        }
+        lines.push(line);
+    }
+    lines
+}
+
+fn ratio(record: &PolicyRecord) -> String {
+    match record.sample {
+        Some(sample) => format!("{} ±{:.2}", percent(record.hit_ratio), 100.0 * sample.hit_ratio_error),
+        None => percent(record.hit_ratio),
+    }
+}
+
+/// Hit ratios of owners: a row per policy and size, a column per owner.
+fn owners_of_policies(records: &[&PolicyRecord]) -> String {
+    let Some(first) = records.iter().find(|record| record.owners.0.len() > 1) else { return String::new() };
+    let mut lines = vec![vec!["size".to_owned(), "policy".to_owned()]];
+    lines[0].extend(first.owners.0.iter().map(|(name, _)| name.clone()));
+    for record in records {
+        let mut line = vec![grouped(record.size.into()), record.policy.clone()];
+        let ratio = |requests, misses| percent(Counts { requests, misses }.hit_ratio());
+        line.extend(record.owners.0.iter().map(|(_, owner)| ratio(owner.requests, owner.misses)));
+        lines.push(line);
+    }
+    format!("by owner\n{}", aligned(&lines))
+}
+
+/// What happened to owners that share: a row each.
+fn sharers(records: &[&SharingRecord]) -> Vec<Vec<String>> {
+    let names = ["size", "allocation", "owner", "requests", "misses", "hits", "overrules", "mistakes"];
+    let mut lines = vec![names.map(str::to_owned).to_vec()];
+    for record in records {
+        let ByName(owners) = &record.owners;
+        for (name, owner) in owners {
+            let counts = Counts { requests: owner.requests, misses: owner.misses };
+            lines.push(vec![
+                grouped(record.size.into()),
+                record.allocation.clone(),
+                name.clone(),
+                grouped(owner.requests),
+                grouped(owner.misses),
+                percent(counts.hit_ratio()),
+                grouped(owner.overrules),
+                grouped(owner.mistakes),
+            ]);
+        }
+    }
+    lines
+}
+
+/// Columns as wide as their widest cell, to the right, with two spaces between.
+fn aligned(lines: &[Vec<String>]) -> String {
+    let columns = lines.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| {
+        lines.iter().filter_map(|line| line.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let mut text = String::new();
+    for line in lines {
+        let cells = line.iter().zip(&widths).map(|(cell, &width)| format!("{cell:>width$}"));
+        text += &format!("  {}\n", cells.collect::<Vec<_>>().join("  ").trim_end());
+    }
+    text
+}

@@ -1,0 +1,31 @@
+//! Which blocks are in the cache, one bit each: the simulator's own record, beside whatever a policy believes.
+
+use pantler_policy::Handle;
+
+/// A set of handles.
+#[derive(Clone, Debug)]
+pub(crate) struct Resident {
+    words: Vec<u64>,
+}
+
+impl Resident {
+    /// An empty set of handles below `handles`.
+    pub(crate) fn new(handles: u32) -> Self {
+        Self { words: vec![0; handles as usize / 64 + 1] }
+    }
+
+    #[inline]
+    pub(crate) fn contains(&self, handle: Handle) -> bool {
+        self.words[handle as usize / 64] >> (handle % 64) & 1 != 0
+    }
+
+    #[inline]
+    pub(crate) fn insert(&mut self, handle: Handle) {
+        self.words[handle as usize / 64] |= 1 << (handle % 64);
+    }
+
+    #[inline]
+    pub(crate) fn remove(&mut self, handle: Handle) {
+        self.words[handle as usize / 64] &= !(1 << (handle % 64));
+    }
+}

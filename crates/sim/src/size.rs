@@ -1,0 +1,280 @@
+//! Sizes of caches as people type them: `1000`, `64M`, `10%`, `1%..50%`, and lists of these.
+//!
+//! | text | means |
+//! | --- | --- |
+//! | `1000` | so many blocks (or objects) |
+//! | `64M` | so many bytes: K, M, G and T are powers of 1024 |
+//! | `10%` | a share of the footprint, the distinct blocks of the trace; rounded to the nearest block, at least one |
+//! | `A..B` | sixteen sizes from A to B, both included, each the same factor larger than the one before |
+//! | `A..B/N` | the same with N sizes |
+//! | `A..B+S` | from A in steps of S, up to and with B if a step meets it |
+//!
+//! Sizes that come out equal are kept once, in the order of their first appearance.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// Sizes in a range that names neither a number nor a step.
+const RANGE_SIZES: u32 = 16;
+/// Most sizes that one word may stand for.
+const SIZES_MAX: u32 = 100_000;
+
+/// What a size may be measured against.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Footprint {
+    /// Distinct blocks of the trace.
+    pub blocks: u32,
+    /// Bytes of a block, or the mean of all objects; `None` when the trace does not say.
+    pub block_bytes: Option<f64>,
+}
+
+/// One or more sizes, not yet measured against a trace.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sizes {
+    parts: Vec<Part>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Part {
+    One(Size),
+    Count(Size, Size, u32),
+    Step(Size, Size, Size),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Size {
+    Blocks(u32),
+    Bytes(u64),
+    Percent(f64),
+}
+
+/// Why a text is no size, or a size makes no sense for a trace.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SizeError {
+    /// The text is no size.
+    #[error(
+        "size {0:?}: expected blocks such as 1000, bytes such as 64M, a share such as 10%, or a range such as 1%..50%"
+    )]
+    Text(String),
+    /// The range stands still, or stands for too many sizes.
+    #[error("size {0:?}: expected a range that ends in {SIZES_MAX} sizes or fewer")]
+    Range(String),
+    /// Bytes, and the trace does not say how many a block has.
+    #[error(
+        "size {0}: the trace does not say how large its blocks are; expected blocks, a share, or --unit block:BYTES"
+    )]
+    NoBytes(String),
+}
+
+impl Sizes {
+    /// The sizes in blocks, for a trace of that footprint.
+    ///
+    /// # Errors
+    ///
+    /// [`SizeError::NoBytes`] for bytes where blocks have no known size; [`SizeError::Range`] for a range that would
+    /// not end.
+    pub fn resolve(&self, footprint: Footprint) -> Result<Vec<u32>, SizeError> {
+        let mut sizes: Vec<u32> = Vec::new();
+        for &part in &self.parts {
+            sizes.extend(resolve(part, footprint)?);
+        }
+        let mut seen = std::collections::HashSet::new();
+        sizes.retain(|&size| seen.insert(size));
+        Ok(sizes)
+    }
+}
+
+fn resolve(part: Part, footprint: Footprint) -> Result<Vec<u32>, SizeError> {
+    match part {
+        Part::One(size) => Ok(vec![size.blocks(footprint)?]),
+        Part::Count(from, to, count) => {
+            let (from, to) = (from.blocks(footprint)?, to.blocks(footprint)?);
+            Ok(geometric(from, to, count))
+        }
+        Part::Step(from, to, step) => {
+            let (first, last) = (from.exact(footprint)?, to.exact(footprint)?);
+            let step_blocks = step.exact(footprint)?;
+            // A hair more than the end, so that 1%..3%+0.1% does not lose 3% to rounding.
+            let count = ((last - first) / step_blocks + 1e-9).floor();
+            if !count.is_finite() || count >= f64::from(SIZES_MAX) {
+                return Err(SizeError::Range(part.to_string()));
+            }
+            let count = count.max(0.0) as u32;
+            Ok((0..=count).map(|step| nearest(first + f64::from(step) * step_blocks)).collect())
+        }
+    }
+}
+
+/// `count` sizes from one to the other, each the same factor larger (or smaller).
+fn geometric(from: u32, to: u32, count: u32) -> Vec<u32> {
+    if count < 2 || from == to {
+        return vec![from];
+    }
+    let (first, factor) = (f64::from(from), f64::from(to) / f64::from(from));
+    let place = |index: u32| nearest(first * factor.powf(f64::from(index) / f64::from(count - 1)));
+    (0..count).map(place).collect()
+}
+
+/// The nearest whole number of blocks, at least one.
+fn nearest(blocks: f64) -> u32 {
+    // A cast saturates.
+    blocks.round().max(1.0) as u32
+}
+
+impl Size {
+    fn exact(self, footprint: Footprint) -> Result<f64, SizeError> {
+        match self {
+            Self::Blocks(blocks) => Ok(f64::from(blocks)),
+            Self::Percent(percent) => Ok(percent / 100.0 * f64::from(footprint.blocks)),
+            Self::Bytes(bytes) => match footprint.block_bytes {
+                // Whole blocks fit, or they do not.
+                Some(block) if block > 0.0 => Ok((bytes as f64 / block).floor()),
+                _ => Err(SizeError::NoBytes(self.to_string())),
+            },
+        }
+    }
+
+    fn blocks(self, footprint: Footprint) -> Result<u32, SizeError> {
+        self.exact(footprint).map(nearest)
+    }
+}
+
+impl FromStr for Sizes {
+    type Err = SizeError;
+
+    fn from_str(text: &str) -> Result<Self, SizeError> {
+        let parts: Result<Vec<Part>, SizeError> = text.split(',').map(part).collect();
+        Ok(Self { parts: parts? })
+    }
+}
+
+fn part(text: &str) -> Result<Part, SizeError> {
+    let refuse = || SizeError::Text(text.to_owned());
+    let Some((from, rest)) = text.split_once("..") else {
+        return Ok(Part::One(size(text).ok_or_else(refuse)?));
+    };
+    let from = size(from).ok_or_else(refuse)?;
+    if let Some((to, step)) = rest.split_once('+') {
+        let (to, step) = (size(to).ok_or_else(refuse)?, size(step).ok_or_else(refuse)?);
+        return Ok(Part::Step(from, to, step));
+    }
+    let (to, count) = match rest.split_once('/') {
+        Some((to, count)) => (to, count.parse().ok().filter(|&count: &u32| count > 0).ok_or_else(refuse)?),
+        None => (rest, RANGE_SIZES),
+    };
+    if count > SIZES_MAX {
+        return Err(SizeError::Range(text.to_owned()));
+    }
+    Ok(Part::Count(from, size(to).ok_or_else(refuse)?, count))
+}
+
+fn size(text: &str) -> Option<Size> {
+    let plain = |digits: &str| digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    if let Some(number) = text.strip_suffix('%') {
+        let percent: f64 = number.parse().ok().filter(|_| plain(number))?;
+        return (percent > 0.0 && percent <= 1e6).then_some(Size::Percent(percent));
+    }
+    let suffix = text.chars().next_back()?.to_ascii_uppercase();
+    if let Some(power) = "KMGT".find(suffix) {
+        let number = &text[..text.len() - 1];
+        let bytes: u64 = number.parse().ok().filter(|_| plain(number))?;
+        let bytes = bytes.checked_mul(1 << (10 * (power + 1)));
+        return bytes.filter(|&bytes| bytes > 0).map(Size::Bytes);
+    }
+    let blocks: u32 = text.parse().ok().filter(|_| plain(text))?;
+    (blocks > 0 && blocks < u32::MAX - 1).then_some(Size::Blocks(blocks))
+}
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Blocks(blocks) => write!(f, "{blocks}"),
+            Self::Percent(percent) => write!(f, "{percent}%"),
+            Self::Bytes(bytes) => {
+                let power = (1..=4).rev().find(|power| bytes.is_multiple_of(1_u64 << (10 * power)));
+                let power = power.unwrap_or(0);
+                write!(f, "{}{}", bytes >> (10 * power), ["", "K", "M", "G", "T"][power])
+            }
+        }
+    }
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::One(size) => size.fmt(f),
+            Self::Count(from, to, RANGE_SIZES) => write!(f, "{from}..{to}"),
+            Self::Count(from, to, count) => write!(f, "{from}..{to}/{count}"),
+            Self::Step(from, to, step) => write!(f, "{from}..{to}+{step}"),
+        }
+    }
+}
+
+impl fmt::Display for Sizes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, part) in self.parts.iter().enumerate() {
+            let separator = if index == 0 { "" } else { "," };
+            write!(f, "{separator}{part}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FOOTPRINT: Footprint = Footprint { blocks: 914_455, block_bytes: Some(4096.0) };
+
+    fn sizes(text: &str, footprint: Footprint) -> Vec<u32> {
+        text.parse::<Sizes>().unwrap().resolve(footprint).unwrap()
+    }
+
+    #[test]
+    fn each_form() {
+        assert_eq!(sizes("1000", FOOTPRINT), [1000]);
+        assert_eq!(sizes("64M", FOOTPRINT), [16384]);
+        assert_eq!(sizes("6k", FOOTPRINT), [1]);
+        assert_eq!(sizes("1%,10%", FOOTPRINT), [9145, 91446]);
+        assert_eq!(sizes("0.000001%", FOOTPRINT), [1]);
+        assert_eq!(sizes("1..16/5", FOOTPRINT), [1, 2, 4, 8, 16]);
+        assert_eq!(sizes("16..1/5", FOOTPRINT), [16, 8, 4, 2, 1]);
+        assert_eq!(sizes("10..25+5", FOOTPRINT), [10, 15, 20, 25]);
+        assert_eq!(sizes("10..24+5,7", FOOTPRINT), [10, 15, 20, 7]);
+        assert_eq!(sizes("1%..3%+1%", Footprint { blocks: 100, block_bytes: None }), [1, 2, 3]);
+        assert_eq!(sizes("1%..3%+0.1%", Footprint { blocks: 1000, block_bytes: None }).len(), 21);
+    }
+
+    #[test]
+    fn a_range_has_sixteen_sizes_with_both_ends() {
+        let all = sizes("1%..50%", FOOTPRINT);
+        assert_eq!((all.len(), all[0], all[15]), (16, 9145, 457_228));
+        // On a small trace some fall together.
+        let few = sizes("1%..50%", Footprint { blocks: 10, block_bytes: None });
+        assert_eq!(few, [1, 2, 3, 4, 5]);
+    }
+
+    #[test]
+    fn what_is_no_size_is_refused() {
+        let bad = [
+            "", "0", "-1", "1.5", "x", "5x", "0%", "%", "K", "1..", "..2", "1..2/0", "1..2+0", "1,,2", "1e3",
+        ];
+        for text in bad.into_iter().chain(["inf%", "nan%", "99999999T", "4294967295", "é", "1%..2%/200000"])
+        {
+            assert!(text.parse::<Sizes>().is_err(), "{text}");
+        }
+        let endless: Sizes = "1..4000000000+1".parse().unwrap();
+        assert!(matches!(endless.resolve(FOOTPRINT), Err(SizeError::Range(_))));
+        let bytes: Sizes = "64M".parse().unwrap();
+        let error = bytes.resolve(Footprint { blocks: 10, block_bytes: None }).unwrap_err();
+        assert!(error.to_string().starts_with("size 64M: the trace does not say"), "{error}");
+    }
+
+    #[test]
+    fn what_is_shown_reads_back() {
+        for text in ["1000", "64M", "3K", "1.5%", "1%..50%", "1..16/5", "10..25+5,7"] {
+            assert_eq!(text.parse::<Sizes>().unwrap().to_string(), text);
+        }
+    }
+}

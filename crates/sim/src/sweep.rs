@@ -1,0 +1,271 @@
+//! Many jobs over one trace: prepared once, run side by side, told in order.
+//!
+//! ```text
+//!   jobs     0  1  2  3  4  5 ...        next one to whoever is free
+//!   threads  A: 0 2 3 ..   B: 1 4 5 ..   what several jobs share (curve, samples) is made by the first that needs it
+//!   told     0, 1, 2, ...                in the order of the jobs, as soon as all before are done
+//! ```
+//!
+//! Every job's result depends on the job and the trace alone, so neither threads nor what else is run changes a digit.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
+
+use pantler_policy::Spec;
+use pantler_trace::{Prepared, Unit};
+
+use crate::allocation::{SharedError, Sharing, share};
+use crate::curve::LruCurve;
+use crate::engine::simulate;
+use crate::job::{Job, Sampling, What};
+use crate::outcome::Counts;
+use crate::record::{
+    About, ByName, OwnerRecord, PolicyRecord, Record, SampleRecord, SharerRecord, SharingRecord,
+};
+use crate::sample::{SAMPLES, Samples};
+use crate::size::Footprint;
+use crate::watch::{Stopped, Watch};
+
+/// From so many LRU sizes on one trace the whole curve is cheaper than separate runs.
+const CURVE_FROM: usize = 8;
+
+/// A trace ready for jobs.
+#[derive(Debug)]
+pub struct Loaded {
+    trace: Prepared,
+    skipped_lines: u64,
+    lru_jobs: usize,
+    curves: Mutex<BTreeMap<u64, Arc<LruCurve>>>,
+    samples: OnceLock<((Sampling, u64), Samples)>,
+}
+
+/// Why a job has no result.
+pub type RunError = SharedError;
+
+impl Loaded {
+    /// A prepared trace. `skipped_lines` made no sense when it was read.
+    pub fn new(trace: Prepared, skipped_lines: u64) -> Self {
+        Self { trace, skipped_lines, lru_jobs: 0, curves: Mutex::default(), samples: OnceLock::new() }
+    }
+
+    /// The trace.
+    pub fn trace(&self) -> &Prepared {
+        &self.trace
+    }
+
+    /// What sizes may be measured against.
+    pub fn footprint(&self) -> Footprint {
+        let blocks = self.trace.distinct();
+        let block_bytes = match (self.trace.unit(), self.trace.sizes()) {
+            (Unit::Block(bytes), _) => Some(f64::from(bytes)),
+            (Unit::Object, Some(sizes)) => {
+                let bytes: u64 = sizes.iter().map(|&size| u64::from(size)).sum();
+                (bytes > 0).then(|| bytes as f64 / f64::from(blocks))
+            }
+            (Unit::Object, None) => None,
+        };
+        Footprint { blocks, block_bytes }
+    }
+
+    /// References that jobs will simulate, as far as that is known beforehand.
+    pub fn references(&self, jobs: &[Job]) -> u64 {
+        let all = self.trace.requests().len() as u64;
+        let of = |job: &Job| match job.sample {
+            Some(sampling) => (sampling.rate * f64::from(SAMPLES) * all as f64) as u64,
+            None => all,
+        };
+        jobs.iter().map(of).sum()
+    }
+
+    /// Runs all jobs on `threads` threads, and tells each result in the order of the jobs. Stopped ones are not told;
+    /// after [`Watch::stop`] neither is what was not begun.
+    pub fn run_all(
+        &mut self,
+        jobs: &[Job],
+        threads: NonZeroUsize,
+        watch: &Watch,
+        mut tell: impl FnMut(usize, Result<Record, RunError>),
+    ) {
+        let is_lru =
+            |job: &&Job| job.what == What::Policy(Spec::Lru(Default::default())) && job.sample.is_none();
+        self.lru_jobs = jobs.iter().filter(is_lru).count();
+        let next = AtomicUsize::new(0);
+        let (results, told) = mpsc::channel();
+        let this = &*self;
+        std::thread::scope(|scope| {
+            for _ in 0..threads.get().min(jobs.len()) {
+                let (results, next) = (results.clone(), &next);
+                scope.spawn(move || {
+                    loop {
+                        let index = next.fetch_add(1, Ordering::Relaxed);
+                        let Some(job) = jobs.get(index) else { return };
+                        if results.send((index, this.run(job, watch))).is_err() || watch.is_stopped() {
+                            return;
+                        }
+                    }
+                });
+            }
+            drop(results);
+            tell_in_order(told, &mut tell);
+        });
+    }
+
+    /// Runs one job.
+    ///
+    /// # Errors
+    ///
+    /// [`RunError`].
+    pub fn run(&self, job: &Job, watch: &Watch) -> Result<Record, RunError> {
+        let warm_up = job.warm_up.references(self.trace.requests().len());
+        match &job.what {
+            What::Sharing(sharing) => self.run_sharing(job, sharing, warm_up, watch),
+            What::Policy(spec) => Ok(Record::Policy(match job.sample {
+                Some(sampling) => self.estimate(job, *spec, sampling, warm_up, watch)?,
+                None => self.run_policy(job, *spec, warm_up, watch)?,
+            })),
+        }
+    }
+
+    fn run_policy(
+        &self,
+        job: &Job,
+        spec: Spec,
+        warm_up: u64,
+        watch: &Watch,
+    ) -> Result<PolicyRecord, Stopped> {
+        if let Some(curve) = self.curve(spec, warm_up, watch)? {
+            let counts = Counts { requests: curve.requests(), misses: curve.misses(job.size) };
+            let mut record = self.record(job, spec, counts, warm_up);
+            if let Unit::Block(_) = self.trace.unit() {
+                record.byte_hit_ratio = Some(counts.hit_ratio());
+            }
+            return Ok(record);
+        }
+        let outcome = simulate(&self.trace, spec, job.size, warm_up, watch)?;
+        let owners = self.trace.owner_names().iter().cloned().zip(outcome.owners);
+        let owner = |counts: Counts| OwnerRecord { requests: counts.requests, misses: counts.misses };
+        Ok(PolicyRecord {
+            byte_hit_ratio: outcome.bytes.map(|bytes| bytes.hit_ratio()),
+            owners: ByName(owners.map(|(name, counts)| (name, owner(counts))).collect()),
+            ..self.record(job, spec, outcome.total, warm_up)
+        })
+    }
+
+    fn record(&self, job: &Job, spec: Spec, counts: Counts, warm_up: u64) -> PolicyRecord {
+        PolicyRecord {
+            trace: job.source.trace.clone(),
+            policy: spec.to_string(),
+            size: job.size,
+            requests: counts.requests,
+            misses: counts.misses,
+            hit_ratio: counts.hit_ratio(),
+            byte_hit_ratio: None,
+            sample: None,
+            owners: ByName::default(),
+            about: self.about(warm_up),
+        }
+    }
+
+    /// The whole LRU curve, where it answers for less than separate runs and knows as much.
+    fn curve(&self, spec: Spec, warm_up: u64, watch: &Watch) -> Result<Option<Arc<LruCurve>>, Stopped> {
+        let known = self.trace.sizes().is_none() && self.trace.owner_names().is_empty();
+        if spec != Spec::Lru(Default::default()) || self.lru_jobs < CURVE_FROM || !known {
+            return Ok(None);
+        }
+        let mut curves = self.curves.lock().unwrap_or_else(PoisonError::into_inner);
+        let curve = curves.entry(warm_up).or_insert_with(|| {
+            Arc::new(LruCurve::new(self.trace.requests(), self.trace.distinct(), warm_up))
+        });
+        watch.advance(self.trace.requests().len())?;
+        Ok(Some(curve.clone()))
+    }
+
+    fn estimate(
+        &self,
+        job: &Job,
+        spec: Spec,
+        sampling: Sampling,
+        warm_up: u64,
+        watch: &Watch,
+    ) -> Result<PolicyRecord, Stopped> {
+        let draw = || Samples::draw(&self.trace, sampling.rate, sampling.seed, warm_up);
+        let wanted = (sampling, warm_up);
+        let (kept, samples) = self.samples.get_or_init(|| (wanted, draw()));
+        let estimate = if *kept == wanted {
+            samples.estimate(spec, job.size, watch)?
+        } else {
+            draw().estimate(spec, job.size, watch)?
+        };
+        let counts = Counts { requests: estimate.requests, misses: estimate.misses };
+        let sample = SampleRecord {
+            rate: sampling.rate,
+            samples: SAMPLES,
+            seed: sampling.seed,
+            hit_ratio_error: estimate.error,
+        };
+        Ok(PolicyRecord {
+            hit_ratio: estimate.hit_ratio,
+            sample: Some(sample),
+            ..self.record(job, spec, counts, warm_up)
+        })
+    }
+
+    fn run_sharing(
+        &self,
+        job: &Job,
+        sharing: &Sharing,
+        warm_up: u64,
+        watch: &Watch,
+    ) -> Result<Record, RunError> {
+        let shared = share(&self.trace, sharing, job.size, warm_up, watch)?;
+        let owners = shared.owners.into_iter().map(|owner| {
+            let record = SharerRecord {
+                requests: owner.counts.requests,
+                misses: owner.counts.misses,
+                overrules: owner.overrules,
+                mistakes: owner.mistakes,
+            };
+            (owner.name, record)
+        });
+        Ok(Record::Sharing(SharingRecord {
+            allocation: sharing.allocation.to_string(),
+            size: job.size,
+            owners: ByName(owners.collect()),
+            trace: job.source.trace.clone(),
+            requests: shared.total.requests,
+            misses: shared.total.misses,
+            hit_ratio: shared.total.hit_ratio(),
+            revocations: shared.revocations,
+            about: self.about(warm_up),
+            unknown: shared.unknown,
+        }))
+    }
+
+    fn about(&self, warm_up: u64) -> About {
+        About::new(self.trace.distinct(), self.trace.unit().to_string(), warm_up, self.skipped_lines)
+    }
+}
+
+/// Tells results in order. One that a stop left without a predecessor is told at the end.
+fn tell_in_order(
+    results: mpsc::Receiver<(usize, Result<Record, RunError>)>,
+    tell: &mut impl FnMut(usize, Result<Record, RunError>),
+) {
+    let mut waiting = BTreeMap::new();
+    let mut expected = 0;
+    for (index, result) in results {
+        if matches!(result, Err(RunError::Stopped(Stopped))) {
+            continue;
+        }
+        waiting.insert(index, result);
+        while let Some(result) = waiting.remove(&expected) {
+            tell(expected, result);
+            expected += 1;
+        }
+    }
+    for (index, result) in waiting {
+        tell(index, result);
+    }
+}

@@ -1,0 +1,274 @@
+//! What must hold between policies, sizes and ways of running, on generated traces.
+
+use pantler_policy::Spec;
+use pantler_sim::{Job, Loaded, LruCurve, Record, Sharing, Source, WarmUp, Watch, What, share, simulate};
+use pantler_steward::{Access, Allocation, Block, FileId, Options, OwnerId, PolicyName, Revocation, Steward};
+use pantler_trace::{Prepared, PreparedBuilder, Unit};
+use proptest::prelude::*;
+use std::num::NonZeroUsize;
+
+fn misses(trace: &Prepared, policy: &str, frames: u32) -> u64 {
+    simulate(trace, policy.parse().unwrap(), frames, 0, &Watch::default()).unwrap().total.misses
+}
+
+/// Numbers without a pattern, the same each time.
+fn draws(seed: u64) -> impl Iterator<Item = u64> {
+    let mut state = seed;
+    std::iter::from_fn(move || {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        Some((mixed ^ mixed >> 27) >> 11)
+    })
+}
+
+/// Mostly a few hot blocks, with loops and scans in between.
+fn mixed(length: usize) -> Prepared {
+    let ids = draws(7).take(length).enumerate().map(|(at, draw)| match (at / 500) % 4 {
+        0 => at as u64 % 70,
+        1 => 1000 + at as u64,
+        _ => (draw % 97) * (draw % 89) % 211,
+    });
+    Prepared::from_ids(ids)
+}
+
+/// Several owners over several files.
+fn owned(length: usize, owners: u32) -> Prepared {
+    let mut builder = PreparedBuilder::new(Unit::Object);
+    for (at, draw) in draws(3).take(length).enumerate() {
+        let owner = (draw % u64::from(owners)) as u32;
+        let index = if owner == 0 { at as u64 / 2 % 40 } else { draw / 7 % 90 };
+        let block = pantler_trace::Block { file: owner * 2 + u32::from(draw % 3 == 0), index };
+        builder.reference(owner, block, 0).unwrap();
+    }
+    let names = |prefix: &str, count| (0..count).map(|number| format!("{prefix}{number}")).collect();
+    builder.finish(names("o", owners), names("f", 2 * owners))
+}
+
+fn sizes(trace: &Prepared) -> Vec<u32> {
+    let all = trace.distinct();
+    let mut sizes = vec![1, 2, 3, 10, all / 3, all / 2, all.saturating_sub(1), all, all + 5];
+    sizes.retain(|&size| size > 0);
+    sizes
+}
+
+#[test]
+fn nothing_beats_min() {
+    let trace = mixed(20_000);
+    for frames in sizes(&trace) {
+        let (min, bypass) = (misses(&trace, "opt", frames), misses(&trace, "opt-bypass", frames));
+        assert!(bypass <= min, "{frames} frames");
+        for known in Spec::all().iter().filter(|known| !known.name.starts_with("opt")) {
+            let others = misses(&trace, known.name, frames);
+            assert!(others >= min, "{} misses {others}, MIN {min}, with {frames} frames", known.name);
+        }
+    }
+}
+
+#[test]
+fn with_room_for_everything_only_first_references_miss() {
+    let trace = mixed(5_000);
+    for known in Spec::all() {
+        for frames in [trace.distinct(), trace.distinct() + 1, 3 * trace.distinct()] {
+            assert_eq!(misses(&trace, known.name, frames), u64::from(trace.distinct()), "{}", known.name);
+        }
+    }
+}
+
+#[test]
+fn the_curve_is_separate_runs_and_never_rises() {
+    let trace = mixed(20_000);
+    let curve = LruCurve::new(trace.requests(), trace.distinct(), 0);
+    for frames in sizes(&trace) {
+        assert_eq!(curve.misses(frames), misses(&trace, "lru", frames), "{frames} frames");
+    }
+    // LRU with more frames holds all that it holds with fewer.
+    assert!((1..=trace.distinct()).all(|frames| curve.misses(frames) <= curve.misses(frames - 1)));
+    assert_eq!(curve.misses(trace.distinct()), u64::from(trace.distinct()));
+}
+
+#[test]
+fn warm_up_is_made_and_not_counted() {
+    let trace = mixed(20_000);
+    for policy in ["lru", "clock", "opt"] {
+        let spec = policy.parse().unwrap();
+        let all = simulate(&trace, spec, 50, 0, &Watch::default()).unwrap().total;
+        let head = Prepared::from_ids(trace.requests()[..7001].iter().map(|&id| id.into()));
+        let rest = simulate(&trace, spec, 50, 7001, &Watch::default()).unwrap().total;
+        assert_eq!(rest.requests, 12_999);
+        if policy != "opt" {
+            let head = simulate(&head, spec, 50, 0, &Watch::default()).unwrap().total;
+            assert_eq!(all.misses, head.misses + rest.misses, "{policy}");
+        }
+    }
+    assert_eq!(
+        simulate(&trace, "lru".parse().unwrap(), 50, 1 << 40, &Watch::default()).unwrap().total.requests,
+        0
+    );
+}
+
+#[test]
+fn owners_and_bytes_add_up() {
+    let trace = owned(9_000, 3);
+    let outcome = simulate(&trace, "lru".parse().unwrap(), 60, 100, &Watch::default()).unwrap();
+    let sum = |count: fn(&pantler_sim::Counts) -> u64| outcome.owners.iter().map(count).sum::<u64>();
+    assert_eq!(outcome.owners.len(), 3);
+    assert_eq!(sum(|owner| owner.requests), 8_900);
+    assert_eq!(sum(|owner| owner.misses), outcome.total.misses);
+
+    let mut builder = PreparedBuilder::new(Unit::Object);
+    for (id, bytes) in [(1, 10), (2, 30), (1, 10), (3, 60), (2, 30)] {
+        builder.reference(0, pantler_trace::Block { file: 0, index: id }, bytes).unwrap();
+    }
+    let trace = builder.finish(Vec::new(), Vec::new());
+    let bytes = simulate(&trace, "lru".parse().unwrap(), 3, 0, &Watch::default()).unwrap().bytes.unwrap();
+    assert_eq!((bytes.requests, bytes.misses), (140, 100));
+}
+
+#[test]
+fn without_control_every_allocation_is_lru() {
+    let one = mixed(9_000);
+    let many = owned(9_000, 3);
+    for allocation in Allocation::ALL {
+        for frames in [1, 2, 30, 100] {
+            for trace in [&one, &many] {
+                let shared = share(trace, &Sharing::new(allocation), frames, 0, &Watch::default()).unwrap();
+                assert_eq!(shared.total.misses, misses(trace, "lru", frames), "{allocation} {frames}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_steward_here_decides_as_one_driven_by_hand() {
+    let trace = owned(30_000, 3);
+    let control =
+        "[o0.policies]\n0 = \"mru\"\n[o1.policies]\n1 = \"fifo\"\n[o1.priorities]\nf2 = 1\nf3 = -1\n";
+    for allocation in Allocation::ALL {
+        for revocation in [Revocation::NEVER, Revocation { window: 200, needed: 50, share_percent: 20 }] {
+            let control = pantler_sim::Control::parse("c", control).unwrap();
+            let sharing = Sharing { control, revocation, ..Sharing::new(allocation) };
+            let shared = share(&trace, &sharing, 80, 0, &Watch::default()).unwrap();
+            let steward = by_hand(&trace, allocation, revocation, 80);
+            let totals = steward.totals();
+            assert_eq!(shared.total.misses, totals.misses, "{allocation}");
+            assert_eq!(shared.revocations, totals.revocations, "{allocation}");
+            for (number, owner) in (1..).zip(&shared.owners) {
+                let counters = steward.owner_counters(OwnerId(number)).unwrap();
+                let counted = (owner.counts.misses, owner.overrules, owner.mistakes);
+                assert_eq!(counted, (counters.misses, counters.overrules, counters.mistakes), "{allocation}");
+            }
+            let overrules: u64 = shared.owners.iter().map(|owner| owner.overrules).sum();
+            assert_eq!(overrules == 0, allocation == Allocation::GlobalLru, "{allocation}");
+        }
+    }
+}
+
+/// As a body does it: access, fetch, poll.
+fn by_hand(trace: &Prepared, allocation: Allocation, revocation: Revocation, frames: u32) -> Steward {
+    let options = Options { allocation, revocation, ..Options::new(frames) };
+    let mut steward = Steward::new(options).unwrap();
+    steward.set_policy(OwnerId(1), 0, PolicyName::Mru).unwrap();
+    steward.set_policy(OwnerId(2), 1, PolicyName::Fifo).unwrap();
+    steward.set_priority(OwnerId(2), FileId(2), 1).unwrap();
+    steward.set_priority(OwnerId(2), FileId(3), -1).unwrap();
+    for (&id, &owner) in trace.requests().iter().zip(trace.owners().unwrap()) {
+        let block = trace.block_of(id);
+        let block = Block::new(FileId(block.file.into()), block.index);
+        if let Access::Miss(_) = steward.access(OwnerId(u64::from(owner) + 1), block) {
+            steward.fetched(block);
+        }
+        while steward.poll().is_some() {}
+    }
+    steward.validate();
+    steward
+}
+
+fn jobs(sizes: &[u32]) -> Vec<Job> {
+    let whats = ["lru", "fifo", "opt", "clock"].map(|name| What::Policy(name.parse().unwrap()));
+    let whats = whats.into_iter().chain([What::Sharing(Box::new(Sharing::new(Allocation::LruSp)))]);
+    let job = |what: &What, size| Job {
+        source: Source { trace: "t".to_owned(), ..Source::default() },
+        what: what.clone(),
+        size,
+        warm_up: WarmUp::Share(0.1),
+        sample: None,
+    };
+    whats.flat_map(|what| sizes.iter().map(move |&size| job(&what, size)).collect::<Vec<_>>()).collect()
+}
+
+fn lines(jobs: &[Job], threads: usize) -> Vec<String> {
+    let mut loaded = Loaded::new(mixed(20_000), 0);
+    let mut lines = Vec::new();
+    let threads = NonZeroUsize::new(threads).unwrap();
+    loaded.run_all(jobs, threads, &Watch::default(), |index, record| {
+        assert_eq!(index, lines.len());
+        lines.push(record.unwrap().to_json());
+    });
+    lines
+}
+
+#[test]
+fn threads_order_and_company_change_nothing() {
+    let sizes: Vec<u32> = (1..=10).map(|step| step * 30).collect();
+    let jobs = jobs(&sizes);
+    let together = lines(&jobs, 1);
+    assert_eq!(lines(&jobs, 4), together);
+    // One at a time there is no LRU curve; and a job that went through its text is the same job.
+    let alone = jobs.iter().map(|job| {
+        let job: Job = serde_json::from_str(&serde_json::to_string(job).unwrap()).unwrap();
+        let loaded = Loaded::new(mixed(20_000), 0);
+        loaded.run(&job, &Watch::default()).unwrap().to_json()
+    });
+    assert_eq!(alone.collect::<Vec<_>>(), together);
+}
+
+#[test]
+fn a_stopped_sweep_tells_nothing_half_done() {
+    let mut loaded = Loaded::new(mixed(200_000), 0);
+    let watch = Watch::default();
+    let jobs = jobs(&[100, 200, 300]);
+    let mut told: Vec<Record> = Vec::new();
+    loaded.run_all(&jobs, NonZeroUsize::MIN, &watch, |_, record| {
+        told.push(record.unwrap());
+        if told.len() == 2 {
+            watch.stop();
+        }
+    });
+    assert!(told.len() < jobs.len());
+    assert!(told.iter().all(|record| record.counts().0 == 180_000));
+}
+
+#[test]
+fn a_sample_is_near_and_knows_how_far() {
+    let ids = draws(11).take(400_000).map(|draw| (draw % 5_000) * (draw / 5_000 % 5_000) / 500);
+    let trace = Prepared::from_ids(ids);
+    let samples = pantler_sim::Samples::draw(&trace, 0.1, 1, 0);
+    for policy in ["lru", "fifo", "clock"] {
+        let exact = simulate(&trace, policy.parse().unwrap(), 8_000, 0, &Watch::default()).unwrap();
+        let estimate = samples.estimate(policy.parse().unwrap(), 8_000, &Watch::default()).unwrap();
+        let off = (estimate.hit_ratio - exact.total.hit_ratio()).abs();
+        assert!(off < 0.02 && off < 3.0 * estimate.error + 0.002, "{policy}: {off}, said {}", estimate.error);
+        assert!(estimate.error < 0.02, "{policy}: {}", estimate.error);
+        assert_eq!(estimate.requests, 400_000);
+    }
+    let all = pantler_sim::Samples::draw(&trace, 1.0, 1, 0);
+    let estimate = all.estimate("lru".parse().unwrap(), 8_000, &Watch::default()).unwrap();
+    assert_eq!((estimate.misses, estimate.error), (misses(&trace, "lru", 8_000), 0.0));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn min_is_best_on_any_trace(ids in prop::collection::vec(0_u64..12, 0..120), frames in 1_u32..14) {
+        let trace = Prepared::from_ids(ids.iter().copied());
+        let (min, bypass) = (misses(&trace, "opt", frames), misses(&trace, "opt-bypass", frames));
+        prop_assert!(bypass <= min);
+        prop_assert_eq!(min, pantler_policy::min::misses(&ids, frames as usize));
+        for known in Spec::all() {
+            if !known.name.starts_with("opt") {
+                prop_assert!(misses(&trace, known.name, frames) >= min, "{}", known.name);
+            }
+        }
+    }
+}
