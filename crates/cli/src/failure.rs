@@ -8,13 +8,33 @@ pub const FAILED: u8 = 1;
 /// The words make no sense.
 pub const USAGE: u8 = 2;
 
+/// The words make no sense: what is wrong, and what is expected.
+#[derive(Debug)]
+pub struct Usage(pub String);
+
+impl Usage {
+    /// What another error says.
+    pub fn new(error: impl std::fmt::Display) -> Self {
+        Self(error.to_string())
+    }
+}
+
+impl std::fmt::Display for Usage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Usage {}
+
 /// The exit status an error stands for. Bodies' errors reach the command as [`ControlError`].
 pub fn exit_status(error: &anyhow::Error) -> u8 {
     let mut causes = error.chain();
     causes
         .find_map(|cause| {
             let control = cause.downcast_ref::<ControlError>().map(ControlError::exit_status);
-            control.or_else(|| cause.downcast_ref::<ProfileError>().map(|_| USAGE))
+            let usage = cause.is::<ProfileError>() || cause.is::<Usage>();
+            control.or(usage.then_some(USAGE))
         })
         .unwrap_or(FAILED)
 }

@@ -20,6 +20,7 @@ mod output;
 mod profiles;
 mod program;
 mod run;
+mod sim;
 mod stage;
 mod stat;
 mod steering;
@@ -45,6 +46,7 @@ fn dispatch(arguments: &Arguments) -> anyhow::Result<u8> {
         Command::Run(run) => return run::run(run),
         Command::Doctor(doctor) => return doctor::doctor(doctor),
         Command::Mount(mount) => return mount::mount(mount),
+        Command::Sim(words) => return sim::sim(words),
         Command::Umount(umount) => mount::umount(umount)?,
         Command::Hint(hint) => hint::hint(hint)?,
         Command::Stat(stat) => stat::stat(stat)?,

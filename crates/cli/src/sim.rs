@@ -1,0 +1,211 @@
+//! `pantler sim`: policies and allocations over traces.
+
+use anyhow::{Context, Result};
+use pantler_sim::{Job, Loaded, Record, RunError, Source, Watch, csv, load, table};
+use pantler_trace::TraceError;
+use std::collections::BTreeSet;
+use std::io::Read;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use crate::failure::Usage;
+use crate::output;
+
+mod help;
+mod interrupt;
+mod progress;
+mod words;
+
+use interrupt::Interrupt;
+use progress::Progress;
+use words::Plan;
+pub use words::Sim;
+
+/// What a shell says of a program that Ctrl-C ended.
+const INTERRUPTED: u8 = 130;
+
+/// Carries out the words.
+pub fn sim(words: &Sim) -> Result<u8> {
+    if words.policy.as_deref() == Some("help") {
+        output::text(&help::policies())?;
+        return Ok(0);
+    }
+    let mut session = Session::new(words)?;
+    if let Some(job) = &words.job {
+        return session.run_jobs(job);
+    }
+    let plan = Plan::new(words)?;
+    if let Some(path) = &words.jobs_out {
+        return write_jobs(&plan, path);
+    }
+    for source in &plan.sources {
+        let mut loaded = session.load(source)?;
+        let sizes = plan.sizes.resolve(loaded.footprint()).map_err(Usage::new)?;
+        session.run(&mut loaded, &plan.jobs(source, &sizes))?;
+        if session.watch.is_stopped() {
+            break;
+        }
+    }
+    session.finish()
+}
+
+/// Results so far, and how they are shown.
+struct Session<'a> {
+    words: &'a Sim,
+    watch: Arc<Watch>,
+    interrupt: Interrupt,
+    threads: NonZeroUsize,
+    records: Vec<Record>,
+    /// What was said on standard error already.
+    remarks: BTreeSet<String>,
+}
+
+impl<'a> Session<'a> {
+    fn new(words: &'a Sim) -> Result<Self> {
+        let watch = Arc::new(Watch::default());
+        let available = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+        Ok(Self {
+            words,
+            interrupt: Interrupt::new(watch.clone())?,
+            watch,
+            threads: words.threads.unwrap_or_else(available),
+            records: Vec::new(),
+            remarks: BTreeSet::new(),
+        })
+    }
+
+    fn load(&self, source: &Source) -> Result<Loaded> {
+        let (loaded, report) = load(source).map_err(trace_error)?;
+        if let Some(note) = &report.note {
+            eprintln!("pantler: {note}");
+        }
+        if let Some(first) = &report.first_bad {
+            eprintln!("pantler: {} bad lines or records skipped, the first: {first}", report.skipped);
+        }
+        Ok(loaded)
+    }
+
+    /// Runs jobs over one trace. JSON lines go out as they come.
+    fn run(&mut self, loaded: &mut Loaded, jobs: &[Job]) -> Result<()> {
+        let references = loaded.references(jobs);
+        let progress = Progress::new(&self.watch, references, jobs.len(), self.words.progress);
+        let json = self.words.json || self.words.job.is_some();
+        let mut failure = None;
+        let _running = self.interrupt.running();
+        loaded.run_all(jobs, self.threads, &self.watch, |_, result| match result {
+            Ok(record) => {
+                progress.ran();
+                let shown = progress.hidden(|| {
+                    remarks(&record, &mut self.remarks);
+                    if json { output::text(&(record.to_json() + "\n")) } else { Ok(()) }
+                });
+                self.records.push(record);
+                if let Err(error) = shown {
+                    failure.get_or_insert(error);
+                    self.watch.stop();
+                }
+            }
+            Err(error) => {
+                failure.get_or_insert(run_error(error));
+                self.watch.stop();
+            }
+        });
+        failure.map_or(Ok(()), Err)
+    }
+
+    /// Runs the jobs of a file, or the one at a line of it. Neighbours with the same trace share it.
+    fn run_jobs(&mut self, word: &str) -> Result<u8> {
+        let jobs = read_jobs(word)?;
+        for jobs in jobs.chunk_by(|one, other| one.source == other.source) {
+            let mut loaded = self.load(&jobs[0].source)?;
+            self.run(&mut loaded, jobs)?;
+        }
+        self.finish()
+    }
+
+    /// Shows what was not shown yet.
+    fn finish(&self) -> Result<u8> {
+        if self.words.csv {
+            output::text(&csv(&self.records))?;
+        } else if !self.words.json && self.words.job.is_none() {
+            output::text(&table(&self.records))?;
+        }
+        Ok(if self.interrupt.happened() { INTERRUPTED } else { 0 })
+    }
+}
+
+/// Says what is odd about a run, each thing once.
+fn remarks(record: &Record, said: &mut BTreeSet<String>) {
+    let Record::Sharing(record) = record else { return };
+    for sentence in &record.unknown {
+        if said.insert(sentence.clone()) {
+            eprintln!("pantler: {sentence}");
+        }
+    }
+}
+
+/// Jobs of all traces, one per line.
+fn write_jobs(plan: &Plan, path: &std::path::Path) -> Result<u8> {
+    let mut text = String::new();
+    for source in &plan.sources {
+        let (loaded, _) = load(source).map_err(trace_error)?;
+        let sizes = plan.sizes.resolve(loaded.footprint()).map_err(Usage::new)?;
+        for job in plan.jobs(source, &sizes) {
+            text += &serde_json::to_string(&job).context("a job becomes JSON")?;
+            text.push('\n');
+        }
+    }
+    if path.as_os_str() == "-" {
+        output::text(&text)?;
+    } else {
+        std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(0)
+}
+
+/// Reads `FILE`, `FILE:LINE` or `-`.
+fn read_jobs(word: &str) -> Result<Vec<Job>> {
+    let (name, line) = match word.rsplit_once(':').map(|(name, line)| (name, line.parse::<usize>())) {
+        // A file whose own name ends like that wins.
+        Some((name, Ok(line))) if !std::path::Path::new(word).exists() => (name, Some(line)),
+        _ => (word, None),
+    };
+    let text = if name == "-" {
+        let mut text = String::new();
+        std::io::stdin().read_to_string(&mut text).context("cannot read standard input")?;
+        text
+    } else {
+        std::fs::read_to_string(name).with_context(|| format!("cannot read {name}"))?
+    };
+    let mut jobs = Vec::new();
+    for (number, text) in (1..).zip(text.lines()) {
+        if line.is_some_and(|line| line != number) || (line.is_none() && text.trim().is_empty()) {
+            continue;
+        }
+        let job = serde_json::from_str(text).map_err(|error| Usage(format!("{name}:{number}: {error}")))?;
+        jobs.push(job);
+    }
+    if jobs.is_empty() {
+        let lines = text.lines().count();
+        let what =
+            line.map_or("no job in it".to_owned(), |line| format!("no line {line}, there are {lines}"));
+        return Err(Usage(format!("{name}: {what}")).into());
+    }
+    Ok(jobs)
+}
+
+/// Words that make no sense are the user's, everything else is the file's.
+fn trace_error(error: TraceError) -> anyhow::Error {
+    match error {
+        TraceError::Option { .. } => Usage::new(error).into(),
+        // One line says everything, its cause included.
+        error => anyhow::Error::msg(error.to_string()),
+    }
+}
+
+fn run_error(error: RunError) -> anyhow::Error {
+    match error {
+        RunError::Control(_) | RunError::Options(_) => Usage::new(error).into(),
+        error => error.into(),
+    }
+}

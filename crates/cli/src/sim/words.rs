@@ -1,0 +1,278 @@
+//! The words of `pantler sim`, and what they mean.
+
+use clap::{ArgGroup, Args};
+use pantler_sim::{Control, Job, Sampling, Sharing, Sizes, Source, WarmUp, What, nearest};
+use pantler_steward::{Allocation, PolicyName, Revocation};
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use crate::failure::Usage;
+
+/// Sizes where none are given: a page's worth of a curve.
+const SIZES: &str = "1%,2%,5%,10%,20%,50%";
+
+/// Simulate policies over traces.
+///
+/// Traces may be compressed (gzip, zstd, xz). Hit ratios are over all references from the first, unless --warm-up says
+/// otherwise.
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("output").args(["json", "csv"]))]
+pub struct Sim {
+    /// Files of references; - is standard input
+    #[arg(value_name = "TRACE")]
+    pub traces: Vec<String>,
+    /// Policies, with parameters after a colon: lru,2q:in=0.25,opt; `help` lists them
+    #[arg(long, value_name = "NAMES", conflicts_with = "job")]
+    pub policy: Option<String>,
+    /// Sizes: blocks (1000), bytes (64M), shares of the footprint (10%), ranges (1%..50%, A..B/COUNT, A..B+STEP)
+    #[arg(long, value_name = "SIZES", default_value = SIZES, conflicts_with = "job")]
+    pub size: String,
+    /// Let the trace's owners share a cache: global-lru, alloc-lru, lru-s, lru-sp, lru-sp-one
+    #[arg(long, value_name = "NAMES", conflicts_with_all = ["policy", "job"])]
+    pub allocation: Option<String>,
+    /// What owners want, in force from the start: tables NAME.policies and NAME.priorities
+    #[arg(long, value_name = "FILE", requires = "allocation")]
+    pub control: Option<PathBuf>,
+    /// Policy of owners without control
+    #[arg(long, value_name = "NAME", requires = "allocation")]
+    pub common_policy: Option<PolicyName>,
+    /// Bound of the table of placeholders; 0 = none, without it as many as blocks fit
+    #[arg(long, value_name = "COUNT", requires = "allocation")]
+    pub placeholders: Option<u32>,
+    /// When owners lose control: never, default (as on a mount), or WINDOW,NEEDED,PERCENT
+    #[arg(long, value_name = "WHEN", default_value = "never")]
+    pub revocation: String,
+    /// What one reference is: object, or block:BYTES to split ranges of bytes
+    #[arg(long, value_name = "UNIT", conflicts_with = "job")]
+    pub unit: Option<String>,
+    /// Format of the traces; guessed without
+    #[arg(long, value_name = "NAME", conflicts_with = "job")]
+    pub format: Option<String>,
+    /// What the columns of a CSV mean, in order or as MEANING=NAME
+    #[arg(long, value_name = "LIST", conflicts_with = "job")]
+    pub columns: Option<String>,
+    /// Leave out lines that make no sense, and count them
+    #[arg(long, conflicts_with = "job")]
+    pub skip_bad_lines: bool,
+    /// References at the start that are made and not counted: 10000 or 10%
+    #[arg(long, value_name = "COUNT|SHARE", conflicts_with = "job")]
+    pub warm_up: Option<String>,
+    /// Estimate from samples of the blocks, each this share of them: 1% or 0.01
+    #[arg(long, value_name = "SHARE", conflicts_with_all = ["allocation", "job"])]
+    pub sample: Option<String>,
+    /// Seed of what is drawn: samples, and policies that draw
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, conflicts_with = "job")]
+    pub seed: u64,
+    /// Runs side by side; as many as processors without
+    #[arg(long, value_name = "COUNT")]
+    pub threads: Option<NonZeroUsize>,
+    /// One JSON object per run
+    #[arg(long)]
+    pub json: bool,
+    /// Comma-separated values
+    #[arg(long)]
+    pub csv: bool,
+    /// Show progress on standard error even when it is no terminal
+    #[arg(long)]
+    pub progress: bool,
+    /// Write the runs as jobs to this file, and run nothing; - is standard output
+    #[arg(long, value_name = "FILE", conflicts_with = "job")]
+    pub jobs_out: Option<PathBuf>,
+    /// Run jobs of a file (- is standard input), or the one at a line of it
+    #[arg(long, value_name = "FILE[:LINE]", conflicts_with = "traces", allow_hyphen_values = true)]
+    pub job: Option<String>,
+}
+
+/// What shall be run over each trace.
+pub struct Plan {
+    pub sources: Vec<Source>,
+    pub whats: Vec<What>,
+    pub sizes: Sizes,
+    pub warm_up: WarmUp,
+    pub sample: Option<Sampling>,
+}
+
+impl Plan {
+    /// Understands the words, or says in one line what is wrong with them.
+    pub fn new(words: &Sim) -> Result<Self, Usage> {
+        let source = |trace: &String| Source {
+            trace: trace.clone(),
+            format: words.format.clone(),
+            unit: words.unit.clone(),
+            columns: words.columns.clone(),
+            skip_bad_lines: words.skip_bad_lines,
+        };
+        if words.traces.is_empty() {
+            return Err(Usage("expected a trace, see pantler sim --help".to_owned()));
+        }
+        if let Some(name) = &words.format {
+            format(name)?;
+        }
+        if let Some(unit) = &words.unit {
+            unit.parse::<pantler_trace::Unit>().map_err(Usage::new)?;
+        }
+        let whats = match &words.allocation {
+            Some(names) => allocations(names, words)?,
+            None => policies(words.policy.as_deref().unwrap_or("lru"))?,
+        };
+        let sample = words.sample.as_deref().map(share).transpose().map_err(|text| {
+            Usage(format!("sample {text:?}: expected a share above 0, such as 1% or 0.01"))
+        })?;
+        Ok(Self {
+            sources: words.traces.iter().map(source).collect(),
+            whats,
+            sizes: words.size.parse().map_err(Usage::new)?,
+            warm_up: words.warm_up.as_deref().map(warm_up).transpose()?.unwrap_or_default(),
+            sample: sample.map(|rate| Sampling { rate, seed: words.seed }),
+        })
+    }
+
+    /// The jobs over one trace, by policy, then by size.
+    pub fn jobs(&self, source: &Source, sizes: &[u32]) -> Vec<Job> {
+        let job = |what: &What, size| Job {
+            source: source.clone(),
+            what: what.clone(),
+            size,
+            warm_up: self.warm_up,
+            sample: self.sample,
+        };
+        self.whats.iter().flat_map(|what| sizes.iter().map(move |&size| job(what, size))).collect()
+    }
+}
+
+/// A list of policies. A comma before `key=value` continues the policy before it: `2q:in=0.25,out=0.5,lru`.
+fn policies(text: &str) -> Result<Vec<What>, Usage> {
+    let mut texts: Vec<String> = Vec::new();
+    for part in text.split(',') {
+        let continues = part.split_once('=').is_some_and(|(key, _)| !key.contains(':'));
+        match texts.last_mut() {
+            Some(last) if continues => *last += &format!(",{part}"),
+            _ => texts.push(part.to_owned()),
+        }
+    }
+    let mut whats = Vec::new();
+    for text in texts {
+        let what = What::Policy(policy(&text)?);
+        if !whats.contains(&what) {
+            whats.push(what);
+        }
+    }
+    Ok(whats)
+}
+
+fn policy(text: &str) -> Result<pantler_policy::Spec, Usage> {
+    text.parse().map_err(|error| match error {
+        pantler_policy::SpecError::UnknownPolicy { name } => {
+            let all = pantler_policy::Spec::all();
+            unknown("policy", &name, all.iter().map(|known| known.name), "--policy help lists all")
+        }
+        error => Usage::new(error),
+    })
+}
+
+fn format(name: &str) -> Result<pantler_trace::Format, Usage> {
+    let names = || pantler_trace::Format::all().map(|format| format.as_str());
+    let all = names().collect::<Vec<_>>().join(", ");
+    name.parse().map_err(|_| unknown("format", name, names(), &format!("expected one of {all}")))
+}
+
+fn allocations(names: &str, words: &Sim) -> Result<Vec<What>, Usage> {
+    let control = match &words.control {
+        None => Control::default(),
+        Some(path) => {
+            let name = path.display().to_string();
+            let text =
+                std::fs::read_to_string(path).map_err(|error| Usage(format!("control {name:?}: {error}")))?;
+            Control::parse(&name, &text).map_err(Usage::new)?
+        }
+    };
+    let revocation = revocation(&words.revocation)?;
+    let mut whats = Vec::new();
+    for name in names.split(',') {
+        let all = || Allocation::ALL.iter().map(|allocation| allocation.as_str());
+        let expected = all().collect::<Vec<_>>().join(", ");
+        let allocation: Result<Allocation, _> = name.parse();
+        let allocation = allocation
+            .map_err(|_| unknown("allocation", name, all(), &format!("expected one of {expected}")))?;
+        let what = What::Sharing(Box::new(Sharing {
+            common_policy: words.common_policy.unwrap_or_default(),
+            placeholders: words.placeholders,
+            revocation,
+            control: control.clone(),
+            ..Sharing::new(allocation)
+        }));
+        if !whats.contains(&what) {
+            whats.push(what);
+        }
+    }
+    Ok(whats)
+}
+
+fn revocation(text: &str) -> Result<Revocation, Usage> {
+    let refuse = || Usage(format!("revocation {text:?}: expected never, default, or WINDOW,NEEDED,PERCENT"));
+    match text {
+        "never" => return Ok(Revocation::NEVER),
+        "default" => return Ok(Revocation::default()),
+        _ => {}
+    }
+    let numbers: Result<Vec<u32>, _> = text.split(',').map(str::parse).collect();
+    match numbers.as_deref() {
+        Ok(&[window, needed, share_percent]) => Ok(Revocation { window, needed, share_percent }),
+        _ => Err(refuse()),
+    }
+}
+
+fn warm_up(text: &str) -> Result<WarmUp, Usage> {
+    let refuse =
+        |_| Usage(format!("warm-up {text:?}: expected references such as 10000, or a share such as 10%"));
+    if text.ends_with('%') {
+        return share(text).map(WarmUp::Share).map_err(refuse);
+    }
+    text.parse().map(WarmUp::Count).map_err(|_| refuse(String::new()))
+}
+
+/// A share above 0 and at most 1, as a percentage or a fraction.
+fn share(text: &str) -> Result<f64, String> {
+    let number = match text.strip_suffix('%') {
+        Some(percent) => percent.parse::<f64>().map(|percent| percent / 100.0),
+        None => text.parse(),
+    };
+    number.ok().filter(|share| *share > 0.0 && *share <= 1.0).ok_or_else(|| text.to_owned())
+}
+
+fn unknown<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str>, all: &str) -> Usage {
+    Usage(match nearest(name, known) {
+        Some(near) => format!("unknown {what} {name:?}, did you mean {near:?}? {all}"),
+        None => format!("unknown {what} {name:?}: {all}"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commas_separate_policies_and_parameters() {
+        let names = |text: &str| -> Vec<String> {
+            let whats = policies(text).unwrap().into_iter();
+            whats
+                .map(|what| if let What::Policy(spec) = what { spec.to_string() } else { panic!() })
+                .collect()
+        };
+        assert_eq!(names("lru,fifo"), ["lru", "fifo"]);
+        assert_eq!(names("min,opt,belady"), ["opt"]);
+        assert!(policies("lru,").is_err());
+        assert_eq!(policies("banana").unwrap_err().0, "unknown policy \"banana\": --policy help lists all");
+        assert!(policies("clok").unwrap_err().0.contains("did you mean \"clock\"?"));
+    }
+
+    #[test]
+    fn shares_and_counts() {
+        assert_eq!(warm_up("10").unwrap(), WarmUp::Count(10));
+        assert_eq!(warm_up("10%").unwrap(), WarmUp::Share(0.1));
+        assert_eq!(share("0.25"), Ok(0.25));
+        for bad in ["", "x", "101%", "-1", "1.5"] {
+            assert!(warm_up(bad).is_err() && share(bad).is_err(), "{bad}");
+        }
+    }
+}

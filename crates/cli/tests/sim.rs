@@ -1,0 +1,319 @@
+//! Transcripts of `pantler sim`: the contract of `docs/JSON.md` field by field, and what is said of mistakes.
+
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Four blocks, two owners: small enough to count by hand.
+const OWNERS: &str = "owner,file,block\na,x,1\nb,y,1\na,x,2\na,x,1\nb,y,1\na,x,2\n";
+
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn file(&self, name: &str, text: &str) -> String {
+        let path = self.path(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+}
+
+/// Status, standard output, standard error.
+fn sim(words: &[&str]) -> (i32, String, String) {
+    let output = command(words).stdin(Stdio::null()).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap_or(-1), text(output.stdout), text(output.stderr))
+}
+
+fn command(words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pantler"));
+    command.arg("sim").args(words).env_remove("PANTLER_LOG");
+    command
+}
+
+fn lines(words: &[&str]) -> Vec<Value> {
+    let (status, out, err) = sim(words);
+    assert_eq!(status, 0, "{words:?}: {err}");
+    out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn refused(words: &[&str], expected: &str) {
+    let (status, out, err) = sim(words);
+    assert_eq!((status, out.as_str()), (2, ""), "{words:?}: {err}");
+    assert_eq!(err, format!("pantler: {expected}\n"), "{words:?}");
+}
+
+fn numbers(folder: &Folder) -> String {
+    folder.file("numbers", "1\n2\n3\n1\n2\n3\n1\n2\n3\n1\n")
+}
+
+#[test]
+fn one_object_per_run_and_line() {
+    let folder = Folder::new();
+    let trace = numbers(&folder);
+    let found = lines(&[&trace, "--policy", "lru,min,fifo", "--size", "2,3", "--json"]);
+    let object = |policy: &str, size: u32, misses: u32| {
+        json!({
+            "trace": trace, "policy": policy, "size": size, "requests": 10, "misses": misses,
+            "hit_ratio": f64::from(10 - misses) / 10.0, "footprint": 3, "unit": "object", "warm_up": 0,
+            "skipped_lines": 0, "version": 1, "kind": "sim",
+        })
+    };
+    let expected =
+        [("lru", 2, 10), ("lru", 3, 3), ("opt", 2, 6), ("opt", 3, 3), ("fifo", 2, 10), ("fifo", 3, 3)];
+    assert_eq!(found, expected.map(|(policy, size, misses)| object(policy, size, misses)));
+    // The words of the contract come first, in its order.
+    let (_, out, _) = sim(&[&trace, "--size", "2", "--json"]);
+    let start = format!(
+        "{{\"trace\":{},\"policy\":\"lru\",\"size\":2,\"requests\":10,\"misses\":10,\"hit_ratio\":0.0,",
+        json!(trace)
+    );
+    assert!(out.starts_with(&start), "{out}");
+}
+
+#[test]
+fn sizes_are_blocks_bytes_or_shares() {
+    let folder = Folder::new();
+    let trace = folder.file("t.csv", "offset,length\n0,8192\n4096,4096\n65536,16384\n0,4096\n");
+    let sizes = |words: &[&str]| -> Vec<u64> {
+        let words = [&[trace.as_str(), "--json"], words].concat();
+        lines(&words).iter().map(|line| line["size"].as_u64().unwrap()).collect()
+    };
+    assert_eq!(sizes(&["--unit", "block:4096", "--size", "5,16K,50%,100%"]), [5, 4, 3, 6]);
+    assert_eq!(sizes(&["--unit", "block:4096", "--size", "1..4+1"]), [1, 2, 3, 4]);
+    let blocks = &lines(&[&trace, "--unit", "block:4096", "--size", "6", "--json"])[0];
+    assert_eq!(
+        (&blocks["requests"], &blocks["misses"], &blocks["unit"]),
+        (&json!(8), &json!(6), &json!("block:4096"))
+    );
+    assert_eq!(blocks["byte_hit_ratio"], json!(0.25));
+    let objects = &lines(&[&trace, "--size", "6", "--json"])[0];
+    assert_eq!((&objects["requests"], &objects["unit"]), (&json!(4), &json!("object")));
+}
+
+#[test]
+fn warm_up_and_samples_are_said() {
+    let folder = Folder::new();
+    let trace = numbers(&folder);
+    for (words, warm_up, requests) in [("4", 4, 6), ("50%", 5, 5), ("99", 99, 0)] {
+        let found = &lines(&[&trace, "--size", "3", "--warm-up", words, "--json"])[0];
+        assert_eq!((&found["warm_up"], &found["requests"]), (&json!(warm_up), &json!(requests)));
+    }
+    let words = [&trace, "--size", "3", "--policy", "fifo", "--sample", "100%", "--seed", "9", "--json"];
+    let found = &lines(&words)[0];
+    let sample = json!({"rate": 1.0, "samples": 8, "seed": 9, "hit_ratio_error": 0.0});
+    assert_eq!((&found["sample"], &found["misses"]), (&sample, &json!(3)));
+}
+
+#[test]
+fn owners_share_under_control() {
+    let folder = Folder::new();
+    let trace = folder.file("o.csv", OWNERS);
+    let control = folder.file("c.toml", "[a.policies]\n0 = \"mru\"\n[a.priorities]\nx = 1\n");
+    let words = [&trace, "--allocation", "lru-sp", "--control", &control, "--size", "2", "--json"];
+    let (status, out, err) = sim(&words);
+    assert_eq!((status, err.as_str()), (0, ""));
+    // a,x,1 and b,y,1 fill the cache. a,x,2 takes the place of a,x,1, which is the candidate and a's only block; the
+    // next a,x,1 finds b's block at the LRU end; and so on in turns.
+    let expected = json!({
+        "allocation": "lru-sp", "size": 2,
+        "owners": {
+            "a": {"requests": 4, "misses": 4, "overrules": 0, "mistakes": 0},
+            "b": {"requests": 2, "misses": 2, "overrules": 0, "mistakes": 0},
+        },
+        "trace": trace, "requests": 6, "misses": 6, "hit_ratio": 0.0, "revocations": 0, "footprint": 3,
+        "unit": "object", "warm_up": 0, "skipped_lines": 0, "version": 1, "kind": "sim",
+    });
+    assert_eq!(serde_json::from_str::<Value>(&out).unwrap(), expected);
+    assert!(
+        out.starts_with("{\"allocation\":\"lru-sp\",\"size\":2,\"owners\":{\"a\":{\"requests\":4,"),
+        "{out}"
+    );
+    // The same trace under a plain policy tells owners apart, too.
+    let found = &lines(&[&trace, "--size", "3", "--json"])[0];
+    let owners = json!({"a": {"requests": 4, "misses": 2}, "b": {"requests": 2, "misses": 1}});
+    assert_eq!(found["owners"], owners);
+}
+
+#[test]
+fn control_decides_who_leaves() {
+    let folder = Folder::new();
+    // One owner scans four blocks in turns with three frames; as in the steward's own example, MRU keeps two.
+    let rounds: String = (0..40).map(|at| format!("s,f,{}\n", at % 4)).collect();
+    let trace = folder.file("s.csv", &format!("owner,file,block\n{rounds}"));
+    let control = folder.file("c.toml", "[s.policies]\n0 = \"mru\"\n");
+    let misses = |allocation: &str| {
+        let words = [&trace, "--allocation", allocation, "--control", &control, "--size", "3", "--json"];
+        let found = &lines(&words)[0]["owners"]["s"];
+        (found["misses"].as_u64().unwrap(), found["overrules"].as_u64().unwrap())
+    };
+    assert_eq!(misses("global-lru"), (40, 0));
+    for allocation in ["alloc-lru", "lru-s", "lru-sp", "lru-sp-one"] {
+        let (misses, overrules) = misses(allocation);
+        assert_eq!(misses, 16, "{allocation}");
+        assert!(overrules > 0, "{allocation}");
+    }
+}
+
+#[test]
+fn strangers_in_control_are_mentioned() {
+    let folder = Folder::new();
+    let trace = folder.file("o.csv", OWNERS);
+    let control = folder.file("c.toml", "[aa.policies]\n0 = \"mru\"\n[b.priorities]\nz = 1\n");
+    let words = [&trace, "--allocation", "lru-sp,lru-s", "--control", &control, "--size", "2", "--json"];
+    let (status, out, err) = sim(&words);
+    assert_eq!((status, out.lines().count()), (0, 2));
+    let expected = "pantler: control names owner \"aa\", which the trace does not have; the nearest is \"a\"\n\
+        pantler: control names file \"z\", which the trace does not have; the nearest is \"x\"\n";
+    assert_eq!(err, expected);
+}
+
+#[test]
+fn jobs_give_the_same_bytes() {
+    let folder = Folder::new();
+    let (trace, jobs) = (numbers(&folder), folder.path("jobs.jsonl"));
+    let (jobs, words) =
+        (jobs.to_str().unwrap(), ["--policy", "lru,opt", "--size", "1..3+1", "--warm-up", "10%"]);
+    let sweep = [&[trace.as_str()], &words[..]].concat();
+    let (status, local, _) = sim(&[&sweep[..], &["--json"]].concat());
+    assert_eq!(status, 0);
+    assert_eq!(sim(&[&sweep[..], &["--jobs-out", jobs]].concat()), (0, String::new(), String::new()));
+    assert_eq!(sim(&["--job", jobs]).1, local);
+    let each: String = (1..=6).map(|line| sim(&["--job", &format!("{jobs}:{line}")]).1).collect();
+    assert_eq!(each, local);
+    let first = std::fs::read_to_string(jobs).unwrap().lines().next().unwrap().to_owned();
+    let start = "{\"version\":1,\"kind\":\"sim-job\",\"trace\":";
+    assert!(first.starts_with(start), "{first}");
+    let input = std::fs::File::open(jobs).unwrap();
+    let output = command(&["--job", "-"]).stdin(input).output().unwrap();
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), local);
+
+    refused(&["--job", &format!("{jobs}:7")], &format!("{jobs}: no line 7, there are 6"));
+    let bad = folder.file("bad", "{}\n");
+    refused(&["--job", &bad], &format!("{bad}:1: missing field `version` at line 1 column 2"));
+}
+
+#[test]
+fn people_get_a_table_and_programs_csv() {
+    let folder = Folder::new();
+    let trace = numbers(&folder);
+    let (status, out, err) = sim(&[&trace, "--policy", "lru,opt", "--size", "2,3"]);
+    assert_eq!((status, err.as_str()), (0, ""));
+    let expected = format!(
+        "{trace}: 10 requests, 3 objects\n  \
+        size    share     lru     opt\n     \
+        2   66.67%   0.00%  40.00%\n     \
+        3  100.00%  70.00%  70.00%\n"
+    );
+    assert_eq!(out, expected);
+    let trace = folder.file("o.csv", OWNERS);
+    let (_, out, _) = sim(&[&trace, "--allocation", "lru-s", "--size", "3", "--csv"]);
+    let expected = format!(
+        "trace,policy,allocation,size,owner,requests,misses,hit_ratio,byte_hit_ratio,hit_ratio_error,overrules,mistakes\n\
+        {trace},,lru-s,3,,6,3,0.5,,,,\n\
+        {trace},,lru-s,3,a,4,2,0.5,,,0,0\n\
+        {trace},,lru-s,3,b,2,1,0.5,,,0,0\n"
+    );
+    assert_eq!(out, expected);
+}
+
+#[test]
+fn mistakes_are_one_line_with_the_nearest_name() {
+    let folder = Folder::new();
+    let trace = numbers(&folder);
+    let trace = trace.as_str();
+    refused(
+        &[trace, "--policy", "fifa"],
+        "unknown policy \"fifa\", did you mean \"fifo\"? --policy help lists all",
+    );
+    refused(&[trace, "--policy", "lru:k=2"], "policy `lru` has no parameters, `k` was given");
+    refused(
+        &[trace, "--size", "5x"],
+        "size \"5x\": expected blocks such as 1000, bytes such as 64M, a share such as 10%, or a range such as 1%..50%",
+    );
+    refused(
+        &[trace, "--size", "64M"],
+        "size 64M: the trace does not say how large its blocks are; expected blocks, a share, or --unit block:BYTES",
+    );
+    let (_, _, err) = sim(&[trace, "--format", "lirz"]);
+    assert!(
+        err.starts_with("pantler: unknown format \"lirz\", did you mean \"lirs\"? expected one of "),
+        "{err}"
+    );
+    let (status, _, err) = sim(&[trace, "--unit", "block:1000"]);
+    assert_eq!((status, err.lines().count()), (2, 1), "{err}");
+    refused(
+        &[trace, "--allocation", "lru-sq"],
+        "unknown allocation \"lru-sq\", did you mean \"lru-s\"? \
+        expected one of global-lru, alloc-lru, lru-s, lru-sp, lru-sp-one",
+    );
+    let control = folder.file("c.toml", "[a.policies]\n0 = \"mro\"\n");
+    let (status, _, err) = sim(&[trace, "--allocation", "lru-sp", "--control", &control]);
+    assert_eq!(status, 2);
+    assert!(err.starts_with(&format!("pantler: {control}:2:5: unknown policy `mro`")), "{err}");
+    refused(&[], "expected a trace, see pantler sim --help");
+    for (words, expected) in [
+        (["--warm-up", "x"], "warm-up \"x\": expected references such as 10000, or a share such as 10%"),
+        (["--sample", "2"], "sample \"2\": expected a share above 0, such as 1% or 0.01"),
+        (["--revocation", "x"], "revocation \"x\": expected never, default, or WINDOW,NEEDED,PERCENT"),
+    ] {
+        let allocation: &[&str] = if words[0] == "--revocation" { &["--allocation", "lru-s"] } else { &[] };
+        refused(&[&[trace], &words[..], allocation].concat(), expected);
+    }
+    let (status, out, err) = sim(&["/no/such/trace"]);
+    assert_eq!((status, out.as_str(), err.lines().count()), (1, "", 1), "{err}");
+}
+
+#[test]
+fn help_lists_policies_with_parameters() {
+    let (status, out, err) = sim(&["--policy", "help"]);
+    assert_eq!((status, err.as_str()), (0, ""));
+    for known in pantler_policy::Spec::all() {
+        assert!(out.contains(&format!("  {:<16} {}\n", known.name, known.summary)), "{}", known.name);
+    }
+}
+
+#[test]
+fn bad_lines_fail_or_are_counted() {
+    let folder = Folder::new();
+    let trace = folder.file("t.csv", "owner,file,block\na,x,1\na,x,oops\na,x,1\n");
+    let (status, out, err) = sim(&[&trace, "--size", "1", "--json"]);
+    assert_eq!((status, out.as_str()), (1, ""));
+    assert!(err.contains("line 3"), "{err}");
+    let (status, out, err) = sim(&[&trace, "--size", "1", "--json", "--skip-bad-lines"]);
+    assert_eq!(status, 0, "{err}");
+    assert!(err.contains("pantler: 1 bad lines or records skipped, the first: "), "{err}");
+    let found: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((&found["skipped_lines"], &found["misses"]), (&json!(1), &json!(1)));
+}
+
+/// Runs until the first result, then interrupts.
+#[test]
+fn an_interrupt_shows_what_is_done() {
+    let folder = Folder::new();
+    let text: String = (0..400_000_u64).map(|at| format!("{}\n", at * at % 10_007)).collect();
+    let trace = folder.file("long", &text);
+    let sizes = (1..=3000).map(|size| size.to_string()).collect::<Vec<_>>().join(",");
+    let words = [&trace, "--policy", "fifo", "--size", &sizes, "--json", "--threads", "1"];
+    let mut child = command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut out = std::io::BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut out, &mut line).unwrap();
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    std::io::Read::read_to_string(&mut out, &mut line).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let found: Vec<Value> = line.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(!found.is_empty() && found.len() < 3000, "{} results", found.len());
+    for (index, record) in found.iter().enumerate() {
+        assert_eq!((&record["size"], &record["requests"]), (&json!(index + 1), &json!(400_000)));
+    }
+    assert!(Path::new(&trace).exists());
+}
