@@ -47,6 +47,12 @@ mod mru;
 mod s3_fifo;
 mod sieve;
 
+mod arc;
+mod lirs;
+mod mq;
+mod sketch;
+mod w_tinylfu;
+
 mod list_policy;
 mod name;
 mod replacement;
@@ -67,6 +73,13 @@ pub use replacement::{Replacement, Spec};
 pub use s3_fifo::{S3Fifo, S3FifoParameters};
 pub use sieve::Sieve;
 pub use spec::{Known, Offline, SpecError, Visitor};
+
+// Policies with ghosts, sketches or samples.
+pub use arc::Arc;
+pub use lirs::{Lirs, LirsParameters};
+pub use mq::{Mq, MqParameters};
+pub use sketch::Sketch;
+pub use w_tinylfu::{WTinyLfu, WTinyLfuParameters};
 
 /// What every replacement policy can do.
 ///

@@ -191,6 +191,10 @@ policies! {
 
     // Ghosts.
     S3Fifo: crate::S3Fifo,
+    Arc: crate::Arc,
+    Lirs: crate::Lirs,
+    Mq: crate::Mq,
 
     // Sketches, samples, kernels.
+    WTinyLfu: crate::WTinyLfu,
 }

@@ -10,3 +10,9 @@ mod lfu;
 mod lists;
 mod s3_fifo;
 mod sieve;
+
+// Policies with ghosts, sketches or samples.
+mod arc;
+mod lirs;
+mod mq;
+mod w_tinylfu;

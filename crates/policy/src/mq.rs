@@ -1,0 +1,229 @@
+//! MQ: several LRU queues by frequency; who is not referenced for a while comes down a queue.
+//!
+//! ```text
+//!   Q3  front [a 9] back                        8 references and more
+//!   Q2  front [d 5] [f 4] back                  4 to 7
+//!   Q1  front [b 2] back                        2 or 3
+//!   Q0  front [e 1] [c 1] back                  1: the front of the lowest queue leaves
+//!   out front [x 3] [y 1] back                  ghosts with their counts
+//! ```
+//!
+//! A reference moves a handle to the back of queue log2(count). Each handle has a life time there, renewed by references:
+//! when the front of a queue outlives it, it goes to the back of the queue below with its count unchanged. A ghost
+//! that is referenced goes on counting where it stopped. Made for caches below other caches, where the first
+//! references are not seen.
+//!
+//! R1  A resident handle is in the queue that its mark names, at most log2(count); a ghost is in `out`.
+//! R2  Ghosts are no more than `out` x frames; after a resize that shrinks, each verb that makes one forgets four at most.
+//!
+//! Paper: Zhou, Philbin and Li, The Multi-Queue Replacement Algorithm for Second Level Buffer Caches, USENIX 2001.
+//! Differences: the life time is a parameter in multiples of the frames; the paper watches the distances between
+//! references and takes their peak, which lies beyond the number of frames of the cache above.
+
+use alloc::vec::Vec;
+
+use crate::parameters::{parameters, share_of};
+use crate::prefetch::prefetch;
+use crate::{Forgotten, Handle, Links, List, Online, Policy};
+
+/// Queues that counts of 32 bits can tell apart.
+const QUEUES_MAX: usize = 32;
+
+/// The mark of ghosts. Marks of residents are their queues.
+const GHOST: u8 = 255;
+
+parameters! {
+    /// Parameters of [`Mq`].
+    pub struct MqParameters {
+        /// Queues of residents.
+        "queues" => queues: u8 = 8, 1..=32;
+        /// References until a handle without any comes down a queue, in multiples of the frames.
+        "life" => life: f64 = 2.0, 0.0..=1e6;
+        /// Ghosts at most, in multiples of the frames.
+        "out" => out: f64 = 4.0, 0.0..=1e6;
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Entry {
+    /// The time after which it comes down.
+    end: u64,
+    count: u32,
+}
+
+/// Multi-queue.
+#[derive(Clone, Debug)]
+pub struct Mq {
+    parameters: MqParameters,
+    life: u64,
+    ghosts_max: u32,
+    /// References so far.
+    now: u64,
+    resident: u32,
+    queues: [List; QUEUES_MAX],
+    ghosts: List,
+    entries: Vec<Entry>,
+    forgotten: Forgotten,
+}
+
+impl Mq {
+    fn measure(&mut self, frames: u32) {
+        self.life = (f64::from(frames) * self.parameters.life) as u64;
+        self.ghosts_max = share_of(frames, self.parameters.out);
+    }
+
+    /// At the back of the queue for its count, with a new life.
+    #[inline]
+    fn enqueue(&mut self, links: &mut Links, handle: Handle) {
+        let end = self.now + self.life;
+        let entry = &mut self.entries[handle as usize];
+        entry.end = end;
+        let queue = (entry.count.ilog2() as u8).min(self.parameters.queues - 1);
+        self.queues[usize::from(queue)].push_back(links, handle);
+        links.set_mark(handle, queue);
+    }
+
+    /// Lets the front of each queue come down whose life is over: at most one for each queue, as in the paper.
+    #[inline]
+    fn adjust(&mut self, links: &mut Links) {
+        for queue in 1..self.parameters.queues {
+            let Some(front) = self.queues[usize::from(queue)].front() else { continue };
+            let entry = &mut self.entries[front as usize];
+            if entry.end < self.now {
+                entry.end = self.now + self.life;
+                self.queues[usize::from(queue)].remove(links, front);
+                self.queues[usize::from(queue - 1)].push_back(links, front);
+                links.set_mark(front, queue - 1);
+            }
+        }
+    }
+
+    fn queue(&mut self, links: &Links, handle: Handle) -> &mut List {
+        &mut self.queues[usize::from(links.mark(handle)) % QUEUES_MAX]
+    }
+}
+
+impl Online for Mq {
+    type Parameters = MqParameters;
+    const NAME: &'static str = "mq";
+    const SUMMARY: &'static str = "multi-queue: LRU queues by frequency, with life times and ghosts";
+
+    fn new(frames: u32, parameters: MqParameters) -> Self {
+        let mut mq = Self {
+            parameters,
+            life: 0,
+            ghosts_max: 0,
+            now: 0,
+            resident: 0,
+            queues: [List::default(); QUEUES_MAX],
+            ghosts: List::default(),
+            entries: Vec::new(),
+            forgotten: Forgotten::default(),
+        };
+        mq.measure(frames.max(1));
+        mq
+    }
+}
+
+impl Policy for Mq {
+    #[inline]
+    fn hit(&mut self, links: &mut Links, handle: Handle) {
+        self.now += 1;
+        self.queue(links, handle).remove(links, handle);
+        let count = &mut self.entries[handle as usize].count;
+        *count = count.saturating_add(1);
+        self.enqueue(links, handle);
+        self.adjust(links);
+    }
+
+    #[inline]
+    fn insert(&mut self, links: &mut Links, handle: Handle) {
+        self.reserve(links.capacity());
+        self.now += 1;
+        self.resident += 1;
+        let known = links.is_linked(handle);
+        if known {
+            self.ghosts.remove(links, handle);
+        }
+        let count = &mut self.entries[handle as usize].count;
+        *count = if known { count.saturating_add(1) } else { 1 };
+        self.enqueue(links, handle);
+        self.adjust(links);
+    }
+
+    #[inline]
+    fn evict(&mut self, links: &mut Links, pinned: &dyn Fn(Handle) -> bool) -> Option<Handle> {
+        let queues = self.queues.iter().take(usize::from(self.parameters.queues));
+        let victim = queues.flat_map(|queue| queue.iter(links)).find(|&handle| !pinned(handle))?;
+        self.queue(links, victim).remove(links, victim);
+        self.resident -= 1;
+        self.ghosts.push_back(links, victim);
+        links.set_mark(victim, GHOST);
+        for _ in 0..Forgotten::MAX {
+            if self.ghosts.len() <= self.ghosts_max {
+                break;
+            }
+            let Some(oldest) = self.ghosts.front() else { break };
+            self.ghosts.remove(links, oldest);
+            // A victim that is not even remembered was never a ghost.
+            if oldest != victim {
+                self.forgotten.note(oldest);
+            }
+        }
+        Some(victim)
+    }
+
+    fn remove(&mut self, links: &mut Links, handle: Handle) {
+        if links.mark(handle) == GHOST {
+            self.ghosts.remove(links, handle);
+        } else {
+            self.queue(links, handle).remove(links, handle);
+            self.resident -= 1;
+        }
+    }
+
+    fn len(&self) -> u32 {
+        self.resident
+    }
+
+    fn is_ghost(&self, links: &Links, handle: Handle) -> bool {
+        links.is_linked(handle) && links.mark(handle) == GHOST
+    }
+
+    fn forgotten(&mut self) -> Option<Handle> {
+        self.forgotten.take()
+    }
+
+    fn resize(&mut self, _: &mut Links, frames: u32) {
+        self.measure(frames.max(1));
+    }
+
+    #[inline]
+    fn reserve(&mut self, handles: u32) {
+        if self.entries.len() < handles as usize {
+            self.entries.resize(handles as usize, Entry::default());
+        }
+    }
+
+    #[inline]
+    fn prefetch(&self, links: &Links, handle: Handle) {
+        links.prefetch(handle);
+        prefetch(&self.entries, handle as usize);
+    }
+
+    fn validate(&self, links: &Links) {
+        let mut resident = 0;
+        for (queue, number) in self.queues.iter().zip(0..) {
+            queue.validate(links);
+            resident += queue.len();
+            for handle in queue.iter(links) {
+                let entry = self.entries[handle as usize];
+                let top = entry.count.ilog2().min(u32::from(self.parameters.queues) - 1);
+                assert!(links.mark(handle) == number && u32::from(number) <= top, "R1: {handle}");
+            }
+        }
+        self.ghosts.validate(links);
+        assert!(self.ghosts.iter(links).all(|handle| links.mark(handle) == GHOST), "R1: out");
+        assert_eq!(resident, self.resident, "R1: residents");
+    }
+}
