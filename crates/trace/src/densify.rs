@@ -18,6 +18,8 @@
 
 use std::hash::{BuildHasher, RandomState};
 
+use crate::memory;
+
 /// Keys looked up at once.
 const BATCH: usize = 64;
 /// Slots of the first table.
@@ -86,6 +88,11 @@ impl<K: Key> Densifier<K> {
         table
     }
 
+    /// How many keys are known.
+    pub fn len(&self) -> usize {
+        self.keys.len()
+    }
+
     /// Keys by id, without the table.
     pub fn into_keys(self) -> Vec<K> {
         self.keys
@@ -115,25 +122,25 @@ impl<K: Key> Densifier<K> {
     pub fn densify(&mut self, keys: &[K], ids: &mut Vec<u32>) {
         for batch in keys.chunks(BATCH) {
             self.make_room();
-            let mut hashes = [0; BATCH];
-            let mut slots = [0; BATCH];
-            for (at, &key) in batch.iter().enumerate() {
-                hashes[at] = key.mixed(self.seed);
-                slots[at] = self.slots[self.home(hashes[at])];
+            let (mut hashes, mut slots, mut found) = ([0; BATCH], [0; BATCH], [0; BATCH]);
+            for ((&key, hash), slot) in batch.iter().zip(&mut hashes).zip(&mut slots) {
+                *hash = key.mixed(self.seed);
+                *slot = self.slots[self.home(*hash)];
             }
             // A slot that was taken when it was read stays taken by the same id; an empty one is looked at again.
             for (at, &key) in batch.iter().enumerate() {
-                let id = slots[at] as u32;
-                let tagged = slots[at] != EMPTY && (slots[at] >> 32) as u32 == hashes[at] as u32;
-                if tagged && self.keys[id as usize] == key {
-                    ids.push(id);
-                } else {
-                    ids.push(self.find_or_add(key, hashes[at]));
-                }
+                let (hash, slot) = (hashes[at], slots[at]);
+                let id = slot as u32;
+                // An empty slot holds the highest id, which no key has.
+                let known = (slot >> 32) as u32 == hash as u32 && self.keys.get(id as usize) == Some(&key);
+                found[at] = if known { id } else { self.find_or_add(key, hash) };
             }
+            ids.extend_from_slice(&found[..batch.len()]);
         }
     }
 
+    #[cold]
+    #[inline(never)]
     fn find_or_add(&mut self, key: K, hash: u64) -> u32 {
         let mut at = self.home(hash);
         loop {
@@ -167,7 +174,9 @@ impl<K: Key> Densifier<K> {
     /// A larger table. The old one is freed first: the keys are all that is needed.
     fn rebuild(&mut self, slots: usize) {
         self.slots = Vec::new();
-        self.slots = vec![EMPTY; slots];
+        self.slots.reserve_exact(slots);
+        memory::large(self.slots.spare_capacity_mut());
+        self.slots.resize(slots, EMPTY);
         self.shift = 64 - slots.trailing_zeros();
         for (id, key) in self.keys.iter().enumerate() {
             let hash = key.mixed(self.seed);

@@ -19,7 +19,7 @@
 //! assert_eq!(trace.block_of(1).index, 30);
 //! ```
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod builder;
 mod densify;
@@ -28,6 +28,7 @@ mod formats;
 pub mod generate;
 mod guess;
 mod input;
+mod memory;
 mod names;
 mod prepare;
 mod prepared;

@@ -96,7 +96,26 @@ pub fn prepare_reader(mut reader: Reader, options: &Options) -> Result<(Prepared
     Ok((builder.finish(owner_names, file_names), report))
 }
 
+/// Requests looked at together.
+const PLAIN_BATCH: usize = 512;
+
 fn objects(builder: &mut PreparedBuilder, batch: &[Request], most: u64) -> Result<(), TraceError> {
+    let plain = |request: &Request| request.owner == 0 && request.file == 0 && request.objects == 1;
+    for part in batch.chunks(PLAIN_BATCH) {
+        if part.iter().all(plain) && part.len() as u64 <= most - builder.len() as u64 {
+            let (mut keys, mut bytes) = ([0; PLAIN_BATCH], [0; PLAIN_BATCH]);
+            for (request, (key, bytes)) in part.iter().zip(keys.iter_mut().zip(&mut bytes)) {
+                (*key, *bytes) = (request.object, request.length);
+            }
+            builder.plain(&keys[..part.len()], &bytes[..part.len()])?;
+        } else {
+            each_object(builder, part, most)?;
+        }
+    }
+    Ok(())
+}
+
+fn each_object(builder: &mut PreparedBuilder, batch: &[Request], most: u64) -> Result<(), TraceError> {
     for request in batch {
         let bytes = request.length / request.objects.max(1);
         for index in request.object..request.object.saturating_add(request.objects.into()) {

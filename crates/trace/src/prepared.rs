@@ -45,6 +45,9 @@ pub struct Prepared {
     pub(crate) sizes: Option<Vec<u32>>,
 }
 
+/// Keys looked up together.
+const FROM_IDS_BATCH: usize = 1024;
+
 impl Prepared {
     /// A trace of plain keys, for tests and generators.
     ///
@@ -53,8 +56,16 @@ impl Prepared {
     /// With 2³² − 1 references or more.
     pub fn from_ids(ids: impl IntoIterator<Item = u64>) -> Prepared {
         let mut builder = PreparedBuilder::new(Unit::Object);
-        for id in ids {
-            builder.reference(0, Block { file: 0, index: id }, 0).expect("a trace this long fits no memory");
+        let mut ids = ids.into_iter();
+        builder.reserve(ids.size_hint().0);
+        let mut some = Vec::with_capacity(FROM_IDS_BATCH);
+        loop {
+            some.clear();
+            some.extend(ids.by_ref().take(FROM_IDS_BATCH));
+            if some.is_empty() {
+                break;
+            }
+            builder.plain(&some, &[0; FROM_IDS_BATCH][..some.len()]).expect("too many references");
         }
         builder.finish(Vec::new(), Vec::new())
     }

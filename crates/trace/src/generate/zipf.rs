@@ -46,7 +46,8 @@ impl Zipf {
             // Larger for smaller ranks, so that 0, which unit() can give, is rank n.
             let area = high + random.unit() * (low - high);
             let x = self.inverse(area);
-            let rank = (x + 0.5).floor().clamp(1.0, self.ranks);
+            // Cutting off is rounding down: x is positive.
+            let rank = ((x + 0.5) as u64 as f64).clamp(1.0, self.ranks);
             if rank - x <= self.safe || area >= self.integral(rank + 0.5) - self.density(rank) {
                 return rank as u64 - 1;
             }
