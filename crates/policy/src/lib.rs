@@ -42,10 +42,16 @@ mod fifo;
 mod frequency;
 mod gclock;
 mod lfu;
+mod lifo;
 mod lru;
 mod mru;
+mod random;
 mod s3_fifo;
+mod sfifo;
 mod sieve;
+mod slru;
+mod two_handed_clock;
+mod two_q;
 
 mod arc;
 mod lirs;
@@ -62,17 +68,23 @@ pub use clock::{Clock, ClockSet};
 pub use fifo::Fifo;
 pub use gclock::{Gclock, GclockParameters};
 pub use lfu::{Lfu, LfuAged, LfuAgedParameters, LfuPerfect, Mfu};
-pub use links::{Forgotten, Handle, Iter, Links, List, NONE};
+pub use lifo::Lifo;
+pub use links::{Bag, Forgotten, Handle, Iter, Links, List, NONE, Ring};
 pub use list_policy::ListPolicy;
 pub use lru::Lru;
 pub use mru::Mru;
 pub use name::{PolicyName, UnknownPolicy};
 pub use parameters::{Key, NoParameters, Parameters, Refused};
-pub use queue::{Queue, Ring, Verdict};
+pub use queue::{Queue, Verdict};
+pub use random::{Random, RandomParameters};
 pub use replacement::{Replacement, Spec};
 pub use s3_fifo::{S3Fifo, S3FifoParameters};
+pub use sfifo::{SegmentedFifo, SegmentedFifoParameters};
 pub use sieve::Sieve;
+pub use slru::{Slru, SlruParameters};
 pub use spec::{Known, Offline, SpecError, Visitor};
+pub use two_handed_clock::{TwoHandedClock, TwoHandedClockParameters};
+pub use two_q::{TwoQ, TwoQParameters, TwoQSimple, TwoQSimpleParameters};
 
 // Policies with ghosts, sketches or samples.
 pub use arc::Arc;
@@ -91,8 +103,9 @@ pub use w_tinylfu::{WTinyLfu, WTinyLfuParameters};
 /// ```
 ///
 /// It keeps these promises: a handle is inserted only while it is not resident, [`hit`](Policy::hit) names a resident
-/// handle, [`remove`](Policy::remove) a resident one or a ghost, and `links` is the same slab each time. A policy may be the
-/// only user of its slab, unless it says that it shares it.
+/// handle, [`remove`](Policy::remove) a resident one or a ghost, and `links` is the same slab each time. What was missed
+/// is inserted or removed next, but for the evictions between. A policy is the only user of its slab, except those that
+/// [`ListPolicy`] holds.
 ///
 /// A *ghost* is a handle that was replaced and is still remembered. It stays a handle of the slab, and the caller may
 /// not give its number to another block before the policy has [`forgotten`](Policy::forgotten) it.

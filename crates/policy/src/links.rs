@@ -15,8 +15,10 @@
 
 use alloc::vec::Vec;
 
+mod bag;
 mod ring;
 
+pub use bag::Bag;
 pub use ring::Ring;
 
 /// Names a cached block to a policy.

@@ -88,6 +88,11 @@ pub(crate) fn share_of(frames: u32, share: f64) -> u32 {
     (f64::from(frames) * share + 0.5) as u32
 }
 
+/// `share` of `frames`, rounded down.
+pub(crate) fn part_of(frames: u32, share: f64) -> u32 {
+    (f64::from(frames) * share) as u32
+}
+
 /// As text, for messages.
 pub(crate) fn keys_of(keys: &[Key]) -> String {
     let names: alloc::vec::Vec<String> = keys.iter().map(|key| key.key.to_string()).collect();

@@ -1,11 +1,9 @@
-//! Queues: what FIFO-like policies need of their order, as a [`List`] or as a [`Ring`].
+//! Queues: what FIFO-like policies need of their order, as a [`List`] or as a [`Ring`](crate::Ring).
 //!
 //! A list can share its slab with other lists and lose any handle at the same price; a ring is faster where handles
 //! come and go at the ends.
 
 use crate::{Handle, Links, List};
-
-pub use crate::links::Ring;
 
 /// What a [`sweep`](Queue::sweep) does with the handle that it meets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

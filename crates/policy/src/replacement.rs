@@ -179,9 +179,15 @@ policies! {
     ClockSet: crate::ClockSet,
     Fifo: crate::Fifo,
     Gclock: crate::Gclock,
+    Lifo: crate::Lifo,
     Lru: crate::Lru,
     Mru: crate::Mru,
+    Random: crate::Random,
+    SegmentedFifo: crate::SegmentedFifo,
     Sieve: crate::Sieve,
+    Slru: crate::Slru,
+    TwoHandedClock: crate::TwoHandedClock,
+    TwoQSimple: crate::TwoQSimple,
 
     // Frequencies.
     Lfu: crate::Lfu,
@@ -190,10 +196,11 @@ policies! {
     Mfu: crate::Mfu,
 
     // Ghosts.
-    S3Fifo: crate::S3Fifo,
     Arc: crate::Arc,
     Lirs: crate::Lirs,
     Mq: crate::Mq,
+    S3Fifo: crate::S3Fifo,
+    TwoQ: crate::TwoQ,
 
     // Sketches, samples, kernels.
     WTinyLfu: crate::WTinyLfu,

@@ -15,13 +15,13 @@
 //! R1  Every resident handle is in exactly one of the two queues, and its mark says in which.
 //! R2  The ghosts are at most `ghosts` of the frames. A missed ghost leaves them before room is made for it.
 //!
-//! Differences from the paper: none in what is replaced. The paper counts ghosts in bytes or by insertion time in a hash
-//! table with collisions, and its own simulator (libCacheSim) lets the ghost queue forget when its FIFO cache is full,
-//! which is one ghost later in a few cases: hit ratios differ in the fourth digit.
+//! Differences from the paper: with `fill` (the default, as in the authors' simulator) newcomers that find the small queue
+//! full go to the main queue until a block is replaced for the first time, so that the cache fills as it will be
+//! divided; algorithm 1 of the paper fills it through the small queue alone. Parts of frames are rounded down.
 //! With all of one queue pinned, the other is replaced from.
 //! Source: J. Yang et al., FIFO queues are all you need for cache eviction, SOSP 2023, algorithm 1.
 
-use crate::parameters::{parameters, share_of};
+use crate::parameters::{parameters, part_of};
 use crate::{Forgotten, Handle, Links, Online, Policy, Queue, Ring, Verdict};
 
 /// References that are counted at most.
@@ -39,6 +39,9 @@ parameters! {
         "ghosts" => ghosts: f64 = 0.9, 0.0..=16.0;
         /// Hits that take a handle from the small to the main queue.
         "threshold" => threshold: u8 = 2, 1..=3;
+        /// Whether newcomers that find the small queue full go to the main queue, until a block is replaced for the
+        /// first time.
+        "fill" => fill: bool = true, false..=true;
     }
 }
 
@@ -52,14 +55,16 @@ pub struct S3Fifo {
     frames: u32,
     small_max: u32,
     ghosts_max: u32,
+    /// Whether something was replaced already.
+    warm: bool,
     parameters: S3FifoParameters,
 }
 
 impl S3Fifo {
     fn set_limits(&mut self, frames: u32) {
         self.frames = frames;
-        self.small_max = share_of(frames, self.parameters.small).max(1);
-        self.ghosts_max = share_of(frames, self.parameters.ghosts);
+        self.small_max = part_of(frames, self.parameters.small).max(1);
+        self.ghosts_max = part_of(frames, self.parameters.ghosts);
     }
 
     fn evict_small(&mut self, links: &mut Links, pinned: &dyn Fn(Handle) -> bool) -> Option<Handle> {
@@ -118,8 +123,17 @@ impl Online for S3Fifo {
     fn new(frames: u32, parameters: S3FifoParameters) -> Self {
         let (small, main, ghosts) = (Ring::default(), Ring::default(), Ring::default());
         let forgotten = Forgotten::default();
-        let mut new =
-            Self { small, main, ghosts, forgotten, frames, small_max: 0, ghosts_max: 0, parameters };
+        let mut new = Self {
+            small,
+            main,
+            ghosts,
+            forgotten,
+            frames,
+            small_max: 0,
+            ghosts_max: 0,
+            warm: false,
+            parameters,
+        };
         new.set_limits(frames);
         new
     }
@@ -145,7 +159,8 @@ impl Policy for S3Fifo {
     #[inline]
     fn insert(&mut self, links: &mut Links, handle: Handle) {
         self.miss(links, handle);
-        if links.mark(handle) == GHOST {
+        let fill = self.parameters.fill && !self.warm && self.small.len() >= self.small_max;
+        if fill || links.mark(handle) == GHOST {
             links.set_mark(handle, MAIN);
             self.main.push_back(links, handle);
         } else {
@@ -156,6 +171,7 @@ impl Policy for S3Fifo {
 
     #[inline]
     fn evict(&mut self, links: &mut Links, pinned: &dyn Fn(Handle) -> bool) -> Option<Handle> {
+        self.warm = true;
         if self.small.len() < self.small_max
             && let Some(victim) = self.evict_main(links, pinned)
         {

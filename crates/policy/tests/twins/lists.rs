@@ -1,4 +1,4 @@
-//! Policies of one list in order of references or arrivals: LRU, MRU, FIFO.
+//! Policies of one list in order of references or arrivals: LRU, MRU, FIFO, LIFO.
 
 use pantler_policy::Handle;
 
@@ -52,4 +52,9 @@ fn mru() {
 #[test]
 fn fifo() {
     check("fifo", |_| Order { order: Vec::new(), moves_on_hit: false, newest_first: false });
+}
+
+#[test]
+fn lifo() {
+    check("lifo", |_| Order { order: Vec::new(), moves_on_hit: false, newest_first: true });
 }

@@ -8,8 +8,11 @@ mod harness;
 mod clock;
 mod lfu;
 mod lists;
+mod random;
 mod s3_fifo;
+mod segments;
 mod sieve;
+mod two_q;
 
 // Policies with ghosts, sketches or samples.
 mod arc;

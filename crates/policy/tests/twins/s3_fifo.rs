@@ -16,10 +16,11 @@ struct S3Fifo {
     ghosts_max: usize,
     shares: (f64, f64),
     threshold: u8,
+    fill: bool,
 }
 
 impl S3Fifo {
-    fn new(frames: u32, small: f64, ghosts: f64, threshold: u8) -> Self {
+    fn new(frames: u32, small: f64, ghosts: f64, threshold: u8, fill: bool) -> Self {
         let mut new = S3Fifo {
             small: VecDeque::new(),
             main: VecDeque::new(),
@@ -29,6 +30,7 @@ impl S3Fifo {
             ghosts_max: 0,
             shares: (small, ghosts),
             threshold,
+            fill,
         };
         new.resize(frames);
         new
@@ -84,12 +86,15 @@ impl Twin for S3Fifo {
         if self.ghosts().contains(&handle) {
             self.remove(handle);
             self.main.push_back((handle, 0));
+        } else if self.fill && self.small.len() >= self.small_max {
+            self.main.push_back((handle, 0));
         } else {
             self.small.push_back((handle, 0));
         }
     }
 
     fn evict(&mut self, pinned: &dyn Fn(Handle) -> bool) -> Option<Handle> {
+        self.fill = false;
         let from_main = if self.small.len() < self.small_max { self.evict_main(pinned) } else { None };
         from_main.or_else(|| self.evict_small(pinned)).or_else(|| self.evict_main(pinned))
     }
@@ -102,8 +107,8 @@ impl Twin for S3Fifo {
     }
 
     fn resize(&mut self, frames: u32) {
-        self.small_max = ((f64::from(frames) * self.shares.0).round() as usize).max(1);
-        self.ghosts_max = (f64::from(frames) * self.shares.1).round() as usize;
+        self.small_max = ((f64::from(frames) * self.shares.0) as usize).max(1);
+        self.ghosts_max = (f64::from(frames) * self.shares.1) as usize;
     }
 
     fn residents(&self) -> Vec<Handle> {
@@ -117,7 +122,8 @@ impl Twin for S3Fifo {
 
 #[test]
 fn s3_fifo() {
-    check("s3-fifo", |frames| S3Fifo::new(frames, 0.1, 0.9, 2));
-    check("s3-fifo:small=0.5,ghosts=1.5,threshold=1", |frames| S3Fifo::new(frames, 0.5, 1.5, 1));
-    check("s3-fifo:small=0.3,ghosts=0", |frames| S3Fifo::new(frames, 0.3, 0.0, 2));
+    check("s3-fifo", |frames| S3Fifo::new(frames, 0.1, 0.9, 2, true));
+    check("s3-fifo:fill=false", |frames| S3Fifo::new(frames, 0.1, 0.9, 2, false));
+    check("s3-fifo:small=0.5,ghosts=1.5,threshold=1", |frames| S3Fifo::new(frames, 0.5, 1.5, 1, true));
+    check("s3-fifo:small=0.3,ghosts=0,fill=false", |frames| S3Fifo::new(frames, 0.3, 0.0, 2, false));
 }

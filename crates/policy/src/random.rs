@@ -1,0 +1,100 @@
+//! Random replacement: every resident block is as likely to leave as any other. A hit changes nothing.
+//!
+//! ```text
+//!   bag  [d] [a] [c] [b]        evict: place 1 is drawn, a leaves, and b fills the hole:  [d] [b] [c]
+//! ```
+//!
+//! The draws come from a generator that starts with `seed`, so a run can be repeated. Pinned handles that are drawn are
+//! passed over to the next place, round the end of the bag.
+//!
+//! R1  A handle's link names its place in the bag.
+
+use crate::parameters::parameters;
+use crate::{Bag, Handle, Links, Online, Policy};
+
+parameters! {
+    /// Parameters of [`Random`].
+    pub struct RandomParameters {
+        /// Where the generator starts.
+        "seed" => seed: u64 = 1, 0..=u64::MAX;
+    }
+}
+
+/// Random replacement.
+#[derive(Clone, Debug)]
+pub struct Random {
+    bag: Bag,
+    /// The state of xorshift64*; never 0.
+    state: u64,
+    frames: u32,
+}
+
+impl Random {
+    /// A number below `bound`.
+    #[inline]
+    fn draw(&mut self, bound: u32) -> u32 {
+        // S. Vigna, An experimental exploration of Marsaglia's xorshift generators, ACM TOMS 42(4), 2016.
+        self.state ^= self.state >> 12;
+        self.state ^= self.state << 25;
+        self.state ^= self.state >> 27;
+        let high = self.state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32;
+        ((high * u64::from(bound)) >> 32) as u32
+    }
+}
+
+impl Online for Random {
+    type Parameters = RandomParameters;
+    const NAME: &'static str = "random";
+    const SUMMARY: &'static str = "any block, drawn from a generator with a seed";
+
+    fn new(frames: u32, parameters: RandomParameters) -> Self {
+        // Seeds that lie close together must not give states that do; the constant is odd, so only 0 gives 0.
+        let state = parameters.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).max(1);
+        Self { bag: Bag::default(), state, frames }
+    }
+}
+
+impl Policy for Random {
+    #[inline]
+    fn hit(&mut self, _links: &mut Links, _handle: Handle) {}
+
+    #[inline]
+    fn insert(&mut self, links: &mut Links, handle: Handle) {
+        self.bag.put(links, handle);
+    }
+
+    #[inline]
+    fn evict(&mut self, links: &mut Links, pinned: &dyn Fn(Handle) -> bool) -> Option<Handle> {
+        let len = self.bag.len();
+        if len == 0 {
+            return None;
+        }
+        let drawn = self.draw(len);
+        let mut places = (drawn..len).chain(0..drawn);
+        let victim = places.find_map(|place| self.bag.at(place).filter(|handle| !pinned(*handle)))?;
+        self.bag.remove(links, victim);
+        Some(victim)
+    }
+
+    fn remove(&mut self, links: &mut Links, handle: Handle) {
+        self.bag.remove(links, handle);
+    }
+
+    #[inline]
+    fn len(&self) -> u32 {
+        self.bag.len()
+    }
+
+    fn resize(&mut self, links: &mut Links, frames: u32) {
+        self.frames = frames;
+        self.reserve(links.capacity());
+    }
+
+    fn reserve(&mut self, handles: u32) {
+        self.bag.reserve(self.frames.min(handles));
+    }
+
+    fn validate(&self, links: &Links) {
+        self.bag.validate(links);
+    }
+}
