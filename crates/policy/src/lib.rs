@@ -22,7 +22,8 @@
 //! ```
 //!
 //! [`Spec`] is a policy with its parameters, as people type it; [`Replacement`] holds any of them behind one enum, and
-//! [`Spec::with`] shows a [`Visitor`] its type. [`ListPolicy`] holds those that the managers of a steward run.
+//! [`Spec::with`] shows a [`Visitor`] its type. [`ListPolicy`] holds those whose whole memory is one
+//! list: the managers of a steward share a slab between them.
 //! [`min`](mod@min) is Belady's offline optimum, the yardstick beside every figure.
 
 #![no_std]
@@ -73,11 +74,16 @@ pub use links::{Bag, Forgotten, Handle, Iter, Links, List, NONE, Ring};
 pub use list_policy::ListPolicy;
 pub use lru::Lru;
 pub use mru::Mru;
-pub use name::{PolicyName, UnknownPolicy};
+pub use name::UnknownPolicy;
 pub use parameters::{Key, NoParameters, Parameters, Refused};
+<<<<<<< HEAD
 pub use queue::{Queue, Verdict};
 pub use random::{Random, RandomParameters};
 pub use replacement::{Replacement, Spec};
+=======
+pub use queue::{Queue, Ring, Verdict};
+pub use replacement::{PolicyName, Replacement, Spec};
+>>>>>>> bd73aa2 (steward: run policies that remember what left)
 pub use s3_fifo::{S3Fifo, S3FifoParameters};
 pub use sfifo::{SegmentedFifo, SegmentedFifoParameters};
 pub use sieve::Sieve;

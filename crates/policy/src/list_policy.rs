@@ -30,8 +30,12 @@ macro_rules! each {
 }
 
 impl ListPolicy {
-    /// An empty policy of that name.
-    pub fn new(name: PolicyName) -> Self {
+    /// The names of these policies.
+    pub const NAMES: [PolicyName; 4] =
+        [PolicyName::Lru, PolicyName::Mru, PolicyName::Fifo, PolicyName::Clock];
+
+    /// An empty policy of that name. `None` for a policy that needs more than a list.
+    pub fn new(name: PolicyName) -> Option<Self> {
         Self::over(name, List::default(), &mut Links::default())
     }
 
@@ -45,12 +49,16 @@ impl ListPolicy {
         }
     }
 
-    /// Another policy over the same handles in the same order: only the choice of victims changes. A policy with
-    /// reference bits starts with all clear, in time proportional to the handles held.
-    pub fn change(&mut self, links: &mut Links, name: PolicyName) {
-        if name != self.name() {
-            *self = Self::over(name, self.list(), links);
-        }
+    /// A policy over handles in the order of `list`: only the choice of victims is another. One with reference bits starts
+    /// with all clear, in time proportional to the handles held. `None` for a policy that needs more than a list.
+    pub fn over(name: PolicyName, list: List, links: &mut Links) -> Option<Self> {
+        Some(match name {
+            PolicyName::Lru => Self::Lru(Lru { list }),
+            PolicyName::Mru => Self::Mru(Mru { list }),
+            PolicyName::Fifo => Self::Fifo(Fifo::over(list)),
+            PolicyName::Clock => Self::Clock(Clock::over(list, links)),
+            _ => return None,
+        })
     }
 
     /// Handles from the front to the back of the list, not in order of eviction.
@@ -58,16 +66,8 @@ impl ListPolicy {
         self.list().iter(links)
     }
 
-    fn over(name: PolicyName, list: List, links: &mut Links) -> Self {
-        match name {
-            PolicyName::Lru => Self::Lru(Lru { list }),
-            PolicyName::Mru => Self::Mru(Mru { list }),
-            PolicyName::Fifo => Self::Fifo(Fifo::over(list)),
-            PolicyName::Clock => Self::Clock(Clock::over(list, links)),
-        }
-    }
-
-    fn list(&self) -> List {
+    /// The list itself, for another policy to take over.
+    pub fn list(&self) -> List {
         match self {
             Self::Lru(policy) => policy.list,
             Self::Mru(policy) => policy.list,

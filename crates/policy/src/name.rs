@@ -5,35 +5,7 @@ use core::str::FromStr;
 
 use alloc::string::String;
 
-/// A policy by name: lower case, with hyphens.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[non_exhaustive]
-pub enum PolicyName {
-    /// Least recently used: the default everywhere.
-    #[default]
-    Lru,
-    /// Most recently used.
-    Mru,
-    /// First in, first out.
-    Fifo,
-    /// FIFO with a second chance.
-    Clock,
-}
-
-impl PolicyName {
-    /// All of them, in the order in which help texts list them.
-    pub const ALL: [Self; 4] = [Self::Lru, Self::Mru, Self::Fifo, Self::Clock];
-
-    /// The name as typed.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Lru => "lru",
-            Self::Mru => "mru",
-            Self::Fifo => "fifo",
-            Self::Clock => "clock",
-        }
-    }
-}
+use crate::{PolicyName, Spec};
 
 impl fmt::Display for PolicyName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -47,6 +19,12 @@ impl FromStr for PolicyName {
     fn from_str(name: &str) -> Result<Self, UnknownPolicy> {
         let found = Self::ALL.into_iter().find(|policy| policy.as_str() == name);
         found.ok_or_else(|| UnknownPolicy { name: name.into() })
+    }
+}
+
+impl From<PolicyName> for Spec {
+    fn from(name: PolicyName) -> Spec {
+        name.spec()
     }
 }
 
@@ -79,6 +57,7 @@ mod tests {
             assert_eq!(policy.to_string().parse(), Ok(policy));
         }
         let error = "LRU".parse::<PolicyName>().unwrap_err();
-        assert_eq!(error.to_string(), "unknown policy `LRU`, expected one of lru mru fifo clock");
+        let names = PolicyName::ALL.map(PolicyName::as_str).join(" ");
+        assert_eq!(error.to_string(), alloc::format!("unknown policy `LRU`, expected one of {names}"));
     }
 }

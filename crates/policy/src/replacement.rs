@@ -14,6 +14,13 @@ const OFFLINE: [(Spec, &str, &str); 2] = [
     (Spec::OptBypass, "opt-bypass", "MIN that may leave a block out of the cache"),
 ];
 
+impl Default for PolicyName {
+    /// LRU: the default everywhere.
+    fn default() -> Self {
+        Self::Lru
+    }
+}
+
 macro_rules! policies {
     ($($name:ident: $policy:ty,)+) => {
         /// A policy with its parameters: what `--policy` takes.
@@ -80,6 +87,41 @@ macro_rules! policies {
                 match self {
                     $( Self::$name(parameters) => parameters.write(f, separate), )+
                     Self::Opt | Self::OptBypass => Ok(()),
+                }
+            }
+        }
+
+        /// An online policy by name, with its default parameters: what the doors to a running cache take.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[non_exhaustive]
+        pub enum PolicyName {
+            $(
+                #[doc = concat!("See [`", stringify!($name), "`](", stringify!($policy), ").")]
+                $name,
+            )+
+        }
+
+        impl PolicyName {
+            /// All of them, in the order in which help texts list them.
+            pub const ALL: [Self; [$(stringify!($name)),+].len()] = [$(Self::$name),+];
+
+            /// The name as typed: lower case, with hyphens.
+            pub const fn as_str(self) -> &'static str {
+                match self { $( Self::$name => <$policy as Online>::NAME, )+ }
+            }
+
+            /// The policy with its default parameters.
+            pub fn spec(self) -> Spec {
+                match self { $( Self::$name => Spec::$name(Default::default()), )+ }
+            }
+        }
+
+        impl Spec {
+            /// The name without the parameters. `None` for offline policies.
+            pub fn policy_name(&self) -> Option<PolicyName> {
+                match self {
+                    $( Self::$name(_) => Some(PolicyName::$name), )+
+                    Self::Opt | Self::OptBypass => None,
                 }
             }
         }

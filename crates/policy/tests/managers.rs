@@ -89,7 +89,11 @@ struct Pair {
 
 impl Pair {
     fn new(name: PolicyName, handles: u32) -> Pair {
-        Pair { links: Links::with_stamps(handles), fast: ListPolicy::new(name), slow: Twin::new(name) }
+        Pair {
+            links: Links::with_stamps(handles),
+            fast: ListPolicy::new(name).expect("a list"),
+            slow: Twin::new(name),
+        }
     }
 
     fn holds(&self, handle: Handle) -> bool {
@@ -117,7 +121,9 @@ impl Pair {
     }
 
     fn change(&mut self, name: PolicyName) {
-        self.fast.change(&mut self.links, name);
+        if name != self.fast.name() {
+            self.fast = ListPolicy::over(name, self.fast.list(), &mut self.links).expect("a list");
+        }
         self.slow.change(name);
     }
 
@@ -168,7 +174,7 @@ fn traces(length: u32) -> impl Iterator<Item = impl Iterator<Item = Handle> + Cl
 
 #[test]
 fn all_traces_up_to_length_8_over_4_handles() {
-    for name in PolicyName::ALL {
+    for name in ListPolicy::NAMES {
         for capacity in 1..=3 {
             // A trace of length 8 contains all shorter ones.
             traces(8).for_each(|trace| run_trace(name, capacity, 0, trace));
@@ -178,7 +184,7 @@ fn all_traces_up_to_length_8_over_4_handles() {
 
 #[test]
 fn all_traces_up_to_length_6_with_every_set_of_pinned_handles() {
-    for name in PolicyName::ALL {
+    for name in ListPolicy::NAMES {
         for capacity in 1..=3 {
             for pinned in 1..16 {
                 traces(6).for_each(|trace| run_trace(name, capacity, pinned, trace));
@@ -208,7 +214,7 @@ fn verbs() -> impl Strategy<Value = Verb> {
         2 => any::<u64>().prop_map(Verb::Evict),
         1 => Just(Verb::Evict(u64::MAX)),
         1 => handle().prop_map(Verb::Remove),
-        1 => proptest::sample::select(&PolicyName::ALL[..]).prop_map(Verb::Change),
+        1 => proptest::sample::select(&ListPolicy::NAMES[..]).prop_map(Verb::Change),
     ]
 }
 
@@ -236,7 +242,7 @@ fn random_verbs_and_changes_of_policy() {
     bytes[..8].copy_from_slice(&u64::to_le_bytes(seed));
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
     let config = Config { cases: 2000, failure_persistence: None, ..Config::default() };
-    let strategy = (proptest::sample::select(&PolicyName::ALL[..]), prop::collection::vec(verbs(), 1..120));
+    let strategy = (proptest::sample::select(&ListPolicy::NAMES[..]), prop::collection::vec(verbs(), 1..120));
     let outcome = TestRunner::new_with_rng(config, rng).run(&strategy, |(name, verbs)| {
         play(name, &verbs);
         Ok(())
@@ -250,7 +256,10 @@ fn random_verbs_and_changes_of_policy() {
 #[test]
 fn stamps_order_handles_across_lists() {
     let mut links = Links::with_stamps(6);
-    let (mut low, mut high) = (ListPolicy::new(PolicyName::Lru), ListPolicy::new(PolicyName::Mru));
+    let (mut low, mut high) = (
+        ListPolicy::new(PolicyName::Lru).expect("a list"),
+        ListPolicy::new(PolicyName::Mru).expect("a list"),
+    );
     for handle in [0, 1, 2] {
         low.insert(&mut links, handle);
         high.insert(&mut links, handle + 3);

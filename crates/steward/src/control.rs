@@ -6,9 +6,9 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
 
-use pantler_policy::{Handle, Links, PolicyName};
+use pantler_policy::{Handle, Links, PolicyName, Spec};
 
-use crate::entry::{Entry, Room};
+use crate::entry::{Entries, Entry, Room};
 use crate::manager::{Exhausted, Manager};
 use crate::owners::{COMMON, OwnerKey};
 use crate::{Block, FileId, OwnerId, Steward};
@@ -67,7 +67,7 @@ impl Steward {
     /// [`HintError`] past a bound.
     pub fn set_priority(&mut self, owner: OwnerId, file: FileId, priority: i32) -> Result<(), HintError> {
         let limits = self.options.limits;
-        let wished = self.wish(owner, |manager, _| {
+        let wished = self.wish(owner, |manager, _, _| {
             let files_full = priority != 0 && manager.priority(file) == 0;
             manager.set_priority(file, priority, &limits).map_err(|Exhausted| {
                 if files_full && manager.file_count() >= limits.files_per_owner {
@@ -88,7 +88,8 @@ impl Steward {
         self.manager_of(owner).map_or(0, |manager| manager.priority(file))
     }
 
-    /// C2: sets the policy of a priority for `owner`. The blocks there keep their order.
+    /// C2: sets the policy of a priority for `owner`. The blocks there keep their order; what another policy knew of them
+    /// beyond that is lost.
     ///
     /// # Errors
     ///
@@ -96,8 +97,9 @@ impl Steward {
     pub fn set_policy(&mut self, owner: OwnerId, priority: i32, policy: PolicyName) -> Result<(), HintError> {
         let limits = self.options.limits;
         let too_many = HintError::TooManyPriorities { limit: limits.priorities_per_owner };
-        self.wish(owner, |manager, links| {
-            manager.set_policy(links, priority, policy, &limits).map_err(|Exhausted| too_many)
+        let policy: Spec = policy.into();
+        self.wish(owner, |manager, links, entries| {
+            manager.set_policy(links, entries, priority, policy, &limits).map_err(|Exhausted| too_many)
         })?;
         Ok(())
     }
@@ -127,7 +129,7 @@ impl Steward {
         let limits = self.options.limits;
         let too_many = HintError::TooManyPriorities { limit: limits.priorities_per_owner };
         let wished =
-            self.wish(owner, |manager, _| manager.level(priority, &limits).map_err(|Exhausted| too_many))?;
+            self.wish(owner, |manager, _, _| manager.level(priority, &limits).map_err(|Exhausted| too_many))?;
         let Some((key, level)) = wished else { return Ok(0) };
         let frames = if first == last {
             self.own_frame(key, Block::new(file, first))
@@ -180,7 +182,7 @@ impl Steward {
     fn wish<T>(
         &mut self,
         owner: OwnerId,
-        wish: impl Fn(&mut Manager, &mut Links) -> Result<T, HintError>,
+        wish: impl Fn(&mut Manager, &mut Links, &Entries) -> Result<T, HintError>,
     ) -> Result<Option<(OwnerKey, T)>, HintError> {
         if !self.options.allocation.has_managers() {
             self.owners.key(owner);
@@ -188,12 +190,12 @@ impl Steward {
         }
         if self.manager_of(owner).is_none() {
             // C6: a first call that passes a bound leaves no trace, so it is tried on a manager of nobody.
-            wish(&mut Manager::new(self.options.seed), &mut self.managed)?;
+            wish(&mut Manager::new(self.options.seed), &mut self.managed, &self.entries)?;
         }
         let key = self.take_control(owner)?;
         let record = self.owners.alive_mut(key);
         let Some(manager) = record.and_then(|record| record.manager.as_deref_mut()) else { return Ok(None) };
-        Ok(Some((key, wish(manager, &mut self.managed)?)))
+        Ok(Some((key, wish(manager, &mut self.managed, &self.entries)?)))
     }
 
     /// C8: the first control call of an owner moves its blocks from the common owner to its own manager, in the order

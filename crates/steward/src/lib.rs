@@ -68,9 +68,11 @@ mod lookahead;
 mod looking;
 mod manager;
 mod options;
+mod order;
 mod owners;
 mod placeholders;
 pub mod placement;
+mod remembering;
 pub mod rooms;
 mod standing;
 pub mod steward;
@@ -84,6 +86,6 @@ pub use ids::{Block, FileId, Frame, OwnerId};
 pub use lookahead::{Lookahead, UnknownLookahead};
 pub use looking::{Explanation, FileStat, OwnerStat, PriorityStat};
 pub use options::{
-    Allocation, FRAMES_MAX, Limits, Options, OptionsError, PolicyName, Revocation, UnknownAllocation,
+    Allocation, FRAMES_MAX, Limits, Options, OptionsError, PolicyName, Revocation, Spec, UnknownAllocation,
 };
 pub use steward::Steward;

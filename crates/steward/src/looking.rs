@@ -141,7 +141,7 @@ impl Steward {
         manager.into_iter().flat_map(|manager| manager.levels()).map(|level| PriorityStat {
             priority: level.priority,
             policy: level.blocks.name(),
-            blocks: pantler_policy::Policy::len(&level.blocks),
+            blocks: level.blocks.len(),
             traffic: level.traffic,
         })
     }

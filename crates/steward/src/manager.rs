@@ -14,17 +14,18 @@ use alloc::vec::Vec;
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use pantler_policy::{Handle, Links, ListPolicy, Policy, PolicyName};
+use pantler_policy::{Handle, Links, PolicyName, Spec};
 
 use crate::counters::Traffic;
-use crate::entry::Entry;
-use crate::{FileId, Limits};
+use crate::entry::{Entries, Entry};
+use crate::order::Order;
+use crate::{Block, FileId, Limits};
 
 /// One priority and its blocks.
 #[derive(Clone, Debug)]
 pub(crate) struct Level {
     pub(crate) priority: i32,
-    pub(crate) blocks: ListPolicy,
+    pub(crate) blocks: Order,
     pub(crate) traffic: Traffic,
     files: u32,
 }
@@ -41,6 +42,13 @@ pub(crate) struct Manager {
 pub(crate) struct Exhausted;
 
 impl Manager {
+    /// The common owner's manager, with a policy chosen by whoever runs the cache.
+    pub(crate) fn common(seed: u64, policy: Spec, frames: u32) -> Self {
+        let mut manager = Self::new(seed);
+        manager.levels[0].blocks = Order::for_frames(policy, frames);
+        manager
+    }
+
     /// A manager without wishes: priority 0, LRU.
     pub(crate) fn new(seed: u64) -> Self {
         let mut manager = Self {
@@ -54,12 +62,19 @@ impl Manager {
 
     // Notices.
 
+    /// A block that is not cached was referenced, and will come to this owner: a sixth notice, for policies that remember
+    /// what left. Said before room is made.
+    pub(crate) fn missing_block(&mut self, block: Block) {
+        let level = self.long_term_level(block.file);
+        self.levels[level as usize].blocks.miss(block);
+    }
+
     /// A block came to this owner, or was referenced into its long-term list: most recently used there.
     pub(crate) fn new_block(&mut self, links: &mut Links, entry: &mut Entry, frame: Handle) {
         let level = self.long_term_level(entry.block.file);
         entry.level = level;
         entry.temporary = false;
-        self.levels[level as usize].blocks.insert(links, frame);
+        self.levels[level as usize].blocks.insert(links, frame, entry.block);
     }
 
     /// A block left this owner otherwise than by [`replace_block`](Self::replace_block).
@@ -103,18 +118,20 @@ impl Manager {
     }
 
     pub(crate) fn policy(&self, priority: i32) -> PolicyName {
-        self.find_level(priority).map_or(PolicyName::Lru, |level| self.levels[level as usize].blocks.name())
+        let level = self.find_level(priority);
+        level.map_or(PolicyName::Lru, |level| self.levels[level as usize].blocks.name())
     }
 
     pub(crate) fn set_policy(
         &mut self,
         links: &mut Links,
+        entries: &Entries,
         priority: i32,
-        policy: PolicyName,
+        policy: Spec,
         limits: &Limits,
     ) -> Result<(), Exhausted> {
         let level = self.level(priority, limits)?;
-        self.levels[level as usize].blocks.change(links, policy);
+        self.levels[level as usize].blocks.change(links, policy, |frame| entries[frame].block);
         Ok(())
     }
 
@@ -200,7 +217,7 @@ impl Manager {
     pub(crate) fn move_group(
         &mut self,
         links: &mut Links,
-        entries: &mut crate::entry::Entries,
+        entries: &mut Entries,
         frames: &[Handle],
         level: u16,
     ) {
@@ -209,7 +226,7 @@ impl Manager {
             let entry = &mut entries[frame];
             if entry.level != level {
                 self.levels[entry.level as usize].blocks.remove(links, frame);
-                self.levels[level as usize].blocks.place(links, frame);
+                self.levels[level as usize].blocks.place(links, frame, entry.block);
                 entry.level = level;
             }
         };
@@ -247,7 +264,7 @@ impl Manager {
         order.sort_unstable();
         assert!(order.iter().copied().eq(0..self.levels.len() as u16), "G1: a level is missing");
         for (index, level) in (0..).zip(&self.levels) {
-            level.blocks.validate(links);
+            level.blocks.validate(links, |frame| entry(frame).block);
             let files = self.priorities.values().filter(|&&priority| priority == level.priority).count();
             assert_eq!(files, level.files as usize, "G2: files of priority {}", level.priority);
             for frame in level.blocks.iter(links) {
@@ -262,7 +279,6 @@ impl Manager {
 
 impl Level {
     fn new(priority: i32) -> Self {
-        let blocks = ListPolicy::new(PolicyName::Lru);
-        Self { priority, blocks, traffic: Traffic::default(), files: 0 }
+        Self { priority, blocks: Order::new(), traffic: Traffic::default(), files: 0 }
     }
 }

@@ -5,7 +5,7 @@ use core::str::FromStr;
 
 use alloc::string::String;
 
-pub use pantler_policy::PolicyName;
+pub use pantler_policy::{PolicyName, Spec};
 
 /// How frames are shared between owners (design.md, section 3.2). The default is the paper's; the others show what
 /// its parts are good for.
@@ -141,7 +141,7 @@ impl Default for Limits {
 }
 
 /// Everything that can be chosen.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Options {
     /// Frames in all, both rooms together; at least 1.
     pub capacity: u32,
@@ -149,8 +149,8 @@ pub struct Options {
     pub waiting: u32,
     /// How frames are shared between owners.
     pub allocation: Allocation,
-    /// The policy of the common owner. With LRU it is exactly the paper's.
-    pub common_policy: PolicyName,
+    /// The policy of the common owner, an online one. With LRU it is exactly the paper's.
+    pub common_policy: Spec,
     /// Bound of the table of placeholders (rule L6): `None` = as many as `capacity`, `Some(0)` = unbounded.
     pub placeholders: Option<u32>,
     /// When owners lose control.
@@ -170,7 +170,7 @@ impl Options {
             capacity,
             waiting: 0,
             allocation: Allocation::default(),
-            common_policy: PolicyName::Lru,
+            common_policy: PolicyName::Lru.spec(),
             placeholders: None,
             revocation: Revocation::default(),
             limits: Limits::default(),
@@ -185,6 +185,9 @@ impl Options {
         }
         if self.waiting >= self.capacity {
             return Err(OptionsError::Waiting { waiting: self.waiting, capacity: self.capacity });
+        }
+        if self.common_policy.policy_name().is_none() {
+            return Err(OptionsError::Offline { policy: self.common_policy.name() });
         }
         Ok(())
     }
@@ -209,6 +212,11 @@ pub enum OptionsError {
         /// The frames in all.
         capacity: u32,
     },
+    /// A policy that would have to know the future.
+    Offline {
+        /// Its name.
+        policy: &'static str,
+    },
 }
 
 impl fmt::Display for OptionsError {
@@ -220,6 +228,7 @@ impl fmt::Display for OptionsError {
             Self::Waiting { waiting, capacity } => {
                 write!(f, "a waiting room of {waiting} frames leaves nothing of a capacity of {capacity}")
             }
+            Self::Offline { policy } => write!(f, "`{policy}` would have to know the future"),
         }
     }
 }

@@ -66,13 +66,10 @@ impl Steward {
     pub fn new(options: Options) -> Result<Self, OptionsError> {
         options.check()?;
         let seed = options.seed;
-        let has_common_policy = options.allocation.has_managers() && options.common_policy != PolicyName::Lru;
-        let common = has_common_policy.then(|| {
-            let mut manager = Manager::new(seed);
-            // Level 0 exists from the start, so no bound can be passed.
-            let _ = manager.set_policy(&mut Links::default(), 0, options.common_policy, &options.limits);
-            Box::new(manager)
-        });
+        let has_common_policy =
+            options.allocation.has_managers() && options.common_policy != PolicyName::Lru.spec();
+        let room = options.capacity - options.waiting;
+        let common = has_common_policy.then(|| Box::new(Manager::common(seed, options.common_policy, room)));
         Ok(Self {
             entries: Entries::new(seed),
             files: Files::new(options.limits.idle_files, seed),
@@ -107,6 +104,7 @@ impl Steward {
             return self.reference(owner, frame);
         }
         let owner = self.owners.key(owner);
+        self.tell_missing(owner, block);
         if !self.make_room(Some(block), owner) {
             return Access::Full;
         }
@@ -127,6 +125,7 @@ impl Steward {
             return self.reference(owner, frame);
         }
         let owner = self.owners.key(owner);
+        self.tell_missing(owner, block);
         if !self.make_room(Some(block), owner) {
             self.placeholders.take(block);
         }
@@ -174,6 +173,15 @@ impl Steward {
         }
     }
 
+    /// Tells the manager that will keep the block, if one will.
+    #[inline]
+    fn tell_missing(&mut self, owner: OwnerKey, block: Block) {
+        let keeper = keeper(&self.owners, owner);
+        if let Some(manager) = self.owners.alive_mut(keeper).and_then(|record| record.manager.as_mut()) {
+            manager.missing_block(block);
+        }
+    }
+
     /// A1: a second live owner references the block. Owners without control count as one, the common owner.
     fn share(&mut self, owner: OwnerKey, frame: Handle) {
         let holder = self.entries[frame].owner;
@@ -192,6 +200,7 @@ impl Steward {
     fn promote(&mut self, owner: OwnerKey, frame: Handle) {
         let block = self.entries[frame].block;
         self.waiting.remove(&mut self.links, frame);
+        self.tell_missing(owner, block);
         // Out of both rooms for a moment, the block can neither be candidate nor victim of its own promotion.
         if !self.make_room(Some(block), owner) {
             self.placeholders.take(block);

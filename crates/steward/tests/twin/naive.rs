@@ -267,7 +267,7 @@ impl Manager {
 impl Twin {
     pub fn new(options: Options) -> Twin {
         let mut common = Manager::default();
-        common.policies.push((0, options.common_policy));
+        common.policies.push((0, options.common_policy.policy_name().expect("online")));
         Twin {
             first_options: options.clone(),
             options,
@@ -664,7 +664,7 @@ impl Twin {
         if self.options.allocation == Allocation::GlobalLru {
             PolicyName::Lru
         } else {
-            self.options.common_policy
+            self.options.common_policy.policy_name().expect("online")
         }
     }
 

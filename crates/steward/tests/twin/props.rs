@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 
+use pantler_policy::ListPolicy;
 use pantler_steward::{
     Access, Action, Allocation, Block, Counters, FileId, Frame, Limits, Notice, Options, OwnerId, PolicyName,
     Revocation, Room, Rule, Steward,
@@ -276,7 +277,7 @@ fn block() -> impl Strategy<Value = Block> {
 }
 
 fn policy() -> impl Strategy<Value = PolicyName> {
-    proptest::sample::select(&PolicyName::ALL[..])
+    proptest::sample::select(&ListPolicy::NAMES[..])
 }
 
 fn ops() -> impl Strategy<Value = Op> {
@@ -338,7 +339,7 @@ fn options() -> impl Strategy<Value = Options> {
         |((capacity, waiting), allocation, common_policy, placeholders, revocation, limits, seed)| Options {
             waiting,
             allocation,
-            common_policy,
+            common_policy: common_policy.spec(),
             placeholders,
             revocation,
             limits,

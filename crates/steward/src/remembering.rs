@@ -1,0 +1,233 @@
+//! A policy that remembers blocks which left: its handles outlive the frames.
+//!
+//! ```text
+//!   frame   3       1       -       -            cached blocks have both,
+//!           |       |
+//!   handle  0       1       2       3            ghosts only a handle,
+//!   block   f/7     f/2     f/9     g/4          found under their block when they come again
+//! ```
+//!
+//! The policy names handles, the steward frames. Looking up a ghost costs a hash, and only on a miss: hits and victims go
+//! by two arrays. Beside the policy's own structures the frames stand in a list of the managers' slab, from the least to
+//! the most recently used: what rule C5 and a change of policy go by.
+//!
+//! How many frames the policy counts on: as many as it was told at the start, or as many as it held when it last replaced
+//! a block, and more once it holds more. The common owner's is told the steward's capacity, so that alone in a cache it is
+//! exactly the policy of the textbook; a level of a manager begins with what it holds, so that hints cost no memory.
+//!
+//! H1  Each frame on `recency` has a handle, and that handle names this frame and the frame's block.
+//! H2  A handle without a frame is in `ghosts`, or the one last missed, or in `free`; the ghosts of the policy are among
+//!     the first two. Handles that the policy forgot are found when handles run out, so a verb costs nothing for them.
+//! H3  The policy holds as many handles as `recency` frames.
+
+use alloc::vec::Vec;
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use pantler_policy::{Handle, Links, List, NONE, Policy, Replacement, Spec};
+
+use crate::Block;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Remembering {
+    spec: Spec,
+    policy: Replacement,
+    /// Of the policy's own lists, by handle.
+    links: Links,
+    recency: List,
+    /// Frames that the policy counts on.
+    expected: u32,
+    /// By frame; `NONE` for frames that are not here.
+    handles: Vec<Handle>,
+    /// By handle; `NONE` for handles without a frame.
+    frames: Vec<Handle>,
+    /// By handle.
+    blocks: Vec<Block>,
+    ghosts: HashMap<Block, Handle, FixedState>,
+    free: Vec<Handle>,
+    /// The policy was told of a reference to this handle, which has not come in yet.
+    missed: Option<Handle>,
+}
+
+impl Remembering {
+    /// Takes over frames in the order of `list`.
+    ///
+    /// An offline policy has no future to look at here, and none is chosen: options are checked before.
+    pub(crate) fn over(
+        spec: Spec,
+        list: List,
+        shared: &mut Links,
+        expected: u32,
+        block: impl Fn(Handle) -> Block,
+    ) -> Self {
+        let policy = Replacement::new(spec, expected);
+        let policy = policy.or_else(|| Replacement::new(Spec::Lru(Default::default()), expected));
+        let mut remembering = Self {
+            spec,
+            policy: policy.expect("LRU is online"),
+            links: Links::default(),
+            recency: list,
+            expected,
+            handles: Vec::new(),
+            frames: Vec::new(),
+            blocks: Vec::new(),
+            ghosts: HashMap::with_hasher(FixedState::with_seed(0)),
+            free: Vec::new(),
+            missed: None,
+        };
+        let taken: Vec<Handle> = list.iter(shared).collect();
+        for frame in taken {
+            remembering.enter(frame, block(frame));
+        }
+        remembering
+    }
+
+    pub(crate) fn spec(&self) -> Spec {
+        self.spec
+    }
+
+    /// Frames, from the least to the most recently used.
+    pub(crate) fn recency(&self) -> List {
+        self.recency
+    }
+
+    /// A reference to a block that is not cached. Told again before it came in, it changes nothing.
+    pub(crate) fn miss(&mut self, block: Block) {
+        if self.missed.is_some_and(|handle| self.blocks[handle as usize] == block) {
+            return;
+        }
+        self.give_up_missed();
+        let handle = self.ghosts.remove(&block).unwrap_or_else(|| self.name(block));
+        self.policy.miss(&mut self.links, handle);
+        self.missed = Some(handle);
+    }
+
+    pub(crate) fn hit(&mut self, shared: &mut Links, frame: Handle) {
+        self.recency.move_to_back(shared, frame);
+        self.policy.hit(&mut self.links, self.handles[frame as usize]);
+    }
+
+    pub(crate) fn insert(&mut self, shared: &mut Links, frame: Handle, block: Block) {
+        self.recency.push_back(shared, frame);
+        self.enter(frame, block);
+    }
+
+    pub(crate) fn evict(&mut self, shared: &mut Links, pinned: &dyn Fn(Handle) -> bool) -> Option<Handle> {
+        self.expect(self.policy.len());
+        let frames = &self.frames;
+        let handle = self.policy.evict(&mut self.links, &|handle| pinned(frames[handle as usize]))?;
+        let frame = self.frames[handle as usize];
+        self.recency.remove(shared, frame);
+        self.leave(frame, handle);
+        Some(frame)
+    }
+
+    pub(crate) fn remove(&mut self, shared: &mut Links, frame: Handle) {
+        self.recency.remove(shared, frame);
+        let handle = self.handles[frame as usize];
+        self.policy.remove(&mut self.links, handle);
+        self.leave(frame, handle);
+    }
+
+    fn enter(&mut self, frame: Handle, block: Block) {
+        let missed = self.missed.filter(|&handle| self.blocks[handle as usize] == block);
+        let handle = match missed.or_else(|| self.ghosts.remove(&block)) {
+            Some(handle) => handle,
+            None => self.name(block),
+        };
+        if missed.is_some() {
+            self.missed = None;
+        }
+        self.frames[handle as usize] = frame;
+        if frame as usize >= self.handles.len() {
+            self.handles.resize(frame as usize + 1, NONE);
+        }
+        self.handles[frame as usize] = handle;
+        self.policy.insert(&mut self.links, handle);
+        let held = self.policy.len();
+        if held > self.expected {
+            // It is growing: a little more, so that not every newcomer resizes.
+            self.expect(held.saturating_add(held / 4));
+        }
+    }
+
+    /// The frame is not here any more; the policy may remember the handle.
+    fn leave(&mut self, frame: Handle, handle: Handle) {
+        self.handles[frame as usize] = NONE;
+        self.frames[handle as usize] = NONE;
+        if self.policy.is_ghost(&self.links, handle) {
+            self.ghosts.insert(self.blocks[handle as usize], handle);
+        } else {
+            self.free.push(handle);
+        }
+    }
+
+    fn expect(&mut self, frames: u32) {
+        if frames != self.expected && frames > 0 {
+            self.expected = frames;
+            self.policy.resize(&mut self.links, frames);
+        }
+    }
+
+    /// A handle for a block that has none.
+    fn name(&mut self, block: Block) -> Handle {
+        if self.free.is_empty() && self.blocks.len() == self.links.capacity() as usize {
+            self.find_forgotten();
+        }
+        if let Some(handle) = self.free.pop() {
+            self.blocks[handle as usize] = block;
+            return handle;
+        }
+        self.blocks.push(block);
+        self.frames.push(NONE);
+        self.blocks.len() as Handle - 1
+    }
+
+    /// Frees the handles of ghosts that the policy forgot, and makes room for more if they were few: a walk over all
+    /// ghosts is paid for by as many misses as a quarter of the handles.
+    fn find_forgotten(&mut self) {
+        let Self { policy, links, free, .. } = self;
+        self.ghosts.retain(|_, &mut handle| {
+            let remembered = policy.is_ghost(links, handle);
+            if !remembered {
+                free.push(handle);
+            }
+            remembered
+        });
+        let handles = self.links.capacity();
+        if free.len() <= handles as usize / 4 {
+            let room = handles.saturating_mul(2).max(64);
+            self.links.grow(room);
+            self.policy.reserve(room);
+        }
+    }
+
+    /// The missed block never came.
+    fn give_up_missed(&mut self) {
+        let Some(handle) = self.missed.take() else { return };
+        if self.policy.is_ghost(&self.links, handle) {
+            self.ghosts.insert(self.blocks[handle as usize], handle);
+        } else {
+            self.free.push(handle);
+        }
+    }
+
+    pub(crate) fn validate(&self, shared: &Links, block: impl Fn(Handle) -> Block) {
+        self.recency.validate(shared);
+        self.policy.validate(&self.links);
+        for frame in self.recency.iter(shared) {
+            let handle = self.handles[frame as usize];
+            assert_eq!(self.frames[handle as usize], frame, "H1: handle {handle} is another frame's");
+            assert_eq!(self.blocks[handle as usize], block(frame), "H1: frame {frame} has another block");
+        }
+        assert_eq!(self.policy.len(), self.recency.len(), "H3: the policy holds other blocks");
+        for (block, &handle) in &self.ghosts {
+            assert_eq!(self.blocks[handle as usize], *block, "H2: ghost {handle} is another block's");
+            assert_eq!(self.frames[handle as usize], NONE, "H2: ghost {handle} has a frame");
+        }
+        let ghost = |&handle: &Handle| self.policy.is_ghost(&self.links, handle);
+        assert!(!self.free.iter().any(ghost), "H2: a ghost's handle is free");
+        let known = self.recency.len() as usize + self.ghosts.len() + self.free.len();
+        assert_eq!(known + usize::from(self.missed.is_some()), self.blocks.len(), "H2: a handle was lost");
+    }
+}

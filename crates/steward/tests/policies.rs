@@ -1,0 +1,172 @@
+//! Every policy of the policy crate under the steward: alone it is exactly the policy of the simulator's loop, and under
+//! random operations of several owners no invariant breaks.
+//!
+//! A failing run names its policy and seed; `PANTLER_TEST_SEED=SEED` replays it.
+
+use std::collections::HashMap;
+
+use pantler_policy::{Handle, Links, Online, PolicyName, Spec, Visitor};
+use pantler_steward::{Access, Action, Allocation, Block, FileId, Options, OwnerId, Steward};
+
+/// A generator that everybody can write down: xorshift.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) % bound
+    }
+}
+
+fn seed() -> u64 {
+    std::env::var("PANTLER_TEST_SEED").map_or(0x9e37_79b9, |text| text.parse().expect("a number")) | 1
+}
+
+/// Loops, hot blocks and strangers, in phases.
+fn trace(length: usize) -> Vec<u64> {
+    let mut random = Random(seed());
+    let reference = |at: usize| match (at / 500) % 3 {
+        0 => at as u64 % 90,
+        1 => random.below(40) * random.below(40) / 10,
+        _ => random.below(300),
+    };
+    (0..length).map(reference).collect()
+}
+
+/// Hits of the bare policy, one by one, as a simulator counts them.
+struct Bare<'a> {
+    trace: &'a [u64],
+    frames: u32,
+}
+
+impl Visitor for Bare<'_> {
+    type Output = Vec<bool>;
+
+    fn online<P: Online>(self, mut policy: P) -> Vec<bool> {
+        let blocks = *self.trace.iter().max().expect("not empty") as u32 + 1;
+        let mut links = Links::new(blocks);
+        policy.reserve(blocks);
+        let mut resident = vec![false; blocks as usize];
+        let reference = |&block: &u64| {
+            let handle = block as Handle;
+            let hit = resident[handle as usize];
+            if hit {
+                policy.hit(&mut links, handle);
+            } else {
+                policy.miss(&mut links, handle);
+                if policy.len() >= self.frames {
+                    let victim = policy.evict(&mut links, &|_| false).expect("something leaves");
+                    resident[victim as usize] = false;
+                }
+                policy.insert(&mut links, handle);
+                resident[handle as usize] = true;
+            }
+            hit
+        };
+        self.trace.iter().map(reference).collect()
+    }
+
+    fn offline(self, _: pantler_policy::Offline) -> Vec<bool> {
+        unreachable!("not asked for")
+    }
+}
+
+/// Policies whose choice depends on more than the order of references: they draw by the number of a handle.
+fn depends_on_numbers(name: PolicyName) -> bool {
+    // Frames and handles are numbered in another order than a simulator's blocks.
+    matches!(name.as_str(), "w-tinylfu")
+}
+
+#[test]
+fn alone_each_policy_is_the_one_of_the_simulator() {
+    let trace = trace(6_000);
+    for name in PolicyName::ALL {
+        for frames in [1, 2, 7, 50] {
+            let spec: Spec = name.into();
+            let bare = spec.with(frames, Bare { trace: &trace, frames });
+            let options = Options { common_policy: spec, ..Options::new(frames) };
+            let mut steward = Steward::new(options).expect("online");
+            let file = FileId(1);
+            let mut differ = 0;
+            for (at, &index) in trace.iter().enumerate() {
+                let access = steward.observed(OwnerId(1), Block::new(file, index));
+                while steward.poll().is_some() {}
+                differ += u32::from(matches!(access, Access::Hit(_)) != bare[at]);
+            }
+            steward.validate();
+            if depends_on_numbers(name) {
+                let share = f64::from(differ) / trace.len() as f64;
+                assert!(share < 0.05, "{name} with {frames} frames: {share:.3} of the references differ");
+            } else {
+                assert_eq!(differ, 0, "{name} with {frames} frames, seed {}", seed());
+            }
+        }
+    }
+}
+
+#[test]
+fn under_random_operations_every_policy_stays_in_order() {
+    for name in PolicyName::ALL {
+        let mut random = Random(seed());
+        let options = Options {
+            common_policy: name.into(),
+            allocation: Allocation::ALL[random.below(5) as usize],
+            waiting: 2,
+            ..Options::new(12)
+        };
+        let mut steward = Steward::new(options).expect("online");
+        let mut pins: HashMap<Block, u32> = HashMap::new();
+        for step in 0..3_000 {
+            let owner = OwnerId(random.below(3));
+            let block = Block::new(FileId(random.below(3)), random.below(12));
+            match random.below(40) {
+                0 => steward.exit(owner),
+                1 => steward.gone(block),
+                2 => steward.forget_file(block.file),
+                3 => steward.kept(block),
+                4 => {
+                    let policy = PolicyName::ALL[random.below(PolicyName::ALL.len() as u64) as usize];
+                    steward.set_policy(owner, random.below(2) as i32, policy).expect("within bounds");
+                }
+                5 => steward.set_policy(owner, 0, name).expect("within bounds"),
+                6 => {
+                    let priority = random.below(3) as i32 - 1;
+                    steward.set_priority(owner, block.file, priority).expect("within bounds");
+                }
+                7 => steward.set_capacity(4 + random.below(12) as u32).expect("in range"),
+                8 => steward.looked_ahead(block),
+                9 if pins.len() < 3 && steward.pin(block) => *pins.entry(block).or_default() += 1,
+                10..=12 => {
+                    let pinned = pins.keys().next().copied();
+                    if let Some(pinned) = pinned {
+                        steward.unpin(pinned);
+                        pins.remove(&pinned);
+                    }
+                }
+                13 => {
+                    // Priorities that end with the next reference.
+                    let marked = steward.set_temporary_priority(owner, block.file, 0, 5, -1);
+                    marked.expect("within bounds");
+                }
+                14 => steward.release_control(owner),
+                15..=20 => {
+                    if let Access::Miss(_) = steward.access(owner, block) {
+                        steward.fetched(block);
+                    }
+                }
+                _ => {
+                    steward.observed(owner, block);
+                }
+            }
+            while let Some(action) = steward.poll() {
+                if let Action::Drop { block, .. } = action {
+                    pins.remove(&block);
+                }
+            }
+            let told = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| steward.validate()));
+            assert!(told.is_ok(), "{name}, step {step}, seed {}", seed());
+        }
+    }
+}
