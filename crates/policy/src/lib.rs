@@ -76,14 +76,9 @@ pub use lru::Lru;
 pub use mru::Mru;
 pub use name::UnknownPolicy;
 pub use parameters::{Key, NoParameters, Parameters, Refused};
-<<<<<<< HEAD
 pub use queue::{Queue, Verdict};
 pub use random::{Random, RandomParameters};
-pub use replacement::{Replacement, Spec};
-=======
-pub use queue::{Queue, Ring, Verdict};
 pub use replacement::{PolicyName, Replacement, Spec};
->>>>>>> bd73aa2 (steward: run policies that remember what left)
 pub use s3_fifo::{S3Fifo, S3FifoParameters};
 pub use sfifo::{SegmentedFifo, SegmentedFifoParameters};
 pub use sieve::Sieve;
