@@ -1,7 +1,7 @@
 //! What can be chosen about a run, with its defaults and bounds.
 
 use pantler_control::Profile;
-use pantler_steward::{Allocation, PolicyName, Revocation};
+use pantler_steward::{Allocation, PolicyName, Revocation, Spec};
 
 use crate::error::SteerError;
 use crate::sys::BLOCK_BYTES;
@@ -48,7 +48,7 @@ pub struct SteerOptions {
     /// How frames are shared between owners.
     pub allocation: Allocation,
     /// Policy of an owner that gave no hints.
-    pub common_policy: PolicyName,
+    pub common_policy: Spec,
     /// When control is lost.
     pub revocation: Revocation,
     /// Whether every process is an owner of its own; else the run is one owner.
@@ -80,7 +80,7 @@ impl SteerOptions {
             uid: rustix::process::getuid().as_raw(),
             profile: None,
             allocation: Allocation::default(),
-            common_policy: PolicyName::Lru,
+            common_policy: PolicyName::Lru.spec(),
             revocation: PATIENT,
             owner_per_process: false,
             take_over_readahead: true,
@@ -117,7 +117,7 @@ impl SteerOptions {
 
     /// Whether hits need not be watched yet.
     pub(crate) fn starts_calm(&self) -> bool {
-        let wishes = self.profile.is_some() || self.common_policy != PolicyName::Lru;
+        let wishes = self.profile.is_some() || self.common_policy != PolicyName::Lru.spec();
         self.watch_hits == HitWatch::WhenNeeded && !wishes
     }
 
