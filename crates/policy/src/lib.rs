@@ -172,6 +172,13 @@ pub trait Policy {
         let _ = handles;
     }
 
+    /// From now on `handle` names another block, one with this `identity`: a number that the block keeps when it loses its
+    /// handle and gets another one, such as a hash of its name. Told before the first verb about the block; whoever never
+    /// gives a handle to another block need not tell.
+    fn identify(&mut self, handle: Handle, identity: u32) {
+        let _ = (handle, identity);
+    }
+
     /// Says that a verb will name `handle` soon, about 16 references from now.
     #[inline]
     fn prefetch(&self, links: &Links, handle: Handle) {

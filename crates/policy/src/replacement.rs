@@ -202,6 +202,10 @@ macro_rules! policies {
                 match self { $( Self::$name(policy) => policy.reserve(handles), )+ }
             }
 
+            fn identify(&mut self, handle: Handle, identity: u32) {
+                match self { $( Self::$name(policy) => policy.identify(handle, identity), )+ }
+            }
+
             #[inline]
             fn prefetch(&self, links: &Links, handle: Handle) {
                 match self { $( Self::$name(policy) => policy.prefetch(links, handle), )+ }

@@ -17,7 +17,10 @@
 //! Paper: Einziger, Friedman and Manes, TinyLFU: A Highly Efficient Cache Admission Policy, ACM TOS 13(4), 2017.
 //! Differences: the contest takes place before the newcomer enters, with the same outcome. The share of the window does
 //! not adapt. No random admission of warm losers, which guards Caffeine against chosen hash collisions.
-//! Frequencies are those of handles: who gives the number of an evicted block to another one passes them on, too.
+//! Frequencies outlive handles: whoever gives the number of an evicted block to another one says so by
+//! [`identify`](Policy::identify).
+
+use alloc::vec::Vec;
 
 use crate::parameters::{parameters, share_of};
 use crate::{Handle, Links, List, Online, Policy, Sketch};
@@ -47,9 +50,16 @@ pub struct WTinyLfu {
     protected_max: u32,
     lists: [List; 3],
     sketch: Sketch,
+    /// Under which number a handle is counted, if handles change hands; else empty.
+    identities: Vec<u32>,
 }
 
 impl WTinyLfu {
+    #[inline]
+    fn identity(&self, handle: Handle) -> u32 {
+        self.identities.get(handle as usize).copied().unwrap_or(handle)
+    }
+
     fn measure(&mut self, frames: u32) {
         self.window_max = share_of(frames, self.parameters.window).clamp(1, frames);
         self.protected_max = share_of(frames - self.window_max, self.parameters.protected);
@@ -93,7 +103,7 @@ impl WTinyLfu {
         if self.list(WINDOW).len() < self.window_max {
             return victim;
         }
-        if self.sketch.frequency(newer) <= self.sketch.frequency(older) {
+        if self.sketch.frequency(self.identity(newer)) <= self.sketch.frequency(self.identity(older)) {
             return candidate;
         }
         self.shift(links, newer, PROBATION);
@@ -114,6 +124,7 @@ impl Online for WTinyLfu {
             protected_max: 0,
             lists: [List::default(); 3],
             sketch: Sketch::new(frames, 1),
+            identities: Vec::new(),
         };
         policy.measure(frames);
         policy
@@ -123,7 +134,7 @@ impl Online for WTinyLfu {
 impl Policy for WTinyLfu {
     #[inline]
     fn hit(&mut self, links: &mut Links, handle: Handle) {
-        self.sketch.increment(handle);
+        self.sketch.increment(self.identity(handle));
         match links.mark(handle) {
             PROBATION => {
                 self.shift(links, handle, PROTECTED);
@@ -135,7 +146,7 @@ impl Policy for WTinyLfu {
 
     #[inline]
     fn miss(&mut self, _: &mut Links, handle: Handle) {
-        self.sketch.increment(handle);
+        self.sketch.increment(self.identity(handle));
     }
 
     #[inline]
@@ -169,10 +180,16 @@ impl Policy for WTinyLfu {
         self.spill(links, WINDOW, self.window_max);
     }
 
+    fn identify(&mut self, handle: Handle, identity: u32) {
+        let known = self.identities.len() as Handle;
+        self.identities.extend(known..=handle);
+        self.identities[handle as usize] = identity;
+    }
+
     #[inline]
     fn prefetch(&self, links: &Links, handle: Handle) {
         links.prefetch(handle);
-        self.sketch.prefetch(handle);
+        self.sketch.prefetch(self.identity(handle));
     }
 
     fn validate(&self, links: &Links) {

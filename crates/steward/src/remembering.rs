@@ -21,12 +21,18 @@
 //! H3  The policy holds as many handles as `recency` frames.
 
 use alloc::vec::Vec;
+use core::hash::BuildHasher;
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use pantler_policy::{Handle, Links, List, NONE, Policy, Replacement, Spec};
 
 use crate::Block;
+
+/// Handles for each frame that the policy counts on. Policies of the textbook remember at most a few blocks per frame.
+const GHOSTS_PER_FRAME: u32 = 8;
+/// Handles that there is always room for.
+const HANDLES_MIN: u32 = 1024;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Remembering {
@@ -45,6 +51,8 @@ pub(crate) struct Remembering {
     blocks: Vec<Block>,
     ghosts: HashMap<Block, Handle, FixedState>,
     free: Vec<Handle>,
+    /// Where forgetting goes on.
+    hand: Handle,
     /// The policy was told of a reference to this handle, which has not come in yet.
     missed: Option<Handle>,
 }
@@ -73,6 +81,7 @@ impl Remembering {
             blocks: Vec::new(),
             ghosts: HashMap::with_hasher(FixedState::with_seed(0)),
             free: Vec::new(),
+            hand: 0,
             missed: None,
         };
         let taken: Vec<Handle> = list.iter(shared).collect();
@@ -174,13 +183,17 @@ impl Remembering {
         if self.free.is_empty() && self.blocks.len() == self.links.capacity() as usize {
             self.find_forgotten();
         }
-        if let Some(handle) = self.free.pop() {
-            self.blocks[handle as usize] = block;
-            return handle;
-        }
-        self.blocks.push(block);
-        self.frames.push(NONE);
-        self.blocks.len() as Handle - 1
+        let handle = match self.free.pop() {
+            Some(handle) => handle,
+            None => {
+                self.blocks.push(block);
+                self.frames.push(NONE);
+                self.blocks.len() as Handle - 1
+            }
+        };
+        self.blocks[handle as usize] = block;
+        self.policy.identify(handle, self.ghosts.hasher().hash_one(block) as u32);
+        handle
     }
 
     /// Frees the handles of ghosts that the policy forgot, and makes room for more if they were few: a walk over all
@@ -195,10 +208,34 @@ impl Remembering {
             remembered
         });
         let handles = self.links.capacity();
-        if free.len() <= handles as usize / 4 {
+        let bound = self.expected.saturating_mul(GHOSTS_PER_FRAME).max(HANDLES_MIN);
+        if self.free.len() > handles as usize / 4 {
+            return;
+        }
+        if handles < bound {
             let room = handles.saturating_mul(2).max(64);
             self.links.grow(room);
             self.policy.reserve(room);
+        } else {
+            self.forget_a_quarter();
+        }
+    }
+
+    /// A policy that remembers for ever (`lfu-perfect`) forgets here, in turn.
+    fn forget_a_quarter(&mut self) {
+        let handles = self.blocks.len() as Handle;
+        for _ in 0..handles {
+            if self.free.len() > handles as usize / 4 {
+                return;
+            }
+            let handle = self.hand % handles;
+            self.hand = handle + 1;
+            let block = self.blocks[handle as usize];
+            if self.frames[handle as usize] == NONE && self.ghosts.get(&block) == Some(&handle) {
+                self.ghosts.remove(&block);
+                self.policy.remove(&mut self.links, handle);
+                self.free.push(handle);
+            }
         }
     }
 
@@ -229,5 +266,34 @@ impl Remembering {
         assert!(!self.free.iter().any(ghost), "H2: a ghost's handle is free");
         let known = self.recency.len() as usize + self.ghosts.len() + self.free.len();
         assert_eq!(known + usize::from(self.missed.is_some()), self.blocks.len(), "H2: a handle was lost");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::FileId;
+
+    #[test]
+    fn what_is_remembered_is_bounded() {
+        for known in Spec::all() {
+            if known.spec.policy_name().is_none() {
+                continue;
+            }
+            let mut shared = Links::with_stamps(4);
+            let nothing = |_| Block::new(FileId(0), 0);
+            let mut policy = Remembering::over(known.spec, List::default(), &mut shared, 4, nothing);
+            let mut cached = [None; 4];
+            for index in 0..20_000 {
+                let block = Block::new(FileId(1), index);
+                policy.miss(block);
+                let free = cached.iter().position(Option::is_none).map(|frame| frame as Handle);
+                let frame = free.or_else(|| policy.evict(&mut shared, &|_| false)).expect("a victim");
+                cached[frame as usize] = Some(block);
+                policy.insert(&mut shared, frame, block);
+            }
+            policy.validate(&shared, |frame| cached[frame as usize].expect("cached"));
+            assert!(policy.blocks.len() <= 2 * HANDLES_MIN as usize, "{}", known.name);
+        }
     }
 }
