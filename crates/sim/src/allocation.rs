@@ -98,7 +98,7 @@ pub fn share(
 ) -> Result<Shared, SharedError> {
     let mut steward = Steward::new(Options {
         allocation: sharing.allocation,
-        common_policy: sharing.common_policy,
+        common_policy: sharing.common_policy.into(),
         placeholders: sharing.placeholders,
         revocation: sharing.revocation,
         ..Options::new(frames)
