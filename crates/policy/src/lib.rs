@@ -55,7 +55,10 @@ mod two_handed_clock;
 mod two_q;
 
 mod arc;
+mod car;
+mod linux;
 mod lirs;
+mod lru_k;
 mod mq;
 mod sketch;
 mod w_tinylfu;
@@ -89,7 +92,10 @@ pub use two_q::{TwoQ, TwoQParameters, TwoQSimple, TwoQSimpleParameters};
 
 // Policies with ghosts, sketches or samples.
 pub use arc::Arc;
+pub use car::Car;
+pub use linux::{Linux, LinuxParameters};
 pub use lirs::{Lirs, LirsParameters};
+pub use lru_k::{LruK, LruKParameters};
 pub use mq::{Mq, MqParameters};
 pub use sketch::Sketch;
 pub use w_tinylfu::{WTinyLfu, WTinyLfuParameters};

@@ -243,11 +243,14 @@ policies! {
 
     // Ghosts.
     Arc: crate::Arc,
+    Car: crate::Car,
     Lirs: crate::Lirs,
+    LruK: crate::LruK,
     Mq: crate::Mq,
     S3Fifo: crate::S3Fifo,
     TwoQ: crate::TwoQ,
 
     // Sketches, samples, kernels.
+    Linux: crate::Linux,
     WTinyLfu: crate::WTinyLfu,
 }

@@ -16,6 +16,9 @@ mod two_q;
 
 // Policies with ghosts, sketches or samples.
 mod arc;
+mod car;
+mod linux;
 mod lirs;
+mod lru_k;
 mod mq;
 mod w_tinylfu;

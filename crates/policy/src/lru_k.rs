@@ -1,0 +1,328 @@
+//! LRU-K: the block whose K-th last reference is longest ago leaves.
+//!
+//! ```text
+//!   young   front [d] [b] back            fewer than K references: by the last one, the front leaves first
+//!   heap          [a 3]                   K and more: by the K-th last one, the smallest leaves next
+//!              [e 8] [c 5]
+//!   ghosts  front [x] [y] back            evicted, with their times, for a while
+//! ```
+//!
+//! Times are numbers of references. References that follow each other within `correlated` references count as one: only
+//! the last of them is noted, and the interval before the next is measured from there. A block leaves that period of its own
+//! only when nothing else can leave.
+//!
+//! The heap orders by what it knew of a handle when it last looked: the K-th last reference only grows, so a handle at the top
+//! whose time has changed sinks to its new place, and the first that has not is the victim. A hit thus costs no heap step.
+//!
+//! R1  A handle known is in `young`, the heap, or on the list of ghosts, and its mark says where.
+//! R2  Along `young` last references go from old to new.
+//! R3  The key of a handle in the heap is at most its K-th last reference and its last one; no child is below its parent.
+//! R4  Ghosts stand in the order of eviction, and none is kept for more than `retained` x frames references, but for one
+//!     that waits for each verb: a verb forgets one at most.
+//!
+//! Paper: O'Neil, O'Neil and Weikum, The LRU-K Page Replacement Algorithm For Database Disk Buffering, SIGMOD 1993.
+//! Differences: the retained period starts at the eviction and not at the last reference, so that ghosts expire in
+//! order. The subsidiary policy among blocks with fewer than K references is LRU. With K = 1 this is LRU.
+
+use alloc::vec::Vec;
+
+use crate::parameters::parameters;
+use crate::prefetch::prefetch;
+use crate::{Forgotten, Handle, Links, List, Online, Policy};
+
+/// Marks.
+const YOUNG: u8 = 1;
+const OLD: u8 = 2;
+const GHOST: u8 = 3;
+
+parameters! {
+    /// Parameters of [`LruK`].
+    pub struct LruKParameters {
+        /// The reference that counts: 1 is the last one.
+        "k" => k: u8 = 2, 1..=16;
+        /// References that follow within so many are one.
+        "correlated" => correlated: u32 = 0, 0..=u32::MAX;
+        /// How long an evicted block is remembered: references, in multiples of the frames.
+        "retained" => retained: f64 = 10.0, 0.0..=1e6;
+    }
+}
+
+/// A handle in the heap, with the times known when it last moved: K-th last and last reference.
+type Item = (u64, u64, Handle);
+
+/// LRU-K.
+#[derive(Clone, Debug)]
+pub struct LruK {
+    parameters: LruKParameters,
+    retained: u64,
+    /// References so far.
+    now: u64,
+    young: List,
+    heap: Vec<Item>,
+    ghosts: List,
+    /// For each handle its last reference, correlated or not.
+    last: Vec<u64>,
+    /// For each handle K times, the last uncorrelated reference first; 0 is none. For ghosts `left` is beside them.
+    history: Vec<u64>,
+    left: Vec<u64>,
+    /// Handles that an eviction passed over.
+    aside: Vec<Item>,
+    forgotten: Forgotten,
+}
+
+impl LruK {
+    fn k(&self) -> usize {
+        usize::from(self.parameters.k)
+    }
+
+    fn measure(&mut self, frames: u32) {
+        self.retained = (f64::from(frames) * self.parameters.retained) as u64;
+    }
+
+    #[inline]
+    fn times(&mut self, handle: Handle) -> &mut [u64] {
+        let k = self.k();
+        &mut self.history[handle as usize * k..][..k]
+    }
+
+    /// The times by which a handle is ordered now.
+    #[inline]
+    fn key(&self, handle: Handle) -> Item {
+        (self.history[(handle as usize + 1) * self.k() - 1], self.last[handle as usize], handle)
+    }
+
+    fn is_correlated(&self, handle: Handle) -> bool {
+        self.now - self.last[handle as usize] <= u64::from(self.parameters.correlated)
+    }
+
+    /// Notes a reference that is not correlated: earlier ones move on, by the length of the burst that ended.
+    #[inline]
+    fn note(&mut self, handle: Handle, burst: u64) {
+        let now = self.now;
+        let times = self.times(handle);
+        for at in (1..times.len()).rev() {
+            times[at] = if times[at - 1] == 0 { 0 } else { times[at - 1] + burst };
+        }
+        times[0] = now;
+        self.last[handle as usize] = now;
+    }
+
+    /// By the number of references known: to the back of `young` or to the heap.
+    fn enter(&mut self, links: &mut Links, handle: Handle) {
+        let key = self.key(handle);
+        // In plain LRU the last reference is the K-th last: `young` orders by it, and the heap is not needed.
+        let is_lru = self.k() == 1 && self.parameters.correlated == 0;
+        if key.0 == 0 || is_lru {
+            self.young.push_back(links, handle);
+            links.set_mark(handle, YOUNG);
+        } else {
+            links.set_mark(handle, OLD);
+            self.push(key);
+        }
+    }
+
+    fn push(&mut self, item: Item) {
+        let mut at = self.heap.len();
+        self.heap.push(item);
+        while at > 0 && self.heap[at] < self.heap[(at - 1) / 2] {
+            self.heap.swap(at, (at - 1) / 2);
+            at = (at - 1) / 2;
+        }
+    }
+
+    fn sink(&mut self, mut at: usize) {
+        loop {
+            let children = 2 * at + 1..self.heap.len().min(2 * at + 3);
+            match children.min_by_key(|&child| self.heap[child]) {
+                Some(child) if self.heap[child] < self.heap[at] => {
+                    self.heap.swap(child, at);
+                    at = child;
+                }
+                _ => return,
+            }
+        }
+    }
+
+    fn pop(&mut self) {
+        self.heap.swap_remove(0);
+        self.sink(0);
+    }
+
+    /// The smallest of the heap that `passes`, taken out; those before it keep their places.
+    fn take_old(&mut self, passes: impl Fn(&Self, Handle) -> bool) -> Option<Handle> {
+        let mut found = None;
+        while let Some(&item) = self.heap.first() {
+            let key = self.key(item.2);
+            if key != item {
+                self.heap[0] = key;
+                self.sink(0);
+                continue;
+            }
+            self.pop();
+            if passes(self, item.2) {
+                found = Some(item.2);
+                break;
+            }
+            self.aside.push(item);
+        }
+        while let Some(item) = self.aside.pop() {
+            self.push(item);
+        }
+        found
+    }
+
+    /// The victim, off its list or the heap.
+    fn choose(&mut self, links: &mut Links, passes: impl Fn(&Self, Handle) -> bool) -> Option<Handle> {
+        let young = self.young.iter(links).find(|&handle| passes(self, handle));
+        if let Some(handle) = young {
+            self.young.remove(links, handle);
+            return young;
+        }
+        self.take_old(passes)
+    }
+
+    /// Forgets the oldest ghost, if its time is over.
+    #[inline]
+    fn expire(&mut self, links: &mut Links) {
+        let Some(oldest) = self.ghosts.front() else { return };
+        if self.now - self.left[oldest as usize] > self.retained {
+            self.ghosts.remove(links, oldest);
+            self.forgotten.note(oldest);
+        }
+    }
+}
+
+impl Online for LruK {
+    type Parameters = LruKParameters;
+    const NAME: &'static str = "lru-k";
+    const SUMMARY: &'static str = "the block whose K-th last reference is longest ago leaves first";
+
+    fn new(frames: u32, parameters: LruKParameters) -> Self {
+        let mut policy = Self {
+            parameters,
+            retained: 0,
+            now: 0,
+            young: List::default(),
+            heap: Vec::with_capacity(frames as usize),
+            ghosts: List::default(),
+            last: Vec::new(),
+            history: Vec::new(),
+            left: Vec::new(),
+            aside: Vec::new(),
+            forgotten: Forgotten::default(),
+        };
+        policy.measure(frames.max(1));
+        policy
+    }
+}
+
+impl Policy for LruK {
+    #[inline]
+    fn hit(&mut self, links: &mut Links, handle: Handle) {
+        self.now += 1;
+        if self.is_correlated(handle) {
+            self.last[handle as usize] = self.now;
+        } else {
+            let burst = self.last[handle as usize] - self.times(handle)[0];
+            self.note(handle, burst);
+        }
+        if links.mark(handle) == YOUNG {
+            self.young.remove(links, handle);
+            self.enter(links, handle);
+        }
+        self.expire(links);
+    }
+
+    #[inline]
+    fn insert(&mut self, links: &mut Links, handle: Handle) {
+        self.reserve(links.capacity());
+        self.now += 1;
+        if links.is_linked(handle) {
+            self.ghosts.remove(links, handle);
+        } else {
+            self.times(handle).fill(0);
+        }
+        self.note(handle, 0);
+        self.enter(links, handle);
+        self.expire(links);
+    }
+
+    fn evict(&mut self, links: &mut Links, pinned: &dyn Fn(Handle) -> bool) -> Option<Handle> {
+        let victim = self
+            .choose(links, |policy, handle| !pinned(handle) && !policy.is_correlated(handle))
+            .or_else(|| self.choose(links, |_, handle| !pinned(handle)))?;
+        // With K = 1 a new reference makes all earlier ones worthless.
+        if self.k() > 1 {
+            self.ghosts.push_back(links, victim);
+            links.set_mark(victim, GHOST);
+            self.left[victim as usize] = self.now;
+        }
+        Some(victim)
+    }
+
+    fn remove(&mut self, links: &mut Links, handle: Handle) {
+        match links.mark(handle) {
+            YOUNG => self.young.remove(links, handle),
+            GHOST => self.ghosts.remove(links, handle),
+            _ => {
+                // Seldom: for a block that leaves for another reason than replacement.
+                let at = self.heap.iter().position(|item| item.2 == handle);
+                self.heap.swap_remove(at.expect("R1: an old handle is in the heap"));
+                for parent in (0..self.heap.len() / 2).rev() {
+                    self.sink(parent);
+                }
+            }
+        }
+        links.set_mark(handle, 0);
+    }
+
+    #[inline]
+    fn len(&self) -> u32 {
+        self.young.len() + self.heap.len() as u32
+    }
+
+    fn is_ghost(&self, links: &Links, handle: Handle) -> bool {
+        links.is_linked(handle) && links.mark(handle) == GHOST
+    }
+
+    fn forgotten(&mut self) -> Option<Handle> {
+        self.forgotten.take()
+    }
+
+    fn resize(&mut self, _: &mut Links, frames: u32) {
+        self.measure(frames.max(1));
+        self.heap.reserve((frames as usize).saturating_sub(self.heap.len()));
+    }
+
+    #[inline]
+    fn reserve(&mut self, handles: u32) {
+        if self.last.len() < handles as usize {
+            self.last.resize(handles as usize, 0);
+            self.left.resize(handles as usize, 0);
+            self.history.resize(handles as usize * self.k(), 0);
+        }
+    }
+
+    #[inline]
+    fn prefetch(&self, links: &Links, handle: Handle) {
+        links.prefetch(handle);
+        prefetch(&self.last, handle as usize);
+        prefetch(&self.history, handle as usize * self.k());
+    }
+
+    fn validate(&self, links: &Links) {
+        self.young.validate(links);
+        self.ghosts.validate(links);
+        assert!(self.young.iter(links).all(|handle| links.mark(handle) == YOUNG), "R1: young");
+        assert!(self.ghosts.iter(links).all(|handle| links.mark(handle) == GHOST), "R1: ghosts");
+        assert!(self.heap.iter().all(|item| links.mark(item.2) == OLD), "R1: the heap");
+        let last = self.young.iter(links).map(|handle| self.last[handle as usize]);
+        assert!(last.is_sorted(), "R2: the order of the young");
+        for (at, &item) in self.heap.iter().enumerate() {
+            assert!(item <= self.key(item.2), "R3: the key of {}", item.2);
+            assert!(at == 0 || self.heap[(at - 1) / 2] <= item, "R3: the heap at {at}");
+        }
+        let left = self.ghosts.iter(links).map(|handle| self.left[handle as usize]);
+        assert!(left.is_sorted(), "R4: the order of the ghosts");
+    }
+}
