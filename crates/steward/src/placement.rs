@@ -14,6 +14,7 @@
 //! | `uni-lru` and variants | one LRU order over all tiers | [`Unified`] |
 //! | `ulc` | the client places by the distance between accesses, U1 to U7 | [`Ulc`], [`UlcClients`] |
 //! | `ulc-request-order` | the same, shared tiers ordered by request | [`Order::Request`] |
+//! | `ulc-recency` | `ulc` with a share for age, where LRU would be better | [`UlcRecency`] |
 //!
 //! [`measure`] shows why distances between accesses, and not ages, are what ULC goes by.
 //!
@@ -24,6 +25,7 @@
 
 mod fronts;
 mod independent;
+mod lru;
 mod measures;
 mod protocol;
 mod shared;
@@ -34,6 +36,7 @@ mod tally;
 mod tier;
 mod ulc;
 mod ulc_clients;
+mod ulc_recency;
 mod unified;
 
 pub use independent::Independent;
@@ -45,4 +48,5 @@ pub use tally::{Tally, Times, drive};
 pub use tier::{Client, FRAMES_TOTAL_MAX, Retrieval, Sizes, SizesError, Step, TIERS_MAX, Tier};
 pub use ulc::Ulc;
 pub use ulc_clients::{UlcAlone, UlcClients};
+pub use ulc_recency::UlcRecency;
 pub use unified::{Insertion, Unified};

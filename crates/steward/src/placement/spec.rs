@@ -13,6 +13,7 @@ use super::protocol::Protocol;
 use super::shared::Order;
 use super::tier::Sizes;
 use super::ulc_clients::{UlcAlone, UlcClients};
+use super::ulc_recency::UlcRecency;
 use super::unified::{Insertion, Unified};
 
 /// A protocol with its parameters.
@@ -30,6 +31,8 @@ pub enum ProtocolSpec {
     Unified(Insertion),
     /// `ulc` and `ulc-request-order`.
     Ulc(Order),
+    /// `ulc-recency`.
+    UlcRecency,
 }
 
 /// Names for the help text: name, and what it is.
@@ -42,18 +45,22 @@ pub const PROTOCOLS: &[(&str, &str)] = &[
     ("uni-lru-adapt-exp", "the same in segments of growing length"),
     ("ulc", "the client places each block by the distance between its accesses"),
     ("ulc-request-order", "ulc with shared tiers that order by request, not by access"),
+    ("ulc-recency", "ulc that gives age a share of tier 1 and of the last tier; one client"),
 ];
 
 impl ProtocolSpec {
-    /// The protocol over tiers of those sizes, for that many clients, 1 at least. `None` where a policy must know the
-    /// future.
-    pub fn build(&self, sizes: &Sizes, clients: u16) -> Option<Box<dyn Protocol + Send>> {
-        Some(match *self {
-            Self::Independent { near, far } => Box::new(Independent::new(sizes, clients, near, far)?),
+    /// The protocol over tiers of those sizes, for that many clients, 1 at least.
+    pub fn build(&self, sizes: &Sizes, clients: u16) -> Result<Box<dyn Protocol + Send>, ProtocolError> {
+        Ok(match *self {
+            Self::Independent { near, far } => {
+                Box::new(Independent::new(sizes, clients, near, far).ok_or(ProtocolError::Offline)?)
+            }
             Self::Unified(insertion) => Box::new(Unified::new(sizes, clients, insertion)),
             // A tier that orders by request differs even for one client: what it demotes enters at the young end.
             Self::Ulc(Order::Access) if clients <= 1 => Box::new(UlcAlone::new(sizes.clone())),
             Self::Ulc(order) => Box::new(UlcClients::new(sizes, clients, order)),
+            Self::UlcRecency if clients > 1 => return Err(ProtocolError::OneClient),
+            Self::UlcRecency => Box::new(UlcRecency::new(sizes.clone())),
         })
     }
 }
@@ -70,6 +77,7 @@ impl FromStr for ProtocolSpec {
             "uni-lru-adapt-exp" => return Ok(Self::Unified(Insertion::AdaptExponential)),
             "ulc" => return Ok(Self::Ulc(Order::Access)),
             "ulc-request-order" => return Ok(Self::Ulc(Order::Request)),
+            "ulc-recency" => return Ok(Self::UlcRecency),
             _ => {}
         }
         if let Some(name) = text.strip_prefix("ind-") {
@@ -94,11 +102,12 @@ impl fmt::Display for ProtocolSpec {
             Self::Unified(Insertion::AdaptExponential) => f.pad("uni-lru-adapt-exp"),
             Self::Ulc(Order::Access) => f.pad("ulc"),
             Self::Ulc(Order::Request) => f.pad("ulc-request-order"),
+            Self::UlcRecency => f.pad("ulc-recency"),
         }
     }
 }
 
-/// Why a text names no protocol.
+/// Why there is no such protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ProtocolError {
@@ -106,6 +115,10 @@ pub enum ProtocolError {
     Unknown(String),
     /// The policy of the tiers is none.
     Policy(SpecError),
+    /// The policy of the tiers must know the future.
+    Offline,
+    /// The protocol is for one client.
+    OneClient,
 }
 
 impl fmt::Display for ProtocolError {
@@ -116,6 +129,8 @@ impl fmt::Display for ProtocolError {
                 PROTOCOLS.iter().try_for_each(|(name, _)| write!(f, " {name}"))
             }
             Self::Policy(error) => error.fmt(f),
+            Self::Offline => f.write_str("a policy that must know the future runs no tiers"),
+            Self::OneClient => f.write_str("ulc-recency is for one client; take ulc for several"),
         }
     }
 }

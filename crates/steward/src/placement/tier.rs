@@ -71,6 +71,10 @@ impl Sizes {
         self.0[tier.index()]
     }
 
+    pub(crate) fn set(&mut self, tier: Tier, frames: u32) {
+        self.0[tier.index()] = frames;
+    }
+
     /// Frames of all tiers.
     pub fn total(&self) -> u32 {
         self.0.iter().sum()

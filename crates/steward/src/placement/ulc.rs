@@ -130,7 +130,12 @@ impl Ulc {
     #[inline]
     pub fn commit(&mut self, block: Handle, keep: Tier, now: u64, steps: &mut Vec<Step>) {
         self.stack.touch(block, keep, now);
-        let mut tier = keep;
+        self.trim(keep, steps);
+    }
+
+    /// Own tiers from `tier` on that are over their size pass their yardstick down.
+    #[inline]
+    fn trim(&mut self, mut tier: Tier, steps: &mut Vec<Step>) {
         while tier <= self.own {
             while self.stack.len(tier) > self.sizes.of(tier) {
                 let victim = self.stack.block_at(self.stack.yardstick(tier));
@@ -160,6 +165,21 @@ impl Ulc {
             self.stack.remove(block);
             steps.push(Step::Forget { block });
         }
+    }
+
+    /// An own tier has another number of frames from now on, at least one. What is too much goes down.
+    pub fn resize(&mut self, tier: Tier, frames: u32, steps: &mut Vec<Step>) {
+        self.lend(tier, frames, steps);
+        self.entries_max = self.sizes.total().saturating_mul(2);
+        self.settle(steps);
+    }
+
+    /// The same, for frames that stay in the hierarchy for another use: as many entries are known as before.
+    pub(super) fn lend(&mut self, tier: Tier, frames: u32, steps: &mut Vec<Step>) {
+        assert!(tier <= self.own && frames > 0, "C1: {tier:?} cannot have {frames} frames");
+        self.sizes.set(tier, frames);
+        self.trim(tier, steps);
+        self.settle(steps);
     }
 
     /// What a shared tier says of itself with an answer: whether all its frames are in use.

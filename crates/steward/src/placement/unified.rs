@@ -24,7 +24,7 @@
 //!   end; with equal hits both enter at the MRU end.
 //! * V4 What a client reads stays in tier 2 and enters anew, as read, in the segment that V3 says.
 //!
-//! E1  Every list holds at most its frames, and a block is on at most one shared list.
+//! E1  A block is on at most one shared list, and tier 2 holds at most its frames.
 //! E2  No segment but the oldest is over its length, and marks say in which segment a block is.
 
 use alloc::vec;
@@ -32,6 +32,7 @@ use alloc::vec::Vec;
 
 use pantler_policy::{Handle, Links, List};
 
+use super::lru::Lru;
 use super::protocol::Protocol;
 use super::tier::{Client, Retrieval, Sizes, Step, Tier};
 
@@ -50,50 +51,6 @@ pub enum Insertion {
 
 /// Segments of an adaptive list.
 const SEGMENTS: usize = 10;
-
-#[derive(Clone, Debug, Default)]
-struct Lru {
-    links: Links,
-    list: List,
-    frames: u32,
-}
-
-impl Lru {
-    fn new(frames: u32) -> Self {
-        Self { frames, ..Self::default() }
-    }
-
-    fn holds(&self, block: Handle) -> bool {
-        block < self.links.capacity() && self.links.is_linked(block)
-    }
-
-    /// The block becomes the youngest. Names the one that leaves for it.
-    fn reference(&mut self, block: Handle) -> Option<Handle> {
-        if block >= self.links.capacity() {
-            self.links.grow((block + 1).next_power_of_two());
-        }
-        if self.links.is_linked(block) {
-            self.list.move_to_back(&mut self.links, block);
-            return None;
-        }
-        self.list.push_back(&mut self.links, block);
-        if self.list.len() <= self.frames {
-            return None;
-        }
-        let victim = self.list.front()?;
-        self.list.remove(&mut self.links, victim);
-        Some(victim)
-    }
-
-    /// Takes the block out. Says whether it was in.
-    fn take(&mut self, block: Handle) -> bool {
-        let held = self.holds(block);
-        if held {
-            self.list.remove(&mut self.links, block);
-        }
-        held
-    }
-}
 
 /// A list that blocks enter in the middle, too (V1).
 #[derive(Clone, Debug)]
@@ -207,7 +164,7 @@ impl Ghosts {
         self.demoted_hits += u32::from(self.demoted.take(block));
         self.read_hits += u32::from(self.read.holds(block));
         self.read.reference(block);
-        if self.demoted_hits + self.read_hits >= self.read.frames {
+        if self.demoted_hits + self.read_hits >= self.read.frames() {
             self.demoted_hits /= 2;
             self.read_hits /= 2;
         }
@@ -328,8 +285,7 @@ impl Protocol for Unified {
 
     fn validate(&self) {
         for lru in self.clients.iter().chain(&self.further) {
-            lru.list.validate(&lru.links);
-            assert!(lru.list.len() <= lru.frames, "E1: over its frames");
+            lru.validate();
         }
         let Some(second) = &self.second else { return };
         let mut len = 0;

@@ -1,6 +1,6 @@
 //! What the design says of known patterns.
 
-use pantler_steward::placement::{Client, ProtocolSpec, Sizes, Tally, Tier, Ulc, drive};
+use pantler_steward::placement::{Client, ProtocolSpec, Sizes, Tally, Tier, Times, Ulc, drive};
 
 /// Counts after the first tenth.
 fn run(protocol: &str, sizes: &[u32], references: &[u32]) -> Tally {
@@ -53,6 +53,38 @@ fn uniform_references_hit_each_tier_by_its_size() {
         close(protocol, &tally, &tally.hits, &hits, 0.3);
         close(protocol, &tally, &tally.demotions, &demotions, 0.3);
     }
+}
+
+/// References whose distances are drawn anew each time: what LRU is best for.
+fn stack_of_distances(blocks: usize, requests: usize) -> Vec<u32> {
+    let mut stack: Vec<u32> = (0..blocks as u32).collect();
+    let mut seed = 3u64;
+    (0..requests)
+        .map(|_| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            // Log-uniform: half of all distances below the square root of the blocks.
+            let uniform = (seed >> 11) as f64 / (1u64 << 53) as f64;
+            let at = ((blocks as f64).powf(uniform) as usize).min(blocks) - 1;
+            let block = stack.remove(blocks - 1 - at);
+            stack.push(block);
+            block
+        })
+        .collect()
+}
+
+#[test]
+fn where_age_is_all_recency_does_not_lose() {
+    let references = stack_of_distances(4_000, 120_000);
+    let time = |protocol| run(protocol, &[80; 3], &references).average_time_ms(&Times::paper(3));
+    let (uni, ulc, recency) = (time("uni-lru"), time("ulc"), time("ulc-recency"));
+    assert!(ulc > 1.2 * uni, "{ulc} {uni}");
+    assert!(recency < 1.01 * uni, "{recency} {uni}");
+    // And on a loop it keeps nearly all of what ULC has.
+    let references: Vec<u32> = (0..96_000).map(|step| step % 9_600).collect();
+    let ulc = run("ulc", &[1_920; 3], &references);
+    let recency = run("ulc-recency", &[1_920; 3], &references);
+    assert!(recency.misses() as f64 <= 1.08 * ulc.misses() as f64, "{recency:?}");
+    assert_eq!(recency.demotions, [0; 8]);
 }
 
 #[test]
