@@ -4,6 +4,7 @@
 //! message places; it says what is [`Bad`], and [`Reader`](crate::Reader) says where.
 
 pub mod arc;
+pub mod blkparse;
 pub mod cloud_physics;
 pub mod csv;
 pub mod hash_ids;
@@ -12,7 +13,10 @@ pub mod lcs;
 pub mod lirs;
 pub mod msr;
 pub mod oracle_general;
+pub mod recorded;
+pub mod recorded_json;
 pub mod spc;
+pub mod strace;
 pub mod text;
 pub mod vscsi;
 
@@ -60,10 +64,20 @@ pub enum Format {
     Keys64,
     /// JSON lines with a list `hash_ids`.
     HashIds,
+    /// What blkparse prints.
+    Blkparse,
+    /// What strace prints.
+    Strace,
+    /// Our own recorded traces.
+    Recorded,
+    /// Our own recorded traces as text.
+    RecordedJson,
 }
 
 /// Name and one line for each, in the order in which a guess prefers them.
 const FORMATS: &[(Format, &str, &str)] = &[
+    (Format::Recorded, "recorded", "Pantler's own: owner, file, offset, length, read or write, time; binary"),
+    (Format::RecordedJson, "recorded-json", "the same as JSON lines"),
     (Format::Lcs, "lcs", "libCacheSim's binary records behind a header, versions 1 to 8"),
     (Format::Lirs, "lirs", "one block number per line; a line * is skipped"),
     (Format::Arc, "arc", "start count ignored ignored: count blocks from start"),
@@ -71,6 +85,8 @@ const FORMATS: &[(Format, &str, &str)] = &[
     (Format::Msr, "msr", "timestamp,host,disk,Read|Write,offset,size,response (MSR Cambridge)"),
     (Format::Spc, "spc", "unit,sector,size,r|w,seconds (UMass, Storage Performance Council)"),
     (Format::CloudPhysics, "cloud-physics", "version,time,op,size,lbn"),
+    (Format::Blkparse, "blkparse", "what blkparse prints"),
+    (Format::Strace, "strace", "what strace -f prints: files opened, read and written, by process"),
     (Format::Csv, "csv", "named columns, from the first line or --columns"),
     (Format::Vscsi, "vscsi", "binary records of 32 or 40 bytes (CloudPhysics)"),
     (Format::OracleGeneral, "oracle-general", "libCacheSim's binary records of 24 bytes"),
@@ -94,9 +110,13 @@ impl Format {
         self.entry().2
     }
 
-    /// What a request is counted as unless somebody says otherwise.
+    /// What a request is counted as unless somebody says otherwise: blocks where programs choose the bytes, objects
+    /// where the trace gives keys or sectors.
     pub fn default_unit(self) -> Unit {
-        Unit::Object
+        match self {
+            Format::Strace | Format::Blkparse | Format::Recorded | Format::RecordedJson => Unit::Block(4096),
+            _ => Unit::Object,
+        }
     }
 
     /// Whether its requests are ranges of bytes, so that [`Unit::Block`] means something.

@@ -5,9 +5,8 @@
 
 use crate::TraceError;
 use crate::formats::csv::Csv;
-use crate::formats::{
-    Format, Lines, arc, cloud_physics, hash_ids, keys, lcs, lirs, msr, oracle_general, spc, vscsi,
-};
+use crate::formats::{Format, Lines, arc, blkparse, cloud_physics, hash_ids, keys, lcs, lirs, msr};
+use crate::formats::{oracle_general, recorded, recorded_json, spc, strace, vscsi};
 use crate::input::Input;
 use crate::names::Names;
 use crate::reader::SAMPLE_BYTES;
@@ -51,6 +50,9 @@ pub fn guess(input: &mut Input) -> Result<Guess, TraceError> {
             remedy: "a trace has at least one request".to_owned(),
         });
     }
+    if sample.starts_with(&recorded::MAGIC) {
+        return Ok(Guess::sure(Format::Recorded));
+    }
     if is_text(sample) {
         return text(sample).ok_or_else(|| unknown("text of no known trace format"));
     }
@@ -86,6 +88,9 @@ fn text(sample: &[u8]) -> Option<Guess> {
         (Format::Msr, Box::<msr::Msr>::default()),
         (Format::Spc, Box::new(spc::Spc)),
         (Format::CloudPhysics, Box::new(cloud_physics::CloudPhysics)),
+        (Format::RecordedJson, Box::<recorded_json::RecordedJson>::default()),
+        (Format::Blkparse, Box::<blkparse::Blkparse>::default()),
+        (Format::Strace, Box::<strace::Strace>::default()),
     ];
     if Csv::has_header(first) {
         candidates.push((Format::Csv, Box::new(Csv::new(None, None))));

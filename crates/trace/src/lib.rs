@@ -37,13 +37,15 @@ mod request;
 #[doc(hidden)]
 pub mod testing;
 mod unit;
+mod writer;
 
 pub use builder::PreparedBuilder;
 pub use error::{Bad, Place, TraceError};
 pub use formats::Format;
 pub use formats::csv::Columns;
-pub use prepare::{Options, Report, prepare};
+pub use prepare::{Options, Report, prepare, prepare_reader};
 pub use prepared::{Block, NEVER, Prepared};
 pub use reader::{ReadOptions, Reader};
 pub use request::Request;
 pub use unit::Unit;
+pub use writer::{WriteFormat, Writer};

@@ -57,31 +57,31 @@ pub fn prepare(path: &Path, options: &Options) -> Result<(Prepared, Report), Tra
 ///
 /// As for [`prepare`].
 pub fn prepare_reader(mut reader: Reader, options: &Options) -> Result<(Prepared, Report), TraceError> {
-    let unit = options.unit.unwrap_or(reader.format().default_unit());
     let references_max = options.references_max.unwrap_or(u64::MAX);
+    let (mut batch, mut requests) = (Vec::new(), 0);
+    // The first requests say whether there are ranges of bytes at all.
+    let mut more = reader.fill(&mut batch)?;
+    let unit = options.unit.unwrap_or(reader.default_unit());
+    if unit != Unit::Object && !reader.has_ranges() {
+        return Err(TraceError::Option {
+            name: "unit",
+            value: unit.to_string(),
+            remedy: format!("object: this {} trace gives no offsets in bytes", reader.format()),
+        });
+    }
     let mut builder = PreparedBuilder::new(unit);
     if let Some(expected) = reader.requests_expected()
         && unit == Unit::Object
     {
         builder.reserve(expected.min(references_max).min(RESERVE_MAX) as usize);
     }
-    let (mut batch, mut requests) = (Vec::new(), 0);
-    while (builder.len() as u64) < references_max && reader.fill(&mut batch)? {
-        if requests == 0 && unit != Unit::Object && !reader.has_ranges() {
-            return Err(TraceError::Option {
-                name: "unit",
-                value: unit.to_string(),
-                remedy: format!(
-                    "object: requests of {} traces without offsets are no bytes",
-                    reader.format()
-                ),
-            });
-        }
+    while more {
         requests += batch.len() as u64;
         match unit {
             Unit::Object => objects(&mut builder, &batch, references_max)?,
             Unit::Block(bytes) => blocks(&mut builder, &batch, bytes, references_max)?,
         }
+        more = (builder.len() as u64) < references_max && reader.fill(&mut batch)?;
     }
     let report = Report {
         format: reader.format(),

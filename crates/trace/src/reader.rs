@@ -18,11 +18,12 @@ use std::path::Path;
 use crate::error::{Bad, Place};
 use crate::formats::csv::{Columns, Csv};
 use crate::formats::{Format, Lines, Records};
-use crate::formats::{arc, cloud_physics, hash_ids, keys, lcs, lirs, msr, oracle_general, spc, vscsi};
+use crate::formats::{arc, blkparse, cloud_physics, hash_ids, keys, lcs, lirs, msr, oracle_general};
+use crate::formats::{recorded, recorded_json, spc, strace, vscsi};
 use crate::guess::{self, Guess};
 use crate::input::{Input, LINE_BYTES_MAX};
 use crate::names::Names;
-use crate::{Request, TraceError};
+use crate::{Request, TraceError, Unit};
 
 /// Records parsed at once: their requests fit the first-level cache.
 const BATCH_RECORDS: usize = 512;
@@ -61,7 +62,11 @@ pub struct Reader {
 enum Parser {
     Lines(Box<dyn Lines>),
     Records(Box<dyn Records>),
+    Recorded(Box<recorded::Recorded>),
 }
+
+/// A place and what is wrong there.
+type BadPlace = (Place, Bad);
 
 impl Reader {
     /// Opens a file; `-` is standard input.
@@ -127,13 +132,19 @@ impl Reader {
         match &self.parser {
             Parser::Lines(parser) => parser.has_ranges() && self.format().has_ranges(),
             Parser::Records(_) => self.format().has_ranges(),
+            Parser::Recorded(parser) => parser.has_ranges(),
         }
+    }
+
+    /// What a reference is unless somebody says otherwise. Known once the first batch was read.
+    pub fn default_unit(&self) -> Unit {
+        if self.has_ranges() { self.format().default_unit() } else { Unit::Object }
     }
 
     /// Requests in the file, where its length tells.
     pub fn requests_expected(&self) -> Option<u64> {
         match &self.parser {
-            Parser::Lines(_) => None,
+            Parser::Lines(_) | Parser::Recorded(_) => None,
             Parser::Records(parser) => Some(self.input.content_bytes()? / parser.width() as u64),
         }
     }
@@ -177,14 +188,13 @@ impl Reader {
     pub fn fill(&mut self, batch: &mut Vec<Request>) -> Result<bool, TraceError> {
         batch.clear();
         while batch.is_empty() && !self.ended {
-            let place = self.place();
             let result = match &mut self.parser {
                 Parser::Lines(_) => self.lines(batch),
                 Parser::Records(_) => self.records(batch),
+                Parser::Recorded(_) => self.recorded(batch),
             };
-            match result? {
-                Ok(()) => {}
-                Err((place_of_bad, bad)) => self.bad(place_of_bad.unwrap_or(place), bad)?,
+            if let Err((place, bad)) = result? {
+                self.bad(place, bad)?;
             }
         }
         self.requests += batch.len() as u64;
@@ -194,15 +204,8 @@ impl Reader {
         Ok(!batch.is_empty())
     }
 
-    fn place(&self) -> Place {
-        match self.parser {
-            Parser::Lines(_) => Place::Line(self.line + 1),
-            Parser::Records(_) => Place::Byte(self.input.offset()),
-        }
-    }
-
     /// Parses lines until there are enough requests.
-    fn lines(&mut self, batch: &mut Vec<Request>) -> Result<Result<(), (Option<Place>, Bad)>, TraceError> {
+    fn lines(&mut self, batch: &mut Vec<Request>) -> Result<Result<(), BadPlace>, TraceError> {
         let Parser::Lines(parser) = &mut self.parser else { unreachable!("asked for lines") };
         while batch.len() < BATCH_RECORDS {
             let Some(line) = self.input.line()? else {
@@ -216,14 +219,14 @@ impl Reader {
                 parser.line(line, &mut self.names, batch)
             };
             if let Err(bad) = result {
-                return Ok(Err((Some(Place::Line(self.line)), bad)));
+                return Ok(Err((Place::Line(self.line), bad)));
             }
         }
         Ok(Ok(()))
     }
 
     /// Parses one chunk of records. What follows a bad record in its chunk is parsed too.
-    fn records(&mut self, batch: &mut Vec<Request>) -> Result<Result<(), (Option<Place>, Bad)>, TraceError> {
+    fn records(&mut self, batch: &mut Vec<Request>) -> Result<Result<(), BadPlace>, TraceError> {
         let Parser::Records(parser) = &mut self.parser else { unreachable!("asked for records") };
         let width = parser.width();
         let start = self.input.offset();
@@ -234,7 +237,7 @@ impl Reader {
         }
         if chunk.len() < width {
             let bad = Bad::number(format_args!("{} bytes", chunk.len()), "a whole record; the file is cut");
-            return Ok(Err((Some(Place::Byte(start)), bad)));
+            return Ok(Err((Place::Byte(start), bad)));
         }
         let mut from = 0;
         let mut bads = Vec::new();
@@ -253,6 +256,31 @@ impl Reader {
         }
         for (place, bad) in bads {
             self.bad(place, bad)?;
+        }
+        Ok(Ok(()))
+    }
+
+    /// Parses records of our own form. Behind a bad one nothing can be told apart: it is the last.
+    fn recorded(&mut self, batch: &mut Vec<Request>) -> Result<Result<(), BadPlace>, TraceError> {
+        let Parser::Recorded(parser) = &mut self.parser else { unreachable!("asked for recorded ones") };
+        while batch.len() < BATCH_RECORDS {
+            let place = Place::Byte(self.input.offset());
+            let bytes = self.input.peek(recorded::RECORD_BYTES_MAX)?;
+            let result = if bytes.is_empty() {
+                self.ended = true;
+                let cut = || Bad::number("the end of the file", "the end of the trace; the file is cut");
+                if parser.has_ended() { Ok(0) } else { Err(cut()) }
+            } else {
+                parser.record(bytes, &mut self.names, batch)
+            };
+            match result {
+                Ok(_) if self.ended => break,
+                Ok(taken) => self.input.skip(taken),
+                Err(bad) => {
+                    self.ended = true;
+                    return Ok(Err((place, bad)));
+                }
+            }
         }
         Ok(Ok(()))
     }
@@ -295,6 +323,17 @@ fn parser(input: &mut Input, format: Format, options: &ReadOptions) -> Result<Pa
         Format::Spc => lines(Box::new(spc::Spc)),
         Format::CloudPhysics => lines(Box::new(cloud_physics::CloudPhysics)),
         Format::HashIds => lines(Box::new(hash_ids::HashIds)),
+        Format::Blkparse => lines(Box::<blkparse::Blkparse>::default()),
+        Format::Strace => lines(Box::<strace::Strace>::default()),
+        Format::RecordedJson => lines(Box::<recorded_json::RecordedJson>::default()),
+        Format::Recorded => {
+            let parser = recorded::Recorded::of(input.peek(recorded::HEADER_BYTES)?).map_err(|bad| {
+                let place = Place::Byte(0);
+                TraceError::Bad { path: input.path().to_owned(), place, bad }
+            })?;
+            input.skip(recorded::HEADER_BYTES);
+            Ok(Parser::Recorded(Box::new(parser)))
+        }
         Format::OracleGeneral => records(Box::new(oracle_general::OracleGeneral)),
         Format::Vscsi => {
             let sample = input.peek(SAMPLE_BYTES)?;

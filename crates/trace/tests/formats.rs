@@ -291,7 +291,12 @@ fn what_is_no_trace_is_told_so() {
         b"<html>\n<p>1</p>\n",
     ] {
         let message = refused(bytes, &options(None));
-        assert!(message.contains("of no known trace format: --format names one of lcs, lirs"), "{message}");
+        assert!(
+            message.contains(
+                "of no known trace format: --format names one of recorded, recorded-json, lcs, lirs"
+            ),
+            "{message}"
+        );
     }
     assert!(refused(b"*\n*\n", &options(Some(Format::Lirs))).contains("no request in it as lirs"));
 }
@@ -334,4 +339,120 @@ fn a_missing_file_is_told_by_name() {
     assert!(error.to_string().starts_with("cannot open no/such/trace: "), "{error}");
     let error = Reader::open("/".as_ref(), &options(None)).err().unwrap();
     assert!(error.to_string().starts_with("cannot read /: "), "{error}");
+}
+
+#[test]
+fn blkparse() {
+    let text = b"  8,0    3        1     0.000000000   697  G   W 223490 + 8 [kjournald]\n\
+                 \x20 8,0    3        2     0.000001829   697  Q   W 223490 + 8 [kjournald]\n\
+                 \x20 8,16   1        1     0.000002000   700  Q   R 16 + 8 [my prog]\n\
+                 \x20 8,0    3        3     0.000003000   697  D   W 223490 + 8 [kjournald]\n\
+                 \x20 8,0    3        4     0.000004000     0  C   W 223490 + 8 [0]\n\
+                 \x20 8,0    3        5     0.000005000   697  Q  FN [kjournald]\n\
+                 \x20 8,0    3        6     0.000006000   697  Q   D 0 + 99999999 [fstrim]\n\
+                 CPU3 (8,0):\n Reads Queued:           0,        0KiB\nTotal (8,0):\n";
+    let (requests, reader) = guessed(text, Format::Blkparse);
+    assert_eq!(ranges(&requests), [(0, 223_490 * 512, 4096, true), (1, 8192, 4096, false)]);
+    assert_eq!(
+        (requests[0].time_ns, reader.owner_names()),
+        (Some(1829), &["kjournald".into(), "my prog".into()][..])
+    );
+    for bad in [
+        "8,0 3 1 x 697 Q W 1 + 8 [a]",
+        "8,0 3 1 0.1 697 Q W 1 8 [a]",
+        "80 3",
+        "8,0 3 1 0.1 697 Q W 9999999999999999999 + 8 [a]",
+    ] {
+        let message = refused(bad.as_bytes(), &options(Some(Format::Blkparse)));
+        assert!(message.starts_with("sample: line 1: "), "{message}");
+    }
+}
+
+/// What of a trace by strace matters: who, which file by name, where, how much, write.
+fn followed(text: &str) -> Vec<(String, String, u64, u32, bool)> {
+    let (requests, reader) = guessed(text.as_bytes(), Format::Strace);
+    let name = |names: &[String], number: u32| names[number as usize].clone();
+    let seen = requests.iter().map(|r| {
+        (name(reader.owner_names(), r.owner), name(reader.file_names(), r.file), r.offset, r.length, r.write)
+    });
+    seen.collect()
+}
+
+fn step(owner: &str, file: &str, offset: u64, length: u32, write: bool) -> (String, String, u64, u32, bool) {
+    (owner.to_owned(), file.to_owned(), offset, length, write)
+}
+
+#[test]
+fn strace_of_one_process() {
+    let text = r#"execve("/bin/x", ["x"], 0x7ffd /* 20 vars */) = 0
+openat(AT_FDCWD, "data", O_RDONLY|O_CLOEXEC) = 3
+read(3, "abc) = 7", 1"..., 4096)       = 4096
+read(3, "", 4096)                       = 100
+read(3, "", 4096)                       = 0
+lseek(3, 8192, SEEK_SET)                = 8192
+dup(3)                                  = 4
+read(4, "x"..., 10)                     = 10
+read(3, "x"..., 10)                     = 10
+pread64(3, "x"..., 512, 65536)          = 512
+read(3, 0x7ffe, 10)                     = -1 EINTR (Interrupted system call)
+close(3)                                = 0
+read(4, "x"..., 10)                     = 10
+write(1, "hello\n", 6)                 = 6
+chdir("/tmp")                           = 0
+open("out", O_WRONLY|O_CREAT, 0644)     = 3
+write(3, "x"..., 5)                     = 5
+writev(3, [{iov_base="a, b", iov_len=4}], 1) = 4
+--- SIGCHLD {si_signo=SIGCHLD} ---
+read(9</etc/passwd>, "x"..., 7)         = 7
+read(8<pipe:[44]>, "x"..., 7)           = 7
+exit_group(0)                           = ?
++++ exited with 0 +++
+"#;
+    let expected = [
+        step("0", "data", 0, 4096, false),
+        step("0", "data", 4096, 100, false),
+        step("0", "data", 8192, 10, false),
+        step("0", "data", 8202, 10, false),
+        step("0", "data", 65_536, 512, false),
+        step("0", "data", 8212, 10, false),
+        step("0", "/tmp/out", 0, 5, true),
+        step("0", "/tmp/out", 5, 4, true),
+        step("0", "/etc/passwd", 0, 7, false),
+    ];
+    assert_eq!(followed(text), expected);
+}
+
+#[test]
+fn strace_of_several() {
+    let text = r#"10  1700000000.000001 openat(AT_FDCWD, "/d", O_RDONLY) = 3
+10  1700000000.000002 openat(AT_FDCWD, "/e", O_RDONLY|O_CLOEXEC) = 4
+10  1700000000.000003 clone(child_stack=NULL, flags=CLONE_CHILD_SETTID|SIGCHLD <unfinished ...>
+11  1700000000.000004 read(3, "x"..., 100) = 100
+10  1700000000.000005 <... clone resumed>, child_tidptr=0x7f) = 11
+10  1700000000.000006 read(3,  <unfinished ...>
+11  1700000000.000007 execve("/bin/y", ["y"], 0x7f /* 1 var */) = 0
+11  1700000000.000008 read(4, "x"..., 100) = 100
+10  1700000000.000009 <... read resumed>"x"..., 100) = 100
+10  1700000000.000010 clone(flags=CLONE_VM|CLONE_FILES|CLONE_THREAD) = 12
+12  1700000000.000011 lseek(4, 1000, SEEK_SET) = 1000
+12  1700000000.000012 close(3) = 0
+10  1700000000.000013 read(3, "x"..., 100) = 100
+10  1700000000.000014 read(4, "x"..., 100) = 100
+12  1700000000.000015 read(4, "x"..., 100) = 100
+11  1700000000.000016 read(3, "x"..., 100) = 100
+11  1700000000.000017 +++ exited with 0 +++
+"#;
+    // The child reads on where its parent's position is; a thread is its process; what execve closes is closed.
+    let expected = [
+        step("11", "/d", 0, 100, false),
+        step("10", "/d", 100, 100, false),
+        step("10", "/e", 1000, 100, false),
+        step("10", "/e", 1100, 100, false),
+        step("11", "/d", 200, 100, false),
+    ];
+    assert_eq!(followed(text), expected);
+    let (requests, _) = read(text.as_bytes(), &options(None)).unwrap();
+    assert_eq!(requests[0].time_ns, Some(1_700_000_000_000_004_000));
+    let message = refused(b"read(3\n", &options(Some(Format::Strace)));
+    assert!(message.starts_with("sample: line 1: \"read(3\": expected a system call"), "{message}");
 }
