@@ -214,7 +214,8 @@ impl Policy for S3Fifo {
     fn reserve(&mut self, handles: u32) {
         self.small.reserve(self.frames.min(handles));
         self.main.reserve(self.frames.min(handles));
-        self.ghosts.reserve(self.ghosts_max.min(handles));
+        // One more than remembered for the moment before the oldest is forgotten.
+        self.ghosts.reserve(self.ghosts_max.saturating_add(1).min(handles));
     }
 
     fn validate(&self, links: &Links) {

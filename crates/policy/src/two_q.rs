@@ -169,7 +169,8 @@ impl Policy for TwoQ {
     fn reserve(&mut self, handles: u32) {
         // With an empty Am, all frames are A1in's.
         self.input.reserve(self.frames.min(handles));
-        self.ghosts.reserve(self.ghosts_max.min(handles));
+        // One more than remembered for the moment before the oldest is forgotten.
+        self.ghosts.reserve(self.ghosts_max.saturating_add(1).min(handles));
     }
 
     fn validate(&self, links: &Links) {

@@ -61,10 +61,10 @@ impl Ring {
         self.back.wrapping_sub(self.front) as usize == self.slots.len()
     }
 
-    /// Makes a slot free: by squeezing the holes out where they are more than half, so that this is rare.
+    /// Makes a slot free: by squeezing the holes out where they are half of all or more, so that this is rare.
     #[cold]
     fn make_room(&mut self, links: &mut Links) {
-        if (self.len as usize) < self.slots.len() / 2 {
+        if !self.slots.is_empty() && self.len as usize <= self.slots.len() / 2 {
             let (mut from, mut to) = (self.front, self.front);
             while from != self.back {
                 let handle = self.slots[self.slot(from)];
@@ -218,5 +218,71 @@ impl Queue for Ring {
             }
         }
         assert_eq!(count, self.len, "Q2: the length is wrong");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::collections::VecDeque;
+
+    /// Random verbs beside a queue of the standard library, also where positions wrap.
+    #[test]
+    fn equals_a_queue() {
+        for (seed, start) in [(1, 0), (2, u32::MAX - 20), (3, u32::MAX)] {
+            let mut state = seed;
+            let mut below = move |bound: u64| {
+                state = 6_364_136_223_846_793_005u64.wrapping_mul(state).wrapping_add(99);
+                (state >> 33) % bound
+            };
+            let mut links = Links::new(40);
+            let mut ring = Ring { front: start, back: start, ..Ring::default() };
+            let mut queue: VecDeque<Handle> = VecDeque::new();
+            for step in 0..20_000 {
+                let handle = below(40) as Handle;
+                if queue.contains(&handle) {
+                    if below(3) == 0 {
+                        ring.remove(&mut links, handle);
+                        queue.retain(|other| *other != handle);
+                    }
+                } else if below(2) == 0 {
+                    ring.push_back(&mut links, handle);
+                    queue.push_back(handle);
+                }
+                if step % 50 == 0 {
+                    ring.reserve(below(40) as u32);
+                }
+                // Each handle's fate, the same for both: bits say keep or requeue once.
+                let (keep, mut requeue) = (below(1 << 40) & below(1 << 40), below(1 << 40));
+                let mut slow_requeue = requeue;
+                let swept = ring.sweep(&mut links, |_, handle| {
+                    if keep >> handle & 1 == 1 {
+                        return Verdict::Keep;
+                    }
+                    if requeue >> handle & 1 == 1 {
+                        requeue &= !(1 << handle);
+                        return Verdict::Requeue;
+                    }
+                    if step % 3 == 0 { Verdict::Take } else { Verdict::Keep }
+                });
+                let (mut at, mut taken) = (0, None);
+                while let Some(&handle) = queue.get(at) {
+                    if keep >> handle & 1 == 0 && slow_requeue >> handle & 1 == 1 {
+                        slow_requeue &= !(1 << handle);
+                        queue.remove(at);
+                        queue.push_back(handle);
+                    } else if keep >> handle & 1 == 0 && step % 3 == 0 {
+                        taken = queue.remove(at);
+                        break;
+                    } else {
+                        at += 1;
+                    }
+                }
+                assert_eq!(swept, taken, "seed {seed}, step {step}");
+                ring.validate(&links);
+                assert!(ring.iter().eq(queue.iter().copied()), "seed {seed}, step {step}");
+                assert_eq!(ring.front(), queue.front().copied());
+            }
+        }
     }
 }
