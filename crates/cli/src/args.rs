@@ -34,7 +34,7 @@ pub enum Command {
     /// Tell what is cached of a file, whose it is, and why
     Explain(Explain),
     /// Simulate policies over traces
-    Sim(crate::sim::Sim),
+    Sim(Box<crate::sim::Sim>),
     /// List what this machine offers and what is missing
     Doctor(Doctor),
     /// Host mounts and runs for everybody who may speak to it

@@ -1,11 +1,12 @@
 //! `pantler sim`: policies and allocations over traces.
 
 use anyhow::{Context, Result};
-use pantler_sim::{Job, Loaded, Record, RunError, Source, Watch, csv, load, table};
+use pantler_sim::{Job, Loaded, Record, RunError, Source, Watch, csv, html, load, png, svg, table};
 use pantler_trace::TraceError;
 use std::collections::BTreeSet;
 use std::io::Read;
 use std::num::NonZeroUsize;
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::failure::Usage;
@@ -130,6 +131,14 @@ impl<'a> Session<'a> {
         } else if !self.words.json && self.words.job.is_none() {
             output::text(&table(&self.records))?;
         }
+        if let Some(path) = &self.words.html {
+            write(path, html(&self.records).as_bytes())?;
+        }
+        if let Some(path) = &self.words.plot {
+            let is_svg = path.extension().is_some_and(|end| end == "svg");
+            let picture = if is_svg { Some(svg(&self.records).into_bytes()) } else { png(&self.records) };
+            write(path, &picture.context("nothing to draw, or too much for one picture")?)?;
+        }
         Ok(if self.interrupt.happened() { INTERRUPTED } else { 0 })
     }
 }
@@ -145,7 +154,7 @@ fn remarks(record: &Record, said: &mut BTreeSet<String>) {
 }
 
 /// Jobs of all traces, one per line.
-fn write_jobs(plan: &Plan, path: &std::path::Path) -> Result<u8> {
+fn write_jobs(plan: &Plan, path: &Path) -> Result<u8> {
     let mut text = String::new();
     for source in &plan.sources {
         let (loaded, _) = load(source).map_err(trace_error)?;
@@ -158,16 +167,20 @@ fn write_jobs(plan: &Plan, path: &std::path::Path) -> Result<u8> {
     if path.as_os_str() == "-" {
         output::text(&text)?;
     } else {
-        std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        write(path, text.as_bytes())?;
     }
     Ok(0)
+}
+
+fn write(path: &Path, content: &[u8]) -> Result<()> {
+    std::fs::write(path, content).with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// Reads `FILE`, `FILE:LINE` or `-`.
 fn read_jobs(word: &str) -> Result<Vec<Job>> {
     let (name, line) = match word.rsplit_once(':').map(|(name, line)| (name, line.parse::<usize>())) {
         // A file whose own name ends like that wins.
-        Some((name, Ok(line))) if !std::path::Path::new(word).exists() => (name, Some(line)),
+        Some((name, Ok(line))) if !Path::new(word).exists() => (name, Some(line)),
         _ => (word, None),
     };
     let text = if name == "-" {

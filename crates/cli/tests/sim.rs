@@ -225,6 +225,26 @@ fn people_get_a_table_and_programs_csv() {
 }
 
 #[test]
+fn pages_and_pictures_are_written_beside() {
+    let folder = Folder::new();
+    let trace = numbers(&folder);
+    let path = |name: &str| folder.path(name).to_str().unwrap().to_owned();
+    let (page, png, svg) = (path("page.html"), path("plot.png"), path("plot.svg"));
+    let words = [&trace, "--policy", "lru,opt", "--size", "2,3", "--json"];
+    let (status, out, err) = sim(&[&words[..], &["--html", &page, "--plot", &png]].concat());
+    assert_eq!((status, out.lines().count(), err.as_str()), (0, 4, ""));
+    assert!(std::fs::read_to_string(&page).unwrap().starts_with("<!doctype html>"));
+    assert!(std::fs::read(&png).unwrap().starts_with(b"\x89PNG"));
+    assert_eq!(sim(&[&words[..], &["--plot", &svg]].concat()).0, 0);
+    assert!(std::fs::read_to_string(&svg).unwrap().starts_with("<svg "));
+    let expected = "invalid value 'x.pdf' for '--plot <FILE>': expected a name that ends in .png or .svg";
+    refused(&[&trace, "--plot", "x.pdf"], expected);
+    let (status, out, err) = sim(&[&trace, "--size", "2", "--json", "--html", "/no/such/folder/page.html"]);
+    assert_eq!((status, out.lines().count()), (1, 1));
+    assert!(err.starts_with("pantler: cannot write /no/such/folder/page.html: "), "{err}");
+}
+
+#[test]
 fn mistakes_are_one_line_with_the_nearest_name() {
     let folder = Folder::new();
     let trace = numbers(&folder);

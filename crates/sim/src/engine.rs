@@ -26,7 +26,7 @@ pub(crate) const BATCH: usize = 4096;
 
 /// References between the hint that an id will be used and its use. Fewer hide less of the memory's time, more gain
 /// nothing.
-const AHEAD: usize = 16;
+pub(crate) const AHEAD: usize = 16;
 
 /// Simulates `spec` with `frames` frames over a trace. The first `warm_up` references are made and not counted.
 ///

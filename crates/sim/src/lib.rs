@@ -44,7 +44,7 @@ pub use outcome::{Counts, Outcome};
 pub use record::{
     About, ByName, OwnerRecord, PolicyRecord, Record, SampleRecord, SharerRecord, SharingRecord,
 };
-pub use report::{csv, table};
+pub use report::{csv, html, png, svg, table};
 pub use sample::{Estimate, SAMPLES, Samples};
 pub use size::{Footprint, SizeError, Sizes};
 pub use sweep::{Loaded, RunError};

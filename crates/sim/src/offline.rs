@@ -1,16 +1,14 @@
 //! Policies that are told the future: MIN, and MIN that may leave a block out.
 
-use std::collections::BTreeSet;
-
 use pantler_policy::Offline;
-use pantler_trace::{NEVER, Prepared};
+use pantler_policy::min::{Min, Reference};
+use pantler_trace::Prepared;
 
-use crate::engine::BATCH;
+use crate::engine::{AHEAD, BATCH};
 use crate::outcome::{Outcome, Tally};
-use crate::resident::Resident;
 use crate::watch::{Stopped, Watch};
 
-/// Simulates an offline policy. Victims among blocks that never come again are chosen by id: any choice counts the same.
+/// Simulates an offline policy. It needs no names of blocks: a block in the cache is the time of its next reference.
 pub(crate) fn run(
     trace: &Prepared,
     policy: Offline,
@@ -18,41 +16,39 @@ pub(crate) fn run(
     warm_up: u64,
     watch: &Watch,
 ) -> Result<Outcome, Stopped> {
-    let (ids, next_uses) = (trace.requests(), trace.next_uses());
+    let next_uses = trace.next_uses();
+    let length = u32::try_from(next_uses.len()).expect("a prepared trace counts its references in 32 bits");
+    let mut min = Min::new(frames, length, policy == Offline::MinWithBypass);
     let mut tally = Tally::new(trace, warm_up);
     let mut missed = [0; BATCH];
-    let mut resident = Resident::new(trace.distinct());
-    let mut cached: BTreeSet<(u32, u32)> = BTreeSet::new();
     let mut start = 0;
-    while start < ids.len() {
-        let end = (start + BATCH).min(ids.len());
-        let mut misses = 0;
-        for now in start..end {
-            let (id, next) = (ids[now], next_uses[now]);
-            if resident.contains(id) {
-                cached.remove(&(now as u32, id));
-                cached.insert((next, id));
-                continue;
-            }
-            missed[misses] = (now - start) as u32;
-            misses += 1;
-            if policy == Offline::MinWithBypass && next == NEVER {
-                continue;
-            }
-            if cached.len() >= frames as usize {
-                let Some(&furthest) = cached.last() else { continue };
-                if policy == Offline::MinWithBypass && furthest.0 <= next {
-                    continue;
-                }
-                cached.remove(&furthest);
-                resident.remove(furthest.1);
-            }
-            cached.insert((next, id));
-            resident.insert(id);
-        }
+    while start < next_uses.len() {
+        let end = (start + BATCH).min(next_uses.len());
+        let misses = batch(&mut min, next_uses, start..end, &mut missed);
         tally.batch(start..end, &missed[..misses]);
         watch.advance(end - start)?;
         start = end;
     }
     Ok(tally.finish())
+}
+
+/// Makes the references at `batch`, writes the positions of misses to `missed`, and returns how many there are.
+#[inline(never)]
+fn batch(
+    min: &mut Min,
+    next_uses: &[u32],
+    batch: std::ops::Range<usize>,
+    missed: &mut [u32; BATCH],
+) -> usize {
+    let mut misses = 0;
+    for now in batch.clone() {
+        if let Some(&soon) = next_uses.get(now + AHEAD) {
+            min.prefetch(soon);
+        }
+        if min.reference(now as u32, next_uses[now]) != Reference::Hit {
+            missed[misses % BATCH] = (now - batch.start) as u32;
+            misses += 1;
+        }
+    }
+    misses
 }

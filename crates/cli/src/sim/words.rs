@@ -72,6 +72,12 @@ pub struct Sim {
     /// Comma-separated values
     #[arg(long)]
     pub csv: bool,
+    /// Write one page with charts and tables to this file
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Draw hit ratios by size into this file: .png or .svg
+    #[arg(long, value_name = "FILE", value_parser = picture)]
+    pub plot: Option<PathBuf>,
     /// Show progress on standard error even when it is no terminal
     #[arg(long)]
     pub progress: bool,
@@ -81,6 +87,12 @@ pub struct Sim {
     /// Run jobs of a file (- is standard input), or the one at a line of it
     #[arg(long, value_name = "FILE[:LINE]", conflicts_with = "traces", allow_hyphen_values = true)]
     pub job: Option<String>,
+}
+
+fn picture(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    let known = path.extension().is_some_and(|end| end == "png" || end == "svg");
+    known.then_some(path).ok_or_else(|| "expected a name that ends in .png or .svg".to_owned())
 }
 
 /// What shall be run over each trace.

@@ -1,0 +1,251 @@
+//! A chart of hit ratios by size, as shapes that any surface can draw.
+//!
+//! ```text
+//!   hit ratio   OLTP.lis
+//!   60 % |            ___---   opt
+//!        |      __---/         lru
+//!    0 % +-------------------
+//!         1,000  10,000   size in objects (a step to the right is the same factor everywhere)
+//! ```
+
+use super::numbers::grouped;
+use crate::record::Record;
+
+/// Width and height of the whole, in points.
+pub(crate) const SIZE: (f64, f64) = (880.0, 480.0);
+/// Where lines may be: left, top, right, bottom.
+const PLOT: (f64, f64, f64, f64) = (70.0, 44.0, 700.0, 424.0);
+/// Lines of the grid, about.
+const TICKS: f64 = 6.0;
+/// Height of a legend's line.
+const LEGEND_STEP: f64 = 19.0;
+/// Names longer than this are cut in the legend.
+const NAME_CHARS_MAX: usize = 17;
+/// Distinct colours; after these, dashes differ.
+pub(crate) const COLOURS: usize = 8;
+
+/// One line of a chart.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Series {
+    /// The policy or allocation.
+    pub(crate) name: String,
+    /// By ascending size.
+    pub(crate) points: Vec<Point>,
+}
+
+/// A size and what it gives.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Point {
+    pub(crate) size: u32,
+    pub(crate) hit_ratio: f64,
+    /// Half the width of a confidence interval; 0 when exact.
+    pub(crate) error: f64,
+}
+
+/// All lines of one trace.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Chart {
+    pub(crate) trace: String,
+    pub(crate) unit: String,
+    pub(crate) series: Vec<Series>,
+}
+
+/// What a shape is drawn with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ink {
+    /// Words and axes.
+    Text,
+    /// Lines of the grid.
+    Grid,
+    /// The series of that number.
+    Series(usize),
+}
+
+/// Where a text stands, seen from its point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Anchor {
+    Start,
+    Middle,
+    End,
+}
+
+/// Something to draw.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Shape {
+    Line { points: Vec<(f64, f64)>, ink: Ink },
+    Dot { at: (f64, f64), ink: Ink },
+    Text { at: (f64, f64), text: String, anchor: Anchor },
+}
+
+/// One chart for each trace, in order.
+pub(crate) fn charts(records: &[Record]) -> Vec<Chart> {
+    let mut charts: Vec<Chart> = Vec::new();
+    for record in records {
+        let at = charts.iter().position(|chart| chart.trace == record.trace()).unwrap_or_else(|| {
+            let (trace, unit) = (record.trace().to_owned(), record.about().unit.clone());
+            charts.push(Chart { trace, unit, series: Vec::new() });
+            charts.len() - 1
+        });
+        let series = &mut charts[at].series;
+        let at = series.iter().position(|one| one.name == record.name()).unwrap_or_else(|| {
+            series.push(Series { name: record.name().to_owned(), points: Vec::new() });
+            series.len() - 1
+        });
+        let error = record.error().unwrap_or(0.0);
+        series[at].points.push(Point { size: record.size(), hit_ratio: record.hit_ratio(), error });
+    }
+    for series in charts.iter_mut().flat_map(|chart| &mut chart.series) {
+        series.points.sort_by_key(|point| point.size);
+    }
+    charts
+}
+
+/// From sizes and ratios to places.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scale {
+    sizes: (f64, f64),
+    top: f64,
+}
+
+impl Scale {
+    /// The place of a size and a hit ratio.
+    pub(crate) fn place(&self, size: u32, hit_ratio: f64) -> (f64, f64) {
+        let (left, top, right, bottom) = PLOT;
+        let (from, to) = (self.sizes.0.ln(), self.sizes.1.ln());
+        let across = if to > from { (f64::from(size).ln() - from) / (to - from) } else { 0.5 };
+        (left + across * (right - left), bottom - hit_ratio / self.top * (bottom - top))
+    }
+}
+
+impl Chart {
+    /// How sizes and ratios are placed.
+    pub(crate) fn scale(&self) -> Scale {
+        let points = || self.series.iter().flat_map(|series| &series.points);
+        let sizes = || points().map(|point| f64::from(point.size));
+        let highest = points().map(|point| point.hit_ratio + point.error).fold(0.0, f64::max);
+        let step = step(highest.max(0.01));
+        Scale {
+            sizes: (sizes().fold(f64::MAX, f64::min), sizes().fold(1.0, f64::max)),
+            top: ((highest / step).ceil() * step).max(step),
+        }
+    }
+
+    /// Everything but the lines of the series: grid, axes, words, legend.
+    pub(crate) fn frame(&self) -> Vec<Shape> {
+        let scale = self.scale();
+        let mut shapes = Vec::new();
+        let (left, top, right, bottom) = PLOT;
+        let step = step(scale.top);
+        for index in 0..=(scale.top / step).round() as u32 {
+            let ratio = f64::from(index) * step;
+            let (_, y) = scale.place(1, ratio);
+            shapes.push(Shape::Line { points: vec![(left, y), (right, y)], ink: Ink::Grid });
+            let decimals = usize::from(step < 0.01);
+            shapes.push(text((left - 8.0, y + 4.0), format!("{:.decimals$} %", 100.0 * ratio), Anchor::End));
+        }
+        for size in size_ticks(scale.sizes) {
+            let (x, _) = scale.place(size, 0.0);
+            shapes.push(Shape::Line { points: vec![(x, top), (x, bottom)], ink: Ink::Grid });
+            shapes.push(text((x, bottom + 20.0), grouped(size.into()), Anchor::Middle));
+        }
+        let axes = vec![(left, top), (left, bottom), (right, bottom)];
+        shapes.push(Shape::Line { points: axes, ink: Ink::Text });
+        let unit =
+            if self.unit == "object" { "objects".to_owned() } else { format!("blocks ({})", self.unit) };
+        let middle = (left + right) / 2.0;
+        shapes.push(text((middle, bottom + 44.0), format!("size of the cache in {unit}"), Anchor::Middle));
+        shapes.push(text(
+            (left, top - 22.0),
+            format!("hit ratio of {}", shortened(&self.trace, 70)),
+            Anchor::Start,
+        ));
+        shapes
+    }
+
+    /// The line of one series, with its place in the legend.
+    pub(crate) fn line(&self, number: usize) -> Vec<Shape> {
+        let scale = self.scale();
+        let series = &self.series[number];
+        let place = |point: &Point| scale.place(point.size, point.hit_ratio);
+        let ink = Ink::Series(number);
+        let mut shapes = vec![Shape::Line { points: series.points.iter().map(place).collect(), ink }];
+        for point in &series.points {
+            shapes.push(Shape::Dot { at: place(point), ink });
+            if point.error > 0.0 {
+                let end = |ratio: f64| scale.place(point.size, ratio.max(0.0));
+                let (low, high) = (end(point.hit_ratio - point.error), end(point.hit_ratio + point.error));
+                shapes.push(Shape::Line { points: vec![low, high], ink });
+            }
+        }
+        let (x, y) = (PLOT.2 + 16.0, PLOT.1 + 8.0 + LEGEND_STEP * number as f64);
+        shapes.push(Shape::Line { points: vec![(x, y), (x + 26.0, y)], ink });
+        shapes.push(text((x + 32.0, y + 4.0), shortened(&series.name, NAME_CHARS_MAX), Anchor::Start));
+        shapes
+    }
+
+    /// How high the drawing is: a long legend makes it higher.
+    pub(crate) fn height(&self) -> f64 {
+        SIZE.1.max(PLOT.1 + 24.0 + LEGEND_STEP * self.series.len() as f64)
+    }
+
+    /// All shapes, the series in front.
+    pub(crate) fn shapes(&self) -> Vec<Shape> {
+        let lines = (0..self.series.len()).flat_map(|number| self.line(number));
+        self.frame().into_iter().chain(lines).collect()
+    }
+}
+
+fn text(at: (f64, f64), text: String, anchor: Anchor) -> Shape {
+    Shape::Text { at, text, anchor }
+}
+
+fn shortened(text: &str, chars: usize) -> String {
+    let count = text.chars().count();
+    if count <= chars {
+        return text.to_owned();
+    }
+    // The end of a path says more than its beginning.
+    let end: String = text.chars().skip(count - chars + 3).collect();
+    format!("...{end}")
+}
+
+/// One, two or five times a power of ten, about [`TICKS`] of which reach `top`.
+fn step(top: f64) -> f64 {
+    let rough = top / TICKS;
+    let power = 10_f64.powf(rough.log10().floor());
+    [1.0, 2.0, 5.0, 10.0].into_iter().map(|times| times * power).find(|step| *step >= rough).unwrap_or(power)
+}
+
+/// One, two and five times powers of ten inside the range, thinned until they can be read; else its ends.
+fn size_ticks((from, to): (f64, f64)) -> Vec<u32> {
+    for times in [&[1.0, 2.0, 5.0][..], &[1.0]] {
+        let powers = (0..10).map(|power| 10_f64.powi(power));
+        let ticks = powers.flat_map(|power| times.iter().map(move |times| times * power));
+        let ticks: Vec<u32> =
+            ticks.filter(|tick| (from..=to).contains(tick)).map(|tick| tick as u32).collect();
+        if (2..=7).contains(&ticks.len()) {
+            return ticks;
+        }
+    }
+    if from == to { vec![from as u32] } else { vec![from as u32, to as u32] }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_and_ticks_are_round() {
+        assert_eq!([0.05, 0.37, 0.6, 1.0].map(step), [0.01, 0.1, 0.1, 0.2]);
+        assert_eq!(size_ticks((30.0, 700.0)), [50, 100, 200, 500]);
+        assert_eq!(size_ticks((1.0, 1e6)), [1, 10, 100, 1000, 10_000, 100_000, 1_000_000]);
+        assert_eq!(size_ticks((60.0, 90.0)), [60, 90]);
+        assert_eq!(size_ticks((7.0, 7.0)), [7]);
+    }
+
+    #[test]
+    fn long_names_keep_their_end() {
+        assert_eq!(shortened("abc", 5), "abc");
+        assert_eq!(shortened("a/long/path.lis", 10), ".../ath.lis".replace("/a", "a"));
+    }
+}

@@ -1,0 +1,117 @@
+//! Charts and tables as one page that needs nothing else: no network, and no script for what is in the tables.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use serde_json::json;
+
+use super::chart::{COLOURS, Chart, Ink, SIZE, charts};
+use super::numbers::{grouped, percent};
+use super::svg::{dashes, escaped, write_shape};
+use crate::record::Record;
+
+/// The whole page.
+pub fn html(records: &[Record]) -> String {
+    let charts = charts(records);
+    let names: Vec<&str> = charts.iter().map(|chart| chart.trace.as_str()).collect();
+    let title = escaped(&format!("Hit ratios of {}", names.join(", ")));
+    let mut text = format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{title}</title>\n\
+         <style>\n{}</style>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n",
+        include_str!("page.css")
+    );
+    for chart in &charts {
+        let of_trace: Vec<&Record> = records.iter().filter(|record| record.trace() == chart.trace).collect();
+        section(&mut text, chart, &of_trace);
+    }
+    let _ = write!(text, "</main>\n<script>\n{}</script>\n</body>\n</html>\n", include_str!("page.js"));
+    text
+}
+
+fn section(text: &mut String, chart: &Chart, records: &[&Record]) {
+    let about = records[0].about();
+    let trace = escaped(&chart.trace);
+    let _ = write!(
+        text,
+        "<section>\n<h2>{trace}</h2>\n<p>{} references to {} different {}.</p>\n<figure>\n",
+        grouped(records[0].counts().0),
+        grouped(about.footprint.into()),
+        if about.unit == "object" {
+            "objects".to_owned()
+        } else {
+            format!("blocks ({})", escaped(&about.unit))
+        },
+    );
+    drawing(text, chart);
+    // A slash after < would end the script.
+    let data = data(chart).to_string().replace('<', "\\u003c");
+    let _ = writeln!(text, "<output aria-live=\"polite\"></output>");
+    let _ = writeln!(text, "<script type=\"application/json\">{data}</script>\n</figure>");
+    table(text, chart);
+    *text += "</section>\n";
+}
+
+fn drawing(text: &mut String, chart: &Chart) {
+    let (width, height) = (SIZE.0, chart.height());
+    let label =
+        escaped(&format!("Hit ratio by size for {}; the table below has the same numbers", chart.trace));
+    let _ = writeln!(text, "<svg viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{label}\">");
+    chart.frame().iter().for_each(|shape| write_shape(text, shape, &class));
+    for number in 0..chart.series.len() {
+        let _ = writeln!(text, "<g data-series=\"{number}\">");
+        chart.line(number).iter().for_each(|shape| write_shape(text, shape, &class));
+        *text += "</g>\n";
+    }
+    let _ = writeln!(text, "<line class=\"ruler axis off\" y1=\"44\" y2=\"424\"/>\n</svg>");
+}
+
+/// Colours come from the style sheet, which knows light and dark.
+fn class(ink: Ink) -> String {
+    match ink {
+        Ink::Text => "class=\"axis\"".to_owned(),
+        Ink::Grid => "class=\"grid\"".to_owned(),
+        Ink::Series(number) => format!("class=\"s{}\"{}", number % COLOURS, dashes(number)),
+    }
+}
+
+/// What the script reads.
+fn data(chart: &Chart) -> serde_json::Value {
+    let scale = chart.scale();
+    let points = chart.series.iter().flat_map(|series| &series.points);
+    let sizes: BTreeMap<u32, f64> =
+        points.map(|point| (point.size, scale.place(point.size, 0.0).0)).collect();
+    let sizes: Vec<_> =
+        sizes.iter().map(|(size, x)| json!({"size": size, "x": (x * 10.0).round() / 10.0})).collect();
+    let series = chart.series.iter().map(|series| {
+        let points = series.points.iter().map(|point| json!([point.size, point.hit_ratio, point.error]));
+        json!({"name": series.name, "points": points.collect::<Vec<_>>()})
+    });
+    json!({"sizes": sizes, "series": series.collect::<Vec<_>>()})
+}
+
+fn table(text: &mut String, chart: &Chart) {
+    let mut rows: BTreeMap<u32, Vec<Option<String>>> = BTreeMap::new();
+    for (number, series) in chart.series.iter().enumerate() {
+        for point in &series.points {
+            let row = rows.entry(point.size).or_insert_with(|| vec![None; chart.series.len()]);
+            let error =
+                if point.error > 0.0 { format!(" ± {:.2}", 100.0 * point.error) } else { String::new() };
+            row[number] = Some(percent(point.hit_ratio) + &error);
+        }
+    }
+    *text += "<div class=\"scroll\" tabindex=\"0\">\n<table>\n<caption>Hit ratios by size</caption>\n\
+              <thead><tr><th scope=\"col\">size</th>";
+    for series in &chart.series {
+        let _ = write!(text, "<th scope=\"col\">{}</th>", escaped(&series.name));
+    }
+    *text += "</tr></thead>\n<tbody>\n";
+    for (size, cells) in rows {
+        let _ = write!(text, "<tr><th scope=\"row\">{}</th>", grouped(size.into()));
+        for cell in cells {
+            let _ = write!(text, "<td>{}</td>", cell.unwrap_or_default());
+        }
+        *text += "</tr>\n";
+    }
+    *text += "</tbody>\n</table>\n</div>\n";
+}

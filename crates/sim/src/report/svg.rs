@@ -1,0 +1,97 @@
+//! Charts as SVG text.
+
+use std::fmt::Write;
+
+use super::chart::{Anchor, COLOURS, Chart, Ink, SIZE, Shape};
+
+/// Colours that people with any colour vision can tell apart (Okabe and Ito 2008), the yellow darkened.
+pub(crate) const PALETTE: [&str; COLOURS] =
+    ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#000000", "#56b4e9", "#e69f00", "#8f7f00"];
+
+/// Lengths of line and gap, after each round of colours.
+pub(crate) const DASHES: [&[f32]; 4] = [&[], &[8.0, 4.0], &[2.0, 3.0], &[10.0, 3.0, 2.0, 3.0]];
+
+/// All charts, one below the other, as a file.
+pub(crate) fn svg(charts: &[Chart]) -> String {
+    let height: f64 = charts.iter().map(Chart::height).sum();
+    let width = SIZE.0;
+    let mut text = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\" \
+         font-family=\"sans-serif\" font-size=\"13\">\n<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n"
+    );
+    let mut top = 0.0;
+    for chart in charts {
+        let _ = writeln!(text, "<g transform=\"translate(0 {top})\">");
+        chart.shapes().iter().for_each(|shape| write_shape(&mut text, shape, &paper));
+        text += "</g>\n";
+        top += chart.height();
+    }
+    text + "</svg>\n"
+}
+
+/// Colours on white paper.
+fn paper(ink: Ink) -> String {
+    match ink {
+        Ink::Text => "stroke=\"#333333\"".to_owned(),
+        Ink::Grid => "stroke=\"#dddddd\"".to_owned(),
+        Ink::Series(number) => {
+            format!("stroke=\"{}\"{}", PALETTE[number % COLOURS], dashes(number))
+        }
+    }
+}
+
+/// The attribute of a series' dashes, with a space before it.
+pub(crate) fn dashes(number: usize) -> String {
+    let lengths: Vec<String> = DASHES[number / COLOURS % DASHES.len()].iter().map(f32::to_string).collect();
+    if lengths.is_empty() { String::new() } else { format!(" stroke-dasharray=\"{}\"", lengths.join(" ")) }
+}
+
+/// Writes a shape; `stroke` gives the attributes of an ink.
+pub(crate) fn write_shape(text: &mut String, shape: &Shape, stroke: &dyn Fn(Ink) -> String) {
+    // Writing to a string cannot fail.
+    let _ = match shape {
+        Shape::Line { points, ink } => {
+            let points: Vec<String> = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
+            let width = if matches!(ink, Ink::Series(_)) { 2 } else { 1 };
+            let (points, stroke) = (points.join(" "), stroke(*ink));
+            writeln!(text, "<polyline points=\"{points}\" fill=\"none\" stroke-width=\"{width}\" {stroke}/>")
+        }
+        Shape::Dot { at: (x, y), ink } => {
+            writeln!(
+                text,
+                "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"2\" stroke-width=\"2\" {}/>",
+                stroke(*ink)
+            )
+        }
+        Shape::Text { at: (x, y), text: words, anchor } => {
+            let anchor = match anchor {
+                Anchor::Start => "start",
+                Anchor::Middle => "middle",
+                Anchor::End => "end",
+            };
+            writeln!(
+                text,
+                "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{}</text>",
+                escaped(words)
+            )
+        }
+    };
+}
+
+/// Text inside of XML or HTML, attributes included.
+pub(crate) fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '&' => out += "&amp;",
+            '<' => out += "&lt;",
+            '>' => out += "&gt;",
+            '"' => out += "&quot;",
+            '\'' => out += "&#39;",
+            // XML knows no other control characters, however they are written.
+            letter if letter.is_control() => out.push('\u{fffd}'),
+            letter => out.push(letter),
+        }
+    }
+    out
+}

@@ -1,0 +1,57 @@
+//! Charts and pages: that they are whole, escape what they are given, and need nothing from outside.
+
+use pantler_sim::{Job, Loaded, Record, Source, WarmUp, Watch, What, html, png, svg};
+use pantler_trace::Prepared;
+
+const HOSTILE: &str = "</script><b>&\"'.lis";
+
+fn records(trace: &str, policies: &[&str]) -> Vec<Record> {
+    let loaded = Loaded::new(Prepared::from_ids((0..3000_u64).map(|at| at * at % 101)), 0);
+    let run = |(policy, size): (&&str, u32)| {
+        let what = What::Policy(policy.parse().unwrap());
+        let source = Source { trace: trace.to_owned(), ..Source::default() };
+        let job = Job { source, what, size, warm_up: WarmUp::None, sample: None };
+        loaded.run(&job, &Watch::default()).unwrap()
+    };
+    policies.iter().flat_map(|policy| [5, 10, 20, 40].map(|size| (policy, size))).map(run).collect()
+}
+
+#[test]
+fn a_page_is_whole_and_needs_nothing() {
+    let page = html(&records(HOSTILE, &["lru", "opt"]));
+    assert_eq!(page.matches("</script>").count(), 2, "one for the data, one for the script");
+    assert!(!page.contains("<b>"), "names are escaped");
+    assert!(page.contains("&lt;/script&gt;&lt;b&gt;&amp;&quot;&#39;.lis"));
+    // Nothing is loaded: no address but the names of nothing.
+    for word in ["http:", "https:", "src=", "href=", "@import", "url("] {
+        assert!(!page.contains(word), "{word}");
+    }
+    for word in
+        ["<html lang=\"en\">", "prefers-color-scheme: dark", "role=\"img\"", "<caption>", "scope=\"row\""]
+    {
+        assert!(page.contains(word), "{word}");
+    }
+    // A row for each size, a column for each policy, in the table that needs no script.
+    assert_eq!(page.matches("<th scope=\"row\">").count(), 4);
+    assert_eq!(page.matches("<td>").count(), 8);
+    assert_eq!(page.matches("<g data-series=").count(), 2);
+    for element in ["section", "figure", "table", "svg", "g", "main", "body", "html"] {
+        let opened =
+            page.matches(&format!("<{element}>")).count() + page.matches(&format!("<{element} ")).count();
+        assert_eq!(opened, page.matches(&format!("</{element}>")).count(), "{element}");
+    }
+}
+
+#[test]
+fn plots_are_pictures() {
+    let names = ["lru", "fifo", "clock", "opt"];
+    let records = [records("a", &names), records("b", &names)].concat();
+    let drawing = svg(&records);
+    assert!(drawing.starts_with("<svg xmlns=") && drawing.ends_with("</svg>\n"));
+    assert_eq!(drawing.matches("hit ratio of").count(), 2);
+    assert_eq!(drawing.matches("<circle").count(), 2 * 4 * 4);
+    assert!(!svg(&self::records(HOSTILE, &names)).contains("<b>"));
+    let picture = png(&records).unwrap();
+    assert!(picture.starts_with(b"\x89PNG\r\n\x1a\n"));
+    assert!(png(&[]).is_none());
+}
