@@ -124,7 +124,7 @@ impl PreparedBuilder {
     /// The trace.
     pub fn finish(mut self, owner_names: Vec<String>, file_names: Vec<String>) -> Prepared {
         self.flush();
-        let (blocks, files) = match self.table {
+        let (blocks, files): (Vec<u64>, Option<Vec<u32>>) = match self.table {
             Table::One(table) => (table.into_keys(), None),
             Table::Many(table) => {
                 let keys = table.into_keys();
@@ -134,14 +134,14 @@ impl PreparedBuilder {
         let equal = self.sizes.windows(2).all(|pair| pair[0] == pair[1]);
         Prepared {
             unit: self.unit,
-            requests: self.requests,
+            requests: self.requests.into(),
             next_uses: OnceLock::new(),
-            owners: (!self.owners.is_empty()).then_some(self.owners),
+            owners: (!self.owners.is_empty()).then(|| self.owners.into()),
             owner_names,
-            blocks,
-            files,
+            blocks: blocks.into(),
+            files: files.map(Into::into),
             file_names,
-            sizes: (!equal).then_some(self.sizes),
+            sizes: (!equal).then(|| self.sizes.into()),
         }
     }
 

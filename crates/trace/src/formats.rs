@@ -72,6 +72,10 @@ pub enum Format {
     Recorded,
     /// Our own recorded traces as text.
     RecordedJson,
+    /// A trace that was prepared before.
+    Prepared,
+    /// No file at all: a generator.
+    Generated,
 }
 
 /// Name and one line for each, in the order in which a guess prefers them.
@@ -92,12 +96,17 @@ const FORMATS: &[(Format, &str, &str)] = &[
     (Format::OracleGeneral, "oracle-general", "libCacheSim's binary records of 24 bytes"),
     (Format::Keys64, "int64-be", "big-endian keys of 8 bytes"),
     (Format::Keys32, "int32-be", "big-endian keys of 4 bytes"),
+    (Format::Prepared, "prepared", "a trace that was prepared before"),
+    (Format::Generated, "generated", "no file: a generator's specification"),
 ];
 
 impl Format {
-    /// All of them.
+    /// All that a file can be read as.
     pub fn all() -> impl Iterator<Item = Format> {
-        FORMATS.iter().map(|entry| entry.0)
+        FORMATS
+            .iter()
+            .map(|entry| entry.0)
+            .filter(|format| !matches!(format, Format::Prepared | Format::Generated))
     }
 
     /// The name as typed.
@@ -142,7 +151,7 @@ impl FromStr for Format {
     fn from_str(name: &str) -> Result<Self, TraceError> {
         let found = FORMATS.iter().find(|entry| entry.1 == name).map(|entry| entry.0);
         found.ok_or_else(|| {
-            let names: Vec<&str> = FORMATS.iter().map(|entry| entry.1).collect();
+            let names: Vec<&str> = Format::all().map(Format::as_str).collect();
             TraceError::Option { name: "format", value: name.to_owned(), remedy: names.join(", ") }
         })
     }

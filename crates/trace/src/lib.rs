@@ -34,6 +34,7 @@ mod prepare;
 mod prepared;
 mod reader;
 mod request;
+mod store;
 #[doc(hidden)]
 pub mod testing;
 mod unit;

@@ -1,8 +1,12 @@
 //! From a file of any format to a prepared trace, in one pass.
 
-use std::path::Path;
+mod cache;
+
+use std::path::{Path, PathBuf};
 
 use crate::formats::Format;
+use crate::generate::Specification;
+use crate::input::Input;
 use crate::reader::{ReadOptions, Reader};
 use crate::{Block, Prepared, PreparedBuilder, Request, TraceError, Unit};
 
@@ -20,6 +24,8 @@ pub struct Options {
     pub unit: Option<Unit>,
     /// Stop after so many references.
     pub references_max: Option<u64>,
+    /// Keep prepared traces in this folder, and use them again. `None` keeps nothing.
+    pub cache: Option<PathBuf>,
 }
 
 /// What was met on the way.
@@ -28,7 +34,7 @@ pub struct Report {
     /// As what the file was read.
     pub format: Format,
     /// How it was compressed.
-    pub compression: Option<&'static str>,
+    pub compression: Option<String>,
     /// What one reference is.
     pub unit: Unit,
     /// Requests read; one may be several references.
@@ -37,18 +43,80 @@ pub struct Report {
     pub skipped: u64,
     /// What was wrong with the first of them.
     pub first_bad: Option<String>,
-    /// What to tell people about a guess that could be wrong.
+    /// What to tell people: a guess that could be wrong, a cache that could not be written.
     pub note: Option<String>,
+    /// Whether the trace was there already prepared.
+    pub cached: bool,
 }
 
-/// Reads and prepares a trace.
+impl Report {
+    fn of(format: Format, unit: Unit, requests: u64) -> Report {
+        let (compression, first_bad, note) = (None, None, None);
+        Report { format, compression, unit, requests, skipped: 0, first_bad, note, cached: false }
+    }
+}
+
+/// Reads and prepares a trace: a file of any format, a file that was prepared before, or a generator's specification
+/// such as `zipf:ids=1000,requests=5000`.
+///
+/// With a cache folder, a file that was prepared in the same way and did not change since is only mapped.
 ///
 /// # Errors
 ///
 /// Whatever is wrong with the file, see [`TraceError`]; [`TraceError::Option`] if blocks were asked for where requests
 /// are no ranges of bytes.
 pub fn prepare(path: &Path, options: &Options) -> Result<(Prepared, Report), TraceError> {
-    prepare_reader(Reader::open(path, &options.read)?, options)
+    if let Some(text) = path.to_str()
+        && Specification::is_meant(text)
+        && !path.exists()
+    {
+        return generate(text, options);
+    }
+    let place = options.cache.as_deref().and_then(|folder| cache::place(folder, path, options));
+    if let Some(place) = &place
+        && let Some(found) = cache::find(place)
+    {
+        return Ok(found);
+    }
+    let input = Input::open(path)?;
+    let reader = match Reader::new(input, &options.read) {
+        Err(TraceError::AlreadyPrepared { .. }) => return load(path, options),
+        other => other?,
+    };
+    let (trace, mut report) = prepare_reader(reader, options)?;
+    if let (Some(place), Some(folder)) = (place, &options.cache)
+        && let Err(error) = cache::keep(&place, folder, path, options, &trace, &report)
+    {
+        let text = format!("the prepared trace is not kept: {error}");
+        report.note = Some(report.note.map_or(text.clone(), |note| format!("{note}; {text}")));
+    }
+    Ok((trace, report))
+}
+
+/// A generated trace, as if it had been a file.
+fn generate(text: &str, options: &Options) -> Result<(Prepared, Report), TraceError> {
+    let specification: Specification = text.parse()?;
+    if let Some(unit @ Unit::Block(_)) = options.unit {
+        let remedy = "object: a generated trace gives no offsets in bytes".to_owned();
+        return Err(TraceError::Option { name: "unit", value: unit.to_string(), remedy });
+    }
+    let trace = specification.prepare_up_to(options.references_max.unwrap_or(u64::MAX))?;
+    let requests = trace.requests().len() as u64;
+    Ok((trace, Report::of(Format::Generated, Unit::Object, requests)))
+}
+
+/// A prepared trace by its own name.
+fn load(path: &Path, options: &Options) -> Result<(Prepared, Report), TraceError> {
+    let (trace, about) = Prepared::load(path)?;
+    if options.unit.is_some_and(|unit| unit != trace.unit()) || options.references_max.is_some() {
+        let remedy = "prepare the trace again for another unit or length".to_owned();
+        let value = format!("a prepared trace of {}", trace.unit());
+        return Err(TraceError::Option { name: "trace", value, remedy });
+    }
+    let report = cache::report(&about);
+    let report =
+        report.unwrap_or_else(|| Report::of(Format::Prepared, trace.unit(), trace.requests().len() as u64));
+    Ok((trace, report))
 }
 
 /// Prepares what a reader gives.
@@ -85,12 +153,13 @@ pub fn prepare_reader(mut reader: Reader, options: &Options) -> Result<(Prepared
     }
     let report = Report {
         format: reader.format(),
-        compression: reader.compression(),
+        compression: reader.compression().map(str::to_owned),
         unit,
         requests,
         skipped: reader.skipped(),
         first_bad: reader.first_bad().map(ToString::to_string),
         note: reader.note().map(str::to_owned),
+        cached: false,
     };
     let (owner_names, file_names) = reader.into_names();
     Ok((builder.finish(owner_names, file_names), report))

@@ -17,6 +17,7 @@
 
 use std::sync::OnceLock;
 
+use crate::memory::Column;
 use crate::{PreparedBuilder, Unit};
 
 /// The position after the last: a block is not referenced again.
@@ -35,14 +36,14 @@ pub struct Block {
 #[derive(Debug, Default)]
 pub struct Prepared {
     pub(crate) unit: Unit,
-    pub(crate) requests: Vec<u32>,
-    pub(crate) next_uses: OnceLock<Vec<u32>>,
-    pub(crate) owners: Option<Vec<u16>>,
+    pub(crate) requests: Column<u32>,
+    pub(crate) next_uses: OnceLock<Column<u32>>,
+    pub(crate) owners: Option<Column<u16>>,
     pub(crate) owner_names: Vec<String>,
-    pub(crate) blocks: Vec<u64>,
-    pub(crate) files: Option<Vec<u32>>,
+    pub(crate) blocks: Column<u64>,
+    pub(crate) files: Option<Column<u32>>,
     pub(crate) file_names: Vec<String>,
-    pub(crate) sizes: Option<Vec<u32>>,
+    pub(crate) sizes: Option<Column<u32>>,
 }
 
 /// Keys looked up together.
@@ -84,7 +85,7 @@ impl Prepared {
     ///
     /// Computed when asked for the first time: 4 bytes per reference.
     pub fn next_uses(&self) -> &[u32] {
-        self.next_uses.get_or_init(|| next_uses(self.requests(), self.distinct()))
+        self.next_uses.get_or_init(|| next_uses(self.requests(), self.distinct()).into())
     }
 
     /// For each reference who asked; `None` where everything has one owner.

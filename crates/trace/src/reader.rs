@@ -23,7 +23,7 @@ use crate::formats::{recorded, recorded_json, spc, strace, vscsi};
 use crate::guess::{self, Guess};
 use crate::input::{Input, LINE_BYTES_MAX};
 use crate::names::Names;
-use crate::{Request, TraceError, Unit};
+use crate::{Request, TraceError, Unit, store};
 
 /// Records parsed at once: their requests fit the first-level cache.
 const BATCH_RECORDS: usize = 512;
@@ -91,7 +91,10 @@ impl Reader {
         Reader::new(Input::from_read(Path::new(name), source, None)?, options)
     }
 
-    fn new(mut input: Input, options: &ReadOptions) -> Result<Reader, TraceError> {
+    pub(crate) fn new(mut input: Input, options: &ReadOptions) -> Result<Reader, TraceError> {
+        if input.peek(store::MAGIC.len())? == store::MAGIC {
+            return Err(TraceError::AlreadyPrepared { path: input.path().to_owned() });
+        }
         let guess = match (options.format, &options.columns) {
             (Some(format), _) => Guess { format, note: None },
             (None, Some(_)) => Guess { format: Format::Csv, note: None },
@@ -350,5 +353,10 @@ fn parser(input: &mut Input, format: Format, options: &ReadOptions) -> Result<Pa
         }
         Format::Keys32 => records(Box::new(keys::Keys::<4>)),
         Format::Keys64 => records(Box::new(keys::Keys::<8>)),
+        Format::Prepared | Format::Generated => Err(TraceError::Option {
+            name: "format",
+            value: format.to_string(),
+            remedy: "nothing: such a trace is known without".to_owned(),
+        }),
     }
 }

@@ -136,9 +136,19 @@ impl Specification {
     ///
     /// [`TraceError::TooLong`] past 2³² − 1 references.
     pub fn prepare(&self) -> Result<Prepared, TraceError> {
+        self.prepare_up_to(self.requests)
+    }
+
+    /// The same, but no more than so many references.
+    ///
+    /// # Errors
+    ///
+    /// As for [`prepare`](Self::prepare).
+    pub fn prepare_up_to(&self, references_max: u64) -> Result<Prepared, TraceError> {
         let mut builder = PreparedBuilder::new(Unit::Object);
-        builder.reserve(self.requests as usize);
-        for reference in self.references() {
+        let most = self.requests.min(references_max) as usize;
+        builder.reserve(most);
+        for reference in self.references().take(most) {
             let block = Block { file: reference.file, index: reference.block };
             builder.reference(reference.owner, block, 0)?;
         }

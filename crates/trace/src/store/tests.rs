@@ -1,0 +1,113 @@
+//! What is saved comes back; what is not as it was saved is refused.
+
+use super::*;
+use crate::{Block, PreparedBuilder};
+
+fn sample() -> Prepared {
+    let mut builder = PreparedBuilder::new(Unit::Block(4096));
+    for n in 0..500_u64 {
+        let block = Block { file: (n % 3) as u32, index: n * n % 97 };
+        builder.reference((n % 2) as u32, block, n as u32).unwrap();
+    }
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    builder.finish(names(&["cscope", "grep"]), names(&["a", "b", "ä"]))
+}
+
+fn same(one: &Prepared, two: &Prepared) {
+    assert_eq!(one.requests(), two.requests());
+    assert_eq!(one.next_uses(), two.next_uses());
+    assert_eq!((one.owners(), one.owner_names()), (two.owners(), two.owner_names()));
+    assert_eq!((one.files(), one.file_names()), (two.files(), two.file_names()));
+    assert_eq!((one.blocks(), one.sizes(), one.unit()), (two.blocks(), two.sizes(), two.unit()));
+}
+
+#[test]
+fn what_is_saved_comes_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.prepared");
+    let plain = Prepared::from_ids([]);
+    for trace in [sample(), Prepared::from_ids([5, 6, 5, u64::MAX]), plain] {
+        // Without next uses, then with them.
+        for _ in 0..2 {
+            trace.save(&path, "about").unwrap();
+            let (back, about) = Prepared::load(&path).unwrap();
+            assert_eq!(about, "about");
+            same(&back, &trace);
+            back.validate();
+        }
+    }
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing else is left behind");
+}
+
+#[test]
+fn every_cut_and_every_damaged_byte_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.prepared");
+    let trace = Prepared::from_ids([1, 2, 1, 3, 2]);
+    trace.next_uses();
+    trace.save(&path, "").unwrap();
+    let bytes = fs::read(&path).unwrap();
+    let refused = |bytes: &[u8]| {
+        fs::write(&path, bytes).unwrap();
+        let error = Prepared::load(&path).expect_err("refused");
+        assert!(matches!(error, TraceError::Prepared { .. }), "{error}");
+        error.to_string()
+    };
+    for length in 0..bytes.len() {
+        refused(&bytes[..length]);
+    }
+    refused(&[&bytes[..], &[0]].concat());
+    for at in 0..bytes.len() {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 1;
+        refused(&damaged);
+    }
+    assert!(refused(b"").contains("shorter than its header"));
+    let foreign = [&b"no trace"[..], &[0; 90]].concat();
+    assert!(refused(&foreign).contains("is no prepared trace: prepare the trace again"));
+}
+
+/// A file whose checksums fit, but whose numbers would lead out of the arrays.
+#[test]
+fn numbers_that_break_the_rules_are_refused_though_checksums_fit() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.prepared");
+    let trace = Prepared::from_ids([1, 2, 1, 3, 2, 9]);
+    trace.next_uses();
+    trace.save(&path, "").unwrap();
+    let sealed = |mut bytes: Vec<u8>| {
+        let body = checksum(&bytes[HEADER_BYTES..]);
+        bytes[48..56].copy_from_slice(&body.to_le_bytes());
+        let header = checksum(&bytes[..HEADER_CHECKSUM]);
+        bytes[HEADER_CHECKSUM..HEADER_BYTES].copy_from_slice(&header.to_le_bytes());
+        fs::write(&path, bytes).unwrap();
+        Prepared::load(&path)
+    };
+    let bytes = fs::read(&path).unwrap();
+    assert!(sealed(bytes.clone()).is_ok());
+    for (at, value, rule) in [(64, 1, "P1"), (68, 7, "P1"), (88, 0, "P2"), (88, 6, "P2"), (92, 5, "P2")] {
+        let mut wrong = bytes.clone();
+        wrong[at] = value;
+        let message = sealed(wrong).unwrap_err().to_string();
+        assert!(message.contains(rule), "{at}: {message}");
+    }
+    for (at, value) in [(16, 200), (24, 200), (12, 255), (32, 3), (36, 1), (40, 255), (23, 1)] {
+        let mut wrong = bytes.clone();
+        wrong[at] = value;
+        let message = sealed(wrong).unwrap_err().to_string();
+        assert!(message.contains("its header"), "{at}: {message}");
+    }
+}
+
+#[test]
+fn the_folder_stays_below_its_bound() {
+    let folder = tempfile::tempdir().unwrap();
+    for n in 0..4 {
+        fs::write(folder.path().join(format!("{n}.prepared")), vec![0; 100]).unwrap();
+    }
+    fs::write(folder.path().join("other"), vec![0; 1000]).unwrap();
+    trim(folder.path(), 250);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3);
+    trim(folder.path(), 0);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2, "the newest one and what is not ours");
+}
