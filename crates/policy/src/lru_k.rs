@@ -54,6 +54,7 @@ type Item = (u64, u64, Handle);
 #[derive(Clone, Debug)]
 pub struct LruK {
     parameters: LruKParameters,
+    frames: u32,
     retained: u64,
     /// References so far.
     now: u64,
@@ -76,7 +77,15 @@ impl LruK {
     }
 
     fn measure(&mut self, frames: u32) {
+        self.frames = frames;
         self.retained = (f64::from(frames) * self.parameters.retained) as u64;
+    }
+
+    /// Room for all that can be resident, and for all of those to be passed over.
+    fn reserve_heap(&mut self, handles: u32) {
+        let room = handles.min(self.frames) as usize;
+        self.heap.reserve(room.saturating_sub(self.heap.len()));
+        self.aside.reserve(room);
     }
 
     #[inline]
@@ -200,10 +209,11 @@ impl Online for LruK {
     fn new(frames: u32, parameters: LruKParameters) -> Self {
         let mut policy = Self {
             parameters,
+            frames: 0,
             retained: 0,
             now: 0,
             young: List::default(),
-            heap: Vec::with_capacity(frames as usize),
+            heap: Vec::new(),
             ghosts: List::default(),
             last: Vec::new(),
             history: Vec::new(),
@@ -289,9 +299,9 @@ impl Policy for LruK {
         self.forgotten.take()
     }
 
-    fn resize(&mut self, _: &mut Links, frames: u32) {
+    fn resize(&mut self, links: &mut Links, frames: u32) {
         self.measure(frames.max(1));
-        self.heap.reserve((frames as usize).saturating_sub(self.heap.len()));
+        self.reserve_heap(links.capacity());
     }
 
     #[inline]
@@ -300,6 +310,7 @@ impl Policy for LruK {
             self.last.resize(handles as usize, 0);
             self.left.resize(handles as usize, 0);
             self.history.resize(handles as usize * self.k(), 0);
+            self.reserve_heap(handles);
         }
     }
 
