@@ -71,6 +71,7 @@ impl Cache {
         let capacity = options.frames()?;
         let steward = Steward::new(pantler_steward::Options {
             allocation: options.allocation,
+            common_policy: options.policy,
             revocation: options.revocation,
             seed: options.seed,
             log: options.log,

@@ -28,11 +28,23 @@ fn resident_bytes() -> u64 {
 
 #[test]
 fn blocks_and_bookkeeping_fit_in_the_size_given() {
-    let before = resident_bytes();
-    let cache_bytes = 64 << 20;
     // The smallest blocks have the most bookkeeping.
-    let cache = Cache::new(Options { cache_bytes, block_bytes: 4096, ..Options::default() }).unwrap();
-    cache.with_steward(|steward| steward.set_policy(OwnerId(1), 0, PolicyName::Mru)).unwrap();
+    let options = Options { cache_bytes: 64 << 20, block_bytes: 4096, ..Options::default() };
+    let manage =
+        |cache: &Cache| cache.with_steward(|steward| steward.set_policy(OwnerId(1), 0, PolicyName::Mru));
+    fits("mru", options, |cache| manage(cache).unwrap());
+    for policy in PolicyName::ALL {
+        let cache_bytes = 16 << 20;
+        let options = Options { cache_bytes, block_bytes: 4096, policy: policy.spec(), ..Options::default() };
+        fits(policy.as_str(), options, |_| ());
+    }
+}
+
+fn fits(name: &str, options: Options, prepare: impl FnOnce(&Cache)) {
+    let before = resident_bytes();
+    let cache_bytes = options.cache_bytes;
+    let cache = Cache::new(options).unwrap();
+    prepare(&cache);
     let size = 4 * cache_bytes;
     for offset in (0..size).step_by(4096) {
         for owner in [1, 2] {
@@ -41,9 +53,9 @@ fn blocks_and_bookkeeping_fit_in_the_size_given() {
             cache.read(&request, |bytes| assert_eq!(bytes.len(), 4096)).unwrap();
         }
     }
-    let used = resident_bytes() - before;
+    let used = resident_bytes().saturating_sub(before);
     let bookkeeping = used as f64 - cache.with_steward(|s| f64::from(s.used())) * 4096.0;
     let per_frame = bookkeeping / cache.with_steward(|s| f64::from(s.capacity()));
-    println!("{used} of {cache_bytes} bytes; {per_frame:.0} bytes of bookkeeping per frame");
-    assert!(used <= cache_bytes, "{used} bytes, {per_frame:.0} per frame beside the block");
+    println!("{name}: {used} of {cache_bytes} bytes; {per_frame:.0} bytes of bookkeeping per frame");
+    assert!(used <= cache_bytes, "{name}: {used} bytes, {per_frame:.0} per frame beside the block");
 }

@@ -2,6 +2,7 @@
 
 use clap::{Args, Parser, Subcommand};
 use pantler_control::{ControlError, OwnerSelector, PRIORITY_MAX, PRIORITY_MIN, PolicyName, Size};
+use pantler_policy::Spec;
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -70,6 +71,9 @@ pub struct Run {
     /// How frames are shared between owners
     #[arg(long, value_name = "NAME", default_value = "lru-sp", value_parser = allocation)]
     pub allocation: String,
+    /// How blocks that no hint or profile names are replaced, such as arc or s3-fifo; see `pantler sim --policy help`
+    #[arg(long, value_name = "POLICY", value_parser = online, requires = "memory")]
+    pub policy: Option<Spec>,
     /// Run the program unsteered, and say so, when something that steering needs is missing
     #[arg(long)]
     pub best_effort: bool,
@@ -102,6 +106,9 @@ pub struct Mount {
     /// How frames are shared between owners
     #[arg(long, value_name = "NAME", default_value = "lru-sp", value_parser = allocation)]
     pub allocation: String,
+    /// How blocks of programs that give no hints are replaced, such as arc or s3-fifo; see `pantler sim --policy help`
+    #[arg(long, value_name = "POLICY", default_value = "lru", value_parser = online)]
+    pub policy: Spec,
     /// Who is an owner: process, cgroup, user, or fixed:NAME for everybody together
     #[arg(long, value_name = "WHAT", default_value = "process", value_parser = owner_by)]
     pub owner_by: String,
@@ -248,6 +255,15 @@ fn allocation(text: &str) -> Result<String, String> {
         return Ok(text.to_owned());
     }
     Err(format!("expected {}", ALLOCATIONS.join(", ")))
+}
+
+/// A policy that can run without knowing the future.
+fn online(text: &str) -> Result<Spec, String> {
+    let spec: Spec = text.parse().map_err(|error: pantler_policy::SpecError| error.to_string())?;
+    match spec.policy_name() {
+        Some(_) => Ok(spec),
+        None => Err(format!("`{spec}` would have to know the future")),
+    }
 }
 
 fn whole<T: FromStr + PartialOrd + Display>(text: &str, allowed: RangeInclusive<T>) -> Result<T, String> {

@@ -22,6 +22,7 @@ pub struct Wish {
     block_size: Option<Size>,
     threads: Option<u16>,
     allocation: String,
+    policy: String,
     owner_by: String,
     allow_other: Option<bool>,
     read_only: bool,
@@ -37,6 +38,7 @@ impl Wish {
             block_size: arguments.block_size,
             threads: arguments.threads,
             allocation: arguments.allocation.clone(),
+            policy: arguments.policy.to_string(),
             owner_by: arguments.owner_by.clone(),
             allow_other: arguments.allow_other.then_some(true),
             read_only: arguments.read_only,
@@ -67,6 +69,10 @@ impl Wish {
             .allocation
             .parse()
             .map_err(|error: pantler_steward::UnknownAllocation| ControlError::invalid(error.to_string()))?;
+        options.policy = self
+            .policy
+            .parse()
+            .map_err(|error: pantler_policy::SpecError| ControlError::invalid(error.to_string()))?;
         options.owner_by = self.owner_by.parse::<OwnerBy>().map_err(control_error)?;
         options.allow_other = self.allow_other.unwrap_or(options.allow_other);
         options.read_only = self.read_only;

@@ -109,6 +109,7 @@ fn steer(arguments: &args::Run, spec: &RunSpec, memory: pantler_control::Size) -
         memory,
         total: arguments.total,
         allocation: &arguments.allocation,
+        policy: arguments.policy,
         counts: arguments.report.is_some(),
         run: spec,
     };

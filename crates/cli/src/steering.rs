@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use pantler_control::{Body, BodyStat, ControlError, RunSpec, Size};
+use pantler_policy::Spec;
 use pantler_steer::{HitWatch, Steer, SteerError, SteerOptions};
 use std::sync::Arc;
 
@@ -16,6 +17,8 @@ pub struct Wish<'a> {
     pub total: Option<Size>,
     /// Allocation by name.
     pub allocation: &'a str,
+    /// How blocks that nobody named are replaced.
+    pub policy: Option<Spec>,
     /// Whether complete counters are wanted, hits included.
     pub counts: bool,
     /// The run.
@@ -39,6 +42,9 @@ impl Session {
             .allocation
             .parse()
             .map_err(|error: pantler_steward::UnknownAllocation| ControlError::invalid(error.to_string()))?;
+        if let Some(policy) = wish.policy {
+            options.common_policy = policy;
+        }
         options.log = LOG_DECISIONS;
         if wish.counts {
             options.watch_hits = HitWatch::Always;

@@ -27,6 +27,10 @@ fn refused(words: &[&str], expected: &str) {
     assert_eq!(err, format!("pantler: {expected}\n"), "{words:?}");
 }
 
+fn policies() -> String {
+    pantler_policy::PolicyName::ALL.map(|name| name.as_str()).join(" ")
+}
+
 #[test]
 fn bad_values_are_refused_in_one_line() {
     const SIZE: &str = "expected a positive whole number of bytes, or one with K, M, G or T, such as 64M";
@@ -68,7 +72,14 @@ fn bad_values_are_refused_in_one_line() {
     );
     refused(
         &["hint", "set-policy", "0", "best"],
-        "invalid value 'best' for '<POLICY>': unknown policy `best`, expected one of lru mru fifo clock",
+        &format!(
+            "invalid value 'best' for '<POLICY>': unknown policy `best`, expected one of {}",
+            policies()
+        ),
+    );
+    refused(
+        &["mount", "/a", "/b", "--policy", "opt"],
+        "invalid value 'opt' for '--policy <POLICY>': `opt` would have to know the future",
     );
     for bad in ["5000", "-1025", "x", "", "99999999999"] {
         refused(

@@ -7,7 +7,7 @@ use std::time::Duration;
 use pantler_cache::CacheError;
 use pantler_control::{ControlError, OwnerSelector};
 use pantler_origin::{OpenFile, Source};
-use pantler_steward::{Allocation, Revocation};
+use pantler_steward::{Allocation, PolicyName, Revocation, Spec};
 
 use crate::MountError;
 
@@ -64,6 +64,8 @@ pub struct MountOptions {
     pub threads: usize,
     /// How frames are shared between owners.
     pub allocation: Allocation,
+    /// How blocks of owners without control are replaced.
+    pub policy: Spec,
     /// When owners lose control.
     pub revocation: Revocation,
     /// Whose blocks are whose.
@@ -101,6 +103,7 @@ impl MountOptions {
             block_bytes: 64 << 10,
             threads: default_threads(),
             allocation: Allocation::default(),
+            policy: PolicyName::Lru.spec(),
             revocation: Revocation::default(),
             owner_by: OwnerBy::default(),
             refresh: Duration::from_millis(100),
@@ -143,6 +146,7 @@ impl MountOptions {
             block_bytes: self.block_bytes,
             spare: self.threads as u32,
             allocation: self.allocation,
+            policy: self.policy,
             revocation: self.revocation,
             seed: seed(),
             log: self.log,

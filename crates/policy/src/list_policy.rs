@@ -1,6 +1,6 @@
 //! The policies that a steward's managers run: each is an order of one list of a slab that many of them share.
 
-use crate::{Clock, Fifo, Handle, Links, List, Lru, Mru, Policy, PolicyName};
+use crate::{Clock, Fifo, Handle, Links, List, Lru, Mru, Policy, PolicyName, Spec};
 
 /// A policy whose whole memory is one list and a bit per handle, so that another can take over where it stops.
 ///
@@ -74,6 +74,13 @@ impl ListPolicy {
             Self::Fifo(policy) => policy.queue,
             Self::Clock(policy) => policy.queue,
         }
+    }
+}
+
+impl Spec {
+    /// Whether the policy needs more memory than a list and a bit per block: it remembers blocks that left, or counts.
+    pub fn remembers(&self) -> bool {
+        !self.policy_name().is_some_and(|name| ListPolicy::NAMES.contains(&name))
     }
 }
 

@@ -29,8 +29,9 @@ use pantler_policy::{Handle, Links, List, NONE, Policy, Replacement, Spec};
 
 use crate::Block;
 
-/// Handles for each frame that the policy counts on. Policies of the textbook remember at most a few blocks per frame.
-const GHOSTS_PER_FRAME: u32 = 8;
+/// Handles for each frame that the policy counts on, its own included. MQ remembers four blocks per frame, most others
+/// fewer; LIRS and `lfu-perfect` would remember more.
+const GHOSTS_PER_FRAME: u32 = 6;
 /// Handles that there is always room for.
 const HANDLES_MIN: u32 = 1024;
 
@@ -213,7 +214,7 @@ impl Remembering {
             return;
         }
         if handles < bound {
-            let room = handles.saturating_mul(2).max(64);
+            let room = handles.saturating_mul(2).clamp(64, bound);
             self.links.grow(room);
             self.policy.reserve(room);
         } else {
