@@ -56,6 +56,7 @@ mod two_q;
 
 mod arc;
 mod car;
+mod clock_pro;
 mod linux;
 mod lirs;
 mod lru_k;
@@ -93,6 +94,7 @@ pub use two_q::{TwoQ, TwoQParameters, TwoQSimple, TwoQSimpleParameters};
 // Policies with ghosts, sketches or samples.
 pub use arc::Arc;
 pub use car::Car;
+pub use clock_pro::{ClockPro, ClockProParameters};
 pub use linux::{Linux, LinuxParameters};
 pub use lirs::{Lirs, LirsParameters};
 pub use lru_k::{LruK, LruKParameters};

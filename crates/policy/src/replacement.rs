@@ -244,6 +244,7 @@ policies! {
     // Ghosts.
     Arc: crate::Arc,
     Car: crate::Car,
+    ClockPro: crate::ClockPro,
     Lirs: crate::Lirs,
     LruK: crate::LruK,
     Mq: crate::Mq,

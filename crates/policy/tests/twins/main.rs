@@ -17,6 +17,7 @@ mod two_q;
 // Policies with ghosts, sketches or samples.
 mod arc;
 mod car;
+mod clock_pro;
 mod linux;
 mod lirs;
 mod lru_k;
