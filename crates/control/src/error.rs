@@ -109,7 +109,9 @@ impl From<pantler_steward::HintError> for ControlError {
     /// A hint past a bound, or without sense.
     fn from(error: pantler_steward::HintError) -> Self {
         match error {
-            pantler_steward::HintError::EmptyRange { .. } => Self::invalid(error.to_string()),
+            pantler_steward::HintError::EmptyRange { .. }
+            | pantler_steward::HintError::EmptyBytes { .. }
+            | pantler_steward::HintError::NegativeRange { .. } => Self::invalid(error.to_string()),
             _ => Self::Bound { bound: error.to_string() },
         }
     }

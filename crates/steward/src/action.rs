@@ -22,6 +22,10 @@ pub enum Access {
 pub enum Why {
     /// Somebody waits for it.
     Demand,
+    /// An access list names it: after all demands.
+    List,
+    /// The block before it was referenced: after everything else.
+    Lookahead,
 }
 
 /// What the body shall do. Polled after every event until there is none.
@@ -64,4 +68,8 @@ pub enum Notice {
         /// Those of them that a later miss proved wrong.
         mistakes: u32,
     },
+    /// Most of its references were not what its access list said: the list is void (rule P2).
+    ListDiscarded,
+    /// Half of the ranges that an access list may have are free again (rule P1).
+    ListLow,
 }

@@ -20,8 +20,8 @@ use crate::{Action, Allocation, Block, Notice, Steward};
 
 impl Steward {
     /// Frames of the weighing room.
-    fn weighing_max(&self) -> u32 {
-        self.options.capacity - self.options.waiting
+    pub(crate) fn weighing_max(&self) -> u32 {
+        self.options.capacity - self.waiting_max()
     }
 
     /// Makes room for one block in the weighing room. `false` when all frames are pinned; then nothing has changed for
@@ -63,6 +63,7 @@ impl Steward {
             self.log(victim, candidate, newcomer, owner, Rule::Overruled);
             self.overrule(victim, candidate);
         }
+        self.sizing.left_weighing(self.entries[victim].block);
         self.drop_frame(victim);
         true
     }
@@ -90,15 +91,23 @@ impl Steward {
 
     /// L3: the manager in control names a victim, which leaves its list. Else it is the candidate.
     fn name_victim(&mut self, candidate: Handle) -> Handle {
-        let entries = &self.entries;
-        let keeper = keeper(&self.owners, entries[candidate].owner);
-        let named = self.owners.alive_mut(keeper).and_then(|record| {
-            let manager = record.manager.as_mut().filter(|_| !record.standing.is_revoked())?;
-            manager.replace_block(&mut self.managed, &|frame| entries[frame].pins != 0)
-        });
+        let keeper = keeper(&self.owners, self.entries[candidate].owner);
+        let named = match self.list_at(keeper) {
+            Some(at) => self.name_by_list(at),
+            None => {
+                let entries = &self.entries;
+                self.owners.alive_mut(keeper).and_then(|record| {
+                    let manager = record.manager.as_mut().filter(|_| !record.standing.is_revoked())?;
+                    manager.replace_block(&mut self.managed, &|frame| entries[frame].pins != 0)
+                })
+            }
+        };
         match named {
             Some(victim) => {
                 self.entries[victim].level = NO_LEVEL;
+                if !self.lists.is_empty() {
+                    self.list_lost(victim);
+                }
                 victim
             }
             None => {

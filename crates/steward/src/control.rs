@@ -32,6 +32,30 @@ pub enum HintError {
         /// The bound.
         limit: u32,
     },
+    /// More ranges in an access list than [`Limits::list_entries`](crate::Limits::list_entries).
+    TooManyEntries {
+        /// The bound.
+        limit: u32,
+    },
+    /// More access lists than [`Limits::lists`](crate::Limits::lists).
+    TooManyLists {
+        /// The bound.
+        limit: u32,
+    },
+    /// A range of bytes that begins or ends before its file.
+    NegativeRange {
+        /// The first byte.
+        start: i64,
+        /// The byte after the last.
+        end: i64,
+    },
+    /// A range of bytes without a byte.
+    EmptyBytes {
+        /// The first byte.
+        start: i64,
+        /// The byte after the last.
+        end: i64,
+    },
     /// A range whose last block comes before its first.
     EmptyRange {
         /// The first block.
@@ -51,6 +75,16 @@ impl fmt::Display for HintError {
                 write!(f, "an owner can give priorities to at most {limit} files")
             }
             Self::TooManyPriorities { limit } => write!(f, "an owner can use at most {limit} priorities"),
+            Self::TooManyEntries { limit } => {
+                write!(f, "an access list can have at most {limit} files or ranges at once")
+            }
+            Self::TooManyLists { limit } => {
+                write!(f, "{limit} owners have access lists already, and no more may")
+            }
+            Self::NegativeRange { start, end } => {
+                write!(f, "bytes {start} to {end} begin or end before the file does")
+            }
+            Self::EmptyBytes { start, end } => write!(f, "bytes {start} to {end} are no range"),
             Self::EmptyRange { first, last } => write!(f, "blocks {first} to {last} are no range"),
         }
     }
@@ -200,7 +234,7 @@ impl Steward {
 
     /// C8: the first control call of an owner moves its blocks from the common owner to its own manager, in the order
     /// of `G`.
-    fn take_control(&mut self, owner: OwnerId) -> Result<OwnerKey, HintError> {
+    pub(crate) fn take_control(&mut self, owner: OwnerId) -> Result<OwnerKey, HintError> {
         let limits = self.options.limits;
         if self.manager_of(owner).is_none() && self.managers >= limits.managers {
             return Err(HintError::TooManyOwners { limit: limits.managers });

@@ -21,6 +21,19 @@ pub enum Room {
     Waiting,
 }
 
+/// What brought a block in, as far as it still matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Brought {
+    /// The frame is free.
+    Nothing,
+    /// A reference, or it was referenced since.
+    Reference,
+    /// Lookahead, and nobody has referenced it.
+    Lookahead,
+    /// An access list, and nobody has referenced it.
+    List,
+}
+
 /// A level that is none.
 pub(crate) const NO_LEVEL: u16 = u16::MAX;
 
@@ -42,7 +55,7 @@ pub(crate) struct Entry {
     pub(crate) arriving: bool,
     /// Its level is a temporary one (rule C3).
     pub(crate) temporary: bool,
-    in_use: bool,
+    pub(crate) brought: Brought,
 }
 
 const _: () = assert!(size_of::<Entry>() == 32);
@@ -58,8 +71,12 @@ impl Entry {
             room,
             arriving: false,
             temporary: false,
-            in_use: true,
+            brought: Brought::Reference,
         }
+    }
+
+    fn is_in_use(&self) -> bool {
+        self.brought != Brought::Nothing
     }
 }
 
@@ -108,15 +125,15 @@ impl Entries {
 
     pub(crate) fn remove(&mut self, frame: Handle) -> Entry {
         let entry = self.entries[frame as usize];
-        assert!(entry.in_use, "E2: frame {frame} is free already");
+        assert!(entry.is_in_use(), "E2: frame {frame} is free already");
         self.index.remove(entry.block, frame);
-        self.entries[frame as usize].in_use = false;
+        self.entries[frame as usize].brought = Brought::Nothing;
         self.free.push(frame);
         entry
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Handle, &Entry)> {
-        (0..).zip(&self.entries).filter(|(_, entry)| entry.in_use)
+        (0..).zip(&self.entries).filter(|(_, entry)| entry.is_in_use())
     }
 
     pub(crate) fn validate(&self) {
@@ -126,7 +143,7 @@ impl Entries {
             assert_eq!(self.find(entry.block), Some(frame), "E1: {} is not found", entry.block);
         }
         for &frame in &self.free {
-            assert!(!self.entries[frame as usize].in_use, "E2: frame {frame} is free and in use");
+            assert!(!self.entries[frame as usize].is_in_use(), "E2: frame {frame} is free and in use");
         }
     }
 }

@@ -18,6 +18,8 @@ pub(crate) struct FileRecord {
     pub(crate) id: FileId,
     pub(crate) blocks: List,
     pub(crate) traffic: Traffic,
+    /// Blocks from here on could not be read by lookahead.
+    end: u64,
     idle: bool,
 }
 
@@ -67,7 +69,13 @@ impl Files {
     }
 
     fn new_slot(&mut self, id: FileId) -> u32 {
-        let record = FileRecord { id, blocks: List::default(), traffic: Traffic::default(), idle: false };
+        let record = FileRecord {
+            id,
+            blocks: List::default(),
+            traffic: Traffic::default(),
+            end: u64::MAX,
+            idle: false,
+        };
         let slot = match self.free.pop() {
             Some(slot) => {
                 self.records[slot as usize] = record;
@@ -85,6 +93,25 @@ impl Files {
     #[inline]
     pub(crate) fn traffic_mut(&mut self, slot: u32) -> &mut Traffic {
         &mut self.records[slot as usize].traffic
+    }
+
+    /// Where lookahead found the end of a file.
+    pub(crate) fn end(&self, id: FileId) -> u64 {
+        self.find(id).map_or(u64::MAX, |record| record.end)
+    }
+
+    /// Lookahead could not read the block at `index`.
+    pub(crate) fn ends_before(&mut self, slot: u32, index: u64) {
+        let end = &mut self.records[slot as usize].end;
+        *end = index.min(*end);
+    }
+
+    /// The block at `index` was referenced: the file does not end before it.
+    pub(crate) fn reaches(&mut self, slot: u32, index: u64) {
+        let end = &mut self.records[slot as usize].end;
+        if *end <= index {
+            *end = u64::MAX;
+        }
     }
 
     pub(crate) fn add(&mut self, slot: u32, frame: Handle) {

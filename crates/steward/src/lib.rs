@@ -44,6 +44,8 @@
 //! | L7 revocation | `standing` |
 //! | C4, C5, C7 managers | `manager` |
 //! | C1 to C3, C6, C8 calls | `control` |
+//! | P1 to P7, L9 access lists | [`lists`], `prefetching` |
+//! | W4 to W6 lookahead | `looking_ahead` |
 //! | U1 to U7 tiers | [`placement`] |
 //!
 //! Papers: P. Cao, E. W. Felten, K. Li, *Implementation and performance of application-controlled file caching*, OSDI
@@ -64,14 +66,17 @@ mod entry;
 mod files;
 mod ids;
 mod index;
+pub mod lists;
 mod lookahead;
 mod looking;
+mod looking_ahead;
 mod manager;
 mod options;
 mod order;
 mod owners;
 mod placeholders;
 pub mod placement;
+mod prefetching;
 mod remembering;
 pub mod rooms;
 mod standing;

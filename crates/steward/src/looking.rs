@@ -211,8 +211,12 @@ impl Steward {
             |frame: Handle| self.links.is_linked(frame) && self.entries[frame].room == Room::Weighing;
         let outside = |block| self.entries.find(block).is_none_or(|frame| !in_weighing(frame));
         self.placeholders.validate(|frame| frame < self.entries.frames() && in_weighing(frame), outside);
+        self.validate_lists();
+        if self.looks_ahead() {
+            self.sizing.validate();
+        }
         let unpinned = self.waiting.iter(&self.links).any(|frame| self.entries[frame].pins == 0);
-        assert!(self.waiting.len() <= self.options.waiting || !unpinned, "S4: too many blocks wait");
+        assert!(self.waiting.len() <= self.waiting_max() || !unpinned, "S4: too many blocks wait");
     }
 
     fn validate_keeper(&self, frame: Handle) {

@@ -7,6 +7,9 @@ use alloc::string::String;
 
 pub use pantler_policy::{PolicyName, Spec};
 
+use crate::Lookahead;
+use crate::lists::Prefetching;
+
 /// How frames are shared between owners (design.md, section 3.2). The default is the paper's; the others show what
 /// its parts are good for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -126,6 +129,10 @@ pub struct Limits {
     pub priorities_per_owner: u32,
     /// Files without cached blocks whose counters are kept.
     pub idle_files: u32,
+    /// Owners with an access list at the same time.
+    pub lists: u32,
+    /// Files or ranges of an access list at the same time (rule P1).
+    pub list_entries: u32,
 }
 
 impl Default for Limits {
@@ -136,6 +143,8 @@ impl Default for Limits {
             files_per_owner: 65_536,
             priorities_per_owner: 64,
             idle_files: 4096,
+            lists: 64,
+            list_entries: 5000,
         }
     }
 }
@@ -146,7 +155,15 @@ pub struct Options {
     /// Frames in all, both rooms together; at least 1.
     pub capacity: u32,
     /// Frames of these for blocks that lookahead brought in and nobody has referenced (rule A2); below `capacity`.
+    /// With a `lookahead` that has a room of its own, the room sees to its size itself, and this is ignored.
     pub waiting: u32,
+    /// What the steward looks ahead by itself (rules W1 to W6). `None` leaves it to the body, which tells what it
+    /// looked ahead.
+    pub lookahead: Lookahead,
+    /// Blocks looked ahead at a time, at least 1.
+    pub window: u32,
+    /// How access lists are followed (rules P1 to P7).
+    pub prefetching: Prefetching,
     /// How frames are shared between owners.
     pub allocation: Allocation,
     /// The policy of the common owner, an online one. With LRU it is exactly the paper's.
@@ -169,6 +186,9 @@ impl Options {
         Self {
             capacity,
             waiting: 0,
+            lookahead: Lookahead::None,
+            window: 1,
+            prefetching: Prefetching::default(),
             allocation: Allocation::default(),
             common_policy: PolicyName::Lru.spec(),
             placeholders: None,

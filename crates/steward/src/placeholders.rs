@@ -85,6 +85,12 @@ impl Placeholders {
         Some(frame)
     }
 
+    /// The frame that `P[block]` names.
+    pub(crate) fn peek(&self, block: Block) -> Option<u32> {
+        let record = self.find(block)?;
+        Some(self.groups[self.records[record as usize].group as usize].frame)
+    }
+
     /// Deletes all placeholders that point to `frame`.
     #[inline]
     pub(crate) fn clear(&mut self, frame: u32) {

@@ -12,13 +12,15 @@ use alloc::vec::Vec;
 use pantler_policy::{Handle, Links, List, PolicyName};
 
 use crate::decision::{DecisionLog, Rule};
-use crate::entry::{Entries, Entry, NO_LEVEL, Room};
+use crate::entry::{Brought, Entries, Entry, NO_LEVEL, Room};
 use crate::files::Files;
+use crate::lists::{Harm, List as AccessList, Met, Prefetched};
 use crate::manager::Manager;
 use crate::owners::{COMMON, NOBODY, OwnerKey, Owners};
 use crate::placeholders::Placeholders;
+use crate::rooms::{Looked, Positions, Sizing};
 use crate::standing::Standing;
-use crate::{Access, Action, Block, FileId, Frame, Options, OptionsError, OwnerId, Why};
+use crate::{Access, Action, Block, FileId, Frame, Lookahead, Options, OptionsError, OwnerId, Why};
 
 /// Drops whose owner is remembered, in case the body cannot carry them out.
 const RECENT_DROPS_MAX: usize = 4096;
@@ -52,6 +54,15 @@ pub struct Steward {
     pub(crate) log: DecisionLog,
     pub(crate) actions: VecDeque<Action>,
     pub(crate) managers: u32,
+    /// How large the waiting room is, when the steward looks ahead.
+    pub(crate) sizing: Sizing,
+    /// Positions in the waiting room; kept where a rule asks for them.
+    positions: Option<Positions>,
+    pub(crate) looked: Looked,
+    /// Access lists, one per owner at most, all of owners in control.
+    pub(crate) lists: Vec<AccessList>,
+    pub(crate) prefetched: Prefetched,
+    pub(crate) harm: Harm,
     recent_drops: VecDeque<(Block, Former)>,
     /// Waiting room and capacity as they were at first. Shares of shares would lose the waiting room on the way.
     waiting_share: (u32, u32),
@@ -82,6 +93,12 @@ impl Steward {
             log: DecisionLog::new(options.log),
             actions: VecDeque::new(),
             managers: 0,
+            sizing: Sizing::new(options.lookahead, options.capacity, options.window, seed),
+            positions: (options.lookahead == Lookahead::SaW2r).then(Positions::default),
+            looked: Looked::default(),
+            lists: Vec::new(),
+            prefetched: Prefetched::default(),
+            harm: Harm::new(seed),
             recent_drops: VecDeque::new(),
             waiting_share: (options.waiting, options.capacity),
             options,
@@ -99,11 +116,15 @@ impl Steward {
     ///
     /// A miss gives the block a frame, pins it until [`fetched`](Self::fetched) or [`failed`](Self::failed), and queues
     /// a [`Action::Drop`] if a frame was needed, then a [`Action::Fetch`]. A hit in the waiting room can queue drops.
+    /// Then it can queue drops and fetches that access lists and lookahead want.
     pub fn access(&mut self, owner: OwnerId, block: Block) -> Access {
-        if let Some(frame) = self.entries.find(block) {
-            return self.reference(owner, frame);
-        }
         let owner = self.owners.key(owner);
+        let ahead = self.before_reference(owner, block);
+        if let Some(frame) = self.entries.find(block) {
+            let access = self.reference(owner, frame);
+            self.after_reference(owner, block, ahead, false);
+            return access;
+        }
         self.tell_missing(owner, block);
         if !self.make_room(Some(block), owner) {
             return Access::Full;
@@ -113,6 +134,7 @@ impl Steward {
         entry.arriving = true;
         entry.pins += 1;
         self.actions.push_back(Action::Fetch { block, frame: Frame(frame), why: Why::Demand });
+        self.after_reference(owner, block, ahead, true);
         Access::Miss(Frame(frame))
     }
 
@@ -121,25 +143,74 @@ impl Steward {
     /// As [`access`](Self::access), but nothing is fetched, the block is not pinned, and when all frames are pinned it
     /// enters above the capacity. Can queue drops.
     pub fn observed(&mut self, owner: OwnerId, block: Block) -> Access {
-        if let Some(frame) = self.entries.find(block) {
-            return self.reference(owner, frame);
-        }
         let owner = self.owners.key(owner);
-        self.tell_missing(owner, block);
-        if !self.make_room(Some(block), owner) {
-            self.placeholders.take(block);
+        let ahead = self.before_reference(owner, block);
+        let access = match self.entries.find(block) {
+            Some(frame) => self.reference(owner, frame),
+            None => {
+                self.tell_missing(owner, block);
+                if !self.make_room(Some(block), owner) {
+                    self.placeholders.take(block);
+                }
+                Access::Miss(Frame(self.enter(owner, block)))
+            }
+        };
+        self.after_reference(owner, block, ahead, false);
+        access
+    }
+
+    /// What lists and lookahead make of a reference before it is served. Can queue drops.
+    #[inline]
+    fn before_reference(&mut self, owner: OwnerKey, block: Block) -> Ahead {
+        if self.lists.is_empty() && !self.looks_ahead() {
+            return Ahead { met: Met::Nothing, follows: false };
         }
-        Access::Miss(Frame(self.enter(owner, block)))
+        let met = self.meet_list(owner, block);
+        let follows = self.follows(block);
+        if self.entries.find(block).is_none() {
+            if self.looks_ahead() {
+                self.size_for_miss(block, follows);
+            }
+            self.prefetched.harmful += u64::from(self.harm.missed(block));
+        }
+        Ahead { met, follows }
+    }
+
+    /// What lists and lookahead make of it afterwards. Can queue drops and fetches.
+    #[inline]
+    fn after_reference(&mut self, owner: OwnerKey, block: Block, ahead: Ahead, arriving: bool) {
+        if !self.lists.is_empty() {
+            // The caller is about to use it: its own prefetch must not replace it at once.
+            let pinned = self.pin(block);
+            self.follow_list(owner, block, ahead.met, arriving);
+            if pinned {
+                self.unpin(block);
+            }
+        }
+        // W6: what a list names needs no guess.
+        if self.looks_ahead() && !matches!(ahead.met, Met::Step(_) | Met::Current) {
+            self.look_ahead(owner, block, ahead.follows);
+        }
     }
 
     /// A hit (L1), and what it says about owners (A1) and rooms (W1).
     #[inline]
-    fn reference(&mut self, owner: OwnerId, frame: Handle) -> Access {
-        let owner = self.owners.key(owner);
-        let Entry { file, room, arriving, .. } = self.entries[frame];
+    fn reference(&mut self, owner: OwnerKey, frame: Handle) -> Access {
+        let Entry { file, room, arriving, brought, .. } = self.entries[frame];
         self.count_hit(owner, file);
+        if brought != Brought::Reference {
+            self.count_use(frame);
+        }
         if room == Room::Waiting {
+            let positions = self.positions.as_ref();
+            self.sizing.waited(|| positions.map_or(1, |positions| positions.position(frame)));
             self.promote(owner, frame);
+        } else if brought == Brought::Lookahead {
+            // A1: a looked-ahead block belongs to the first that references it.
+            self.placeholders.clear(frame);
+            self.weighing.move_to_back(&mut self.links, frame);
+            self.charge(frame, owner);
+            self.manage(frame);
         } else {
             self.placeholders.clear(frame);
             self.weighing.move_to_back(&mut self.links, frame);
@@ -197,10 +268,11 @@ impl Steward {
     }
 
     /// W1: a looked-ahead block is referenced, and moves to the weighing room: an allocation without I/O (L9).
-    fn promote(&mut self, owner: OwnerKey, frame: Handle) {
+    pub(crate) fn promote(&mut self, owner: OwnerKey, frame: Handle) {
         let block = self.entries[frame].block;
-        self.waiting.remove(&mut self.links, frame);
+        self.stop_waiting(frame);
         self.tell_missing(owner, block);
+        self.trim_waiting();
         // Out of both rooms for a moment, the block can neither be candidate nor victim of its own promotion.
         if !self.make_room(Some(block), owner) {
             self.placeholders.take(block);
@@ -219,6 +291,7 @@ impl Steward {
         self.manage(frame);
         let entry = self.entries[frame];
         self.files.traffic_mut(entry.file).misses += 1;
+        self.files.reaches(entry.file, block.index);
         if let Some(record) = self.owners.alive_mut(owner) {
             record.counters.references += 1;
             record.counters.misses += 1;
@@ -226,6 +299,19 @@ impl Steward {
                 manager.count_miss(entry.level);
             }
         }
+        frame
+    }
+
+    /// A newcomer takes a frame at the MRU end that nobody has referenced, and is on its way.
+    pub(crate) fn enter_unreferenced(&mut self, owner: OwnerKey, block: Block, brought: Brought) -> Handle {
+        let frame = self.add(block, Room::Weighing);
+        let entry = &mut self.entries[frame];
+        entry.brought = brought;
+        entry.arriving = true;
+        entry.pins = 1;
+        self.weighing.push_back(&mut self.links, frame);
+        self.charge(frame, owner);
+        self.manage(frame);
         frame
     }
 
@@ -239,17 +325,43 @@ impl Steward {
             return;
         }
         let frame = self.add(block, Room::Waiting);
-        self.waiting.push_back(&mut self.links, frame);
+        self.entries[frame].brought = Brought::Lookahead;
+        self.looked.prefetched += 1;
+        self.wait(frame);
         self.trim_waiting();
     }
 
-    pub(crate) fn trim_waiting(&mut self) {
-        while self.waiting.len() > self.options.waiting {
-            let unpinned = |&frame: &Handle| self.entries[frame].pins == 0;
-            let Some(oldest) = self.waiting.iter(&self.links).find(unpinned) else { return };
-            self.log(oldest, oldest, None, NOBODY, Rule::NeverReferenced);
-            self.drop_frame(oldest);
+    /// W4: a block waits, newest.
+    pub(crate) fn wait(&mut self, frame: Handle) {
+        self.waiting.push_back(&mut self.links, frame);
+        if let Some(positions) = &mut self.positions {
+            positions.push(frame);
         }
+    }
+
+    fn stop_waiting(&mut self, frame: Handle) {
+        self.waiting.remove(&mut self.links, frame);
+        if let Some(positions) = &mut self.positions {
+            positions.remove(frame);
+        }
+    }
+
+    pub(crate) fn trim_waiting(&mut self) {
+        while self.waiting.len() > self.waiting_max() {
+            if !self.drop_oldest_waiting() {
+                return;
+            }
+        }
+    }
+
+    /// W4: the oldest leaves. `false` when all are pinned.
+    pub(crate) fn drop_oldest_waiting(&mut self) -> bool {
+        let unpinned = |&frame: &Handle| self.entries[frame].pins == 0;
+        let Some(oldest) = self.waiting.iter(&self.links).find(unpinned) else { return false };
+        self.log(oldest, oldest, None, NOBODY, Rule::NeverReferenced);
+        self.sizing.left_waiting(self.entries[oldest].block);
+        self.drop_frame(oldest);
+        true
     }
 
     // Completions, and what happened to blocks outside.
@@ -266,13 +378,25 @@ impl Steward {
                 if entry.pins != u16::MAX {
                     entry.pins -= 1;
                 }
+                let room = entry.room;
+                if !self.lists.is_empty() {
+                    self.list_settled(block, room);
+                }
             }
         }
     }
 
     /// `block` could not be read: it leaves without having been a victim (L8), pins or not.
+    ///
+    /// A prefetch that fails is counted and forgotten; whoever needs the block asks again, and meets the error.
     pub fn failed(&mut self, block: Block) {
-        self.gone(block);
+        if let Some(frame) = self.entries.find(block) {
+            if self.entries[frame].brought == Brought::Lookahead {
+                self.files.ends_before(self.entries[frame].file, block.index);
+            }
+            self.list_failed(frame);
+            self.remove(frame);
+        }
     }
 
     /// Somebody else dropped `block`: it leaves without having been a victim (L8), pins or not.
@@ -361,6 +485,9 @@ impl Steward {
     /// Ends the control of an owner, if it has any: the wishes end, and its blocks, which are returned in no order, are
     /// on no list.
     pub(crate) fn disband(&mut self, key: OwnerKey) -> Vec<Handle> {
+        if let Some(at) = self.list_at(key) {
+            self.lists.remove(at);
+        }
         let manager = self.owners.alive_mut(key).and_then(|record| record.manager.take());
         let Some(mut manager) = manager else { return Vec::new() };
         self.managers -= 1;
@@ -414,6 +541,7 @@ impl Steward {
         let options = Options { capacity: frames, waiting: waiting as u32, ..self.options.clone() };
         options.check()?;
         self.placeholders.set_bound(placeholder_bound(&options));
+        self.sizing.set_frames(frames, options.window);
         self.options = options;
         self.shrink();
         Ok(())
@@ -429,7 +557,7 @@ impl Steward {
     // Frames.
 
     /// Gives a block a frame, in no list of its room yet.
-    fn add(&mut self, block: Block, room: Room) -> Handle {
+    pub(crate) fn add(&mut self, block: Block, room: Room) -> Handle {
         let file = self.files.slot(block.file);
         let frame = self.entries.insert(Entry::new(block, file, room));
         if frame >= self.links.capacity() {
@@ -475,7 +603,13 @@ impl Steward {
         let entry = self.entries.remove(frame);
         match entry.room {
             Room::Weighing => self.weighing.remove(&mut self.links, frame),
-            Room::Waiting => self.waiting.remove(&mut self.links, frame),
+            Room::Waiting => self.stop_waiting(frame),
+        }
+        if entry.brought != Brought::Reference {
+            self.count_waste(entry.block, entry.brought);
+        }
+        if !self.lists.is_empty() {
+            self.list_gone(entry.block);
         }
         self.files.remove(entry.file, frame);
         self.owners.uncount_block(entry.owner);
@@ -494,6 +628,9 @@ impl Steward {
         let keeper = keeper(&self.owners, entry.owner);
         if let Some(manager) = self.owners.alive_mut(keeper).and_then(|record| record.manager.as_mut()) {
             manager.new_block(&mut self.managed, entry, frame);
+            if !self.lists.is_empty() {
+                self.list_gained(frame);
+            }
         }
     }
 
@@ -506,8 +643,19 @@ impl Steward {
         let keeper = keeper(&self.owners, entry.owner);
         if let Some(manager) = self.owners.alive_mut(keeper).and_then(|record| record.manager.as_mut()) {
             manager.block_gone(&mut self.managed, entry, frame);
+            if !self.lists.is_empty() {
+                self.list_lost(frame);
+            }
         }
     }
+}
+
+/// What a reference is to lists and lookahead.
+#[derive(Clone, Copy, Debug)]
+struct Ahead {
+    met: Met,
+    /// i−1 weighs and was referenced.
+    follows: bool,
 }
 
 /// Whose manager keeps the blocks of `owner`: its own, or the common owner's. The common owner's manager also keeps

@@ -2,4 +2,5 @@
 
 mod naive;
 mod props;
+mod steward;
 mod worth;

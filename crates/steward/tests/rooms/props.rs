@@ -67,7 +67,7 @@ fn play<P: Policy + Clone>(options: RoomOptions, policy: P, name: PolicyName, tr
 }
 
 /// Steps of a walk: mostly on by one, sometimes elsewhere.
-fn traces() -> impl Strategy<Value = Vec<(u64, u64)>> {
+pub fn traces() -> impl Strategy<Value = Vec<(u64, u64)>> {
     let jump = (0..2u64, 0..60u64).prop_map(Some);
     let step = prop_oneof![3 => Just(None), 2 => jump];
     prop::collection::vec(step, 1..400).prop_map(|steps| {
@@ -80,7 +80,7 @@ fn traces() -> impl Strategy<Value = Vec<(u64, u64)>> {
     })
 }
 
-fn options() -> impl Strategy<Value = RoomOptions> {
+pub fn options() -> impl Strategy<Value = RoomOptions> {
     let lookahead = proptest::sample::select(&Lookahead::ALL[..]);
     (1..60u32, lookahead, 1..4u32, any::<u64>()).prop_map(|(frames, lookahead, window, seed)| RoomOptions {
         frames,
@@ -90,22 +90,32 @@ fn options() -> impl Strategy<Value = RoomOptions> {
     })
 }
 
-#[test]
-fn rooms_and_twin_agree_on_random_walks() {
+/// Runs a property on cases from a seed that the environment can change.
+pub fn check<S: Strategy>(cases: u32, strategy: &S, property: impl Fn(&S::Value))
+where
+    S::Value: Clone,
+{
     let seed = std::env::var("PANTLER_TEST_SEED").map_or(1, |seed| seed.parse().expect("a number"));
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&u64::to_le_bytes(seed));
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
-    let config = Config { cases: 600, failure_persistence: None, ..Config::default() };
-    let outcome = TestRunner::new_with_rng(config, rng).run(&(options(), traces()), |(options, trace)| {
-        play(options, <Lru>::default(), PolicyName::Lru, &trace);
-        play(options, <Mru>::default(), PolicyName::Mru, &trace);
-        play(options, <Fifo>::default(), PolicyName::Fifo, &trace);
+    let config = Config { cases, failure_persistence: None, ..Config::default() };
+    let outcome = TestRunner::new_with_rng(config, rng).run(strategy, |value| {
+        property(&value);
         Ok(())
     });
-    if let Err(TestError::Fail(reason, (options, trace))) = outcome {
-        panic!("{reason}\nseed {seed}, {options:?}: {trace:?}");
+    if let Err(TestError::Fail(reason, value)) = outcome {
+        panic!("{reason}\nreplay with PANTLER_TEST_SEED={seed}: {value:?}");
     }
+}
+
+#[test]
+fn rooms_and_twin_agree_on_random_walks() {
+    check(600, &(options(), traces()), |(options, trace)| {
+        play(*options, <Lru>::default(), PolicyName::Lru, trace);
+        play(*options, <Mru>::default(), PolicyName::Mru, trace);
+        play(*options, <Fifo>::default(), PolicyName::Fifo, trace);
+    });
 }
 
 /// V3 and V4: random references use the credit up, a scan earns it back.

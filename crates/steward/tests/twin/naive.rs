@@ -4,6 +4,8 @@
 //! runs from the end replaced first to the end replaced last: index 0 of `g` is the LRU end, index 0 of `waiting`
 //! the oldest, index 0 of `placeholders` the one made first.
 
+mod lists;
+
 use pantler_steward::{Allocation, Block, FileId, Options, OwnerId, PolicyName};
 
 /// What one reference came to.
@@ -20,6 +22,9 @@ pub enum Outcome {
 pub enum Deed {
     Fetch(Block),
     Drop(Block),
+    /// The list was void, or half of it is done.
+    ListDiscarded(OwnerId),
+    ListLow(OwnerId),
     /// Who, and of how many overrules in the window how many were mistakes.
     Revoked(OwnerId, u64, u64),
 }
@@ -73,6 +78,7 @@ struct Cached {
     whose: Whose,
     pins: u32,
     arriving: bool,
+    brought: lists::Brought,
 }
 
 /// A block in a manager's list.
@@ -135,6 +141,9 @@ pub struct Twin {
     pub overrules: Vec<Overrule>,
     /// Blocks that were told to leave, with the owner they had: what `kept` gives back.
     dropped: Vec<(Block, Whose)>,
+    /// Oldest first.
+    lists: Vec<lists::NaiveList>,
+    pub prefetched: pantler_steward::lists::Prefetched,
 }
 
 impl Manager {
@@ -282,6 +291,8 @@ impl Twin {
             deeds: Vec::new(),
             overrules: Vec::new(),
             dropped: Vec::new(),
+            lists: Vec::new(),
+            prefetched: Default::default(),
         }
     }
 
@@ -297,6 +308,8 @@ impl Twin {
 
     fn reference(&mut self, owner: OwnerId, block: Block, fetch: bool) -> Outcome {
         self.know(owner);
+        let met = self.meet_list(owner, block);
+        self.use_block(block);
         let outcome = if self.g.contains(&block) {
             self.hit(owner, block);
             if self.entry(block).arriving { Outcome::Arriving } else { Outcome::Hit }
@@ -309,7 +322,13 @@ impl Twin {
         } else if !self.allocate(block) && fetch {
             return Outcome::Full;
         } else {
-            self.cached.push(Cached { block, whose: Whose::Nobody, pins: 0, arriving: false });
+            self.cached.push(Cached {
+                block,
+                whose: Whose::Nobody,
+                pins: 0,
+                arriving: false,
+                brought: lists::Brought::Reference,
+            });
             self.enter(owner, block);
             if fetch {
                 self.entry(block).pins = 1;
@@ -322,6 +341,9 @@ impl Twin {
             tally.references += 1;
             if outcome == Outcome::Miss { tally.misses += 1 } else { tally.hits += 1 }
         });
+        self.entry(block).pins += 1;
+        self.follow_list(owner, block, met, outcome == Outcome::Miss && fetch);
+        self.entry(block).pins -= 1;
         outcome
     }
 
@@ -329,10 +351,12 @@ impl Twin {
         if let Some(cached) = self.cached.iter_mut().find(|c| c.block == block && c.arriving) {
             cached.arriving = false;
             cached.pins -= 1;
+            self.settle(block, true);
         }
     }
 
     pub fn failed(&mut self, block: Block) {
+        self.fail(block);
         self.leave(block);
     }
 
@@ -358,7 +382,13 @@ impl Twin {
         if self.cached.iter().any(|c| c.block == block) {
             return;
         }
-        self.cached.push(Cached { block, whose: Whose::Nobody, pins: 0, arriving: false });
+        self.cached.push(Cached {
+            block,
+            whose: Whose::Nobody,
+            pins: 0,
+            arriving: false,
+            brought: lists::Brought::Lookahead,
+        });
         self.waiting.push(block);
         self.trim_waiting();
     }
@@ -382,7 +412,13 @@ impl Twin {
         let former =
             self.dropped.iter().find(|(b, _)| *b == block).map_or(Whose::Nobody, |(_, former)| *former);
         self.placeholders.retain(|(from, _)| *from != block);
-        self.cached.push(Cached { block, whose: Whose::Nobody, pins: 1, arriving: false });
+        self.cached.push(Cached {
+            block,
+            whose: Whose::Nobody,
+            pins: 1,
+            arriving: false,
+            brought: lists::Brought::Reference,
+        });
         self.g.push(block);
         match former {
             Whose::Manager(owner) | Whose::Common(Some(owner)) if self.alive(owner) => {
@@ -396,6 +432,7 @@ impl Twin {
     pub fn exit(&mut self, owner: OwnerId) {
         let Some(at) = self.owners.iter().position(|o| o.id == owner) else { return };
         self.owners.remove(at);
+        self.end_list(owner);
         for cached in &mut self.cached {
             match cached.whose {
                 Whose::Manager(theirs) if theirs == owner => cached.whose = Whose::Nobody,
@@ -501,6 +538,7 @@ impl Twin {
         if self.manager(owner).is_none() {
             return;
         }
+        self.end_list(owner);
         self.owners.iter_mut().find(|o| o.id == owner).unwrap().manager = None;
         for block in self.g.clone() {
             if self.whose(block) == Some(Whose::Manager(owner)) {
@@ -761,6 +799,11 @@ impl Twin {
         if matches!(self.whose(candidate), Some(Whose::Manager(owner)) if self.revoked(owner)) {
             return candidate;
         }
+        if let Some(Whose::Manager(owner)) = self.whose(candidate)
+            && self.lists.iter().any(|list| list.owner == owner)
+        {
+            return self.name_by_list(owner).unwrap_or(candidate);
+        }
         let manager = match self.whose(candidate).unwrap() {
             Whose::Nobody => return candidate,
             // With LRU the common owner's manager always agrees: exactly the paper.
@@ -853,6 +896,8 @@ impl Twin {
     }
 
     fn remove(&mut self, block: Block) {
+        self.settle(block, false);
+        self.waste(block);
         self.disown(block);
         self.cached.retain(|c| c.block != block);
         self.g.retain(|b| *b != block);

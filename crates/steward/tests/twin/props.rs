@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 
 use pantler_policy::ListPolicy;
+use pantler_steward::lists::{Chunk, Prefetched, Prefetching};
 use pantler_steward::{
     Access, Action, Allocation, Block, Counters, FileId, Frame, Limits, Notice, Options, OwnerId, PolicyName,
     Revocation, Room, Rule, Steward,
@@ -43,6 +44,11 @@ pub enum Op {
     SetPriority(OwnerId, FileId, i32),
     SetPolicy(OwnerId, i32, PolicyName),
     SetTemporary(OwnerId, FileId, u64, u64, i32),
+    GiveList(OwnerId, [Chunk; 3], usize),
+    ExtendList(OwnerId, [Chunk; 3], usize),
+    EndList(OwnerId),
+    /// References a step of the owner's list; steps before it are skipped.
+    Follow(OwnerId, usize, bool),
 }
 
 /// The steward and the twin, given the same operations.
@@ -104,6 +110,21 @@ impl Pair {
                 let fast = steward.set_policy(owner, priority, policy);
                 assert_eq!(fast.is_ok(), twin.set_policy(owner, priority, policy), "{fast:?}");
             }
+            Op::GiveList(owner, chunks, len) => {
+                let fast = steward.give_list(owner, &chunks[..len]);
+                assert_eq!(fast.is_ok(), twin.give_list(owner, &chunks[..len]), "{fast:?}");
+            }
+            Op::ExtendList(owner, chunks, len) => {
+                let fast = steward.extend_list(owner, &chunks[..len]);
+                assert_eq!(fast.is_ok(), twin.extend_list(owner, &chunks[..len]), "{fast:?}");
+            }
+            Op::EndList(owner) => (steward.end_list(owner), twin.end_list(owner)).0,
+            Op::Follow(owner, skip, waits) => {
+                if let Some(block) = twin.list_step(owner, skip) {
+                    let op = if waits { Op::Access(owner, block) } else { Op::Observed(owner, block) };
+                    return self.apply(op);
+                }
+            }
             Op::SetTemporary(owner, file, first, last, priority) => {
                 let fast = steward.set_temporary_priority(owner, file, first, last, priority);
                 let slow = twin.set_temporary_priority(owner, file, first, last, priority);
@@ -152,6 +173,10 @@ impl Pair {
                 Action::Notice { owner, notice: Notice::Revoked { overrules, mistakes } } => {
                     done.push(Deed::Revoked(owner, overrules.into(), mistakes.into()));
                 }
+                Action::Notice { owner, notice: Notice::ListDiscarded } => {
+                    done.push(Deed::ListDiscarded(owner))
+                }
+                Action::Notice { owner, notice: Notice::ListLow } => done.push(Deed::ListLow(owner)),
                 other => panic!("no twin for {other:?}"),
             }
         }
@@ -188,6 +213,12 @@ impl Pair {
         assert_eq!(steward.used() as usize, twin.used(), "blocks cached");
         assert_eq!(steward.waiting() as usize, twin.waiting(), "blocks waiting");
         assert_eq!(steward.placeholders() as usize, twin.placeholders(), "placeholders");
+        let prefetched = Prefetched { harmful: 0, ..steward.prefetched() };
+        assert_eq!(prefetched, twin.prefetched, "prefetched from lists");
+        for owner in (0..OWNERS).map(OwnerId) {
+            let fast = steward.list(owner).map(|list| (list.left, list.in_flight));
+            assert_eq!(fast, twin.list(owner), "the list of {owner:?}");
+        }
         for file in (0..FILES).map(FileId) {
             let slow: Vec<u64> = twin.cached_of(file).iter().map(|b| b.index).collect();
             assert!(steward.cached(file).eq(slow), "blocks of {file:?} in order of arrival");
@@ -306,17 +337,43 @@ fn ops() -> impl Strategy<Value = Op> {
         8 => (owner(), -1..=1, policy()).prop_map(|(o, p, n)| Op::SetPolicy(o, p, n)),
         6 => (owner(), file(), 0..BLOCKS_PER_FILE, 0..BLOCKS_PER_FILE, -2..=2)
             .prop_map(|(o, f, a, b, p)| Op::SetTemporary(o, f, a, b, p)),
+        6 => (owner(), chunks(), 0..=3usize).prop_map(|(o, c, n)| Op::GiveList(o, c, n)),
+        2 => (owner(), chunks(), 0..=3usize).prop_map(|(o, c, n)| Op::ExtendList(o, c, n)),
+        1 => owner().prop_map(Op::EndList),
+        40 => (owner(), prop_oneof![3 => Just(0usize), 1 => Just(1), 1 => 2..4usize], any::<bool>())
+            .prop_map(|(o, skip, waits)| Op::Follow(o, skip, waits)),
     ]
 }
 
+fn chunks() -> impl Strategy<Value = [Chunk; 3]> {
+    let chunk = (0..FILES, 0..BLOCKS_PER_FILE, 0..BLOCKS_PER_FILE, 0..8u8).prop_map(|(file, a, b, twist)| {
+        let (first, last) = if twist == 0 { (a, b) } else { (a.min(b), a.max(b)) };
+        Chunk { file: FileId(file), first, last }
+    });
+    [chunk.clone(), chunk.clone(), chunk]
+}
+
+fn prefetching() -> impl Strategy<Value = Prefetching> {
+    let random = (0..5u32, 1..5u32, 1..4u32, any::<bool>());
+    let random = random.prop_map(|(threshold, batch, match_steps, when_idle)| Prefetching {
+        threshold,
+        batch,
+        match_steps,
+        when_idle,
+    });
+    prop_oneof![1 => Just(Prefetching::default()), 3 => random]
+}
+
 fn limits() -> impl Strategy<Value = Limits> {
-    let tight = (1..=4u32, 1..=3u32, 0..=2u32, 1..=4u32, 0..=2u32).prop_map(
-        |(owners, managers, files, priorities, idle)| Limits {
+    let tight = (1..=4u32, 1..=3u32, 0..=2u32, 1..=4u32, 0..=2u32, 1..=2u32, 2..=5u32).prop_map(
+        |(owners, managers, files, priorities, idle, lists, list_entries)| Limits {
             owners,
             managers,
             files_per_owner: files,
             priorities_per_owner: priorities,
             idle_files: idle,
+            lists,
+            list_entries,
         },
     );
     prop_oneof![3 => Just(Limits::default()), 1 => tight]
@@ -335,8 +392,17 @@ fn options() -> impl Strategy<Value = Options> {
         4 => proptest::sample::select(&Allocation::ALL[..]),
     ];
     let rooms = (1..8u32).prop_flat_map(|capacity| (Just(capacity), 0..capacity.min(3)));
-    (rooms, allocation, common, placeholders, revocation, limits(), any::<u64>()).prop_map(
-        |((capacity, waiting), allocation, common_policy, placeholders, revocation, limits, seed)| Options {
+    (rooms, allocation, common, placeholders, revocation, (limits(), prefetching()), any::<u64>()).prop_map(
+        |(
+            (capacity, waiting),
+            allocation,
+            common_policy,
+            placeholders,
+            revocation,
+            (limits, prefetching),
+            seed,
+        )| Options {
+            prefetching,
             waiting,
             allocation,
             common_policy: common_policy.spec(),

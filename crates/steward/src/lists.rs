@@ -1,0 +1,86 @@
+//! Access lists: what an owner says it will read, in order (rules P1 to P7 of design.md, section 3.4).
+//!
+//! ```text
+//!            done   cursor      hole                         end of what is unrolled
+//!     steps  . . . . . [c] a b a [d] e f b g . . . . . . . .]  ranges not yet unrolled ...
+//!                          `---' cached or on their way
+//! ```
+//!
+//! A list is kept as ranges of blocks and unrolled step by step, at most [`HORIZON`] steps ahead of the cursor, so that
+//! memory is bounded by the number of ranges and not by the size of files. A block that occurs beyond the horizon only
+//! counts as one that never occurs.
+//!
+//! | rule | where |
+//! | --- | --- |
+//! | P1 lists, bounds | [`Chunk`], `list` |
+//! | P2 matching | `list` |
+//! | P3 next hole, free blocks | `steps`, `marks`, `list` |
+//! | P4 to P6 fetches and victims | `prefetching` |
+//! | P7 batch size | [`Prefetching`], chosen by the body |
+//!
+//! What the rules leave open is in docs/decisions/0041-access-lists.md.
+//!
+//! Source: P. Cao, E. W. Felten, A. R. Karlin, K. Li, *Implementation and performance of integrated application-controlled
+//! file caching, prefetching, and disk scheduling*, ACM TOCS 14(4), 1996.
+
+mod chunk;
+mod harm;
+mod list;
+mod marks;
+mod steps;
+
+pub use chunk::Chunk;
+pub(crate) use harm::Harm;
+pub(crate) use list::{List, Met};
+
+/// Steps of a list that are looked at, at most.
+pub const HORIZON: u32 = 1 << 16;
+
+/// How far and how boldly lists are followed (rules P1, P2, P5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Prefetching {
+    /// Free blocks before the first request of a batch; further ones need more than that.
+    pub threshold: u32,
+    /// Requests of one batch, `B`. More pays on devices that serve many requests at once (P7).
+    pub batch: u32,
+    /// Steps after the cursor against which a reference is matched, `m`.
+    pub match_steps: u32,
+    /// Whether a batch starts whenever nothing that the owner asked for is on its way, and not only when the cursor moves.
+    pub when_idle: bool,
+}
+
+impl Default for Prefetching {
+    fn default() -> Self {
+        Self { threshold: 4, batch: 16, match_steps: 2, when_idle: false }
+    }
+}
+
+/// What became of blocks that were prefetched from lists.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Prefetched {
+    /// Blocks that were asked for.
+    pub prefetched: u64,
+    /// Those that were referenced afterwards, late ones included.
+    pub used: u64,
+    /// Those that were referenced while they were on their way.
+    pub used_late: u64,
+    /// Those that left before anybody referenced them.
+    pub wasted: u64,
+    /// Wasted ones that had replaced a block which was missed afterwards.
+    pub harmful: u64,
+    /// Those that could not be read.
+    pub failed: u64,
+}
+
+/// What is known of an owner's list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListStat {
+    /// Ranges that are not behind the cursor, the one it is in included.
+    pub ranges: u32,
+    /// Steps that the cursor has passed or matched.
+    pub done: u64,
+    /// Steps that are left.
+    pub left: u64,
+    /// Requests on their way.
+    pub in_flight: u32,
+}

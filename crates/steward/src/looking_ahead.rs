@@ -1,0 +1,113 @@
+//! Lookahead in the steward: what is fetched after a reference, and where it goes (rules W1 to W6).
+//!
+//! The sizes of the rooms follow [`rooms`](crate::rooms); the weighing room's policy is LRU-SP, that is the steward.
+//! Unlike there, fetches take time: a waiting block is pinned until it arrives, and when all of the waiting room is on
+//! its way nothing more is looked ahead.
+//!
+//! Where a file ends is learnt: a block that lookahead could not read is not looked ahead again until a reference goes
+//! beyond it.
+
+use crate::entry::{Brought, Room};
+use crate::owners::{NOBODY, OwnerKey};
+use crate::rooms::Looked;
+use crate::{Action, Block, Frame, Lookahead, Steward, Why};
+
+impl Steward {
+    /// What lookahead of the steward's own did so far.
+    pub fn looked(&self) -> Looked {
+        self.looked
+    }
+
+    /// Frames that the waiting room may have now.
+    pub fn waiting_max(&self) -> u32 {
+        if self.options.lookahead.has_waiting_room() { self.sizing.size() } else { self.options.waiting }
+    }
+
+    pub(crate) fn looks_ahead(&self) -> bool {
+        self.options.lookahead != Lookahead::None && self.options.capacity > 1
+    }
+
+    /// Whether i−1 weighs and was referenced.
+    pub(crate) fn follows(&self, block: Block) -> bool {
+        if !matches!(self.options.lookahead, Lookahead::Obl2 | Lookahead::SaW2r) {
+            return false;
+        }
+        let previous =
+            block.index.checked_sub(1).and_then(|index| self.entries.find(Block { index, ..block }));
+        previous.is_some_and(|frame| {
+            let entry = &self.entries[frame];
+            entry.room == Room::Weighing && entry.brought != Brought::Lookahead
+        })
+    }
+
+    /// W3, V2: `block` missed.
+    pub(crate) fn size_for_miss(&mut self, block: Block, follows: bool) {
+        let next_waits = self.options.lookahead == Lookahead::SaW2r
+            && after(block, 1)
+                .and_then(|next| self.entries.find(next))
+                .is_some_and(|frame| self.entries[frame].room == Room::Waiting);
+        self.sizing.missed(block, next_waits, follows);
+        self.trim_waiting();
+    }
+
+    /// W4, after a reference of `owner` to `block`. Can queue drops and fetches.
+    pub(crate) fn look_ahead(&mut self, owner: OwnerKey, block: Block, follows: bool) {
+        if self.options.lookahead == Lookahead::Obl2 && !follows {
+            return;
+        }
+        for by in 1..=u64::from(self.options.window.clamp(1, self.options.capacity - 1)) {
+            let Some(ahead) = after(block, by) else { return };
+            if self.entries.find(ahead).is_some() {
+                continue;
+            }
+            if self.files.end(ahead.file) <= ahead.index {
+                return;
+            }
+            if !self.sizing.foresee(ahead) {
+                continue;
+            }
+            if !self.look_at(owner, ahead) {
+                return;
+            }
+        }
+    }
+
+    fn look_at(&mut self, owner: OwnerKey, block: Block) -> bool {
+        let frame = if self.options.lookahead.has_waiting_room() {
+            if !self.make_waiting_room() {
+                return false;
+            }
+            let frame = self.add(block, Room::Waiting);
+            self.entries[frame].brought = Brought::Lookahead;
+            self.wait(frame);
+            frame
+        } else {
+            if !self.make_room(Some(block), owner) {
+                return false;
+            }
+            self.enter_unreferenced(NOBODY, block, Brought::Lookahead)
+        };
+        self.looked.prefetched += 1;
+        let entry = &mut self.entries[frame];
+        if !entry.arriving {
+            entry.arriving = true;
+            entry.pins += 1;
+        }
+        self.actions.push_back(Action::Fetch { block, frame: Frame(frame), why: Why::Lookahead });
+        true
+    }
+
+    /// Leaves a frame of the waiting room free. `false` when all of it is on its way.
+    fn make_waiting_room(&mut self) -> bool {
+        while self.waiting.len() >= self.waiting_max() {
+            if !self.drop_oldest_waiting() {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+fn after(block: Block, by: u64) -> Option<Block> {
+    Some(Block { index: block.index.checked_add(by)?, ..block })
+}

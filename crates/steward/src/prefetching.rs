@@ -1,0 +1,450 @@
+//! Following access lists: when to fetch, and what leaves for it (rules P2 to P6, L9).
+//!
+//! ```text
+//!   reference --- matches a step ---> cursor moves ---> free blocks? ---> batch: hole by hole, at most B,
+//!             \-- matches none -----> nothing until it is served          in order of position
+//! ```
+//!
+//! P4 as it is kept here: what is fetched is the next hole; what leaves, if it is the prefetcher's own, is named by the
+//! list (P6), and never a block that the list needs before the hole; the first chance is the first reference after which
+//! enough blocks are free.
+
+use alloc::vec::Vec;
+
+use pantler_policy::Handle;
+
+use crate::entry::{Brought, NO_LEVEL, Room};
+use crate::lists::{Chunk, List, ListStat, Met, Prefetched};
+use crate::owners::OwnerKey;
+use crate::steward::keeper;
+use crate::{Action, Block, Frame, HintError, Notice, OwnerId, Steward, Why};
+
+impl Steward {
+    // The calls.
+
+    /// `owner` will read these ranges in this order. Replaces the list that it had. Can queue drops and fetches.
+    ///
+    /// A range that begins inside the one before it and goes on beyond is cut to what is new.
+    /// A first list is a control call (rule C8). Without managers (`global-lru`) lists are accepted and change nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`HintError`] past a bound, or for a range whose last block comes before its first. Nothing changes.
+    pub fn give_list(&mut self, owner: OwnerId, chunks: &[Chunk]) -> Result<(), HintError> {
+        self.new_list(owner, chunks)
+    }
+
+    /// `owner` will read these ranges after those of its list. Without a list, or after its end, this is a new one.
+    ///
+    /// A list can be of any length this way: [`Notice::ListLow`] says when half of the bound is free again.
+    ///
+    /// # Errors
+    ///
+    /// As [`give_list`](Self::give_list).
+    pub fn extend_list(&mut self, owner: OwnerId, chunks: &[Chunk]) -> Result<(), HintError> {
+        let Some(at) = self.owners.find(owner).and_then(|key| self.list_at(key)) else {
+            return self.new_list(owner, chunks);
+        };
+        self.lists[at].extend(chunks, self.options.limits.list_entries)?;
+        self.unroll(at);
+        self.prefetch(at);
+        Ok(())
+    }
+
+    /// The list of `owner` ends here. What was prefetched stays.
+    pub fn end_list(&mut self, owner: OwnerId) {
+        if let Some(at) = self.owners.find(owner).and_then(|key| self.list_at(key)) {
+            self.lists.remove(at);
+        }
+    }
+
+    /// What is known of the list of `owner`.
+    pub fn list(&self, owner: OwnerId) -> Option<ListStat> {
+        let key = self.owners.find(owner)?;
+        self.list_at(key).map(|at| self.lists[at].stat())
+    }
+
+    /// What became of blocks that lists brought in, all owners together.
+    pub fn prefetched(&self) -> Prefetched {
+        self.prefetched
+    }
+
+    fn new_list(&mut self, owner: OwnerId, chunks: &[Chunk]) -> Result<(), HintError> {
+        let limits = self.options.limits;
+        if !self.options.allocation.has_managers() {
+            self.owners.key(owner);
+            return Ok(());
+        }
+        let former = self.owners.find(owner).and_then(|key| self.list_at(key));
+        if former.is_none() && self.lists.len() >= limits.lists as usize {
+            return Err(HintError::TooManyLists { limit: limits.lists });
+        }
+        let mut list = List::new(0, self.options.seed);
+        list.extend(chunks, limits.list_entries)?;
+        list.owner = self.take_control(owner)?;
+        if let Some(former) = former {
+            self.lists.remove(former);
+        }
+        self.lists.push(list);
+        let at = self.lists.len() - 1;
+        self.unroll(at);
+        self.prefetch(at);
+        Ok(())
+    }
+
+    pub(crate) fn list_at(&self, owner: OwnerKey) -> Option<usize> {
+        self.lists.iter().position(|list| list.owner == owner)
+    }
+
+    // Matching.
+
+    /// P2: `owner` references `block`, and nothing has been done about it yet. Moves the cursor; can queue drops.
+    pub(crate) fn meet_list(&mut self, owner: OwnerKey, block: Block) -> Met {
+        let Some(at) = self.list_at(owner) else { return Met::Nothing };
+        let met = self.lists[at].meet(block, self.options.prefetching.match_steps);
+        match met {
+            Met::Step(step) => self.move_cursor(at, step),
+            Met::Bogus => {
+                self.lists.remove(at);
+                self.tell(owner, Notice::ListDiscarded);
+            }
+            Met::Nothing | Met::Current | Met::Stranger => {}
+        }
+        met
+    }
+
+    /// P5: the reference has been dealt with; the block comes from the device or not. Can queue drops and fetches.
+    pub(crate) fn follow_list(&mut self, owner: OwnerKey, block: Block, met: Met, arriving: bool) {
+        let Some(at) = self.list_at(owner) else { return };
+        match met {
+            Met::Step(_) if self.lists[at].steps.left() == 0 => {
+                self.lists.remove(at);
+            }
+            // The device is busy for this owner, and will fall idle.
+            Met::Step(_) | Met::Stranger if arriving && (met == Met::Stranger || self.when_idle()) => {
+                self.lists[at].unserved = Some(block);
+            }
+            Met::Step(_) => self.prefetch(at),
+            _ => {}
+        }
+    }
+
+    fn when_idle(&self) -> bool {
+        self.options.prefetching.when_idle
+    }
+
+    /// P2: steps up to `step` count as done. What was prefetched for those passed over, and is not needed again, leaves.
+    fn move_cursor(&mut self, at: usize, step: u64) {
+        let half = self.options.limits.list_entries / 2;
+        let ranges = self.lists[at].steps.ranges();
+        let owner = self.lists[at].owner;
+        let mut useless = Vec::new();
+        while self.lists[at].steps.base() <= step {
+            let list = &mut self.lists[at];
+            let (number, Some(block)) = (list.steps.base(), list.steps.block(list.steps.base())) else {
+                break;
+            };
+            let own = own_frame(&self.entries, owner, block);
+            if own.is_some() {
+                list.marks.remove(number);
+            }
+            let again = list.steps.pass().and_then(|(_, _, again)| again);
+            list.current = Some(block);
+            match (own, again) {
+                (Some(_), Some(again)) => list.marks.add(again),
+                (Some(frame), None) if number < step => useless.push(frame),
+                _ => {}
+            }
+        }
+        let list = &mut self.lists[at];
+        list.hole = list.hole.max(list.steps.base());
+        for frame in useless {
+            let entry = self.entries[frame];
+            if entry.brought == Brought::List && entry.pins == 0 {
+                self.forget(entry.block);
+            }
+        }
+        self.unroll(at);
+        if ranges > half && self.lists[at].steps.ranges() <= half {
+            self.tell(owner, Notice::ListLow);
+        }
+    }
+
+    /// Unrolls as far as the horizon.
+    fn unroll(&mut self, at: usize) {
+        let list = &mut self.lists[at];
+        while let Some((number, block, new)) = list.steps.unroll() {
+            if new && own_frame(&self.entries, list.owner, block).is_some() {
+                list.marks.add(number);
+            }
+        }
+    }
+
+    fn tell(&mut self, key: OwnerKey, notice: Notice) {
+        if let Some(owner) = self.owners.alive(key).and_then(|record| record.id) {
+            self.actions.push_back(Action::Notice { owner, notice });
+        }
+    }
+
+    // Fetching.
+
+    /// P5: a batch, if there may be one.
+    pub(crate) fn prefetch(&mut self, at: usize) {
+        let options = self.options.prefetching;
+        if !self.lists[at].in_flight.is_empty() || self.lists[at].unserved.is_some() {
+            return;
+        }
+        let mut batch: Vec<(Block, Handle)> = Vec::new();
+        while (batch.len() as u32) < options.batch {
+            let Some(hole) = self.next_hole(at) else { break };
+            let free = self.free_blocks(at);
+            if if batch.is_empty() { free < options.threshold } else { free <= options.threshold } {
+                break;
+            }
+            let Some(block) = self.lists[at].steps.block(hole) else { break };
+            match self.fill(at, hole, block) {
+                Filled::Cancelled => break,
+                Filled::Moved => {}
+                Filled::Fetching(frame) => batch.push((block, frame)),
+            }
+        }
+        // Neighbours stand together, so that the body can merge them.
+        batch.sort_unstable();
+        for (block, frame) in batch {
+            self.actions.push_back(Action::Fetch { block, frame: Frame(frame), why: Why::List });
+        }
+    }
+
+    /// P3: the first step after the cursor whose block is neither cached nor in flight. A block that waits is a hole
+    /// (W6); one that could not be read is none.
+    fn next_hole(&mut self, at: usize) -> Option<u64> {
+        let list = &mut self.lists[at];
+        while list.hole < list.steps.end() {
+            let block = list.steps.block(list.hole)?;
+            let frame = self.entries.find(block);
+            let weighs = frame.is_some_and(|frame| self.entries[frame].room == Room::Weighing);
+            if !weighs && !list.has_failed(block) {
+                return Some(list.hole);
+            }
+            list.hole += 1;
+        }
+        None
+    }
+
+    /// P3: blocks of this owner that are used after the next hole, or never; and frames that hold nothing, because
+    /// filling one takes nothing from anybody.
+    fn free_blocks(&self, at: usize) -> u32 {
+        let list = &self.lists[at];
+        let own = self.owners.alive(list.owner).map_or(0, |record| record.counters.blocks);
+        let needed = list.marks.count(list.steps.base()..list.hole);
+        own - needed + self.weighing_max().saturating_sub(self.weighing.len())
+    }
+
+    /// L9: gives the block of the next hole a frame as a miss would. P6: not at the cost of a block of the same owner
+    /// that is needed before.
+    fn fill(&mut self, at: usize, hole: u64, block: Block) -> Filled {
+        let owner = self.lists[at].owner;
+        let waits = self.entries.find(block);
+        if let Some(frame) = waits
+            && self.entries[frame].arriving
+        {
+            // Lookahead's fetch is on its way: whoever needs the block waits for that one.
+            self.lists[at].hole += 1;
+            return Filled::Moved;
+        }
+        self.trim_weighing();
+        let full = self.weighing.len() >= self.weighing_max();
+        if full && !self.may_replace(at, hole, block) {
+            return Filled::Cancelled;
+        }
+        if let Some(frame) = waits {
+            // Lookahead foresaw it, whether it will be referenced or not.
+            self.count_use(frame);
+            self.promote(owner, frame);
+            return Filled::Moved;
+        }
+        let drops = self.actions.len();
+        if !self.make_room(Some(block), owner) {
+            return Filled::Cancelled;
+        }
+        if let Some(Action::Drop { block: victim, .. }) = self.actions.iter().skip(drops).last().copied() {
+            self.harm.replaced(block, victim);
+        }
+        let frame = self.enter_unreferenced(owner, block, Brought::List);
+        self.prefetched.prefetched += 1;
+        self.lists[at].in_flight.push(block);
+        Filled::Fetching(frame)
+    }
+
+    /// P6: whether the block that would leave for a prefetch may.
+    fn may_replace(&self, at: usize, hole: u64, block: Block) -> bool {
+        let list = &self.lists[at];
+        let unpinned = |&frame: &Handle| self.entries[frame].pins == 0;
+        let Some(oldest) = self.weighing.iter(&self.links).find(unpinned) else { return false };
+        let named = self.placeholders.peek(block).filter(unpinned);
+        let candidate = named.unwrap_or(oldest);
+        if keeper(&self.owners, self.entries[candidate].owner) != list.owner {
+            return true;
+        }
+        let revoked = self.owners.alive(list.owner).is_none_or(|record| record.standing.is_revoked());
+        let use_of = |frame: Handle| list.steps.next_use(self.entries[frame].block);
+        if revoked {
+            return use_of(candidate).is_none_or(|step| step > hole);
+        }
+        if furthest(list, &self.entries).is_some_and(|(step, _)| step > hole) {
+            return true;
+        }
+        let record = self.owners.alive(list.owner);
+        let manager = record.and_then(|record| record.manager.as_deref());
+        manager.is_some_and(|manager| {
+            manager.frames(&self.managed).any(|frame| unpinned(&frame) && use_of(frame).is_none())
+        })
+    }
+
+    /// P6 for the owner of a candidate: its manager chooses among the blocks that its list names no more, else it is the
+    /// block that the list names last. `None` when all are pinned.
+    pub(crate) fn name_by_list(&mut self, at: usize) -> Option<Handle> {
+        let list = &self.lists[at];
+        let entries = &self.entries;
+        let record = self.owners.alive_mut(list.owner)?;
+        let manager = record.manager.as_mut().filter(|_| !record.standing.is_revoked())?;
+        let kept =
+            |frame: Handle| entries[frame].pins != 0 || list.steps.next_use(entries[frame].block).is_some();
+        if list.marks.len() < record.counters.blocks
+            && let Some(victim) = manager.replace_block(&mut self.managed, &kept)
+        {
+            return Some(victim);
+        }
+        let (_, victim) = furthest(list, entries)?;
+        manager.block_gone(&mut self.managed, &mut self.entries[victim], victim);
+        Some(victim)
+    }
+
+    // What happens to blocks.
+
+    /// A block became its owner's, and its manager keeps it.
+    pub(crate) fn list_gained(&mut self, frame: Handle) {
+        let entry = &self.entries[frame];
+        if let Some(list) = self.lists.iter_mut().find(|list| list.owner == entry.owner) {
+            list.gained(entry.block);
+        }
+    }
+
+    /// A block that a manager kept is its owner's no longer.
+    pub(crate) fn list_lost(&mut self, frame: Handle) {
+        let entry = &self.entries[frame];
+        if let Some(list) = self.lists.iter_mut().find(|list| list.owner == entry.owner) {
+            list.lost(entry.block);
+        }
+    }
+
+    /// A block left the cache.
+    pub(crate) fn list_gone(&mut self, block: Block) {
+        for list in &mut self.lists {
+            list.gone(block);
+            list.settle(block);
+        }
+    }
+
+    /// A fetch has ended, well or not.
+    pub(crate) fn list_settled(&mut self, block: Block, room: Room) {
+        if room == Room::Waiting {
+            // Cached now, and waiting: a hole again (W6).
+            self.lists.iter_mut().for_each(|list| list.gone(block));
+        }
+        for at in 0..self.lists.len() {
+            if self.lists[at].settle(block) && self.when_idle() {
+                self.prefetch(at);
+            }
+        }
+    }
+
+    /// A prefetch could not be read: it is counted and forgotten. The later demand read reports the error.
+    pub(crate) fn list_failed(&mut self, frame: Handle) {
+        let entry = self.entries[frame];
+        if entry.brought == Brought::List {
+            self.prefetched.failed += 1;
+            self.entries[frame].brought = Brought::Reference;
+        }
+        for list in &mut self.lists {
+            if list.in_flight.contains(&entry.block) {
+                list.remember_failed(entry.block);
+            }
+        }
+    }
+
+    /// A prefetched block is referenced for the first time.
+    pub(crate) fn count_use(&mut self, frame: Handle) {
+        let entry = &mut self.entries[frame];
+        match core::mem::replace(&mut entry.brought, Brought::Reference) {
+            Brought::List => {
+                self.prefetched.used += 1;
+                self.prefetched.used_late += u64::from(entry.arriving);
+                self.harm.used(entry.block);
+            }
+            Brought::Lookahead => self.looked.used += 1,
+            Brought::Reference | Brought::Nothing => {}
+        }
+    }
+
+    /// A block left that nobody had referenced.
+    pub(crate) fn count_waste(&mut self, block: Block, brought: Brought) {
+        match brought {
+            Brought::List => {
+                self.prefetched.wasted += 1;
+                self.prefetched.harmful += u64::from(self.harm.wasted(block));
+            }
+            Brought::Lookahead => self.looked.wasted += 1,
+            Brought::Reference | Brought::Nothing => {}
+        }
+    }
+
+    /// Checks I1 and I2, and the steps of every list.
+    pub(crate) fn validate_lists(&self) {
+        for list in &self.lists {
+            list.steps.validate();
+            let used = |frame: Handle| list.steps.next_use(self.entries[frame].block);
+            let own = self.weighing.iter(&self.links).filter(|&frame| {
+                self.entries[frame].owner == list.owner && self.entries[frame].level != NO_LEVEL
+            });
+            let mut marked = 0;
+            for step in own.filter_map(used) {
+                assert!(list.marks.has(step), "I2: step {step} is not marked");
+                marked += 1;
+            }
+            assert_eq!(list.marks.len(), marked, "I2: marks");
+            for step in list.steps.base()..list.hole.min(list.steps.end()) {
+                let block = list.steps.block(step).expect("D1: the step is unrolled");
+                let frame = self.entries.find(block);
+                assert!(frame.is_some() || list.has_failed(block), "I1: {block} at step {step} is a hole");
+            }
+        }
+    }
+}
+
+/// What came of a hole.
+enum Filled {
+    Cancelled,
+    /// It is none any more, and nothing is to be read.
+    Moved,
+    Fetching(Handle),
+}
+
+/// The frame of a block that its owner's manager keeps.
+fn own_frame(entries: &crate::entry::Entries, owner: OwnerKey, block: Block) -> Option<Handle> {
+    let kept = |&frame: &Handle| entries[frame].owner == owner && entries[frame].level != NO_LEVEL;
+    entries.find(block).filter(kept)
+}
+
+/// The owner's unpinned block that the list names last, and where.
+fn furthest(list: &List, entries: &crate::entry::Entries) -> Option<(u64, Handle)> {
+    let mut end = list.steps.end();
+    while let Some(step) = list.marks.last_before(list.steps.base(), end) {
+        let frame = entries.find(list.steps.block(step)?)?;
+        if entries[frame].pins == 0 {
+            return Some((step, frame));
+        }
+        end = step;
+    }
+    None
+}
