@@ -57,10 +57,13 @@ mod two_q;
 mod arc;
 mod car;
 mod clock_pro;
+mod heap;
 mod linux;
 mod lirs;
+mod lrfu;
 mod lru_k;
 mod mq;
+mod redis;
 mod sketch;
 mod w_tinylfu;
 
@@ -97,8 +100,10 @@ pub use car::Car;
 pub use clock_pro::{ClockPro, ClockProParameters};
 pub use linux::{Linux, LinuxParameters};
 pub use lirs::{Lirs, LirsParameters};
+pub use lrfu::{Lrfu, LrfuParameters};
 pub use lru_k::{LruK, LruKParameters};
 pub use mq::{Mq, MqParameters};
+pub use redis::{RedisLfu, RedisLfuParameters, RedisLru, RedisLruParameters};
 pub use sketch::Sketch;
 pub use w_tinylfu::{WTinyLfu, WTinyLfuParameters};
 

@@ -11,12 +11,9 @@
 //! the last of them is noted, and the interval before the next is measured from there. A block leaves that period of its own
 //! only when nothing else can leave.
 //!
-//! The heap orders by what it knew of a handle when it last looked: the K-th last reference only grows, so a handle at the top
-//! whose time has changed sinks to its new place, and the first that has not is the victim. A hit thus costs no heap step.
-//!
 //! R1  A handle known is in `young`, the heap, or on the list of ghosts, and its mark says where.
 //! R2  Along `young` last references go from old to new.
-//! R3  The key of a handle in the heap is at most its K-th last reference and its last one; no child is below its parent.
+//! R3  The heap orders by the K-th last and the last reference, which only grow: a hit costs no heap step.
 //! R4  Ghosts stand in the order of eviction, and none is kept for more than `retained` x frames references, but for one
 //!     that waits for each verb: a verb forgets one at most.
 //!
@@ -26,6 +23,7 @@
 
 use alloc::vec::Vec;
 
+use crate::heap::Heap;
 use crate::parameters::parameters;
 use crate::prefetch::prefetch;
 use crate::{Forgotten, Handle, Links, List, Online, Policy};
@@ -47,9 +45,6 @@ parameters! {
     }
 }
 
-/// A handle in the heap, with the times known when it last moved: K-th last and last reference.
-type Item = (u64, u64, Handle);
-
 /// LRU-K.
 #[derive(Clone, Debug)]
 pub struct LruK {
@@ -59,15 +54,13 @@ pub struct LruK {
     /// References so far.
     now: u64,
     young: List,
-    heap: Vec<Item>,
+    heap: Heap<(u64, u64)>,
     ghosts: List,
     /// For each handle its last reference, correlated or not.
     last: Vec<u64>,
     /// For each handle K times, the last uncorrelated reference first; 0 is none. For ghosts `left` is beside them.
     history: Vec<u64>,
     left: Vec<u64>,
-    /// Handles that an eviction passed over.
-    aside: Vec<Item>,
     forgotten: Forgotten,
 }
 
@@ -83,9 +76,7 @@ impl LruK {
 
     /// Room for all that can be resident, and for all of those to be passed over.
     fn reserve_heap(&mut self, handles: u32) {
-        let room = handles.min(self.frames) as usize;
-        self.heap.reserve(room.saturating_sub(self.heap.len()));
-        self.aside.reserve(room);
+        self.heap.reserve(handles.min(self.frames));
     }
 
     #[inline]
@@ -94,10 +85,10 @@ impl LruK {
         &mut self.history[handle as usize * k..][..k]
     }
 
-    /// The times by which a handle is ordered now.
+    /// The times by which a handle is ordered now: the K-th last and the last reference.
     #[inline]
-    fn key(&self, handle: Handle) -> Item {
-        (self.history[(handle as usize + 1) * self.k() - 1], self.last[handle as usize], handle)
+    fn key(&self, handle: Handle) -> (u64, u64) {
+        (self.history[(handle as usize + 1) * self.k() - 1], self.last[handle as usize])
     }
 
     fn is_correlated(&self, handle: Handle) -> bool {
@@ -126,58 +117,8 @@ impl LruK {
             links.set_mark(handle, YOUNG);
         } else {
             links.set_mark(handle, OLD);
-            self.push(key);
+            self.heap.push(key, handle);
         }
-    }
-
-    fn push(&mut self, item: Item) {
-        let mut at = self.heap.len();
-        self.heap.push(item);
-        while at > 0 && self.heap[at] < self.heap[(at - 1) / 2] {
-            self.heap.swap(at, (at - 1) / 2);
-            at = (at - 1) / 2;
-        }
-    }
-
-    fn sink(&mut self, mut at: usize) {
-        loop {
-            let children = 2 * at + 1..self.heap.len().min(2 * at + 3);
-            match children.min_by_key(|&child| self.heap[child]) {
-                Some(child) if self.heap[child] < self.heap[at] => {
-                    self.heap.swap(child, at);
-                    at = child;
-                }
-                _ => return,
-            }
-        }
-    }
-
-    fn pop(&mut self) {
-        self.heap.swap_remove(0);
-        self.sink(0);
-    }
-
-    /// The smallest of the heap that `passes`, taken out; those before it keep their places.
-    fn take_old(&mut self, passes: impl Fn(&Self, Handle) -> bool) -> Option<Handle> {
-        let mut found = None;
-        while let Some(&item) = self.heap.first() {
-            let key = self.key(item.2);
-            if key != item {
-                self.heap[0] = key;
-                self.sink(0);
-                continue;
-            }
-            self.pop();
-            if passes(self, item.2) {
-                found = Some(item.2);
-                break;
-            }
-            self.aside.push(item);
-        }
-        while let Some(item) = self.aside.pop() {
-            self.push(item);
-        }
-        found
     }
 
     /// The victim, off its list or the heap.
@@ -187,7 +128,10 @@ impl LruK {
             self.young.remove(links, handle);
             return young;
         }
-        self.take_old(passes)
+        let mut heap = core::mem::take(&mut self.heap);
+        let old = heap.take(|handle| self.key(handle), |handle| passes(self, handle));
+        self.heap = heap;
+        old
     }
 
     /// Forgets the oldest ghost, if its time is over.
@@ -213,12 +157,11 @@ impl Online for LruK {
             retained: 0,
             now: 0,
             young: List::default(),
-            heap: Vec::new(),
+            heap: Heap::default(),
             ghosts: List::default(),
             last: Vec::new(),
             history: Vec::new(),
             left: Vec::new(),
-            aside: Vec::new(),
             forgotten: Forgotten::default(),
         };
         policy.measure(frames.max(1));
@@ -274,21 +217,15 @@ impl Policy for LruK {
         match links.mark(handle) {
             YOUNG => self.young.remove(links, handle),
             GHOST => self.ghosts.remove(links, handle),
-            _ => {
-                // Seldom: for a block that leaves for another reason than replacement.
-                let at = self.heap.iter().position(|item| item.2 == handle);
-                self.heap.swap_remove(at.expect("R1: an old handle is in the heap"));
-                for parent in (0..self.heap.len() / 2).rev() {
-                    self.sink(parent);
-                }
-            }
+            // Slow, but seldom: a block that leaves for another reason than replacement.
+            _ => self.heap.remove(handle),
         }
         links.set_mark(handle, 0);
     }
 
     #[inline]
     fn len(&self) -> u32 {
-        self.young.len() + self.heap.len() as u32
+        self.young.len() + self.heap.len()
     }
 
     fn is_ghost(&self, links: &Links, handle: Handle) -> bool {
@@ -326,13 +263,10 @@ impl Policy for LruK {
         self.ghosts.validate(links);
         assert!(self.young.iter(links).all(|handle| links.mark(handle) == YOUNG), "R1: young");
         assert!(self.ghosts.iter(links).all(|handle| links.mark(handle) == GHOST), "R1: ghosts");
-        assert!(self.heap.iter().all(|item| links.mark(item.2) == OLD), "R1: the heap");
+        assert!(self.heap.handles().all(|handle| links.mark(handle) == OLD), "R1: the heap");
         let last = self.young.iter(links).map(|handle| self.last[handle as usize]);
         assert!(last.is_sorted(), "R2: the order of the young");
-        for (at, &item) in self.heap.iter().enumerate() {
-            assert!(item <= self.key(item.2), "R3: the key of {}", item.2);
-            assert!(at == 0 || self.heap[(at - 1) / 2] <= item, "R3: the heap at {at}");
-        }
+        self.heap.validate(|handle| self.key(handle));
         let left = self.ghosts.iter(links).map(|handle| self.left[handle as usize]);
         assert!(left.is_sorted(), "R4: the order of the ghosts");
     }

@@ -246,6 +246,7 @@ policies! {
     Car: crate::Car,
     ClockPro: crate::ClockPro,
     Lirs: crate::Lirs,
+    Lrfu: crate::Lrfu,
     LruK: crate::LruK,
     Mq: crate::Mq,
     S3Fifo: crate::S3Fifo,
@@ -253,5 +254,7 @@ policies! {
 
     // Sketches, samples, kernels.
     Linux: crate::Linux,
+    RedisLfu: crate::RedisLfu,
+    RedisLru: crate::RedisLru,
     WTinyLfu: crate::WTinyLfu,
 }

@@ -20,6 +20,8 @@ mod car;
 mod clock_pro;
 mod linux;
 mod lirs;
+mod lrfu;
 mod lru_k;
 mod mq;
+mod redis;
 mod w_tinylfu;
