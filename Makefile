@@ -1,5 +1,5 @@
 # Everything here forwards to `cargo xtask`, which says what it does and installs what is missing.
-.PHONY: all demo test bench ci install
+.PHONY: all demo test bench ci install dust-full
 .DEFAULT_GOAL := all
 PREFIX ?= /usr/local
 
@@ -20,3 +20,6 @@ ci:
 
 install:
 	cargo xtask install --prefix $(PREFIX)
+
+dust-full:
+	cargo run --release --package pantler-dust --example full

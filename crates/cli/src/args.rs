@@ -36,6 +36,8 @@ pub enum Command {
     Explain(Explain),
     /// Simulate policies over traces
     Sim(Box<crate::sim::Sim>),
+    /// Find out what a cache does, from outside
+    Dust(crate::dust::Dust),
     /// List what this machine offers and what is missing
     Doctor(Doctor),
     /// Host mounts and runs for everybody who may speak to it

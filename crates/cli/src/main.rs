@@ -10,6 +10,7 @@ mod ask;
 mod children;
 mod daemon;
 mod doctor;
+mod dust;
 mod explain;
 mod failure;
 mod hint;
@@ -51,6 +52,7 @@ fn dispatch(arguments: &Arguments) -> anyhow::Result<u8> {
         Command::Hint(hint) => hint::hint(hint)?,
         Command::Stat(stat) => stat::stat(stat)?,
         Command::Explain(explain) => explain::explain(explain)?,
+        Command::Dust(words) => dust::dust(words)?,
         Command::Daemon => daemon::daemon()?,
         Command::Profiles(profiles) => profiles::show(profiles)?,
         Command::Completions(completions) => profiles::completions(completions)?,

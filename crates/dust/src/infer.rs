@@ -1,0 +1,22 @@
+//! Inference: pure, from a seed and readings to traces and a verdict. No I/O, no clock.
+//!
+//! Read in this order: [`trace`] and [`pattern`] say what is done to a cache, [`calibrate`] and [`evidence`] what is learnt of
+//! it, [`simulate`], [`candidate`] and [`score`] how explanations are compared, [`rank`] and [`choose`] how the best one
+//! is found, [`check`] whether it is good enough,
+//! [`inquiry`] how all of it follows on each other, and [`verdict`] what comes out.
+
+pub mod calibrate;
+pub mod candidate;
+pub mod check;
+pub mod choose;
+pub mod evidence;
+pub mod family;
+pub mod inquiry;
+pub mod pattern;
+pub mod random;
+pub mod rank;
+pub mod refine;
+pub mod score;
+pub mod simulate;
+pub mod trace;
+pub mod verdict;

@@ -1,0 +1,213 @@
+//! Calibration: from readings to the odds of a hit, and how often those mislead.
+//!
+//! ```text
+//!   count
+//!     |    ##
+//!     |   ####            #
+//!     |   #####         ####
+//!     +--------------------------> log latency
+//!        hits        misses
+//! ```
+//!
+//! Latencies are sorted into hits and misses by a mixture of two normal distributions over their logarithm, fitted by
+//! expectation and maximisation, without labels. A target that says what it did needs none of this.
+//!
+//! How often observations mislead is counted where the truth is known: a block that was never read before is a miss.
+//!
+//! Caches that cannot be seen (one mode, or two that overlap) are reported as such: [`Calibration::confidence`].
+
+use super::evidence::Evidence;
+
+/// What a target says of one access.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Reading {
+    /// It says itself, or the store below it does.
+    Said {
+        /// Whether the access was a hit.
+        hit: bool,
+    },
+    /// How long it took, in nanoseconds.
+    Took(u64),
+}
+
+/// Observations are never taken for certain: one in this many may be wrong for reasons nobody thought of.
+const NOISE_MIN: f64 = 0.004;
+/// Beyond this share of wrong observations nothing can be told.
+const NOISE_MAX: f64 = 0.3;
+/// Prior of the share of wrong observations, as if this many of them had been seen among so many.
+const PRIOR: (f64, f64) = (0.3, 20.0);
+
+/// Two modes of latency.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Modes {
+    /// Median latency of hits, in nanoseconds.
+    pub hit_ns: f64,
+    /// Median latency of misses, in nanoseconds.
+    pub miss_ns: f64,
+    /// Standard deviations of the natural logarithm of both.
+    pub spread: (f64, f64),
+    /// Share of hits.
+    pub hits: f64,
+    /// Expected share of observations on the wrong side of the threshold.
+    pub overlap: f64,
+}
+
+/// The rounds of fitting. Two well separated modes settle in fewer than 20.
+const ROUNDS: u32 = 60;
+/// Narrowest spread: clocks tick, and equal readings are no proof.
+const SPREAD_MIN: f64 = 0.05;
+
+impl Modes {
+    /// Fits two modes. `None` for fewer than 16 latencies or only one value.
+    pub fn fit(latencies_ns: &[u64]) -> Option<Self> {
+        let mut logs: Vec<f64> = latencies_ns.iter().map(|&ns| (ns.max(1) as f64).ln()).collect();
+        logs.sort_by(f64::total_cmp);
+        if logs.len() < 16 || logs.first() == logs.last() {
+            return None;
+        }
+        let (mut low, mut high, mut share) = start(&logs);
+        for _ in 0..ROUNDS {
+            let (mut weight, mut sums, mut squares) = ([0.0; 2], [0.0; 2], [0.0; 2]);
+            for &log in &logs {
+                let odds = share * density(log, low) / ((1.0 - share) * density(log, high)).max(1e-300);
+                let hit = odds / (1.0 + odds);
+                for (side, belief) in [hit, 1.0 - hit].into_iter().enumerate() {
+                    weight[side] += belief;
+                    sums[side] += belief * log;
+                    squares[side] += belief * log * log;
+                }
+            }
+            let mode = |side: usize| {
+                let mean = sums[side] / weight[side].max(1e-9);
+                let variance = squares[side] / weight[side].max(1e-9) - mean * mean;
+                (mean, variance.max(SPREAD_MIN * SPREAD_MIN).sqrt())
+            };
+            (low, high) = (mode(0), mode(1));
+            share = (weight[0] / logs.len() as f64).clamp(0.001, 0.999);
+        }
+        let overlap = overlap(low, high, share);
+        Some(Self {
+            hit_ns: low.0.exp(),
+            miss_ns: high.0.exp(),
+            spread: (low.1, high.1),
+            hits: share,
+            overlap,
+        })
+    }
+
+    /// Natural logarithm of the odds that an access of this latency was a hit, both kinds being equally likely before.
+    pub fn odds(&self, latency_ns: u64) -> f64 {
+        let log = (latency_ns.max(1) as f64).ln();
+        // Beyond its centre a mode does not become less likely than the other: the slower, the more surely a miss.
+        let (low, high) = (self.hit_ns.ln(), self.miss_ns.ln());
+        let log = log.clamp(low, high);
+        (density(log, (low, self.spread.0)).max(1e-30) / density(log, (high, self.spread.1)).max(1e-30)).ln()
+    }
+}
+
+/// The split of sorted values that leaves least variance on both sides.
+fn start(logs: &[f64]) -> ((f64, f64), (f64, f64), f64) {
+    let total: f64 = logs.iter().sum();
+    let (mut left, mut best) = (0.0, (f64::MIN, 1));
+    for at in 1..logs.len() {
+        left += logs[at - 1];
+        let (n, m) = (at as f64, (logs.len() - at) as f64);
+        let between = left * left / n + (total - left) * (total - left) / m;
+        if between > best.0 {
+            best = (between, at);
+        }
+    }
+    let mode = |part: &[f64]| {
+        let mean = part.iter().sum::<f64>() / part.len() as f64;
+        let variance = part.iter().map(|log| (log - mean).powi(2)).sum::<f64>() / part.len() as f64;
+        (mean, variance.max(SPREAD_MIN * SPREAD_MIN).sqrt())
+    };
+    let (hits, misses) = logs.split_at(best.1);
+    (mode(hits), mode(misses), hits.len() as f64 / logs.len() as f64)
+}
+
+fn density(at: f64, (mean, spread): (f64, f64)) -> f64 {
+    (-0.5 * ((at - mean) / spread).powi(2)).exp() / spread
+}
+
+/// Share of draws from both modes that the better guess gets wrong, by adding up the smaller density.
+fn overlap(low: (f64, f64), high: (f64, f64), share: f64) -> f64 {
+    let (from, to) = (low.0 - 4.0 * low.1, high.0 + 4.0 * high.1);
+    let step = (to - from) / 2000.0;
+    let norm = (2.0 * std::f64::consts::PI).sqrt();
+    (0..2000)
+        .map(|at| from + step * f64::from(at))
+        .map(|at| (share * density(at, low)).min((1.0 - share) * density(at, high)) * step / norm)
+        .sum()
+}
+
+/// What is known about the observations.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Calibration {
+    /// Share of observations that mislead.
+    pub noise: f64,
+    /// Standard error of that share.
+    pub noise_error: f64,
+    /// Accesses whose truth is known.
+    pub known: u32,
+    /// Modes of latency, when the target does not say what it did.
+    pub modes: Option<Modes>,
+    /// How sure it is that hits can be told from misses, 0 to 1.
+    pub confidence: f64,
+}
+
+impl Calibration {
+    /// From everything that was observed.
+    pub fn of(evidence: &Evidence, modes: Option<Modes>) -> Self {
+        let (mut known, mut wrong) = (0u32, 0.0);
+        for (odds, first) in evidence.observations() {
+            if first {
+                known += 1;
+                wrong += 1.0 / (1.0 + (-f64::from(odds)).exp());
+            }
+        }
+        let count = f64::from(known) + PRIOR.1;
+        let noise = ((wrong + PRIOR.0) / count).clamp(NOISE_MIN, NOISE_MAX);
+        let noise_error = (noise * (1.0 - noise) / count).sqrt();
+        let separate = modes.map_or(1.0, |modes| (1.0 - 4.0 * modes.overlap).max(0.0));
+        let confidence = separate * (1.0 - noise / NOISE_MAX).max(0.0).sqrt();
+        Self { noise, noise_error, known, modes, confidence }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::random::Random;
+    use super::*;
+
+    fn normal(random: &mut Random) -> f64 {
+        (0..12).map(|_| random.unit()).sum::<f64>() - 6.0
+    }
+
+    #[test]
+    fn two_modes_are_found_without_labels() {
+        let mut random = Random::new(3);
+        let labelled: Vec<(bool, u64)> = (0..4000)
+            .map(|_| {
+                let hit = random.chance(0.7);
+                let log =
+                    if hit { 0.3 * normal(&mut random) + 7.0 } else { 0.6 * normal(&mut random) + 11.0 };
+                (hit, log.exp() as u64)
+            })
+            .collect();
+        let latencies: Vec<u64> = labelled.iter().map(|&(_, ns)| ns).collect();
+        let modes = Modes::fit(&latencies).expect("two modes");
+        let wrong = labelled.iter().filter(|&&(hit, ns)| (modes.odds(ns) > 0.0) != hit).count();
+        assert!(wrong < 20, "{wrong} of 4000 wrong");
+        assert!((modes.hits - 0.7).abs() < 0.03 && modes.overlap < 0.01, "{modes:?}");
+        assert!((modes.hit_ns.ln() - 7.0).abs() < 0.05 && (modes.miss_ns.ln() - 11.0).abs() < 0.1);
+    }
+
+    #[test]
+    fn one_mode_is_not_two() {
+        let mut random = Random::new(4);
+        let latencies: Vec<u64> = (0..4000).map(|_| (0.3 * normal(&mut random) + 7.0).exp() as u64).collect();
+        assert!(Modes::fit(&latencies).is_none_or(|modes| modes.overlap > 0.05), "one mode, split in two");
+        assert!(Modes::fit(&[5; 100]).is_none());
+    }
+}

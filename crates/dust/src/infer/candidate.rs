@@ -1,0 +1,66 @@
+//! Candidates: family, parameters, capacity and nuisances.
+
+use pantler_policy::Spec;
+
+use super::evidence::Visit;
+use super::family::Family;
+use super::simulate::{Nuisances, simulate};
+
+/// The seed that is not shown, because it is the default.
+const DEFAULT_SEED: u64 = 1;
+
+/// One explanation of what was observed.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    /// The policy.
+    pub family: &'static Family,
+    /// Its parameters, in the order of the family's axes.
+    pub values: Vec<f64>,
+    /// Capacity in blocks.
+    pub frames: u32,
+    /// What else the cache does.
+    pub nuisances: Nuisances,
+}
+
+impl Candidate {
+    /// A candidate without nuisances.
+    pub fn new(family: &'static Family, values: Vec<f64>, frames: u32) -> Self {
+        Self { family, values, frames, nuisances: Nuisances::default() }
+    }
+
+    /// Whether equal runs may end differently.
+    pub fn draws(&self) -> bool {
+        self.family.draws || self.nuisances.foreign > 0.0
+    }
+
+    /// The policy with its parameters; those at their defaults are not shown.
+    pub fn spec(&self) -> Option<Spec> {
+        self.family.spec(&self.values, DEFAULT_SEED)
+    }
+
+    /// The name that the simulator takes for the family: the policy without parameters, but `lru-2` and `lru-3` apart.
+    pub fn name(&self) -> String {
+        let shown = self.spec().map_or_else(|| self.family.name.into(), |spec| spec.to_string());
+        shown.split(':').next().unwrap_or_default().into()
+    }
+
+    /// Hits of each access of a visit in so many draws. One draw is enough for a candidate that draws nothing.
+    ///
+    /// Every draw has a seed of its own, the same for all candidates, so that neighbours differ by what they are and not by luck.
+    pub fn hits(&self, visit: &Visit, draws: u32) -> Vec<u16> {
+        let mut hits = vec![0; visit.accesses.len()];
+        let draws = if self.draws() { draws } else { 1 };
+        for draw in 0..draws {
+            self.draw(visit, draw, &mut hits);
+        }
+        hits
+    }
+
+    /// One draw, added to `hits`.
+    pub fn draw(&self, visit: &Visit, draw: u32, hits: &mut [u16]) {
+        let seed = u64::from(draw).wrapping_mul(0x9e37_79b9).wrapping_add(17);
+        if let Some(spec) = self.family.spec(&self.values, seed) {
+            simulate(spec, self.frames, self.nuisances, seed, visit, hits);
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Whether the best fit is good enough: likelihoods alone would always name somebody.
+//!
+//! ```text
+//!   accesses   all fits agree on what happens     ->  consensus: how often observations mislead
+//!              they differ                        ->  contested: the best fit must not be wrong more often than that
+//! ```
+//!
+//! A policy that is not on the list is wrong where it matters, among the contested accesses, while easy accesses (first
+//! touches, blocks touched again at once) are predicted by everybody.
+//!
+//! Candidates that draw random numbers can explain nearly anything by chance. They have to be as unpredictable as they
+//! say: the same trace is run twice, and a cache that does the same both times is not theirs.
+
+use super::calibrate::Calibration;
+use super::candidate::Candidate;
+use super::evidence::{Evidence, Visit};
+use super::rank::DRAWS_SEARCH;
+use super::refine::Fit;
+use super::score::Ledger;
+
+/// Fits that have a say in what is contested.
+const VOICES: usize = 8;
+/// Share of draws from which on a prediction is unanimous.
+const UNANIMOUS: f32 = 0.02;
+/// Standard deviations that are no surprise.
+pub const SURPRISE: f64 = 3.0;
+/// Draws for how often a candidate repeats itself.
+const REPETITION_DRAWS: u32 = 32;
+
+/// What the check gives.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Check {
+    /// Share of observations that mislead, by consensus.
+    pub noise: f64,
+    /// Accesses about which the fits agree.
+    pub consensus: u32,
+    /// Accesses about which they do not.
+    pub contested: u32,
+    /// Share of the contested accesses that contradict the best fit.
+    pub wrong: f64,
+    /// Standard deviations by which the best fit is worse than it should be.
+    pub excess: f64,
+    /// Standard deviations by which the consensus is wrong more often than first accesses, whose truth is known.
+    pub misled: f64,
+    /// Whether a trace was run twice.
+    pub repeated: bool,
+    /// Standard deviations by which the two runs were more alike than the best fit says; 0 if it draws nothing.
+    pub too_alike: f64,
+}
+
+impl Check {
+    /// Checks the first of the fits.
+    pub fn of(
+        evidence: &Evidence,
+        calibration: &Calibration,
+        fits: &[Fit],
+        repeated: Option<(usize, usize)>,
+    ) -> Option<Self> {
+        let best = fits.first()?;
+        let mut voices: Vec<&Fit> = Vec::new();
+        for fit in fits {
+            if voices.len() < VOICES
+                && voices.iter().all(|one| one.candidate.family.name != fit.candidate.family.name)
+            {
+                voices.push(fit);
+            }
+        }
+        let (mut agreed, mut agreed_wrong, mut contested, mut wrong) = (0u32, 0.0, 0u32, 0.0);
+        for visit in evidence.visits() {
+            let shares: Vec<Vec<f32>> = voices.iter().map(|fit| shares(&fit.candidate, visit)).collect();
+            for at in 0..visit.accesses.len() {
+                let seen = 1.0 / (1.0 + f64::from(-visit.odds[at]).exp());
+                let contradiction = if shares[0][at] > 0.5 { 1.0 - seen } else { seen };
+                let hit = shares.iter().all(|shares| shares[at] > 1.0 - UNANIMOUS);
+                let miss = shares.iter().all(|shares| shares[at] < UNANIMOUS);
+                if hit || miss {
+                    (agreed, agreed_wrong) = (agreed + 1, agreed_wrong + contradiction);
+                } else {
+                    (contested, wrong) = (contested + 1, wrong + contradiction);
+                }
+            }
+        }
+        let noise = ((agreed_wrong + 0.3) / (f64::from(agreed) + 20.0)).clamp(0.001, 0.4);
+        let among = noise * (1.0 - noise) / (f64::from(agreed) + 20.0);
+        let misled = (noise - calibration.noise) / (among + calibration.noise_error.powi(2)).sqrt();
+        let excess = if best.candidate.draws() {
+            Ledger::new(evidence, noise).score(&best.candidate, 2 * DRAWS_SEARCH).excess
+        } else {
+            // Two shares that are estimates, compared as if they were one.
+            let (count, others) = (f64::from(contested.max(1)), f64::from(agreed) + 20.0);
+            let both = ((agreed_wrong + wrong) / (count + others)).clamp(0.001, 0.5);
+            let variance = both * (1.0 - both) * count * (1.0 + count / others);
+            (wrong - noise * count) / (variance + 1.0).sqrt()
+        };
+        let too_alike = repeated
+            .map_or(0.0, |(first, second)| too_alike(evidence, &best.candidate, first, second, noise));
+        let wrong = wrong / f64::from(contested.max(1));
+        Some(Self {
+            noise,
+            consensus: agreed,
+            contested,
+            wrong,
+            excess,
+            misled,
+            repeated: repeated.is_some(),
+            too_alike,
+        })
+    }
+}
+
+impl Check {
+    /// Whether nothing is too surprising. Up to `slack` of the accesses may contradict a candidate that draws nothing.
+    pub fn passes(&self, draws: bool, slack: f64) -> bool {
+        let accesses = f64::from(self.consensus + self.contested);
+        let contradicted = (self.wrong - self.noise) * f64::from(self.contested) / accesses.max(1.0);
+        let surprise = if draws && !self.repeated {
+            f64::INFINITY
+        } else if draws {
+            // By chance nearly anything can be explained, so less of a surprise is enough.
+            1.2 * self.excess.max(0.0).hypot(self.too_alike.max(0.0))
+        } else if contradicted < slack {
+            0.0
+        } else {
+            self.excess
+        };
+        surprise < SURPRISE && self.misled < SURPRISE + 0.5
+    }
+}
+
+fn shares(candidate: &Candidate, visit: &Visit) -> Vec<f32> {
+    let draws = if candidate.draws() { DRAWS_SEARCH } else { 1 };
+    candidate.hits(visit, draws).iter().map(|&hits| f32::from(hits) / draws as f32).collect()
+}
+
+/// Compares how often two visits with the same accesses differ with how often two draws of the candidate do.
+fn too_alike(evidence: &Evidence, candidate: &Candidate, first: usize, second: usize, noise: f64) -> f64 {
+    let visits = evidence.visits();
+    let (Some(first), Some(second)) = (visits.get(first), visits.get(second)) else { return 0.0 };
+    if !candidate.draws() {
+        return 0.0;
+    }
+    let count = first.accesses.len().min(second.accesses.len());
+    let seen = |odds: f32| 1.0 / (1.0 + f64::from(-odds).exp());
+    let differ = |one: f64, two: f64| one * (1.0 - two) + two * (1.0 - one);
+    let observed: f64 = first.odds[..count]
+        .iter()
+        .zip(&second.odds[..count])
+        .map(|(&one, &two)| differ(seen(one), seen(two)))
+        .sum();
+    // Two draws differ in so many accesses; wrong observations make more of those that agree differ.
+    let flips = 2.0 * noise * (1.0 - noise);
+    let draws: Vec<Vec<u16>> = (0..REPETITION_DRAWS)
+        .map(|draw| {
+            let mut hits = vec![0; first.accesses.len()];
+            candidate.draw(first, 100 + draw, &mut hits);
+            hits
+        })
+        .collect();
+    let pairs: Vec<f64> = draws
+        .chunks_exact(2)
+        .map(|pair| {
+            let apart = (0..count).filter(|&at| pair[0][at] != pair[1][at]).count() as f64;
+            apart + flips * (count as f64 - 2.0 * apart)
+        })
+        .collect();
+    let mean = pairs.iter().sum::<f64>() / pairs.len() as f64;
+    let variance = pairs.iter().map(|pair| (pair - mean).powi(2)).sum::<f64>() / (pairs.len() - 1) as f64;
+    (mean - observed) / (variance + flips * (1.0 - flips) * count as f64 + 1.0).sqrt()
+}

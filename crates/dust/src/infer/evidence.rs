@@ -1,0 +1,114 @@
+//! Everything that was observed, in the form in which candidates are scored.
+//!
+//! E1  A visit is what happened between two flushes; its blocks are numbered from 0 in order of first use.
+//! E2  Each access has one observation: the natural logarithm of the odds that it was a hit, positive for hits.
+
+use std::collections::HashMap;
+
+use super::trace::Trace;
+
+/// One flush to the next.
+#[derive(Clone, Debug, Default)]
+pub struct Visit {
+    /// Blocks read, numbered by first use (E1).
+    pub accesses: Vec<u32>,
+    /// One observation each (E2).
+    pub odds: Vec<f32>,
+    /// Distinct blocks.
+    pub blocks: u32,
+    /// Numbers of the blocks as the traces give them.
+    numbers: HashMap<u32, u32>,
+}
+
+impl Visit {
+    /// The number of a block within the visit.
+    fn number(&mut self, block: u32) -> u32 {
+        let (numbers, blocks) = (&mut self.numbers, &mut self.blocks);
+        *numbers.entry(block).or_insert_with(|| {
+            *blocks += 1;
+            *blocks - 1
+        })
+    }
+
+    /// A visit of accesses nobody made: for predictions.
+    pub fn imagined(trace: &Trace) -> Self {
+        let mut visit = Self::default();
+        visit.append(trace, &vec![0.0; trace.accesses.len()]);
+        visit
+    }
+
+    fn append(&mut self, trace: &Trace, odds: &[f32]) {
+        for (&block, &odds) in trace.accesses.iter().zip(odds) {
+            let number = self.number(block);
+            self.accesses.push(number);
+            self.odds.push(odds);
+        }
+    }
+}
+
+/// All visits.
+#[derive(Clone, Debug, Default)]
+pub struct Evidence {
+    visits: Vec<Visit>,
+}
+
+impl Evidence {
+    /// Adds the observations of a trace, one for each access; what is missing at the end is left out.
+    pub fn add(&mut self, trace: &Trace, odds: &[f32]) {
+        if trace.cold || self.visits.is_empty() {
+            self.visits.push(Visit::default());
+        }
+        if let Some(visit) = self.visits.last_mut() {
+            visit.append(trace, odds);
+        }
+    }
+
+    /// The visits in order.
+    pub fn visits(&self) -> &[Visit] {
+        &self.visits
+    }
+
+    /// Accesses in all.
+    pub fn len(&self) -> usize {
+        self.visits.iter().map(|visit| visit.accesses.len()).sum()
+    }
+
+    /// Whether nothing was observed.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Each observation, and whether it is the first access to its block.
+    pub fn observations(&self) -> impl Iterator<Item = (f32, bool)> + '_ {
+        self.visits.iter().flat_map(|visit| {
+            let mut next = 0;
+            visit.accesses.iter().zip(&visit.odds).map(move |(&block, &odds)| {
+                let first = block == next;
+                next += u32::from(first);
+                (odds, first)
+            })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn warm_traces_go_on_and_first_uses_are_known() {
+        let mut evidence = Evidence::default();
+        let mut trace = Trace::cold("a");
+        trace.scan([7, 9, 7]);
+        evidence.add(&trace, &[1.0, 2.0, 3.0]);
+        let mut more = Trace::warm("b");
+        more.scan([9, 1]);
+        evidence.add(&more, &[4.0, 5.0]);
+        evidence.add(&trace, &[6.0, 7.0, 8.0]);
+        assert_eq!(evidence.visits().len(), 2);
+        assert_eq!(evidence.visits()[0].accesses, [0, 1, 0, 1, 2]);
+        let firsts: Vec<bool> = evidence.observations().map(|(_, first)| first).collect();
+        assert_eq!(firsts, [true, true, false, false, true, true, true, false]);
+        assert_eq!(evidence.len(), 8);
+    }
+}

@@ -1,0 +1,171 @@
+//! Families of candidates: a policy, the parameters that are tried, and the range in which they are refined.
+//!
+//! The grid is what the screening tries; between its values a local search goes on ([`refine`](super::refine)). A value
+//! that is not on the grid is a worse enemy than noise, so the grid is coarse but spans what people use.
+
+use std::sync::OnceLock;
+
+use pantler_policy::Spec;
+
+/// How a parameter moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scale {
+    /// In equal steps.
+    Linear,
+    /// In equal factors.
+    Logarithmic,
+    /// In whole numbers.
+    Whole,
+}
+
+/// One parameter.
+#[derive(Clone, Copy, Debug)]
+pub struct Axis {
+    /// As typed in a policy's name.
+    pub key: &'static str,
+    /// Least value.
+    pub low: f64,
+    /// Greatest value.
+    pub high: f64,
+    /// How it moves.
+    pub scale: Scale,
+    /// Values that the screening tries.
+    pub grid: &'static [f64],
+}
+
+/// A policy and what is tried of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Family {
+    /// The policy's name, as the simulator takes it.
+    pub name: &'static str,
+    /// Its parameters, in the order of a leaf's values.
+    pub axes: &'static [Axis],
+    /// Whether it draws random numbers from a parameter `seed`.
+    pub draws: bool,
+}
+
+const fn share(key: &'static str, low: f64, high: f64, grid: &'static [f64]) -> Axis {
+    Axis { key, low, high, scale: Scale::Linear, grid }
+}
+
+const fn factor(key: &'static str, low: f64, high: f64, grid: &'static [f64]) -> Axis {
+    Axis { key, low, high, scale: Scale::Logarithmic, grid }
+}
+
+const fn whole(key: &'static str, low: f64, high: f64, grid: &'static [f64]) -> Axis {
+    Axis { key, low, high, scale: Scale::Whole, grid }
+}
+
+const fn plain(name: &'static str) -> Family {
+    Family { name, axes: &[], draws: false }
+}
+
+const fn family(name: &'static str, axes: &'static [Axis]) -> Family {
+    Family { name, axes, draws: false }
+}
+
+/// Families with parameters that are tried, in the order of their simplicity. All other policies are candidates with their defaults.
+const FAMILIES: &[Family] = &[
+    family("gclock", &[whole("max", 2.0, 12.0, &[2.0, 3.0, 7.0])]),
+    family("two-handed-clock", &[share("spread", 0.02, 0.98, &[0.25, 0.5])]),
+    family("sfifo", &[share("secondary", 0.02, 0.98, &[0.1, 0.2, 0.3, 0.4])]),
+    family("slru", &[share("protected", 0.05, 0.95, &[0.5, 0.66, 0.8])]),
+    family("2q-simple", &[share("a1", 0.02, 0.9, &[0.25, 0.5])]),
+    family("lfu-aged", &[factor("every", 1.0, 12.0, &[1.0, 3.0, 10.0])]),
+    family("lirs", &[share("cold", 0.0, 0.4, &[0.01, 0.05, 0.1])]),
+    family("mq", &[factor("life", 0.3, 20.0, &[2.0, 5.0])]),
+    family("w-tinylfu", &[share("window", 0.0, 0.6, &[0.01, 0.05, 0.2])]),
+    family("2q", &[share("in", 0.02, 0.9, &[0.15, 0.25, 0.35, 0.5]), share("out", 0.1, 2.0, &[0.5, 1.0])]),
+    family(
+        "s3-fifo",
+        &[share("small", 0.02, 0.5, &[0.05, 0.1, 0.2]), whole("threshold", 1.0, 3.0, &[1.0, 2.0])],
+    ),
+];
+
+impl Family {
+    /// All families, one for each policy that need not know the future, those without parameters first: of two that
+    /// explain the same, the first is reported.
+    pub fn all() -> &'static [Self] {
+        static ALL: OnceLock<Vec<Family>> = OnceLock::new();
+        ALL.get_or_init(|| {
+            let known = Spec::all();
+            let online = known.iter().filter(|known| !matches!(known.spec, Spec::Opt | Spec::OptBypass));
+            let families = online.map(|known| {
+                let listed = FAMILIES.iter().find(|family| family.name == known.name).copied();
+                let draws = known.keys.iter().any(|key| key.key == "seed");
+                Family { draws, ..listed.unwrap_or(plain(known.name)) }
+            });
+            let mut families: Vec<Family> = families.collect();
+            families.sort_by_key(|family| family.axes.len());
+            families
+        })
+    }
+
+    /// The family of a policy.
+    pub fn of(spec: &Spec) -> Option<&'static Self> {
+        Self::all().iter().find(|family| family.name == spec.name())
+    }
+
+    /// All combinations of the grid's values.
+    pub fn leaves(&self) -> Vec<Vec<f64>> {
+        let mut leaves = vec![Vec::new()];
+        for axis in self.axes {
+            leaves = leaves
+                .iter()
+                .flat_map(|leaf| axis.grid.iter().map(|&value| [leaf.as_slice(), &[value]].concat()))
+                .collect();
+        }
+        leaves
+    }
+
+    /// The policy with these values, and this seed if it draws. `None` for values it does not take.
+    pub fn spec(&self, values: &[f64], seed: u64) -> Option<Spec> {
+        let mut text = format!("{}:", self.name);
+        for (axis, value) in self.axes.iter().zip(values) {
+            text += &match axis.scale {
+                Scale::Whole => format!("{}={},", axis.key, value.round()),
+                _ => format!("{}={},", axis.key, (value * 1e6).round() / 1e6),
+            };
+        }
+        if self.draws {
+            text += &format!("seed={seed}");
+        }
+        text.parse().ok()
+    }
+}
+
+impl Axis {
+    /// A value moved by `step` quarters of the range (or whole numbers), kept inside it.
+    pub fn moved(&self, value: f64, step: f64) -> f64 {
+        let moved = match self.scale {
+            Scale::Linear => value + step * (self.high - self.low) / 4.0,
+            Scale::Logarithmic => value * (self.high / self.low).powf(step / 4.0),
+            Scale::Whole => (value + (step * (self.high - self.low) / 4.0)).round(),
+        };
+        let moved = if self.scale == Scale::Whole && moved == value { value + step.signum() } else { moved };
+        moved.clamp(self.low, self.high)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_leaf_is_a_policy() {
+        for family in Family::all() {
+            for leaf in family.leaves() {
+                let spec = family.spec(&leaf, 3);
+                assert!(spec.is_some_and(|spec| spec.name() == family.name), "{} {leaf:?}", family.name);
+            }
+        }
+    }
+
+    #[test]
+    fn values_move_inside_their_range() {
+        let axis = Axis { key: "k", low: 1.0, high: 4.0, scale: Scale::Whole, grid: &[2.0] };
+        assert_eq!([axis.moved(2.0, 0.1), axis.moved(2.0, -0.1), axis.moved(4.0, 1.0)], [3.0, 1.0, 4.0]);
+        let axis = Axis { key: "k", low: 1.0, high: 16.0, scale: Scale::Logarithmic, grid: &[2.0] };
+        assert_eq!(axis.moved(2.0, 1.0), 4.0);
+    }
+}

@@ -1,0 +1,420 @@
+//! The inquiry: which trace comes next, and what follows from what was observed. No I/O, no clock: a machine that is fed.
+//!
+//! ```text
+//!   growing --> returning --> screening --> discriminating --> verifying --> done
+//!   more and    all again,    random        what tells the     a fresh
+//!   more blocks backwards     references    rest apart         trace
+//! ```
+//!
+//! Q1  The accesses of all traces together stay below `accesses_per_block` times the capacity.
+//! Q2  Equal options and readings give equal traces and an equal verdict.
+//!
+//! Source: design.md, rules D1 and D2; the size microbenchmark is the paper's (section 2.1), except that blocks are read
+//! again backwards and few of them while growing, since no state has to stay undisturbed.
+
+use super::calibrate::{Calibration, Modes, Reading};
+use super::check::Check;
+use super::choose::{Costs, choose};
+use super::evidence::Evidence;
+use super::family::Family;
+use super::pattern::stack_distance;
+use super::random::Random;
+use super::rank::{DRAWS_SEARCH, posterior, rank, rank_again, rank_with_nuisances};
+use super::refine::Fit;
+use super::score::Ledger;
+use super::trace::Trace;
+use super::verdict::Verdict;
+
+/// What is known before.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Least and greatest capacity that is possible, in blocks; measured if not given.
+    pub capacity: Option<(u32, u32)>,
+    /// Families that are considered.
+    pub families: Vec<&'static Family>,
+    /// All accesses together, as a multiple of the capacity.
+    pub accesses_per_block: u32,
+    /// Blocks beyond which the cache counts as boundless.
+    pub blocks_max: u32,
+    /// Share of accesses that may contradict a known policy beyond what is noise: real caches have corners.
+    pub slack: f64,
+    /// Seed of all traces.
+    pub seed: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            capacity: None,
+            families: Family::all().iter().collect(),
+            accesses_per_block: 30,
+            blocks_max: 1 << 20,
+            slack: 0.002,
+            seed: 1,
+        }
+    }
+}
+
+/// Names of the traces of the stages.
+const SCREENING_NAME: &str = "screening";
+const REPETITION_NAME: &str = "repetition";
+
+/// Blocks of the first trace.
+const START_BLOCKS: u32 = 24;
+/// Blocks grow by this factor.
+const GROWTH: f64 = 1.6;
+/// Probes after each growth.
+const GROWTH_PROBES: u32 = 30;
+/// Accesses of the screening and of the verification, as multiples of the capacity.
+const SCREENING: u32 = 10;
+const VERIFICATION: u32 = 4;
+/// Discrimination ends when all others together are less likely than this.
+const DOUBT: f64 = 1e-4;
+/// Part of the screening that is run again for candidates that draw, as a multiple of the capacity.
+const REPETITION: u32 = 5;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Growing,
+    Returning,
+    Screening,
+    Discriminating,
+    Repeating,
+    Verifying,
+    Done,
+}
+
+/// A trace and what the target said to it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Observed {
+    /// What was done.
+    pub trace: Trace,
+    /// One reading for each access.
+    pub readings: Vec<Reading>,
+}
+
+/// See the head of this file.
+#[derive(Debug)]
+pub struct Inquiry {
+    options: Options,
+    random: Random,
+    stage: Stage,
+    filled: u32,
+    /// Least and greatest capacity that is possible by what was seen.
+    range: (u32, u32),
+    /// Blocks that were still there after the cache was filled.
+    measured: u32,
+    record: Vec<Observed>,
+    evidence: Evidence,
+    calibration: Calibration,
+    fits: Vec<Fit>,
+    verification: Option<f64>,
+}
+
+impl Inquiry {
+    /// Nothing is known but the options.
+    pub fn new(options: Options) -> Self {
+        let evidence = Evidence::default();
+        Self {
+            random: Random::new(options.seed),
+            stage: if options.capacity.is_some() { Stage::Returning } else { Stage::Growing },
+            filled: 0,
+            range: options.capacity.unwrap_or((1, options.blocks_max)),
+            measured: 0,
+            record: Vec::new(),
+            calibration: Calibration::of(&evidence, None),
+            evidence,
+            fits: Vec::new(),
+            verification: None,
+            options,
+        }
+    }
+
+    /// The next trace to run, or `None` when there is nothing more to ask.
+    pub fn next_trace(&mut self) -> Option<Trace> {
+        match self.stage {
+            Stage::Growing => Some(self.grow()),
+            Stage::Returning => Some(self.come_back()),
+            Stage::Screening => {
+                let mut trace =
+                    stack_distance(self.estimate(), self.estimate() * SCREENING, &mut self.random);
+                trace.pattern = SCREENING_NAME.into();
+                Some(trace)
+            }
+            Stage::Discriminating => match self.discriminate() {
+                Some(trace) => Some(trace),
+                None => {
+                    self.stage = if self.must_repeat() { Stage::Repeating } else { Stage::Verifying };
+                    self.next_trace()
+                }
+            },
+            Stage::Repeating => Some(self.repeat()),
+            Stage::Verifying => {
+                let accesses = (self.estimate() * VERIFICATION).min(self.left() as u32);
+                let mut trace = stack_distance(self.estimate(), accesses, &mut self.random);
+                trace.pattern = "verification".into();
+                Some(trace)
+            }
+            Stage::Done => None,
+        }
+    }
+
+    /// What the target said to a trace, one reading for each access.
+    pub fn observe(&mut self, trace: Trace, readings: Vec<Reading>) {
+        self.record(trace, readings);
+        match self.stage {
+            Stage::Growing => self.look_for_an_end(),
+            Stage::Returning => {
+                self.measure();
+                self.stage = Stage::Screening;
+            }
+            Stage::Screening => {
+                self.screen();
+                self.stage = Stage::Discriminating;
+            }
+            Stage::Discriminating => self.fit_again(),
+            Stage::Repeating => {
+                self.fit_again();
+                self.stage = if self.verification.is_none() { Stage::Verifying } else { Stage::Done };
+            }
+            Stage::Verifying => {
+                self.verify();
+                self.stage = if self.must_repeat() { Stage::Repeating } else { Stage::Done };
+            }
+            Stage::Done => {}
+        }
+    }
+
+    /// The same analysis of what was observed before.
+    pub fn replay(options: Options, observed: Vec<Observed>) -> Self {
+        let mut inquiry = Self::new(options);
+        let verifies = observed.iter().position(|observed| observed.trace.pattern == "verification");
+        for (at, Observed { trace, readings }) in observed.into_iter().enumerate() {
+            let returning = trace.pattern == "capacity-return";
+            if Some(at) == verifies {
+                inquiry.screen();
+            }
+            inquiry.record(trace, readings);
+            if returning {
+                inquiry.measure();
+            }
+        }
+        if verifies.is_some() {
+            inquiry.verify()
+        } else {
+            inquiry.screen()
+        }
+        inquiry.stage = Stage::Done;
+        inquiry
+    }
+
+    /// What follows from everything observed so far.
+    pub fn verdict(&self) -> Verdict {
+        let check = Check::of(&self.evidence, &self.calibration, &self.fits, self.repeated());
+        Verdict::of(
+            &self.evidence,
+            &self.calibration,
+            &self.fits,
+            check,
+            self.options.slack,
+            self.verification,
+        )
+    }
+
+    /// Everything observed so far.
+    pub fn observed(&self) -> &[Observed] {
+        &self.record
+    }
+
+    /// All observations as odds.
+    pub fn evidence(&self) -> &Evidence {
+        &self.evidence
+    }
+
+    /// The fits, the most likely first.
+    pub fn fits(&self) -> &[Fit] {
+        &self.fits
+    }
+
+    fn record(&mut self, trace: Trace, readings: Vec<Reading>) {
+        self.record.push(Observed { trace, readings });
+        let took = |reading: &Reading| match reading {
+            Reading::Took(ns) => Some(*ns),
+            Reading::Said { .. } => None,
+        };
+        let latencies: Vec<u64> =
+            self.record.iter().flat_map(|observed| &observed.readings).filter_map(took).collect();
+        let modes = Modes::fit(&latencies);
+        self.evidence = Evidence::default();
+        for Observed { trace, readings } in &self.record {
+            let odds: Vec<f32> = readings.iter().map(|reading| odds(*reading, modes)).collect();
+            self.evidence.add(trace, &odds);
+        }
+        self.calibration = Calibration::of(&self.evidence, modes);
+    }
+
+    fn grow(&mut self) -> Trace {
+        let first = self.filled == 0;
+        let mut trace = if first { Trace::cold("capacity-growth") } else { Trace::warm("capacity-growth") };
+        let next = if first { START_BLOCKS } else { (f64::from(self.filled) * GROWTH) as u32 };
+        for block in self.filled..next {
+            trace.touch(block);
+            // Hits for nearly every cache: so that both modes of latency are there from the start.
+            if first && block % 3 == 0 {
+                trace.touch(block);
+            }
+        }
+        self.filled = next;
+        let probes =
+            (0..GROWTH_PROBES).map(|at| (u64::from(at) * u64::from(next) / u64::from(GROWTH_PROBES)) as u32);
+        trace.probe_shuffled(probes, &mut self.random);
+        trace
+    }
+
+    fn look_for_an_end(&mut self) {
+        let Some(Observed { trace, readings }) = self.record.last() else { return };
+        let missing: f64 = trace.probes.iter().map(|&at| missed(readings[at], self.calibration.modes)).sum();
+        let probes = trace.probes.len() as f64;
+        let noise = self.calibration.noise;
+        if missing > probes * noise + 3.0 * (probes * noise * (1.0 - noise)).sqrt() + 3.0 {
+            self.stage = Stage::Returning;
+        } else if f64::from(self.filled) * GROWTH > f64::from(self.options.blocks_max) {
+            self.stage = Stage::Done;
+        }
+    }
+
+    fn come_back(&mut self) -> Trace {
+        let mut trace = Trace::warm("capacity-return");
+        if self.filled == 0 {
+            trace.cold = true;
+            self.filled = (f64::from(self.range.1) * 1.3) as u32 + 1;
+            trace.scan(0..self.filled);
+        }
+        (0..self.filled).rev().for_each(|block| trace.probe(block));
+        trace
+    }
+
+    /// The blocks that are still there are as many as the cache holds, or somewhat fewer if it replaced some of
+    /// them while they were read.
+    fn measure(&mut self) {
+        let Some(Observed { trace, readings }) = self.record.last() else { return };
+        let probes = trace.probes.len() as f64;
+        let there: f64 =
+            trace.probes.iter().map(|&at| 1.0 - missed(readings[at], self.calibration.modes)).sum();
+        let noise = self.calibration.noise;
+        let there = ((there - noise * probes) / (1.0 - 2.0 * noise)).max(4.0);
+        // Unless told otherwise: policies that replace what is about to be read hold up to half as much again.
+        let measured = ((there * 0.85) as u32, (there * 1.5) as u32 + 1);
+        self.range = self.options.capacity.map_or(measured, |(low, high)| (low.max(1), high));
+        self.measured = (there as u32).clamp(self.range.0, self.range.1);
+    }
+
+    /// Capacity for which traces are made.
+    fn estimate(&self) -> u32 {
+        self.fits.first().map_or(self.measured, |fit| fit.candidate.frames).max(8)
+    }
+
+    /// Accesses that may still be made (Q1).
+    fn left(&self) -> usize {
+        // The estimate may be a little high.
+        let most = self.estimate() as usize * self.options.accesses_per_block as usize * 19 / 20;
+        most.saturating_sub(self.evidence.len())
+    }
+
+    fn screen(&mut self) {
+        let ledger = Ledger::new(&self.evidence, self.calibration.noise);
+        self.fits = rank(&self.options.families, self.range, &ledger);
+        self.consider_nuisances();
+    }
+
+    fn fit_again(&mut self) {
+        let ledger = Ledger::new(&self.evidence, self.calibration.noise);
+        self.fits = rank_again(std::mem::take(&mut self.fits), &ledger);
+        self.consider_nuisances();
+    }
+
+    fn consider_nuisances(&mut self) {
+        let ledger = Ledger::new(&self.evidence, self.calibration.noise);
+        let Some(best) = self.fits.first() else { return };
+        let check = Check::of(&self.evidence, &self.calibration, &self.fits, None);
+        if !best.candidate.draws() && check.is_some_and(|check| !check.passes(false, self.options.slack)) {
+            self.fits = rank_with_nuisances(std::mem::take(&mut self.fits), &ledger);
+        }
+    }
+
+    fn discriminate(&mut self) -> Option<Trace> {
+        let repetition = if self.must_repeat() { REPETITION } else { 0 };
+        let reserve = (self.estimate() * (VERIFICATION + repetition)) as usize;
+        let most = self.left().saturating_sub(reserve);
+        let posterior = posterior(&self.fits);
+        if posterior.iter().skip(1).map(|(weight, _)| weight).sum::<f64>() < DOUBT {
+            return None;
+        }
+        let survivors: Vec<_> = posterior
+            .iter()
+            .filter(|(weight, _)| *weight > DOUBT / 10.0)
+            .map(|(weight, fit)| (*weight, &fit.candidate))
+            .collect();
+        let choice = choose(&survivors, most, Costs::default(), &mut self.random, DRAWS_SEARCH)?;
+        Some(choice.trace)
+    }
+
+    /// Whether the best fit draws, and has not yet been asked to be as unpredictable as it says.
+    fn must_repeat(&self) -> bool {
+        let draws = self.fits.first().is_some_and(|best| best.candidate.draws());
+        draws && self.repeated().is_none() && self.left() >= self.estimate() as usize
+    }
+
+    /// The beginning of the screening once more.
+    fn repeat(&mut self) -> Trace {
+        let mut trace = Trace::cold(REPETITION_NAME);
+        if let Some(screening) = self.record.iter().find(|observed| observed.trace.pattern == SCREENING_NAME)
+        {
+            let verified = self.verification.is_some();
+            let reserve = if verified { 0 } else { (self.estimate() * VERIFICATION) as usize };
+            let most = (self.estimate() * REPETITION) as usize;
+            let accesses = most.min(self.left().saturating_sub(reserve)).min(screening.trace.accesses.len());
+            trace.scan(screening.trace.accesses[..accesses].iter().copied());
+        }
+        trace
+    }
+
+    /// The visits that had the same accesses.
+    fn repeated(&self) -> Option<(usize, usize)> {
+        let visit = |name: &str| {
+            let at = self.record.iter().position(|observed| observed.trace.pattern == name)?;
+            Some(self.record[..=at].iter().filter(|observed| observed.trace.cold).count().saturating_sub(1))
+        };
+        Some((visit(SCREENING_NAME)?, visit(REPETITION_NAME)?))
+    }
+
+    fn verify(&mut self) {
+        // The fresh trace alone, with the fit that has not seen it.
+        let mut fresh = Evidence::default();
+        if let (Some(Observed { trace, readings }), Some(best)) = (self.record.last(), self.fits.first()) {
+            let odds: Vec<f32> =
+                readings.iter().map(|reading| odds(*reading, self.calibration.modes)).collect();
+            fresh.add(trace, &odds);
+            let noise = self.calibration.noise;
+            let score = Ledger::new(&fresh, noise).score(&best.candidate, DRAWS_SEARCH);
+            self.verification = Some(score.mismatch);
+        }
+        self.fit_again();
+    }
+}
+
+/// A reading as odds of a hit.
+fn odds(reading: Reading, modes: Option<Modes>) -> f32 {
+    /// What a target says is believed; how often it is wrong is counted apart.
+    const SAID: f32 = 12.0;
+    match (reading, modes) {
+        (Reading::Said { hit: true }, _) => SAID,
+        (Reading::Said { hit: false }, _) => -SAID,
+        (Reading::Took(ns), Some(modes)) => modes.odds(ns).clamp(-12.0, 12.0) as f32,
+        (Reading::Took(_), None) => 0.0,
+    }
+}
+
+fn missed(reading: Reading, modes: Option<Modes>) -> f64 {
+    1.0 / (1.0 + f64::from(odds(reading, modes)).exp())
+}

@@ -1,0 +1,172 @@
+//! The patterns of the paper: short-term and history fingerprints, with their warm-up for use bits.
+//!
+//! ```text
+//!   test region, 0.9 of the cache, ten stripes
+//!     initial order   0    1    2    3    4    5    6    7    8    9
+//!     read next as    1st  3rd  5th  7th  9th  2nd  4th  6th  8th  10th     left and right pointer in turns
+//!     reads then      1    2    3    4    5    5    4    3    2    1        most in the middle
+//!   eviction scan of 0.1 + 0.5 of the cache, each block more often than any of the test region
+//!   two probes for each stripe, evenly spaced from a random offset
+//! ```
+//!
+//! Source: Burnett et al., *Exploiting Gray-Box Knowledge of Buffer-Cache Management*, USENIX 2002, sections 2.2, 2.3
+//! and 3.3. The paper gives the counts of reads as a plot; those above keep what its text says of them: the first and
+//! last stripe are touched twice in all, and the middle most.
+
+use super::super::random::Random;
+use super::super::trace::Trace;
+use super::part;
+
+/// Stripes of the test region.
+const STRIPES: u32 = 10;
+/// Reads of each block of the eviction scan: more than any block of the test region gets (6).
+const EVICTION_READS: u32 = 7;
+
+/// How the use bits are prepared, in case the policy has any (section 3.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UseBits {
+    /// Nothing is done.
+    Cold,
+    /// A warm-up region fills the cache and is touched again.
+    AllSet,
+    /// Then a few more blocks make the hand clear all bits, and a random half is touched.
+    HalfSet,
+}
+
+/// Reads of a stripe's blocks in the second step.
+pub fn stripe_reads(stripe: u32) -> u32 {
+    if stripe < STRIPES / 2 { stripe + 1 } else { STRIPES - stripe }
+}
+
+/// Numbers blocks; the test region comes first, so that probes can be plotted by their offset.
+struct Regions {
+    next: u32,
+}
+
+impl Regions {
+    fn region(&mut self, blocks: u32) -> std::ops::Range<u32> {
+        let start = self.next;
+        self.next += blocks;
+        start..self.next
+    }
+}
+
+fn warm_up(trace: &mut Trace, regions: &mut Regions, capacity: u32, bits: UseBits, random: &mut Random) {
+    if bits == UseBits::Cold {
+        return;
+    }
+    // A little more than the estimate would wrap the hand with some bits clear; the paper fills the cache exactly.
+    let region = regions.region(capacity);
+    trace.scan(region.clone());
+    trace.scan(region.clone());
+    if bits == UseBits::HalfSet {
+        trace.scan(regions.region(part(capacity, 0.02)));
+        let mut half: Vec<u32> = region.collect();
+        random.shuffle(&mut half);
+        half.truncate(half.len() / 2);
+        trace.scan(half);
+    }
+}
+
+/// Initial order, recency and frequency all differ; then half of the region is evicted.
+pub fn short_term(capacity: u32, bits: UseBits, random: &mut Random) -> Trace {
+    let mut trace = Trace::cold("short-term");
+    let mut regions = Regions { next: 0 };
+    let stripe = (part(capacity, 0.9) / STRIPES).max(1);
+    let test = regions.region(stripe * STRIPES);
+    warm_up(&mut trace, &mut regions, capacity, bits, random);
+    trace.scan(test.clone());
+    for turn in 0..STRIPES {
+        let at = turn / 2 + if turn % 2 == 1 { STRIPES / 2 } else { 0 };
+        for _ in 0..stripe_reads(at) {
+            trace.scan(at * stripe..(at + 1) * stripe);
+        }
+    }
+    let eviction = capacity.saturating_sub(test.end) + part(capacity, 0.5);
+    trace.scan_times(regions.region(eviction), EVICTION_READS);
+    probe_evenly(&mut trace, test.end, 2 * STRIPES, random);
+    trace
+}
+
+/// Blocks referenced and replaced before (hot) against blocks that short-term attributes prefer (cold).
+pub fn history(capacity: u32, bits: UseBits, random: &mut Random) -> Trace {
+    let mut trace = Trace::cold("history");
+    let mut regions = Regions { next: 0 };
+    let half = part(capacity, 0.5);
+    let (hot, cold) = (regions.region(half), regions.region(half));
+    warm_up(&mut trace, &mut regions, capacity, bits, random);
+    let first = regions.region(capacity);
+    trace.scan(hot.clone());
+    trace.scan(first.clone());
+    trace.scan(first);
+    for _ in 0..3 {
+        trace.scan(hot.clone());
+    }
+    for _ in 0..5 {
+        trace.scan(cold.clone());
+    }
+    // One touch more for hot: policies with history prefer it. Then both in order, so that cold is the more recent.
+    trace.scan(hot.clone());
+    trace.scan(hot.clone());
+    trace.scan(cold.clone());
+    // More reads than any block of the test region has, else those who count would replace the region by itself.
+    trace.scan_times(regions.region(half), EVICTION_READS);
+    probe_evenly(&mut trace, cold.end, 2 * STRIPES, random);
+    trace
+}
+
+/// The third fingerprint of 2Q (figure 8): the short-term attributes are set on a region that is in the main queue,
+/// because it was referenced, replaced and referenced again. The paper leaves the details open.
+pub fn main_queue(capacity: u32, random: &mut Random) -> Trace {
+    let mut trace = Trace::cold("main-queue");
+    let mut regions = Regions { next: 0 };
+    // The main queue gets three quarters of the cache; the ghosts of half a cache are remembered.
+    let stripe = (part(capacity, 0.45) / STRIPES).max(1);
+    let test = regions.region(stripe * STRIPES);
+    trace.scan(test.clone());
+    trace.scan(regions.region(capacity));
+    trace.scan(test.clone());
+    for turn in 0..STRIPES {
+        let at = turn / 2 + if turn % 2 == 1 { STRIPES / 2 } else { 0 };
+        for _ in 0..stripe_reads(at) {
+            trace.scan(at * stripe..(at + 1) * stripe);
+        }
+    }
+    // Newcomers that return from the ghosts press upon the main queue: read, replaced by others, and read again.
+    let pressing = regions.region(part(capacity, 0.525));
+    let flushing = regions.region(part(capacity, 0.30));
+    trace.scan(pressing.clone());
+    trace.scan(flushing);
+    trace.scan(pressing);
+    probe_evenly(&mut trace, test.end, 2 * STRIPES, random);
+    trace
+}
+
+/// Evenly spaced probes, the first at a random offset in the first interval.
+fn probe_evenly(trace: &mut Trace, region: u32, probes: u32, random: &mut Random) {
+    let spacing = (region / probes).max(1);
+    let first = random.below(spacing);
+    for probe in 0..probes {
+        let block = first + (u64::from(probe) * u64::from(region) / u64::from(probes)) as u32;
+        if block < region {
+            trace.probe(block);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frequencies_peak_in_the_middle_and_the_eviction_scan_tops_them() {
+        let trace = short_term(100, UseBits::Cold, &mut Random::new(1));
+        let mut reads = [0u32; 150];
+        let before_probes = trace.probes[0];
+        trace.accesses[..before_probes].iter().for_each(|&block| reads[block as usize] += 1);
+        let stripes: Vec<u32> = (0..10).map(|stripe| reads[stripe * 9]).collect();
+        assert_eq!(stripes, [2, 3, 4, 5, 6, 6, 5, 4, 3, 2]);
+        assert!(reads[90..150].iter().all(|&reads| reads == 7));
+        assert_eq!(trace.probes.len(), 20);
+    }
+}

@@ -1,0 +1,123 @@
+//! The verdict: what the cache does, how sure that is, and an honest "unknown".
+//!
+//! A fit is *known* if it is not only the best but good enough: see [`check`](super::check).
+
+use serde::Serialize;
+
+use super::calibrate::Calibration;
+use super::check::Check;
+use super::evidence::Evidence;
+use super::rank::{DRAWS_FINAL, DRAWS_SEARCH, posterior};
+use super::refine::{Fit, interval};
+use super::score::Ledger;
+
+/// Families whose tempered probability is at least this share of the best one's were not told apart from it.
+const EQUIVALENT: f64 = 0.02;
+/// Log likelihood within which capacities are in the interval: three standard deviations of a tempered normal.
+const INTERVAL_DROP: f64 = 4.5 / super::rank::TEMPER;
+/// Whether the best fit is good enough.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Known {
+    /// It explains what was seen.
+    Known,
+    /// It is the nearest, and does not.
+    Unknown,
+}
+
+/// What follows from the observations.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Verdict {
+    /// The most likely family, or the nearest one when unknown. Empty if nothing could be told.
+    pub family: String,
+    /// Its policy with parameters, as the simulator takes it.
+    pub policy: String,
+    /// Parameters by name.
+    pub parameters: Vec<(String, f64)>,
+    /// Capacity in blocks.
+    pub capacity: u32,
+    /// Least and greatest capacity that explain nearly as much.
+    pub interval: (u32, u32),
+    /// Probability of the family and its equivalents among all candidates, 0 when unknown.
+    pub certainty: f64,
+    /// Whether it is good enough.
+    pub verdict: Known,
+    /// Accesses made.
+    pub accesses: usize,
+    /// Families that the observations do not tell apart from the best.
+    pub equivalent: Vec<String>,
+    /// Probability of each name, the most likely first.
+    pub likelihoods: Vec<(String, f64, f64)>,
+    /// Share of observations that contradict the best fit.
+    pub mismatch: f64,
+    /// The same on the fresh trace, before it was used for fitting.
+    pub mismatch_fresh: Option<f64>,
+    /// Whether the best fit is good enough, in numbers.
+    pub check: Option<Check>,
+    /// What is known of the observations.
+    pub calibration: Calibration,
+}
+
+impl Verdict {
+    pub(super) fn of(
+        evidence: &Evidence,
+        calibration: &Calibration,
+        fits: &[Fit],
+        check: Option<Check>,
+        slack: f64,
+        mismatch_fresh: Option<f64>,
+    ) -> Self {
+        let mut verdict = Self {
+            family: String::new(),
+            policy: String::new(),
+            parameters: Vec::new(),
+            capacity: 0,
+            interval: (0, 0),
+            certainty: 0.0,
+            verdict: Known::Unknown,
+            accesses: evidence.len(),
+            equivalent: Vec::new(),
+            likelihoods: Vec::new(),
+            mismatch: 1.0,
+            mismatch_fresh,
+            check,
+            calibration: *calibration,
+        };
+        let posterior = posterior(fits);
+        let Some((most, best)) = posterior.first().copied() else { return verdict };
+        let candidate = &best.candidate;
+        verdict.family = candidate.name();
+        verdict.policy = candidate.spec().map_or_else(String::new, |spec| spec.to_string());
+        verdict.parameters = parameters(best);
+        verdict.capacity = candidate.frames;
+        let ledger = Ledger::new(evidence, calibration.noise);
+        verdict.interval = interval(best, &ledger, DRAWS_SEARCH, INTERVAL_DROP);
+        verdict.mismatch = ledger.score(candidate, DRAWS_FINAL).mismatch;
+        let good = check.is_some_and(|check| check.passes(candidate.draws(), slack));
+        let rivals = posterior.iter().skip(1).filter(|(weight, _)| *weight > EQUIVALENT * most);
+        verdict.equivalent = rivals.clone().map(|(_, fit)| fit.candidate.name()).collect();
+        verdict.likelihoods = posterior
+            .iter()
+            .map(|(weight, fit)| (fit.candidate.name(), *weight, fit.log_likelihood))
+            .collect();
+        if good && calibration.confidence > 0.2 {
+            verdict.verdict = Known::Known;
+            verdict.certainty = most + rivals.map(|(weight, _)| weight).sum::<f64>();
+        }
+        verdict
+    }
+}
+
+fn parameters(fit: &Fit) -> Vec<(String, f64)> {
+    let candidate = &fit.candidate;
+    let own = candidate.family.axes.iter().zip(&candidate.values).map(|(axis, value)| (axis.key, *value));
+    let nuisances = [
+        ("foreign", candidate.nuisances.foreign, 0.0),
+        ("batch", f64::from(candidate.nuisances.batch), 1.0),
+        ("late", f64::from(candidate.nuisances.late), 0.0),
+    ];
+    let nuisances = nuisances.into_iter().filter(|(_, value, none)| value != none);
+    own.chain(nuisances.map(|(key, value, _)| (key, value)))
+        .map(|(key, value)| (key.into(), (value * 1e4).round() / 1e4))
+        .collect()
+}

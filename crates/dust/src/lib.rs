@@ -1,0 +1,45 @@
+//! Dust: finds out what a cache does, from outside.
+//!
+//! A cache is treated with traces of accesses. The same traces are simulated under every candidate, and the candidates are
+//! ranked by how well they explain what was seen (design.md, section 3.7; the idea and the first patterns are those of
+//! Burnett et al., *Exploiting Gray-Box Knowledge of Buffer-Cache Management*, USENIX 2002).
+//!
+//! ```
+//! use pantler_dust::{Inquiry, Options, investigate, targets::SimulatedTarget};
+//!
+//! let mut target = SimulatedTarget::new("fifo".parse().unwrap(), 60, 0.02, 7).unwrap();
+//! let verdict = investigate(Inquiry::new(Options::default()), &mut target).unwrap().verdict();
+//! assert_eq!(verdict.family, "fifo");
+//! assert!((57..=63).contains(&verdict.capacity));
+//! ```
+//!
+//! [`infer`] is pure: it neither performs I/O nor reads a clock nor draws randomness that was not passed in. What touches
+//! the world is in [`targets`].
+
+#![forbid(unsafe_code)]
+
+pub mod infer;
+pub mod record;
+pub mod report;
+pub mod targets;
+pub mod trials;
+
+pub use infer::calibrate::Reading;
+pub use infer::inquiry::{Inquiry, Observed, Options};
+pub use infer::trace::{Step, Trace};
+pub use infer::verdict::{Known, Verdict};
+pub use report::Report;
+pub use targets::{Target, TargetError};
+
+/// Asks a target until nothing is left to ask.
+///
+/// # Errors
+///
+/// Those of the target.
+pub fn investigate(mut inquiry: Inquiry, target: &mut dyn Target) -> Result<Inquiry, TargetError> {
+    while let Some(trace) = inquiry.next_trace() {
+        let readings = target.run(&trace)?;
+        inquiry.observe(trace, readings);
+    }
+    Ok(inquiry)
+}

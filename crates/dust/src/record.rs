@@ -1,0 +1,214 @@
+//! Recorded observations: what was done to a target and what it said, so that it can be analysed again without it.
+//!
+//! One JSON object per line: a head, then one line for each trace.
+//!
+//! ```text
+//! {"version":1,"kind":"dust-record","target":"policy:lru"}
+//! {"pattern":"zipf","cold":true,"accesses":[0,1,0],"pauses":[[2,1100]],"probes":[],"said":"001"}
+//! {"pattern":"loop","cold":false,"accesses":[7,8],"pauses":[],"probes":[1],"took_ns":[61044,570]}
+//! ```
+//!
+//! `said` has a character for each access, 1 for hits. Pauses are in milliseconds, before the access at that position.
+
+use std::io::{self, BufRead, Write};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Observed, Reading, Trace};
+
+/// Version of the format.
+const VERSION: u32 = 1;
+/// Accesses of a trace that are read at most, so that a broken file does not fill the memory.
+const ACCESSES_MAX: usize = 1 << 28;
+
+#[derive(Serialize, Deserialize)]
+struct Head {
+    version: u32,
+    kind: String,
+    target: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Line {
+    pattern: String,
+    cold: bool,
+    accesses: Vec<u32>,
+    pauses: Vec<(usize, u64)>,
+    probes: Vec<usize>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    said: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    took_ns: Option<Vec<u64>>,
+}
+
+/// Why a recording cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecordError {
+    /// It cannot be read or written.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// A line is no JSON, or not this JSON.
+    #[error("line {line}: {source}")]
+    Json {
+        /// Counted from 1.
+        line: usize,
+        /// What is wrong with it.
+        source: serde_json::Error,
+    },
+    /// A line makes no sense.
+    #[error("line {line}: {what}")]
+    Nonsense {
+        /// Counted from 1.
+        line: usize,
+        /// What is wrong with it.
+        what: &'static str,
+    },
+}
+
+/// Writes what was observed of a target.
+///
+/// # Errors
+///
+/// Those of the writer.
+pub fn write(out: &mut dyn Write, target: &str, observed: &[Observed]) -> Result<(), RecordError> {
+    let head = Head { version: VERSION, kind: "dust-record".into(), target: target.into() };
+    let mut put = |text: serde_json::Result<String>| -> Result<(), RecordError> {
+        let text = text.map_err(|source| RecordError::Json { line: 0, source })?;
+        Ok(writeln!(out, "{text}")?)
+    };
+    put(serde_json::to_string(&head))?;
+    observed.iter().try_for_each(|observed| put(serde_json::to_string(&line(observed))))
+}
+
+fn line(observed: &Observed) -> Line {
+    let trace = &observed.trace;
+    let says = observed.readings.iter().all(|reading| matches!(reading, Reading::Said { .. }));
+    let said = observed.readings.iter().map(|reading| match reading {
+        Reading::Said { hit: true } => '1',
+        _ => '0',
+    });
+    let took = observed.readings.iter().map(|reading| match reading {
+        Reading::Took(ns) => *ns,
+        // A target says or takes time, never both; as latencies the extremes would be hit and miss.
+        Reading::Said { hit } => {
+            if *hit {
+                1
+            } else {
+                u64::MAX
+            }
+        }
+    });
+    Line {
+        pattern: trace.pattern.clone(),
+        cold: trace.cold,
+        accesses: trace.accesses.clone(),
+        pauses: trace.pauses.iter().map(|&(at, time)| (at, time.as_millis() as u64)).collect(),
+        probes: trace.probes.clone(),
+        said: says.then(|| said.collect()),
+        took_ns: (!says).then(|| took.collect()),
+    }
+}
+
+/// Reads a recording: the target's name, and what was observed.
+///
+/// # Errors
+///
+/// When it cannot be read, or is no recording.
+pub fn read(from: &mut dyn BufRead) -> Result<(String, Vec<Observed>), RecordError> {
+    let mut target = String::new();
+    let mut observed = Vec::new();
+    for (at, text) in from.lines().enumerate() {
+        let (number, text) = (at + 1, text?);
+        let broken = |source| RecordError::Json { line: number, source };
+        if at == 0 {
+            let head: Head = serde_json::from_str(&text).map_err(broken)?;
+            if head.version != VERSION || head.kind != "dust-record" {
+                return Err(RecordError::Nonsense {
+                    line: number,
+                    what: "expected a dust-record of version 1",
+                });
+            }
+            target = head.target;
+            continue;
+        }
+        let line: Line = serde_json::from_str(&text).map_err(broken)?;
+        observed.push(understood(line).map_err(|what| RecordError::Nonsense { line: number, what })?);
+    }
+    if observed.is_empty() {
+        return Err(RecordError::Nonsense { line: 1, what: "nothing was observed" });
+    }
+    Ok((target, observed))
+}
+
+fn understood(line: Line) -> Result<Observed, &'static str> {
+    let readings: Vec<Reading> = match (line.said, line.took_ns) {
+        (Some(said), None) => said.chars().map(|char| Reading::Said { hit: char == '1' }).collect(),
+        (None, Some(took)) => took.into_iter().map(Reading::Took).collect(),
+        _ => return Err("expected either said or took_ns"),
+    };
+    if readings.len() != line.accesses.len() || readings.len() > ACCESSES_MAX {
+        return Err("expected one reading for each access");
+    }
+    if line.probes.iter().any(|&at| at >= readings.len())
+        || line.pauses.iter().any(|&(at, _)| at > readings.len())
+    {
+        return Err("expected positions of accesses");
+    }
+    let trace = Trace {
+        pattern: line.pattern,
+        cold: line.cold,
+        accesses: line.accesses,
+        pauses: line.pauses.into_iter().map(|(at, ms)| (at, Duration::from_millis(ms))).collect(),
+        probes: line.probes,
+    };
+    Ok(Observed { trace, readings })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        let mut trace = Trace::cold("a");
+        trace.scan([3, 1]);
+        trace.pause(Duration::from_millis(1100));
+        trace.probe(3);
+        let said = [true, false, true].map(|hit| Reading::Said { hit }).to_vec();
+        let took = [5, 7, 1 << 40].map(Reading::Took).to_vec();
+        let observed =
+            [Observed { trace: trace.clone(), readings: said }, Observed { trace, readings: took }];
+        let mut bytes = Vec::new();
+        write(&mut bytes, "policy:lru", &observed).unwrap();
+        assert_eq!(read(&mut bytes.as_slice()).unwrap(), ("policy:lru".into(), observed.to_vec()));
+    }
+
+    #[test]
+    fn broken_recordings_are_refused() {
+        let head = r#"{"version":1,"kind":"dust-record","target":"t"}"#;
+        for (text, expected) in [
+            (String::new(), "line 1: nothing was observed"),
+            (head.replace(":1", ":2"), "line 1: expected a dust-record of version 1"),
+            (format!("{head}\n{{"), "line 2: EOF"),
+            (
+                format!(
+                    "{head}\n{}",
+                    r#"{"pattern":"","cold":true,"accesses":[1],"pauses":[],"probes":[],"said":""}"#
+                ),
+                "line 2: expected one reading for each access",
+            ),
+            (
+                format!(
+                    "{head}\n{}",
+                    r#"{"pattern":"","cold":true,"accesses":[1],"pauses":[],"probes":[1],"said":"1"}"#
+                ),
+                "line 2: expected positions of accesses",
+            ),
+        ] {
+            let error = read(&mut text.as_bytes()).unwrap_err().to_string();
+            assert!(error.starts_with(expected), "{error}");
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! Targets: caches that can be asked.
+
+mod simulated;
+
+pub use simulated::SimulatedTarget;
+
+use crate::{Reading, Trace};
+
+/// A cache that traces are run on.
+pub trait Target {
+    /// Runs the steps in order.
+    ///
+    /// # Errors
+    ///
+    /// When the cache cannot be reached, or does not do what the trace needs.
+    fn run(&mut self, trace: &Trace) -> Result<Vec<Reading>, TargetError>;
+}
+
+/// Why a target could not be asked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TargetError {
+    /// A policy that needs to know the future cannot be asked.
+    #[error("{policy} must know the future, so it is no target")]
+    Offline {
+        /// Its name.
+        policy: String,
+    },
+    /// The operating system refuses.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was tried.
+        what: String,
+        /// Why it failed.
+        source: std::io::Error,
+    },
+}

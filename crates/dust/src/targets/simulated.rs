@@ -1,0 +1,106 @@
+//! A simulated cache with a known policy: the truth is known, so this is what Dust is measured with.
+
+use pantler_policy::{Replacement, Spec};
+
+use super::{Target, TargetError};
+use crate::infer::random::Random;
+use crate::infer::simulate::Simulated;
+use crate::{Reading, Step, Trace};
+
+/// A cache of `frames` blocks, some of whose answers are wrong.
+#[derive(Debug)]
+pub struct SimulatedTarget {
+    spec: Spec,
+    frames: u32,
+    noise: f64,
+    interference: f64,
+    random: Random,
+    cache: Simulated<Replacement>,
+    /// Handles given out so far: blocks of others get the next one.
+    handles: Vec<Option<u32>>,
+    next: u32,
+}
+
+impl SimulatedTarget {
+    /// A cold cache. `noise` is the share of answers that are wrong.
+    ///
+    /// # Errors
+    ///
+    /// [`TargetError::Offline`] for policies that need to know the future.
+    pub fn new(spec: Spec, frames: u32, noise: f64, seed: u64) -> Result<Self, TargetError> {
+        Ok(Self {
+            cache: empty(spec, frames)?,
+            spec,
+            frames,
+            noise,
+            interference: 0.0,
+            random: Random::new(seed),
+            handles: Vec::new(),
+            next: 0,
+        })
+    }
+
+    /// Others insert a block with this probability before each access.
+    pub fn with_interference(mut self, interference: f64) -> Self {
+        self.interference = interference;
+        self
+    }
+
+    fn handle(&mut self) -> u32 {
+        let handle = self.next;
+        self.next += 1;
+        if handle.is_multiple_of(1024) {
+            self.cache.grow(handle + 1024);
+        }
+        handle
+    }
+
+    fn access(&mut self, block: u32) -> bool {
+        if self.random.chance(self.interference) {
+            let foreign = self.handle();
+            self.cache.access(foreign);
+        }
+        let at = block as usize;
+        if at >= self.handles.len() {
+            self.handles.resize(at + 1, None);
+        }
+        let handle = match self.handles[at] {
+            Some(handle) => handle,
+            None => self.handle(),
+        };
+        self.handles[at] = Some(handle);
+        self.cache.access(handle) != self.random.chance(self.noise)
+    }
+}
+
+fn empty(spec: Spec, frames: u32) -> Result<Simulated<Replacement>, TargetError> {
+    let policy =
+        Replacement::new(spec, frames).ok_or_else(|| TargetError::Offline { policy: spec.to_string() })?;
+    Ok(Simulated::new(policy, frames, 0))
+}
+
+/// The same policy with other luck, if it needs any: a flushed cache does not repeat itself.
+fn reseeded(spec: Spec, seed: u64) -> Spec {
+    let text = spec.to_string();
+    let separator = if text.contains(':') { ',' } else { ':' };
+    format!("{text}{separator}seed={seed}").parse().unwrap_or(spec)
+}
+
+impl Target for SimulatedTarget {
+    fn run(&mut self, trace: &Trace) -> Result<Vec<Reading>, TargetError> {
+        let mut readings = Vec::with_capacity(trace.accesses.len());
+        for step in trace.steps() {
+            match step {
+                Step::Flush => {
+                    self.spec = reseeded(self.spec, self.random.word() >> 32);
+                    self.cache = empty(self.spec, self.frames)?;
+                    self.handles.clear();
+                    self.next = 0;
+                }
+                Step::Sleep(_) => {}
+                Step::Access(block) => readings.push(Reading::Said { hit: self.access(block) }),
+            }
+        }
+        Ok(readings)
+    }
+}
