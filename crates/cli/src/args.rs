@@ -3,6 +3,7 @@
 use clap::{Args, Parser, Subcommand};
 use pantler_control::{ControlError, OwnerSelector, PRIORITY_MAX, PRIORITY_MIN, PolicyName, Size};
 use pantler_policy::Spec;
+use pantler_steward::Allocation;
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -82,8 +83,9 @@ pub struct Run {
     /// Write the counters of the run to this file when it ends, as JSON
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
+    // Without hyphens before it: a mistyped option is refused, and a program of such a name goes after `--`.
     /// The program and its arguments
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
+    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
     pub program: Vec<OsString>,
 }
 
@@ -250,13 +252,9 @@ pub struct Stage {
 }
 
 /// Allocations by name (design section 3.2).
-const ALLOCATIONS: [&str; 5] = ["lru-sp", "lru-sp-one", "lru-s", "alloc-lru", "global-lru"];
-
 fn allocation(text: &str) -> Result<String, String> {
-    if ALLOCATIONS.contains(&text) {
-        return Ok(text.to_owned());
-    }
-    Err(format!("expected {}", ALLOCATIONS.join(", ")))
+    let known = Allocation::ALL.map(Allocation::as_str);
+    if known.contains(&text) { Ok(text.to_owned()) } else { Err(format!("expected {}", known.join(", "))) }
 }
 
 /// A policy that can run without knowing the future.
@@ -335,5 +333,8 @@ mod tests {
         let words = ["pantler", "run", "--memory", "1M", "sh", "-c", "x", "--memory"];
         let Command::Run(run) = Arguments::try_parse_from(words).unwrap().command else { panic!() };
         assert_eq!(run.program, ["sh", "-c", "x", "--memory"]);
+        let words = ["pantler", "run", "--", "--odd", "-x"];
+        let Command::Run(run) = Arguments::try_parse_from(words).unwrap().command else { panic!() };
+        assert_eq!(run.program, ["--odd", "-x"]);
     }
 }

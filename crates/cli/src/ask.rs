@@ -15,12 +15,35 @@ pub struct Found {
 
 /// Every body of every host that answers. A host that does not answer is mentioned in the log.
 pub fn all() -> Vec<Found> {
-    let mut found = Vec::new();
+    let (found, silent) = look();
+    for error in silent {
+        tracing::warn!("{error}");
+    }
+    found
+}
+
+/// As [`all`], for somebody who has use for nothing less than one: where there is none, a host that does not answer is
+/// the likely reason, and the error.
+pub fn some() -> Result<Vec<Found>> {
+    let (found, silent) = look();
+    let is_empty = found.is_empty();
+    for error in silent {
+        if is_empty {
+            return Err(error.into());
+        }
+        tracing::warn!("{error}");
+    }
+    Ok(found)
+}
+
+/// The bodies of the hosts that answer, and why others did not.
+fn look() -> (Vec<Found>, Vec<ControlError>) {
+    let (mut found, mut silent) = (Vec::new(), Vec::new());
     for mut client in Client::everywhere() {
         let bodies = match client.bodies() {
             Ok(bodies) => bodies,
             Err(error) => {
-                tracing::warn!(host = %client.path().display(), %error, "a host does not answer");
+                silent.push(error);
                 continue;
             }
         };
@@ -31,14 +54,14 @@ pub fn all() -> Vec<Found> {
             }
         }
     }
-    found
+    (found, silent)
 }
 
 /// The body called `on`: a run's name or a mount point, however its path is written.
 pub fn named(on: &str) -> Result<Found> {
     let path = std::fs::canonicalize(on).unwrap_or_else(|_| PathBuf::from(on));
     let matches = |info: &BodyInfo| info.name == on || info.mount_point.as_ref() == Some(&path);
-    let mut bodies = all();
+    let mut bodies = some()?;
     match bodies.iter().position(|found| matches(&found.info)) {
         Some(at) => Ok(bodies.swap_remove(at)),
         None => {
@@ -49,7 +72,7 @@ pub fn named(on: &str) -> Result<Found> {
 
 /// The one body a hint without `--on` can be about: the mount that holds the file, else the only one there is.
 pub fn meant(file: Option<&Path>) -> Result<Found> {
-    let mut bodies = all();
+    let mut bodies = some()?;
     if let Some(file) = file {
         // The last component may be a link that leads elsewhere: what is opened is what counts.
         let real = std::fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());

@@ -70,6 +70,11 @@ impl Identity {
         self.with_rights(read)
     }
 
+    /// The paths of what is in a folder, seen with the rights of the user the program runs as, not with ours.
+    pub fn list_folder(&self, path: &std::path::Path) -> std::io::Result<Vec<std::path::PathBuf>> {
+        self.with_rights(|| fs::read_dir(path)?.map(|entry| Ok(entry?.path())).collect())
+    }
+
     /// Opens a file to be written with the rights of the user the program runs as, not with ours; makes it when it is
     /// not there, and leaves what is in it.
     pub fn open_to_write(&self, path: &std::path::Path) -> std::io::Result<fs::File> {

@@ -2,6 +2,8 @@
 #![forbid(unsafe_code)]
 
 use clap::Parser;
+use pantler_control::ControlError;
+use std::fmt::Display;
 use std::process::ExitCode;
 use tracing_subscriber::EnvFilter;
 
@@ -33,7 +35,9 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => return failure::report_parse(&error),
     };
-    log_to_stderr(arguments.verbose);
+    if let Err(error) = log_to_stderr(arguments.verbose) {
+        return failure::report(&error);
+    }
     match dispatch(&arguments) {
         Ok(status) => ExitCode::from(status),
         Err(error) => failure::report(&error),
@@ -61,10 +65,19 @@ fn dispatch(arguments: &Arguments) -> anyhow::Result<u8> {
     Ok(0)
 }
 
+/// The variable that says what is logged.
+const LOG: &str = "PANTLER_LOG";
+
 /// Logs go to standard error. `PANTLER_LOG` takes the filter words of tracing.
-fn log_to_stderr(verbose: u8) {
+fn log_to_stderr(verbose: u8) -> anyhow::Result<()> {
     let level = ["warn", "info", "trace"][usize::from(verbose.min(2))];
-    let filter = EnvFilter::try_from_env("PANTLER_LOG").unwrap_or_else(|_| EnvFilter::new(level));
+    let words = std::env::var_os(LOG).unwrap_or_else(|| level.into());
+    let refuse = |why: &dyn Display| {
+        let text = format!("{LOG} {words:?}: expected a level, or TARGET=LEVEL,... ({why})");
+        ControlError::invalid(text)
+    };
+    let text = words.to_str().ok_or_else(|| refuse(&"not UTF-8"))?;
+    let filter = EnvFilter::builder().parse(text).map_err(|error| refuse(&error))?;
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
@@ -72,4 +85,5 @@ fn log_to_stderr(verbose: u8) {
         .with_ansi(false)
         .without_time()
         .init();
+    Ok(())
 }

@@ -61,8 +61,8 @@ fn own_profiles(identity: &Identity) -> impl Iterator<Item = PathBuf> {
     let folders =
         config.map(|folder| folder.join("pantler/profiles")).into_iter().chain([SYSTEM_FOLDER.into()]);
     folders.flat_map(|folder| {
-        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-        let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+        // Where the user may not look there is nothing of theirs, and what is elsewhere is none of their business.
+        let mut files = identity.list_folder(&folder).unwrap_or_default();
         files.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
         // A folder has no order of its own, and the first that names a program wins.
         files.sort_unstable();

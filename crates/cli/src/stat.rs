@@ -18,7 +18,7 @@ const FILES_SHOWN: usize = 20;
 pub fn stat(arguments: &args::Stat) -> Result<()> {
     let mut bodies = match &arguments.on {
         Some(on) => vec![ask::named(on)?],
-        None => ask::all(),
+        None => ask::some()?,
     };
     if bodies.is_empty() {
         eprintln!("pantler: no mount and no run is active");
@@ -32,7 +32,7 @@ pub fn stat(arguments: &args::Stat) -> Result<()> {
         // Bodies come and go; what was named must stay.
         match &arguments.on {
             Some(on) => bodies = vec![ask::named(on)?],
-            None => bodies = ask::all(),
+            None => bodies = ask::some()?,
         }
     }
 }

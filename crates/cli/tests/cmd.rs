@@ -48,7 +48,7 @@ fn bad_values_are_refused_in_one_line() {
     );
     refused(
         &["run", "--memory", "1M", "--allocation", "fifo", "true"],
-        "invalid value 'fifo' for '--allocation <NAME>': expected lru-sp, lru-sp-one, lru-s, alloc-lru, global-lru",
+        "invalid value 'fifo' for '--allocation <NAME>': expected global-lru, alloc-lru, lru-s, lru-sp, lru-sp-one",
     );
     refused(
         &["run", "--memory", "1M", "--owner-name", "12", "true"],
@@ -202,6 +202,31 @@ fn a_shipped_profile_can_be_shown_edited_and_used() {
         &["profiles", "x"],
         "profile \"x\": expected a file, or one of cscope, glimpse, grep, ld, postgresql, sort, tar",
     );
+}
+
+#[test]
+fn a_mistyped_option_is_not_taken_for_the_program() {
+    for words in [&["run", "--memroy", "64M", "--", "true"][..], &["run", "--memroy", "true"]] {
+        let (status, out, err) = transcript(words);
+        assert_eq!((status, out.as_str(), err.lines().count()), (2, "", 1), "{err}");
+        assert!(err.contains("'--memroy'"), "{err}");
+    }
+    let (status, _, err) = transcript(&["run", "--best-effort", "--memory", "1M", "--", "--odd"]);
+    assert_eq!(status, 2);
+    assert!(err.contains("program \"--odd\""), "{err}");
+}
+
+#[test]
+fn a_log_filter_that_makes_no_sense_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    for bad in ["pantler_mount=loud", "a=b=c"] {
+        let mut command = pantler(folder.path(), &["profiles"]);
+        let (status, out, err) = ended(command.env("PANTLER_LOG", bad).output().unwrap());
+        assert_eq!((status, out.as_str(), err.lines().count()), (2, "", 1), "{err}");
+        assert!(err.starts_with(&format!("pantler: PANTLER_LOG \"{bad}\": expected a level")), "{err}");
+    }
+    let mut command = pantler(folder.path(), &["profiles"]);
+    assert_eq!(ended(command.env("PANTLER_LOG", "info,pantler_mount=debug").output().unwrap()).0, 0);
 }
 
 #[test]

@@ -273,6 +273,25 @@ fn what_a_killed_host_leaves_is_cleaned_by_the_next_mount() {
 }
 
 #[test]
+fn a_stopped_host_holds_no_command_up_for_long() {
+    let Some(place) = Place::new() else { return };
+    let number = number(&place.mount(&[]), "pid");
+    let host = Pid::from_raw(number as i32).unwrap();
+    kill_process(host, Signal::STOP).unwrap();
+    let point = place.point().display().to_string();
+    for words in [&["stat"][..], &["stat", &point], &["hint", "get-policy", "0"]] {
+        let start = Instant::now();
+        let output = place.pantler(words);
+        let err = String::from_utf8(output.stderr).unwrap();
+        assert!(start.elapsed() < Duration::from_secs(6), "{words:?}: {:?}", start.elapsed());
+        assert_eq!((output.status.code(), err.lines().count()), (Some(1), 1), "{words:?}: {err}");
+        assert!(err.starts_with(&format!("pantler: no answer within 2 s from process {number} ")), "{err}");
+    }
+    kill_process(host, Signal::CONT).unwrap();
+    place.umount();
+}
+
+#[test]
 fn a_mount_whose_host_cannot_be_asked_is_unmounted_all_the_same() {
     let Some(place) = Place::new() else { return };
     // A file where the sockets should be: the mount goes without one.

@@ -165,6 +165,22 @@ fn a_profile_is_read_with_the_invoking_users_rights() {
     let err = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(err.contains("Permission denied") && !err.contains("secret line"), "{err}");
+
+    // Of a folder that the user may not look into not even the names are told.
+    let profiles = folder.path().join("config/pantler/profiles");
+    std::fs::create_dir_all(&profiles).unwrap();
+    std::fs::write(profiles.join("hidden.toml"), "nonsense\n").unwrap();
+    let unsteered = |user: Option<&str>| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pantler"));
+        command.args(["run", "--best-effort", "--memory", "16M", "true"]);
+        command.env("XDG_CONFIG_HOME", folder.path().join("config")).env_remove("SUDO_UID");
+        command.envs(user.map(|user| ("SUDO_UID", user))).env("SUDO_GID", "60");
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(0));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert!(unsteered(None).contains("hidden.toml"), "its owner hears what is wrong with it");
+    assert!(!unsteered(Some("5")).contains("hidden"), "others do not");
 }
 
 #[test]

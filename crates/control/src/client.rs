@@ -11,22 +11,27 @@ use crate::runtime;
 use crate::wire::{self, Answer, AnswerField, Request};
 use crate::{BodyInfo, ControlError, RunSpec};
 
-/// How long a client waits for an answer. Hosts answer from bookkeeping, except that launching may mount.
+/// How long a client waits for an answer. Hosts answer from bookkeeping, except that launching may mount, and stopping
+/// unmount.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// How long it waits for the first: a host that says nothing at all is stopped, and nothing else is asked of it.
+const FIRST_WORD: Duration = Duration::from_secs(2);
 
 /// A conversation with one host.
 pub struct Client {
     lines: Lines,
     path: PathBuf,
+    /// Whether the host ever said anything.
+    answered: bool,
 }
 
 impl Client {
     /// Connects to the host that listens at `path`.
     pub fn connect(path: &Path) -> io::Result<Client> {
         let stream = UnixStream::connect(path)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
-        Ok(Client { lines: Lines::new(stream), path: path.to_owned() })
+        stream.set_read_timeout(Some(FIRST_WORD))?;
+        stream.set_write_timeout(Some(FIRST_WORD))?;
+        Ok(Client { lines: Lines::new(stream), path: path.to_owned(), answered: false })
     }
 
     /// Connects to the daemon, if one runs.
@@ -47,16 +52,45 @@ impl Client {
 
     /// Asks, and waits for the answer. An [`Answer::Error`] comes back as the error.
     pub fn ask(&mut self, request: &Request, file: Option<BorrowedFd<'_>>) -> Result<Answer, ControlError> {
-        let gone = |error: &dyn std::fmt::Display| {
-            ControlError::failed(format!("no answer from {}: {error}", self.path.display()))
-        };
-        self.lines.send(&wire::encode(request)?, file).map_err(|error| gone(&error))?;
-        let line = self.lines.receive().map_err(|error| gone(&error))?;
-        let (line, _) = line.ok_or_else(|| gone(&"connection closed"))?;
+        if !self.answered && *request != Request::List {
+            // Whatever takes time is asked of a host that is known to be there.
+            self.exchange(&Request::List, None)?;
+        }
+        self.exchange(request, file)
+    }
+
+    fn exchange(&mut self, request: &Request, file: Option<BorrowedFd<'_>>) -> Result<Answer, ControlError> {
+        let line = wire::encode(request)?;
+        let received = self.lines.send(&line, file).and_then(|()| self.lines.receive());
+        let line = received.map_err(|error| self.silent(&error))?;
+        let (line, _) = line.ok_or_else(|| {
+            ControlError::failed(format!("no answer from {}: connection closed", self.path.display()))
+        })?;
+        if !self.answered {
+            self.answered = true;
+            self.lines.stream().set_read_timeout(Some(PATIENCE))?;
+            self.lines.stream().set_write_timeout(Some(PATIENCE))?;
+        }
         match wire::decode::<AnswerField>(&line)?.answer {
             Answer::Error(error) => Err(error),
             answer => Ok(answer),
         }
+    }
+
+    /// Why there is no answer, and who should have given it.
+    fn silent(&self, error: &io::Error) -> ControlError {
+        // Who listens, not who answers: known without an answer.
+        let host = rustix::net::sockopt::socket_peercred(self.lines.stream());
+        let host =
+            host.map_or_else(|_| String::new(), |peer| format!("process {} at ", peer.pid.as_raw_nonzero()));
+        let path = self.path.display();
+        ControlError::failed(match error.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+                let seconds = if self.answered { PATIENCE } else { FIRST_WORD }.as_secs();
+                format!("no answer within {seconds} s from {host}{path}: it is stopped or overloaded")
+            }
+            _ => format!("no answer from {host}{path}: {error}"),
+        })
     }
 
     /// The bodies of this host.

@@ -39,14 +39,16 @@ fn user_folder(uid: u32) -> PathBuf {
     if session.is_dir() { session.join("pantler") } else { format!("/tmp/pantler-{uid}").into() }
 }
 
-/// Folders in which clients look: the system's, the own user's, and under `sudo` the invoking user's.
-fn folders() -> Vec<PathBuf> {
-    if std::env::var_os(FOLDER_VARIABLE).is_some() {
-        return vec![own_folder()];
-    }
-    let mut folders = vec![PathBuf::from(SYSTEM_FOLDER)];
+/// Folders in which clients look, with the user who may fill each: the system's, the own user's, and under `sudo` the
+/// invoking user's.
+fn folders() -> Vec<(PathBuf, u32)> {
     let invoking = std::env::var("SUDO_UID").ok().and_then(|uid| uid.parse().ok()).filter(|_| own_uid() == 0);
-    folders.extend([own_uid()].into_iter().chain(invoking).filter(|&uid| uid != 0).map(user_folder));
+    if std::env::var_os(FOLDER_VARIABLE).is_some() {
+        return vec![(own_folder(), invoking.unwrap_or(own_uid()))];
+    }
+    let mut folders = vec![(PathBuf::from(SYSTEM_FOLDER), 0)];
+    let users = [own_uid()].into_iter().chain(invoking).filter(|&uid| uid != 0);
+    folders.extend(users.map(|uid| (user_folder(uid), uid)));
     folders
 }
 
@@ -60,26 +62,27 @@ pub fn prepare_folder() -> io::Result<PathBuf> {
     {
         return Err(io::Error::new(error.kind(), format!("{}: {error}", folder.display())));
     }
-    if !is_trusted(&folder) {
+    if !is_trusted(&folder, own_uid()) {
         let text = format!("{} is not a folder of user {}", folder.display(), own_uid());
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
     }
     Ok(folder)
 }
 
-/// A folder nobody but root, this user, or (as root) its named user could have filled.
-fn is_trusted(folder: &Path) -> bool {
+/// A folder that nobody but root, this user, and user `uid` can have filled. In `/tmp` anybody can make one with another's
+/// name, and root must not take their sockets for that other's.
+fn is_trusted(folder: &Path, uid: u32) -> bool {
     let Ok(metadata) = fs::symlink_metadata(folder) else { return false };
-    let owner = metadata.uid();
-    metadata.is_dir() && (owner == 0 || owner == own_uid() || own_uid() == 0) && metadata.mode() & 0o022 == 0
+    let by_known = [0, own_uid(), uid].contains(&metadata.uid());
+    metadata.is_dir() && by_known && metadata.mode() & 0o022 == 0
 }
 
 /// All sockets a client should ask, the daemon's first.
 pub fn sockets() -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = folders()
         .into_iter()
-        .filter(|folder| is_trusted(folder))
-        .filter_map(|folder| fs::read_dir(folder).ok())
+        .filter(|(folder, uid)| is_trusted(folder, *uid))
+        .filter_map(|(folder, _)| fs::read_dir(folder).ok())
         .flat_map(|entries| entries.take(SOCKETS_MAX).flatten())
         .map(|entry| entry.path())
         .filter(|path| path.extension().is_some_and(|extension| extension == "sock"))
@@ -97,4 +100,26 @@ pub fn remove_stale_sockets() -> Vec<PathBuf> {
     let own = own_folder();
     let stale = sockets().into_iter().filter(|path| path.parent() == Some(&own)).filter(refused);
     stale.filter(|path| fs::remove_file(path).is_ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt, chown};
+
+    #[test]
+    fn a_folder_that_a_stranger_made_is_not_trusted() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(is_trusted(folder.path(), own_uid()));
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(!is_trusted(folder.path(), own_uid()), "anybody can fill it");
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o700)).unwrap();
+        assert!(!is_trusted(&folder.path().join("none"), own_uid()));
+        if chown(folder.path(), Some(4711), None).is_err() {
+            eprintln!("skipped: giving a folder away needs root");
+            return;
+        }
+        // As under `sudo` of user 1000, where user 4711 was faster in /tmp.
+        assert!(!is_trusted(folder.path(), 1000) && is_trusted(folder.path(), 4711));
+    }
 }

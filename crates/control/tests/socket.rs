@@ -200,6 +200,19 @@ fn connections_of_one_user_are_bounded() {
     drop(clients);
 }
 
+#[test]
+fn a_host_that_says_nothing_is_named_soon() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("control.sock");
+    let _stopped = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    let start = std::time::Instant::now();
+    let error = Client::connect(&path).unwrap().ask(&stat_request(), None).unwrap_err().to_string();
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+    let expected =
+        format!("no answer within 2 s from process {} at {}: ", std::process::id(), path.display());
+    assert!(error.starts_with(&expected), "{error}");
+}
+
 /// Speaking as another user needs root; without it the test says so.
 fn as_user<T: Send>(uid: u32, call: impl FnOnce() -> T + Send) -> Option<T> {
     if !rustix::process::geteuid().is_root() {
