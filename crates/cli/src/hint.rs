@@ -37,6 +37,16 @@ pub fn hint(arguments: &args::Hint) -> Result<()> {
     let on = body.info.name.clone();
     match body.ask(&Request::Hint { on: on.clone(), owner, hint }, file.as_ref())? {
         Answer::Hint(HintAnswer::Done) => Ok(()),
+        Answer::Hint(answer @ HintAnswer::Marked(0)) => {
+            let why = match arguments.owner {
+                Some(_) => "it holds none of them now",
+                None => {
+                    "no owner of yours holds any of them now; --owner names one of somebody else's, as root"
+                }
+            };
+            eprintln!("pantler: no block got the priority: {why}");
+            output::json("hint", &HintRecord { on: &on, answer: &answer })
+        }
         Answer::Hint(answer) => output::json("hint", &HintRecord { on: &on, answer: &answer }),
         other => Err(unexpected(&other).into()),
     }

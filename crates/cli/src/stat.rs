@@ -70,6 +70,9 @@ pub fn table(stat: &BodyStat) -> String {
             );
         }
     }
+    if stat.owners_left_out > 0 {
+        let _ = writeln!(text, "  and {} more owners, with fewer references", stat.owners_left_out);
+    }
     line(&mut text, "  total", &stat.totals);
     // Files that were only ever hit hold nothing and cost nothing.
     let files: Vec<_> =
@@ -166,6 +169,7 @@ mod tests {
                 counters,
                 priorities: vec![PriorityStat { priority: 0, policy: PolicyName::Mru, blocks: 12 }],
             }],
+            owners_left_out: 0,
             files: vec![FileStat { path: "/a/very/long/path/to/some/cscope.out".into(), counters }],
             revocations: vec![RevocationStat {
                 number: 0,
@@ -193,6 +197,8 @@ mod tests {
   events lost: 3
 ";
         assert_eq!(table(&sample()), expected);
+        let many = BodyStat { owners_left_out: 7, ..sample() };
+        assert!(table(&many).contains("  and 7 more owners, with fewer references\n  total "));
     }
 
     #[test]

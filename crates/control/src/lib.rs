@@ -18,6 +18,7 @@ mod error;
 mod frame;
 mod glob;
 mod hint;
+pub mod mount_table;
 mod policy;
 mod profile;
 mod revocations;

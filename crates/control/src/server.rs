@@ -20,6 +20,8 @@ use crate::{Body, BodyInfo, BodyKind, ControlError, RunId, RunSpec, Speaker};
 const CONVERSATIONS_PER_USER_MAX: usize = 64;
 /// How long a speaker may be silent before its first request.
 const FIRST_WORD: Duration = Duration::from_secs(10);
+/// What a message needs around its content.
+const ENVELOPE_BYTES: usize = 1024;
 /// The group whose members may speak to the daemon.
 const GROUP: &str = "pantler";
 
@@ -253,7 +255,11 @@ fn serve(
             let file = file.as_ref().map(|file| file.as_fd());
             host.body(&on)?.hint(speaker, &owner, &hint, file).map(Answer::Hint)
         }
-        Request::Stat { on } => Ok(Answer::Stat(Box::new(host.body(&on)?.stat(speaker)?))),
+        Request::Stat { on } => {
+            let mut stat = host.body(&on)?.stat(speaker)?;
+            stat.bound(wire::MESSAGE_BYTES_MAX - ENVELOPE_BYTES);
+            Ok(Answer::Stat(Box::new(stat)))
+        }
         Request::Explain { on, path } => {
             let file = file
                 .ok_or_else(|| ControlError::invalid("a question about a file comes with its descriptor"))?;

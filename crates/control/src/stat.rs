@@ -109,6 +109,9 @@ pub struct BodyStat {
     pub totals: Counters,
     /// Owners, by name.
     pub owners: Vec<OwnerStat>,
+    /// Owners that are not listed: those with the fewest references, where they are too many for a message.
+    #[serde(default)]
+    pub owners_left_out: u64,
     /// Files, most blocks first; bounded by the body.
     pub files: Vec<FileStat>,
     /// The last revocations, oldest first; bounded by the body.
@@ -116,6 +119,25 @@ pub struct BodyStat {
     pub revocations: Vec<RevocationStat>,
     /// What else the body counts, by name: `events_lost`, `drops_refused`, `stale_versions` and the like.
     pub body_counters: BTreeMap<String, u64>,
+}
+
+impl BodyStat {
+    /// Leaves out owners, and files if that is not enough, until the whole takes at most so many bytes as JSON.
+    pub fn bound(&mut self, bytes_max: usize) {
+        while serde_json::to_vec(self).is_ok_and(|line| line.len() > bytes_max) {
+            if self.owners.is_empty() && self.files.is_empty() {
+                return;
+            }
+            let keep = self.owners.len() / 2;
+            self.owners_left_out += (self.owners.len() - keep) as u64;
+            self.owners.sort_by_key(|owner| std::cmp::Reverse(owner.counters.references));
+            self.owners.truncate(keep);
+            if keep == 0 {
+                self.files.truncate(self.files.len() / 2);
+            }
+        }
+        self.owners.sort_by(|one, other| one.owner.cmp(&other.owner));
+    }
 }
 
 /// One decision of the steward about a block of the file.
@@ -170,15 +192,94 @@ impl From<pantler_steward::Counters> for Counters {
     }
 }
 
-impl From<&pantler_steward::Decision> for DecisionLine {
-    fn from(decision: &pantler_steward::Decision) -> Self {
-        let newcomer =
-            decision.newcomer.map_or("a smaller cache".to_owned(), |block| format!("block {block}"));
+impl DecisionLine {
+    /// What the steward decided, in words. `name` knows what a file is called, if it may be told.
+    pub fn new(
+        decision: &pantler_steward::Decision,
+        name: impl Fn(pantler_steward::FileId) -> Option<String>,
+    ) -> Self {
+        let file = decision.victim.file;
+        let block = |block: pantler_steward::Block| {
+            let index = block.index;
+            match name(block.file) {
+                _ if block.file == file => format!("block {index}"),
+                Some(name) => format!("block {index} of {name}"),
+                None => format!("block {index} of another file"),
+            }
+        };
+        let newcomer = decision.newcomer.map_or("a smaller cache".to_owned(), block);
         Self {
             number: decision.sequence,
             block: decision.victim.index,
             rule: decision.rule.to_string(),
-            text: format!("lost to {newcomer}; the candidate was block {}", decision.candidate),
+            text: format!("lost to {newcomer}; the candidate was {}", block(decision.candidate)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::BodyKind;
+    use pantler_steward::{Block, Decision, FileId, Rule};
+
+    #[test]
+    fn decisions_name_files_that_may_be_told() {
+        let decision = Decision {
+            sequence: 3,
+            victim: Block::new(FileId(1), 7),
+            victim_owner: None,
+            candidate: Block::new(FileId(1), 9),
+            newcomer: Some(Block::new(FileId(2), 5)),
+            newcomer_owner: None,
+            rule: Rule::Overruled,
+        };
+        let text = |name: Option<&str>| DecisionLine::new(&decision, |_| name.map(str::to_owned)).text;
+        assert_eq!(text(Some("/mnt/b")), "lost to block 5 of /mnt/b; the candidate was block 9");
+        assert_eq!(text(None), "lost to block 5 of another file; the candidate was block 9");
+    }
+
+    #[test]
+    fn what_is_too_much_for_a_message_is_left_out_and_counted() {
+        let owner = |number: u64| OwnerStat {
+            owner: format!("o{number}"),
+            uid: None,
+            pid: None,
+            live: true,
+            control: false,
+            revoked: false,
+            counters: Counters { references: number, ..Counters::default() },
+            priorities: Vec::new(),
+        };
+        let mut stat = BodyStat {
+            body: BodyInfo {
+                name: "x".into(),
+                kind: BodyKind::Mount,
+                mount_point: None,
+                origin: None,
+                uid: 0,
+                pid: 1,
+                capacity_blocks: 1,
+                block_bytes: 4096,
+                allocation: "lru-sp".into(),
+            },
+            totals: Counters::default(),
+            owners: (0..1000).map(owner).collect(),
+            owners_left_out: 0,
+            files: Vec::new(),
+            revocations: Vec::new(),
+            body_counters: BTreeMap::new(),
+        };
+        let whole = stat.clone();
+        stat.bound(1 << 20);
+        assert_eq!((stat.owners.len(), stat.owners_left_out), (1000, 0));
+        stat.bound(20_000);
+        assert!(serde_json::to_vec(&stat).unwrap().len() <= 20_000 && stat.owners.len() > 30);
+        assert_eq!(stat.owners.len() as u64 + stat.owners_left_out, 1000);
+        assert!(stat.owners.iter().all(|owner| owner.counters.references > 900), "the busiest stay");
+        assert!(stat.owners.is_sorted_by_key(|owner| &owner.owner));
+        let mut nothing = whole;
+        nothing.bound(10);
+        assert_eq!((nothing.owners.len(), nothing.owners_left_out), (0, 1000));
     }
 }

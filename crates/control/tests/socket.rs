@@ -59,6 +59,7 @@ impl Body for Recorder {
             body: self.describe(),
             totals: Counters::default(),
             owners: vec![],
+            owners_left_out: 0,
             files: vec![],
             revocations: Vec::new(),
             body_counters: Default::default(),

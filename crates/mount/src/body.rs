@@ -1,6 +1,6 @@
 //! A mount as the control doors see it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,13 +11,13 @@ use pantler_control::{
     Hint, HintAnswer, OwnerSelector, OwnerStat, PriorityStat, RunId, RunSpec, Speaker,
 };
 use pantler_origin::Attributes;
-use pantler_steward::{Block, FileId, HintError, OwnerId, Steward};
+use pantler_steward::{Block, Decision, FileId, HintError, OwnerId, Steward};
 use rustix::fs::{AtFlags, StatxFlags};
 
 use crate::content::Content;
 use crate::control::Meant;
 use crate::core::Core;
-use crate::inodes::FileKey;
+use crate::inodes::{FileKey, Inode};
 use crate::owners::{Owner, user_of};
 
 /// Files shown by `stat`.
@@ -187,9 +187,28 @@ impl MountBody {
         stats
     }
 
+    /// Whether the speaker may see where files are. Directories above one may be closed to others than root and who mounts.
+    fn may_see_paths(speaker: &Speaker) -> bool {
+        speaker.speaks_for(rustix::process::geteuid().as_raw())
+    }
+
+    /// What the files of decisions are called, as far as the speaker may know.
+    fn names(&self, speaker: &Speaker, decisions: &[Decision]) -> HashMap<FileId, String> {
+        if decisions.is_empty() || !Self::may_see_paths(speaker) {
+            return HashMap::new();
+        }
+        let files = |it: &Decision| [Some(it.candidate.file), it.newcomer.map(|block| block.file)];
+        let wanted: HashSet<FileId> = decisions.iter().flat_map(files).flatten().collect();
+        let name = |inode: &Arc<Inode>| {
+            let file = inode.content().ok()?.file();
+            let path = wanted.contains(&file).then(|| self.core.path(inode))??;
+            Some((file, path.to_string_lossy().into_owned()))
+        };
+        self.core.inodes.files().iter().filter_map(name).collect()
+    }
+
     fn file_stats(&self, speaker: &Speaker) -> Vec<FileStat> {
-        // Directories above a file may be closed to the speaker: only who mounts, and root, see where files are.
-        if !speaker.speaks_for(rustix::process::geteuid().as_raw()) {
+        if !Self::may_see_paths(speaker) {
             return Vec::new();
         }
         let block_bytes = self.core.cache().block_bytes() as u64;
@@ -268,6 +287,7 @@ impl Body for MountBody {
             body: self.describe(),
             totals: Counters { read_bytes: traffic.fetched_bytes, ..Counters::from(totals) },
             owners: self.owner_stats(),
+            owners_left_out: 0,
             files: self.file_stats(speaker),
             revocations: self.core.revocations(),
             body_counters,
@@ -288,8 +308,11 @@ impl Body for MountBody {
             let owner = |index| steward.explain(Block::new(id, index)).and_then(|block| block.owner);
             let cached = steward.cached(id).map(owner).collect::<Vec<_>>();
             let about = steward.decisions().filter(|decision| decision.victim.file == id);
-            (cached, about.map(DecisionLine::from).collect::<Vec<_>>())
+            (cached, about.copied().collect::<Vec<_>>())
         });
+        let names = self.names(speaker, &decisions);
+        let line = |decision| DecisionLine::new(decision, |file| names.get(&file).cloned());
+        let decisions = decisions.iter().map(line).collect();
         let mut owners = BTreeMap::new();
         for owner in &cached {
             let name = owner.map_or("shared".to_owned(), |id| name_of(Some(id), known.get(&id)));

@@ -196,24 +196,31 @@ impl Core {
 }
 
 /// What the janitor does for a mount.
-fn duties(
-    shelf: &Arc<Shelf>,
-    owners: &Arc<Owners>,
-    revoking: &Arc<Revoking>,
-) -> Duties<impl Fn(u32, u64) + Send + 'static, impl Fn() + Send + 'static> {
+fn duties(shelf: &Arc<Shelf>, owners: &Arc<Owners>, revoking: &Arc<Revoking>) -> Duties {
+    let all = || (Arc::clone(shelf), Arc::clone(owners), Arc::clone(revoking));
     let notices = {
-        let (shelf, owners, revoking) = (Arc::clone(shelf), Arc::clone(owners), Arc::clone(revoking));
+        let (shelf, owners, revoking) = all();
         move || revoking.pass_on(&shelf.cache, &owners)
     };
     let exited = {
-        let (shelf, owners, revoking) = (Arc::clone(shelf), Arc::clone(owners), Arc::clone(revoking));
+        let (shelf, owners, revoking) = all();
         move |process, start| {
             // While it can still be named.
             revoking.pass_on(&shelf.cache, &owners);
             if let Some(owner) = owners.exited(process, start) {
                 shelf.cache.with_steward(|steward| steward.exit(owner));
             }
+            owners.has_idle()
         }
     };
-    Duties { exited, notices }
+    let groups = {
+        let (shelf, owners, _) = all();
+        move || {
+            for owner in owners.end_idle() {
+                shelf.cache.with_steward(|steward| steward.exit(owner));
+            }
+            owners.has_idle()
+        }
+    };
+    Duties { exited: Box::new(exited), notices: Box::new(notices), groups: Box::new(groups) }
 }

@@ -3,7 +3,7 @@
 //! N1  An inode is in the table as long as the kernel has looked it up more often than forgotten it.
 //! N2  It holds a handle on the origin's inode, so the origin cannot give its number to another file meanwhile.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::sync::{Arc, Mutex, RwLock};
 
@@ -15,8 +15,8 @@ use crate::content::{Content, Shelf};
 pub(crate) const ROOT: u64 = 1;
 /// Where numbers for inodes begin whose own number is taken: those of other file systems below the origin.
 const FOREIGN_FIRST: u64 = 1 << 63;
-/// Contents without cached blocks that are kept, beyond one per live inode.
-const IDLE_CONTENTS_MAX: usize = 16_384;
+/// Contents without cached blocks and wishes for all owners of a user that are kept, beyond one per live inode.
+const IDLE_CONTENTS_MAX: usize = if cfg!(test) { 16 } else { 16_384 };
 
 /// One inode.
 pub(crate) struct Inode {
@@ -63,6 +63,8 @@ struct Keys {
     /// By device and inode: a live inode keeps its number (N2).
     numbers: HashMap<(u64, u64), u64>,
     contents: HashMap<FileKey, Arc<Content>>,
+    /// Contents of them that a user's wish keeps, when last counted.
+    wished: usize,
     foreign: u64,
 }
 
@@ -153,10 +155,76 @@ impl Inodes {
 }
 
 fn content_of(keys: &mut Keys, shelf: &Shelf, key: FileKey) -> Arc<Content> {
-    if keys.contents.len() > 2 * keys.numbers.len() + IDLE_CONTENTS_MAX {
-        let is_cached =
-            |content: &Content| shelf.cache.with_steward(|s| s.cached(content.file()).next().is_some());
-        keys.contents.retain(|_, content| Arc::strong_count(content) > 1 || is_cached(content));
+    if keys.contents.len() > 2 * keys.numbers.len() + IDLE_CONTENTS_MAX + keys.wished {
+        forget_idle(keys, shelf);
     }
     Arc::clone(keys.contents.entry(key).or_insert_with(|| Arc::new(Content::new(shelf))))
+}
+
+/// Lets go of contents that nobody uses, that have no cached blocks, and for which no user has a wish that is kept (those
+/// are bounded by themselves). Wishes of single owners end with them.
+fn forget_idle(keys: &mut Keys, shelf: &Shelf) {
+    let mut gone = HashSet::new();
+    keys.wished = 0;
+    shelf.cache.with_steward(|steward| {
+        keys.contents.retain(|_, content| {
+            let is_wished = Arc::weak_count(content) > 0;
+            keys.wished += usize::from(is_wished);
+            let is_used = Arc::strong_count(content) > 1 || is_wished;
+            let is_kept = is_used || steward.cached(content.file()).next().is_some();
+            if !is_kept {
+                gone.insert(content.file());
+            }
+            is_kept
+        });
+        steward.forget_wishes(|file| gone.contains(&file));
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::MountOptions;
+    use crate::core::Core;
+    use pantler_steward::OwnerId;
+
+    #[test]
+    fn wishes_for_files_that_are_forgotten_end_and_those_of_users_keep_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let core = Core::new(MountOptions::new(folder.path(), folder.path())).unwrap();
+        let root = core.inodes.get(ROOT).unwrap();
+        let owner = OwnerId(7);
+        let visit = |name: String| {
+            std::fs::write(folder.path().join(&name), "x").unwrap();
+            let (inode, _) = core.enter(root.node.lookup(name.as_ref()).unwrap()).unwrap();
+            let content = Arc::clone(inode.content().unwrap());
+            core.inodes.forget(inode.number, 1);
+            content
+        };
+        let of_owner = visit("of-owner".into());
+        core.set_priority(owner, &of_owner, 3).unwrap();
+        let of_user = visit("of-user".into());
+        core.wishes.add_priority(1000, &of_user, 4).unwrap();
+        let (owners, users) = (of_owner.file(), of_user.file());
+        drop((of_owner, of_user));
+        let known = |file| {
+            let keys = core.inodes.keys.lock().unwrap();
+            keys.contents.values().find(|content| content.file() == file).cloned()
+        };
+        for number in 0..10 * IDLE_CONTENTS_MAX {
+            visit(format!("f{number}"));
+        }
+        assert_eq!(core.cache().with_steward(|steward| steward.priority(owner, owners)), 0);
+        assert!(known(owners).is_none());
+        let kept = known(users).expect("a user's wish outlives the kernel's interest in the file");
+        assert_eq!(core.wishes.priority(1000, &kept), Some(4));
+        let count = core.inodes.keys.lock().unwrap().contents.len();
+        assert!(count <= 2 * IDLE_CONTENTS_MAX, "{count}");
+        // The user takes it back: then it goes as well.
+        core.wishes.clear(1000);
+        drop(kept);
+        (0..10 * IDLE_CONTENTS_MAX).for_each(|number| drop(visit(format!("g{number}"))));
+        assert!(known(users).is_none());
+        core.janitor.stop();
+    }
 }

@@ -1,12 +1,13 @@
 //! A thread that does what no request should wait for: noticing that processes ended, passing on what the steward has to
 //! tell, and taking written pages out of the page cache.
 
-use rustix::event::{EventfdFlags, epoll};
+use rustix::event::{EventfdFlags, Timespec, epoll};
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use pantler_origin::OpenFile;
 
@@ -19,12 +20,17 @@ const SETTLING_MAX: usize = 256;
 const BELL: u64 = 0;
 
 /// What is done there.
-pub(crate) struct Duties<E, T> {
-    /// Called with each watched process that ended, and its start time.
-    pub(crate) exited: E,
+pub(crate) struct Duties {
+    /// Called with each watched process that ended, and its start time. Says whether to look after groups now and then.
+    pub(crate) exited: Box<dyn Fn(u32, u64) -> bool + Send>,
     /// Called when there are notices.
-    pub(crate) notices: T,
+    pub(crate) notices: Box<dyn Fn() + Send>,
+    /// Looks after owners that are groups of processes: called now and then. Says whether to come again.
+    pub(crate) groups: Box<dyn Fn() -> bool + Send>,
 }
+
+/// How soon groups are looked after when a process of one ended, and how seldom when nothing came of it.
+const ROUND: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(64));
 
 pub(crate) struct Janitor {
     desk: Arc<Desk>,
@@ -46,11 +52,7 @@ struct Orders {
 
 impl Janitor {
     /// Starts the thread.
-    pub(crate) fn start<E, T>(duties: Duties<E, T>) -> io::Result<Self>
-    where
-        E: Fn(u32, u64) + Send + 'static,
-        T: Fn() + Send + 'static,
-    {
+    pub(crate) fn start(duties: Duties) -> io::Result<Self> {
         let bell = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let desk = Arc::new(Desk { bell, orders: Mutex::default() });
         let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
@@ -103,13 +105,18 @@ impl Desk {
     }
 }
 
-fn work<E: Fn(u32, u64), T: Fn()>(desk: &Desk, poll: &OwnedFd, duties: &Duties<E, T>) {
+fn work(desk: &Desk, poll: &OwnedFd, duties: &Duties) {
     let mut watched: HashMap<u64, Watch> = HashMap::new();
     let mut last = BELL;
+    // When to look after groups next, and how long to wait after that.
+    let mut round: Option<(Instant, Duration)> = None;
     let mut events = Vec::with_capacity(64);
     loop {
         events.clear();
-        let waited = epoll::wait(poll, rustix::buffer::spare_capacity(&mut events), None);
+        let until = round.map(|(at, _)| at.saturating_duration_since(Instant::now()));
+        let until =
+            until.map(|time| Timespec { tv_sec: time.as_secs() as _, tv_nsec: time.subsec_nanos().into() });
+        let waited = epoll::wait(poll, rustix::buffer::spare_capacity(&mut events), until.as_ref());
         if waited.is_err_and(|error| error != rustix::io::Errno::INTR) {
             return;
         }
@@ -119,10 +126,18 @@ fn work<E: Fn(u32, u64), T: Fn()>(desk: &Desk, poll: &OwnedFd, duties: &Duties<E
                 let _ = rustix::io::read(&desk.bell, &mut [0u8; 8]);
             } else if let Some(ended) = watched.remove(&number) {
                 let _ = epoll::delete(poll, &ended.descriptor);
-                (duties.exited)(ended.pid, ended.start);
+                if (duties.exited)(ended.pid, ended.start) {
+                    round = Some((Instant::now() + ROUND.0, ROUND.0));
+                }
             }
         }
         let orders = std::mem::take(&mut *desk.orders.lock().expect("nobody panics here"));
+        if let Some((at, pause)) = round
+            && at <= Instant::now()
+        {
+            let pause = (2 * pause).min(ROUND.1);
+            round = (duties.groups)().then(|| (Instant::now() + pause, pause));
+        }
         if orders.notices {
             (duties.notices)();
         }

@@ -22,7 +22,7 @@
 //! | every change of content | `writing` |
 //! | which version of a file is cached | `content` |
 //! | inodes the kernel knows, open files | `inodes`, `handles` |
-//! | who is charged | `owners` |
+//! | who is charged | `owners`, `groups` |
 //! | who lost control, and whose children begin without | `revoking`, `descent` |
 //! | hints through attributes and ioctl | `control` |
 //! | hints through the socket, statistics | `body` |
@@ -42,6 +42,7 @@ mod descent;
 mod errno;
 mod error;
 mod filesystem;
+mod groups;
 mod handles;
 mod inodes;
 mod janitor;

@@ -14,6 +14,7 @@ use pantler_steward::OwnerId;
 
 use crate::OwnerBy;
 use crate::descent::{ANCESTORS_MAX, Descent, Fallen, Member, answers, lineage};
+use crate::groups::{self, Group, cgroup_of};
 
 /// How long it is believed that a thread id still names the same thread.
 const TRUST: Duration = Duration::from_millis(20);
@@ -219,6 +220,33 @@ impl Owners {
         Some(id)
     }
 
+    /// Owners of many processes none of which is known any more.
+    fn idle(&self) -> Vec<(OwnerId, Group)> {
+        let registry = self.registry.lock().expect("owners are in order");
+        let group = |(key, &id): (&Key, &OwnerId)| match key {
+            Key::Cgroup(path) => Some((id, Group::Cgroup(path.clone()))),
+            Key::User(uid) => Some((id, Group::User(*uid))),
+            _ => None,
+        };
+        registry.keys.iter().filter_map(group).filter(|&(id, _)| !registry.is_used(id)).collect()
+    }
+
+    /// Whether there may be something for [`end_idle`](Self::end_idle) to do, now or later.
+    pub(crate) fn has_idle(&self) -> bool {
+        !self.idle().is_empty()
+    }
+
+    /// Ends owners by control group whose group is gone, and owners by user of users without processes. Returns them.
+    pub(crate) fn end_idle(&self) -> Vec<OwnerId> {
+        let mut gone = groups::gone(self.idle());
+        let mut registry = self.registry.lock().expect("owners are in order");
+        // Somebody may have come meanwhile.
+        gone.retain(|&id| !registry.is_used(id));
+        registry.keys.retain(|_, id| !gone.contains(id));
+        gone.iter().for_each(|&id| registry.remove(id));
+        gone
+    }
+
     /// From now on `leader` and its descendants are the owner called `name` of user `uid`; a known one continues.
     /// Says whether the owner is new.
     pub(crate) fn begin_run(&self, name: &str, uid: u32, leader: u32) -> (OwnerId, bool) {
@@ -386,6 +414,11 @@ impl Registry {
         Some(Watch { pid, start, descriptor })
     }
 
+    /// Whether a process of the owner is known that has not ended.
+    fn is_used(&self, id: OwnerId) -> bool {
+        self.processes.values().any(|process| process.owner == id)
+    }
+
     fn former(&self, pid: u32, start: u64) -> Option<OwnerId> {
         self.processes.get(&pid).filter(|known| known.start == start).map(|known| known.owner)
     }
@@ -454,31 +487,9 @@ fn command_of(process: u32) -> String {
     read_process(process, "comm").unwrap_or_default().trim_end().to_owned()
 }
 
-/// The memory control group of a process: version 1's own hierarchy, or version 2's only one.
-fn cgroup_of(process: u32) -> Option<String> {
-    let text = read_process(process, "cgroup").ok()?;
-    parse_cgroup(&text)
-}
-
-fn parse_cgroup(text: &str) -> Option<String> {
-    let lines = || text.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
-    let memory = lines().find(|(controllers, _)| controllers.split(',').any(|one| one == "memory"));
-    memory
-        .or_else(|| lines().find(|(controllers, _)| controllers.is_empty()))
-        .map(|(_, path)| path.to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn control_groups_of_both_versions() {
-        let one = "4:memory:/a/b\n1:name=systemd:/c\n0::/d\n";
-        assert_eq!(parse_cgroup(one).as_deref(), Some("/a/b"));
-        assert_eq!(parse_cgroup("0::/user.slice/x\n").as_deref(), Some("/user.slice/x"));
-        assert_eq!(parse_cgroup("nonsense"), None);
-    }
 
     #[test]
     fn owners_of_a_user_are_bounded() {

@@ -2,8 +2,9 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
+
+use pantler_control::mount_table::unescape;
 
 use crate::MountError;
 
@@ -88,27 +89,6 @@ fn is_dead(path: &Path) -> bool {
     }
     let answer = receiver.recv_timeout(std::time::Duration::from_secs(2));
     matches!(answer, Ok(Some(rustix::io::Errno::NOTCONN | rustix::io::Errno::CONNABORTED)))
-}
-
-/// Undoes the octal escapes of the table of mounts.
-fn unescape(text: &[u8]) -> PathBuf {
-    let mut bytes = Vec::new();
-    let mut rest = text;
-    while let Some((&byte, after)) = rest.split_first() {
-        let code = after.get(..3).filter(|_| byte == b'\\');
-        let code = code.and_then(|code| u8::from_str_radix(std::str::from_utf8(code).ok()?, 8).ok());
-        match code {
-            Some(code) => {
-                bytes.push(code);
-                rest = &after[3..];
-            }
-            None => {
-                bytes.push(byte);
-                rest = after;
-            }
-        }
-    }
-    std::ffi::OsString::from_vec(bytes).into()
 }
 
 #[cfg(test)]

@@ -275,6 +275,68 @@ fn owners_come_and_go() {
 }
 
 #[test]
+fn owners_that_are_groups_end_with_them() {
+    if cannot_mount() {
+        return;
+    }
+    quote("A user who is an owner is one while it has processes, and a control group until it is removed.");
+    let fixture = Fixture::with(|options| options.owner_by = OwnerBy::User);
+    fs::write(fixture.origin.join("f"), pattern(BLOCK as usize, 1)).unwrap();
+    let body = fixture.mounted().body();
+    // A user whom no other test is.
+    let read = format!("head -c 10 {} > /dev/null", fixture.mnt.join("f").display());
+    assert!(as_user(54_321, "", &read).status.success());
+    must(&read);
+    assert_eq!(owners(&*body), ["user-0", "user-54321"]);
+    eventually("the user has left", || owners(&*body) == ["user-0"]);
+    drop(fixture);
+
+    let Some(group) = Group::new() else { return };
+    let fixture = Fixture::with(|options| options.owner_by = OwnerBy::Cgroup);
+    fs::write(fixture.origin.join("f"), pattern(BLOCK as usize, 1)).unwrap();
+    let body = fixture.mounted().body();
+    let inside = format!(
+        "echo $$ > {}/cgroup.procs; exec head -c 10 {}",
+        group.0.display(),
+        fixture.mnt.join("f").display()
+    );
+    must(&inside);
+    let name = group.0.file_name().unwrap().to_str().unwrap().to_owned();
+    let known = || owners(&*body).iter().any(|owner| owner.ends_with(&name));
+    assert!(known(), "{:?}", owners(&*body));
+    // Without processes it is there still, and who comes next continues it.
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    assert!(known());
+    must(&inside);
+    drop(group);
+    eventually("the group is gone", || !known());
+}
+
+/// A memory control group of its own.
+struct Group(std::path::PathBuf);
+
+impl Group {
+    fn new() -> Option<Self> {
+        let name = format!("pantler-test-{}", std::process::id());
+        for hierarchy in ["/sys/fs/cgroup/memory", "/sys/fs/cgroup"] {
+            let folder = std::path::Path::new(hierarchy).join(&name);
+            if fs::create_dir(&folder).is_ok() && folder.join("cgroup.procs").exists() {
+                return Some(Self(folder));
+            }
+        }
+        skip("needs a control group of its own");
+        None
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // The last process may not be gone entirely.
+        eventually("the group can be removed", || fs::remove_dir(&self.0).is_ok() || !self.0.exists());
+    }
+}
+
+#[test]
 fn one_owner_for_all() {
     if cannot_mount() {
         return;

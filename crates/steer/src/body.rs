@@ -91,6 +91,7 @@ impl SteerBody {
         BodyStat {
             totals,
             owners: self.owner_stats(&engine, &totals),
+            owners_left_out: 0,
             files: file_stats(&engine),
             revocations: engine.revocations.stats(),
             body_counters,
@@ -240,7 +241,13 @@ impl Body for SteerBody {
                 *owners.entry(name).or_insert(0) += 1;
             }
             let about = engine.steward.decisions().filter(|decision| decision.victim.file == id);
-            decisions = about.map(DecisionLine::from).collect();
+            let path = |file| {
+                // Of the version that the decision was about: the slot may be another file's by now.
+                let slot = slot_of(file);
+                let path = engine.files.get(slot).path.as_ref().filter(|_| engine.file_id(slot) == file);
+                path.map(|path| path.display().to_string())
+            };
+            decisions = about.map(|decision| DecisionLine::new(decision, path)).collect();
         }
         Ok(FileExplanation {
             body,

@@ -14,6 +14,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 use foldhash::fast::FixedState;
+use pantler_control::mount_table::unescape;
 
 use crate::sys::{self, BLOCK_BYTES, FileHandle};
 
@@ -363,8 +364,9 @@ impl Devices {
     }
 
     fn reload(&mut self) {
-        let text = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-        self.mounts = text.lines().filter_map(parse_mount).collect();
+        // Bytes: one mount point that is no UTF-8 must not hide the others.
+        let table = fs::read("/proc/self/mountinfo").unwrap_or_default();
+        self.mounts = table.split(|&byte| byte == b'\n').filter_map(parse_mount).collect();
     }
 
     /// The super block's device of a descriptor, by the mount that its process's `fdinfo` names.
@@ -411,34 +413,14 @@ fn mapping_of(tid: u32, key: FileKey) -> Option<String> {
     })
 }
 
-fn parse_mount(line: &str) -> Option<MountedAt> {
-    let mut words = line.split(' ');
-    let id = words.next()?.parse().ok()?;
-    let (major, minor) = words.nth(1)?.split_once(':')?;
+fn parse_mount(line: &[u8]) -> Option<MountedAt> {
+    let mut words = line.split(|&byte| byte == b' ');
+    let text = |word| std::str::from_utf8(word).ok();
+    let id = text(words.next()?)?.parse().ok()?;
+    let (major, minor) = text(words.nth(1)?)?.split_once(':')?;
     let dev = major.parse::<u32>().ok()? << 20 | minor.parse::<u32>().ok()?;
     let place = words.nth(1)?;
-    Some(MountedAt { id, dev, place: PathBuf::from(unescape(place)) })
-}
-
-/// `mountinfo` writes space, tab, newline and backslash as three octal digits.
-fn unescape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find('\\') {
-        out.push_str(&rest[..at]);
-        let digits = rest.get(at + 1..at + 4).and_then(|digits| u8::from_str_radix(digits, 8).ok());
-        match digits {
-            Some(code) => {
-                out.push(char::from(code));
-                rest = &rest[at + 4..];
-            }
-            None => {
-                out.push('\\');
-                rest = &rest[at + 1..];
-            }
-        }
-    }
-    out + rest
+    Some(MountedAt { id, dev, place: unescape(place) })
 }
 
 /// Drops runs of blocks of one file and tells how many stayed.
@@ -453,11 +435,13 @@ mod tests {
 
     #[test]
     fn a_mount_line_is_read() {
-        let line = r"36 35 254:3 / /mnt/a\040b rw,noatime master:1 - ext4 /dev/root rw";
+        let line = br"36 35 254:3 / /mnt/a\040b rw,noatime master:1 - ext4 /dev/root rw";
         let mount = parse_mount(line).expect("a mount");
         assert_eq!((mount.id, mount.dev, mount.place), (36, 254 << 20 | 3, PathBuf::from("/mnt/a b")));
-        assert!(parse_mount("36 35 x / /").is_none());
-        assert_eq!(unescape(r"a\134b\9"), r"a\b\9");
+        assert!(parse_mount(b"36 35 x / /").is_none() && parse_mount(b"").is_none());
+        // What is no text is a name like any other.
+        let odd = parse_mount(b"36 35 254:3 / /mnt/caf\xe9 rw").expect("a mount");
+        assert_eq!(odd.place.as_os_str().as_encoded_bytes(), b"/mnt/caf\xe9");
     }
 
     #[test]

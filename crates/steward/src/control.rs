@@ -211,6 +211,16 @@ impl Steward {
         }
     }
 
+    /// Files of which a body keeps nothing any more, not even a name: all wishes for them end, so that they do not count
+    /// towards anybody's bound (C6). None of their blocks is cached.
+    pub fn forget_wishes(&mut self, is_gone: impl Fn(FileId) -> bool) {
+        for record in self.owners.iter_mut() {
+            if let Some(manager) = record.manager.as_mut() {
+                manager.forget_files(&is_gone);
+            }
+        }
+    }
+
     /// Takes control for `owner` if it has none, and tells its manager a wish. `None` without managers
     /// (`global-lru`), where calls are accepted and change nothing.
     fn wish<T>(

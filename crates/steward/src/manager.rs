@@ -164,6 +164,14 @@ impl Manager {
         Some(priority)
     }
 
+    /// The wishes for these files are void.
+    pub(crate) fn forget_files(&mut self, is_gone: &impl Fn(FileId) -> bool) {
+        let gone: Vec<FileId> = self.priorities.keys().copied().filter(|&file| is_gone(file)).collect();
+        for file in gone {
+            self.forget_file(file);
+        }
+    }
+
     /// The level of a priority, which is made if it is new. Levels that nobody needs are taken over first.
     pub(crate) fn level(&mut self, priority: i32, limits: &Limits) -> Result<u16, Exhausted> {
         if let Some(level) = self.find_level(priority) {

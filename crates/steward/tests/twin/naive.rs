@@ -378,6 +378,12 @@ impl Twin {
         }
     }
 
+    pub fn forget_wishes(&mut self, file: FileId) {
+        for manager in self.owners.iter_mut().filter_map(|o| o.manager.as_mut()) {
+            manager.priorities.retain(|(f, _)| *f != file);
+        }
+    }
+
     pub fn looked_ahead(&mut self, block: Block) {
         if self.cached.iter().any(|c| c.block == block) {
             return;

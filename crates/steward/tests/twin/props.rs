@@ -34,6 +34,8 @@ pub enum Op {
     Unpin(Block),
     Forget(Block),
     ForgetFile(FileId),
+    /// Of a file without cached blocks.
+    ForgetWishes(FileId),
     Supersede(FileId, FileId),
     Exit(OwnerId),
     Release(OwnerId),
@@ -89,6 +91,12 @@ impl Pair {
             Op::Unpin(block) => (steward.unpin(block), twin.unpin(block)).0,
             Op::Forget(block) => (steward.forget(block), twin.forget(block)).0,
             Op::ForgetFile(file) => (steward.forget_file(file), twin.forget_file(file)).0,
+            Op::ForgetWishes(file) => {
+                if steward.cached(file).next().is_none() {
+                    steward.forget_wishes(|other| other == file);
+                    twin.forget_wishes(file);
+                }
+            }
             Op::Supersede(old, new) => (steward.supersede(old, new), twin.supersede(old, new)).0,
             Op::Exit(owner) => (steward.exit(owner), twin.exit(owner)).0,
             Op::Release(owner) => (steward.release_control(owner), twin.release_control(owner)).0,
@@ -326,6 +334,7 @@ fn ops() -> impl Strategy<Value = Op> {
         8 => block().prop_map(Op::Unpin),
         1 => block().prop_map(Op::Forget),
         1 => file().prop_map(Op::ForgetFile),
+        1 => file().prop_map(Op::ForgetWishes),
         1 => (file(), file()).prop_map(|(old, new)| Op::Supersede(old, new)),
         1 => owner().prop_map(Op::Exit),
         1 => owner().prop_map(Op::Release),
