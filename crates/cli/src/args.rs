@@ -122,6 +122,9 @@ pub struct Mount {
     /// Refuse all changes
     #[arg(long)]
     pub read_only: bool,
+    /// Where its log goes, about 2 MiB at most; in the background without it beside the control sockets
+    #[arg(long, value_name = "FILE")]
+    pub log: Option<PathBuf>,
     /// Stay in the foreground until unmounted
     #[arg(long)]
     pub foreground: bool,

@@ -17,6 +17,7 @@ mod explain;
 mod failure;
 mod hint;
 mod identity;
+mod log;
 mod mount;
 mod mounting;
 mod output;
@@ -35,7 +36,10 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => return failure::report_parse(&error),
     };
-    if let Err(error) = log_to_stderr(arguments.verbose) {
+    // What stands in a file for long needs the time.
+    let is_kept =
+        matches!(&arguments.command, Command::Mount(mount) if mount.detached || mount.log.is_some());
+    if let Err(error) = log_to_stderr(arguments.verbose, is_kept) {
         return failure::report(&error);
     }
     match dispatch(&arguments) {
@@ -69,7 +73,7 @@ fn dispatch(arguments: &Arguments) -> anyhow::Result<u8> {
 const LOG: &str = "PANTLER_LOG";
 
 /// Logs go to standard error. `PANTLER_LOG` takes the filter words of tracing.
-fn log_to_stderr(verbose: u8) -> anyhow::Result<()> {
+fn log_to_stderr(verbose: u8, with_time: bool) -> anyhow::Result<()> {
     let level = ["warn", "info", "trace"][usize::from(verbose.min(2))];
     let words = std::env::var_os(LOG).unwrap_or_else(|| level.into());
     let refuse = |why: &dyn Display| {
@@ -78,12 +82,15 @@ fn log_to_stderr(verbose: u8) -> anyhow::Result<()> {
     };
     let text = words.to_str().ok_or_else(|| refuse(&"not UTF-8"))?;
     let filter = EnvFilter::builder().parse(text).map_err(|error| refuse(&error))?;
-    tracing_subscriber::fmt()
+    let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .with_target(false)
-        .with_ansi(false)
-        .without_time()
-        .init();
+        .with_ansi(false);
+    if with_time {
+        log.init()
+    } else {
+        log.without_time().init()
+    }
     Ok(())
 }

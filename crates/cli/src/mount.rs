@@ -12,6 +12,7 @@ use serde::Serialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,6 +21,7 @@ use std::time::{Duration, Instant};
 use crate::args;
 use crate::ask;
 use crate::failure;
+use crate::log::Log;
 use crate::mounting::{self, Wish};
 use crate::output;
 
@@ -32,6 +34,14 @@ const GONE: Duration = Duration::from_secs(15);
 #[derive(Serialize)]
 struct MountRecord<'a> {
     body: &'a BodyInfo,
+    /// Where its host writes its log, if it has one of its own.
+    #[serde(serialize_with = "shown")]
+    log: Option<&'a Path>,
+}
+
+/// What of a path is no UTF-8 shows as U+FFFD.
+fn shown<S: serde::Serializer>(path: &Option<&Path>, out: S) -> Result<S::Ok, S::Error> {
+    path.map(|path| path.to_string_lossy()).serialize(out)
 }
 
 /// Mounts a directory. The status is 0, or that of a host that could not start.
@@ -47,11 +57,16 @@ pub fn mount(arguments: &args::Mount) -> Result<u8> {
         return Err(ControlError::invalid(text).into());
     }
     if arguments.foreground {
-        return host(&wish, arguments.detached).map(|()| 0);
+        return host(&wish, arguments).map(|()| 0);
     }
     if rustix::process::geteuid().is_root()
         && let Some(mut daemon) = Client::daemon()
     {
+        if let Some(log) = &arguments.log {
+            let text =
+                format!("--log {log:?}: expected no log of its own, the daemon hosts the mount and has one");
+            return Err(ControlError::invalid(text).into());
+        }
         let wish = serde_json::to_value(&wish).map_err(|_| {
             let text = format!(
                 "{:?} on {:?}: expected UTF-8, to tell the daemon",
@@ -61,7 +76,9 @@ pub fn mount(arguments: &args::Mount) -> Result<u8> {
         })?;
         let launch = serde_json::json!({ "mount": wish });
         return match daemon.ask(&Request::Launch { launch }, None)? {
-            Answer::Launched(info) => output::json("mount", &MountRecord { body: &info }).map(|()| 0),
+            Answer::Launched(info) => {
+                output::json("mount", &MountRecord { body: &info, log: None }).map(|()| 0)
+            }
             other => Err(unexpected(&other).into()),
         };
     }
@@ -97,7 +114,8 @@ fn nameless_file() -> Result<File> {
 }
 
 /// Hosts one mount until it is unmounted or the process is told to end.
-fn host(wish: &Wish, detached: bool) -> Result<()> {
+fn host(wish: &Wish, arguments: &args::Mount) -> Result<()> {
+    let detached = arguments.detached;
     let ending = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, ending.clone()).context("cannot catch signals")?;
@@ -105,13 +123,19 @@ fn host(wish: &Wish, detached: bool) -> Result<()> {
     if detached {
         rustix::process::setsid().context("cannot leave the terminal")?;
     }
+    // Before anything is mounted: a log that cannot be written is refused.
+    let named = arguments.log.as_deref().map(|path| Log::open(Some(path))).transpose()?;
     let mounted = wish.mount()?;
+    let mut log = match named {
+        None if detached => Log::open(None).inspect_err(|error| tracing::warn!("no log: {error:#}")).ok(),
+        named => named,
+    };
     let body = mounted.body();
     let info = body.describe();
     let doors = Arc::new(Host::new());
     doors.add(body)?;
     let server = open_door(doors).inspect_err(|error| tracing::warn!("no control socket: {error:#}")).ok();
-    output::json("mount", &MountRecord { body: &info })?;
+    output::json("mount", &MountRecord { body: &info, log: log.as_ref().map(Log::path) })?;
     if detached {
         // Whoever started us waits for the end of our output.
         let nowhere = File::options().read(true).write(true).open("/dev/null")?;
@@ -119,12 +143,25 @@ fn host(wish: &Wish, detached: bool) -> Result<()> {
         rustix::stdio::dup2_stderr(&nowhere)?;
         std::env::set_current_dir("/")?;
     }
+    if let Some(log) = &log {
+        log.take_stderr()?;
+    }
     // Files that programs hold open keep it served after it was stopped: they do not keep the host.
     while mounted.is_served() && !mounted.is_stopped() && !ending.load(Ordering::SeqCst) {
         std::thread::sleep(LOOK);
+        if let Some(Err(error)) = log.as_mut().map(Log::bound) {
+            tracing::warn!("the log grows past its bound: {error:#}");
+            log = None;
+        }
     }
+    // Before the door closes: whoever waits for that finds nothing left.
+    let is_silent = log.is_some_and(Log::finish);
     drop(server);
-    Ok(mounted.unmount().map_err(mounting::control_error)?)
+    let ended = mounted.unmount().map_err(mounting::control_error);
+    if ended.is_err() && is_silent {
+        Log::open(None)?.take_stderr()?;
+    }
+    Ok(ended?)
 }
 
 fn open_door(host: Arc<Host>) -> Result<Server> {

@@ -222,7 +222,7 @@ fn lost_control_is_shown_and_granted_by_somebody_else() {
     use std::io::{BufRead, BufReader, Write};
     let Some(place) = Place::new() else { return };
     fs::write(place.origin().join("file"), vec![b'x'; 1200 * 4096]).unwrap();
-    place.mount(&["--cache", "1M", "--block-size", "4K"]);
+    let line = place.mount(&["--cache", "1M", "--block-size", "4K"]);
     let mut command = Command::new("python3");
     command.args(["-c", FOOLISH, &place.file()]).stdin(Stdio::piped()).stdout(Stdio::piped());
     command.env("PANTLER_RUNTIME_DIR", place.folder.path().join("run"));
@@ -231,6 +231,13 @@ fn lost_control_is_shown_and_granted_by_somebody_else() {
     assert_eq!(said.next().unwrap(), "revoked");
 
     let pid = foolish.id().to_string();
+    let log = line[line.find("\"log\":\"").unwrap() + 7..].split('"').next().unwrap().to_owned();
+    wait_until("the log tells of it", || {
+        let log = fs::read_to_string(&log).unwrap();
+        log.contains(&format!(
+            "WARN lost control: too many of its overrules were mistakes owner=\"python3({pid})\""
+        ))
+    });
     let shown = place.ok(&["stat"]);
     assert!(shown.contains(&format!("python3({pid}) lost control: ")), "{shown}");
     let stat = place.ok(&["stat", "--json"]);
@@ -270,6 +277,30 @@ fn what_a_killed_host_leaves_is_cleaned_by_the_next_mount() {
     place.mount(&[]);
     assert_eq!(fs::read(place.file()).unwrap().len(), 300_000);
     place.umount();
+}
+
+#[test]
+fn a_host_writes_the_log_it_is_told_to() {
+    let Some(place) = Place::new() else { return };
+    let (origin, point) = (place.origin().display().to_string(), place.point().display().to_string());
+    let log = place.folder.path().join("log");
+    let named = log.display().to_string();
+    let bad = place.pantler(&["mount", &origin, &point, "--log", "/no/such/log"]);
+    assert_eq!(bad.status.code(), Some(2), "{}", String::from_utf8_lossy(&bad.stderr));
+    assert!(
+        String::from_utf8_lossy(&bad.stderr).starts_with("pantler: log \"/no/such/log\": expected a file")
+    );
+    assert!(!is_mounted(&place.point()));
+    let line = place.mount(&["--log", &named]);
+    assert!(line.contains(&format!("\"log\":\"{named}\"")), "{line}");
+    place.umount();
+    assert!(log.exists(), "what was named stays");
+    // The daemon has a log of its own.
+    let _daemon = Daemon(place.command(&["daemon"]).stderr(Stdio::null()).spawn().unwrap());
+    let socket = place.folder.path().join("run/control.sock");
+    wait_until("the daemon listens", || socket.exists());
+    let refused = place.pantler(&["mount", &origin, &point, "--log", &named]);
+    assert_eq!(refused.status.code(), Some(2), "{}", String::from_utf8_lossy(&refused.stderr));
 }
 
 #[test]

@@ -170,6 +170,7 @@ fn a_profile_is_read_with_the_invoking_users_rights() {
     let profiles = folder.path().join("config/pantler/profiles");
     std::fs::create_dir_all(&profiles).unwrap();
     std::fs::write(profiles.join("hidden.toml"), "nonsense\n").unwrap();
+    std::fs::set_permissions(&profiles, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
     let unsteered = |user: Option<&str>| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_pantler"));
         command.args(["run", "--best-effort", "--memory", "16M", "true"]);

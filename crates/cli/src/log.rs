@@ -1,0 +1,147 @@
+//! Where a host in the background writes its log: nobody reads its standard error.
+//!
+//! ```text
+//!   4711.log      what was said last, at most LOG_BYTES_MAX
+//!   4711.log.1    what was said before that, as much at most
+//! ```
+//!
+//! Without a name given, it lies beside the control sockets. There an empty one goes with its host, and those of hosts
+//! that are gone make way for new ones, [`LOGS_MAX`] at most.
+
+use anyhow::Result;
+use pantler_control::{ControlError, runtime};
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// Size at which a log begins anew.
+const LOG_BYTES_MAX: u64 = 1 << 20;
+/// Logs of hosts that are gone that are kept.
+const LOGS_MAX: usize = 16;
+
+/// A log file, open.
+#[derive(Debug)]
+pub struct Log {
+    path: PathBuf,
+    file: File,
+    /// Whether nobody named it.
+    is_ours: bool,
+}
+
+impl Log {
+    /// Opens the log of this host: the one that was named, or the one beside the sockets.
+    ///
+    /// # Errors
+    /// Usage, naming a file that was named and cannot be written.
+    pub fn open(named: Option<&Path>) -> Result<Log> {
+        let Some(path) = named else {
+            let folder = runtime::prepare_folder()?;
+            clean(&folder);
+            let path = folder.join(format!("{}.log", std::process::id()));
+            return Ok(Log { file: open(&path)?, path, is_ours: true });
+        };
+        let refuse = |error: io::Error| {
+            ControlError::invalid(format!("log {path:?}: expected a file that can be written, {error}"))
+        };
+        let file = open(path).map_err(refuse)?;
+        if !file.metadata().map_err(refuse)?.is_file() {
+            return Err(refuse(io::Error::other("not a regular file")).into());
+        }
+        // The host stands elsewhere soon.
+        Ok(Log { path: path.canonicalize().map_err(refuse)?, file, is_ours: false })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// From now on standard error goes there.
+    pub fn take_stderr(&self) -> Result<()> {
+        Ok(rustix::stdio::dup2_stderr(&self.file)?)
+    }
+
+    /// Begins anew when it has become too long. Called now and then.
+    pub fn bound(&mut self) -> Result<()> {
+        if self.file.metadata()?.len() < LOG_BYTES_MAX {
+            return Ok(());
+        }
+        fs::rename(&self.path, before(&self.path))?;
+        self.file = open(&self.path)?;
+        self.take_stderr()
+    }
+
+    /// The host ends: a log that nobody named and in which nothing stands goes with it. Says whether it did.
+    pub fn finish(self) -> bool {
+        let is_empty = self.file.metadata().is_ok_and(|metadata| metadata.len() == 0);
+        // One that stays is cleaned up with a later host.
+        self.is_ours && is_empty && fs::remove_file(&self.path).is_ok()
+    }
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    // A fifo would wait for its reader.
+    let nonblock = rustix::fs::OFlags::NONBLOCK.bits() as i32;
+    File::options().append(true).create(true).mode(0o600).custom_flags(nonblock).open(path)
+}
+
+fn before(path: &Path) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(".1");
+    name.into()
+}
+
+/// Removes logs of hosts that are gone, but for the newest.
+fn clean(folder: &Path) {
+    let host = |path: &Path| path.file_name()?.to_str()?.strip_suffix(".log")?.parse::<u32>().ok();
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let gone = entries
+        .map(|entry| entry.path())
+        .filter(|path| host(path).is_some_and(|host| !Path::new(&format!("/proc/{host}")).exists()));
+    let mut gone: Vec<_> =
+        gone.filter_map(|path| Some((path.metadata().ok()?.modified().ok()?, path))).collect();
+    gone.sort_unstable();
+    gone.truncate(gone.len().saturating_sub(LOGS_MAX - 1));
+    for (_, path) in gone {
+        let _ = fs::remove_file(before(&path));
+        let _ = fs::remove_file(&path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_logs_of_hosts_that_are_gone_are_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        // Beyond any number that a process can have.
+        let path = |number: u32| folder.path().join(format!("{}.log", (1 << 30) + number));
+        for number in 0..2 * LOGS_MAX as u32 {
+            fs::write(path(number), "x").unwrap();
+            let file = File::options().append(true).open(path(number)).unwrap();
+            let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(number.into());
+            file.set_modified(time).unwrap();
+        }
+        fs::write(before(&path(0)), "x").unwrap();
+        let own = folder.path().join(format!("{}.log", std::process::id()));
+        fs::write(&own, "x").unwrap();
+        fs::write(folder.path().join("control.sock"), "x").unwrap();
+        clean(folder.path());
+        let left = fs::read_dir(folder.path()).unwrap().count();
+        assert_eq!(left, LOGS_MAX - 1 + 2, "the newest, ours, and what is no log");
+        assert!(own.exists() && path(2 * LOGS_MAX as u32 - 1).exists() && !path(0).exists());
+    }
+
+    #[test]
+    fn a_log_that_cannot_be_written_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        for bad in [folder.path().to_owned(), folder.path().join("no/such"), "/dev/null".into()] {
+            let error = Log::open(Some(&bad)).unwrap_err();
+            assert_eq!(crate::failure::exit_status(&error), 2, "{error}");
+            assert!(error.to_string().contains(&*bad.to_string_lossy()), "{error}");
+        }
+    }
+}
