@@ -1,5 +1,5 @@
 # Everything here forwards to `cargo xtask`, which says what it does and installs what is missing.
-.PHONY: all demo test bench ci install dust-full
+.PHONY: all demo test bench fuzz ci install dust-full
 .DEFAULT_GOAL := all
 PREFIX ?= /usr/local
 
@@ -14,6 +14,11 @@ test:
 
 bench:
 	cargo xtask bench
+
+# FUZZ_SECONDS for each target.
+FUZZ_SECONDS ?= 60
+fuzz:
+	cargo xtask fuzz $(FUZZ_SECONDS)
 
 ci:
 	cargo xtask ci

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 mod checks;
 mod demo;
+mod fuzz;
 mod install;
 mod packages;
 mod shell;
@@ -17,6 +18,7 @@ usage: cargo xtask <command>
   test             everything that CI runs
   ci               the same, with every missing kernel feature a failure
   bench            the benchmarks of the workspace
+  fuzz [SECONDS]   each fuzz target so long, default 60; needs a nightly compiler
   install          build and copy the command (--prefix DIR, default /usr/local)
 ";
 
@@ -46,6 +48,8 @@ fn dispatch(arguments: &[String]) -> Result<()> {
         ["demo-enter", rest @ ..] => demo::inside::enter(rest),
         ["demo-clock", rest @ ..] => demo::inside::clock(rest),
         ["bench"] => checks::bench(),
+        ["fuzz"] => fuzz::fuzz("60"),
+        ["fuzz", seconds] => fuzz::fuzz(seconds),
         ["install"] => install::install("/usr/local"),
         ["install", "--prefix", prefix] => install::install(prefix),
         [] | ["help" | "--help" | "-h"] => {

@@ -25,6 +25,8 @@ mod builder;
 mod densify;
 mod error;
 mod formats;
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod generate;
 mod guess;
 mod input;

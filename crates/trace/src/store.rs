@@ -29,6 +29,8 @@ pub const MAGIC: [u8; 8] = *b"PANTLERP";
 const VERSION: u32 = 1;
 /// Bytes before the columns.
 const HEADER_BYTES: usize = 64;
+/// Where the checksum of all behind the header stands.
+const BODY_CHECKSUM: usize = 48;
 /// Where the header's own checksum stands.
 const HEADER_CHECKSUM: usize = 56;
 /// Columns start at multiples of this.
@@ -160,7 +162,7 @@ impl Prepared {
         let places =
             places.ok_or_else(|| wrong(format!("its header and its {length} bytes disagree; it is cut")))?;
         let map = Arc::new(Map::new(&file, places[7]).map_err(io)?);
-        let body = u64::from_le_bytes(map[48..56].try_into().expect("eight bytes"));
+        let body = u64::from_le_bytes(map[BODY_CHECKSUM..HEADER_CHECKSUM].try_into().expect("eight bytes"));
         if checksum(&map[HEADER_BYTES..]) != body {
             return Err(wrong("its checksum does not fit its bytes; it is damaged".to_owned()));
         }
@@ -216,6 +218,25 @@ impl Prepared {
 
 fn checksum(bytes: &[u8]) -> u64 {
     XxHash3_64::oneshot(bytes)
+}
+
+/// The bytes of a file.
+pub fn to_bytes(trace: &Prepared) -> Result<Vec<u8>, TraceError> {
+    let path = std::env::temp_dir().join(format!("pantler-sample-{}.prepared", std::process::id()));
+    trace.save(&path, "sample")?;
+    let bytes = fs::read(&path).and_then(|bytes| fs::remove_file(&path).map(|()| bytes));
+    bytes.map_err(|source| TraceError::Io { action: "read", path, source })
+}
+
+/// The same bytes with checksums that fit, for tests of what they protect. Too few bytes stay as they are.
+pub fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
+    if bytes.len() >= HEADER_BYTES {
+        let body = checksum(&bytes[HEADER_BYTES..]);
+        bytes[BODY_CHECKSUM..HEADER_CHECKSUM].copy_from_slice(&body.to_le_bytes());
+        let header = checksum(&bytes[..HEADER_CHECKSUM]);
+        bytes[HEADER_CHECKSUM..HEADER_BYTES].copy_from_slice(&header.to_le_bytes());
+    }
+    bytes
 }
 
 /// What a header says, as far as it makes sense by itself.

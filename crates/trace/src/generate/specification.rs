@@ -13,7 +13,7 @@ const REQUESTS_MAX: u64 = u32::MAX as u64;
 /// Most ids of most generators: what `f64` counts exactly.
 const IDS_MAX: u64 = 1 << 52;
 /// Most ids where each takes memory.
-const STACK_IDS_MAX: u64 = 1 << 26;
+const STACK_IDS_MAX: u64 = 1 << 24;
 /// Deepest nesting of specifications.
 const DEPTH_MAX: u32 = 8;
 

@@ -30,9 +30,9 @@ impl StackDistance {
     ///
     /// # Panics
     ///
-    /// If there are no blocks, or more than 2²⁶.
+    /// If there are no blocks, or more than 2²⁴.
     pub fn new(blocks: u32, alpha: f64) -> StackDistance {
-        assert!((1..=1 << 26).contains(&blocks), "{blocks} blocks");
+        assert!((1..=1 << 24).contains(&blocks), "{blocks} blocks");
         let slots = (0..blocks).rev().map(Some).collect();
         let mut stack =
             StackDistance { law: Zipf::new(blocks.into(), alpha), slots, tree: Vec::new(), used: 0, blocks };

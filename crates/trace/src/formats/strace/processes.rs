@@ -151,7 +151,9 @@ impl Processes {
             (forks && self.processes.contains_key(&parent)).then(|| (parent, head.clone()))
         };
         // The lowest number: maps have no order, and results must not depend on theirs.
-        if let Some((parent, head)) = self.unfinished.iter().filter_map(forking).min() {
+        // Lines without a process number are 0: nobody's child.
+        let parent = self.unfinished.iter().filter_map(forking).min().filter(|_| pid != 0);
+        if let Some((parent, head)) = parent {
             let call = Call { name: b"clone", arguments: vec![&head], result: None, result_text: b"" };
             return self.fork(parent, pid, &call, names);
         }

@@ -1,0 +1,174 @@
+//! What fuzzers call: every reader, fed with arbitrary bytes, and a driver that mutates samples without a fuzzer.
+//!
+//! The same functions run under `cargo fuzz` (folder `fuzz/`, `make fuzz`), which follows coverage, and in an ordinary
+//! test, which draws the same inputs each time. They assert what must hold whatever the bytes are: no panic, bounded
+//! batches, short messages, and prepared traces that obey their rules.
+
+mod samples;
+
+use std::io::Cursor;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use crate::generate::{Generator, Random, Specification};
+use crate::input::LINE_BYTES_MAX;
+use crate::reader::{ReadOptions, Reader};
+use crate::{Columns, Format, Options, Prepared, Unit, prepare_reader, store};
+
+/// Most references that a target prepares.
+const REFERENCES_MAX: u64 = 5_000;
+/// Most batches that a target reads.
+const BATCHES_MAX: usize = 50;
+/// Requests in a batch: those wanted at least, and those of one line more.
+const BATCH_MAX: usize = 512 + LINE_BYTES_MAX;
+/// Characters in a message, whatever the value was.
+const MESSAGE_CHARS_MAX: usize = 1_200;
+
+/// A target by its name, as in `fuzz/fuzz_targets`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target {
+    /// The reader of one format.
+    Reader(Format),
+    /// Any file: guessed, perhaps compressed.
+    Guess,
+    /// A CSV whose columns are named by its first line.
+    Columns,
+    /// A generator's specification.
+    Specification,
+    /// A prepared trace.
+    Prepared,
+}
+
+impl Target {
+    /// All of them.
+    pub fn all() -> impl Iterator<Item = Target> {
+        let others = [Target::Guess, Target::Columns, Target::Specification, Target::Prepared];
+        Format::all().map(Target::Reader).chain(others)
+    }
+
+    /// The name of its file, which is what `cargo fuzz run` takes.
+    pub fn name(self) -> String {
+        match self {
+            Target::Reader(format) => format.as_str().replace('-', "_"),
+            Target::Guess => "guess".to_owned(),
+            Target::Columns => "columns".to_owned(),
+            Target::Specification => "specification".to_owned(),
+            Target::Prepared => "prepared".to_owned(),
+        }
+    }
+
+    /// Takes arbitrary bytes.
+    pub fn run(self, bytes: &[u8]) {
+        match self {
+            Target::Reader(format) => {
+                read(bytes, &ReadOptions { format: Some(format), ..ReadOptions::default() })
+            }
+            Target::Guess => read(bytes, &ReadOptions::default()),
+            Target::Columns => columns(bytes),
+            Target::Specification => specification(bytes),
+            Target::Prepared => prepared(bytes),
+        }
+    }
+
+    /// Runs so many mutations of the samples, drawn from a seed. The input of a panic is printed.
+    pub fn smoke(self, count: u32, seed: u64) {
+        let samples = samples::of(self);
+        let mut random = Random::new(seed);
+        for _ in 0..count {
+            let input = samples::mutated(&samples, &mut random);
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.run(&input))) {
+                eprintln!("target {}, seed {seed}, input b\"{}\"", self.name(), input.escape_ascii());
+                resume_unwind(panic);
+            }
+        }
+    }
+}
+
+/// Runs a target by its name.
+///
+/// # Panics
+///
+/// If there is no such target; or if the target finds something.
+pub fn run(name: &str, bytes: &[u8]) {
+    let target = Target::all().find(|target| target.name() == name);
+    target.unwrap_or_else(|| panic!("no fuzz target {name}")).run(bytes);
+}
+
+/// Reads and prepares, with and without bad lines.
+fn read(bytes: &[u8], options: &ReadOptions) {
+    for skip_bad_lines in [false, true] {
+        let options = ReadOptions { skip_bad_lines, ..options.clone() };
+        let open = || Reader::from_read("fuzz", Cursor::new(bytes.to_vec()), &options);
+        let mut reader = match open() {
+            Ok(reader) => reader,
+            Err(error) => return message(&error.to_string()),
+        };
+        let mut batch = Vec::new();
+        for _ in 0..BATCHES_MAX {
+            match reader.fill(&mut batch) {
+                Ok(more) => assert!(batch.len() <= BATCH_MAX && more != batch.is_empty()),
+                Err(error) => {
+                    message(&error.to_string());
+                    break;
+                }
+            }
+        }
+        assert!(skip_bad_lines || reader.skipped() == 0);
+        for unit in [None, Some(Unit::Block(4096))] {
+            let options = Options { unit, references_max: Some(REFERENCES_MAX), ..Options::default() };
+            match prepare_reader(open().expect("it opened before"), &options) {
+                Ok((trace, _)) => trace.validate(),
+                Err(error) => message(&error.to_string()),
+            }
+        }
+    }
+}
+
+fn message(text: &str) {
+    assert!(text.chars().count() <= MESSAGE_CHARS_MAX, "a message of {} bytes", text.len());
+    assert!(!text.contains('\n'), "a message of several lines: {text}");
+}
+
+fn columns(bytes: &[u8]) {
+    let end = bytes.iter().position(|&byte| byte == b'\n').unwrap_or(bytes.len());
+    let text = String::from_utf8_lossy(&bytes[..end]);
+    match text.parse::<Columns>() {
+        Ok(columns) => {
+            assert_eq!(columns.to_string().parse::<Columns>().expect("what is shown reads back"), columns);
+            read(&bytes[end..], &ReadOptions { columns: Some(columns), ..ReadOptions::default() });
+        }
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+}
+
+fn specification(bytes: &[u8]) {
+    let Ok(text) = str::from_utf8(bytes) else { return };
+    match text.parse::<Specification>() {
+        Ok(specification) => {
+            let again: Specification = specification.to_string().parse().expect("what is shown reads back");
+            assert_eq!(again, specification);
+            // A stack of millions takes longer to set up than to try.
+            if !text.contains("stack-distance")
+                || matches!(specification.generator(), Generator::StackDistance { ids, .. } if *ids < 10_000)
+            {
+                let trace = specification.prepare_up_to(1_000).expect("a thousand are not too many");
+                trace.validate();
+                assert_eq!(trace.requests().len() as u64, specification.requests().min(1_000));
+            }
+        }
+        Err(error) => message(&error.to_string()),
+    }
+}
+
+fn prepared(bytes: &[u8]) {
+    let path = std::env::temp_dir().join(format!("pantler-fuzz-{}.prepared", std::process::id()));
+    // As it is, then with checksums that fit, so that what they protect is tried too.
+    for bytes in [bytes.to_vec(), store::sealed(bytes.to_vec())] {
+        std::fs::write(&path, bytes).expect("the folder for temporary files can be written");
+        match Prepared::load(&path) {
+            Ok((trace, _)) => trace.validate(),
+            Err(error) => message(&error.to_string()),
+        }
+    }
+    // Left behind when it panics, which is what somebody wants to look at.
+    std::fs::remove_file(&path).expect("it was just written");
+}

@@ -1,0 +1,189 @@
+//! Samples of every format, and what is done to them.
+
+use std::io::Write;
+
+use super::Target;
+use crate::generate::Random;
+use crate::{Format, Prepared, Request, WriteFormat, Writer, store};
+
+/// Small inputs that a target takes.
+pub fn of(target: Target) -> Vec<Vec<u8>> {
+    let texts = |texts: &[&str]| texts.iter().map(|text| text.as_bytes().to_vec()).collect();
+    match target {
+        Target::Reader(format) => of_format(format),
+        Target::Guess => {
+            let mut samples: Vec<Vec<u8>> = Format::all().flat_map(of_format).collect();
+            let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+            gzip.write_all(b"17\n18\n17\n").expect("memory takes everything");
+            samples.push(gzip.finish().expect("memory takes everything"));
+            let level = ruzstd::encoding::CompressionLevel::Fastest;
+            samples.push(ruzstd::encoding::compress_to_vec(&b"17\n18\n17\n17\n17\n17\n"[..], level));
+            samples.push(XZ.to_vec());
+            samples
+        }
+        Target::Columns => texts(&[
+            "owner,file,block\ncscope,a,17\ngrep,b,18\n",
+            "block=lbn,size=2\nlbn,size\n17,512\n18,512\n",
+            "-,time_ms,offset,size,op\nx\t1.5\t4096\t512\tw\n",
+        ]),
+        Target::Specification => texts(&[
+            "zipf:alpha=0.8,ids=1000,requests=50,seed=1,order=shuffled,first=9",
+            "eighty-twenty:ids=75514,requests=50,references=0.7,of=0.3",
+            "uniform:ids=9,requests=50",
+            "two-pool:requests=50,small=3,large=9",
+            "read-n:ids=9,requests=50,rounds=2",
+            "stack-distance:ids=99,requests=50,alpha=1.1",
+            "phases:(loop:ids=9,requests=50),(scan:ids=9),repeat=3",
+            "mix:a=(loop:ids=9,requests=50),b=(phases:(scan:ids=9)),burst=3,turns=round",
+        ]),
+        Target::Prepared => {
+            let trace = Prepared::from_ids([1, 2, 1, 3, 2, 9]);
+            trace.next_uses();
+            vec![store::to_bytes(&trace).expect("the folder for temporary files can be written")]
+        }
+    }
+}
+
+/// `17 18 17`, by `xz -0 --check=crc32`.
+const XZ: &[u8] = &[
+    0xfd, 0x37, 0x7a, 0x58, 0x5a, 0x00, 0x00, 0x01, 0x69, 0x22, 0xde, 0x36, 0x02, 0x00, 0x21, 0x01, 0x0c,
+    0x00, 0x00, 0x00, 0x8f, 0x98, 0x41, 0x9c, 0x01, 0x00, 0x08, 0x31, 0x37, 0x0a, 0x31, 0x38, 0x0a, 0x31,
+    0x37, 0x0a, 0x00, 0x00, 0x00, 0x00, 0xb3, 0xc4, 0x8a, 0x90, 0x00, 0x01, 0x1d, 0x09, 0x93, 0x61, 0x36,
+    0xa6, 0x90, 0x42, 0x99, 0x0d, 0x01, 0x00, 0x00, 0x00, 0x00, 0x01, 0x59, 0x5a,
+];
+
+fn of_format(format: Format) -> Vec<Vec<u8>> {
+    let text = |text: &str| vec![text.as_bytes().to_vec()];
+    match format {
+        Format::Lirs => text("17\n*\n0\r\n\n17\n18446744073709551615\n"),
+        Format::Arc => text("100 3 0 0\n5 1 0 1\n7 0 0 2\n2097151 2097152 0 0\n"),
+        Format::Csv => vec![
+            b"owner,file,block\ncscope,index,17\ngrep,\"a, b\",17\n".to_vec(),
+            b"colour;time_ms;LBN;size;op\nred;1.5;8;4096;w\nred;2;9;512;r\n".to_vec(),
+            b"id,size\nabc,5\nabd,6\nabc,5\n".to_vec(),
+        ],
+        Format::Msr => text("128166372003061629,hm,1,Read,383496192,32768,413\n128166372013061629,hm,0,Write,0,512,61\n"),
+        Format::Spc => text("0,20941264,8192,W,0.551706\n1,3436288,15872,r,1.011732,extra\n"),
+        Format::CloudPhysics => text("version,time,op,size,lbn\n1,5633898,2a,512,42932745\n1,5633899,28,4096,42936149\n"),
+        Format::HashIds => text("{\"timestamp\": 3, \"hash_ids\": [0, 5]}\n{\"hash_ids\": [5], \"x\": {}}\n"),
+        Format::Blkparse => text(
+            "  8,0    3        1     0.000001829   697  Q   W 223490 + 8 [kjournald]\n  8,16   1        1     0.000002000   700  Q   R 16 + 8 [my prog]\nCPU3 (8,0):\n Reads Queued: 0\n",
+        ),
+        Format::Strace => vec![
+            b"10  1700000000.000001 openat(AT_FDCWD, \"/d\", O_RDONLY) = 3\n10  1700000000.000003 clone(flags=SIGCHLD <unfinished ...>\n11  1700000000.000004 read(3, \"x\"..., 100) = 100\n10  1700000000.000005 <... clone resumed>, child_tidptr=0x7f) = 11\n10  1700000000.000006 dup2(3, 4) = 4\n11 close(3) = 0\n10 +++ exited with 0 +++\n".to_vec(),
+            b"openat(5</a>, \"data\", O_RDONLY|O_CLOEXEC) = 3\nlseek(3, 8192, SEEK_SET) = 8192\nclone(flags=CLONE_FILES|CLONE_THREAD) = 12\nfcntl(3, F_DUPFD, 9) = 9\nexecve(\"/x\", [], 0x7) = 0\nread(9</p q>, \"x\"..., 7) = 7\npwrite64(9, \"x\", 512, 65536) = 512\n".to_vec(),
+        ],
+        Format::RecordedJson => text(
+            "{\"owner\":\"ab\",\"file\":\"/f\",\"offset\":0,\"length\":4096,\"write\":false,\"time_ns\":5}\n{\"owner\":\"c\",\"file\":\"/f\",\"offset\":4096}\n",
+        ),
+        Format::Recorded => [true, false].map(recorded).to_vec(),
+        Format::OracleGeneral => vec![fixed(24, &[(0, 1), (4, 77), (12, 9), (16, 5)])],
+        Format::Vscsi => vec![
+            fixed(32, &[(4, 9), (12, 0x2a), (15, 1), (16, 8), (24, 7)]),
+            fixed(40, &[(0, 0x28), (3, 2), (8, 9), (16, 8), (24, 7)]),
+        ],
+        Format::Lcs => (1..=8)
+            .map(|version| {
+                let mut bytes = vec![0; 1024];
+                for at in [0, 1016] {
+                    bytes[at..at + 8].copy_from_slice(&crate::formats::lcs::MAGIC);
+                }
+                bytes[8] = version;
+                bytes.extend(fixed(100, &[(4, 5), (12, 9), (17, 3), (21, 4)]));
+                bytes
+            })
+            .collect(),
+        Format::Keys32 => vec![fixed(4, &[(3, 7)])],
+        Format::Keys64 => vec![fixed(8, &[(7, 7)])],
+        Format::Prepared | Format::Generated => Vec::new(),
+    }
+}
+
+/// A few records of fixed width with these bytes set, counted up.
+fn fixed(width: usize, fields: &[(usize, u8)]) -> Vec<u8> {
+    let mut bytes = vec![0; width * 6];
+    for (number, record) in (0_u8..).zip(bytes.chunks_exact_mut(width)) {
+        for &(at, value) in fields {
+            record[at] = value;
+        }
+        record[fields[fields.len() - 1].0] += number;
+    }
+    bytes
+}
+
+fn recorded(keys: bool) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let names = ["a".to_owned(), "b".to_owned()];
+    let mut writer = Writer::new(&mut bytes, WriteFormat::Recorded, keys).expect("memory takes everything");
+    for (owner, offset) in [(0, 0), (1, 512), (0, 512), (1, 1 << 40)] {
+        let request = Request {
+            owner,
+            file: owner,
+            object: offset,
+            offset,
+            length: 512,
+            objects: 1,
+            time_ns: Some(offset),
+            write: owner > 0,
+        };
+        writer.write(&request, &names, &names).expect("memory takes everything");
+    }
+    writer.finish().expect("memory takes everything");
+    bytes
+}
+
+/// Pieces that parsers stumble over.
+const PIECES: [&[u8]; 16] = [
+    b"\n",
+    b"\r\n",
+    b"\0",
+    b",",
+    b" ",
+    b"\"",
+    b"(",
+    b")",
+    b"=",
+    b"-1",
+    b"18446744073709551615",
+    b"18446744073709551616",
+    b"9223372036854775807",
+    b"\xff\xff\xff\xff",
+    b"\xff\xfe",
+    b"4294967296",
+];
+
+/// One of the samples, changed in a few places.
+pub fn mutated(samples: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
+    let some = |random: &mut Random| samples[random.below(samples.len() as u64) as usize].clone();
+    let mut bytes = some(random);
+    for _ in 0..random.below(6) {
+        let length = bytes.len() as u64;
+        let at = random.below(length + 1) as usize;
+        let to = at + random.below(length - at as u64 + 1) as usize;
+        match random.below(8) {
+            0 if at < bytes.len() => bytes[at] ^= 1 << random.below(8),
+            1 if at < bytes.len() => bytes[at] = random.bits() as u8,
+            2 => bytes.truncate(at),
+            3 => drop(bytes.drain(at..to.min(at + 16))),
+            4 => {
+                let copy = bytes[at..to].to_vec();
+                bytes.splice(at..at, copy);
+            }
+            5 => {
+                let piece = PIECES[random.below(PIECES.len() as u64) as usize];
+                bytes.splice(at..at, piece.iter().copied());
+            }
+            6 => {
+                let other = some(random);
+                let from = random.below(other.len() as u64 + 1) as usize;
+                bytes.splice(at..to, other[from..].iter().copied());
+            }
+            _ => {
+                let noise: Vec<u8> = (0..random.below(40)).map(|_| random.bits() as u8).collect();
+                bytes.splice(at..at, noise);
+            }
+        }
+        bytes.truncate(8192);
+    }
+    bytes
+}
