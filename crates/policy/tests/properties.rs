@@ -216,3 +216,12 @@ fn every_policy_survives_changes_of_size() {
         }
     }
 }
+
+#[test]
+fn lru_1_is_lru() {
+    for trace in traces() {
+        for frames in [1, 2, 7, 30] {
+            assert_eq!(contents("lru-1", &trace, frames), contents("lru", &trace, frames), "{frames} frames");
+        }
+    }
+}

@@ -10,7 +10,7 @@
 //! array in order and one link at random, where a list touches three; the links of a handle tell its slot.
 //!
 //! Q1  A handle's link names the slot that holds it; all other slots between front and back are holes.
-//! Q2  `len` slots between front and back are no holes.
+//! Q2  `holes` slots between front and back are holes.
 //! Q3  There are a power of two slots, and at most that many between front and back.
 
 use alloc::vec::Vec;
@@ -28,7 +28,8 @@ pub struct Ring {
     /// Positions count on past the end of `slots`, and wrap at 2^32.
     front: u32,
     back: u32,
-    len: u32,
+    /// Counted in place of handles: no verb at the ends changes it.
+    holes: u32,
 }
 
 impl Ring {
@@ -64,7 +65,7 @@ impl Ring {
     /// Makes a slot free: by squeezing the holes out where they are half of all or more, so that this is rare.
     #[cold]
     fn make_room(&mut self, links: &mut Links) {
-        if !self.slots.is_empty() && self.len as usize <= self.slots.len() / 2 {
+        if self.holes as usize >= self.slots.len().div_ceil(2) && self.holes > 0 {
             let (mut from, mut to) = (self.front, self.front);
             while from != self.back {
                 let handle = self.slots[self.slot(from)];
@@ -75,6 +76,7 @@ impl Ring {
                 from = from.wrapping_add(1);
             }
             self.back = to;
+            self.holes = 0;
             return;
         }
         if !self.slots.is_empty() {
@@ -114,6 +116,7 @@ impl Ring {
                 self.put(links, to, handle);
             }
         }
+        self.holes -= to.wrapping_sub(self.front);
         self.front = to;
     }
 }
@@ -127,7 +130,6 @@ impl Queue for Ring {
         }
         self.put(links, self.back, handle);
         self.back = self.back.wrapping_add(1);
-        self.len += 1;
     }
 
     #[inline]
@@ -136,7 +138,7 @@ impl Queue for Ring {
         assert!(self.slots.get(slot) == Some(&handle), "Q1: {handle} is not in this ring");
         self.slots[slot] = NONE;
         links.links[handle as usize] = UNLINKED;
-        self.len -= 1;
+        self.holes += 1;
     }
 
     #[inline]
@@ -147,50 +149,50 @@ impl Queue for Ring {
     ) -> Option<Handle> {
         let (mut at, mut kept) = (self.front, false);
         while at != self.back {
-            let soon = self.slots[self.slot(at.wrapping_add(AHEAD))];
-            links.prefetch(soon);
+            links.prefetch(self.slots[self.slot(at.wrapping_add(AHEAD))]);
             let slot = self.slot(at);
             let handle = self.slots[slot];
-            if handle != NONE {
-                match verdict(links, handle) {
-                    Verdict::Keep => kept = true,
-                    Verdict::Requeue => {
-                        self.slots[slot] = NONE;
-                        if !kept {
-                            self.front = at.wrapping_add(1);
-                        } else if self.is_full() {
-                            self.settle(links, at.wrapping_add(1));
-                        }
-                        self.put(links, self.back, handle);
-                        self.back = self.back.wrapping_add(1);
-                    }
-                    Verdict::Take => {
-                        self.slots[slot] = NONE;
-                        links.links[handle as usize] = UNLINKED;
-                        self.len -= 1;
-                        at = at.wrapping_add(1);
-                        if kept {
-                            self.settle(links, at);
-                        } else {
-                            self.front = at;
-                        }
-                        return Some(handle);
-                    }
-                }
-            }
             at = at.wrapping_add(1);
+            let verdict = if handle == NONE { None } else { Some(verdict(links, handle)) };
+            if verdict == Some(Verdict::Keep) {
+                kept = true;
+                continue;
+            }
+            self.slots[slot] = NONE;
+            // Between kept handles a taken one leaves a hole; at the front it leaves with its slot, as a hole does.
+            if kept {
+                self.holes += u32::from(handle != NONE);
+            } else {
+                self.holes -= u32::from(handle == NONE);
+                self.front = at;
+            }
+            match verdict {
+                Some(Verdict::Take) => {
+                    links.links[handle as usize] = UNLINKED;
+                    if kept {
+                        self.settle(links, at);
+                    }
+                    return Some(handle);
+                }
+                Some(_) => {
+                    if self.is_full() {
+                        self.settle(links, at);
+                    }
+                    self.put(links, self.back, handle);
+                    self.back = self.back.wrapping_add(1);
+                }
+                None => {}
+            }
         }
         if kept {
             self.settle(links, at);
-        } else {
-            self.front = at;
         }
         None
     }
 
     #[inline]
     fn len(&self) -> u32 {
-        self.len
+        self.back.wrapping_sub(self.front) - self.holes
     }
 
     /// Twice as many slots, so that holes are squeezed out rarely.
@@ -208,16 +210,17 @@ impl Queue for Ring {
         let span = self.back.wrapping_sub(self.front);
         assert!(self.slots.is_empty() || self.slots.len().is_power_of_two(), "Q3: {}", self.slots.len());
         assert!(span as usize <= self.slots.len(), "Q3: {span} slots between front and back");
-        let mut count = 0;
+        let mut holes = 0;
         for offset in 0..span {
             let slot = self.slot(self.front.wrapping_add(offset));
             let handle = self.slots[slot];
-            if handle != NONE {
-                count += 1;
+            if handle == NONE {
+                holes += 1;
+            } else {
                 assert_eq!(links.links[handle as usize].prev, slot as u32, "Q1: the slot of {handle}");
             }
         }
-        assert_eq!(count, self.len, "Q2: the length is wrong");
+        assert_eq!(holes, self.holes, "Q2: holes are lost");
     }
 }
 
