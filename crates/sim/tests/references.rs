@@ -47,13 +47,13 @@ const BARS: &[Bar] = &[
     exact("LFU", "lfu"),
     exact("Belady", "opt"),
     exact("opt.Clairvoyant", "opt-bypass"),
-    within(0.1, "ARC", "libcachesim", "arc"),
-    within(0.3, "Clock", "libcachesim", "clock"),
-    within(0.5, "LIRS", "lirs.c", "lirs"),
+    exact("ARC", "arc"),
+    exact("Clock", "clock"),
+    within(0.0, "LIRS", "lirs.c", "lirs"),
     within(0.3, "CLOCK-Pro", "clock-pro.c", "clock-pro"),
-    within(0.3, "TwoQ", "libcachesim", "2q"),
-    within(0.3, "S3FIFO", "libcachesim", "s3-fifo"),
-    within(0.3, "Sieve", "libcachesim", "sieve"),
+    exact("TwoQ", "2q"),
+    exact("S3FIFO", "s3-fifo"),
+    exact("Sieve", "sieve"),
 ];
 
 /// One row of the references.
