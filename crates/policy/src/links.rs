@@ -277,6 +277,13 @@ impl List {
         (next != NONE).then_some(next)
     }
 
+    /// The handle before `handle` towards the front, or `None` at the front.
+    #[inline]
+    pub fn before(&self, links: &Links, handle: Handle) -> Option<Handle> {
+        let prev = links.links[handle as usize].prev;
+        (prev != NONE).then_some(prev)
+    }
+
     /// Checks K1 to K3 and panics with the number of what fails.
     pub fn validate(&self, links: &Links) {
         let (mut handle, mut prev, mut count, mut stamp) = (self.head, NONE, 0, i64::MIN);

@@ -61,7 +61,7 @@ parameters! {
         /// How much more seldom each step of the counter gets (`lfu-log-factor`).
         "factor" => factor: u32 = 10, 0..=65535;
         /// References until a counter loses one (`lfu-decay-time`), in multiples of the frames; 0 is never.
-        "decay" => decay: f64 = 1.0, 0.0..=1e6;
+        "decay" => decay: f64 = 10.0, 0.0..=1e6;
         /// Where the generator starts.
         "seed" => seed: u64 = 1, 0..=u64::MAX;
     }

@@ -245,6 +245,7 @@ policies! {
     Arc: crate::Arc,
     Car: crate::Car,
     ClockPro: crate::ClockPro,
+    Eelru: crate::Eelru,
     Lirs: crate::Lirs,
     Lrfu: crate::Lrfu,
     LruK: crate::LruK,

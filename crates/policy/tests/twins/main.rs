@@ -18,6 +18,7 @@ mod two_q;
 mod arc;
 mod car;
 mod clock_pro;
+mod eelru;
 mod linux;
 mod lirs;
 mod lrfu;

@@ -156,7 +156,7 @@ fn redis_lru() {
 
 #[test]
 fn redis_lfu() {
-    check("redis-lfu", |frames| Redis::new(frames, 5, 16, Idle::Lfu { factor: 10, decay: 1.0 }));
+    check("redis-lfu", |frames| Redis::new(frames, 5, 16, Idle::Lfu { factor: 10, decay: 10.0 }));
     check("redis-lfu:pool=2,factor=1,decay=0", |frames| {
         Redis::new(frames, 5, 2, Idle::Lfu { factor: 1, decay: 0.0 })
     });
