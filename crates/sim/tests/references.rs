@@ -50,7 +50,7 @@ const BARS: &[Bar] = &[
     exact("ARC", "arc"),
     exact("Clock", "clock"),
     within(0.0, "LIRS", "lirs.c", "lirs"),
-    within(0.3, "CLOCK-Pro", "clock-pro.c", "clock-pro"),
+    within(0.0, "CLOCK-Pro", "clock-pro.c", "clock-pro"),
     exact("TwoQ", "2q"),
     exact("S3FIFO", "s3-fifo"),
     exact("Sieve", "sieve"),
