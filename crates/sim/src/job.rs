@@ -4,6 +4,7 @@ use pantler_policy::Spec;
 use pantler_steward::{Allocation, PolicyName, Revocation};
 use serde::{Deserialize, Serialize};
 
+use crate::ahead::Ahead;
 use crate::allocation::Sharing;
 use crate::control::Control;
 
@@ -25,6 +26,8 @@ pub struct Job {
     pub what: What,
     /// Frames.
     pub size: u32,
+    /// What is looked ahead beside a policy; `None` simulates demand fetches only.
+    pub ahead: Option<Ahead>,
     /// References that are made and not counted.
     pub warm_up: WarmUp,
     /// Estimate from a sample of the blocks.
@@ -57,6 +60,13 @@ pub enum What {
     Policy(Spec),
     /// A steward.
     Sharing(Box<Sharing>),
+}
+
+impl What {
+    /// Whether lookahead can stand beside it: beside policies that see one reference after the other.
+    pub fn may_look_ahead(&self) -> bool {
+        matches!(self, Self::Policy(spec) if !matches!(spec, Spec::Opt | Spec::OptBypass))
+    }
 }
 
 /// References at the start that are not counted.
@@ -146,6 +156,10 @@ struct Text {
     #[serde(default, skip_serializing_if = "Control::is_empty")]
     control: Control,
     size: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    lookahead: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    window: Option<u32>,
     #[serde(default, skip_serializing_if = "WarmUp::is_none")]
     warm_up: WarmUp,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -162,7 +176,7 @@ struct RevocationText {
 
 impl From<Job> for Text {
     fn from(job: Job) -> Self {
-        let Job { source, what, size, warm_up, sample } = job;
+        let Job { source, what, size, ahead, warm_up, sample } = job;
         let (policy, sharing) = match what {
             What::Policy(spec) => (Some(spec.to_string()), None),
             What::Sharing(sharing) => (None, Some(sharing)),
@@ -189,6 +203,8 @@ impl From<Job> for Text {
             }),
             control: sharing.map(|sharing| sharing.control).unwrap_or_default(),
             size,
+            lookahead: ahead.map(|ahead| ahead.lookahead.to_string()),
+            window: ahead.map(|ahead| ahead.window).filter(|&window| window != 1),
             warm_up,
             sample,
         }
@@ -211,9 +227,10 @@ impl TryFrom<Text> for Job {
             check(rate > 0.0 && rate <= 1.0, "sample", "expected a rate above 0, at most 1")?;
         }
         let what = what(&text)?;
+        let ahead = ahead(&text, &what)?;
         let Text { trace, format, unit, columns, skip_bad_lines, size, warm_up, sample, .. } = text;
         let source = Source { trace, format, unit, columns, skip_bad_lines };
-        Ok(Self { source, what, size, warm_up, sample })
+        Ok(Self { source, what, size, ahead, warm_up, sample })
     }
 }
 
@@ -246,6 +263,22 @@ fn what(text: &Text) -> Result<What, JobError> {
     }
 }
 
+fn ahead(text: &Text, what: &What) -> Result<Option<Ahead>, JobError> {
+    let Some(name) = &text.lookahead else {
+        check(text.window.is_none(), "window", "expected a lookahead, too")?;
+        return Ok(None);
+    };
+    let lookahead = name.parse().map_err(|error: pantler_steward::UnknownLookahead| JobError::Field {
+        field: "lookahead",
+        cause: error.to_string(),
+    })?;
+    check(what.may_look_ahead(), "lookahead", "expected a policy that needs not know the future")?;
+    check(text.sample.is_none(), "sample", "lookahead is never estimated")?;
+    let window = text.window.unwrap_or(1);
+    check(window > 0, "window", "expected a positive number of blocks")?;
+    Ok(Some(Ahead { lookahead, window }))
+}
+
 fn check(holds: bool, field: &'static str, cause: &str) -> Result<(), JobError> {
     if holds { Ok(()) } else { Err(JobError::Field { field, cause: cause.to_owned() }) }
 }
@@ -266,6 +299,9 @@ mod tests {
             r#"{"version":1,"kind":"sim-job","trace":"x","format":"csv","unit":"block:4096","columns":"a=b","skip_bad_lines":true,"policy":"opt","size":7,"warm_up":{"share":0.1},"sample":{"rate":0.01,"seed":3}}"#,
         );
         round_trip(
+            r#"{"version":1,"kind":"sim-job","trace":"x","policy":"arc","size":7,"lookahead":"sa-w2r","window":4}"#,
+        );
+        round_trip(
             r#"{"version":1,"kind":"sim-job","trace":"x","allocation":"lru-sp","common_policy":"fifo","placeholders":0,"revocation":{"window":1000,"needed":500,"share_percent":40},"control":{"a":{"policies":{"0":"mru"}}},"size":7,"warm_up":{"count":5}}"#,
         );
     }
@@ -282,6 +318,9 @@ mod tests {
             (r#","policy":"lru","size":1,"warm_up":{"share":2}}"#, "warm_up: expected a share"),
             (r#","policy":"lru","size":1,"sample":{"rate":0,"seed":1}}"#, "sample: expected a rate"),
             (r#","allocation":"lru-s","size":1,"sample":{"rate":1,"seed":1}}"#, "sample: an allocation"),
+            (r#","policy":"lru","size":1,"lookahead":"two"}"#, "lookahead: unknown lookahead `two`"),
+            (r#","policy":"opt","size":1,"lookahead":"obl"}"#, "lookahead: expected a policy"),
+            (r#","policy":"lru","size":1,"lookahead":"obl","window":0}"#, "window: expected a positive"),
             (r#","policy":"lru","size":1,"colour":1}"#, "unknown field `colour`"),
         ] {
             let error = message(&format!("{start}{rest}"));

@@ -17,6 +17,7 @@
 
 #![forbid(unsafe_code)]
 
+mod ahead;
 mod allocation;
 mod control;
 mod curve;
@@ -35,6 +36,7 @@ mod sweep;
 pub mod tiers;
 mod watch;
 
+pub use ahead::{Ahead, LookedAhead, simulate_ahead};
 pub use allocation::{OwnerCounts, Shared, SharedError, Sharing, share};
 pub use control::{CONTROL_BYTES_MAX, Control, ControlError};
 pub use curve::LruCurve;
@@ -44,7 +46,7 @@ pub use load::load;
 pub use nearest::nearest;
 pub use outcome::{Counts, Outcome};
 pub use record::{
-    About, ByName, OwnerRecord, PolicyRecord, Record, SampleRecord, SharerRecord, SharingRecord,
+    About, AheadRecord, ByName, OwnerRecord, PolicyRecord, Record, SampleRecord, SharerRecord, SharingRecord,
 };
 pub use report::{csv, html, png, svg, table};
 pub use sample::{Estimate, SAMPLES, Samples};

@@ -37,12 +37,35 @@ pub struct PolicyRecord {
     /// How the figures were estimated, if they were.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sample: Option<SampleRecord>,
+    /// What lookahead did, where there was one.
+    #[serde(flatten)]
+    pub ahead: Option<AheadRecord>,
     /// By owner, where the trace knows owners.
     #[serde(skip_serializing_if = "ByName::is_empty")]
     pub owners: ByName<OwnerRecord>,
     /// What is said of the trace.
     #[serde(flatten)]
     pub about: About,
+    /// The policy and the lookahead, for people; not part of the object.
+    #[serde(skip)]
+    pub shown: String,
+}
+
+/// What lookahead did, the warm-up included.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct AheadRecord {
+    /// The scheme by name.
+    pub lookahead: String,
+    /// Blocks ahead at a time.
+    pub window: u32,
+    /// Blocks brought in.
+    pub prefetched: u64,
+    /// Those that were referenced afterwards.
+    pub used: u64,
+    /// Those that left before anybody referenced them.
+    pub wasted: u64,
+    /// Frames of the waiting room, on average.
+    pub room: f64,
 }
 
 /// What owners of a shared cache did.
@@ -168,7 +191,7 @@ impl Record {
     /// The policy with its parameters, or the allocation.
     pub fn name(&self) -> &str {
         match self {
-            Self::Policy(record) => &record.policy,
+            Self::Policy(record) => &record.shown,
             Self::Sharing(record) => &record.allocation,
         }
     }

@@ -16,13 +16,14 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
 use pantler_policy::Spec;
 use pantler_trace::{Prepared, Unit};
 
+use crate::ahead::simulate_ahead;
 use crate::allocation::{SharedError, Sharing, share};
 use crate::curve::LruCurve;
 use crate::engine::simulate;
 use crate::job::{Job, Sampling, What};
-use crate::outcome::Counts;
+use crate::outcome::{Counts, Outcome};
 use crate::record::{
-    About, ByName, OwnerRecord, PolicyRecord, Record, SampleRecord, SharerRecord, SharingRecord,
+    About, AheadRecord, ByName, OwnerRecord, PolicyRecord, Record, SampleRecord, SharerRecord, SharingRecord,
 };
 use crate::sample::{SAMPLES, Samples};
 use crate::size::Footprint;
@@ -93,8 +94,11 @@ impl Loaded {
         watch: &Watch,
         mut tell: impl FnMut(usize, Result<Record, RunError>),
     ) {
-        let is_lru =
-            |job: &&Job| job.what == What::Policy(Spec::Lru(Default::default())) && job.sample.is_none();
+        let is_lru = |job: &&Job| {
+            job.what == What::Policy(Spec::Lru(Default::default()))
+                && job.sample.is_none()
+                && job.ahead.is_none()
+        };
         self.lru_jobs = jobs.iter().filter(is_lru).count();
         let next = AtomicUsize::new(0);
         let (results, told) = mpsc::channel();
@@ -128,6 +132,7 @@ impl Loaded {
             What::Sharing(sharing) => self.run_sharing(job, sharing, warm_up, watch),
             What::Policy(spec) => Ok(Record::Policy(match job.sample {
                 Some(sampling) => self.estimate(job, *spec, sampling, warm_up, watch)?,
+                None if job.ahead.is_some() => self.run_ahead(job, *spec, warm_up, watch)?,
                 None => self.run_policy(job, *spec, warm_up, watch)?,
             })),
         }
@@ -149,13 +154,34 @@ impl Loaded {
             return Ok(record);
         }
         let outcome = simulate(&self.trace, spec, job.size, warm_up, watch)?;
+        Ok(self.whole_record(job, spec, outcome, warm_up))
+    }
+
+    fn run_ahead(&self, job: &Job, spec: Spec, warm_up: u64, watch: &Watch) -> Result<PolicyRecord, Stopped> {
+        let Some(ahead) = job.ahead else { return self.run_policy(job, spec, warm_up, watch) };
+        let (outcome, did) = simulate_ahead(&self.trace, spec, ahead, job.size, warm_up, watch, |_| {})?;
+        Ok(PolicyRecord {
+            shown: format!("{spec}+{}", ahead.lookahead),
+            ahead: Some(AheadRecord {
+                lookahead: ahead.lookahead.to_string(),
+                window: ahead.window,
+                prefetched: did.looked.prefetched,
+                used: did.looked.used,
+                wasted: did.looked.wasted,
+                room: did.room,
+            }),
+            ..self.whole_record(job, spec, outcome, warm_up)
+        })
+    }
+
+    fn whole_record(&self, job: &Job, spec: Spec, outcome: Outcome, warm_up: u64) -> PolicyRecord {
         let owners = self.trace.owner_names().iter().cloned().zip(outcome.owners);
         let owner = |counts: Counts| OwnerRecord { requests: counts.requests, misses: counts.misses };
-        Ok(PolicyRecord {
+        PolicyRecord {
             byte_hit_ratio: outcome.bytes.map(|bytes| bytes.hit_ratio()),
             owners: ByName(owners.map(|(name, counts)| (name, owner(counts))).collect()),
             ..self.record(job, spec, outcome.total, warm_up)
-        })
+        }
     }
 
     fn record(&self, job: &Job, spec: Spec, counts: Counts, warm_up: u64) -> PolicyRecord {
@@ -168,8 +194,10 @@ impl Loaded {
             hit_ratio: counts.hit_ratio(),
             byte_hit_ratio: None,
             sample: None,
+            ahead: None,
             owners: ByName::default(),
             about: self.about(warm_up),
+            shown: spec.to_string(),
         }
     }
 

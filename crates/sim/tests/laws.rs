@@ -190,6 +190,7 @@ fn jobs(sizes: &[u32]) -> Vec<Job> {
         source: Source { trace: "t".to_owned(), ..Source::default() },
         what: what.clone(),
         size,
+        ahead: None,
         warm_up: WarmUp::Share(0.1),
         sample: None,
     };

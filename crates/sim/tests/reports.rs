@@ -10,7 +10,7 @@ fn records(trace: &str, policies: &[&str]) -> Vec<Record> {
     let run = |(policy, size): (&&str, u32)| {
         let what = What::Policy(policy.parse().unwrap());
         let source = Source { trace: trace.to_owned(), ..Source::default() };
-        let job = Job { source, what, size, warm_up: WarmUp::None, sample: None };
+        let job = Job { source, what, size, ahead: None, warm_up: WarmUp::None, sample: None };
         loaded.run(&job, &Watch::default()).unwrap()
     };
     policies.iter().flat_map(|policy| [5, 10, 20, 40].map(|size| (policy, size))).map(run).collect()

@@ -1,9 +1,9 @@
 //! The words of `pantler sim`, and what they mean.
 
 use clap::{ArgGroup, Args};
-use pantler_sim::{Control, Job, Sampling, Sharing, Sizes, Source, WarmUp, What, nearest};
-use pantler_steward::{Allocation, PolicyName, Revocation};
-use std::num::NonZeroUsize;
+use pantler_sim::{Ahead, Control, Job, Sampling, Sharing, Sizes, Source, WarmUp, What, nearest};
+use pantler_steward::{Allocation, Lookahead, PolicyName, Revocation};
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 
 use super::tiers::More;
@@ -30,6 +30,12 @@ pub struct Sim {
     /// Sizes: blocks (1000), bytes (64M), shares of the footprint (10%), ranges (1%..50%, A..B/COUNT, A..B+STEP)
     #[arg(long, value_name = "SIZES", default_value = SIZES, conflicts_with = "job")]
     pub size: String,
+    /// Look ahead beside the policy: none, obl, obl-2, w2r, sa-w2r, even-w2r, or several of them
+    #[arg(long, value_name = "NAMES", conflicts_with_all = ["allocation", "sample", "job"])]
+    pub lookahead: Option<String>,
+    /// Blocks looked ahead at a time
+    #[arg(long, value_name = "COUNT", requires = "lookahead")]
+    pub window: Option<NonZeroU32>,
     /// Let the trace's owners share a cache: global-lru, alloc-lru, lru-s, lru-sp, lru-sp-one
     #[arg(long, value_name = "NAMES", conflicts_with_all = ["policy", "job"])]
     pub allocation: Option<String>,
@@ -102,6 +108,8 @@ pub fn picture(text: &str) -> Result<PathBuf, String> {
 pub struct Plan {
     pub sources: Vec<Source>,
     pub whats: Vec<What>,
+    /// What is looked ahead; one `None` without the word.
+    pub aheads: Vec<Option<Ahead>>,
     pub sizes: Sizes,
     pub warm_up: WarmUp,
     pub sample: Option<Sampling>,
@@ -130,12 +138,21 @@ impl Plan {
             Some(names) => allocations(names, words)?,
             None => policies(words.policy.as_deref().unwrap_or("lru"))?,
         };
+        let aheads = match &words.lookahead {
+            Some(names) => lookaheads(names, words.window.map_or(1, NonZeroU32::get))?,
+            None => vec![None],
+        };
+        if let (Some(_), Some(what)) = (&words.lookahead, whats.iter().find(|what| !what.may_look_ahead())) {
+            let What::Policy(spec) = what else { unreachable!("clap refuses both") };
+            return Err(Usage(format!("policy {spec} knows the future: nothing is looked ahead beside it")));
+        }
         let sample = words.sample.as_deref().map(share).transpose().map_err(|text| {
             Usage(format!("sample {text:?}: expected a share above 0, such as 1% or 0.01"))
         })?;
         Ok(Self {
             sources: words.traces.iter().map(source).collect(),
             whats,
+            aheads,
             sizes: words.size.parse().map_err(Usage::new)?,
             warm_up: words.warm_up.as_deref().map(warm_up).transpose()?.unwrap_or_default(),
             sample: sample.map(|rate| Sampling { rate, seed: words.seed }),
@@ -144,14 +161,16 @@ impl Plan {
 
     /// The jobs over one trace, by policy, then by size.
     pub fn jobs(&self, source: &Source, sizes: &[u32]) -> Vec<Job> {
-        let job = |what: &What, size| Job {
+        let job = |what: &What, ahead: Option<Ahead>, size| Job {
             source: source.clone(),
             what: what.clone(),
             size,
+            ahead,
             warm_up: self.warm_up,
             sample: self.sample,
         };
-        self.whats.iter().flat_map(|what| sizes.iter().map(move |&size| job(what, size))).collect()
+        let runs = self.whats.iter().flat_map(|what| self.aheads.iter().map(move |&ahead| (what, ahead)));
+        runs.flat_map(|(what, ahead)| sizes.iter().map(move |&size| job(what, ahead, size))).collect()
     }
 }
 
@@ -194,6 +213,23 @@ fn format(name: &str) -> Result<pantler_trace::Format, Usage> {
     let names = || pantler_trace::Format::all().map(|format| format.as_str());
     let all = names().collect::<Vec<_>>().join(", ");
     name.parse().map_err(|_| unknown("format", name, names(), &format!("expected one of {all}")))
+}
+
+/// A list of lookaheads.
+fn lookaheads(names: &str, window: u32) -> Result<Vec<Option<Ahead>>, Usage> {
+    let mut aheads = Vec::new();
+    for name in names.split(',') {
+        let all = || Lookahead::ALL.iter().map(|lookahead| lookahead.as_str());
+        let expected = all().collect::<Vec<_>>().join(", ");
+        let lookahead: Result<Lookahead, _> = name.parse();
+        let lookahead = lookahead
+            .map_err(|_| unknown("lookahead", name, all(), &format!("expected one of {expected}")))?;
+        let ahead = Some(Ahead { lookahead, window });
+        if !aheads.contains(&ahead) {
+            aheads.push(ahead);
+        }
+    }
+    Ok(aheads)
 }
 
 fn allocations(names: &str, words: &Sim) -> Result<Vec<What>, Usage> {

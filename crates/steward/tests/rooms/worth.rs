@@ -50,13 +50,15 @@ fn run(trace: &[u64], frames: u32, lookahead: Lookahead) -> (f64, Looked) {
 fn without_sequentiality_even_rooms_lose_less_than_half_a_point_to_lru() {
     for (a, b, shuffled) in [(0.8, 0.2, false), (0.8, 0.2, true), (0.7, 0.3, false), (0.7, 0.3, true)] {
         let trace = zipf(a, b, shuffled);
-        for frames in [50, 2000, 15_000] {
+        for frames in [50, 500, 2000, 5000, 15_000] {
             let of = |lookahead| run(&trace, frames, lookahead);
-            let (lru, adjusted) = (of(Lookahead::None).0, of(Lookahead::SaW2r).0);
+            let [lru, one_list, adjusted] =
+                [Lookahead::None, Lookahead::Obl, Lookahead::SaW2r].map(|lookahead| of(lookahead).0);
             let (even, looked) = of(Lookahead::EvenW2r);
             let order = if shuffled { "shuffled" } else { "by rank" };
+            let fetches = looked.prefetched as f64 / trace.len() as f64;
             println!(
-                "{a}/{b} {order:<8} {frames:>6} frames: lru {lru:.2} sa-w2r {adjusted:.2} even-w2r {even:.2} {looked:?}"
+                "| {a}/{b} {order:<8} | {frames:>6} | {lru:.2} | {one_list:.2} | {adjusted:.2} | {even:.2} | {fetches:.3} |"
             );
             assert!(even > lru - 0.5, "{a}/{b} {order}, {frames} frames: {even} against {lru}");
             assert!(frames == 50 || even > adjusted + 0.5, "{a}/{b} {order}, {frames} frames: {even}");

@@ -1,0 +1,94 @@
+//! Lookahead beside a policy: the two rooms over a trace.
+//!
+//! All blocks of a trace without files are one endless file, so i+1 is the next number.
+
+use pantler_policy::{Offline, Online, Spec, Visitor};
+use pantler_steward::rooms::{Looked, RoomOptions, TwoRooms};
+use pantler_steward::{Block, FileId, Lookahead};
+use pantler_trace::Prepared;
+
+use crate::engine::BATCH;
+use crate::offline;
+use crate::outcome::{Outcome, Tally};
+use crate::watch::{Stopped, Watch};
+
+/// What is looked ahead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ahead {
+    /// The scheme.
+    pub lookahead: Lookahead,
+    /// Blocks ahead at a time, at least 1.
+    pub window: u32,
+}
+
+/// What lookahead did in one run, the warm-up included.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct LookedAhead {
+    /// Blocks brought in, used and wasted.
+    pub looked: Looked,
+    /// Frames of the waiting room, on average over all references.
+    pub room: f64,
+}
+
+/// Simulates `spec` with `frames` frames and a lookahead over a trace. `seen` is told the size of the waiting room after
+/// every reference. The first `warm_up` references are made and not counted.
+///
+/// Offline policies run without lookahead: the future that they know has none.
+///
+/// # Errors
+///
+/// [`Stopped`] when `watch` was told so.
+pub fn simulate_ahead(
+    trace: &Prepared,
+    spec: Spec,
+    ahead: Ahead,
+    frames: u32,
+    warm_up: u64,
+    watch: &Watch,
+    seen: impl FnMut(u32),
+) -> Result<(Outcome, LookedAhead), Stopped> {
+    spec.with(frames.max(1), Run { trace, ahead, frames, warm_up, watch, seen })
+}
+
+struct Run<'a, F> {
+    trace: &'a Prepared,
+    ahead: Ahead,
+    frames: u32,
+    warm_up: u64,
+    watch: &'a Watch,
+    seen: F,
+}
+
+impl<F: FnMut(u32)> Visitor for Run<'_, F> {
+    type Output = Result<(Outcome, LookedAhead), Stopped>;
+
+    fn online<P: Online>(mut self, policy: P) -> Self::Output {
+        let Ahead { lookahead, window } = self.ahead;
+        let options = RoomOptions { window, ..RoomOptions::new(self.frames, lookahead) };
+        let mut rooms = TwoRooms::new(options, policy);
+        let mut tally = Tally::new(self.trace, self.warm_up);
+        let mut missed = Vec::with_capacity(BATCH);
+        let mut sum = 0;
+        let ids = self.trace.requests();
+        for (batch, start) in ids.chunks(BATCH).zip((0..).step_by(BATCH)) {
+            missed.clear();
+            for (at, &id) in (0..).zip(batch) {
+                let block = self.trace.block_of(id);
+                if !rooms.reference(Block::new(FileId(u64::from(block.file)), block.index)).is_hit() {
+                    missed.push(at);
+                }
+                sum += u64::from(rooms.room());
+                (self.seen)(rooms.room());
+            }
+            tally.batch(start..start + batch.len(), &missed);
+            self.watch.advance(batch.len())?;
+        }
+        let room = if ids.is_empty() { 0.0 } else { sum as f64 / ids.len() as f64 };
+        Ok((tally.finish(), LookedAhead { looked: rooms.looked(), room }))
+    }
+
+    fn offline(self, policy: Offline) -> Self::Output {
+        let outcome = offline::run(self.trace, policy, self.frames, self.warm_up, self.watch)?;
+        Ok((outcome, LookedAhead::default()))
+    }
+}

@@ -1,0 +1,53 @@
+//! Lookahead on a real trace: OLTP with real block numbers (figures 5 and 7b of the SA-W2R paper).
+//!
+//! `cargo test -p pantler-sim --test lookahead -- --nocapture` prints the rows.
+
+use pantler_sim::{Ahead, Loaded, Source, Watch, load, simulate_ahead};
+use pantler_steward::Lookahead;
+use pantler_trace::testing::locate;
+
+fn oltp() -> Option<Loaded> {
+    let path = locate("arc/OLTP.lis.zst")?;
+    let source = Source { trace: path.display().to_string(), ..Source::default() };
+    Some(load(&source).expect("a good trace").0)
+}
+
+fn lru() -> pantler_policy::Spec {
+    "lru".parse().expect("a policy")
+}
+
+#[test]
+fn even_rooms_keep_the_gains_of_self_adjusting_ones_on_oltp() {
+    let Some(loaded) = oltp() else { return };
+    for frames in [200, 2000, 10_000] {
+        let of = |lookahead| {
+            let ahead = Ahead { lookahead, window: 1 };
+            let run = simulate_ahead(loaded.trace(), lru(), ahead, frames, 0, &Watch::default(), |_| {});
+            let (outcome, did) = run.expect("nobody stops it");
+            (100.0 * outcome.total.hit_ratio(), did)
+        };
+        let (adjusted, even) = (of(Lookahead::SaW2r), of(Lookahead::EvenW2r));
+        println!("{frames:>6} frames: {adjusted:?} {even:?}");
+        assert!(even.0 > adjusted.0 - 1.0, "{frames} frames: {} against {}", even.0, adjusted.0);
+        let looked = even.1.looked;
+        assert!(looked.used + looked.wasted <= looked.prefetched);
+        assert!(even.1.room >= 1.0 && even.1.room < f64::from(frames));
+    }
+}
+
+/// Figure 5: the size of the waiting room over time, with 3,000 frames.
+#[test]
+fn the_room_follows_the_trace() {
+    let Some(loaded) = oltp() else { return };
+    for lookahead in [Lookahead::SaW2r, Lookahead::EvenW2r] {
+        let (mut sizes, ahead) = (Vec::new(), Ahead { lookahead, window: 1 });
+        let seen = |size| sizes.push(size);
+        simulate_ahead(loaded.trace(), lru(), ahead, 3000, 0, &Watch::default(), seen)
+            .expect("nobody stops it");
+        let rows: Vec<u32> =
+            sizes.chunks(sizes.len() / 20).take(20).map(|part| part[part.len() - 1]).collect();
+        println!("{lookahead}: {rows:?}");
+        assert_ne!(rows.first(), rows.last(), "it started with a tenth");
+        assert!(sizes.iter().all(|size| (1..3000).contains(size)));
+    }
+}
