@@ -219,8 +219,17 @@ impl List {
         if self.tail == handle {
             return;
         }
-        self.remove(links, handle);
-        self.link_back(links, handle);
+        // Removed and linked again at once: the length and the handle's being linked do not change.
+        let Link { prev, next } = links.links[handle as usize];
+        assert!(prev != OFF && next != NONE, "K1: {handle} is not on this list");
+        match prev {
+            NONE => self.head = next,
+            prev => links.links[prev as usize].next = next,
+        }
+        links.links[next as usize].prev = prev;
+        links.links[handle as usize] = Link { prev: self.tail, next: NONE };
+        links.links[self.tail as usize].next = handle;
+        self.tail = handle;
     }
 
     /// Exchanges the positions of two different handles of this list. Stamps do not move with them, so this is for
