@@ -1,0 +1,209 @@
+//! The rules of informed prefetching, each as a property or on the smallest example that shows it.
+//!
+//! `PANTLER_TEST_SEED=SEED cargo test -p pantler-steward --test lists` replays a failing random run.
+
+use std::iter;
+
+use pantler_steward::lists::{Chunk, Prefetching};
+use pantler_steward::{
+    Access, Action, Block, FileId, HintError, Limits, Notice, Options, OwnerId, Steward, Why,
+};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner};
+
+const A: OwnerId = OwnerId(1);
+const FILE: FileId = FileId(3);
+
+fn block(index: u64) -> Block {
+    Block::new(FILE, index)
+}
+
+fn chunk(first: u64, last: u64) -> Chunk {
+    Chunk { file: FILE, first, last }
+}
+
+fn steward(frames: u32, prefetching: Prefetching) -> Steward {
+    Steward::new(Options { prefetching, ..Options::new(frames) }).expect("options are in range")
+}
+
+fn actions(steward: &mut Steward) -> Vec<Action> {
+    steward.validate();
+    iter::from_fn(|| steward.poll()).collect()
+}
+
+fn listed(actions: &[Action]) -> Vec<u64> {
+    let fetched = actions.iter().filter_map(|action| match action {
+        Action::Fetch { block, why: Why::List, .. } => Some(block.index),
+        _ => None,
+    });
+    fetched.collect()
+}
+
+/// P4 in the model of the bound: one owner, full knowledge, threshold 1, B = 1.
+fn obeys_the_four_rules(frames: u32, trace: &[u64], delays: &[u8]) {
+    let options = Prefetching { threshold: 1, batch: 1, match_steps: 2, when_idle: true };
+    let mut steward = steward(frames, options);
+    let chunks: Vec<Chunk> = trace.iter().map(|&index| chunk(index, index)).collect();
+    steward.give_list(A, &chunks).expect("a good list");
+    let mut coming = listed(&actions(&mut steward)).first().map(|&index| (index, 0));
+    for (now, &wanted) in trace.iter().enumerate() {
+        let check = |steward: &mut Steward, coming: &mut Option<(u64, u8)>| {
+            let next_use = |index: u64| trace[now + 1..].iter().position(|&other| other == index);
+            let actions = actions(steward);
+            let cached = |index: u64| steward.lookup(block(index)).is_some();
+            let others = || (0..10).filter(|&index| index != wanted && cached(index));
+            if let Some(&fetched) = listed(&actions).first() {
+                assert_eq!(*coming, None, "one at a time");
+                let hole = next_use(fetched).expect("rule 1: it is on the list");
+                let before = &trace[now + 1..][..hole];
+                assert!(before.iter().all(|&index| cached(index)), "rule 1: {fetched} is not the next hole");
+                let at =
+                    actions.iter().position(|action| matches!(action, Action::Fetch { why: Why::List, .. }));
+                let start = &actions[..at.expect("it was found")];
+                let demand = start.iter().rposition(|action| matches!(action, Action::Fetch { .. }));
+                let victim = start[demand.map_or(0, |at| at + 1)..].iter().find_map(|action| match action {
+                    Action::Drop { block, .. } => Some(block.index),
+                    _ => None,
+                });
+                if let Some(victim) = victim {
+                    let when = next_use(victim).unwrap_or(usize::MAX);
+                    assert!(when > hole, "rule 3: {victim} is needed before {fetched}");
+                    let later = others()
+                        .filter(|&index| index != fetched)
+                        .find(|&index| next_use(index).unwrap_or(usize::MAX) > when);
+                    assert_eq!(later, None, "rule 2: used later than {victim}");
+                }
+                *coming = Some((fetched, delays[now % delays.len()]));
+            }
+            let hole = trace[now + 1..].iter().position(|&index| !cached(index));
+            if let (None, Some(hole)) = (*coming, hole) {
+                assert_eq!(steward.used(), frames, "rule 4: a frame was empty");
+                let chance = others().find(|&index| next_use(index).is_none_or(|when| when > hole));
+                assert_eq!(chance, None, "rule 4: it could have left");
+            }
+        };
+        if let Some((index, _)) = coming.filter(|&(index, left)| index == wanted || left == 0) {
+            // In use while it arrives.
+            steward.pin(block(wanted));
+            steward.fetched(block(index));
+            coming = listed(&iter::from_fn(|| steward.poll()).collect::<Vec<_>>())
+                .first()
+                .map(|&index| (index, delays[now % delays.len()]));
+            steward.unpin(block(wanted));
+        } else if let Some((_, left)) = &mut coming {
+            *left -= 1;
+        }
+        if let Access::Miss(_) = steward.access(A, block(wanted)) {
+            while steward.poll().is_some() {}
+            // While a demand is on its way no prefetch goes out; then it is in use.
+            steward.pin(block(wanted));
+            steward.fetched(block(wanted));
+            steward.unpin(block(wanted));
+        }
+        check(&mut steward, &mut coming);
+    }
+}
+
+#[test]
+fn p4_the_four_rules_on_random_lists() {
+    let seed = std::env::var("PANTLER_TEST_SEED").map_or(1, |seed| seed.parse().expect("a number"));
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&u64::to_le_bytes(seed));
+    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
+    let config = Config { cases: 1500, failure_persistence: None, ..Config::default() };
+    let trace = prop::collection::vec(0..10u64, 1..60).prop_map(|mut trace| {
+        trace.dedup();
+        trace
+    });
+    let strategy = (2..7u32, trace, prop::collection::vec(0..4u8, 1..5));
+    let outcome = TestRunner::new_with_rng(config, rng).run(&strategy, |(frames, trace, delays)| {
+        obeys_the_four_rules(frames, &trace, &delays);
+        Ok(())
+    });
+    if let Err(TestError::Fail(reason, case)) = outcome {
+        panic!("{reason}\nseed {seed}: {case:?}");
+    }
+}
+
+#[test]
+fn p5_a_batch_goes_out_in_order_of_position() {
+    let mut steward = steward(40, Prefetching::default());
+    steward.give_list(A, &[chunk(30, 34), chunk(10, 14), chunk(20, 40)]).expect("a good list");
+    let batch = listed(&actions(&mut steward));
+    assert_eq!(batch, [10, 11, 12, 13, 14, 20, 21, 22, 23, 24, 25, 30, 31, 32, 33, 34]);
+    // The next one only when all have arrived and the cursor moves.
+    steward.access(A, block(30));
+    assert_eq!(listed(&actions(&mut steward)), []);
+    batch.iter().for_each(|&index| steward.fetched(block(index)));
+    assert_eq!(listed(&actions(&mut steward)), []);
+    steward.access(A, block(31));
+    assert_eq!(listed(&actions(&mut steward)), (26..=29).chain(35..=40).collect::<Vec<_>>());
+    let counted = steward.prefetched();
+    assert_eq!((counted.prefetched, counted.used, counted.used_late), (26, 2, 1));
+}
+
+#[test]
+fn p2_skipped_steps_are_done_and_a_bogus_list_is_void() {
+    let mut steward = steward(8, Prefetching { threshold: 1, batch: 3, ..Prefetching::default() });
+    steward.give_list(A, &[chunk(0, 99)]).expect("a good list");
+    assert_eq!(listed(&actions(&mut steward)), [0, 1, 2]);
+    (0..3).for_each(|index| steward.fetched(block(index)));
+    steward.access(A, block(1));
+    let done = actions(&mut steward);
+    assert!(matches!(done[0], Action::Drop { block, .. } if block.index == 0), "{done:?}");
+    assert_eq!(steward.prefetched().wasted, 1);
+    // An unforeseen reference is served first.
+    steward.access(A, block(50));
+    (3..6).for_each(|index| steward.fetched(block(index)));
+    steward.access(A, block(2));
+    assert_eq!(listed(&actions(&mut steward)), []);
+    steward.fetched(block(50));
+    steward.access(A, block(3));
+    assert_ne!(listed(&actions(&mut steward)), []);
+    let mut notices = Vec::new();
+    for index in 0..40 {
+        steward.observed(A, block(60 + index));
+        notices.extend(actions(&mut steward).into_iter().filter(|it| matches!(it, Action::Notice { .. })));
+    }
+    assert_eq!(notices, [Action::Notice { owner: A, notice: Notice::ListDiscarded }]);
+    assert_eq!(steward.list(A), None);
+}
+
+#[test]
+fn p1_bounds_and_streams() {
+    let limits = Limits { list_entries: 4, lists: 1, ..Limits::default() };
+    let mut steward = Steward::new(Options { limits, ..Options::new(8) }).expect("options are in range");
+    let five: Vec<Chunk> = (0..5).map(|index| chunk(10 * index, 10 * index)).collect();
+    assert_eq!(steward.give_list(A, &five), Err(HintError::TooManyEntries { limit: 4 }));
+    assert_eq!(steward.list(A), None);
+    assert_eq!(steward.owners().count(), 1, "a refused call leaves no trace");
+    steward.give_list(A, &five[..4]).expect("within the bound");
+    assert_eq!(steward.give_list(OwnerId(2), &five[..1]), Err(HintError::TooManyLists { limit: 1 }));
+    assert_eq!(steward.extend_list(A, &five[4..]), Err(HintError::TooManyEntries { limit: 4 }));
+    let mut low = 0;
+    for index in 0..2 {
+        steward.observed(A, block(10 * index));
+        let told = actions(&mut steward);
+        low += told.iter().filter(|it| matches!(it, Action::Notice { notice: Notice::ListLow, .. })).count();
+    }
+    assert_eq!(low, 1);
+    steward.extend_list(A, &five[4..]).expect("there is room again");
+    assert_eq!(steward.list(A).map(|list| (list.ranges, list.done, list.left)), Some((3, 2, 3)));
+    // A file of any size costs no more than the horizon.
+    steward.give_list(A, &[chunk(0, u64::MAX - 1)]).expect("a long file");
+    assert_eq!(steward.list(A).map(|list| list.left), Some(u64::MAX));
+}
+
+#[test]
+fn a_prefetch_that_fails_is_counted_and_forgotten() {
+    let mut steward = steward(8, Prefetching { threshold: 1, batch: 2, ..Prefetching::default() });
+    steward.give_list(A, &[chunk(0, 9)]).expect("a good list");
+    assert_eq!(listed(&actions(&mut steward)), [0, 1]);
+    steward.fetched(block(0));
+    steward.failed(block(1));
+    steward.access(A, block(0));
+    assert_eq!(listed(&actions(&mut steward)), [2, 3]);
+    assert_eq!(steward.prefetched().failed, 1);
+    // The demand read asks for it again, and reports.
+    assert!(matches!(steward.access(A, block(1)), Access::Miss(_)));
+}
