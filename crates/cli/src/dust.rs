@@ -3,8 +3,8 @@
 use anyhow::{Context, Result};
 use clap::Args;
 use pantler_control::ControlError;
-use pantler_dust::targets::SimulatedTarget;
-use pantler_dust::{Inquiry, Options, Report, Target, investigate, record};
+use pantler_dust::targets::{PageCacheTarget, SimulatedTarget};
+use pantler_dust::{Inquiry, Options, Report, Target, TargetError, investigate, record};
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
 use std::path::PathBuf;
@@ -13,7 +13,8 @@ use crate::output;
 
 /// Find out what a cache does, from outside.
 ///
-/// TARGET is policy:NAME, a simulated cache with that replacement policy.
+/// TARGET is pagecache (this kernel, in a memory control group of its own, by timing; as root), or policy:NAME, a
+/// simulated cache with that replacement policy.
 #[derive(Debug, Args)]
 #[command(arg_required_else_help = true)]
 pub struct Dust {
@@ -29,6 +30,9 @@ pub struct Dust {
     /// Share of the simulated cache's answers that are wrong
     #[arg(long, value_name = "SHARE", default_value_t = 0.0, value_parser = share)]
     pub noise: f64,
+    /// Where the files lie whose pages are read: on a disk
+    #[arg(long, value_name = "FOLDER", default_value = "/var/tmp")]
+    pub scratch: PathBuf,
     /// Seed of everything that is random
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub seed: u64,
@@ -47,16 +51,18 @@ fn share(text: &str) -> Result<f64, String> {
 
 /// Carries out the words.
 pub fn dust(words: &Dust) -> Result<()> {
-    let options = Options { seed: words.seed, ..Options::default() };
+    let mut options = Options { seed: words.seed, ..Options::default() };
     let (name, inquiry) = match (&words.replay, &words.target) {
         (Some(path), _) => {
             let file = File::open(path).with_context(|| format!("recording {}", path.display()))?;
             let (name, observed) = record::read(&mut BufReader::new(file))
                 .map_err(|error| ControlError::invalid(format!("recording {}: {error}", path.display())))?;
+            options.slack = slack(&name);
             (name, Inquiry::replay(options, observed))
         }
         (None, Some(name)) => {
             let mut target = open(words, name)?;
+            options.slack = slack(name);
             (name.clone(), investigate(Inquiry::new(options), target.as_mut())?)
         }
         (None, None) => return Err(ControlError::invalid("expected a target").into()),
@@ -71,9 +77,26 @@ pub fn dust(words: &Dust) -> Result<()> {
     if words.json { output::json("dust", &report) } else { output::text(&report.text()) }
 }
 
+fn refused(error: TargetError) -> ControlError {
+    match error {
+        TargetError::Missing { what, remedy } => ControlError::Missing { what, remedy: remedy.into() },
+        error => ControlError::failed(error.to_string()),
+    }
+}
+
+/// Share of accesses by which a target may differ from its policy: a real cache has corners that no model has.
+fn slack(name: &str) -> f64 {
+    if name.starts_with("policy:") { Options::default().slack } else { 0.012 }
+}
+
 fn open(words: &Dust, name: &str) -> Result<Box<dyn Target>> {
+    if name == "pagecache" {
+        return Ok(Box::new(PageCacheTarget::new(&words.scratch).map_err(refused)?));
+    }
     let Some(policy) = name.strip_prefix("policy:") else {
-        return Err(ControlError::invalid(format!("target {name:?}: expected policy:NAME")).into());
+        return Err(
+            ControlError::invalid(format!("target {name:?}: expected pagecache or policy:NAME")).into()
+        );
     };
     let invalid = |error: String| ControlError::invalid(format!("target {name:?}: {error}"));
     let spec = policy.parse().map_err(|error: pantler_policy::SpecError| invalid(error.to_string()))?;

@@ -1,7 +1,9 @@
 //! Targets: caches that can be asked.
 
+mod page_cache;
 mod simulated;
 
+pub use page_cache::PageCacheTarget;
 pub use simulated::SimulatedTarget;
 
 use crate::{Reading, Trace};
@@ -25,6 +27,14 @@ pub enum TargetError {
     Offline {
         /// Its name.
         policy: String,
+    },
+    /// Something that is needed is missing.
+    #[error("{what}: {remedy}")]
+    Missing {
+        /// What is missing.
+        what: String,
+        /// What to do about it.
+        remedy: &'static str,
     },
     /// The operating system refuses.
     #[error("{what}: {source}")]

@@ -44,8 +44,11 @@ impl Trial {
 }
 
 /// Families that behave alike for some parameters, so that either name is right: each with its reason.
-pub const DECLARED_EQUIVALENT: &[(&str, &str, &str)] =
-    &[("lfu", "lfu-aged", "counts that age after more references than a run makes do not age")];
+pub const DECLARED_EQUIVALENT: &[(&str, &str, &str)] = &[
+    ("lfu", "lfu-aged", "counts that age after more references than a run makes do not age"),
+    ("lfu", "lrfu", "references that lose nothing of their worth are counted"),
+    ("lru", "lrfu", "of references that lose all of their worth at once the last one counts"),
+];
 
 /// Whether two names are one family, or declared to behave alike.
 pub fn alike(one: &str, two: &str) -> bool {

@@ -33,7 +33,7 @@ extern crate alloc;
 
 mod links;
 mod parameters;
-pub mod prefetch;
+mod prefetch;
 mod queue;
 
 pub mod min;

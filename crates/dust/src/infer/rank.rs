@@ -18,6 +18,10 @@ const REFINED_PER_FAMILY: usize = 2;
 const WITH_NUISANCES: usize = 6;
 /// Log likelihood that a free parameter has to bring.
 const PARAMETER_COST: f64 = 1.5;
+/// The same for families without parameters, which cost little: those that adapt are steep in it.
+const CAPACITY_FACTOR_FINE: f64 = 1.008;
+/// Draws on the coarse grid.
+const DRAWS_COARSE: u32 = 4;
 /// Draws while searching, and for the last word.
 pub const DRAWS_SEARCH: u32 = 12;
 /// Draws for the last word.
@@ -31,8 +35,10 @@ pub fn rank(families: &[&'static Family], range: (u32, u32), ledger: &Ledger<'_>
     let mut fits: Vec<Fit> = Vec::new();
     for family in families {
         for leaf in family.leaves() {
-            let best = capacities(range)
-                .map(|frames| Fit::of(Candidate::new(family, leaf.clone(), frames), ledger, DRAWS_SEARCH))
+            let fine = family.axes.is_empty() && !family.draws;
+            let factor = if fine { CAPACITY_FACTOR_FINE } else { CAPACITY_FACTOR };
+            let best = capacities(range, factor)
+                .map(|frames| Fit::of(Candidate::new(family, leaf.clone(), frames), ledger, DRAWS_COARSE))
                 .max_by(|one, two| one.log_likelihood.total_cmp(&two.log_likelihood));
             fits.extend(best);
         }
@@ -98,10 +104,10 @@ fn most_likely(fits: Vec<Fit>) -> Vec<Fit> {
     chosen
 }
 
-fn capacities((low, high): (u32, u32)) -> impl Iterator<Item = u32> {
+fn capacities((low, high): (u32, u32), factor: f64) -> impl Iterator<Item = u32> {
     let low = low.max(1);
     std::iter::successors(Some(low), move |&frames| {
-        let next = ((f64::from(frames) * CAPACITY_FACTOR) as u32).max(frames + 1);
+        let next = ((f64::from(frames) * factor) as u32).max(frames + 1);
         (next <= high).then_some(next)
     })
 }

@@ -1,0 +1,230 @@
+//! The page cache of this kernel, in a memory control group of its own, by timing alone.
+//!
+//! ```text
+//!   control group, 16 MiB  <-- this process is in it while it reads, and only then
+//!   file of the visit      <-- reads of one byte, each timed; a fresh file after each flush
+//! ```
+//!
+//! G1  Reads are random to the kernel (`FADV_RANDOM`), so that it reads nothing ahead.
+//! G2  Each visit has a file of its own, and the last one is deleted: shadows of evicted pages do not carry over.
+//! G3  The group's statistics are read every 64 accesses. Reading them makes them fresh; reclaim would otherwise look at numbers that are
+//!     up to two seconds old, and be another policy in a short run.
+//! G4  Descriptors take turns: a page that one descriptor reads twice in a row is not marked as referenced.
+//!
+//! Files are written before the process enters the group, and dropped from the cache before they are read.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use rustix::fs::{Advice, fadvise};
+
+use super::{Target, TargetError};
+use crate::{Reading, Step, Trace};
+
+/// Bytes of a page.
+const PAGE: u64 = 4096;
+/// Accesses between two looks at the statistics (G3).
+const FRESH_EVERY: usize = 64;
+/// Descriptors that take turns (G4).
+const DESCRIPTORS: usize = 16;
+/// Bytes by which a file grows at least.
+const GROWTH_BYTES: u64 = 8 << 20;
+/// Memory of the group.
+const LIMIT_BYTES: u64 = 16 << 20;
+
+/// See the head of this file.
+#[derive(Debug)]
+pub struct PageCacheTarget {
+    folder: PathBuf,
+    group: Group,
+    visit: Option<VisitFile>,
+    visits: u32,
+}
+
+impl PageCacheTarget {
+    /// Makes the control group, and checks that files can be written to `folder`.
+    ///
+    /// # Errors
+    ///
+    /// Without control groups for memory or the right to make one.
+    pub fn new(folder: &Path) -> Result<Self, TargetError> {
+        Ok(Self { folder: folder.to_owned(), group: Group::new(LIMIT_BYTES)?, visit: None, visits: 0 })
+    }
+
+    fn flush(&mut self) {
+        self.visit = None;
+        self.visits += 1;
+    }
+
+    fn prepare(&mut self, blocks: u32) -> Result<(), TargetError> {
+        if self.visit.is_none() {
+            let path = self.folder.join(format!("pantler-dust-{}-{}", std::process::id(), self.visits));
+            self.visit = Some(VisitFile::new(path)?);
+        }
+        match &mut self.visit {
+            Some(visit) => visit.grow(u64::from(blocks) * PAGE),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Target for PageCacheTarget {
+    fn run(&mut self, trace: &Trace) -> Result<Vec<Reading>, TargetError> {
+        if trace.cold {
+            self.flush();
+        }
+        self.prepare(trace.blocks())?;
+        let Some(visit) = &self.visit else { return Ok(Vec::new()) };
+        let mut readings = Vec::with_capacity(trace.accesses.len());
+        let inside = self.group.enter()?;
+        for step in trace.steps() {
+            match step {
+                Step::Flush => {}
+                Step::Sleep(time) => std::thread::sleep(time),
+                Step::Access(block) => {
+                    let at = readings.len();
+                    if at.is_multiple_of(FRESH_EVERY) {
+                        inside.refresh_statistics();
+                    }
+                    let mut byte = [0];
+                    let file = &visit.descriptors[at % DESCRIPTORS];
+                    let start = Instant::now();
+                    file.read_exact_at(&mut byte, u64::from(block) * PAGE).map_err(failed("read"))?;
+                    readings.push(Reading::Took(start.elapsed().as_nanos() as u64));
+                }
+            }
+        }
+        Ok(readings)
+    }
+}
+
+fn failed(what: &str) -> impl FnOnce(io::Error) -> TargetError + '_ {
+    move |source| TargetError::Io { what: what.into(), source }
+}
+
+/// The file of a visit, deleted with it (G2).
+#[derive(Debug)]
+struct VisitFile {
+    path: PathBuf,
+    writer: File,
+    descriptors: Vec<File>,
+    bytes: u64,
+}
+
+impl VisitFile {
+    fn new(path: PathBuf) -> Result<Self, TargetError> {
+        let name = path.display().to_string();
+        let mut options = OpenOptions::new();
+        let writer = options.write(true).create_new(true).open(&path).map_err(failed(&name))?;
+        let mut file = Self { path, writer, descriptors: Vec::new(), bytes: 0 };
+        for _ in 0..DESCRIPTORS {
+            let descriptor = File::open(&file.path).map_err(failed(&name))?;
+            fadvise(&descriptor, 0, None, Advice::Random).map_err(|error| failed(&name)(error.into()))?;
+            file.descriptors.push(descriptor);
+        }
+        Ok(file)
+    }
+
+    fn grow(&mut self, bytes: u64) -> Result<(), TargetError> {
+        if bytes <= self.bytes {
+            return Ok(());
+        }
+        let name = self.path.display().to_string();
+        let to = bytes.max(self.bytes + GROWTH_BYTES).next_multiple_of(PAGE);
+        let chunk = vec![0x5a; 1 << 20];
+        let mut left = to - self.bytes;
+        while left > 0 {
+            let count = left.min(chunk.len() as u64);
+            self.writer.write_all(&chunk[..count as usize]).map_err(failed(&name))?;
+            left -= count;
+        }
+        self.writer.sync_all().map_err(failed(&name))?;
+        // Only what is new: the rest is what is being observed.
+        let (from, length) = (self.bytes, std::num::NonZeroU64::new(to - self.bytes));
+        fadvise(&self.writer, from, length, Advice::DontNeed).map_err(|error| failed(&name)(error.into()))?;
+        self.bytes = to;
+        Ok(())
+    }
+}
+
+impl Drop for VisitFile {
+    fn drop(&mut self) {
+        // A file that cannot be deleted is in the way of nobody but its owner, who can see it.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// A memory control group, version 1 or 2, removed with its value.
+#[derive(Debug)]
+struct Group {
+    folder: PathBuf,
+    /// Where the process came from.
+    home: PathBuf,
+}
+
+impl Group {
+    fn new(limit_bytes: u64) -> Result<Self, TargetError> {
+        const REMEDY: &str = "run as root, with control groups for memory mounted at /sys/fs/cgroup";
+        let missing = |what: String| TargetError::Missing { what, remedy: REMEDY };
+        let own = fs::read_to_string("/proc/self/cgroup").map_err(failed("/proc/self/cgroup"))?;
+        let path_of =
+            |line: &str| line.splitn(3, ':').nth(2).unwrap_or("/").trim_start_matches('/').to_owned();
+        let first = own.lines().find(|line| {
+            line.split(':').nth(1).is_some_and(|names| names.split(',').any(|name| name == "memory"))
+        });
+        let (root, limit, own) = match (first, own.lines().find(|line| line.starts_with("0::"))) {
+            (Some(line), _) => (Path::new("/sys/fs/cgroup/memory"), "memory.limit_in_bytes", path_of(line)),
+            (None, Some(line)) => (Path::new("/sys/fs/cgroup"), "memory.max", path_of(line)),
+            (None, None) => return Err(missing("no control group holds this process".into())),
+        };
+        let folder = root.join(format!("pantler-dust-{}", std::process::id()));
+        fs::create_dir(&folder).map_err(|error| missing(format!("{}: {error}", folder.display())))?;
+        // A group that is not visible from here counts as the top.
+        let home = Some(root.join(own)).filter(|home| home.is_dir()).unwrap_or_else(|| root.to_owned());
+        let group = Self { folder, home };
+        fs::write(group.folder.join(limit), limit_bytes.to_string())
+            .map_err(|error| missing(format!("{}: {error}", group.folder.join(limit).display())))?;
+        Ok(group)
+    }
+
+    fn enter(&self) -> Result<Inside<'_>, TargetError> {
+        move_to(&self.folder)?;
+        Ok(Inside { group: self })
+    }
+}
+
+fn move_to(folder: &Path) -> Result<(), TargetError> {
+    let path = folder.join("cgroup.procs");
+    fs::write(&path, std::process::id().to_string()).map_err(failed(&path.display().to_string()))
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_dir(&self.folder) {
+            eprintln!("pantler: {} is left behind: {error}", self.folder.display());
+        }
+    }
+}
+
+/// While this lives, the process is in the group.
+struct Inside<'a> {
+    group: &'a Group,
+}
+
+impl Inside<'_> {
+    fn refresh_statistics(&self) {
+        // What they say does not matter.
+        let _ = fs::read(self.group.folder.join("memory.stat"));
+    }
+}
+
+impl Drop for Inside<'_> {
+    fn drop(&mut self) {
+        if move_to(&self.group.home).is_err() {
+            eprintln!("pantler: this process stays in {}", self.group.folder.display());
+        }
+    }
+}
