@@ -79,6 +79,29 @@ fn one_object_per_run_and_line() {
 }
 
 #[test]
+fn lookahead_says_what_it_brought() {
+    let folder = Folder::new();
+    let text: String = (0..20).map(|number| format!("{number}\n")).collect();
+    let trace = folder.file("scan", &text);
+    let words = ["--size", "5", "--lookahead", "none,sa-w2r", "--json"];
+    let found = lines(&[&[trace.as_str()], &words[..]].concat());
+    let object = |lookahead: &str, misses: u32, prefetched: u32, used: u32, room: f64| {
+        json!({
+            "trace": trace, "policy": "lru", "size": 5, "requests": 20, "misses": misses,
+            "hit_ratio": f64::from(20 - misses) / 20.0, "lookahead": lookahead, "window": 1,
+            "prefetched": prefetched, "used": used, "wasted": 0, "room": room, "footprint": 20,
+            "unit": "object", "warm_up": 0, "skipped_lines": 0, "version": 1, "kind": "sim",
+        })
+    };
+    assert_eq!(found, [object("none", 20, 0, 0, 0.0), object("sa-w2r", 1, 20, 19, 1.0)]);
+    let expected = "expected one of none, obl, obl-2, w2r, sa-w2r, even-w2r";
+    let mistaken = format!("unknown lookahead \"sa-wr2\", did you mean \"sa-w2r\"? {expected}");
+    refused(&[&trace, "--lookahead", "sa-wr2"], &mistaken);
+    let future = "policy opt knows the future: nothing is looked ahead beside it";
+    refused(&[&trace, "--policy", "opt", "--lookahead", "obl"], future);
+}
+
+#[test]
 fn sizes_are_blocks_bytes_or_shares() {
     let folder = Folder::new();
     let trace = folder.file("t.csv", "offset,length\n0,8192\n4096,4096\n65536,16384\n0,4096\n");
