@@ -15,6 +15,7 @@ use crate::output;
 mod help;
 mod interrupt;
 mod progress;
+mod tiers;
 mod words;
 
 use interrupt::Interrupt;
@@ -27,6 +28,9 @@ const INTERRUPTED: u8 = 130;
 
 /// Carries out the words.
 pub fn sim(words: &Sim) -> Result<u8> {
+    if let Some(more) = &words.more {
+        return tiers::more(more);
+    }
     if words.policy.as_deref() == Some("help") {
         output::text(&help::policies())?;
         return Ok(0);

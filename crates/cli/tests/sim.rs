@@ -360,3 +360,69 @@ fn an_interrupt_shows_what_is_done() {
     }
     assert!(Path::new(&trace).exists());
 }
+
+#[test]
+fn tiers_give_one_object_per_protocol() {
+    let trace = "loop:ids=96,requests=960";
+    let words =
+        ["tiers", trace, "--protocol", "uni-lru,ulc", "--sizes", "64,64,64", "--warm-up", "0.1", "--json"];
+    let records = lines(&words);
+    assert_eq!(records.len(), 2);
+    let [uni, ulc] = &records[..] else { panic!("{records:?}") };
+    let known = [
+        "protocol",
+        "sizes",
+        "requests",
+        "hit_ratios",
+        "demotion_rates",
+        "average_time_ms",
+        "miss_ratio",
+        "placement_rates",
+        "messages",
+        "notices",
+        "clients",
+        "trace",
+        "footprint",
+        "unit",
+        "warm_up",
+        "skipped_lines",
+        "version",
+        "kind",
+    ];
+    for record in &records {
+        assert!(record.as_object().unwrap().keys().all(|key| known.contains(&key.as_str())), "{record}");
+    }
+    assert_eq!((&uni["protocol"], &uni["kind"]), (&json!("uni-lru"), &json!("sim-tiers")));
+    assert_eq!((&uni["hit_ratios"], &uni["demotion_rates"]), (&json!([0.0, 1.0, 0.0]), &json!([1.0, 0.0])));
+    assert_eq!((&ulc["sizes"], &ulc["requests"]), (&json!([64, 64, 64]), &json!(864)));
+    assert_eq!(ulc["demotion_rates"], json!([0.0, 0.0]));
+    refused(
+        &["tiers", trace, "--protocol", "ulk"],
+        "unknown protocol \"ulk\", did you mean \"ulc\"? --protocol help lists all",
+    );
+    refused(
+        &["tiers", trace, "--sizes", "1..4"],
+        "sizes \"1..4\": expected one size for each tier, no range",
+    );
+    refused(
+        &["tiers", trace, "--protocol", "ulc-recency", "--clients", "2"],
+        "ulc-recency is for one client; take ulc for several",
+    );
+}
+
+#[test]
+fn tiers_and_localities_are_shown_and_drawn() {
+    let folder = Folder::new();
+    let picture = folder.path("tiers.svg");
+    let (status, out, err) =
+        sim(&["tiers", "loop:ids=96,requests=960", "--sizes", "64,64", "--plot", picture.to_str().unwrap()]);
+    assert_eq!(status, 0, "{err}");
+    assert!(out.lines().any(|line| line.contains("uni-lru") && line.ends_with(" ms")), "{out}");
+    assert!(std::fs::read_to_string(picture).unwrap().starts_with("<svg "));
+    let records =
+        lines(&["localities", "loop:ids=20,requests=200", "--segments", "4", "--measure", "rd", "--json"]);
+    assert_eq!(
+        (&records[0]["measure"], &records[0]["reference_ratios"]),
+        (&json!("rd"), &json!([0.0, 0.0, 0.0, 0.9]))
+    );
+}

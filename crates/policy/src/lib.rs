@@ -33,7 +33,7 @@ extern crate alloc;
 
 mod links;
 mod parameters;
-mod prefetch;
+pub mod prefetch;
 mod queue;
 
 pub mod min;

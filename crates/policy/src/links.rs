@@ -121,6 +121,15 @@ impl Links {
         crate::prefetch::prefetch(&self.links, handle as usize);
     }
 
+    /// The same for the links of the neighbours that `handle` has on its list, whose own links are read for it.
+    #[inline]
+    pub fn prefetch_neighbours(&self, handle: Handle) {
+        if let Some(link) = self.links.get(handle as usize) {
+            crate::prefetch::prefetch(&self.links, link.prev as usize);
+            crate::prefetch::prefetch(&self.links, link.next as usize);
+        }
+    }
+
     #[inline]
     fn stamp_as_back(&mut self, handle: Handle) {
         if self.stamped {

@@ -7,7 +7,7 @@
 /// register and cannot retire before its line has come.
 #[inline(always)]
 #[allow(unsafe_code, reason = "the instruction is offered as an unsafe function only")]
-pub(crate) fn prefetch<T>(slice: &[T], index: usize) {
+pub fn prefetch<T>(slice: &[T], index: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if let Some(item) = slice.get(index) {
         use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};

@@ -10,8 +10,13 @@ mod table;
 
 use crate::record::Record;
 
+pub(crate) use chart::{Anchor, Drawing, Ink, Shape};
 pub use csv::csv;
 pub use html::html;
+pub(crate) use numbers::{grouped, percent};
+pub(crate) use png::png as draw_png;
+pub(crate) use svg::svg as draw_svg;
+pub(crate) use table::aligned;
 pub use table::table;
 
 /// Charts of all results as SVG, one for each trace.

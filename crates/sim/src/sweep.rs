@@ -56,6 +56,11 @@ impl Loaded {
         &self.trace
     }
 
+    /// Lines that made no sense when the trace was read.
+    pub(crate) fn skipped_lines(&self) -> u64 {
+        self.skipped_lines
+    }
+
     /// What sizes may be measured against.
     pub fn footprint(&self) -> Footprint {
         let blocks = self.trace.distinct();

@@ -6,6 +6,7 @@
 use alloc::vec::Vec;
 
 use pantler_policy::Handle;
+use pantler_policy::prefetch::prefetch;
 
 use crate::Block;
 use crate::index::BlockIndex;
@@ -106,6 +107,18 @@ impl Entries {
     #[inline]
     pub(crate) fn find(&self, block: Block) -> Option<Handle> {
         self.index.find(block, |frame| self.entries[frame as usize].block == block)
+    }
+
+    /// Says that an entry will be used soon.
+    #[inline]
+    pub(crate) fn prefetch(&self, frame: Handle) {
+        prefetch(&self.entries, frame as usize);
+    }
+
+    /// Says that an entry will be removed soon. It is read for that.
+    #[inline]
+    pub(crate) fn prefetch_removal(&self, frame: Handle) {
+        self.index.prefetch(self.entries[frame as usize].block);
     }
 
     pub(crate) fn insert(&mut self, entry: Entry) -> Handle {

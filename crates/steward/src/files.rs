@@ -145,6 +145,18 @@ impl Files {
         }
     }
 
+    /// Says that a frame will leave its list not next, but after that.
+    #[inline]
+    pub(crate) fn prefetch(&self, frame: Handle) {
+        self.links.prefetch_links(frame);
+    }
+
+    /// Says that a frame will leave its list next.
+    #[inline]
+    pub(crate) fn prefetch_removal(&self, frame: Handle) {
+        self.links.prefetch_neighbours(frame);
+    }
+
     /// The frames of a file, in order of arrival.
     pub(crate) fn frames(&self, id: FileId) -> impl Iterator<Item = Handle> {
         self.find(id).into_iter().flat_map(|record| record.blocks.iter(&self.links))

@@ -19,6 +19,7 @@ use alloc::vec::Vec;
 use core::hash::BuildHasher;
 
 use foldhash::fast::FixedState;
+use pantler_policy::prefetch::prefetch;
 
 use crate::{Block, FileId};
 
@@ -68,6 +69,12 @@ impl BlockIndex {
             }
             at = self.after(at);
         }
+    }
+
+    /// Says that `block` will be looked for soon.
+    #[inline]
+    pub(crate) fn prefetch(&self, block: Block) {
+        prefetch(&self.slots, self.home(self.tag(block)));
     }
 
     /// Adds a number for `block`, which has none yet.

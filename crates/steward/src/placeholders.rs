@@ -12,6 +12,7 @@
 
 use alloc::vec::Vec;
 
+use pantler_policy::prefetch::prefetch;
 use pantler_policy::{Links, List, NONE};
 
 use crate::Block;
@@ -104,6 +105,12 @@ impl Placeholders {
                 None => return,
             }
         }
+    }
+
+    /// Says that placeholders of `frame` will be asked for soon.
+    #[inline]
+    pub(crate) fn prefetch(&self, frame: u32) {
+        prefetch(&self.group_of, frame as usize);
     }
 
     /// Whether any placeholder points to `frame`.

@@ -6,6 +6,7 @@ use pantler_steward::{Allocation, Lookahead, PolicyName, Revocation};
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 
+use super::tiers::More;
 use crate::failure::Usage;
 
 /// Sizes where none are given: a page's worth of a curve.
@@ -16,8 +17,10 @@ const SIZES: &str = "1%,2%,5%,10%,20%,50%";
 /// Traces may be compressed (gzip, zstd, xz). Hit ratios are over all references from the first, unless --warm-up says
 /// otherwise.
 #[derive(Debug, Args)]
-#[command(group = ArgGroup::new("output").args(["json", "csv"]))]
+#[command(group = ArgGroup::new("output").args(["json", "csv"]), args_conflicts_with_subcommands = true)]
 pub struct Sim {
+    #[command(subcommand)]
+    pub more: Option<Box<More>>,
     /// Files of references; - is standard input
     #[arg(value_name = "TRACE")]
     pub traces: Vec<String>,
@@ -95,7 +98,7 @@ pub struct Sim {
     pub job: Option<String>,
 }
 
-fn picture(text: &str) -> Result<PathBuf, String> {
+pub fn picture(text: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(text);
     let known = path.extension().is_some_and(|end| end == "png" || end == "svg");
     known.then_some(path).ok_or_else(|| "expected a name that ends in .png or .svg".to_owned())
@@ -171,8 +174,20 @@ impl Plan {
     }
 }
 
-/// A list of policies. A comma before `key=value` continues the policy before it: `2q:in=0.25,out=0.5,lru`.
+/// A list of policies.
 fn policies(text: &str) -> Result<Vec<What>, Usage> {
+    let mut whats = Vec::new();
+    for text in split(text) {
+        let what = What::Policy(policy(&text)?);
+        if !whats.contains(&what) {
+            whats.push(what);
+        }
+    }
+    Ok(whats)
+}
+
+/// The parts of a list. A comma before `key=value` continues the part before it: `2q:in=0.25,out=0.5,lru`.
+pub fn split(text: &str) -> Vec<String> {
     let mut texts: Vec<String> = Vec::new();
     for part in text.split(',') {
         let continues = part.split_once('=').is_some_and(|(key, _)| !key.contains(':'));
@@ -181,14 +196,7 @@ fn policies(text: &str) -> Result<Vec<What>, Usage> {
             _ => texts.push(part.to_owned()),
         }
     }
-    let mut whats = Vec::new();
-    for text in texts {
-        let what = What::Policy(policy(&text)?);
-        if !whats.contains(&what) {
-            whats.push(what);
-        }
-    }
-    Ok(whats)
+    texts
 }
 
 fn policy(text: &str) -> Result<pantler_policy::Spec, Usage> {
@@ -270,7 +278,7 @@ fn revocation(text: &str) -> Result<Revocation, Usage> {
     }
 }
 
-fn warm_up(text: &str) -> Result<WarmUp, Usage> {
+pub fn warm_up(text: &str) -> Result<WarmUp, Usage> {
     let refuse =
         |_| Usage(format!("warm-up {text:?}: expected references such as 10000, or a share such as 10%"));
     if text.ends_with('%') {
@@ -288,7 +296,7 @@ fn share(text: &str) -> Result<f64, String> {
     number.ok().filter(|share| *share > 0.0 && *share <= 1.0).ok_or_else(|| text.to_owned())
 }
 
-fn unknown<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str>, all: &str) -> Usage {
+pub fn unknown<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str>, all: &str) -> Usage {
     Usage(match nearest(name, known) {
         Some(near) => format!("unknown {what} {name:?}, did you mean {near:?}? {all}"),
         None => format!("unknown {what} {name:?}: {all}"),

@@ -77,6 +77,24 @@ pub(crate) enum Shape {
     Text { at: (f64, f64), text: String, anchor: Anchor },
 }
 
+/// Something that is drawn below others.
+pub(crate) trait Drawing {
+    /// Height in points; all are as wide as [`SIZE`].
+    fn height(&self) -> f64;
+    /// What it consists of.
+    fn shapes(&self) -> Vec<Shape>;
+}
+
+impl Drawing for Chart {
+    fn height(&self) -> f64 {
+        self.height()
+    }
+
+    fn shapes(&self) -> Vec<Shape> {
+        self.shapes()
+    }
+}
+
 /// One chart for each trace, in order.
 pub(crate) fn charts(records: &[Record]) -> Vec<Chart> {
     let mut charts: Vec<Chart> = Vec::new();

@@ -3,7 +3,7 @@
 use noto_sans_mono_bitmap::{FontWeight, RasterHeight, get_raster, get_raster_width};
 use tiny_skia::{Color, Paint, PathBuilder, Pixmap, PremultipliedColorU8, Stroke, StrokeDash, Transform};
 
-use super::chart::{Anchor, COLOURS, Chart, Ink, SIZE, Shape};
+use super::chart::{Anchor, COLOURS, Drawing, Ink, SIZE, Shape};
 use super::svg::{DASHES, PALETTE};
 
 /// Pixels per point, so that lines stay sharp on dense screens.
@@ -13,8 +13,8 @@ const FONT: (FontWeight, RasterHeight) = (FontWeight::Regular, RasterHeight::Siz
 const BASE: f32 = 18.0;
 
 /// All charts, one below the other, as a file. `None` when that would be larger than any picture.
-pub(crate) fn png(charts: &[Chart]) -> Option<Vec<u8>> {
-    let height: f64 = charts.iter().map(Chart::height).sum();
+pub(crate) fn png(charts: &[impl Drawing]) -> Option<Vec<u8>> {
+    let height: f64 = charts.iter().map(Drawing::height).sum();
     let mut map = Pixmap::new((SIZE.0 as f32 * SCALE) as u32, (height as f32 * SCALE) as u32)?;
     map.fill(Color::WHITE);
     let mut top = 0.0;

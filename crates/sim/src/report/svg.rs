@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::chart::{Anchor, COLOURS, Chart, Ink, SIZE, Shape};
+use super::chart::{Anchor, COLOURS, Drawing, Ink, SIZE, Shape};
 
 /// Colours that people with any colour vision can tell apart (Okabe and Ito 2008), the yellow darkened.
 pub(crate) const PALETTE: [&str; COLOURS] =
@@ -12,8 +12,8 @@ pub(crate) const PALETTE: [&str; COLOURS] =
 pub(crate) const DASHES: [&[f32]; 4] = [&[], &[8.0, 4.0], &[2.0, 3.0], &[10.0, 3.0, 2.0, 3.0]];
 
 /// All charts, one below the other, as a file.
-pub(crate) fn svg(charts: &[Chart]) -> String {
-    let height: f64 = charts.iter().map(Chart::height).sum();
+pub(crate) fn svg(charts: &[impl Drawing]) -> String {
+    let height: f64 = charts.iter().map(Drawing::height).sum();
     let width = SIZE.0;
     let mut text = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\" \

@@ -144,7 +144,7 @@ fn sharers(records: &[&SharingRecord]) -> Vec<Vec<String>> {
 }
 
 /// Columns as wide as their widest cell, to the right, with two spaces between.
-fn aligned(lines: &[Vec<String>]) -> String {
+pub(crate) fn aligned(lines: &[Vec<String>]) -> String {
     let columns = lines.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
         lines.iter().filter_map(|line| line.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)

@@ -1,0 +1,313 @@
+//! `pantler sim tiers` and `pantler sim localities`: hierarchies of caches, and why some keep blocks better.
+
+use anyhow::{Context, Result};
+use clap::{Args, Subcommand};
+use pantler_sim::tiers::{
+    Clients, LocalityRecord, TiersJob, TiersRecord, localities, locality_table, run_all_tiers, tiers_png,
+    tiers_svg, tiers_table,
+};
+use pantler_sim::{Footprint, Loaded, Sizes, Source, WarmUp, load};
+use pantler_steward::placement::{self, Measure, PROTOCOLS, ProtocolError, ProtocolSpec, TIERS_MAX, Times};
+use std::num::{NonZeroU16, NonZeroUsize};
+use std::path::PathBuf;
+
+use super::{trace_error, words};
+use crate::failure::Usage;
+use crate::output;
+
+/// Most segments of a list of localities.
+const SEGMENTS_MAX: u16 = 1000;
+
+/// What `pantler sim` can do beside single caches.
+#[derive(Debug, Subcommand)]
+pub enum More {
+    Tiers(TiersWords),
+    Localities(LocalityWords),
+}
+
+/// Simulate several tiers, one behind the other
+///
+/// Tier 1 belongs to each client, the tiers behind it to all. Times are those of a local network and 8 KB blocks, unless
+/// --transfer-ms and --origin-ms say otherwise.
+#[derive(Debug, Args)]
+pub struct TiersWords {
+    /// Files of references
+    #[arg(value_name = "TRACE")]
+    traces: Vec<String>,
+    /// Protocols, with parameters after a colon: ind-lru,uni-lru,ulc; `help` lists them
+    #[arg(long, value_name = "NAMES", default_value = "ind-lru,uni-lru,ulc")]
+    protocol: String,
+    /// Sizes of the tiers, nearest first: blocks, bytes (64M), or shares of the footprint (10%); may be given repeatedly
+    #[arg(long, value_name = "SIZES", default_value = "10%,10%,10%")]
+    sizes: Vec<String>,
+    /// References at the start that are made and not counted: 10000, 0.1 or 10%
+    #[arg(long, value_name = "COUNT|SHARE")]
+    warm_up: Option<String>,
+    /// one, owners (each owner of the trace), or a number of clients among whom references are dealt
+    #[arg(long, value_name = "WHO", default_value = "one")]
+    clients: String,
+    /// Seed of the dealing
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    seed: u64,
+    /// Transfer of a block between tiers 1 and 2, 2 and 3, and so on; the last one repeats
+    #[arg(long, value_name = "MS,MS", default_value = "0.4,0.2")]
+    transfer_ms: String,
+    /// Reading a block from the origin into the last tier
+    #[arg(long, value_name = "MS", default_value = "10")]
+    origin_ms: String,
+    /// The origin is not behind the tiers: what is read and kept below is sent there by the client
+    #[arg(long)]
+    no_inline_origin: bool,
+    #[command(flatten)]
+    reading: Reading,
+    /// Runs side by side; as many as processors without
+    #[arg(long, value_name = "COUNT")]
+    threads: Option<NonZeroUsize>,
+    /// One JSON object per protocol and sizes
+    #[arg(long)]
+    json: bool,
+    /// Draw hits and demotions into this file: .png or .svg
+    #[arg(long, value_name = "FILE", value_parser = words::picture)]
+    plot: Option<PathBuf>,
+}
+
+/// Show how accurate and how steady measures of locality are
+///
+/// Blocks are listed by each measure, and the list is cut into equal segments. Takes a pass over all blocks for each
+/// reference: for small traces.
+#[derive(Debug, Args)]
+pub struct LocalityWords {
+    /// Files of references
+    #[arg(value_name = "TRACE")]
+    traces: Vec<String>,
+    /// Measures: od, rd, crd, lrd-rd
+    #[arg(long, value_name = "NAMES", default_value = "od,rd,crd,lrd-rd")]
+    measure: String,
+    /// Segments of the list
+    #[arg(long, value_name = "COUNT", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=i64::from(SEGMENTS_MAX)))]
+    segments: u16,
+    #[command(flatten)]
+    reading: Reading,
+    /// One JSON object per measure
+    #[arg(long)]
+    json: bool,
+}
+
+/// How traces are read.
+#[derive(Debug, Args)]
+struct Reading {
+    /// What one reference is: object, or block:BYTES to split ranges of bytes
+    #[arg(long, value_name = "UNIT")]
+    unit: Option<String>,
+    /// Format of the traces; guessed without
+    #[arg(long, value_name = "NAME")]
+    format: Option<String>,
+    /// What the columns of a CSV mean, in order or as MEANING=NAME
+    #[arg(long, value_name = "LIST")]
+    columns: Option<String>,
+    /// Leave out lines that make no sense, and count them
+    #[arg(long)]
+    skip_bad_lines: bool,
+}
+
+impl Reading {
+    fn load(&self, trace: &str) -> Result<Loaded> {
+        let source = Source {
+            trace: trace.to_owned(),
+            format: self.format.clone(),
+            unit: self.unit.clone(),
+            columns: self.columns.clone(),
+            skip_bad_lines: self.skip_bad_lines,
+        };
+        let (loaded, report) = load(&source).map_err(trace_error)?;
+        if let Some(first) = &report.first_bad {
+            eprintln!("pantler: {} bad lines or records skipped, the first: {first}", report.skipped);
+        }
+        Ok(loaded)
+    }
+}
+
+/// Carries out the words.
+pub fn more(words: &More) -> Result<u8> {
+    match words {
+        More::Tiers(words) => tiers(words),
+        More::Localities(words) => show_localities(words),
+    }
+}
+
+fn tiers(words: &TiersWords) -> Result<u8> {
+    if words.protocol == "help" {
+        output::text(&help())?;
+        return Ok(0);
+    }
+    let protocols = protocols(&words.protocol)?;
+    let clients = clients(&words.clients, words.seed)?;
+    let warm_up = words.warm_up.as_deref().map(warm_up).transpose()?.unwrap_or_default();
+    let (transfers, origin) = (transfers(&words.transfer_ms)?, milliseconds(&words.origin_ms)?);
+    let some = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+    let threads = words.threads.unwrap_or_else(some).get();
+    if words.traces.is_empty() {
+        return Err(Usage("expected a trace, see pantler sim tiers --help".to_owned()).into());
+    }
+    let mut records = Vec::new();
+    for trace in &words.traces {
+        let loaded = words.reading.load(trace)?;
+        if clients == Clients::Owners && loaded.trace().owners().is_none() {
+            eprintln!("pantler: {trace} has no owners: one client makes all references");
+        }
+        let mut jobs = Vec::new();
+        for sizes in &words.sizes {
+            let sizes = hierarchy(sizes, loaded.footprint())?;
+            let times = times(&transfers, origin, sizes.tiers(), !words.no_inline_origin);
+            let job = |&protocol| TiersJob { protocol, sizes: sizes.clone(), clients, warm_up, times };
+            jobs.extend(protocols.iter().map(job));
+        }
+        for (job, tally) in jobs.iter().zip(run_all_tiers(loaded.trace(), &jobs, threads)) {
+            let tally = tally.map_err(Usage::new)?;
+            records.push(TiersRecord::new(trace, &loaded, job, &tally));
+        }
+    }
+    if words.json {
+        records.iter().try_for_each(|record| output::text(&(record.to_json() + "\n")))?;
+    } else {
+        output::text(&tiers_table(&records))?;
+    }
+    if let Some(path) = &words.plot {
+        let is_svg = path.extension().is_some_and(|end| end == "svg");
+        let picture = if is_svg { Some(tiers_svg(&records).into_bytes()) } else { tiers_png(&records) };
+        super::write(path, &picture.context("nothing to draw, or too much for one picture")?)?;
+    }
+    Ok(0)
+}
+
+fn show_localities(words: &LocalityWords) -> Result<u8> {
+    let measures: Result<Vec<Measure>, _> = words.measure.split(',').map(str::parse).collect();
+    let measures = measures.map_err(|error| Usage(format!("measure {:?}: {error}", words.measure)))?;
+    if words.traces.is_empty() {
+        return Err(Usage("expected a trace, see pantler sim localities --help".to_owned()).into());
+    }
+    let mut records: Vec<LocalityRecord> = Vec::new();
+    for trace in &words.traces {
+        let loaded = words.reading.load(trace)?;
+        let segments = usize::from(words.segments);
+        records.extend(measures.iter().map(|&measure| localities(trace, &loaded, measure, segments)));
+    }
+    if words.json {
+        records.iter().try_for_each(|record| output::text(&(record.to_json() + "\n")))?;
+    } else {
+        output::text(&locality_table(&records))?;
+    }
+    Ok(0)
+}
+
+fn help() -> String {
+    let mut text = String::from("Protocols:\n\n");
+    for (name, what) in PROTOCOLS {
+        text += &format!("  {name:<18} {what}\n");
+    }
+    text
+}
+
+/// A list of protocols. A comma before `key=value` continues the one before it: `mq:queues=4,life=100,ulc`.
+fn protocols(text: &str) -> Result<Vec<ProtocolSpec>, Usage> {
+    let parse = |text: String| {
+        text.parse::<ProtocolSpec>().map_err(|error| match error {
+            ProtocolError::Unknown(name) => {
+                let names = PROTOCOLS.iter().map(|(name, _)| *name);
+                words::unknown("protocol", &name, names, "--protocol help lists all")
+            }
+            error => Usage::new(error),
+        })
+    };
+    words::split(text).into_iter().map(parse).collect()
+}
+
+fn clients(text: &str, seed: u64) -> Result<Clients, Usage> {
+    match text {
+        "one" => Ok(Clients::One),
+        "owners" => Ok(Clients::Owners),
+        _ => {
+            let count = text.parse::<NonZeroU16>();
+            let refuse = |_| Usage(format!("clients {text:?}: expected one, owners, or how many"));
+            Ok(Clients::Dealt { count: count.map_err(refuse)?, seed })
+        }
+    }
+}
+
+/// As of other runs; a fraction is a share, too.
+fn warm_up(text: &str) -> Result<WarmUp, Usage> {
+    match text.parse::<f64>() {
+        Ok(share) if text.contains('.') && (0.0..=1.0).contains(&share) => Ok(WarmUp::Share(share)),
+        _ => words::warm_up(text),
+    }
+}
+
+/// Sizes of one hierarchy. Unlike sizes of a sweep, equal ones stay apart.
+fn hierarchy(text: &str, footprint: Footprint) -> Result<placement::Sizes, Usage> {
+    let mut frames = Vec::new();
+    for part in text.split(',') {
+        let sizes = part.parse::<Sizes>().map_err(Usage::new)?.resolve(footprint).map_err(Usage::new)?;
+        let [size] = sizes[..] else {
+            return Err(Usage(format!("sizes {text:?}: expected one size for each tier, no range")));
+        };
+        frames.push(size);
+    }
+    placement::Sizes::new(&frames).map_err(|error| Usage(format!("sizes {text:?}: {error}")))
+}
+
+fn transfers(text: &str) -> Result<Vec<f64>, Usage> {
+    text.split(',').map(milliseconds).collect()
+}
+
+fn milliseconds(text: &str) -> Result<f64, Usage> {
+    let number = text.parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0);
+    number.ok_or_else(|| Usage(format!("time {text:?}: expected milliseconds such as 0.4")))
+}
+
+fn times(transfers: &[f64], origin: f64, tiers: usize, inline_origin: bool) -> Times {
+    let mut times = Times { inline_origin, ..Times::paper(tiers) };
+    let last = transfers.last().copied().unwrap_or_default();
+    for tier in 1..TIERS_MAX {
+        let transfer = transfers.get(tier - 1).copied().unwrap_or(last);
+        times.demote_ms[tier - 1] = transfer;
+        times.hit_ms[tier] = times.hit_ms[tier - 1] + transfer;
+    }
+    times.miss_ms = times.hit_ms[tiers - 1] + origin;
+    times
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FOOTPRINT: Footprint = Footprint { blocks: 1409, block_bytes: None };
+
+    #[test]
+    fn equal_tiers_stay_apart() {
+        let frames = |text: &str| -> Vec<u32> {
+            hierarchy(text, FOOTPRINT).unwrap().iter().map(|(_, frames)| frames).collect()
+        };
+        assert_eq!(frames("140,140,140"), [140; 3]);
+        assert_eq!(frames("10%,10%,20%"), [141, 141, 282]);
+        for bad in ["", "140,", "1..2", "1,1,1,1,1,1,1,1,1", "300000000", "64M"] {
+            assert!(hierarchy(bad, FOOTPRINT).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_defaults_are_the_papers_times() {
+        let paper = times(&transfers("0.4,0.2").unwrap(), 10.0, 3, true);
+        assert_eq!(paper, Times::paper(3));
+    }
+
+    #[test]
+    fn words_that_mean_nothing_are_refused() {
+        let said = |error: Usage| error.0;
+        assert!(said(protocols("ulcc").unwrap_err()).contains("did you mean \"ulc\"?"));
+        assert!(said(clients("0", 1).unwrap_err()).starts_with("clients \"0\""));
+        assert!(said(milliseconds("-1").unwrap_err()).starts_with("time \"-1\""));
+        assert_eq!(warm_up("0.1").unwrap(), WarmUp::Share(0.1));
+        assert_eq!(warm_up("10").unwrap(), WarmUp::Count(10));
+        assert!(warm_up("1.5").is_err());
+    }
+}

@@ -1,0 +1,132 @@
+//! Several tiers and several clients over a trace: which protocol keeps blocks where they are wanted.
+//!
+//! The decisions are those of `pantler_steward::placement`; here they meet traces, and become records and tables.
+
+mod bars;
+mod localities;
+mod record;
+mod report;
+
+use std::num::NonZeroU16;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use pantler_steward::placement::{Client, ProtocolError, ProtocolSpec, Sizes, Tally, Times, drive};
+use pantler_trace::Prepared;
+use pantler_trace::generate::Random;
+
+use crate::job::WarmUp;
+
+pub use bars::{tiers_png, tiers_svg};
+pub use localities::{LocalityRecord, localities};
+pub use record::TiersRecord;
+pub use report::{locality_table, tiers_table};
+
+/// Whose references they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clients {
+    /// One client makes all references.
+    One,
+    /// Each owner of the trace is a client.
+    Owners,
+    /// Each reference is made by one of so many, drawn from the seed: every block is shared.
+    Dealt {
+        /// How many.
+        count: NonZeroU16,
+        /// The same seed deals the same way.
+        seed: u64,
+    },
+}
+
+/// One run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TiersJob {
+    /// The protocol.
+    pub protocol: ProtocolSpec,
+    /// Frames of each tier; the first are those of every client.
+    pub sizes: Sizes,
+    /// Whose references they are.
+    pub clients: Clients,
+    /// References that are made and not counted.
+    pub warm_up: WarmUp,
+    /// What references and demotions take.
+    pub times: Times,
+}
+
+/// Who makes each reference of a trace.
+enum Makers<'a> {
+    One,
+    Owners(&'a [u16]),
+    Dealt(Vec<u16>),
+}
+
+impl Makers<'_> {
+    fn of(&self, reference: usize) -> Client {
+        match self {
+            Self::One => Client(0),
+            Self::Owners(owners) => Client(owners[reference]),
+            Self::Dealt(clients) => Client(clients[reference]),
+        }
+    }
+}
+
+impl Clients {
+    /// How many there are, over this trace.
+    pub fn count(self, trace: &Prepared) -> u16 {
+        match self {
+            Self::One => 1,
+            Self::Owners => trace.owner_names().len().clamp(1, usize::from(u16::MAX)) as u16,
+            Self::Dealt { count, .. } => count.get(),
+        }
+    }
+
+    fn makers(self, trace: &Prepared) -> Makers<'_> {
+        match (self, trace.owners()) {
+            (Self::Owners, Some(owners)) => Makers::Owners(owners),
+            (Self::One | Self::Owners, _) => Makers::One,
+            (Self::Dealt { count, seed }, _) => {
+                let mut random = Random::new(seed);
+                let deal = |_: &u32| random.below(u64::from(count.get())) as u16;
+                Makers::Dealt(trace.requests().iter().map(deal).collect())
+            }
+        }
+    }
+}
+
+/// Runs one job over a trace.
+///
+/// # Errors
+///
+/// [`ProtocolError`] where the protocol is not for so many clients.
+pub fn run_tiers(trace: &Prepared, job: &TiersJob) -> Result<Tally, ProtocolError> {
+    let mut protocol = job.protocol.build(&job.sizes, job.clients.count(trace))?;
+    let makers = job.clients.makers(trace);
+    let references = trace.requests().iter().enumerate().map(|(at, &block)| (makers.of(at), block));
+    let warm_up = job.warm_up.references(trace.requests().len());
+    Ok(drive(&mut *protocol, references, warm_up, job.sizes.out()))
+}
+
+/// Runs all jobs on so many threads; results in the order of the jobs.
+pub fn run_all_tiers(
+    trace: &Prepared,
+    jobs: &[TiersJob],
+    threads: usize,
+) -> Vec<Result<Tally, ProtocolError>> {
+    let next = AtomicUsize::new(0);
+    let results = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..threads.clamp(1, jobs.len().max(1)) {
+            scope.spawn(|| {
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(job) = jobs.get(index) else { return };
+                    let result = run_tiers(trace, job);
+                    results.lock().expect("no run panics with the lock").push((index, result));
+                }
+            });
+        }
+    });
+    let mut results = results.into_inner().expect("no run panics with the lock");
+    results.sort_unstable_by_key(|(index, _)| *index);
+    results.into_iter().map(|(_, result)| result).collect()
+}

@@ -1,0 +1,52 @@
+//! How accurate and how steady measures of locality are over a trace.
+
+use pantler_steward::placement::{Measure, measure};
+use serde::Serialize;
+
+use crate::sweep::Loaded;
+
+/// Version of the objects; the same as of all that the command prints.
+const VERSION: u32 = 1;
+
+/// One measure over a trace, blocks ordered in equal segments.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LocalityRecord {
+    /// `od`, `rd`, `crd` or `lrd-rd`.
+    pub measure: String,
+    /// All references.
+    pub requests: u64,
+    /// Accuracy: references that found their block in each segment, as shares of all; first references found none.
+    pub reference_ratios: Vec<f64>,
+    /// Stability: blocks that went down across each boundary between segments, per reference.
+    pub movement_ratios: Vec<f64>,
+    /// The trace as given.
+    pub trace: String,
+    /// Distinct blocks of the trace.
+    pub footprint: u32,
+    version: u32,
+    kind: &'static str,
+}
+
+impl LocalityRecord {
+    /// One line of JSON.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(self).expect("numbers and names always become JSON")
+    }
+}
+
+/// Measures a trace in so many segments.
+pub fn localities(name: &str, loaded: &Loaded, kind: Measure, segments: usize) -> LocalityRecord {
+    let trace = loaded.trace();
+    let found = measure(kind, trace.requests(), trace.distinct(), segments);
+    let ratio = |count: &u64| if found.requests == 0 { 0.0 } else { *count as f64 / found.requests as f64 };
+    LocalityRecord {
+        measure: kind.to_string(),
+        requests: found.requests,
+        reference_ratios: found.references.iter().map(ratio).collect(),
+        movement_ratios: found.movements.iter().map(ratio).collect(),
+        trace: name.to_owned(),
+        footprint: trace.distinct(),
+        version: VERSION,
+        kind: "sim-localities",
+    }
+}

@@ -1,0 +1,84 @@
+//! What a run over tiers is printed as: the contract of `docs/JSON.md`.
+
+use pantler_steward::placement::{Tally, Tier};
+use serde::Serialize;
+
+use super::TiersJob;
+use crate::sweep::Loaded;
+
+/// Version of the objects; the same as of all that the command prints.
+const VERSION: u32 = 1;
+
+/// One protocol over tiers of one size. Rates are shares of the references counted.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TiersRecord {
+    /// The protocol with its parameters.
+    pub protocol: String,
+    /// Frames of each tier, nearest first.
+    pub sizes: Vec<u32>,
+    /// References counted.
+    pub requests: u64,
+    /// References that each tier served.
+    pub hit_ratios: Vec<f64>,
+    /// Demotions out of each tier but the last.
+    pub demotion_rates: Vec<f64>,
+    /// Average time of a reference.
+    pub average_time_ms: f64,
+    /// References that no tier served.
+    pub miss_ratio: f64,
+    /// Blocks read from the origin and kept in each tier but the first, not in the first.
+    pub placement_rates: Vec<f64>,
+    /// Messages from tier 1 to the tiers behind: requests and demotions.
+    pub messages: u64,
+    /// Notices that came with answers.
+    pub notices: u64,
+    /// Clients, each with a first tier of its own.
+    pub clients: u16,
+    /// The trace as given.
+    pub trace: String,
+    /// Distinct blocks of the trace.
+    pub footprint: u32,
+    /// What a block is: `object` or `block:BYTES`.
+    pub unit: String,
+    /// References at the start that were not counted.
+    pub warm_up: u64,
+    /// Lines of the trace that made no sense and were skipped.
+    pub skipped_lines: u64,
+    version: u32,
+    kind: &'static str,
+}
+
+impl TiersRecord {
+    /// The record of a job over a trace.
+    pub fn new(name: &str, loaded: &Loaded, job: &TiersJob, tally: &Tally) -> Self {
+        let trace = loaded.trace();
+        let rate = |count: u64| if tally.requests == 0 { 0.0 } else { count as f64 / tally.requests as f64 };
+        let tiers = job.sizes.tiers();
+        let rates = |counts: &[u64]| counts.iter().map(|&count| rate(count)).collect();
+        Self {
+            protocol: job.protocol.to_string(),
+            sizes: job.sizes.iter().map(|(_, frames)| frames).collect(),
+            requests: tally.requests,
+            hit_ratios: rates(&tally.hits[..tiers]),
+            demotion_rates: rates(&tally.demotions[..tiers - 1]),
+            average_time_ms: tally.average_time_ms(&job.times),
+            miss_ratio: rate(tally.misses()),
+            placement_rates: rates(&tally.placements[1..tiers]),
+            messages: if job.sizes.out() > Tier(2) { tally.messages() } else { 0 },
+            notices: tally.notices,
+            clients: job.clients.count(trace),
+            trace: name.to_owned(),
+            footprint: trace.distinct(),
+            unit: trace.unit().to_string(),
+            warm_up: job.warm_up.references(trace.requests().len()).min(trace.requests().len() as u64),
+            skipped_lines: loaded.skipped_lines(),
+            version: VERSION,
+            kind: "sim-tiers",
+        }
+    }
+
+    /// One line of JSON.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(self).expect("numbers and names always become JSON")
+    }
+}

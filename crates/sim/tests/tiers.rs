@@ -1,0 +1,123 @@
+//! Tiers over the traces of the paper, and over generated ones with several clients.
+
+use pantler_sim::tiers::{Clients, TiersJob, TiersRecord, run_all_tiers, run_tiers, tiers_svg, tiers_table};
+use pantler_sim::{Loaded, Source, WarmUp, load};
+use pantler_steward::placement::{Sizes, Tally, Times};
+use pantler_trace::testing::locate;
+
+fn job(protocol: &str, sizes: &[u32], clients: Clients) -> TiersJob {
+    TiersJob {
+        protocol: protocol.parse().expect("a protocol"),
+        sizes: Sizes::new(sizes).expect("sane sizes"),
+        clients,
+        warm_up: WarmUp::Share(0.1),
+        times: Times::paper(sizes.len()),
+    }
+}
+
+fn loaded(trace: &str) -> Loaded {
+    load(&Source { trace: trace.to_owned(), ..Source::default() }).expect("a trace").0
+}
+
+fn time(loaded: &Loaded, protocol: &str, sizes: &[u32], clients: Clients) -> (f64, Tally) {
+    let job = job(protocol, sizes, clients);
+    let tally = run_tiers(loaded.trace(), &job).expect("a protocol for so many clients");
+    (tally.average_time_ms(&job.times), tally)
+}
+
+#[test]
+fn traces_of_the_paper() {
+    for name in ["cs", "gli", "cpp", "multi3"] {
+        let Some(path) = locate(&format!("lirs/{name}.trace.gz")) else { continue };
+        let loaded = loaded(path.to_str().expect("a path of the project"));
+        let sizes = [loaded.trace().distinct() / 10; 3];
+        let (uni, _) = time(&loaded, "uni-lru", &sizes, Clients::One);
+        for protocol in ["ulc", "ulc-recency"] {
+            let (placed, tally) = time(&loaded, protocol, &sizes, Clients::One);
+            assert!(placed <= 0.85 * uni, "{name}: {protocol} takes {placed} ms, uni-lru {uni} ms");
+            for demotions in tally.demotions {
+                assert!(demotions * 10 < tally.requests, "{name}: {protocol}: {tally:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn recency_loses_to_neither_where_lru_is_better() {
+    for (name, shares) in [("arc/OLTP.lis.zst", [50, 10]), ("kv/orm-night.trace.xz", [50, 10])] {
+        // Five million references take long without optimisation; OLTP stands for both there.
+        let large = name.starts_with("kv");
+        let Some(path) = locate(name).filter(|_| !large || !cfg!(debug_assertions)) else { continue };
+        let loaded = loaded(path.to_str().expect("a path of the project"));
+        for share in shares {
+            let sizes = [loaded.trace().distinct() / share; 3];
+            let (uni, _) = time(&loaded, "uni-lru", &sizes, Clients::One);
+            let (ulc, _) = time(&loaded, "ulc", &sizes, Clients::One);
+            let (recency, _) = time(&loaded, "ulc-recency", &sizes, Clients::One);
+            assert!(uni < ulc, "{name}: ulc wins by itself: {ulc} {uni}");
+            assert!(recency < uni, "{name} at a {share}th: {recency} {uni}");
+        }
+    }
+}
+
+/// A client that loops, one that has favourites, and so on.
+fn processes(clients: u16) -> String {
+    let parts: Vec<String> = (0..clients)
+        .map(|client| match client % 2 {
+            0 => format!("c{client}=(loop:ids=900,requests=12000)"),
+            _ => format!("c{client}=(zipf:alpha=0.9,ids=3000,requests=12000,seed={client})"),
+        })
+        .collect();
+    format!("mix:{}", parts.join(","))
+}
+
+/// Figure 11 in small: private blocks (each process has its own), then shared ones (references are dealt).
+#[test]
+fn several_clients() {
+    for clients in [2, 4, 8] {
+        let private = loaded(&processes(clients));
+        let shared = loaded("zipf:alpha=0.8,ids=4000,requests=48000");
+        let dealt = Clients::Dealt { count: clients.try_into().expect("not 0"), seed: 1 };
+        for (trace, who) in [(&private, Clients::Owners), (&shared, dealt)] {
+            for server in [200, 800, 2400] {
+                let time = |protocol| time(trace, protocol, &[300, server], who).0;
+                let (ulc, by_request) = (time("ulc"), time("ulc-request-order"));
+                // Where every block is everybody's and nearly all fit the server, tiers without duplicates lose to
+                // ind-lru: docs/benchmarks/tiers.md.
+                let rivals =
+                    if who == Clients::Owners { &["uni-lru", "ind-lru", "mq"][..] } else { &["uni-lru"] };
+                for rival in rivals {
+                    let rival_ms = time(rival);
+                    assert!(ulc < rival_ms, "{clients} clients, {server} frames: {ulc}, {rival} {rival_ms}");
+                }
+                assert!(by_request < 1.15 * ulc, "{clients} clients, {server} frames: {by_request} {ulc}");
+            }
+        }
+    }
+}
+
+#[test]
+fn records_add_up_and_threads_change_nothing() {
+    let loaded = loaded("zipf:ids=500,requests=20000");
+    let jobs = ["ind-lru", "uni-lru", "ulc"].map(|protocol| job(protocol, &[50, 60, 70], Clients::One));
+    let tallies = run_all_tiers(loaded.trace(), &jobs, 3);
+    assert_eq!(tallies, run_all_tiers(loaded.trace(), &jobs, 1));
+    let records: Vec<TiersRecord> = jobs
+        .iter()
+        .zip(tallies)
+        .map(|(job, tally)| TiersRecord::new("z", &loaded, job, &tally.expect("one client")))
+        .collect();
+    for record in &records {
+        let sum: f64 = record.hit_ratios.iter().sum::<f64>() + record.miss_ratio;
+        assert!((sum - 1.0).abs() < 1e-9, "{record:?}");
+        assert_eq!((record.requests, record.warm_up), (18_000, 2_000));
+        assert_eq!((record.hit_ratios.len(), record.demotion_rates.len()), (3, 2));
+        let json: serde_json::Value = serde_json::from_str(&record.to_json()).expect("JSON");
+        assert_eq!((&json["kind"], &json["sizes"][2]), (&"sim-tiers".into(), &70.into()));
+    }
+    let table = tiers_table(&records);
+    assert!(table.starts_with("z: 18,000 requests, 500 objects, after 2,000 to warm up\n"), "{table}");
+    assert_eq!(table.lines().count(), 5);
+    let svg = tiers_svg(&records);
+    assert!(svg.contains("uni-lru") && svg.contains("1 &gt; 2") && svg.contains("50 60 70"), "{svg}");
+}
