@@ -37,6 +37,8 @@ pub enum Command {
     Explain(Explain),
     /// Simulate policies over traces
     Sim(Box<crate::sim::Sim>),
+    /// Look at traces, convert and generate them
+    Trace(crate::trace::Trace),
     /// Find out what a cache does, from outside
     Dust(crate::dust::Dust),
     /// List what this machine offers and what is missing

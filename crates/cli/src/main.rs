@@ -28,6 +28,7 @@ mod sim;
 mod stage;
 mod stat;
 mod steering;
+mod trace;
 
 use args::{Arguments, Command};
 
@@ -60,6 +61,7 @@ fn dispatch(arguments: &Arguments) -> anyhow::Result<u8> {
         Command::Hint(hint) => hint::hint(hint)?,
         Command::Stat(stat) => stat::stat(stat)?,
         Command::Explain(explain) => explain::explain(explain)?,
+        Command::Trace(words) => trace::trace(words)?,
         Command::Dust(words) => dust::dust(words)?,
         Command::Daemon => daemon::daemon()?,
         Command::Profiles(profiles) => profiles::show(profiles)?,

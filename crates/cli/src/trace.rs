@@ -1,0 +1,261 @@
+//! `pantler trace`: look at traces, convert and generate them.
+
+use anyhow::{Context, Result};
+use clap::{Args, Subcommand};
+use pantler_trace::generate::{GENERATORS, Specification};
+use pantler_trace::{
+    Format, Options, ReadOptions, Reader, Request, TraceError, WriteFormat, Writer, prepare,
+};
+use serde::Serialize;
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use crate::failure::Usage;
+use crate::output;
+
+/// Look at traces, convert and generate them.
+#[derive(Debug, Args)]
+pub struct Trace {
+    #[command(subcommand)]
+    command: TraceCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum TraceCommand {
+    /// Say what a trace is and what is in it
+    Info(Info),
+    /// Write a trace in another form
+    Convert(Convert),
+    /// Write a generated trace, such as zipf:ids=1000000,requests=20000000,alpha=0.9
+    Generate(Generate),
+    /// List the formats that are read, and the generators
+    Formats,
+}
+
+/// How a trace is read.
+#[derive(Debug, Args)]
+struct Reading {
+    /// The trace, perhaps compressed (gzip, zstd, xz); - is standard input
+    #[arg(value_name = "TRACE")]
+    trace: PathBuf,
+    /// Format of the trace; guessed without
+    #[arg(long, value_name = "NAME")]
+    format: Option<Format>,
+    /// What the columns of a CSV mean, in order or as MEANING=NAME
+    #[arg(long, value_name = "LIST")]
+    columns: Option<pantler_trace::Columns>,
+    /// Leave out lines that make no sense, and count them
+    #[arg(long)]
+    skip_bad_lines: bool,
+}
+
+#[derive(Debug, Args)]
+struct Info {
+    #[command(flatten)]
+    reading: Reading,
+    /// What one reference is: object, or block:BYTES to split ranges of bytes
+    #[arg(long, value_name = "UNIT")]
+    unit: Option<pantler_trace::Unit>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+struct Convert {
+    #[command(flatten)]
+    reading: Reading,
+    #[command(flatten)]
+    output: Output,
+}
+
+#[derive(Debug, Args)]
+struct Generate {
+    /// The generator and its parameters; `pantler trace formats` lists them
+    #[arg(value_name = "SPECIFICATION")]
+    specification: Specification,
+    #[command(flatten)]
+    output: Output,
+}
+
+#[derive(Debug, Args)]
+struct Output {
+    /// The file to write; it is there when it is whole
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Its form: recorded, recorded-json or csv
+    #[arg(long, value_name = "NAME", default_value = "recorded")]
+    to: WriteFormat,
+}
+
+/// Carries out the words.
+pub fn trace(words: &Trace) -> Result<()> {
+    match &words.command {
+        TraceCommand::Info(words) => info(words),
+        TraceCommand::Convert(words) => convert(words),
+        TraceCommand::Generate(words) => generate(words),
+        TraceCommand::Formats => output::text(&formats()),
+    }
+}
+
+/// What `info --json` prints.
+#[derive(Serialize)]
+struct Content<'a> {
+    trace: &'a str,
+    format: String,
+    compression: Option<String>,
+    unit: String,
+    requests: u64,
+    references: usize,
+    distinct: u32,
+    owners: &'a [String],
+    files: usize,
+    skipped: u64,
+}
+
+fn info(words: &Info) -> Result<()> {
+    let Reading { trace, .. } = &words.reading;
+    let options = Options { read: words.reading.options(), unit: words.unit, ..Options::default() };
+    let (prepared, report) = prepare(trace, &options).map_err(failure)?;
+    remark(report.note.as_deref(), report.skipped, report.first_bad.as_deref());
+    let name = trace.to_string_lossy();
+    let content = Content {
+        trace: &name,
+        format: report.format.to_string(),
+        compression: report.compression,
+        unit: report.unit.to_string(),
+        requests: report.requests,
+        references: prepared.requests().len(),
+        distinct: prepared.distinct(),
+        owners: prepared.owner_names(),
+        files: prepared.file_names().len().max(1),
+        skipped: report.skipped,
+    };
+    if words.json {
+        return output::json("trace", &content);
+    }
+    let mut text = String::new();
+    let compression = content.compression.as_deref().unwrap_or("none");
+    let rows = [
+        ("format", content.format),
+        ("compression", compression.to_owned()),
+        ("unit", content.unit),
+        ("requests", content.requests.to_string()),
+        ("references", content.references.to_string()),
+        ("distinct", content.distinct.to_string()),
+        ("owners", content.owners.len().max(1).to_string()),
+        ("files", content.files.to_string()),
+        ("skipped", content.skipped.to_string()),
+    ];
+    for (name, value) in rows {
+        writeln!(text, "{name:<12} {value}")?;
+    }
+    output::text(&text)
+}
+
+fn convert(words: &Convert) -> Result<()> {
+    let mut reader = Reader::open(&words.reading.trace, &words.reading.options()).map_err(failure)?;
+    let mut batch = Vec::new();
+    // The first requests say whether the trace gives offsets.
+    let mut more = reader.fill(&mut batch).map_err(failure)?;
+    words.output.write(!reader.has_ranges(), |writer| {
+        while more {
+            for request in &batch {
+                writer.write(request, reader.owner_names(), reader.file_names())?;
+            }
+            more = reader.fill(&mut batch).map_err(failure)?;
+        }
+        Ok(())
+    })?;
+    let first = reader.first_bad().map(ToString::to_string);
+    remark(reader.note(), reader.skipped(), first.as_deref());
+    Ok(())
+}
+
+fn generate(words: &Generate) -> Result<()> {
+    let names = words.specification.owner_names();
+    words.output.write(true, |writer| {
+        for reference in words.specification.references() {
+            let request =
+                Request { owner: reference.owner, file: reference.file, ..Request::object(reference.block) };
+            writer.write(&request, &names, &names)?;
+        }
+        Ok(())
+    })
+}
+
+impl Reading {
+    fn options(&self) -> ReadOptions {
+        ReadOptions {
+            format: self.format,
+            columns: self.columns.clone(),
+            skip_bad_lines: self.skip_bad_lines,
+            ..ReadOptions::default()
+        }
+    }
+}
+
+impl Output {
+    /// Writes under another name, and renames what is whole. Devices and pipes are written as they are.
+    fn write(&self, keys: bool, fill: impl FnOnce(&mut Writer<File>) -> Result<()>) -> Result<()> {
+        let special = fs::metadata(&self.file).is_ok_and(|metadata| !metadata.is_file());
+        let mut name = self.file.clone().into_os_string();
+        if !special {
+            name.push(format!(".{}.part", std::process::id()));
+        }
+        let part = Path::new(&name);
+        let cannot = || format!("cannot write {}", self.file.display());
+        let file = File::create(part).with_context(cannot)?;
+        let result = Writer::new(file, self.to, keys).map_err(anyhow::Error::from).and_then(|mut writer| {
+            fill(&mut writer)?;
+            Ok(writer.finish()?)
+        });
+        if special {
+            return result.with_context(cannot);
+        }
+        let result = result.and_then(|()| Ok(fs::rename(part, &self.file)?));
+        if result.is_err() {
+            // What was begun is of no use; why it failed is what counts.
+            let _ = fs::remove_file(part);
+        }
+        result.with_context(cannot)
+    }
+}
+
+fn remark(note: Option<&str>, skipped: u64, first: Option<&str>) {
+    if let Some(note) = note {
+        let mut err = std::io::stderr().lock();
+        // Nobody is left to tell when standard error is closed.
+        let _ = writeln!(err, "pantler: {note}");
+    }
+    if skipped > 0 {
+        let _ = writeln!(
+            std::io::stderr().lock(),
+            "pantler: left out {skipped} bad lines or records; the first: {}",
+            first.unwrap_or("?")
+        );
+    }
+}
+
+fn formats() -> String {
+    let mut text = String::from("formats:\n");
+    for format in Format::all() {
+        text.push_str(&format!("  {:<16} {}\n", format.as_str(), format.description()));
+    }
+    text.push_str("\ngenerators, as NAME:PARAMETER=VALUE,... in the place of a trace:\n");
+    for (name, parameters, description) in GENERATORS {
+        text.push_str(&format!("  {name:<16} {description}\n  {:<16} {parameters}\n", ""));
+    }
+    text
+}
+
+/// Options that make no sense are a matter of usage.
+fn failure(error: TraceError) -> anyhow::Error {
+    match error {
+        TraceError::Option { .. } => Usage::new(error).into(),
+        // One line says everything, its cause included.
+        error => anyhow::Error::msg(error.to_string()),
+    }
+}

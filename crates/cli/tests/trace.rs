@@ -1,0 +1,47 @@
+//! Transcripts of `pantler trace`: what is written reads back, and mistakes are told.
+
+use std::process::{Command, Stdio};
+
+/// Status, standard output, standard error.
+fn trace(words: &[&str]) -> (i32, String, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pantler"));
+    command.arg("trace").args(words).env_remove("PANTLER_LOG").stdin(Stdio::null());
+    let output = command.output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap_or(-1), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn what_is_generated_converts_and_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (one, two) = (path("one"), path("two"));
+    assert_eq!(trace(&["generate", "loop:ids=3,requests=7", &one]), (0, String::new(), String::new()));
+    assert_eq!(trace(&["convert", &one, &two, "--to", "csv"]).0, 0);
+    for (file, format) in [(&one, "recorded"), (&two, "csv")] {
+        let (status, out, err) = trace(&["info", file, "--json"]);
+        let told: serde_json::Value = serde_json::from_str(&out).unwrap();
+        assert_eq!((status, err.as_str(), &told["format"]), (0, "", &format.into()));
+        assert_eq!(
+            (&told["kind"], &told["references"], &told["distinct"]),
+            (&"trace".into(), &7.into(), &3.into())
+        );
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2, "nothing else is left behind");
+}
+
+#[test]
+fn mistakes_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let bad = folder.path().join("bad");
+    std::fs::write(&bad, "1\nx\n2\n").unwrap();
+    let (bad, out) = (bad.to_str().unwrap(), folder.path().join("out"));
+    let (status, stdout, err) = trace(&["convert", bad, out.to_str().unwrap(), "--format", "lirs"]);
+    assert_eq!((status, stdout.as_str(), out.exists()), (1, "", false));
+    assert!(err.contains("line 2: \"x\": expected one block number in a line"), "{err}");
+    let (status, _, err) = trace(&["info", bad, "--format", "lirs", "--skip-bad-lines"]);
+    assert!(status == 0 && err.contains("left out 1 bad lines or records"), "{err}");
+    assert_eq!(trace(&["info", bad, "--format", "nothing"]).0, 2);
+    assert_eq!(trace(&["generate", "zipf:ids=5", out.to_str().unwrap()]).0, 2);
+    assert!(trace(&["formats"]).1.contains("zipf"));
+}
