@@ -1,5 +1,5 @@
 # Everything here forwards to `cargo xtask`, which says what it does and installs what is missing.
-.PHONY: all demo test bench fuzz ci install dust-full
+.PHONY: all demo test bench bench-sim fuzz ci install dust-full
 .DEFAULT_GOAL := all
 PREFIX ?= /usr/local
 
@@ -19,6 +19,9 @@ bench:
 FUZZ_SECONDS ?= 60
 fuzz:
 	cargo xtask fuzz $(FUZZ_SECONDS)
+
+bench-sim:
+	cargo xtask bench-sim
 
 ci:
 	cargo xtask ci

@@ -3,6 +3,7 @@
 use anyhow::{Result, bail};
 use std::process::ExitCode;
 
+mod bench_sim;
 mod checks;
 mod demo;
 mod fuzz;
@@ -19,6 +20,7 @@ usage: cargo xtask <command>
   ci               the same, with every missing kernel feature a failure
   bench            the benchmarks of the workspace
   fuzz [SECONDS]   each fuzz target so long, default 60; needs a nightly compiler
+  bench-sim        the simulator beside libCacheSim (--requests N, --pairs N, --only POLICY, --large, --dry)
   install          build and copy the command (--prefix DIR, default /usr/local)
 ";
 
@@ -47,6 +49,7 @@ fn dispatch(arguments: &[String]) -> Result<()> {
         ["demo-as-root"] => demo::as_root(),
         ["demo-enter", rest @ ..] => demo::inside::enter(rest),
         ["demo-clock", rest @ ..] => demo::inside::clock(rest),
+        ["bench-sim", rest @ ..] => bench_sim::bench(rest),
         ["bench"] => checks::bench(),
         ["fuzz"] => fuzz::fuzz("60"),
         ["fuzz", seconds] => fuzz::fuzz(seconds),
