@@ -20,40 +20,24 @@ const TRACES: [(&str, &str); 8] = [
     ("P3", "arc/P3.lis.zst"),
 ];
 
-/// How near a policy must come to a reference.
-struct Bar {
-    /// The policy as the references call it, and a word of the tool that counted.
-    reference: &'static str,
-    tool: &'static str,
-    /// Ours, with the parameters of the reference.
-    policy: &'static str,
-    /// Hit ratios differ by so many points at most; 0 = the same misses, to the last.
-    points: f64,
-    /// Sizes at which they differ by more, each with its own bar: trace, size, points. The reason is beside it.
-    but: &'static [(&'static str, u32, f64)],
-}
-
-const fn exact(reference: &'static str, policy: &'static str) -> Bar {
-    Bar { reference, tool: "", policy, points: 0.0, but: &[] }
-}
-
-const fn within(points: f64, reference: &'static str, tool: &'static str, policy: &'static str) -> Bar {
-    Bar { reference, tool, policy, points, but: &[] }
-}
-
-const BARS: &[Bar] = &[
-    exact("LRU", "lru"),
-    exact("FIFO", "fifo"),
-    exact("LFU", "lfu"),
-    exact("Belady", "opt"),
-    exact("opt.Clairvoyant", "opt-bypass"),
-    exact("ARC", "arc"),
-    exact("Clock", "clock"),
-    within(0.0, "LIRS", "lirs.c", "lirs"),
-    within(0.0, "CLOCK-Pro", "clock-pro.c", "clock-pro"),
-    exact("TwoQ", "2q"),
-    exact("S3FIFO", "s3-fifo"),
-    exact("Sieve", "sieve"),
+/// A policy as the references call it, a word of the tool that counted, and ours with the same parameters.
+///
+/// All are equal to the last miss. The issue asks for less where an algorithm leaves room (ARC 0.1 points of hit ratio,
+/// CLOCK, 2Q, S3-FIFO, SIEVE and CLOCK-Pro 0.3, LIRS 0.5): whoever changes a policy may fall back to that, with the
+/// reason in writing.
+const RIVALS: [(&str, &str, &str); 12] = [
+    ("LRU", "libcachesim", "lru"),
+    ("FIFO", "libcachesim", "fifo"),
+    ("LFU", "libcachesim", "lfu"),
+    ("Belady", "libcachesim", "opt"),
+    ("opt.Clairvoyant", "caffeine", "opt-bypass"),
+    ("ARC", "libcachesim", "arc"),
+    ("Clock", "libcachesim", "clock"),
+    ("LIRS", "lirs.c", "lirs"),
+    ("CLOCK-Pro", "clock-pro.c", "clock-pro"),
+    ("TwoQ", "libcachesim", "2q"),
+    ("S3FIFO", "libcachesim", "s3-fifo"),
+    ("Sieve", "libcachesim", "sieve"),
 ];
 
 /// One row of the references.
@@ -96,32 +80,28 @@ fn misses_are_those_of_other_programs() {
     let Some(references) = references() else { return };
     let mut failures = Vec::new();
     println!(
-        "{:<8} {:<26} {:>6} {:>9} {:>9} {:>8}",
+        "{:<8} {:<12} {:>6} {:>9} {:>9} {:>8}",
         "trace", "policy", "size", "reference", "ours", "points"
     );
     for (name, file) in TRACES {
         let Some(path) = locate(file) else { return };
         let loaded = loaded(&path);
         let trace = loaded.trace();
-        for bar in BARS {
-            let Ok(spec) = bar.policy.parse::<Spec>() else { continue };
-            let of_bar = references.iter().filter(|reference| {
-                reference.trace == name
-                    && reference.policy == bar.reference
-                    && reference.tool.contains(bar.tool)
+        for (policy, tool, ours) in RIVALS {
+            let spec: Spec = ours.parse().unwrap();
+            let of_tool = references.iter().filter(|reference| {
+                let Reference { trace, policy: of, tool: by, .. } = reference;
+                (trace.as_str(), of.as_str()) == (name, policy) && by.contains(tool)
             });
-            for reference in of_bar {
-                // The reference was asked for more frames than the trace has references to tell them apart.
-                let outcome = simulate(trace, spec, reference.frames, 0, &Watch::default()).unwrap();
+            for reference in of_tool {
+                let Reference { frames, misses: theirs, .. } = reference;
+                let outcome = simulate(trace, spec, *frames, 0, &Watch::default()).unwrap();
                 assert_eq!(outcome.total.requests, reference.requests, "{name}");
                 let misses = outcome.total.misses;
                 let points = points(reference, misses);
-                let Reference { frames, misses: theirs, .. } = reference;
-                println!("{name:<8} {:<26} {frames:>6} {theirs:>9} {misses:>9} {points:>+8.3}", bar.policy);
-                let own = bar.but.iter().find(|(trace, size, _)| (*trace, size) == (name, frames));
-                let allowed = own.map_or(bar.points, |own| own.2);
-                if points.abs() > allowed || (allowed == 0.0 && *theirs != misses) {
-                    failures.push(format!("{name} {} {frames}: {points:+.3} points", bar.policy));
+                println!("{name:<8} {ours:<12} {frames:>6} {theirs:>9} {misses:>9} {points:>+8.3}");
+                if *theirs != misses {
+                    failures.push(format!("{name} {ours} {frames}: {theirs} {misses}, {points:+.3} points"));
                 }
             }
         }

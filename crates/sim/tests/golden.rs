@@ -1,0 +1,77 @@
+//! Misses on generated traces, counted once and kept: so that the suite means something without the traces of others.
+//!
+//! Figures were taken when `tests/references.rs` and the twins of the policies agreed with the code. A change here is a
+//! change of what a policy does, and wants a reason.
+
+use pantler_policy::Spec;
+use pantler_sim::{Watch, simulate};
+use pantler_trace::Prepared;
+use pantler_trace::generate::Specification;
+
+/// Traces by what they try.
+const TRACES: [&str; 3] = [
+    "zipf:alpha=0.9,ids=2000,requests=40000,order=shuffled,seed=5",
+    "phases:(loop:ids=300,requests=3000),(scan:ids=2000),(uniform:ids=250,requests=5000,seed=2),repeat=3",
+    "two-pool:requests=40000,small=100,large=10000,seed=3",
+];
+const FRAMES: [u32; 2] = [40, 200];
+
+/// Policies, and their misses by trace and size.
+const GOLDEN: &[(&str, [u64; 6])] = &[
+    ("clock", [28791, 19316, 27543, 18114, 36149, 23811]),
+    ("clock-set", [30006, 20350, 27525, 18116, 36401, 26467]),
+    ("fifo", [30982, 21883, 27520, 17984, 36495, 28027]),
+    ("gclock", [28158, 18679, 27549, 17963, 36118, 21742]),
+    ("lifo", [30523, 20195, 26385, 11473, 36044, 23867]),
+    ("lru", [29415, 19874, 27546, 18173, 36309, 25260]),
+    ("mru", [38660, 35283, 27129, 12788, 39825, 39133]),
+    ("random", [30993, 21741, 27566, 14836, 36452, 28001]),
+    ("sfifo", [30106, 20477, 27493, 18123, 36387, 26526]),
+    ("sieve", [24217, 16613, 26686, 13746, 32812, 19953]),
+    ("slru", [24743, 16730, 26878, 14694, 33067, 19959]),
+    ("two-handed-clock", [30203, 20570, 27499, 18066, 36402, 26639]),
+    ("2q-simple", [25101, 16908, 26951, 14862, 33443, 19960]),
+    ("lfu", [24129, 16789, 26521, 13368, 32732, 19953]),
+    ("lfu-aged", [25565, 16728, 27581, 13306, 34073, 19958]),
+    ("lfu-perfect", [23249, 15283, 26646, 13409, 32232, 19957]),
+    ("mfu", [32966, 27385, 27547, 18785, 36644, 30837]),
+    ("arc", [24894, 17047, 27375, 18004, 32765, 19962]),
+    ("car", [24661, 16848, 27177, 17857, 32659, 19956]),
+    ("clock-pro", [24560, 16822, 26393, 12017, 32453, 19954]),
+    ("lirs", [25461, 17256, 26456, 11881, 32572, 19940]),
+    ("lru-k", [25397, 17130, 27621, 17739, 32485, 19952]),
+    ("mq", [24367, 16126, 26963, 14293, 32325, 19966]),
+    ("s3-fifo", [24243, 16470, 26388, 14962, 32679, 19965]),
+    ("2q", [25379, 17415, 26946, 15665, 33482, 20077]),
+    ("linux", [27046, 18484, 27144, 15724, 34417, 20940]),
+    ("w-tinylfu", [24300, 16045, 26642, 12122, 32580, 19903]),
+    ("opt", [20417, 11658, 21444, 9461, 25630, 17563]),
+    ("opt-bypass", [20305, 11637, 21367, 9428, 25470, 17550]),
+];
+
+fn prepared(text: &str) -> Prepared {
+    let specification: Specification = text.parse().unwrap();
+    specification.prepare().unwrap()
+}
+
+#[test]
+fn misses_are_those_of_before() {
+    let traces = TRACES.map(prepared);
+    let mut found = Vec::new();
+    for known in Spec::all() {
+        let misses = traces.iter().flat_map(|trace| {
+            FRAMES
+                .map(|frames| simulate(trace, known.spec, frames, 0, &Watch::default()).unwrap().total.misses)
+        });
+        found.push((known.name, misses.collect::<Vec<u64>>()));
+    }
+    let shown = |(name, misses): &(&str, Vec<u64>)| format!("    ({name:?}, {misses:?}),\n");
+    let all: String = found.iter().map(shown).collect();
+    for (name, expected) in GOLDEN {
+        let (_, misses) = found.iter().find(|(found, _)| found == name).unwrap();
+        assert_eq!(misses, expected, "{name}; all figures are\n{all}");
+    }
+    for (name, misses) in found.iter().filter(|(name, _)| GOLDEN.iter().all(|(known, _)| known != name)) {
+        eprintln!("SKIPPED: {name} has no figures yet: {misses:?}");
+    }
+}
