@@ -1,7 +1,9 @@
 //! `pantler sim`: policies and allocations over traces.
 
 use anyhow::{Context, Result};
-use pantler_sim::{Job, Loaded, Record, RunError, Source, Watch, csv, html, load, png, svg, table};
+use pantler_sim::{
+    Job, Loaded, Record, RunError, Source, Watch, csv, html, load, load_kept, png, svg, table,
+};
 use pantler_trace::TraceError;
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -12,12 +14,14 @@ use std::sync::Arc;
 use crate::failure::Usage;
 use crate::output;
 
+mod clock;
 mod help;
 mod interrupt;
 mod progress;
 mod tiers;
 mod words;
 
+use clock::Clock;
 use interrupt::Interrupt;
 use progress::Progress;
 use words::Plan;
@@ -80,7 +84,13 @@ impl<'a> Session<'a> {
     }
 
     fn load(&self, source: &Source) -> Result<Loaded> {
-        let (loaded, report) = load(source).map_err(trace_error)?;
+        let clock = Clock::start();
+        let loaded = load_kept(source, self.words.keep_prepared.as_deref());
+        let (loaded, report) = loaded.map_err(trace_error)?;
+        if self.words.timings {
+            eprintln!("pantler: prepared in {clock}");
+        }
+        let Some(report) = report else { return Ok(loaded) };
         if let Some(note) = &report.note {
             eprintln!("pantler: {note}");
         }
@@ -97,6 +107,9 @@ impl<'a> Session<'a> {
         let json = self.words.json || self.words.job.is_some();
         let mut failure = None;
         let _running = self.interrupt.running();
+        if self.words.timings {
+            return self.run_timed(loaded, jobs);
+        }
         loaded.run_all(jobs, self.threads, &self.watch, |_, result| match result {
             Ok(record) => {
                 progress.ran();
@@ -116,6 +129,35 @@ impl<'a> Session<'a> {
             }
         });
         failure.map_or(Ok(()), Err)
+    }
+
+    /// Runs jobs one by one, and says what each took.
+    fn run_timed(&mut self, loaded: &mut Loaded, jobs: &[Job]) -> Result<()> {
+        if jobs.iter().any(|job| job.what.is_offline()) {
+            let clock = Clock::start();
+            loaded.trace().next_uses();
+            eprintln!("pantler: next uses in {clock}");
+        }
+        loaded.expect(jobs);
+        if let Some(job) = jobs.iter().find(|job| loaded.is_on_curve(job)) {
+            let clock = Clock::start();
+            loaded.run(job, &self.watch).map_err(run_error)?;
+            eprintln!("pantler: lru curve in {clock}");
+        }
+        for job in jobs {
+            let clock = Clock::start();
+            let result = loaded.run(job, &self.watch);
+            let record = match result {
+                Err(RunError::Stopped(_)) => break,
+                result => result.map_err(run_error)?,
+            };
+            eprintln!("pantler: {} {} in {clock}", record.name(), record.size());
+            if self.words.json {
+                output::text(&(record.to_json() + "\n"))?;
+            }
+            self.records.push(record);
+        }
+        Ok(())
     }
 
     /// Runs the jobs of a file, or the one at a line of it. Neighbours with the same trace share it.

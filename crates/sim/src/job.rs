@@ -91,6 +91,13 @@ pub struct Sampling {
     pub seed: u64,
 }
 
+impl What {
+    /// Whether it must know the next uses of the trace.
+    pub fn is_offline(&self) -> bool {
+        matches!(self, Self::Policy(Spec::Opt | Spec::OptBypass))
+    }
+}
+
 impl WarmUp {
     /// In references, of a trace with so many.
     pub fn references(self, requests: usize) -> u64 {

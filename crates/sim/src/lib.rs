@@ -42,7 +42,7 @@ pub use control::{CONTROL_BYTES_MAX, Control, ControlError};
 pub use curve::LruCurve;
 pub use engine::simulate;
 pub use job::{JOB_VERSION, Job, JobError, Sampling, Source, WarmUp, What};
-pub use load::load;
+pub use load::{load, load_kept};
 pub use nearest::nearest;
 pub use outcome::{Counts, Outcome};
 pub use record::{

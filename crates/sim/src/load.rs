@@ -2,17 +2,31 @@
 
 use std::path::Path;
 
+use pantler_trace::generate::Specification;
 use pantler_trace::{Options, ReadOptions, Report, TraceError, prepare};
 
 use crate::job::Source;
 use crate::sweep::Loaded;
 
-/// Reads and prepares the trace that `source` names, and reports what was met on the way.
+/// Reads and prepares the trace that `source` names, and reports what was met on the way; nothing of a generator.
 ///
 /// # Errors
 ///
 /// Whatever is wrong with the words or the file, see [`TraceError`].
-pub fn load(source: &Source) -> Result<(Loaded, Report), TraceError> {
+pub fn load(source: &Source) -> Result<(Loaded, Option<Report>), TraceError> {
+    load_kept(source, None)
+}
+
+/// As [`load`], but a file that was prepared before is only mapped, if it did not change; `folder` is where.
+///
+/// # Errors
+///
+/// As for [`load`].
+pub fn load_kept(source: &Source, folder: Option<&Path>) -> Result<(Loaded, Option<Report>), TraceError> {
+    if Specification::is_meant(&source.trace) && !Path::new(&source.trace).exists() {
+        let specification: Specification = source.trace.parse()?;
+        return Ok((Loaded::new(specification.prepare()?, 0), None));
+    }
     let options = Options {
         read: ReadOptions {
             format: source.format.as_deref().map(str::parse).transpose()?,
@@ -21,8 +35,9 @@ pub fn load(source: &Source) -> Result<(Loaded, Report), TraceError> {
             ..ReadOptions::default()
         },
         unit: source.unit.as_deref().map(str::parse).transpose()?,
+        cache: folder.map(Path::to_owned),
         ..Options::default()
     };
     let (trace, report) = prepare(Path::new(&source.trace), &options)?;
-    Ok((Loaded::new(trace, report.skipped), report))
+    Ok((Loaded::new(trace, report.skipped), Some(report)))
 }

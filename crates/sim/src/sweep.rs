@@ -85,6 +85,18 @@ impl Loaded {
         jobs.iter().map(of).sum()
     }
 
+    /// These jobs will be run: with many LRU sizes among them the first draws the whole curve, and the others read it.
+    pub fn expect(&mut self, jobs: &[Job]) {
+        self.lru_jobs = jobs.iter().filter(|job| is_lru(job)).count();
+    }
+
+    /// Whether the answer to a job will be read off the whole curve.
+    pub fn is_on_curve(&self, job: &Job) -> bool {
+        // Owners and bytes are not known by distance.
+        let known = self.trace.sizes().is_none() && self.trace.owner_names().is_empty();
+        self.lru_jobs >= CURVE_FROM && known && is_lru(job)
+    }
+
     /// Runs all jobs on `threads` threads, and tells each result in the order of the jobs. Stopped ones are not told;
     /// after [`Watch::stop`] neither is what was not begun.
     pub fn run_all(
@@ -94,12 +106,7 @@ impl Loaded {
         watch: &Watch,
         mut tell: impl FnMut(usize, Result<Record, RunError>),
     ) {
-        let is_lru = |job: &&Job| {
-            job.what == What::Policy(Spec::Lru(Default::default()))
-                && job.sample.is_none()
-                && job.ahead.is_none()
-        };
-        self.lru_jobs = jobs.iter().filter(is_lru).count();
+        self.expect(jobs);
         let next = AtomicUsize::new(0);
         let (results, told) = mpsc::channel();
         let this = &*self;
@@ -145,7 +152,8 @@ impl Loaded {
         warm_up: u64,
         watch: &Watch,
     ) -> Result<PolicyRecord, Stopped> {
-        if let Some(curve) = self.curve(spec, warm_up, watch)? {
+        if self.is_on_curve(job) {
+            let curve = self.curve(warm_up, watch)?;
             let counts = Counts { requests: curve.requests(), misses: curve.misses(job.size) };
             let mut record = self.record(job, spec, counts, warm_up);
             if let Unit::Block(_) = self.trace.unit() {
@@ -201,18 +209,14 @@ impl Loaded {
         }
     }
 
-    /// The whole LRU curve, where it answers for less than separate runs and knows as much.
-    fn curve(&self, spec: Spec, warm_up: u64, watch: &Watch) -> Result<Option<Arc<LruCurve>>, Stopped> {
-        let known = self.trace.sizes().is_none() && self.trace.owner_names().is_empty();
-        if spec != Spec::Lru(Default::default()) || self.lru_jobs < CURVE_FROM || !known {
-            return Ok(None);
-        }
+    /// The whole LRU curve: drawn by the first that asks.
+    fn curve(&self, warm_up: u64, watch: &Watch) -> Result<Arc<LruCurve>, Stopped> {
         let mut curves = self.curves.lock().unwrap_or_else(PoisonError::into_inner);
         let curve = curves.entry(warm_up).or_insert_with(|| {
             Arc::new(LruCurve::new(self.trace.requests(), self.trace.distinct(), warm_up))
         });
         watch.advance(self.trace.requests().len())?;
-        Ok(Some(curve.clone()))
+        Ok(curve.clone())
     }
 
     fn estimate(
@@ -279,6 +283,10 @@ impl Loaded {
     fn about(&self, warm_up: u64) -> About {
         About::new(self.trace.distinct(), self.trace.unit().to_string(), warm_up, self.skipped_lines)
     }
+}
+
+fn is_lru(job: &Job) -> bool {
+    job.what == What::Policy(Spec::Lru(Default::default())) && job.sample.is_none() && job.ahead.is_none()
 }
 
 /// Tells results in order. One that a stop left without a predecessor is told at the end.

@@ -120,7 +120,9 @@ impl Reading {
             skip_bad_lines: self.skip_bad_lines,
         };
         let (loaded, report) = load(&source).map_err(trace_error)?;
-        if let Some(first) = &report.first_bad {
+        if let Some(report) = report
+            && let Some(first) = &report.first_bad
+        {
             eprintln!("pantler: {} bad lines or records skipped, the first: {first}", report.skipped);
         }
         Ok(loaded)

@@ -21,7 +21,7 @@ const SIZES: &str = "1%,2%,5%,10%,20%,50%";
 pub struct Sim {
     #[command(subcommand)]
     pub more: Option<Box<More>>,
-    /// Files of references; - is standard input
+    /// Files of references; - is standard input, zipf:ids=1000,requests=10000 and the like are made up
     #[arg(value_name = "TRACE")]
     pub traces: Vec<String>,
     /// Policies, with parameters after a colon: lru,2q:in=0.25,opt; `help` lists them
@@ -90,6 +90,12 @@ pub struct Sim {
     /// Show progress on standard error even when it is no terminal
     #[arg(long)]
     pub progress: bool,
+    /// Say on standard error what preparing and each run took; runs go one by one
+    #[arg(long)]
+    pub timings: bool,
+    /// Keep prepared traces in this folder, and use them again
+    #[arg(long, value_name = "FOLDER")]
+    pub keep_prepared: Option<PathBuf>,
     /// Write the runs as jobs to this file, and run nothing; - is standard output
     #[arg(long, value_name = "FILE", conflicts_with = "job")]
     pub jobs_out: Option<PathBuf>,
