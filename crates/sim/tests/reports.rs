@@ -1,6 +1,7 @@
 //! Charts and pages: that they are whole, escape what they are given, and need nothing from outside.
 
-use pantler_sim::{Job, Loaded, Record, Source, WarmUp, Watch, What, html, png, svg};
+use pantler_sim::{Ahead, Job, Loaded, Record, Source, WarmUp, Watch, What, html, png, svg, table};
+use pantler_steward::Lookahead;
 use pantler_trace::Prepared;
 
 const HOSTILE: &str = "</script><b>&\"'.lis";
@@ -40,6 +41,20 @@ fn a_page_is_whole_and_needs_nothing() {
             page.matches(&format!("<{element}>")).count() + page.matches(&format!("<{element} ")).count();
         assert_eq!(opened, page.matches(&format!("</{element}>")).count(), "{element}");
     }
+}
+
+#[test]
+fn each_lookahead_has_a_column() {
+    let loaded = Loaded::new(Prepared::from_ids(0..100), 0);
+    let run = |lookahead| {
+        let (what, source) = (What::Policy("lru".parse().unwrap()), Source::default());
+        let ahead = Some(Ahead { lookahead, window: 1 });
+        let job = Job { source, what, size: 10, ahead, warm_up: WarmUp::None, sample: None };
+        loaded.run(&job, &Watch::default()).unwrap()
+    };
+    let shown = table(&[run(Lookahead::None), run(Lookahead::SaW2r)]);
+    let lines: Vec<Vec<&str>> = shown.lines().skip(1).map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(lines, [["size", "share", "lru+none", "lru+sa-w2r"], ["10", "10.00%", "0.00%", "99.00%"]]);
 }
 
 #[test]

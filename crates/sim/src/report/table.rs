@@ -68,8 +68,8 @@ fn ratios(records: &[&PolicyRecord]) -> Vec<Vec<String>> {
     let mut policies: Vec<&str> = Vec::new();
     let mut rows: BTreeMap<u32, BTreeMap<usize, &PolicyRecord>> = BTreeMap::new();
     for record in records {
-        let column = policies.iter().position(|policy| *policy == record.policy).unwrap_or_else(|| {
-            policies.push(&record.policy);
+        let column = policies.iter().position(|policy| *policy == record.shown).unwrap_or_else(|| {
+            policies.push(&record.shown);
             policies.len() - 1
         });
         rows.entry(record.size).or_default().insert(column, record);
@@ -112,7 +112,7 @@ fn owners_of_policies(records: &[&PolicyRecord]) -> String {
     let mut lines = vec![vec!["size".to_owned(), "policy".to_owned()]];
     lines[0].extend(first.owners.0.iter().map(|(name, _)| name.clone()));
     for record in records {
-        let mut line = vec![grouped(record.size.into()), record.policy.clone()];
+        let mut line = vec![grouped(record.size.into()), record.shown.clone()];
         let ratio = |requests, misses| percent(Counts { requests, misses }.hit_ratio());
         line.extend(record.owners.0.iter().map(|(_, owner)| ratio(owner.requests, owner.misses)));
         lines.push(line);
