@@ -51,6 +51,8 @@ pub fn simulate(
     warm_up: u64,
     watch: &Watch,
 ) -> Result<Outcome, Stopped> {
+    // More frames than blocks change nothing, and would cost policies that count by frames memory without bound.
+    let frames = frames.min(trace.distinct().max(1));
     spec.with(frames.max(1), Run { trace, frames, warm_up, watch })
 }
 

@@ -52,6 +52,15 @@ fn sizes(trace: &Prepared) -> Vec<u32> {
 }
 
 #[test]
+fn frames_beyond_the_footprint_cost_nothing() {
+    let trace = mixed(2_000);
+    for known in Spec::all() {
+        let run = simulate(&trace, known.spec, u32::MAX, 0, &Watch::default()).unwrap();
+        assert_eq!(run.total.misses, u64::from(trace.distinct()), "{}", known.name);
+    }
+}
+
+#[test]
 fn nothing_beats_min() {
     let trace = mixed(20_000);
     for frames in sizes(&trace) {
