@@ -422,6 +422,18 @@ exit_group(0)                           = ?
     assert_eq!(followed(text), expected);
 }
 
+/// Each child has a copy of its parent's directory: a short file must not become a large amount of memory.
+#[test]
+fn strace_of_deep_directories() {
+    let mut text = format!("1 chdir(\"/{}\") = 0\n", "a/".repeat(100_000));
+    text += "1 openat(AT_FDCWD, \"/f\", O_RDONLY) = 3\n1 read(3, \"\", 10) = 10\n";
+    for child in 2..1000 {
+        text += &format!("1 fork() = {child}\n");
+    }
+    let message = refused(text.as_bytes(), &options(Some(Format::Strace)));
+    assert!(message.contains("at most 16 MiB of working directories"), "{message}");
+}
+
 #[test]
 fn strace_of_several() {
     let text = r#"10  1700000000.000001 openat(AT_FDCWD, "/d", O_RDONLY) = 3

@@ -25,6 +25,9 @@ const DESCRIPTORS_MAX: usize = 1 << 20;
 /// Bytes of calls that are not finished, together.
 const UNFINISHED_BYTES_MAX: usize = 16 << 20;
 
+/// Bytes of the working directories of all processes, together.
+const FOLDER_BYTES_MAX: usize = 16 << 20;
+
 /// An open file.
 struct Description {
     file: u32,
@@ -51,6 +54,12 @@ struct Process {
     folder: Option<Vec<u8>>,
 }
 
+impl Process {
+    fn folder_bytes(&self) -> usize {
+        self.folder.as_ref().map_or(0, Vec::len)
+    }
+}
+
 /// All that is known.
 #[derive(Default)]
 pub struct Processes {
@@ -60,6 +69,7 @@ pub struct Processes {
     descriptors: usize,
     unfinished: HashMap<u32, Vec<u8>>,
     unfinished_bytes: usize,
+    folder_bytes: usize,
     /// Numbers given so far, to tables and descriptions.
     numbers: u64,
 }
@@ -87,6 +97,7 @@ impl Processes {
     pub fn exit(&mut self, pid: u32) {
         self.resumed(pid);
         if let Some(process) = self.processes.remove(&pid) {
+            self.folder_bytes -= process.folder_bytes();
             self.leave(process.table);
         }
     }
@@ -109,7 +120,7 @@ impl Processes {
             b"chdir" => {
                 if let Some(path) = call.string(0) {
                     let folder = self.resolved(pid, path);
-                    self.process(pid).folder = Some(folder);
+                    self.move_to(pid, folder)?;
                 }
             }
             b"read" | b"readv" => return self.transfer(pid, call, 0, None, false, names),
@@ -176,6 +187,8 @@ impl Processes {
         }
         let Process { table, owner, folder } = self.process(parent);
         let (mut table, mut owner, folder) = (*table, *owner, folder.clone());
+        let folder_bytes = folder.as_ref().map_or(0, Vec::len);
+        self.folder_room(folder_bytes)?;
         if !call.says_anywhere(b"CLONE_THREAD") {
             owner = names.owner(child.to_string().as_bytes())?;
         }
@@ -191,6 +204,7 @@ impl Processes {
             table = self.number();
             self.tables.insert(table, Table { descriptors: copy, processes: 1 });
         }
+        self.folder_bytes += folder_bytes;
         self.processes.insert(child, Process { table, owner, folder });
         Ok(())
     }
@@ -214,6 +228,24 @@ impl Processes {
             Some(folder) if !path.starts_with(b"/") => [folder, &b"/"[..], path].concat(),
             _ => path.to_vec(),
         }
+    }
+
+    /// Another working directory.
+    fn move_to(&mut self, pid: u32, folder: Vec<u8>) -> Result<(), Bad> {
+        self.folder_bytes -= self.process(pid).folder_bytes();
+        // A change that there is no room for leaves a process of which nothing is known.
+        self.process(pid).folder = None;
+        self.folder_room(folder.len())?;
+        self.folder_bytes += folder.len();
+        self.process(pid).folder = Some(folder);
+        Ok(())
+    }
+
+    fn folder_room(&self, more: usize) -> Result<(), Bad> {
+        if self.folder_bytes + more > FOLDER_BYTES_MAX {
+            return Err(Bad::number(self.folder_bytes + more, "at most 16 MiB of working directories"));
+        }
+        Ok(())
     }
 
     fn install(&mut self, pid: u32, descriptor: u64, file: u32, closes_on_execute: bool) -> Result<(), Bad> {
