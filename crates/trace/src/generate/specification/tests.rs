@@ -39,6 +39,15 @@ fn every_generator_gives_as_many_as_it_says_and_reads_back_what_it_shows() {
     assert!(!Specification::is_meant("C:trace") && !Specification::is_meant("zipf"));
 }
 
+#[test]
+fn nothing_repeated_is_nothing_and_takes_no_time() {
+    let empty = "phases:(phases:(scan:ids=0),repeat=4294967295),repeat=4294967295";
+    for text in [empty.to_owned(), format!("mix:a=({empty}),b=(scan:ids=2)")] {
+        let specification: Specification = text.parse().unwrap();
+        assert_eq!(specification.references().count() as u64, specification.requests(), "{text}");
+    }
+}
+
 /// A change here is a change of every trace that somebody wrote down as a text.
 #[test]
 fn traces_never_change() {
