@@ -30,13 +30,14 @@ impl Standing {
 
     /// An overrule of the past was wrong (the fifth notice of C7). What to say if control is lost by it.
     pub(crate) fn placeholder_used(&mut self, revocation: Revocation) -> Option<Notice> {
-        self.mistakes += 1;
+        self.mistakes = self.mistakes.saturating_add(1);
         self.judge(revocation)
     }
 
     /// The victim was not the candidate. What to say if control is lost by it.
     pub(crate) fn overruled(&mut self, revocation: Revocation) -> Option<Notice> {
-        self.overrules += 1;
+        // Without a window nothing starts anew.
+        self.overrules = self.overrules.saturating_add(1);
         let notice = self.judge(revocation);
         if revocation.window != 0 && self.overrules >= revocation.window {
             (self.overrules, self.mistakes) = (0, 0);
