@@ -171,7 +171,7 @@ pub enum HintWords {
     SetPolicy {
         #[arg(allow_negative_numbers = true, value_parser = priority)]
         priority: i32,
-        /// lru, mru, fifo or clock
+        /// Such as lru, mru or arc; by name, without parameters
         policy: PolicyName,
     },
     /// Show the replacement policy of a priority

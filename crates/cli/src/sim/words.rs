@@ -45,7 +45,7 @@ pub struct Sim {
     /// Policy of owners without control
     #[arg(long, value_name = "NAME", requires = "allocation")]
     pub common_policy: Option<PolicyName>,
-    /// Bound of the table of placeholders; 0 = none, without it as many as blocks fit
+    /// Bound of the table of placeholders; 0 = unbounded, without it as many as blocks fit
     #[arg(long, value_name = "COUNT", requires = "allocation")]
     pub placeholders: Option<u32>,
     /// When owners lose control: never, default (as on a mount), or WINDOW,NEEDED,PERCENT
