@@ -30,7 +30,7 @@ use pantler_policy::{Handle, Links, List, NONE, Policy, Replacement, Spec};
 use crate::Block;
 
 /// Handles for each frame that the policy counts on, its own included. MQ remembers four blocks per frame, most others
-/// fewer; LIRS and `lfu-perfect` would remember more.
+/// fewer; LRU-K, LIRS and `lfu-perfect` would remember more.
 const GHOSTS_PER_FRAME: u32 = 6;
 /// Handles that there is always room for.
 const HANDLES_MIN: u32 = 1024;
