@@ -209,7 +209,8 @@ impl Prepared {
             };
             rule(next_uses.iter().enumerate().all(later), "P2")?;
         }
-        let owners = self.owner_names.len().max(1);
+        // Whoever counts by owner counts by name.
+        let owners = self.owner_names.len();
         rule(self.owners().unwrap_or_default().iter().all(|&owner| usize::from(owner) < owners), "P4")?;
         let files = self.file_names.len().max(1);
         rule(self.files().unwrap_or_default().iter().all(|&file| (file as usize) < files), "P4")

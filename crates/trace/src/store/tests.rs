@@ -96,6 +96,16 @@ fn numbers_that_break_the_rules_are_refused_though_checksums_fit() {
 }
 
 #[test]
+fn owners_without_names_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.prepared");
+    let mut trace = Prepared::from_ids([1, 2]);
+    trace.owners = Some(vec![0, 0].into());
+    trace.save(&path, "").unwrap();
+    assert!(Prepared::load(&path).unwrap_err().to_string().contains("rule P4"));
+}
+
+#[test]
 fn the_folder_stays_below_its_bound() {
     let folder = tempfile::tempdir().unwrap();
     for n in 0..4 {
