@@ -6,16 +6,21 @@ fn tolerance(name: &str) -> usize {
 }
 
 /// The known name that needs the fewest edits (insert, delete, replace, swap neighbours), if any looks alike. Of equally
-/// near ones the first.
+/// near ones the first. Edits of hyphens count last: `s3fifo` is nearer to `s3-fifo` than to `sfifo`.
 ///
 /// ```
 /// use pantler_sim::nearest;
 /// assert_eq!(nearest("sive", ["lru", "sieve"]), Some("sieve"));
+/// assert_eq!(nearest("s3fifo", ["sfifo", "s3-fifo"]), Some("s3-fifo"));
 /// assert_eq!(nearest("banana", ["lru", "sieve"]), None);
 /// ```
 pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let name = name.to_lowercase();
-    let distance = |other: &str| strsim::osa_distance(&name, &other.to_lowercase());
-    let near = known.into_iter().map(|other| (distance(other), other)).min_by_key(|&(edits, _)| edits);
-    near.filter(|&(edits, _)| edits <= tolerance(&name)).map(|(_, other)| other)
+    let bare = |name: &str| name.replace(['-', '_'], "");
+    let distances = |other: &str| {
+        let other = other.to_lowercase();
+        (strsim::osa_distance(&bare(&name), &bare(&other)), strsim::osa_distance(&name, &other))
+    };
+    let near = known.into_iter().map(|other| (distances(other), other)).min_by_key(|&(edits, _)| edits);
+    near.filter(|&((_, edits), _)| edits <= tolerance(&name)).map(|(_, other)| other)
 }
