@@ -72,7 +72,7 @@ fn a_cache_fetches_what_the_simulator_misses() {
     let trace = trace();
     for name in PolicyName::ALL {
         let options = Options {
-            cache_bytes: 64 * (BLOCK + 1024),
+            cache_bytes: 64 * (BLOCK + 1280),
             block_bytes: BLOCK as usize,
             policy: name.spec(),
             ..Options::default()

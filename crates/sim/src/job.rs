@@ -14,6 +14,9 @@ pub const JOB_VERSION: u32 = 1;
 /// What a job file's lines say they are.
 const KIND: &str = "sim-job";
 
+/// Blocks looked ahead at a time: more is no lookahead, and each takes memory.
+pub const WINDOW_MAX: u32 = 1 << 16;
+
 /// One trace, one policy or allocation, one size.
 ///
 /// As JSON it is one line, with its version; `docs/JSON.md` lists the fields. Options at their defaults are left out.
@@ -282,7 +285,11 @@ fn ahead(text: &Text, what: &What) -> Result<Option<Ahead>, JobError> {
     check(what.may_look_ahead(), "lookahead", "expected a policy that needs not know the future")?;
     check(text.sample.is_none(), "sample", "lookahead is never estimated")?;
     let window = text.window.unwrap_or(1);
-    check(window > 0, "window", "expected a positive number of blocks")?;
+    check(
+        (1..=WINDOW_MAX).contains(&window),
+        "window",
+        "expected a positive number of blocks, at most 65536",
+    )?;
     Ok(Some(Ahead { lookahead, window }))
 }
 

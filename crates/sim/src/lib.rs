@@ -41,7 +41,7 @@ pub use allocation::{OwnerCounts, Shared, SharedError, Sharing, share};
 pub use control::{CONTROL_BYTES_MAX, Control, ControlError};
 pub use curve::LruCurve;
 pub use engine::simulate;
-pub use job::{JOB_VERSION, Job, JobError, Sampling, Source, WarmUp, What};
+pub use job::{JOB_VERSION, Job, JobError, Sampling, Source, WINDOW_MAX, WarmUp, What};
 pub use load::{load, load_kept};
 pub use nearest::nearest;
 pub use outcome::{Counts, Outcome};

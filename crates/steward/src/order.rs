@@ -5,7 +5,7 @@ use alloc::boxed::Box;
 use pantler_policy::{Handle, Iter, Links, List, ListPolicy, Lru, Policy, PolicyName, Spec};
 
 use crate::Block;
-use crate::remembering::Remembering;
+use crate::remembering::{HANDLES_MIN_COMMON, Remembering};
 
 /// The order of one level.
 #[derive(Clone, Debug)]
@@ -24,9 +24,11 @@ impl Order {
 
     /// A policy over nothing, in a cache of `frames` frames.
     pub(crate) fn for_frames(spec: Spec, frames: u32) -> Self {
-        Self::over(spec, List::default(), &mut Links::default(), frames, |_| {
-            unreachable!("the list is empty")
-        })
+        let nothing = |_| unreachable!("the list is empty");
+        match Self::over(spec, List::default(), &mut Links::default(), frames, nothing) {
+            Self::Remembering(policy) => Self::Remembering(Box::new(policy.with_handles(HANDLES_MIN_COMMON))),
+            listed => listed,
+        }
     }
 
     fn over(spec: Spec, list: List, links: &mut Links, frames: u32, block: impl Fn(Handle) -> Block) -> Self {

@@ -32,8 +32,9 @@ use crate::Block;
 /// Handles for each frame that the policy counts on, its own included. MQ remembers four blocks per frame, most others
 /// fewer; LRU-K, LIRS and `lfu-perfect` would remember more.
 const GHOSTS_PER_FRAME: u32 = 6;
-/// Handles that there is always room for.
-const HANDLES_MIN: u32 = 1024;
+/// Handles that the common owner's policy always has room for, and that any other has: there may be many of those.
+pub(crate) const HANDLES_MIN_COMMON: u32 = 1024;
+pub(crate) const HANDLES_MIN: u32 = 64;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Remembering {
@@ -52,6 +53,8 @@ pub(crate) struct Remembering {
     blocks: Vec<Block>,
     ghosts: HashMap<Block, Handle, FixedState>,
     free: Vec<Handle>,
+    /// Handles there is room for, however few frames are expected; at least [`HANDLES_MIN`].
+    handles_min: u32,
     /// Where forgetting goes on.
     hand: Handle,
     /// The policy was told of a reference to this handle, which has not come in yet.
@@ -82,6 +85,7 @@ impl Remembering {
             blocks: Vec::new(),
             ghosts: HashMap::with_hasher(FixedState::with_seed(0)),
             free: Vec::new(),
+            handles_min: HANDLES_MIN,
             hand: 0,
             missed: None,
         };
@@ -90,6 +94,12 @@ impl Remembering {
             remembering.enter(frame, block(frame));
         }
         remembering
+    }
+
+    /// Room for more handles than the frames ask for.
+    pub(crate) fn with_handles(mut self, handles: u32) -> Self {
+        self.handles_min = handles.max(HANDLES_MIN);
+        self
     }
 
     pub(crate) fn spec(&self) -> Spec {
@@ -209,12 +219,12 @@ impl Remembering {
             remembered
         });
         let handles = self.links.capacity();
-        let bound = self.expected.saturating_mul(GHOSTS_PER_FRAME).max(HANDLES_MIN);
+        let bound = self.expected.saturating_mul(GHOSTS_PER_FRAME).max(self.handles_min);
         if self.free.len() > handles as usize / 4 {
             return;
         }
         if handles < bound {
-            let room = handles.saturating_mul(2).clamp(64, bound);
+            let room = handles.saturating_mul(2).clamp(HANDLES_MIN, bound);
             self.links.grow(room);
             self.policy.reserve(room);
         } else {
@@ -294,7 +304,7 @@ mod tests {
                 policy.insert(&mut shared, frame, block);
             }
             policy.validate(&shared, |frame| cached[frame as usize].expect("cached"));
-            assert!(policy.blocks.len() <= 2 * HANDLES_MIN as usize, "{}", known.name);
+            assert!(policy.blocks.len() <= HANDLES_MIN as usize, "{}", known.name);
         }
     }
 }

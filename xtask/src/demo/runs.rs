@@ -150,7 +150,8 @@ impl Scene {
         let status = self.wait(command.spawn().context("cannot start a run")?, RUN_MAX)?;
         let command_s = start.elapsed().as_secs_f64();
         if !status.success() {
-            bail!("the {kind} run ended with {status}");
+            let said = mount.as_ref().and_then(|_| fs::read_to_string(self.folder.join("mount.log")).ok());
+            bail!("the {kind} run ended with {status}; the mount said: {}", said.unwrap_or_default().trim());
         }
         let text = fs::read_to_string(&result).context("the run left no result")?;
         let (read, seconds) = text.split_once(' ').context("the run left half a result")?;

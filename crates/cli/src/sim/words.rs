@@ -3,7 +3,7 @@
 use clap::{ArgGroup, Args};
 use pantler_sim::{Ahead, Control, Job, Sampling, Sharing, Sizes, Source, WarmUp, What, nearest};
 use pantler_steward::{Allocation, Lookahead, PolicyName, Revocation};
-use std::num::{NonZeroU32, NonZeroUsize};
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use super::tiers::More;
@@ -34,8 +34,8 @@ pub struct Sim {
     #[arg(long, value_name = "NAMES", conflicts_with_all = ["allocation", "sample", "job"])]
     pub lookahead: Option<String>,
     /// Blocks looked ahead at a time
-    #[arg(long, value_name = "COUNT", requires = "lookahead")]
-    pub window: Option<NonZeroU32>,
+    #[arg(long, value_name = "COUNT", requires = "lookahead", value_parser = clap::value_parser!(u32).range(1..=i64::from(pantler_sim::WINDOW_MAX)))]
+    pub window: Option<u32>,
     /// Let the trace's owners share a cache: global-lru, alloc-lru, lru-s, lru-sp, lru-sp-one
     #[arg(long, value_name = "NAMES", conflicts_with_all = ["policy", "job"])]
     pub allocation: Option<String>,
@@ -100,7 +100,7 @@ pub struct Sim {
     #[arg(long, value_name = "FILE", conflicts_with = "job")]
     pub jobs_out: Option<PathBuf>,
     /// Run jobs of a file (- is standard input), or the one at a line of it
-    #[arg(long, value_name = "FILE[:LINE]", conflicts_with = "traces", allow_hyphen_values = true)]
+    #[arg(long, value_name = "FILE[:LINE]", conflicts_with_all = ["traces", "csv"], allow_hyphen_values = true)]
     pub job: Option<String>,
 }
 
@@ -145,7 +145,7 @@ impl Plan {
             None => policies(words.policy.as_deref().unwrap_or("lru"))?,
         };
         let aheads = match &words.lookahead {
-            Some(names) => lookaheads(names, words.window.map_or(1, NonZeroU32::get))?,
+            Some(names) => lookaheads(names, words.window.unwrap_or(1))?,
             None => vec![None],
         };
         if let (Some(_), Some(what)) = (&words.lookahead, whats.iter().find(|what| !what.may_look_ahead())) {
