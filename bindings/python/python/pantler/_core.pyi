@@ -1,0 +1,93 @@
+"""What of the package is Rust."""
+
+import os
+from typing import final
+
+import numpy
+import numpy.typing
+
+__version__: str
+
+@final
+class Trace:
+    """A trace in memory, ready for jobs. Several threads may use one.
+
+    Made by :meth:`open` and :meth:`from_array`.
+    """
+
+    @staticmethod
+    def open(
+        trace: str | os.PathLike[str],
+        *,
+        format: str | None = None,
+        unit: str | None = None,
+        columns: str | None = None,
+        skip_bad_lines: bool = False,
+    ) -> Trace:
+        """Reads a file, or makes what a generator's text says.
+
+        ``unit`` is ``"object"`` or ``"block:BYTES"``, ``columns`` what the columns of a CSV mean; without ``format`` it
+        is guessed.
+
+        Raises FileNotFoundError, OSError; ValueError for a line or an option that makes no sense.
+        """
+
+    @staticmethod
+    def from_array(
+        ids: numpy.typing.NDArray[numpy.uint32 | numpy.uint64], *, name: str = "array"
+    ) -> Trace:
+        """Makes a trace of an array of ids, one for each reference; ``name`` is what results say.
+
+        The shape is ``(references,)``, from 1 to 2³² − 2 of them. The array is copied.
+
+        Raises TypeError for another type, ValueError for another shape.
+        """
+
+    @property
+    def name(self) -> str:
+        """The name that results carry: of the file, or the generator's text."""
+    @property
+    def requests(self) -> int:
+        """References."""
+    @property
+    def footprint(self) -> int:
+        """Distinct blocks or objects."""
+    @property
+    def unit(self) -> str:
+        """What one reference is: ``"object"`` or ``"block:BYTES"``."""
+    @property
+    def skipped_lines(self) -> int:
+        """Lines or records left out because they make no sense."""
+    @property
+    def note(self) -> str | None:
+        """What a person should know: a guess of the format that could be wrong."""
+
+    def ids(self) -> numpy.typing.NDArray[numpy.uint32]:
+        """The references in dense ids, numbered in order of first use: a copy of shape ``(requests,)``."""
+    def jobs(
+        self,
+        policies: list[str],
+        sizes: str,
+        *,
+        warm_up_count: int | None = None,
+        warm_up_share: float | None = None,
+        sample: float | None = None,
+        seed: int = 1,
+    ) -> list[str]:
+        """Lines of jobs about this trace, by policy, then by size; ``sizes`` in the words of the command line.
+
+        Raises ValueError for a word that makes no sense.
+        """
+    def run(self, jobs: list[str], *, threads: int | None = None) -> list[str]:
+        """Runs lines of jobs about this trace, and gives their records as lines of JSON, in the same order.
+
+        Raises ValueError for a line that is no job, or about another trace.
+        """
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the trace as a prepared one: a file that :meth:`open` and ``pantler sim`` map into memory.
+
+        Raises OSError.
+        """
+
+def policies() -> list[tuple[str, str, list[tuple[str, str, str, str]]]]: ...
+def generators() -> list[tuple[str, str, str]]: ...

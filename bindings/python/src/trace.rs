@@ -1,0 +1,206 @@
+//! A trace ready for jobs, as a Python object.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use numpy::PyArray1;
+use pantler_policy::Spec;
+use pantler_sim::{Footprint, Job, Loaded, RunError, Sampling, Sizes, Source, WarmUp, Watch, What, load};
+use pantler_trace::Prepared;
+use pyo3::prelude::*;
+
+use crate::array::Ids;
+use crate::interruptible::interruptible;
+use crate::mistakes::{of_policy, of_run, of_trace, of_words};
+
+/// A trace in memory, ready for jobs. Several threads may use one.
+#[pyclass(frozen, module = "pantler")]
+pub struct Trace {
+    source: Source,
+    /// Written to by runs of several jobs, which share what they compute; read by runs of one.
+    loaded: Arc<RwLock<Loaded>>,
+    /// What sizes are measured against.
+    measured: Footprint,
+    #[pyo3(get)]
+    requests: usize,
+    #[pyo3(get)]
+    footprint: u32,
+    #[pyo3(get)]
+    unit: String,
+    #[pyo3(get)]
+    skipped_lines: u64,
+    #[pyo3(get)]
+    note: Option<String>,
+}
+
+#[pymethods]
+impl Trace {
+    /// Reads a file, or makes what a generator's text says.
+    #[staticmethod]
+    #[pyo3(signature = (trace, *, format=None, unit=None, columns=None, skip_bad_lines=false))]
+    fn open(
+        py: Python<'_>,
+        trace: PathBuf,
+        format: Option<String>,
+        unit: Option<String>,
+        columns: Option<String>,
+        skip_bad_lines: bool,
+    ) -> PyResult<Self> {
+        let trace = trace.into_os_string().into_string();
+        let trace = trace.map_err(|name| of_words(format!("trace {name:?}: expected a name in UTF-8")))?;
+        let source = Source { trace, format, unit, columns, skip_bad_lines };
+        let wanted = source.clone();
+        let (loaded, report) = interruptible(py, move |_| load(&wanted))?.map_err(of_trace)?;
+        let (skipped, note) = report.map_or((0, None), |report| (report.skipped, report.note));
+        Ok(Self::new(source, loaded, skipped, note))
+    }
+
+    /// Makes a trace of an array of ids.
+    #[staticmethod]
+    #[pyo3(signature = (ids, *, name="array".to_owned()))]
+    fn from_array(py: Python<'_>, ids: &Bound<'_, PyAny>, name: String) -> PyResult<Self> {
+        let ids = Ids::read(ids)?;
+        let source = Source { trace: name, ..Source::default() };
+        let prepared = interruptible(py, move |_| match ids {
+            Ids::Narrow(ids) => Prepared::from_ids(ids.into_iter().map(u64::from)),
+            Ids::Wide(ids) => Prepared::from_ids(ids),
+        })?;
+        Ok(Self::new(source, Loaded::new(prepared, 0), 0, None))
+    }
+
+    /// The name that results carry.
+    #[getter]
+    fn name(&self) -> &str {
+        &self.source.trace
+    }
+
+    /// The reference string in dense ids.
+    fn ids<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<u32>>> {
+        let loaded = self.loaded.clone();
+        let copy = move |_: &Watch| {
+            let loaded = loaded.read().unwrap_or_else(PoisonError::into_inner);
+            loaded.trace().requests().to_vec()
+        };
+        Ok(PyArray1::from_vec(py, interruptible(py, copy)?))
+    }
+
+    /// Lines of jobs: by policy, then by size.
+    #[pyo3(signature = (policies, sizes, *, warm_up_count=None, warm_up_share=None, sample=None, seed=1))]
+    fn jobs(
+        &self,
+        policies: Vec<String>,
+        sizes: &str,
+        warm_up_count: Option<u64>,
+        warm_up_share: Option<f64>,
+        sample: Option<f64>,
+        seed: u64,
+    ) -> PyResult<Vec<String>> {
+        let sizes: Sizes = sizes.parse().map_err(of_words)?;
+        let sizes = sizes.resolve(self.measured).map_err(of_words)?;
+        let warm_up = match (warm_up_count, warm_up_share) {
+            (_, Some(share)) => WarmUp::Share(checked_share("warm_up", share)?),
+            (Some(count), None) => WarmUp::Count(count),
+            (None, None) => WarmUp::None,
+        };
+        let sample = sample.map(|rate| checked_share("sample", rate)).transpose()?;
+        let sample = sample.map(|rate| Sampling { rate, seed });
+        let mut whats = Vec::new();
+        for policy in policies {
+            let what = What::Policy(policy.parse::<Spec>().map_err(of_policy)?);
+            // As on the command line: `min` and `opt` are one.
+            if !whats.contains(&what) {
+                whats.push(what);
+            }
+        }
+        let mut lines = Vec::new();
+        for what in &whats {
+            for &size in &sizes {
+                let (source, what) = (self.source.clone(), what.clone());
+                let job = Job { source, what, size, warm_up, sample, ahead: None };
+                lines.push(serde_json::to_string(&job).map_err(of_words)?);
+            }
+        }
+        Ok(lines)
+    }
+
+    /// Runs lines of jobs about this trace, and gives their records as lines, in the same order.
+    #[pyo3(signature = (jobs, *, threads=None))]
+    fn run(&self, py: Python<'_>, jobs: Vec<String>, threads: Option<usize>) -> PyResult<Vec<String>> {
+        let jobs = jobs.iter().map(|line| self.job(line)).collect::<PyResult<Vec<Job>>>()?;
+        let threads = match threads {
+            Some(count) => NonZeroUsize::new(count)
+                .ok_or_else(|| of_words("threads 0: expected at least 1, or None for one per processor"))?,
+            None => std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
+        };
+        let loaded = self.loaded.clone();
+        interruptible(py, move |watch| run(&loaded, &jobs, threads, watch))?.map_err(of_run)
+    }
+
+    /// Writes the trace prepared, so that it can be opened as a file.
+    fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        let loaded = self.loaded.clone();
+        let save = move |_: &Watch| {
+            let loaded = loaded.read().unwrap_or_else(PoisonError::into_inner);
+            loaded.trace().save(&path, "")
+        };
+        interruptible(py, save)?.map_err(of_trace)
+    }
+
+    fn __repr__(&self) -> String {
+        let Self { source, requests, footprint, unit, .. } = self;
+        format!("<pantler.Trace {:?}: {requests} references, {footprint} of {unit}>", source.trace)
+    }
+}
+
+impl Trace {
+    fn new(source: Source, loaded: Loaded, skipped_lines: u64, note: Option<String>) -> Self {
+        let trace = loaded.trace();
+        let (requests, footprint) = (trace.requests().len(), trace.distinct());
+        let (unit, measured) = (trace.unit().to_string(), loaded.footprint());
+        let loaded = Arc::new(RwLock::new(loaded));
+        Self { source, loaded, measured, requests, footprint, unit, skipped_lines, note }
+    }
+
+    fn job(&self, line: &str) -> PyResult<Job> {
+        let job: Job =
+            serde_json::from_str(line).map_err(|error| of_words(format!("job {line}: {error}")))?;
+        if job.source != self.source {
+            let text =
+                format!("job {line}: expected one about trace {:?}, read in the same way", self.source.trace);
+            return Err(of_words(text));
+        }
+        Ok(job)
+    }
+}
+
+/// Runs all jobs, or says why the first that failed did.
+fn run(
+    loaded: &RwLock<Loaded>,
+    jobs: &[Job],
+    threads: NonZeroUsize,
+    watch: &Watch,
+) -> Result<Vec<String>, RunError> {
+    if let [job] = jobs {
+        let loaded = loaded.read().unwrap_or_else(PoisonError::into_inner);
+        return Ok(vec![loaded.run(job, watch)?.to_json()]);
+    }
+    let mut loaded = loaded.write().unwrap_or_else(PoisonError::into_inner);
+    let mut records = Ok(Vec::with_capacity(jobs.len()));
+    loaded.run_all(jobs, threads, watch, |_, result| match (result, &mut records) {
+        (Ok(record), Ok(records)) => records.push(record.to_json()),
+        (Err(error), Ok(_)) => {
+            records = Err(error);
+            watch.stop();
+        }
+        (_, Err(_)) => {}
+    });
+    records
+}
+
+fn checked_share(name: &str, share: f64) -> PyResult<f64> {
+    let sensible = share > 0.0 && share <= 1.0;
+    sensible.then_some(share).ok_or_else(|| {
+        of_words(format!("{name} {share}: expected a share above 0, at most 1.0, such as 0.1"))
+    })
+}
