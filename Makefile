@@ -1,5 +1,5 @@
 # Everything here forwards to `cargo xtask`, which says what it does and installs what is missing.
-.PHONY: all demo test bench bench-sim fuzz ci install dust-full
+.PHONY: all demo test test-python bench bench-sim fuzz ci install dust-full
 .DEFAULT_GOAL := all
 PREFIX ?= /usr/local
 
@@ -11,6 +11,9 @@ demo:
 
 test:
 	cargo xtask test
+
+test-python:
+	cargo xtask test-python
 
 bench:
 	cargo xtask bench

@@ -9,6 +9,7 @@ mod demo;
 mod fuzz;
 mod install;
 mod packages;
+mod python;
 mod shell;
 
 const USAGE: &str = "\
@@ -21,6 +22,7 @@ usage: cargo xtask <command>
   bench            the benchmarks of the workspace
   fuzz [SECONDS]   each fuzz target so long, default 60; needs a nightly compiler
   bench-sim        the simulator beside libCacheSim (--requests N, --pairs N, --only POLICY, --large, --dry)
+  test-python      build the Python package and test it; needs a package index for Python
   install          build and copy the command (--prefix DIR, default /usr/local)
 ";
 
@@ -50,6 +52,7 @@ fn dispatch(arguments: &[String]) -> Result<()> {
         ["demo-enter", rest @ ..] => demo::inside::enter(rest),
         ["demo-clock", rest @ ..] => demo::inside::clock(rest),
         ["bench-sim", rest @ ..] => bench_sim::bench(rest),
+        ["test-python"] => python::test(),
         ["bench"] => checks::bench(),
         ["fuzz"] => fuzz::fuzz("60"),
         ["fuzz", seconds] => fuzz::fuzz(seconds),
