@@ -4,7 +4,7 @@ use std::io::{self, IoSliceMut};
 
 use pantler_cache::{Cache, Options, Request};
 use pantler_origin::Source;
-use pantler_policy::{Handle, Links, Online, PolicyName, Visitor};
+use pantler_policy::{Demand, Handle, Online, PolicyName, Visitor};
 use pantler_steward::{FileId, OwnerId};
 
 const BLOCK: u64 = 4096;
@@ -39,27 +39,9 @@ struct Misses<'a> {
 impl Visitor for Misses<'_> {
     type Output = u64;
 
-    fn online<P: Online>(self, mut policy: P) -> u64 {
-        let mut links = Links::new(BLOCKS as u32);
-        policy.reserve(BLOCKS as u32);
-        let mut resident = vec![false; BLOCKS as usize];
-        let mut misses = 0;
-        for &block in self.trace {
-            let handle = block as Handle;
-            if resident[handle as usize] {
-                policy.hit(&mut links, handle);
-                continue;
-            }
-            misses += 1;
-            policy.miss(&mut links, handle);
-            if policy.len() >= self.frames {
-                let victim = policy.evict(&mut links, &|_| false).expect("a victim");
-                resident[victim as usize] = false;
-            }
-            policy.insert(&mut links, handle);
-            resident[handle as usize] = true;
-        }
-        misses
+    fn online<P: Online>(self, policy: P) -> u64 {
+        let mut cache = Demand::new(policy, self.frames);
+        self.trace.iter().filter(|&&block| !cache.reference(block as Handle).0).count() as u64
     }
 
     fn offline(self, _: pantler_policy::Offline) -> u64 {

@@ -31,6 +31,8 @@
 
 extern crate alloc;
 
+mod demand;
+mod draws;
 mod links;
 mod parameters;
 pub mod prefetch;
@@ -74,6 +76,7 @@ mod replacement;
 mod spec;
 
 pub use clock::{Clock, ClockSet};
+pub use demand::Demand;
 pub use fifo::Fifo;
 pub use gclock::{Gclock, GclockParameters};
 pub use lfu::{Lfu, LfuAged, LfuAgedParameters, LfuPerfect, Mfu};

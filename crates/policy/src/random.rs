@@ -9,6 +9,7 @@
 //!
 //! R1  A handle's link names its place in the bag.
 
+use crate::draws::Draws;
 use crate::parameters::parameters;
 use crate::{Bag, Handle, Links, Online, Policy};
 
@@ -24,22 +25,8 @@ parameters! {
 #[derive(Clone, Debug)]
 pub struct Random {
     bag: Bag,
-    /// The state of xorshift64*; never 0.
-    state: u64,
+    draws: Draws,
     frames: u32,
-}
-
-impl Random {
-    /// A number below `bound`.
-    #[inline]
-    fn draw(&mut self, bound: u32) -> u32 {
-        // S. Vigna, An experimental exploration of Marsaglia's xorshift generators, ACM TOMS 42(4), 2016.
-        self.state ^= self.state >> 12;
-        self.state ^= self.state << 25;
-        self.state ^= self.state >> 27;
-        let high = self.state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32;
-        ((high * u64::from(bound)) >> 32) as u32
-    }
 }
 
 impl Online for Random {
@@ -48,9 +35,7 @@ impl Online for Random {
     const SUMMARY: &'static str = "any block, drawn from a generator with a seed";
 
     fn new(frames: u32, parameters: RandomParameters) -> Self {
-        // Seeds that lie close together must not give states that do; the constant is odd, so only 0 gives 0.
-        let state = parameters.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).max(1);
-        Self { bag: Bag::default(), state, frames }
+        Self { bag: Bag::default(), draws: Draws::new(parameters.seed), frames }
     }
 }
 
@@ -69,7 +54,7 @@ impl Policy for Random {
         if len == 0 {
             return None;
         }
-        let drawn = self.draw(len);
+        let drawn = self.draws.below(len);
         let mut places = (drawn..len).chain(0..drawn);
         let victim = places.find_map(|place| self.bag.at(place).filter(|handle| !pinned(*handle)))?;
         self.bag.remove(links, victim);

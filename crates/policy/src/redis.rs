@@ -18,6 +18,7 @@
 
 use alloc::vec::Vec;
 
+use crate::draws::Draws;
 use crate::parameters::parameters;
 use crate::prefetch::prefetch;
 use crate::{Bag, Handle, Links, Online, Policy};
@@ -71,8 +72,7 @@ parameters! {
 #[derive(Clone, Debug)]
 struct Sample {
     bag: Bag,
-    /// The state of xorshift64*; never 0.
-    state: u64,
+    draws: Draws,
     samples: u32,
     /// Idleness and handle, the least idle first.
     pool: [(u32, Handle); POOL_MAX],
@@ -85,24 +85,13 @@ impl Sample {
     fn new(frames: u32, samples: u32, pool: u32, seed: u64) -> Self {
         Self {
             bag: Bag::default(),
-            state: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).max(1),
+            draws: Draws::new(seed),
             samples,
             pool: [(0, 0); POOL_MAX],
             pooled: 0,
             pool_max: (pool as usize).clamp(1, POOL_MAX),
             frames,
         }
-    }
-
-    /// A number below `bound`.
-    #[inline]
-    fn draw(&mut self, bound: u32) -> u32 {
-        // S. Vigna, An experimental exploration of Marsaglia's xorshift generators, ACM TOMS 42(4), 2016.
-        self.state ^= self.state >> 12;
-        self.state ^= self.state << 25;
-        self.state ^= self.state >> 27;
-        let high = self.state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32;
-        ((high * u64::from(bound)) >> 32) as u32
     }
 
     /// Into the pool, if there is room or somebody in it is less idle.
@@ -153,7 +142,7 @@ impl Sample {
         }
         for _ in 0..ROUNDS {
             for _ in 0..self.samples {
-                let place = self.draw(len);
+                let place = self.draws.below(len);
                 let Some(handle) = self.bag.at(place) else { continue };
                 if links.mark(handle) != POOLED && !pinned(handle) {
                     self.offer(links, idle(handle), handle);
@@ -333,7 +322,7 @@ impl Policy for RedisLfu {
         let count = self.counters[handle as usize].at(self.period);
         let base = u32::from(count.saturating_sub(COUNT_INITIAL));
         // With probability 1 / (base x factor + 1).
-        let raise = count < u8::MAX && self.sample.draw(base * self.parameters.factor + 1) == 0;
+        let raise = count < u8::MAX && self.sample.draws.below(base * self.parameters.factor + 1) == 0;
         self.counters[handle as usize] = Counter { period: self.period, count: count + u8::from(raise) };
     }
 

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use pantler_policy::{Handle, Links, Online, PolicyName, Spec, Visitor};
+use pantler_policy::{Demand, Handle, Online, PolicyName, Spec, Visitor};
 use pantler_steward::{Access, Action, Allocation, Block, FileId, Options, OwnerId, Steward};
 
 /// A generator that everybody can write down: xorshift.
@@ -44,28 +44,9 @@ struct Bare<'a> {
 impl Visitor for Bare<'_> {
     type Output = Vec<bool>;
 
-    fn online<P: Online>(self, mut policy: P) -> Vec<bool> {
-        let blocks = *self.trace.iter().max().expect("not empty") as u32 + 1;
-        let mut links = Links::new(blocks);
-        policy.reserve(blocks);
-        let mut resident = vec![false; blocks as usize];
-        let reference = |&block: &u64| {
-            let handle = block as Handle;
-            let hit = resident[handle as usize];
-            if hit {
-                policy.hit(&mut links, handle);
-            } else {
-                policy.miss(&mut links, handle);
-                if policy.len() >= self.frames {
-                    let victim = policy.evict(&mut links, &|_| false).expect("something leaves");
-                    resident[victim as usize] = false;
-                }
-                policy.insert(&mut links, handle);
-                resident[handle as usize] = true;
-            }
-            hit
-        };
-        self.trace.iter().map(reference).collect()
+    fn online<P: Online>(self, policy: P) -> Vec<bool> {
+        let mut cache = Demand::new(policy, self.frames);
+        self.trace.iter().map(|&block| cache.reference(block as Handle).0).collect()
     }
 
     fn offline(self, _: pantler_policy::Offline) -> Vec<bool> {
