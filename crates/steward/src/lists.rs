@@ -16,7 +16,7 @@
 //! | P2 matching | `list` |
 //! | P3 next hole, free blocks | `steps`, `marks`, `list` |
 //! | P4 to P6 fetches and victims | `prefetching` |
-//! | P7 batch size | [`Prefetching`], chosen by the body |
+//! | P7 batch size | [`Steward::set_batch`](crate::Steward::set_batch), by [`scheduling`](crate::scheduling) |
 //!
 //! What the rules leave open is in docs/decisions/0041-access-lists.md.
 //!

@@ -69,6 +69,12 @@ impl Steward {
         self.prefetched
     }
 
+    /// P7: from now on a batch has at most so many requests, and at least one. What goes by P4 stays as it is: a larger
+    /// batch fetches no block for one that is needed before.
+    pub fn set_batch(&mut self, requests: u32) {
+        self.options.prefetching.batch = requests.max(1);
+    }
+
     fn new_list(&mut self, owner: OwnerId, chunks: &[Chunk]) -> Result<(), HintError> {
         let limits = self.options.limits;
         if !self.options.allocation.has_managers() {

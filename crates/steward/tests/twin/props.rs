@@ -49,6 +49,7 @@ pub enum Op {
     GiveList(OwnerId, [Chunk; 3], usize),
     ExtendList(OwnerId, [Chunk; 3], usize),
     EndList(OwnerId),
+    SetBatch(u32),
     /// References a step of the owner's list; steps before it are skipped.
     Follow(OwnerId, usize, bool),
 }
@@ -127,6 +128,7 @@ impl Pair {
                 assert_eq!(fast.is_ok(), twin.extend_list(owner, &chunks[..len]), "{fast:?}");
             }
             Op::EndList(owner) => (steward.end_list(owner), twin.end_list(owner)).0,
+            Op::SetBatch(requests) => (steward.set_batch(requests), twin.set_batch(requests)).0,
             Op::Follow(owner, skip, waits) => {
                 if let Some(block) = twin.list_step(owner, skip) {
                     let op = if waits { Op::Access(owner, block) } else { Op::Observed(owner, block) };
@@ -349,6 +351,7 @@ fn ops() -> impl Strategy<Value = Op> {
         6 => (owner(), chunks(), 0..=3usize).prop_map(|(o, c, n)| Op::GiveList(o, c, n)),
         2 => (owner(), chunks(), 0..=3usize).prop_map(|(o, c, n)| Op::ExtendList(o, c, n)),
         1 => owner().prop_map(Op::EndList),
+        1 => (0..6u32).prop_map(Op::SetBatch),
         40 => (owner(), prop_oneof![3 => Just(0usize), 1 => Just(1), 1 => 2..4usize], any::<bool>())
             .prop_map(|(o, skip, waits)| Op::Follow(o, skip, waits)),
     ]

@@ -115,6 +115,10 @@ impl Twin {
         self.lists.retain(|list| list.owner != owner);
     }
 
+    pub fn set_batch(&mut self, requests: u32) {
+        self.options.prefetching.batch = requests.max(1);
+    }
+
     /// Steps left, and requests on their way.
     pub fn list(&self, owner: OwnerId) -> Option<(u64, u32)> {
         let list = &self.lists[self.list_at(owner)?];

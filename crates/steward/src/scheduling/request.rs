@@ -1,0 +1,68 @@
+//! What is asked of a scheduler, and what it answers.
+
+use alloc::vec::Vec;
+
+use crate::{FileId, OwnerId, Why};
+
+/// Blocks of one file that shall be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Whose turn it takes: who waits, or whose list it is, or whose reference was looked ahead of.
+    pub owner: OwnerId,
+    /// Its class (Q1).
+    pub why: Why,
+    /// The version of the file.
+    pub file: FileId,
+    /// The first block.
+    pub first: u64,
+    /// How many blocks, at least 1.
+    pub count: u32,
+    /// Where the first block lies on the device, in any unit that grows with it; 0 if nobody knows.
+    pub position: u64,
+    /// The body's name for it. No two requests that wait or are on their way have the same.
+    pub tag: u64,
+}
+
+/// Requests that go out as one read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// In the order of their blocks, each following the one before; at least one.
+    pub requests: Vec<Request>,
+}
+
+impl Run {
+    /// The name of the run: what [`completed`](super::Scheduler::completed) is told.
+    pub fn tag(&self) -> u64 {
+        self.requests[0].tag
+    }
+
+    /// The class of all its requests.
+    pub fn why(&self) -> Why {
+        self.requests[0].why
+    }
+
+    /// Whose it is.
+    pub fn owner(&self) -> OwnerId {
+        self.requests[0].owner
+    }
+
+    /// The version of the file.
+    pub fn file(&self) -> FileId {
+        self.requests[0].file
+    }
+
+    /// The first block.
+    pub fn first(&self) -> u64 {
+        self.requests[0].first
+    }
+
+    /// How many blocks.
+    pub fn count(&self) -> u32 {
+        self.requests.iter().map(|request| request.count).sum()
+    }
+
+    /// Where the first block lies.
+    pub fn position(&self) -> u64 {
+        self.requests[0].position
+    }
+}

@@ -1,0 +1,217 @@
+//! The scheduler of one device: requests in, runs out.
+//!
+//! O1  A tag waits in the lane that `places` says, or is on its way, or is unknown.
+
+use alloc::collections::BTreeMap;
+
+use super::class::{Class, Key};
+use super::{Pace, PaceOptions, Request, Run};
+use crate::{FileId, OwnerId, Why};
+
+/// In which order requests go out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Order {
+    /// By Q1 to Q6.
+    #[default]
+    Position,
+    /// As they come, one by one: what there is without a scheduler.
+    Arrival,
+}
+
+/// What can be chosen about a scheduler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SchedulerOptions {
+    /// In which order requests go out.
+    pub order: Order,
+    /// Blocks of one run, at most; at least 1 (Q4).
+    pub run_max: u32,
+    /// Runs on their way while demands go out, at least 1 (Q5).
+    pub demands_max: u32,
+    /// How many blocks make a turn, and how many runs other than demands are on their way (Q2, Q5, P7).
+    pub pace: PaceOptions,
+}
+
+impl Default for SchedulerOptions {
+    fn default() -> Self {
+        Self { order: Order::Position, run_max: 16, demands_max: 128, pace: PaceOptions::default() }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    class: usize,
+    owner: OwnerId,
+    key: Key,
+}
+
+/// Decides which read goes to the device next. See [`scheduling`](super) for the rules.
+///
+/// ```
+/// use pantler_steward::scheduling::{Request, Scheduler, SchedulerOptions};
+/// use pantler_steward::{FileId, OwnerId, Why};
+///
+/// let mut scheduler = Scheduler::new(SchedulerOptions::default());
+/// let request = |why, first, tag| Request {
+///     owner: OwnerId(1), why, file: FileId(1), first, count: 1, position: first, tag,
+/// };
+/// scheduler.submit(request(Why::List, 8, 1));
+/// scheduler.submit(request(Why::List, 7, 2));
+/// scheduler.submit(request(Why::Demand, 40, 3));
+/// let run = scheduler.next(0).unwrap();
+/// assert_eq!((run.first(), run.count()), (40, 1));
+/// scheduler.completed(run.tag(), 15_000_000);
+/// let run = scheduler.next(15_000_000).unwrap();
+/// assert_eq!((run.first(), run.count()), (7, 2));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Scheduler {
+    options: SchedulerOptions,
+    /// Demand, list, lookahead.
+    classes: [Class; 3],
+    places: BTreeMap<u64, Place>,
+    /// When each run on its way went out.
+    issued: BTreeMap<u64, u64>,
+    /// The key of the last request that went out: where the device stands (Q3).
+    head: Key,
+    /// Counts requests, so that equal ones stay in their order.
+    sequence: u64,
+    pace: Pace,
+}
+
+impl Scheduler {
+    /// Nothing waits, nothing is on its way.
+    pub fn new(options: SchedulerOptions) -> Self {
+        Self {
+            classes: Default::default(),
+            places: BTreeMap::new(),
+            issued: BTreeMap::new(),
+            head: (0, FileId(0), 0, 0),
+            sequence: 0,
+            pace: Pace::new(options.pace),
+            options: SchedulerOptions {
+                run_max: options.run_max.max(1),
+                demands_max: options.demands_max.max(1),
+                ..options
+            },
+        }
+    }
+
+    /// A request shall be read.
+    pub fn submit(&mut self, request: Request) {
+        debug_assert!(request.count > 0, "a request without blocks");
+        debug_assert!(!self.places.contains_key(&request.tag), "O1: tag {} waits already", request.tag);
+        let sequence = self.sequence;
+        self.sequence += 1;
+        match self.options.order {
+            Order::Position => {
+                let key = (request.position, request.file, request.first, sequence);
+                self.place(class_of(request.why), request.owner, key, request);
+            }
+            // All in one lane.
+            Order::Arrival => self.place(0, OwnerId(0), (0, FileId(0), 0, sequence), request),
+        }
+    }
+
+    /// The next run to read, if one may go out now. Ask until there is none, after every submission and completion.
+    pub fn next(&mut self, now_ns: u64) -> Option<Run> {
+        // Q1: nothing goes out before what is better, even where that may not go out now.
+        let class = self.classes.iter().position(|class| !class.is_empty())?;
+        let on_their_way = self.in_flight();
+        if class == 0 {
+            if on_their_way >= self.options.demands_max {
+                return None;
+            }
+        } else if on_their_way >= self.pace.in_flight() {
+            self.pace.refused();
+            return None;
+        }
+        let run_max = if self.options.order == Order::Arrival { 1 } else { self.options.run_max };
+        let turn = self.turn();
+        let (requests, last) = self.classes[class].take(self.head, turn, run_max)?;
+        self.head = last;
+        for request in &requests {
+            self.places.remove(&request.tag);
+        }
+        let run = Run { requests };
+        self.issued.insert(run.tag(), now_ns);
+        self.pace.issued(now_ns);
+        Some(run)
+    }
+
+    /// A run that [`next`](Self::next) gave has been read, or could not be.
+    pub fn completed(&mut self, tag: u64, now_ns: u64) {
+        if let Some(issued) = self.issued.remove(&tag) {
+            self.pace.completed(issued, now_ns);
+        }
+    }
+
+    /// Q6: `owner` waits for the request from now on. Says whether it had not gone out yet.
+    pub fn hurry(&mut self, tag: u64, owner: OwnerId) -> bool {
+        let Some(&Place { class, owner: former, key }) = self.places.get(&tag) else { return false };
+        if self.options.order == Order::Position && class != 0 {
+            let turn = self.turn();
+            let request = self.classes[class].remove(former, key, turn).expect("O1: it waits there");
+            self.place(0, owner, key, Request { owner, why: Why::Demand, ..request });
+        }
+        true
+    }
+
+    /// Nobody wants the request any more: it does not go out. `None` when it has.
+    pub fn cancel(&mut self, tag: u64) -> Option<Request> {
+        let Place { class, owner, key } = self.places.remove(&tag)?;
+        let turn = self.turn();
+        self.classes[class].remove(owner, key, turn)
+    }
+
+    /// Runs on their way.
+    pub fn in_flight(&self) -> u32 {
+        self.issued.len() as u32
+    }
+
+    /// Requests that wait.
+    pub fn waiting(&self) -> usize {
+        self.places.len()
+    }
+
+    /// How many requests lists should have on their way, `B`: what the steward's
+    /// [`set_batch`](crate::Steward::set_batch) is told (P7).
+    pub fn batch(&self) -> u32 {
+        self.pace.batch()
+    }
+
+    /// What has been found out about the device.
+    pub fn pace(&self) -> &Pace {
+        &self.pace
+    }
+
+    /// Recomputes what is counted, and panics with the number of the invariant that fails.
+    pub fn validate(&self) {
+        let waiting: usize = self.classes.iter().map(Class::len).sum();
+        assert_eq!(waiting, self.places.len(), "O1: requests that wait");
+        for (tag, place) in &self.places {
+            let request = self.classes[place.class].get(place.owner, &place.key);
+            assert_eq!(request.map(|request| request.tag), Some(*tag), "O1: tag {tag}");
+            assert!(!self.issued.contains_key(tag), "O1: tag {tag} waits and is on its way");
+        }
+        self.classes.iter().for_each(|class| class.validate(self.turn()));
+    }
+
+    fn place(&mut self, class: usize, owner: OwnerId, key: Key, request: Request) {
+        self.places.insert(request.tag, Place { class, owner, key });
+        let turn = self.turn();
+        self.classes[class].insert(owner, key, request, turn);
+    }
+
+    /// Blocks of a turn. Fixed, so that K2 holds whatever the pace is.
+    fn turn(&self) -> u32 {
+        self.options.pace.batch.max(1)
+    }
+}
+
+fn class_of(why: Why) -> usize {
+    match why {
+        Why::Demand => 0,
+        Why::List => 1,
+        Why::Lookahead => 2,
+    }
+}

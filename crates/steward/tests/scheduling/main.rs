@@ -1,0 +1,6 @@
+//! Scheduling: the slow twin, what owners are promised, and what is found out about devices.
+
+mod device;
+mod naive;
+mod pace;
+mod props;

@@ -1,0 +1,152 @@
+//! The twin of the scheduler: one vector of everything that waits, every question a search.
+
+use pantler_steward::scheduling::{Order, Request, SchedulerOptions};
+use pantler_steward::{FileId, OwnerId, Why};
+
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    request: Request,
+    arrival: u64,
+}
+
+impl Waiting {
+    fn place(&self) -> (u64, FileId, u64, u64) {
+        (self.request.position, self.request.file, self.request.first, self.arrival)
+    }
+}
+
+pub struct Naive {
+    options: SchedulerOptions,
+    waiting: Vec<Waiting>,
+    on_their_way: Vec<u64>,
+    /// Of each class, owners that wait; the first has the turn, of which so many blocks are left.
+    turns: [(Vec<OwnerId>, u32); 3],
+    head: (u64, FileId, u64, u64),
+    arrivals: u64,
+}
+
+impl Naive {
+    pub fn new(options: SchedulerOptions) -> Self {
+        Self {
+            options,
+            waiting: Vec::new(),
+            on_their_way: Vec::new(),
+            turns: Default::default(),
+            head: (0, FileId(0), 0, 0),
+            arrivals: 0,
+        }
+    }
+
+    pub fn submit(&mut self, request: Request) {
+        self.waiting.push(Waiting { request, arrival: self.arrivals });
+        self.arrivals += 1;
+        self.queue_up(request);
+    }
+
+    pub fn next(&mut self, others_max: u32) -> Option<Vec<Request>> {
+        let on_their_way = self.on_their_way.len() as u32;
+        if self.options.order == Order::Arrival {
+            if self.waiting.is_empty() || on_their_way >= self.options.demands_max {
+                return None;
+            }
+            let oldest = self.waiting.remove(0);
+            self.on_their_way.push(oldest.request.tag);
+            return Some(vec![oldest.request]);
+        }
+        let why = [Why::Demand, Why::List, Why::Lookahead]
+            .into_iter()
+            .find(|why| self.waiting.iter().any(|waiting| waiting.request.why == *why))?;
+        let limit = if why == Why::Demand { self.options.demands_max } else { others_max };
+        if on_their_way >= limit {
+            return None;
+        }
+        let (owners, left) = self.turns[why as usize].clone();
+        let mine = |waiting: &Waiting| waiting.request.why == why && waiting.request.owner == owners[0];
+        let mut mine: Vec<Waiting> = self.waiting.iter().copied().filter(mine).collect();
+        mine.sort_by_key(Waiting::place);
+        // Those before the head come after all others.
+        let before = mine.iter().filter(|waiting| waiting.place() < self.head).count();
+        mine.rotate_left(before);
+        let mut run = vec![mine[0]];
+        for next in &mine[1..] {
+            let last = run[run.len() - 1];
+            let blocks: u32 = run.iter().map(|waiting| waiting.request.count).sum();
+            let follows = last.request.file == next.request.file
+                && last.request.first + u64::from(last.request.count) == next.request.first
+                && last.place() < next.place();
+            if !follows || blocks + next.request.count > self.options.run_max.min(left) {
+                break;
+            }
+            run.push(*next);
+        }
+        self.head = run[run.len() - 1].place();
+        let blocks: u32 = run.iter().map(|waiting| waiting.request.count).sum();
+        self.turns[why as usize].1 = left.saturating_sub(blocks);
+        let tags: Vec<u64> = run.iter().map(|waiting| waiting.request.tag).collect();
+        self.waiting.retain(|waiting| !tags.contains(&waiting.request.tag));
+        self.step_back(why, owners[0]);
+        let (owners, left) = &mut self.turns[why as usize];
+        if *left == 0 && !owners.is_empty() {
+            owners.rotate_left(1);
+            *left = self.options.pace.batch;
+        }
+        self.on_their_way.push(tags[0]);
+        Some(run.into_iter().map(|waiting| waiting.request).collect())
+    }
+
+    pub fn completed(&mut self, tag: u64) {
+        self.on_their_way.retain(|other| *other != tag);
+    }
+
+    pub fn hurry(&mut self, tag: u64, owner: OwnerId) -> bool {
+        let found = self.waiting.iter_mut().find(|waiting| waiting.request.tag == tag);
+        let Some(waiting) = found else { return false };
+        let former = waiting.request;
+        if self.options.order == Order::Position && former.why != Why::Demand {
+            waiting.request = Request { owner, why: Why::Demand, ..former };
+            let request = waiting.request;
+            self.step_back(former.why, former.owner);
+            self.queue_up(request);
+        }
+        true
+    }
+
+    pub fn cancel(&mut self, tag: u64) -> Option<Request> {
+        let at = self.waiting.iter().position(|waiting| waiting.request.tag == tag)?;
+        let request = self.waiting.remove(at).request;
+        self.step_back(request.why, request.owner);
+        Some(request)
+    }
+
+    pub fn tags(&self) -> Vec<u64> {
+        self.waiting.iter().map(|waiting| waiting.request.tag).collect()
+    }
+
+    pub fn on_their_way(&self) -> &[u64] {
+        &self.on_their_way
+    }
+
+    /// Who asks for the first time waits for everybody before.
+    fn queue_up(&mut self, request: Request) {
+        let (owners, left) = &mut self.turns[request.why as usize];
+        if owners.is_empty() {
+            *left = self.options.pace.batch;
+        }
+        if !owners.contains(&request.owner) {
+            owners.push(request.owner);
+        }
+    }
+
+    /// Who has nothing left waits for nothing.
+    fn step_back(&mut self, why: Why, owner: OwnerId) {
+        let waits = |waiting: &Waiting| (waiting.request.why, waiting.request.owner) == (why, owner);
+        if self.waiting.iter().any(waits) {
+            return;
+        }
+        let (owners, left) = &mut self.turns[why as usize];
+        if owners.first() == Some(&owner) {
+            *left = self.options.pace.batch;
+        }
+        owners.retain(|other| *other != owner);
+    }
+}

@@ -1,0 +1,207 @@
+//! The scheduler against its twin, and what each owner is promised whatever the others do.
+//!
+//! `PANTLER_TEST_SEED=SEED cargo test -p pantler-steward --test scheduling` replays a failing random run.
+
+use std::collections::HashMap;
+
+use pantler_steward::scheduling::{Order, PaceOptions, Request, Scheduler, SchedulerOptions};
+use pantler_steward::{FileId, OwnerId, Why};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner};
+
+use crate::naive::Naive;
+
+#[derive(Clone, Copy, Debug)]
+enum Op {
+    Submit {
+        owner: u64,
+        why: u8,
+        file: u64,
+        first: u64,
+        count: u32,
+    },
+    Next,
+    /// The run on its way at this place, counted round.
+    Complete(usize),
+    Hurry(usize, u64),
+    Cancel(usize),
+}
+
+fn ops() -> impl Strategy<Value = Vec<Op>> {
+    let submit = (0..4u64, 0..3u8, 0..2u64, 0..12u64, 1..4u32)
+        .prop_map(|(owner, why, file, first, count)| Op::Submit { owner, why, file, first, count });
+    let op = prop_oneof![
+        4 => submit,
+        4 => Just(Op::Next),
+        3 => (0..9usize).prop_map(Op::Complete),
+        1 => (0..20usize, 0..4u64).prop_map(|(at, owner)| Op::Hurry(at, owner)),
+        1 => (0..20usize).prop_map(Op::Cancel),
+    ];
+    prop::collection::vec(op, 1..120)
+}
+
+fn request(owner: u64, why: u8, file: u64, first: u64, count: u32, tag: u64, placed: bool) -> Request {
+    let why = [Why::Demand, Why::List, Why::Lookahead][usize::from(why)];
+    // Files lie one behind the other, the second before the first.
+    let position = if placed { (1 - file) * 100 + first } else { 0 };
+    Request { owner: OwnerId(owner), why, file: FileId(file), first, count, position, tag }
+}
+
+fn run<S: Strategy<Value = T>, T: std::fmt::Debug>(strategy: S, cases: u32, check: impl Fn(T)) {
+    let seed = std::env::var("PANTLER_TEST_SEED").map_or(1, |seed| seed.parse().expect("a number"));
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&u64::to_le_bytes(seed));
+    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
+    let config = Config { cases, failure_persistence: None, ..Config::default() };
+    let outcome = TestRunner::new_with_rng(config, rng).run(&strategy, |case| {
+        check(case);
+        Ok(())
+    });
+    if let Err(TestError::Fail(reason, case)) = outcome {
+        panic!("{reason}\nseed {seed}: {case:?}");
+    }
+}
+
+fn at(tags: &[u64], place: usize) -> Option<u64> {
+    (!tags.is_empty()).then(|| tags[place % tags.len()])
+}
+
+fn agrees(options: SchedulerOptions, placed: bool, ops: &[Op]) {
+    let (mut fast, mut slow) = (Scheduler::new(options), Naive::new(options));
+    for (now, &op) in (0..).zip(ops) {
+        match op {
+            Op::Submit { owner, why, file, first, count } => {
+                let request = request(owner, why, file, first, count, now, placed);
+                fast.submit(request);
+                slow.submit(request);
+            }
+            Op::Next => {
+                let limit = fast.pace().in_flight();
+                assert_eq!(fast.next(now).map(|run| run.requests), slow.next(limit), "at {now}");
+            }
+            Op::Complete(place) => {
+                if let Some(tag) = at(slow.on_their_way(), place) {
+                    fast.completed(tag, now);
+                    slow.completed(tag);
+                }
+            }
+            Op::Hurry(place, owner) => {
+                if let Some(tag) = at(&slow.tags(), place) {
+                    assert_eq!(fast.hurry(tag, OwnerId(owner)), slow.hurry(tag, OwnerId(owner)));
+                }
+            }
+            Op::Cancel(place) => {
+                if let Some(tag) = at(&slow.tags(), place) {
+                    assert_eq!(fast.cancel(tag), slow.cancel(tag));
+                }
+            }
+        }
+        fast.validate();
+        assert_eq!(fast.waiting(), slow.tags().len());
+        assert_eq!(fast.in_flight() as usize, slow.on_their_way().len());
+    }
+}
+
+#[test]
+fn the_twin_agrees() {
+    let options = (1..6u32, 1..5u32, 1..4u32, 1..4u32, any::<bool>()).prop_map(
+        |(batch, run_max, demands_max, in_flight, arrival)| SchedulerOptions {
+            order: if arrival { Order::Arrival } else { Order::Position },
+            run_max,
+            demands_max,
+            pace: PaceOptions { batch, in_flight_min: in_flight, in_flight_max: 2 * in_flight },
+        },
+    );
+    run((options, any::<bool>(), ops()), 1500, |(options, placed, ops)| agrees(options, placed, &ops));
+}
+
+/// Q1 and Q2: between a demand's submission and its going out, of each other owner no more goes out than one turn, and all
+/// of that are demands.
+#[test]
+fn nobodys_batch_delays_a_demand_by_more_than_a_turn() {
+    let batch = 4;
+    let options = SchedulerOptions {
+        run_max: 3,
+        demands_max: 2,
+        pace: PaceOptions::fixed(batch, 2),
+        ..SchedulerOptions::default()
+    };
+    run(ops(), 1500, |ops| {
+        let mut scheduler = Scheduler::new(options);
+        // For each demand that waits: what has gone out of others since.
+        let mut waiting: HashMap<u64, (OwnerId, HashMap<OwnerId, u32>)> = HashMap::new();
+        let mut on_their_way = Vec::new();
+        for (now, op) in (0..).zip(ops) {
+            match op {
+                Op::Submit { owner, why, file, first, .. } => {
+                    let request = request(owner, why, file, first, 1, now, true);
+                    let alone = waiting.values().all(|(other, _)| *other != request.owner);
+                    scheduler.submit(request);
+                    // Of several demands of one owner the later ones wait for the others, too.
+                    if request.why == Why::Demand && alone {
+                        waiting.insert(now, (request.owner, HashMap::new()));
+                    }
+                }
+                Op::Complete(place) => {
+                    if let Some(tag) = at(&on_their_way, place) {
+                        scheduler.completed(tag, now);
+                        on_their_way.retain(|other| *other != tag);
+                    }
+                }
+                Op::Next => {
+                    let Some(run) = scheduler.next(now) else { continue };
+                    on_their_way.push(run.tag());
+                    for request in &run.requests {
+                        waiting.remove(&request.tag);
+                    }
+                    for (owner, since) in waiting.values_mut() {
+                        assert_eq!(run.why(), Why::Demand, "Q1: a demand of {owner:?} waits");
+                        if run.owner() != *owner {
+                            let blocks = since.entry(run.owner()).or_default();
+                            *blocks += run.count();
+                            assert!(*blocks <= batch, "Q2: {owner:?} waits for {:?}", run.owner());
+                        }
+                    }
+                }
+                Op::Hurry(..) | Op::Cancel(_) => {}
+            }
+        }
+    });
+}
+
+#[test]
+fn a_batch_goes_out_by_position_from_where_the_device_stands() {
+    let mut scheduler = Scheduler::new(SchedulerOptions { run_max: 2, ..SchedulerOptions::default() });
+    let submit = |scheduler: &mut Scheduler, why, firsts: &[u64]| {
+        for &first in firsts {
+            scheduler.submit(request(1, why, 1, first, 1, first, true));
+        }
+    };
+    let mut order = Vec::new();
+    submit(&mut scheduler, 0, &[50]);
+    submit(&mut scheduler, 1, &[60, 10, 11, 12, 51, 70]);
+    submit(&mut scheduler, 2, &[52]);
+    while let Some(run) = scheduler.next(0) {
+        order.push((run.first(), run.count()));
+        scheduler.completed(run.tag(), 0);
+    }
+    assert_eq!(order, [(50, 1), (51, 1), (60, 1), (70, 1), (10, 2), (12, 1), (52, 1)]);
+}
+
+#[test]
+fn who_waits_for_a_prefetch_makes_it_a_demand() {
+    let mut scheduler = Scheduler::new(SchedulerOptions::default());
+    for first in [10, 20, 30] {
+        scheduler.submit(request(1, 1, 1, first, 1, first, true));
+    }
+    assert!(scheduler.hurry(30, OwnerId(2)));
+    let run = scheduler.next(0).expect("one may go out");
+    assert_eq!((run.first(), run.why(), run.owner()), (30, Why::Demand, OwnerId(2)));
+    // One at a time, unless somebody waits.
+    assert_eq!(scheduler.next(0), None);
+    assert!(scheduler.hurry(10, OwnerId(2)));
+    assert_eq!(scheduler.next(0).map(|run| run.first()), Some(10));
+    assert!(!scheduler.hurry(10, OwnerId(2)), "it is on its way");
+    assert_eq!(scheduler.cancel(20).map(|request| request.first), Some(20));
+    assert_eq!(scheduler.cancel(20), None);
+}
