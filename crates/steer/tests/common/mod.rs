@@ -1,4 +1,5 @@
 //! What the tests on the real kernel share.
+#![allow(dead_code, reason = "each test program uses its share")]
 
 use std::fs;
 use std::io::{BufRead, Write};

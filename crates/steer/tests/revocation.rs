@@ -1,0 +1,140 @@
+//! A run that lost control over its blocks (L7), and what it may try to have it back. Needs root; says why when it cannot run.
+
+mod common;
+
+use std::io::{BufRead, BufReader, Lines, Write};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use common::{Scratch, policy, start_with, turn};
+use pantler_control::{Body, ControlError, Hint, HintAnswer, OwnerSelector, Speaker};
+use pantler_steer::Steer;
+use pantler_steward::Revocation;
+
+const MIB: u64 = 1 << 20;
+
+/// A program that does what it is told. It is foolish: it reads a piece again and again, then the next one (ReadN of the
+/// paper), which MRU drops while it is wanted.
+const SCRIPT: &str = r"
+import os, sys
+file = os.open(sys.argv[1], os.O_RDONLY)
+os.posix_fadvise(file, 0, 0, os.POSIX_FADV_RANDOM)
+def read(first, blocks): [os.pread(file, 4096, 4096 * block) for block in range(first, first + blocks)]
+def fool():
+    for group in range(12): [read(256 * group, 256) for again in range(4)]
+def fork():
+    child = os.fork()
+    if child: return child
+    sys.stdin.close(); fool(); fool(); os._exit(0)
+for line in sys.stdin: print(eval(line), flush=True)
+";
+
+struct Program {
+    child: Child,
+    answers: Lines<BufReader<ChildStdout>>,
+}
+
+impl Program {
+    fn start(steer: &Steer, file: &str) -> Program {
+        let mut command = Command::new("python3");
+        command.args(["-c", SCRIPT, file]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        steer.enter(&mut command).expect("entered");
+        let mut child = command.spawn().expect("started");
+        let answers = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        Program { child, answers }
+    }
+
+    fn say(&mut self, what: &str) -> String {
+        writeln!(self.child.stdin.as_ref().expect("a pipe"), "{what}").expect("told");
+        self.answers.next().expect("an answer").expect("text")
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn run(per_process: bool) -> Steer {
+    start_with(4 * MIB, |options| {
+        options.uid = 1000;
+        options.profile = Some(policy("mru"));
+        options.revocation = Revocation { window: 200, needed: 20, share_percent: 50 };
+        options.owner_per_process = per_process;
+    })
+}
+
+fn speaker(uid: u32, pid: u32) -> Speaker {
+    Speaker { uid, gid: uid, groups: Vec::new(), pid }
+}
+
+fn overrules(body: &dyn Body) -> u64 {
+    body.stat(&speaker(0, 1)).expect("counters").totals.overrules
+}
+
+/// Reads foolishly until the run is revoked once more than `before` times.
+fn fool_until_revoked(program: &mut Program, body: &dyn Body, before: usize) {
+    let begin = Instant::now();
+    while body.stat(&speaker(0, 1)).expect("counters").revocations.len() <= before {
+        assert!(begin.elapsed() < Duration::from_secs(20), "never revoked: {:?}", body.stat(&speaker(0, 1)));
+        program.say("fool()");
+    }
+}
+
+#[test]
+fn a_foolish_run_loses_control_until_somebody_else_grants_it() {
+    let Some(_turn) = turn() else { return };
+    let scratch = Scratch::new("foolish");
+    let file = scratch.file("data", 16 * MIB);
+    let steer = run(false);
+    let body: Arc<dyn Body> = steer.body();
+    let mut program = Program::start(&steer, &file);
+    let grant = |who: &Speaker| body.hint(who, &OwnerSelector::UserDefault, &Hint::Grant, None);
+    assert!(matches!(grant(&speaker(0, 1)), Err(ControlError::Failed { .. })), "nothing to grant yet");
+    fool_until_revoked(&mut program, &*body, 0);
+
+    let told = &body.stat(&speaker(0, 1)).expect("counters").revocations[0];
+    assert!(told.mistakes * 2 > told.overrules && !told.granted, "{told:?}");
+    steer.settle();
+    let before = overrules(&*body);
+    program.say("fool()");
+    steer.settle();
+    assert_eq!(overrules(&*body), before, "a revoked run overrules nobody");
+
+    // Neither the program nor what it forks, nor a stranger.
+    let child: u32 = program.say("fork()").parse().expect("a process");
+    for refused in [speaker(1000, program.child.id()), speaker(1000, child), speaker(1001, 1)] {
+        let answer = grant(&refused);
+        assert!(answer.is_err(), "{refused:?}: {answer:?}");
+    }
+    assert_eq!(grant(&speaker(1000, 1)).expect("its user may, from outside"), HintAnswer::Done);
+    assert!(body.stat(&speaker(0, 1)).expect("counters").revocations[0].granted);
+    fool_until_revoked(&mut program, &*body, 1);
+    assert!(overrules(&*body) > before, "in control again, and lost it again");
+    steer.validate();
+}
+
+#[test]
+fn with_an_owner_per_process_a_child_is_born_revoked() {
+    let Some(_turn) = turn() else { return };
+    let scratch = Scratch::new("born");
+    let file = scratch.file("data", 16 * MIB);
+    let steer = run(true);
+    let body = steer.body();
+    let mut program = Program::start(&steer, &file);
+    fool_until_revoked(&mut program, &*body, 0);
+    steer.settle();
+    let before = overrules(&*body);
+    let child = program.say("fork()");
+    program.say(&format!("os.waitpid({child}, 0)"));
+    steer.settle();
+    let stat = body.stat(&speaker(0, 1)).expect("counters");
+    assert_eq!(stat.totals.overrules, before, "fork does not reset a revocation: {stat:?}");
+    // A program started by the run itself is judged for itself.
+    let mut other = Program::start(&steer, &file);
+    fool_until_revoked(&mut other, &*body, stat.revocations.len());
+    steer.validate();
+}
