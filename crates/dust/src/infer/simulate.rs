@@ -2,7 +2,7 @@
 //!
 //! The loop is compiled for each policy apart. Nuisances cost nothing when they are zero.
 
-use pantler_policy::{Handle, Links, Offline, Online, Policy, Spec, Visitor};
+use pantler_policy::{Demand, Handle, Offline, Online, Policy, Spec, Visitor};
 
 use super::random::Random;
 
@@ -23,7 +23,30 @@ impl Default for Nuisances {
     }
 }
 
-/// Whether each access would be a hit, added to `hits`.
+/// Looks at what a simulation predicts while it runs, and ends it as soon as it is hopeless.
+#[derive(Clone, Debug)]
+pub struct Judge<'a> {
+    /// Log probability of each observation if the access was a hit, and if it was a miss.
+    pub logs: &'a [(f32, f32)],
+    /// Sum of the log probabilities so far. It only falls.
+    pub sum: f64,
+    /// The simulation ends when the sum is below this.
+    pub floor: f64,
+}
+
+/// Accesses between two looks of a judge.
+const JUDGED: usize = 128;
+
+impl Judge<'_> {
+    /// Whether to go on after the accesses from `from` on, whose hits are given.
+    fn goes_on(&mut self, from: usize, hits: &[u16]) -> bool {
+        let log = |(&hits, log): (&u16, &(f32, f32))| f64::from(if hits == 0 { log.1 } else { log.0 });
+        self.sum += hits.iter().zip(&self.logs[from..]).map(log).sum::<f64>();
+        self.sum >= self.floor
+    }
+}
+
+/// Whether each access would be a hit, added to `hits`. A judge needs `hits` to be zero before.
 pub fn simulate(
     spec: Spec,
     frames: u32,
@@ -31,45 +54,49 @@ pub fn simulate(
     seed: u64,
     visit: &super::evidence::Visit,
     hits: &mut [u16],
+    judge: Option<&mut Judge<'_>>,
 ) {
-    spec.with(
-        frames.max(1),
-        Run { accesses: &visit.accesses, blocks: visit.blocks, frames, nuisances, seed, hits },
-    );
+    let (accesses, blocks) = (visit.accesses.as_slice(), visit.blocks);
+    spec.with(frames.max(1), Run { accesses, blocks, frames, nuisances, seed, hits, judge });
 }
 
-struct Run<'a> {
+struct Run<'a, 'j> {
     accesses: &'a [u32],
     blocks: u32,
     frames: u32,
     nuisances: Nuisances,
     seed: u64,
     hits: &'a mut [u16],
+    judge: Option<&'a mut Judge<'j>>,
 }
 
-impl Visitor for Run<'_> {
+impl Visitor for Run<'_, '_> {
     type Output = ();
 
-    fn online<P: Online>(self, policy: P) {
+    fn online<P: Online>(mut self, policy: P) {
         let foreign = (self.accesses.len() as f64 * self.nuisances.foreign * 2.0) as u32 + 64;
         let foreign = if self.nuisances.foreign > 0.0 { foreign } else { 0 };
         let handles = self.blocks + foreign;
-        let mut cache = Simulated::new(policy, self.frames, handles);
-        cache.batch = self.nuisances.batch.clamp(1, self.frames.max(1));
-        cache.late = self.nuisances.late;
-        if foreign == 0 {
-            for (&block, hits) in self.accesses.iter().zip(self.hits) {
-                *hits += u16::from(cache.access(block));
-            }
-            return;
-        }
+        let mut cache = Simulated::new(policy, self.frames, self.nuisances, handles);
         let (mut random, mut next) = (Random::new(self.seed), self.blocks);
-        for (&block, hits) in self.accesses.iter().zip(self.hits) {
-            if random.chance(self.nuisances.foreign) && next < handles {
-                cache.access(next);
-                next += 1;
+        for (from, accesses) in (0..).step_by(JUDGED).zip(self.accesses.chunks(JUDGED)) {
+            let hits = &mut self.hits[from..from + accesses.len()];
+            if foreign == 0 {
+                for (&block, hits) in accesses.iter().zip(&mut *hits) {
+                    *hits += u16::from(cache.access(block));
+                }
+            } else {
+                for (&block, hits) in accesses.iter().zip(&mut *hits) {
+                    if random.chance(self.nuisances.foreign) && next < handles {
+                        cache.access(next);
+                        next += 1;
+                    }
+                    *hits += u16::from(cache.access(block));
+                }
             }
-            *hits += u16::from(cache.access(block));
+            if self.judge.as_mut().is_some_and(|judge| !judge.goes_on(from, hits)) {
+                return;
+            }
         }
     }
 
@@ -77,63 +104,38 @@ impl Visitor for Run<'_> {
     fn offline(self, _: Offline) {}
 }
 
-/// A demand cache of handles around one policy.
+/// A demand cache of handles around one policy, with what a real evictor does besides.
 #[derive(Clone, Debug)]
 pub struct Simulated<P> {
-    policy: P,
-    links: Links,
-    resident: Vec<bool>,
-    frames: u32,
-    batch: u32,
-    late: u32,
+    cache: Demand<P>,
+    /// Blocks from which on room is made, and blocks that are left then.
+    full: u32,
+    keep: u32,
 }
 
 impl<P: Policy> Simulated<P> {
     /// An empty cache for handles below `handles`.
-    pub fn new(mut policy: P, frames: u32, handles: u32) -> Self {
-        policy.reserve(handles);
-        let resident = vec![false; handles as usize];
-        Self { policy, links: Links::new(handles), resident, frames: frames.max(1), batch: 1, late: 0 }
+    pub fn new(policy: P, frames: u32, nuisances: Nuisances, handles: u32) -> Self {
+        let frames = frames.max(1);
+        let mut cache = Demand::new(policy, frames);
+        cache.reserve(handles);
+        Self { cache, full: frames + nuisances.late, keep: frames - nuisances.batch.clamp(1, frames) }
     }
 
     /// Reads a block, and says whether it was a hit.
     #[inline]
     pub fn access(&mut self, block: Handle) -> bool {
-        if self.resident[block as usize] {
-            self.policy.hit(&mut self.links, block);
-            return true;
-        }
-        self.policy.miss(&mut self.links, block);
-        if self.policy.len() >= self.frames + self.late {
-            self.make_room();
-        }
-        self.policy.insert(&mut self.links, block);
-        self.resident[block as usize] = true;
-        false
-    }
-
-    fn make_room(&mut self) {
-        let keep = self.frames - self.batch;
-        while self.policy.len() > keep {
-            match self.policy.evict(&mut self.links, &|_| false) {
-                Some(victim) => self.resident[victim as usize] = false,
-                None => return,
+        let (full, keep) = (self.full, self.keep);
+        self.cache.reference_making_room(block, |cache| {
+            if cache.len() >= full {
+                while cache.len() > keep && cache.evict().is_some() {}
             }
-        }
+        })
     }
 
     /// Whether a block is there.
     pub fn holds(&self, block: Handle) -> bool {
-        self.resident.get(block as usize).copied().unwrap_or(false)
-    }
-
-    /// Makes room for handles below `handles`.
-    pub fn grow(&mut self, handles: u32) {
-        if handles as usize > self.resident.len() {
-            self.links.grow(handles);
-            self.policy.reserve(handles);
-            self.resident.resize(handles as usize, false);
-        }
+        self.cache.holds(block)
     }
 }
 
@@ -148,7 +150,7 @@ mod tests {
         trace.scan(accesses.iter().copied());
         let visit = Visit::imagined(&trace);
         let mut hits = vec![0; accesses.len()];
-        simulate(spec.parse().expect("a policy"), frames, nuisances, 1, &visit, &mut hits);
+        simulate(spec.parse().expect("a policy"), frames, nuisances, 1, &visit, &mut hits, None);
         hits
     }
 

@@ -4,7 +4,7 @@ use pantler_policy::{Replacement, Spec};
 
 use super::{Target, TargetError};
 use crate::infer::random::Random;
-use crate::infer::simulate::Simulated;
+use crate::infer::simulate::{Nuisances, Simulated};
 use crate::{Reading, Step, Trace};
 
 /// A cache of `frames` blocks, some of whose answers are wrong.
@@ -47,12 +47,8 @@ impl SimulatedTarget {
     }
 
     fn handle(&mut self) -> u32 {
-        let handle = self.next;
         self.next += 1;
-        if handle.is_multiple_of(1024) {
-            self.cache.grow(handle + 1024);
-        }
-        handle
+        self.next - 1
     }
 
     fn access(&mut self, block: u32) -> bool {
@@ -76,7 +72,7 @@ impl SimulatedTarget {
 fn empty(spec: Spec, frames: u32) -> Result<Simulated<Replacement>, TargetError> {
     let policy =
         Replacement::new(spec, frames).ok_or_else(|| TargetError::Offline { policy: spec.to_string() })?;
-    Ok(Simulated::new(policy, frames, 0))
+    Ok(Simulated::new(policy, frames, Nuisances::default(), 0))
 }
 
 /// The same policy with other luck, if it needs any: a flushed cache does not repeat itself.
