@@ -9,7 +9,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut target = PageCacheTarget::new(folder.as_ref())?;
     let inquiry = investigate(Inquiry::new(Options { slack: 0.012, ..Options::default() }), &mut target)?;
     let verdict = inquiry.verdict();
-    println!("{}{verdict:#?}\n{:?}", Report::of("pagecache", &verdict).text(), start.elapsed());
+    println!("{}{verdict:#?}\n{:?}", Report::of("pagecache", &inquiry).text(), start.elapsed());
     let mut file = std::fs::File::create(std::env::temp_dir().join("page_cache.record"))?;
     Ok(record::write(&mut file, "pagecache", inquiry.observed())?)
 }

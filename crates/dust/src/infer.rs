@@ -3,12 +3,13 @@
 //! Read in this order: [`trace`] and [`pattern`] say what is done to a cache, [`calibrate`] and [`evidence`] what is learnt of
 //! it, [`simulate`], [`candidate`] and [`score`] how explanations are compared, [`rank`] and [`choose`] how the best one
 //! is found, [`check`] whether it is good enough,
-//! [`inquiry`] how all of it follows on each other, and [`verdict`] what comes out.
+//! [`inquiry`] how all of it follows on each other, [`verdict`] what comes out, and [`counterexample`] what shows that it is unknown.
 
 pub mod calibrate;
 pub mod candidate;
 pub mod check;
 pub mod choose;
+pub mod counterexample;
 pub mod evidence;
 pub mod family;
 pub mod inquiry;

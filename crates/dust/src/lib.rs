@@ -18,16 +18,23 @@
 
 #![forbid(unsafe_code)]
 
+pub mod html;
 pub mod infer;
+mod mirror;
+pub mod paper;
+mod plot;
 pub mod record;
 pub mod report;
 pub mod targets;
 pub mod trials;
 
 pub use infer::calibrate::Reading;
+pub use infer::counterexample::Counterexample;
+use infer::counterexample::Shrinking;
 pub use infer::inquiry::{Inquiry, Observed, Options};
 pub use infer::trace::{Step, Trace};
 pub use infer::verdict::{Known, Verdict};
+pub use mirror::{Accuracy, Mirror};
 pub use report::Report;
 pub use targets::{Target, TargetError};
 
@@ -36,10 +43,44 @@ pub use targets::{Target, TargetError};
 /// # Errors
 ///
 /// Those of the target.
-pub fn investigate(mut inquiry: Inquiry, target: &mut dyn Target) -> Result<Inquiry, TargetError> {
+pub fn investigate(inquiry: Inquiry, target: &mut dyn Target) -> Result<Inquiry, TargetError> {
+    investigate_watching(inquiry, target, &mut |_, _| {})
+}
+
+/// The same, telling `watch` what is about to be run.
+///
+/// # Errors
+///
+/// Those of the target.
+pub fn investigate_watching(
+    mut inquiry: Inquiry,
+    target: &mut dyn Target,
+    watch: &mut dyn FnMut(&Inquiry, &Trace),
+) -> Result<Inquiry, TargetError> {
     while let Some(trace) = inquiry.next_trace() {
+        watch(&inquiry, &trace);
         let readings = target.run(&trace)?;
         inquiry.observe(trace, readings);
     }
     Ok(inquiry)
+}
+
+/// Asks a target that is unknown for a counterexample: as few accesses as possible that the nearest family gets wrong, with
+/// at most `accesses` of them in all.
+///
+/// # Errors
+///
+/// Those of the target.
+pub fn contradict(
+    inquiry: &Inquiry,
+    target: &mut dyn Target,
+    accesses: usize,
+) -> Result<Option<Counterexample>, TargetError> {
+    let Some(best) = inquiry.fits().first() else { return Ok(None) };
+    let modes = inquiry.calibration().modes;
+    let mut shrinking = Shrinking::new(inquiry.evidence(), &best.candidate, modes, accesses);
+    while let Some(trace) = shrinking.next_trace() {
+        shrinking.observe(&target.run(&trace)?);
+    }
+    Ok(shrinking.result())
 }

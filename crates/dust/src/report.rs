@@ -5,7 +5,18 @@ use std::fmt::Write;
 
 use serde::Serialize;
 
-use crate::{Known, Verdict};
+use crate::{Counterexample, Inquiry, Known};
+
+/// A counterexample, as in the report.
+#[derive(Clone, Debug, Serialize)]
+pub struct Contradiction {
+    /// Blocks to read from cold.
+    pub accesses: Vec<u32>,
+    /// What the nearest family says of the last one; the cache does the opposite.
+    pub predicted_hit: bool,
+    /// Whether that was seen in most of several runs.
+    pub confirmed: bool,
+}
 
 /// What `pantler dust --json` prints.
 #[derive(Clone, Debug, Serialize)]
@@ -16,6 +27,8 @@ pub struct Report {
     pub family: String,
     /// By name. Deviations of the cache from its policy are `foreign`, `batch` and `late`.
     pub parameters: BTreeMap<String, f64>,
+    /// By name: least and greatest value that explain nearly as much, each for itself.
+    pub parameter_intervals: BTreeMap<String, [f64; 2]>,
     /// In blocks.
     pub capacity: u32,
     /// Least and greatest capacity that explain nearly as much.
@@ -42,17 +55,21 @@ pub struct Report {
     pub hit_ns: Option<f64>,
     /// Median latency of misses.
     pub miss_ns: Option<f64>,
+    /// What the nearest family cannot explain; `null` when known, and when there was nothing to ask.
+    pub counterexample: Option<Contradiction>,
 }
 
 impl Report {
-    /// Of a verdict about a target.
-    pub fn of(target: &str, verdict: &Verdict) -> Self {
+    /// Of an inquiry about a target.
+    pub fn of(target: &str, inquiry: &Inquiry) -> Self {
+        let verdict = inquiry.verdict();
         let round = |value: f64| (value * 1e5).round() / 1e5;
         let modes = verdict.calibration.modes;
         Self {
             target: target.into(),
             family: verdict.family.clone(),
             parameters: verdict.parameters.iter().cloned().collect(),
+            parameter_intervals: inquiry.parameter_intervals().into_iter().collect(),
             capacity: verdict.capacity,
             interval: [verdict.interval.0, verdict.interval.1],
             certainty: round(verdict.certainty),
@@ -66,7 +83,18 @@ impl Report {
             calibration: round(verdict.calibration.confidence),
             hit_ns: modes.map(|modes| modes.hit_ns.round()),
             miss_ns: modes.map(|modes| modes.miss_ns.round()),
+            counterexample: None,
         }
+    }
+
+    /// With what shows that it is unknown.
+    pub fn with(mut self, counterexample: Option<&Counterexample>) -> Self {
+        self.counterexample = counterexample.map(|found| Contradiction {
+            accesses: found.accesses.clone(),
+            predicted_hit: found.predicted_hit,
+            confirmed: found.confirmed,
+        });
+        self
     }
 
     /// One line, and a second one when there is something to add.

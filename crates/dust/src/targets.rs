@@ -6,7 +6,7 @@ mod simulated;
 pub use page_cache::PageCacheTarget;
 pub use simulated::SimulatedTarget;
 
-use crate::{Reading, Trace};
+use crate::{Options, Reading, Trace};
 
 /// A cache that traces are run on.
 pub trait Target {
@@ -44,4 +44,12 @@ pub enum TargetError {
         /// Why it failed.
         source: std::io::Error,
     },
+}
+
+/// What is known of a target before it is asked, by its name. A real cache has corners that no model has.
+pub fn expectations(name: &str) -> Options {
+    const CORNERS: f64 = 0.012;
+    let options = Options::default();
+    let simulated = name.starts_with("policy:");
+    Options { slack: if simulated { options.slack } else { CORNERS }, ..options }
 }

@@ -4,7 +4,7 @@ use pantler_policy::Spec;
 
 use super::evidence::Visit;
 use super::family::Family;
-use super::simulate::{Nuisances, simulate};
+use super::simulate::{Judge, Nuisances, simulate};
 
 /// The seed that is not shown, because it is the default.
 const DEFAULT_SEED: u64 = 1;
@@ -56,11 +56,19 @@ impl Candidate {
         hits
     }
 
+    /// For a candidate that draws nothing: goes through a visit for as long as the judge says.
+    pub fn judged(&self, visit: &Visit, judge: &mut Judge<'_>) {
+        if let Some(spec) = self.family.spec(&self.values, DEFAULT_SEED) {
+            let mut hits = vec![0; visit.accesses.len()];
+            simulate(spec, self.frames, self.nuisances, DEFAULT_SEED, visit, &mut hits, Some(judge));
+        }
+    }
+
     /// One draw, added to `hits`.
     pub fn draw(&self, visit: &Visit, draw: u32, hits: &mut [u16]) {
         let seed = u64::from(draw).wrapping_mul(0x9e37_79b9).wrapping_add(17);
         if let Some(spec) = self.family.spec(&self.values, seed) {
-            simulate(spec, self.frames, self.nuisances, seed, visit, hits);
+            simulate(spec, self.frames, self.nuisances, seed, visit, hits, None);
         }
     }
 }

@@ -17,13 +17,13 @@ use super::check::Check;
 use super::choose::{Costs, choose};
 use super::evidence::Evidence;
 use super::family::Family;
-use super::pattern::stack_distance;
+use super::pattern::{Pattern, stack_distance};
 use super::random::Random;
-use super::rank::{DRAWS_SEARCH, posterior, rank, rank_again, rank_with_nuisances};
-use super::refine::Fit;
+use super::rank::{DRAWS_SEARCH, merge, posterior, rank, rank_again, rank_with_nuisances};
+use super::refine::{Fit, parameter_interval};
 use super::score::Ledger;
 use super::trace::Trace;
-use super::verdict::Verdict;
+use super::verdict::{INTERVAL_DROP, Verdict};
 
 /// What is known before.
 #[derive(Clone, Debug)]
@@ -208,6 +208,17 @@ impl Inquiry {
         inquiry
     }
 
+    /// Traces that people understand: the paper's two fingerprints, for the capacity that was found.
+    pub fn illustrations(&mut self) -> Vec<Trace> {
+        let capacity = self.estimate();
+        [Pattern::ShortTerm, Pattern::History].map(|pattern| pattern.trace(capacity, &mut self.random)).into()
+    }
+
+    /// What the target said to a trace that is only to be shown: the fits stay as they are.
+    pub fn illustrate(&mut self, trace: Trace, readings: Vec<Reading>) {
+        self.record(trace, readings);
+    }
+
     /// What follows from everything observed so far.
     pub fn verdict(&self) -> Verdict {
         let check = Check::of(&self.evidence, &self.calibration, &self.fits, self.repeated());
@@ -224,6 +235,22 @@ impl Inquiry {
     /// Everything observed so far.
     pub fn observed(&self) -> &[Observed] {
         &self.record
+    }
+
+    /// What is known of the observations.
+    pub fn calibration(&self) -> &Calibration {
+        &self.calibration
+    }
+
+    /// Each parameter of the best fit by name, with the least and the greatest value that explain nearly as much.
+    pub fn parameter_intervals(&self) -> Vec<(String, [f64; 2])> {
+        let ledger = Ledger::new(&self.evidence, self.calibration.noise);
+        let Some(best) = self.fits.first() else { return Vec::new() };
+        let axes = best.candidate.family.axes.iter().enumerate();
+        axes.map(|(at, axis)| {
+            (axis.key.into(), parameter_interval(best, at, &ledger, DRAWS_SEARCH, INTERVAL_DROP))
+        })
+        .collect()
     }
 
     /// All observations as odds.
@@ -304,7 +331,9 @@ impl Inquiry {
         let noise = self.calibration.noise;
         let there = ((there - noise * probes) / (1.0 - 2.0 * noise)).max(4.0);
         // Unless told otherwise: policies that replace what is about to be read hold up to half as much again.
-        let measured = ((there * 0.85) as u32, (there * 1.5) as u32 + 1);
+        // Nothing was missing before the cache was filled for the last time but one, and something was then.
+        let (before, filled) = (f64::from(self.filled) / GROWTH * 0.7, f64::from(self.filled) * 1.05);
+        let measured = ((there * 0.85).max(before) as u32, (there * 1.5).max(filled) as u32 + 1);
         self.range = self.options.capacity.map_or(measured, |(low, high)| (low.max(1), high));
         self.measured = (there as u32).clamp(self.range.0, self.range.1);
     }
@@ -317,7 +346,7 @@ impl Inquiry {
     /// Accesses that may still be made (Q1).
     fn left(&self) -> usize {
         // The estimate may be a little high.
-        let most = self.estimate() as usize * self.options.accesses_per_block as usize * 19 / 20;
+        let most = self.estimate() as usize * self.options.accesses_per_block as usize * 9 / 10;
         most.saturating_sub(self.evidence.len())
     }
 
@@ -330,14 +359,24 @@ impl Inquiry {
     fn fit_again(&mut self) {
         let ledger = Ledger::new(&self.evidence, self.calibration.noise);
         self.fits = rank_again(std::mem::take(&mut self.fits), &ledger);
+        // What was left out may explain more by now. Whoever draws can explain nearly anything, so that is no answer.
+        if self.fits.first().is_none_or(|best| best.candidate.draws()) || !self.is_good() {
+            let others = rank(&self.options.families, self.range, &ledger);
+            self.fits = merge(std::mem::take(&mut self.fits), others);
+        }
         self.consider_nuisances();
+    }
+
+    /// Whether the best fit, which draws nothing, is good enough.
+    fn is_good(&self) -> bool {
+        let check = Check::of(&self.evidence, &self.calibration, &self.fits, None);
+        check.is_none_or(|check| check.passes(false, self.options.slack))
     }
 
     fn consider_nuisances(&mut self) {
         let ledger = Ledger::new(&self.evidence, self.calibration.noise);
         let Some(best) = self.fits.first() else { return };
-        let check = Check::of(&self.evidence, &self.calibration, &self.fits, None);
-        if !best.candidate.draws() && check.is_some_and(|check| !check.passes(false, self.options.slack)) {
+        if !best.candidate.draws() && !self.is_good() {
             self.fits = rank_with_nuisances(std::mem::take(&mut self.fits), &ledger);
         }
     }

@@ -11,15 +11,18 @@ use super::score::Ledger;
 
 /// Factor between neighbours of the coarse grid of capacities.
 const CAPACITY_FACTOR: f64 = 1.025;
+/// The same of the fine grid: policies that adapt are steep in the capacity.
+const CAPACITY_FACTOR_FINE: f64 = 1.006;
 /// Leaves that are refined, and how many of one family at most.
-const REFINED: usize = 18;
+const REFINED: usize = 20;
 const REFINED_PER_FAMILY: usize = 2;
 /// Fits that are tried with nuisances when none explains enough without.
 const WITH_NUISANCES: usize = 6;
-/// Log likelihood that a free parameter has to bring.
-const PARAMETER_COST: f64 = 1.5;
-/// The same for families without parameters, which cost little: those that adapt are steep in it.
-const CAPACITY_FACTOR_FINE: f64 = 1.008;
+/// Log likelihood below the best at which a leaf is given up, and so much more for each access.
+const MARGIN: f64 = 250.0;
+const MARGIN_PER_ACCESS: f64 = 0.05;
+/// Log likelihood that a free parameter has to bring: as much as two observations that mislead.
+const PARAMETER_COST: f64 = 8.0;
 /// Draws on the coarse grid.
 const DRAWS_COARSE: u32 = 4;
 /// Draws while searching, and for the last word.
@@ -31,23 +34,48 @@ pub const DRAWS_FINAL: u32 = 48;
 pub const TEMPER: f64 = 0.2;
 
 /// Scores every leaf of the families at capacities in the range, and refines the most likely.
+///
+/// The coarse grid comes first: what it finds ends most of the fine one early.
 pub fn rank(families: &[&'static Family], range: (u32, u32), ledger: &Ledger<'_>) -> Vec<Fit> {
-    let mut fits: Vec<Fit> = Vec::new();
-    for family in families {
-        for leaf in family.leaves() {
-            let fine = family.axes.is_empty() && !family.draws;
-            let factor = if fine { CAPACITY_FACTOR_FINE } else { CAPACITY_FACTOR };
-            let best = capacities(range, factor)
-                .map(|frames| Fit::of(Candidate::new(family, leaf.clone(), frames), ledger, DRAWS_COARSE))
-                .max_by(|one, two| one.log_likelihood.total_cmp(&two.log_likelihood));
-            fits.extend(best);
+    let leaves =
+        families.iter().flat_map(|family| family.leaves().into_iter().map(move |leaf| (*family, leaf)));
+    let leaves: Vec<_> = leaves.collect();
+    let mut found: Vec<Option<Fit>> = vec![None; leaves.len()];
+    let margin = MARGIN + MARGIN_PER_ACCESS * ledger.len() as f64;
+    let mut most = f64::NEG_INFINITY;
+    let coarse: Vec<u32> = capacities(range, CAPACITY_FACTOR).collect();
+    let between: Vec<u32> =
+        capacities(range, CAPACITY_FACTOR_FINE).filter(|frames| !coarse.contains(frames)).collect();
+    for (grid, fine) in [(coarse, false), (between, true)] {
+        for ((family, leaf), found) in leaves.iter().zip(&mut found) {
+            // Whoever draws is not steep in anything.
+            if family.draws && fine {
+                continue;
+            }
+            for &frames in &grid {
+                let candidate = Candidate::new(family, leaf.clone(), frames);
+                let floor =
+                    found.as_ref().map_or(f64::NEG_INFINITY, |fit| fit.log_likelihood).max(most - margin);
+                if let Some(fit) = Fit::above(floor, candidate, ledger, DRAWS_COARSE) {
+                    most = most.max(fit.log_likelihood);
+                    *found = Some(fit);
+                }
+            }
         }
     }
+    let mut fits: Vec<Fit> = found.into_iter().flatten().collect();
     sort(&mut fits);
-    let chosen = most_likely(fits);
-    let mut fits: Vec<Fit> = chosen.into_iter().map(|fit| refine(fit, ledger, DRAWS_SEARCH)).collect();
+    let mut fits: Vec<Fit> =
+        most_likely(fits).into_iter().map(|fit| refine(fit, ledger, DRAWS_SEARCH)).collect();
     sort(&mut fits);
     fits
+}
+
+/// The most likely of two lists of fits to the same observations.
+pub fn merge(mut fits: Vec<Fit>, more: Vec<Fit>) -> Vec<Fit> {
+    fits.extend(more);
+    sort(&mut fits);
+    most_likely(fits)
 }
 
 /// Refines what is there after more was observed.

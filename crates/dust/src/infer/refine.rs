@@ -4,6 +4,7 @@
 //! and last: the likelihood is steep in it, and parameters are shares of it.
 
 use super::candidate::Candidate;
+use super::family::Scale;
 use super::score::Ledger;
 use super::simulate::Nuisances;
 
@@ -30,6 +31,12 @@ impl Fit {
         Self { candidate, log_likelihood }
     }
 
+    /// Scores a candidate. `None` if it is below `floor`.
+    pub fn above(floor: f64, candidate: Candidate, ledger: &Ledger<'_>, draws: u32) -> Option<Self> {
+        let log_likelihood = ledger.log_likelihood_above(&candidate, draws, floor);
+        (log_likelihood >= floor).then_some(Self { candidate, log_likelihood })
+    }
+
     /// Takes the change if it explains more. Returns whether it does.
     fn improve(&mut self, ledger: &Ledger<'_>, draws: u32, change: impl FnOnce(&mut Candidate)) -> bool {
         let mut candidate = self.candidate.clone();
@@ -40,8 +47,10 @@ impl Fit {
         if same || candidate.frames == 0 {
             return false;
         }
-        let other = Self::of(candidate, ledger, draws);
-        let better = other.log_likelihood > self.log_likelihood + 1e-9;
+        let floor = self.log_likelihood + 1e-9;
+        let log_likelihood = ledger.log_likelihood_above(&candidate, draws, floor);
+        let other = Self { candidate, log_likelihood };
+        let better = log_likelihood > floor;
         if better {
             *self = other;
         }
@@ -135,7 +144,8 @@ pub fn with_nuisances(fit: &Fit, ledger: &Ledger<'_>, draws: u32) -> Fit {
 pub fn interval(fit: &Fit, ledger: &Ledger<'_>, draws: u32, drop: f64) -> (u32, u32) {
     let holds = |frames: u32| {
         let candidate = Candidate { frames, ..fit.candidate.clone() };
-        ledger.log_likelihood(&candidate, draws) > fit.log_likelihood - drop
+        let floor = fit.log_likelihood - drop;
+        ledger.log_likelihood_above(&candidate, draws, floor) > floor
     };
     let centre = fit.candidate.frames;
     let most = centre / 4 + 2;
@@ -157,4 +167,29 @@ pub fn interval(fit: &Fit, ledger: &Ledger<'_>, draws: u32, drop: f64) -> (u32, 
         at(inside)
     };
     (edge(-1), edge(1))
+}
+
+/// Values of one parameter that explain nearly as much, all else being as it is: in steps of a fiftieth of its range, whole
+/// numbers one by one.
+pub fn parameter_interval(fit: &Fit, at: usize, ledger: &Ledger<'_>, draws: u32, drop: f64) -> [f64; 2] {
+    const STEP: f64 = 0.08;
+    let axis = fit.candidate.family.axes[at];
+    let holds = |value: f64| {
+        let mut candidate = fit.candidate.clone();
+        candidate.values[at] = value;
+        let floor = fit.log_likelihood - drop;
+        ledger.log_likelihood_above(&candidate, draws, floor) > floor
+    };
+    [-1.0, 1.0].map(|sign| {
+        let mut inside = fit.candidate.values[at];
+        for _ in 0..50 {
+            let step = if axis.scale == Scale::Whole { f64::MIN_POSITIVE } else { STEP };
+            let next = axis.moved(inside, sign * step);
+            if next == inside || !holds(next) {
+                break;
+            }
+            inside = next;
+        }
+        (inside * 1e4).round() / 1e4
+    })
 }

@@ -12,6 +12,7 @@
 
 use super::candidate::Candidate;
 use super::evidence::Evidence;
+use super::simulate::Judge;
 
 /// Draws are few: between never and always there is room for so many more.
 const SMOOTHING: f64 = 0.1;
@@ -49,19 +50,38 @@ impl<'a> Ledger<'a> {
 
     /// The log likelihood of a candidate in so many draws.
     pub fn log_likelihood(&self, candidate: &Candidate, draws: u32) -> f64 {
+        self.log_likelihood_above(candidate, draws, f64::NEG_INFINITY)
+    }
+
+    /// The same, but whatever turns out to be below `floor` may be given too high, though below `floor`, in less time.
+    pub fn log_likelihood_above(&self, candidate: &Candidate, draws: u32, floor: f64) -> f64 {
         let mut total = 0.0;
         let once = !candidate.draws();
-        for (visit, logs) in self.evidence.visits().iter().zip(&self.logs) {
-            let hits = candidate.hits(visit, draws);
-            total += if once {
-                let sum =
-                    |(&hits, log): (&u16, &(f32, f32))| f64::from(if hits == 0 { log.1 } else { log.0 });
-                hits.iter().zip(logs).map(sum).sum::<f64>()
+        // The last visits tell most.
+        for (visit, logs) in self.evidence.visits().iter().zip(&self.logs).rev() {
+            total = if once {
+                let mut judge = Judge { logs, sum: total, floor };
+                candidate.judged(visit, &mut judge);
+                judge.sum
             } else {
-                hits.iter().zip(logs).map(|(&hits, log)| mixed(share(hits, draws), *log)).sum::<f64>()
+                let hits = candidate.hits(visit, draws);
+                total + hits.iter().zip(logs).map(|(&hits, log)| mixed(share(hits, draws), *log)).sum::<f64>()
             };
+            if total < floor {
+                break;
+            }
         }
         total
+    }
+
+    /// Observations in all.
+    pub fn len(&self) -> usize {
+        self.evidence.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.evidence.is_empty()
     }
 
     /// Everything about a candidate.
@@ -93,8 +113,11 @@ impl<'a> Ledger<'a> {
                 let (if_hit, if_miss) = (hit.ln(), (1.0 - hit).ln());
                 variance += self.noise * (1.0 - self.noise) * (if_hit - if_miss).powi(2);
                 for (run, sum) in runs.iter().zip(&mut by_draw) {
+                    // A draw is judged by the others, as the cache is: it would look too typical of itself.
+                    let others = if draws == 1 { share } else { self::share(hits - run[at], draws - 1) };
+                    let others = self.noise + (1.0 - 2.0 * self.noise) * others;
                     let truth = self.noise + (1.0 - 2.0 * self.noise) * f64::from(run[at]);
-                    *sum += truth * if_hit + (1.0 - truth) * if_miss;
+                    *sum += truth * others.ln() + (1.0 - truth) * (1.0 - others).ln();
                 }
                 count += 1;
             }

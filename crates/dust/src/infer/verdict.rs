@@ -14,7 +14,8 @@ use super::score::Ledger;
 /// Families whose tempered probability is at least this share of the best one's were not told apart from it.
 const EQUIVALENT: f64 = 0.02;
 /// Log likelihood within which capacities are in the interval: three standard deviations of a tempered normal.
-const INTERVAL_DROP: f64 = 4.5 / super::rank::TEMPER;
+pub(super) const INTERVAL_DROP: f64 = 4.5 / super::rank::TEMPER;
+
 /// Whether the best fit is good enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]

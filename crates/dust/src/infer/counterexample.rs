@@ -1,0 +1,350 @@
+//! Counterexamples: as few accesses as possible, the last of which the nearest family gets wrong. No I/O, no clock.
+//!
+//! ```text
+//!   visit    0 1 2 3 4 1 5 6 2 7 3          the fit says hit, the cache missed
+//!   prefix   0 1 2 3 4 1 5 6 2
+//!   shrunk   1 2 3 4 5 6 2                  still wrong, and nothing can be left out: asked again three times
+//! ```
+//!
+//! Shrinking asks the cache: whoever leaves out an access must see whether the rest still contradicts. First all accesses
+//! to some blocks are left out, then single stretches, in pieces that get smaller (the idea is Zeller's delta debugging,
+//! *Simplifying and Isolating Failure-Inducing Input*, TSE 2002).
+//!
+//! X1  No more accesses are asked for than were allowed.
+//! X2  What is reported as shrunk contradicted in most of [`ASKED`] runs.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use super::calibrate::{Modes, Reading};
+use super::candidate::Candidate;
+use super::evidence::{Evidence, Visit};
+use super::trace::Trace;
+
+/// Runs of a trace that are worth believing: most of them must say the same.
+pub const ASKED: u32 = 3;
+/// Beginnings that are tried until one contradicts in most runs.
+const BEGINNINGS: usize = 6;
+/// Draws of a candidate that draws, and the share of them that is as good as always.
+const DRAWS: u32 = 24;
+const ALWAYS: f64 = 0.96;
+/// Blocks that are spelt out when shown.
+const SHOWN_MAX: usize = 400;
+
+/// A trace from cold whose last access is not what the nearest family says.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Counterexample {
+    /// The blocks, in order; the last one is the one that matters.
+    pub accesses: Vec<u32>,
+    /// Whether the last access should have been a hit.
+    pub predicted_hit: bool,
+    /// Whether it contradicted in most of several runs. If not, there was no leave to ask so often.
+    pub confirmed: bool,
+    /// Accesses of the visit from which it was shrunk.
+    pub shrunk_from: usize,
+}
+
+impl fmt::Display for Counterexample {
+    /// One line of explanation, one of blocks.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (should, was) = if self.predicted_hit { ("a hit", "a miss") } else { ("a miss", "a hit") };
+        let sure = if self.confirmed { "in most of 3 runs" } else { "once" };
+        writeln!(f, "from cold, the last of these accesses should be {should} and was {was} {sure}:")?;
+        let skipped = self.accesses.len().saturating_sub(SHOWN_MAX);
+        if skipped > 0 {
+            write!(f, "({skipped} before) ")?;
+        }
+        let shown: Vec<String> = self.accesses[skipped..].iter().map(u32::to_string).collect();
+        f.write_str(&shown.join(" "))
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unit {
+    /// All accesses to some blocks.
+    Blocks,
+    /// Stretches of accesses.
+    Stretches,
+}
+
+/// See the head of this file.
+#[derive(Debug)]
+pub struct Shrinking {
+    candidate: Candidate,
+    modes: Option<Modes>,
+    /// Accesses that may still be asked for (X1).
+    left: usize,
+    beginnings: Vec<Counterexample>,
+    best: Option<Counterexample>,
+    unit: Unit,
+    /// Pieces into which the best is cut, and which of them is left out next.
+    pieces: usize,
+    piece: usize,
+    /// What is being asked: the accesses, the prediction, and the answers so far.
+    asking: Option<(Vec<u32>, bool)>,
+    answers: Vec<bool>,
+}
+
+impl Shrinking {
+    /// From what was observed, and the fit that is to be contradicted, with `left` accesses to spend.
+    pub fn new(evidence: &Evidence, candidate: &Candidate, modes: Option<Modes>, left: usize) -> Self {
+        Self {
+            beginnings: beginnings(evidence, candidate),
+            candidate: candidate.clone(),
+            modes,
+            left,
+            best: None,
+            unit: Unit::Blocks,
+            pieces: 2,
+            piece: 0,
+            asking: None,
+            answers: Vec::new(),
+        }
+    }
+
+    /// The next trace to run, or `None` when there is nothing more to leave out, or no access left.
+    pub fn next_trace(&mut self) -> Option<Trace> {
+        if self.asking.is_none() {
+            self.asking = self.propose();
+        }
+        let (accesses, _) = self.asking.as_ref()?;
+        if accesses.len() > self.left {
+            self.asking = None;
+            return None;
+        }
+        self.left -= accesses.len();
+        let mut trace = Trace::cold("counterexample");
+        trace.scan(accesses.iter().copied());
+        Some(trace)
+    }
+
+    /// What the target said to the trace.
+    pub fn observe(&mut self, readings: &[Reading]) {
+        let Some((accesses, predicted_hit)) = self.asking.take() else { return };
+        let hit = match (readings.last(), self.modes) {
+            (Some(Reading::Said { hit }), _) => *hit,
+            (Some(Reading::Took(ns)), Some(modes)) => modes.odds(*ns) > 0.0,
+            _ => predicted_hit,
+        };
+        self.answers.push(hit != predicted_hit);
+        let contradicting = self.answers.iter().filter(|&&contradicts| contradicts).count() as u32;
+        let agreeing = self.answers.len() as u32 - contradicting;
+        let most = ASKED / 2 + 1;
+        if contradicting >= most {
+            self.accept(accesses, predicted_hit);
+        } else if agreeing >= most {
+            self.answers.clear();
+            self.go_on();
+        } else {
+            self.asking = Some((accesses, predicted_hit));
+        }
+    }
+
+    /// The shortest so far. Without one that was confirmed: the shortest beginning that contradicted when it was observed.
+    pub fn result(mut self) -> Option<Counterexample> {
+        self.beginnings.reverse();
+        self.best.or_else(|| self.beginnings.pop())
+    }
+
+    fn accept(&mut self, accesses: Vec<u32>, predicted_hit: bool) {
+        self.answers.clear();
+        match &mut self.best {
+            Some(best) => {
+                (best.accesses, best.predicted_hit) = (accesses, predicted_hit);
+                // The same place is another piece now.
+                self.pieces = self.pieces.saturating_sub(1).max(2);
+                self.piece = self.piece.min(self.pieces - 1);
+            }
+            None => {
+                let shrunk_from = accesses.len();
+                self.best = Some(Counterexample { accesses, predicted_hit, confirmed: true, shrunk_from });
+            }
+        }
+    }
+
+    /// After an answer that is of no use.
+    fn go_on(&mut self) {
+        if self.best.is_none() {
+            self.beginnings.remove(0);
+        } else {
+            self.piece += 1;
+        }
+    }
+
+    /// What to ask next, and what the candidate says of it.
+    fn propose(&mut self) -> Option<(Vec<u32>, bool)> {
+        let Some(best) = &self.best else {
+            let first = self.beginnings.first()?;
+            return Some((first.accesses.clone(), first.predicted_hit));
+        };
+        let accesses = best.accesses.clone();
+        loop {
+            let units = self.units(&accesses);
+            if self.piece >= self.pieces {
+                self.piece = 0;
+                if self.pieces < units {
+                    self.pieces = (self.pieces * 2).min(units);
+                } else if self.unit == Unit::Blocks {
+                    (self.unit, self.pieces) = (Unit::Stretches, 2);
+                } else {
+                    return None;
+                }
+            }
+            let rest = self.without(&accesses, self.piece);
+            if rest.len() < accesses.len()
+                && rest.len() > 1
+                && let Some(hit) = predicted(&self.candidate, &rest)
+            {
+                return Some((rest, hit));
+            }
+            self.piece += 1;
+        }
+    }
+
+    /// Things that can be left out: blocks but the last one, or accesses but the last one.
+    fn units(&self, accesses: &[u32]) -> usize {
+        match self.unit {
+            Unit::Blocks => accesses.iter().collect::<BTreeSet<_>>().len().saturating_sub(1).max(1),
+            Unit::Stretches => accesses.len().saturating_sub(1).max(1),
+        }
+    }
+
+    fn without(&self, accesses: &[u32], piece: usize) -> Vec<u32> {
+        let Some((&last, before)) = accesses.split_last() else { return Vec::new() };
+        let among = |at: usize, all: usize| at * self.pieces / all.max(1) == piece;
+        let mut rest: Vec<u32> = match self.unit {
+            Unit::Blocks => {
+                let mut blocks: Vec<u32> = Vec::new();
+                let mut seen = BTreeSet::new();
+                before.iter().for_each(|&block| {
+                    if block != last && seen.insert(block) {
+                        blocks.push(block);
+                    }
+                });
+                let gone: BTreeSet<u32> = blocks
+                    .iter()
+                    .enumerate()
+                    .filter(|(at, _)| among(*at, blocks.len()))
+                    .map(|(_, &block)| block)
+                    .collect();
+                before.iter().copied().filter(|block| !gone.contains(block)).collect()
+            }
+            Unit::Stretches => {
+                let kept = |(at, _): &(usize, &u32)| !among(*at, before.len());
+                before.iter().enumerate().filter(kept).map(|(_, &block)| block).collect()
+            }
+        };
+        rest.push(last);
+        rest
+    }
+}
+
+/// The shortest beginnings of visits whose last access the candidate gets wrong, the shortest first.
+fn beginnings(evidence: &Evidence, candidate: &Candidate) -> Vec<Counterexample> {
+    let mut beginnings: Vec<Counterexample> = Vec::new();
+    for visit in evidence.visits() {
+        let shares = shares(candidate, visit);
+        let wrong = (0..visit.accesses.len()).filter(|&at| match shares[at] {
+            share if share >= ALWAYS => visit.odds[at] < -2.0,
+            share if share <= 1.0 - ALWAYS => visit.odds[at] > 2.0,
+            _ => false,
+        });
+        for at in wrong.take(BEGINNINGS) {
+            beginnings.push(Counterexample {
+                accesses: visit.accesses[..=at].to_vec(),
+                predicted_hit: shares[at] > 0.5,
+                confirmed: false,
+                shrunk_from: visit.accesses.len(),
+            });
+        }
+    }
+    // A first access that seems to hit is noise.
+    beginnings.retain(|beginning| {
+        beginning.accesses.split_last().is_some_and(|(last, before)| before.contains(last))
+    });
+    beginnings.sort_by_key(|beginning| beginning.accesses.len());
+    beginnings.truncate(BEGINNINGS);
+    beginnings
+}
+
+/// Whether the last access would be a hit. `None` if that is a matter of luck.
+fn predicted(candidate: &Candidate, accesses: &[u32]) -> Option<bool> {
+    let mut trace = Trace::cold("");
+    trace.scan(accesses.iter().copied());
+    let share = *shares(candidate, &Visit::imagined(&trace)).last()?;
+    (share >= ALWAYS || share <= 1.0 - ALWAYS).then_some(share > 0.5)
+}
+
+fn shares(candidate: &Candidate, visit: &Visit) -> Vec<f64> {
+    let draws = if candidate.draws() { DRAWS } else { 1 };
+    candidate.hits(visit, DRAWS).iter().map(|&hits| f64::from(hits) / f64::from(draws)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::family::Family;
+    use super::*;
+
+    /// A LIFO cache of three blocks, which is taken for LRU.
+    fn lifo(accesses: &[u32]) -> Vec<bool> {
+        let mut held: Vec<u32> = Vec::new();
+        let mut access = |&block: &u32| {
+            let hit = held.contains(&block);
+            if !hit {
+                held.truncate(2);
+                held.push(block);
+            }
+            hit
+        };
+        accesses.iter().map(&mut access).collect()
+    }
+
+    fn lru() -> Candidate {
+        let family = Family::all().iter().find(|family| family.name == "lru").expect("a family");
+        Candidate::new(family, Vec::new(), 3)
+    }
+
+    fn shrunk(left: usize, noise: impl Fn(usize) -> bool) -> (Option<Counterexample>, usize) {
+        let mut trace = Trace::cold("");
+        trace.scan((0..40).map(|at| (at * 7 + at * at) % 11));
+        let mut evidence = Evidence::default();
+        let odds: Vec<f32> =
+            lifo(&trace.accesses).iter().map(|&hit| if hit { 12.0 } else { -12.0 }).collect();
+        evidence.add(&trace, &odds);
+        let mut shrinking = Shrinking::new(&evidence, &lru(), None, left);
+        let (mut asked, mut runs) = (0, 0);
+        while let Some(trace) = shrinking.next_trace() {
+            asked += trace.accesses.len();
+            runs += 1;
+            let hits = lifo(&trace.accesses);
+            let readings: Vec<Reading> =
+                hits.iter().map(|&hit| Reading::Said { hit: hit != noise(runs) }).collect();
+            shrinking.observe(&readings);
+        }
+        (shrinking.result(), asked)
+    }
+
+    #[test]
+    fn nothing_can_be_left_out_of_what_remains() {
+        let (found, _) = shrunk(10_000, |_| false);
+        let found = found.expect("they differ");
+        assert!(found.confirmed && found.accesses.len() <= 5, "{found}");
+        assert_eq!(lifo(&found.accesses).last(), Some(&!found.predicted_hit));
+        for at in 0..found.accesses.len() - 1 {
+            let mut rest = found.accesses.clone();
+            rest.remove(at);
+            let differs = predicted(&lru(), &rest) != lifo(&rest).last().copied();
+            assert!(!differs, "{rest:?} is enough");
+        }
+    }
+
+    #[test]
+    fn it_asks_no_more_than_it_may_and_survives_wrong_answers() {
+        let (found, asked) = shrunk(60, |_| false);
+        assert!(asked <= 60 && found.is_some());
+        let (found, asked) = shrunk(0, |_| false);
+        assert!(asked == 0 && found.is_some_and(|found| !found.confirmed));
+        let (found, _) = shrunk(10_000, |run| run % 7 == 3);
+        assert!(found.is_some_and(|found| found.confirmed && found.accesses.len() <= 8));
+    }
+}
