@@ -1,29 +1,51 @@
 //! `pantler dust`: what a cache does, found out from outside.
 
+mod paper;
+mod progress;
+mod targets;
+
 use anyhow::{Context, Result};
 use clap::Args;
 use pantler_control::ControlError;
-use pantler_dust::targets::{PageCacheTarget, SimulatedTarget};
-use pantler_dust::{Inquiry, Options, Report, Target, TargetError, investigate, record};
+use pantler_dust::targets::expectations;
+use pantler_dust::{Counterexample, Inquiry, Known, Report, contradict, html, investigate_watching, record};
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use crate::failure::Usage;
 use crate::output;
+use progress::Progress;
+
+/// What stands where nothing was asked for.
+const TARGETS: &str = "\
+Targets:
+  pagecache            this kernel's page cache, in a memory control group of its own, by timing; as root
+  mount DIRECTORY      a mount with a cache of its own, such as Pantler's, by timing; DIRECTORY must be writable
+  redis://HOST[:PORT]  a Redis or Valkey server: keys that begin with `dust:` are set, read and deleted
+  memcached://HOST[:PORT]  the same of a memcached server
+  http://HOST[:PORT]   a caching proxy whose origin is Dust itself: see --origin
+  policy:NAME          a simulated cache with that policy, such as policy:2q:in=0.25; see pantler sim --policy help";
 
 /// Find out what a cache does, from outside.
 ///
-/// TARGET is pagecache (this kernel, in a memory control group of its own, by timing; as root), or policy:NAME, a
-/// simulated cache with that replacement policy.
+/// A cache is treated with traces of accesses, and what it did is compared with what each policy would have done. An
+/// answer is a policy with its parameters and the capacity, or `unknown` with the nearest policy.
 #[derive(Debug, Args)]
-#[command(arg_required_else_help = true)]
+#[command(after_help = TARGETS)]
 pub struct Dust {
-    /// What to ask
-    #[arg(value_name = "TARGET", required_unless_present = "replay")]
+    /// What to ask: see below
+    #[arg(value_name = "TARGET")]
     pub target: Option<String>,
+    /// Directory of the target `mount`
+    #[arg(value_name = "DIRECTORY")]
+    pub directory: Option<PathBuf>,
     /// One JSON object
     #[arg(long)]
     pub json: bool,
+    /// Write a page with the verdict and the evidence to this file; takes two more traces of the target, for their plots
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
     /// Blocks of the simulated cache
     #[arg(long, value_name = "BLOCKS", default_value_t = 300, value_parser = clap::value_parser!(u32).range(4..=1_000_000))]
     pub size: u32,
@@ -33,6 +55,12 @@ pub struct Dust {
     /// Where the files lie whose pages are read: on a disk
     #[arg(long, value_name = "FOLDER", default_value = "/var/tmp")]
     pub scratch: PathBuf,
+    /// Where Dust answers as the origin of the proxy at http://
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:8088")]
+    pub origin: String,
+    /// Bytes of a value or a page; chosen by the target if not given
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    pub value_bytes: Option<u32>,
     /// Seed of everything that is random
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub seed: u64,
@@ -40,8 +68,11 @@ pub struct Dust {
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,
     /// Analyse what was recorded before, without a target
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["target", "record"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["target", "record", "paper"])]
     pub replay: Option<PathBuf>,
+    /// Draw figures 3 to 10 of the paper into this folder, from Dust's own patterns over simulated caches
+    #[arg(long, value_name = "FOLDER", num_args = 0..=1, default_missing_value = "dust-paper", conflicts_with_all = ["target", "record", "html"])]
+    pub paper: Option<PathBuf>,
 }
 
 fn share(text: &str) -> Result<f64, String> {
@@ -51,55 +82,84 @@ fn share(text: &str) -> Result<f64, String> {
 
 /// Carries out the words.
 pub fn dust(words: &Dust) -> Result<()> {
-    let mut options = Options { seed: words.seed, ..Options::default() };
-    let (name, inquiry) = match (&words.replay, &words.target) {
-        (Some(path), _) => {
-            let file = File::open(path).with_context(|| format!("recording {}", path.display()))?;
-            let (name, observed) = record::read(&mut BufReader::new(file))
-                .map_err(|error| ControlError::invalid(format!("recording {}: {error}", path.display())))?;
-            options.slack = slack(&name);
-            (name, Inquiry::replay(options, observed))
-        }
-        (None, Some(name)) => {
-            let mut target = open(words, name)?;
-            options.slack = slack(name);
-            (name.clone(), investigate(Inquiry::new(options), target.as_mut())?)
-        }
-        (None, None) => return Err(ControlError::invalid("expected a target").into()),
+    if let Some(folder) = &words.paper {
+        return paper::paper(words, folder);
+    }
+    let (name, inquiry, counterexample) = match (&words.replay, &words.target) {
+        (Some(path), _) => replayed(words, path)?,
+        (None, Some(name)) => asked(words, name)?,
+        (None, None) => return Err(Usage(format!("expected a target\n{TARGETS}")).into()),
     };
     if let Some(path) = &words.record {
-        let file = File::create(path).with_context(|| format!("recording {}", path.display()))?;
-        let mut file = BufWriter::new(file);
-        record::write(&mut file, &name, inquiry.observed())?;
-        file.flush().with_context(|| format!("recording {}", path.display()))?;
+        written(path, |file| Ok(record::write(file, &name, inquiry.observed())?))?;
     }
-    let report = Report::of(&name, &inquiry.verdict());
+    let report = Report::of(&name, &inquiry).with(counterexample.as_ref());
+    if let Some(path) = &words.html {
+        let page = html::page(&report, &inquiry, counterexample.as_ref());
+        written(path, |file| Ok(file.write_all(page.as_bytes())?))?;
+    }
     if words.json { output::json("dust", &report) } else { output::text(&report.text()) }
 }
 
-fn refused(error: TargetError) -> ControlError {
-    match error {
-        TargetError::Missing { what, remedy } => ControlError::Missing { what, remedy: remedy.into() },
-        error => ControlError::failed(error.to_string()),
-    }
+type Found = (String, Inquiry, Option<Counterexample>);
+
+fn replayed(words: &Dust, path: &Path) -> Result<Found> {
+    let file = File::open(path).with_context(|| format!("recording {}", path.display()))?;
+    let (name, observed) = record::read(&mut BufReader::new(file))
+        .map_err(|error| ControlError::invalid(format!("recording {}: {error}", path.display())))?;
+    let mut options = expectations(&name);
+    options.seed = words.seed;
+    let inquiry = Inquiry::replay(options, observed);
+    // Nobody can be asked, so it is as long as it was observed.
+    let shown = counterexample(&inquiry, |inquiry| {
+        contradict(inquiry, &mut targets::Gone, 0).map_err(targets::refused)
+    })?;
+    Ok((name, inquiry, shown))
 }
 
-/// Share of accesses by which a target may differ from its policy: a real cache has corners that no model has.
-fn slack(name: &str) -> f64 {
-    if name.starts_with("policy:") { Options::default().slack } else { 0.012 }
+fn asked(words: &Dust, target: &str) -> Result<Found> {
+    let (name, mut target) = targets::open(words, target)?;
+    let mut options = expectations(&name);
+    options.seed = words.seed;
+    let accesses_per_block = options.accesses_per_block as usize;
+    let mut progress = Progress::new();
+    let mut inquiry = investigate_watching(Inquiry::new(options), target.as_mut(), &mut |inquiry, trace| {
+        progress.step(inquiry, trace);
+    })
+    .map_err(targets::refused)?;
+    let most = inquiry.verdict().capacity as usize * accesses_per_block;
+    let left = most.saturating_sub(inquiry.evidence().len());
+    let shown = counterexample(&inquiry, |inquiry| {
+        progress.say("looking for a counterexample");
+        contradict(inquiry, target.as_mut(), left).map_err(targets::refused)
+    })?;
+    if words.html.is_some() {
+        for trace in inquiry.illustrations() {
+            progress.step(&inquiry, &trace);
+            let readings = target.run(&trace).map_err(targets::refused)?;
+            inquiry.illustrate(trace, readings);
+        }
+    }
+    Ok((name, inquiry, shown))
 }
 
-fn open(words: &Dust, name: &str) -> Result<Box<dyn Target>> {
-    if name == "pagecache" {
-        return Ok(Box::new(PageCacheTarget::new(&words.scratch).map_err(refused)?));
+/// Only who is unknown has one.
+fn counterexample(
+    inquiry: &Inquiry,
+    find: impl FnOnce(&Inquiry) -> Result<Option<Counterexample>, ControlError>,
+) -> Result<Option<Counterexample>> {
+    let verdict = inquiry.verdict();
+    if verdict.verdict == Known::Known || verdict.family.is_empty() {
+        return Ok(None);
     }
-    let Some(policy) = name.strip_prefix("policy:") else {
-        return Err(
-            ControlError::invalid(format!("target {name:?}: expected pagecache or policy:NAME")).into()
-        );
-    };
-    let invalid = |error: String| ControlError::invalid(format!("target {name:?}: {error}"));
-    let spec = policy.parse().map_err(|error: pantler_policy::SpecError| invalid(error.to_string()))?;
-    let target = SimulatedTarget::new(spec, words.size, words.noise, words.seed ^ 0x5eed);
-    Ok(Box::new(target.map_err(|error| invalid(error.to_string()))?))
+    Ok(find(inquiry)?)
+}
+
+fn written(path: &Path, write: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
+    let result = File::create(path).map_err(anyhow::Error::from).and_then(|file| {
+        let mut file = BufWriter::new(file);
+        write(&mut file)?;
+        Ok(file.flush()?)
+    });
+    result.with_context(|| format!("cannot write {}", path.display()))
 }
