@@ -10,13 +10,20 @@
 //! * Q1 A request goes out only when none of a better class waits: demand, then list, then lookahead (P5).
 //! * Q2 Within a class owners take turns, in the order in which they came. A turn ends after `batch` blocks, or when
 //!   the owner has nothing left there. So a demand waits for what is on its way, and for at most one turn of each
-//!   other owner that waits for a demand, too; never for more of anybody's batch.
+//!   other owner; never for more of anybody's batch.
 //! * Q3 Within a turn the next request is the first at or after the position of the last one that went out, else the
 //!   one with the lowest position.
 //! * Q4 Requests of a turn that directly follow one another in a file go out as one run, of at most `run_max` blocks.
 //! * Q5 A demand goes out while fewer than `demands_max` runs are on their way; anything else while fewer than
 //!   [`Pace::in_flight`] are.
-//! * Q6 A request for which somebody has begun to wait becomes that owner's demand ([`Scheduler::hurry`]).
+//! * Q6 Somebody begins to wait for a request ([`Scheduler::hurry`]). One that was looked ahead becomes that owner's
+//!   demand. One of a list keeps its place in its batch, and the batch has the next turn of the lists. Once demands of
+//!   `batch` blocks have gone out meanwhile, lists go before demands, and by their limit of Q5, until nobody waits for a
+//!   list or a turn is over.
+//!
+//! Why a request of a list does not simply become a demand: of two owners that each wait for the next block of their
+//! lists one would be served a block of here and one of there, with the device going to and fro between them, and no batch
+//! would ever be read in one sweep. See docs/decisions/0042-scheduling.md.
 //!
 //! With [`Order::Arrival`] none of this holds: requests go out as they come, one by one. That is what there is without a
 //! scheduler, to compare with.

@@ -2,6 +2,7 @@
 //!
 //! K1  The owners in `turns` are exactly those with a lane, and no lane is empty.
 //! K2  `left` is between 1 and the size of a turn while there is a lane.
+//! K3  Owners in `awaited` are different, have a lane, and not the turn.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec;
@@ -20,6 +21,17 @@ pub(super) struct Class {
     turns: VecDeque<OwnerId>,
     /// Blocks left of that turn.
     left: u32,
+    /// Who has a turn before all others, first come first served (Q6). Not who has one now.
+    awaited: VecDeque<OwnerId>,
+}
+
+/// What goes out together.
+pub(super) struct Taken {
+    pub(super) requests: Vec<Request>,
+    /// Where the last of them stood.
+    pub(super) last: Key,
+    /// It is another's turn now.
+    pub(super) ends_turn: bool,
 }
 
 impl Class {
@@ -43,16 +55,36 @@ impl Class {
         let request = lane.remove(&key);
         if lane.is_empty() {
             self.lanes.remove(&owner);
-            if self.turns.front() == Some(&owner) {
-                self.left = turn;
-            }
+            let had_turn = self.turns.front() == Some(&owner);
             self.turns.retain(|other| *other != owner);
+            self.awaited.retain(|other| *other != owner);
+            if had_turn {
+                self.next_turn(turn);
+            }
         }
         request
     }
 
-    /// Takes the next requests: those of one run, with the key of the last.
-    pub(super) fn take(&mut self, head: Key, turn: u32, run_max: u32) -> Option<(Vec<Request>, Key)> {
+    /// Q6: somebody waits for a request of `owner`.
+    pub(super) fn hurry(&mut self, owner: OwnerId) {
+        if self.turns.front() != Some(&owner) && !self.awaited.contains(&owner) {
+            self.awaited.push_back(owner);
+        }
+    }
+
+    /// The first of `turns` is next, unless somebody is awaited.
+    fn next_turn(&mut self, turn: u32) {
+        if let Some(owner) = self.awaited.pop_front() {
+            self.turns.retain(|other| *other != owner);
+            self.turns.push_front(owner);
+        } else if let Some(owner) = self.turns.front() {
+            self.awaited.retain(|other| other != owner);
+        }
+        self.left = turn;
+    }
+
+    /// Takes the next requests: those of one run.
+    pub(super) fn take(&mut self, head: Key, turn: u32, run_max: u32) -> Option<Taken> {
         let owner = *self.turns.front()?;
         let lane = self.lanes.get_mut(&owner)?;
         let start = lane.range(head..).next().or_else(|| lane.iter().next());
@@ -70,15 +102,18 @@ impl Class {
             (count, last, end) = (count + next.count, key, next);
         }
         self.left = self.left.saturating_sub(count);
-        if lane.is_empty() {
+        let is_empty = lane.is_empty();
+        let ends_turn = is_empty || self.left == 0;
+        if is_empty {
             self.lanes.remove(&owner);
             self.turns.pop_front();
-            self.left = turn;
-        } else if self.left == 0 {
+        } else if ends_turn {
             self.turns.rotate_left(1);
-            self.left = turn;
         }
-        Some((requests, last))
+        if ends_turn {
+            self.next_turn(turn);
+        }
+        Some(Taken { requests, last, ends_turn })
     }
 
     pub(super) fn get(&self, owner: OwnerId, key: &Key) -> Option<&Request> {
@@ -93,6 +128,11 @@ impl Class {
         assert_eq!(self.turns.len(), self.lanes.len(), "K1: owners that wait");
         for owner in &self.turns {
             assert!(self.lanes.get(owner).is_some_and(|lane| !lane.is_empty()), "K1: {owner:?} has nothing");
+        }
+        for (at, owner) in self.awaited.iter().enumerate() {
+            assert!(self.lanes.contains_key(owner), "K3: {owner:?} has nothing");
+            assert!(!self.awaited.iter().skip(at + 1).any(|other| other == owner), "K3: {owner:?} twice");
+            assert_ne!(self.turns.front(), Some(owner), "K3: {owner:?} has the turn");
         }
         assert!(self.turns.is_empty() || (1..=turn).contains(&self.left), "K2: {} of {turn}", self.left);
     }

@@ -1,10 +1,11 @@
 //! The scheduler of one device: requests in, runs out.
 //!
 //! O1  A tag waits in the lane that `places` says, or is on its way, or is unknown.
+//! O2  `awaited` has exactly the tags of lists for which somebody waits; `overtaken` is 0 while there is none.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 
-use super::class::{Class, Key};
+use super::class::{Class, Key, Taken};
 use super::{Pace, PaceOptions, Request, Run};
 use crate::{FileId, OwnerId, Why};
 
@@ -73,6 +74,12 @@ pub struct Scheduler {
     issued: BTreeMap<u64, u64>,
     /// The key of the last request that went out: where the device stands (Q3).
     head: Key,
+    /// Requests of lists for which somebody waits.
+    awaited: BTreeSet<u64>,
+    /// Blocks of demands that went out before them (Q6).
+    overtaken: u32,
+    /// It was enough of them: until a turn of the lists is over, these go first.
+    catching_up: bool,
     /// Counts requests, so that equal ones stay in their order.
     sequence: u64,
     pace: Pace,
@@ -86,6 +93,9 @@ impl Scheduler {
             places: BTreeMap::new(),
             issued: BTreeMap::new(),
             head: (0, FileId(0), 0, 0),
+            awaited: BTreeSet::new(),
+            overtaken: 0,
+            catching_up: false,
             sequence: 0,
             pace: Pace::new(options.pace),
             options: SchedulerOptions {
@@ -108,16 +118,17 @@ impl Scheduler {
                 self.place(class_of(request.why), request.owner, key, request);
             }
             // All in one lane.
-            Order::Arrival => self.place(0, OwnerId(0), (0, FileId(0), 0, sequence), request),
+            Order::Arrival => self.place(DEMAND, OwnerId(0), (0, FileId(0), 0, sequence), request),
         }
     }
 
     /// The next run to read, if one may go out now. Ask until there is none, after every submission and completion.
     pub fn next(&mut self, now_ns: u64) -> Option<Run> {
         // Q1: nothing goes out before what is better, even where that may not go out now.
-        let class = self.classes.iter().position(|class| !class.is_empty())?;
+        let class =
+            if self.catching_up { LIST } else { self.classes.iter().position(|class| !class.is_empty())? };
         let on_their_way = self.in_flight();
-        if class == 0 {
+        if class == DEMAND || self.catching_up {
             if on_their_way >= self.options.demands_max {
                 return None;
             }
@@ -127,12 +138,19 @@ impl Scheduler {
         }
         let run_max = if self.options.order == Order::Arrival { 1 } else { self.options.run_max };
         let turn = self.turn();
-        let (requests, last) = self.classes[class].take(self.head, turn, run_max)?;
+        let Taken { requests, last, ends_turn } = self.classes[class].take(self.head, turn, run_max)?;
         self.head = last;
         for request in &requests {
             self.places.remove(&request.tag);
+            self.awaited.remove(&request.tag);
         }
         let run = Run { requests };
+        if class == DEMAND {
+            self.overtaken = self.overtaken.saturating_add(run.count());
+        } else if ends_turn {
+            (self.overtaken, self.catching_up) = (0, false);
+        }
+        self.look_who_waits();
         self.issued.insert(run.tag(), now_ns);
         self.pace.issued(now_ns);
         Some(run)
@@ -148,10 +166,17 @@ impl Scheduler {
     /// Q6: `owner` waits for the request from now on. Says whether it had not gone out yet.
     pub fn hurry(&mut self, tag: u64, owner: OwnerId) -> bool {
         let Some(&Place { class, owner: former, key }) = self.places.get(&tag) else { return false };
-        if self.options.order == Order::Position && class != 0 {
-            let turn = self.turn();
-            let request = self.classes[class].remove(former, key, turn).expect("O1: it waits there");
-            self.place(0, owner, key, Request { owner, why: Why::Demand, ..request });
+        match class {
+            LIST => {
+                self.awaited.insert(tag);
+                self.classes[LIST].hurry(former);
+            }
+            LOOKAHEAD => {
+                let turn = self.turn();
+                let request = self.classes[class].remove(former, key, turn).expect("O1: it waits there");
+                self.place(DEMAND, owner, key, Request { owner, why: Why::Demand, ..request });
+            }
+            _ => {}
         }
         true
     }
@@ -160,7 +185,10 @@ impl Scheduler {
     pub fn cancel(&mut self, tag: u64) -> Option<Request> {
         let Place { class, owner, key } = self.places.remove(&tag)?;
         let turn = self.turn();
-        self.classes[class].remove(owner, key, turn)
+        let request = self.classes[class].remove(owner, key, turn);
+        self.awaited.remove(&tag);
+        self.look_who_waits();
+        request
     }
 
     /// Runs on their way.
@@ -193,6 +221,10 @@ impl Scheduler {
             assert_eq!(request.map(|request| request.tag), Some(*tag), "O1: tag {tag}");
             assert!(!self.issued.contains_key(tag), "O1: tag {tag} waits and is on its way");
         }
+        for tag in &self.awaited {
+            assert!(self.places.get(tag).is_some_and(|place| place.class == LIST), "O2: tag {tag}");
+        }
+        assert!(!self.awaited.is_empty() || (self.overtaken == 0 && !self.catching_up), "O2: nobody waits");
         self.classes.iter().for_each(|class| class.validate(self.turn()));
     }
 
@@ -202,16 +234,29 @@ impl Scheduler {
         self.classes[class].insert(owner, key, request, turn);
     }
 
+    /// Q6: whether those who wait for their lists have been overtaken often enough.
+    fn look_who_waits(&mut self) {
+        if self.awaited.is_empty() {
+            (self.overtaken, self.catching_up) = (0, false);
+        } else if self.overtaken >= self.turn() {
+            self.catching_up = true;
+        }
+    }
+
     /// Blocks of a turn. Fixed, so that K2 holds whatever the pace is.
     fn turn(&self) -> u32 {
         self.options.pace.batch.max(1)
     }
 }
 
+const DEMAND: usize = 0;
+const LIST: usize = 1;
+const LOOKAHEAD: usize = 2;
+
 fn class_of(why: Why) -> usize {
     match why {
-        Why::Demand => 0,
-        Why::List => 1,
-        Why::Lookahead => 2,
+        Why::Demand => DEMAND,
+        Why::List => LIST,
+        Why::Lookahead => LOOKAHEAD,
     }
 }

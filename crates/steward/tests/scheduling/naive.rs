@@ -23,6 +23,11 @@ pub struct Naive {
     turns: [(Vec<OwnerId>, u32); 3],
     head: (u64, FileId, u64, u64),
     arrivals: u64,
+    /// Tags of lists for which somebody waits, and whose lists those are, in the order in which that began.
+    awaited: Vec<u64>,
+    awaited_owners: Vec<OwnerId>,
+    overtaken: u32,
+    catching_up: bool,
 }
 
 impl Naive {
@@ -34,6 +39,10 @@ impl Naive {
             turns: Default::default(),
             head: (0, FileId(0), 0, 0),
             arrivals: 0,
+            awaited: Vec::new(),
+            awaited_owners: Vec::new(),
+            overtaken: 0,
+            catching_up: false,
         }
     }
 
@@ -53,10 +62,11 @@ impl Naive {
             self.on_their_way.push(oldest.request.tag);
             return Some(vec![oldest.request]);
         }
-        let why = [Why::Demand, Why::List, Why::Lookahead]
-            .into_iter()
-            .find(|why| self.waiting.iter().any(|waiting| waiting.request.why == *why))?;
-        let limit = if why == Why::Demand { self.options.demands_max } else { others_max };
+        let order = if self.catching_up { [Why::List; 3] } else { [Why::Demand, Why::List, Why::Lookahead] };
+        let why =
+            order.into_iter().find(|why| self.waiting.iter().any(|waiting| waiting.request.why == *why))?;
+        let urgent = why == Why::Demand || self.catching_up;
+        let limit = if urgent { self.options.demands_max } else { others_max };
         if on_their_way >= limit {
             return None;
         }
@@ -84,12 +94,19 @@ impl Naive {
         self.turns[why as usize].1 = left.saturating_sub(blocks);
         let tags: Vec<u64> = run.iter().map(|waiting| waiting.request.tag).collect();
         self.waiting.retain(|waiting| !tags.contains(&waiting.request.tag));
-        self.step_back(why, owners[0]);
-        let (owners, left) = &mut self.turns[why as usize];
-        if *left == 0 && !owners.is_empty() {
-            owners.rotate_left(1);
-            *left = self.options.pace.batch;
+        self.awaited.retain(|tag| !tags.contains(tag));
+        let is_empty = self.step_back(why, owners[0]);
+        let ends_turn = is_empty || self.turns[why as usize].1 == 0;
+        if !is_empty && ends_turn {
+            self.turns[why as usize].0.rotate_left(1);
+            self.next_turn(why);
         }
+        if why == Why::Demand {
+            self.overtaken += blocks;
+        } else if ends_turn {
+            (self.overtaken, self.catching_up) = (0, false);
+        }
+        self.look();
         self.on_their_way.push(tags[0]);
         Some(run.into_iter().map(|waiting| waiting.request).collect())
     }
@@ -102,11 +119,24 @@ impl Naive {
         let found = self.waiting.iter_mut().find(|waiting| waiting.request.tag == tag);
         let Some(waiting) = found else { return false };
         let former = waiting.request;
-        if self.options.order == Order::Position && former.why != Why::Demand {
-            waiting.request = Request { owner, why: Why::Demand, ..former };
-            let request = waiting.request;
-            self.step_back(former.why, former.owner);
-            self.queue_up(request);
+        match former.why {
+            _ if self.options.order == Order::Arrival => {}
+            Why::List => {
+                if !self.awaited.contains(&tag) {
+                    self.awaited.push(tag);
+                }
+                let has_turn = self.turns[Why::List as usize].0.first() == Some(&former.owner);
+                if !has_turn && !self.awaited_owners.contains(&former.owner) {
+                    self.awaited_owners.push(former.owner);
+                }
+            }
+            Why::Lookahead => {
+                waiting.request = Request { owner, why: Why::Demand, ..former };
+                let request = waiting.request;
+                self.step_back(former.why, former.owner);
+                self.queue_up(request);
+            }
+            _ => {}
         }
         true
     }
@@ -114,8 +144,28 @@ impl Naive {
     pub fn cancel(&mut self, tag: u64) -> Option<Request> {
         let at = self.waiting.iter().position(|waiting| waiting.request.tag == tag)?;
         let request = self.waiting.remove(at).request;
+        self.awaited.retain(|other| *other != tag);
         self.step_back(request.why, request.owner);
+        self.look();
         Some(request)
+    }
+
+    /// Who waits for a list lets demands of one batch go before.
+    fn look(&mut self) {
+        if self.awaited.is_empty() {
+            (self.overtaken, self.catching_up) = (0, false);
+        }
+        self.catching_up |= !self.awaited.is_empty() && self.overtaken >= self.options.pace.batch;
+    }
+
+    fn next_turn(&mut self, why: Why) {
+        let (owners, left) = &mut self.turns[why as usize];
+        *left = self.options.pace.batch;
+        if why == Why::List && !self.awaited_owners.is_empty() {
+            let owner = self.awaited_owners.remove(0);
+            owners.retain(|other| *other != owner);
+            owners.insert(0, owner);
+        }
     }
 
     pub fn tags(&self) -> Vec<u64> {
@@ -137,16 +187,21 @@ impl Naive {
         }
     }
 
-    /// Who has nothing left waits for nothing.
-    fn step_back(&mut self, why: Why, owner: OwnerId) {
+    /// Who has nothing left waits for nothing. Says whether that is so.
+    fn step_back(&mut self, why: Why, owner: OwnerId) -> bool {
         let waits = |waiting: &Waiting| (waiting.request.why, waiting.request.owner) == (why, owner);
         if self.waiting.iter().any(waits) {
-            return;
+            return false;
         }
-        let (owners, left) = &mut self.turns[why as usize];
-        if owners.first() == Some(&owner) {
-            *left = self.options.pace.batch;
-        }
+        let owners = &mut self.turns[why as usize].0;
+        let had_turn = owners.first() == Some(&owner);
         owners.retain(|other| *other != owner);
+        if why == Why::List {
+            self.awaited_owners.retain(|other| *other != owner);
+        }
+        if had_turn {
+            self.next_turn(why);
+        }
+        true
     }
 }

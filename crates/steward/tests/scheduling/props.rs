@@ -115,8 +115,11 @@ fn the_twin_agrees() {
     run((options, any::<bool>(), ops()), 1500, |(options, placed, ops)| agrees(options, placed, &ops));
 }
 
-/// Q1 and Q2: between a demand's submission and its going out, of each other owner no more goes out than one turn, and all
-/// of that are demands.
+/// Blocks by owner, demands and others apart.
+type Since = HashMap<(OwnerId, bool), u32>;
+
+/// Q1, Q2, Q6: between a demand's submission and its going out, of each other owner no more goes out than one turn of
+/// demands and one of a list for which somebody waits; of nothing else anything.
 #[test]
 fn nobodys_batch_delays_a_demand_by_more_than_a_turn() {
     let batch = 4;
@@ -129,12 +132,16 @@ fn nobodys_batch_delays_a_demand_by_more_than_a_turn() {
     run(ops(), 1500, |ops| {
         let mut scheduler = Scheduler::new(options);
         // For each demand that waits: what has gone out of others since.
-        let mut waiting: HashMap<u64, (OwnerId, HashMap<OwnerId, u32>)> = HashMap::new();
+        let mut waiting: HashMap<u64, (OwnerId, Since)> = HashMap::new();
         let mut on_their_way = Vec::new();
+        let (mut awaited, mut lists) = (Vec::new(), Vec::new());
         for (now, op) in (0..).zip(ops) {
             match op {
                 Op::Submit { owner, why, file, first, .. } => {
                     let request = request(owner, why, file, first, 1, now, true);
+                    if request.why == Why::List {
+                        lists.push(now);
+                    }
                     let alone = waiting.values().all(|(other, _)| *other != request.owner);
                     scheduler.submit(request);
                     // Of several demands of one owner the later ones wait for the others, too.
@@ -155,15 +162,24 @@ fn nobodys_batch_delays_a_demand_by_more_than_a_turn() {
                         waiting.remove(&request.tag);
                     }
                     for (owner, since) in waiting.values_mut() {
-                        assert_eq!(run.why(), Why::Demand, "Q1: a demand of {owner:?} waits");
+                        let is_better = run.why() == Why::Demand || !awaited.is_empty();
+                        assert!(is_better, "Q1: a demand of {owner:?} waits for {:?}", run.why());
                         if run.owner() != *owner {
-                            let blocks = since.entry(run.owner()).or_default();
+                            let blocks = since.entry((run.owner(), run.why() == Why::Demand)).or_insert(0);
                             *blocks += run.count();
                             assert!(*blocks <= batch, "Q2: {owner:?} waits for {:?}", run.owner());
                         }
                     }
+                    awaited.retain(|tag| !run.requests.iter().any(|request| request.tag == *tag));
                 }
-                Op::Hurry(..) | Op::Cancel(_) => {}
+                Op::Hurry(place, _) => {
+                    if let Some(tag) = at(&lists, place)
+                        && scheduler.hurry(tag, OwnerId(9))
+                    {
+                        awaited.push(tag);
+                    }
+                }
+                Op::Cancel(_) => {}
             }
         }
     });
@@ -189,19 +205,52 @@ fn a_batch_goes_out_by_position_from_where_the_device_stands() {
 }
 
 #[test]
-fn who_waits_for_a_prefetch_makes_it_a_demand() {
-    let mut scheduler = Scheduler::new(SchedulerOptions::default());
-    for first in [10, 20, 30] {
-        scheduler.submit(request(1, 1, 1, first, 1, first, true));
+fn who_waits_for_a_list_has_the_next_turn_and_who_waits_for_a_guess_a_demand() {
+    let pace = PaceOptions::fixed(2, 1);
+    let mut scheduler = Scheduler::new(SchedulerOptions { pace, ..SchedulerOptions::default() });
+    let mut order = Vec::new();
+    let mut next = |scheduler: &mut Scheduler| {
+        let run = scheduler.next(0).expect("one may go out");
+        order.push((run.owner().0, run.first(), run.why()));
+        scheduler.completed(run.tag(), 0);
+    };
+    // Three batches of two; the first begins.
+    for (owner, first) in [(1, 10), (1, 14), (2, 50), (2, 54), (3, 90), (3, 94)] {
+        scheduler.submit(request(owner, 1, 1, first, 1, first, true));
     }
-    assert!(scheduler.hurry(30, OwnerId(2)));
-    let run = scheduler.next(0).expect("one may go out");
-    assert_eq!((run.first(), run.why(), run.owner()), (30, Why::Demand, OwnerId(2)));
-    // One at a time, unless somebody waits.
-    assert_eq!(scheduler.next(0), None);
-    assert!(scheduler.hurry(10, OwnerId(2)));
-    assert_eq!(scheduler.next(0).map(|run| run.first()), Some(10));
-    assert!(!scheduler.hurry(10, OwnerId(2)), "it is on its way");
-    assert_eq!(scheduler.cancel(20).map(|request| request.first), Some(20));
-    assert_eq!(scheduler.cancel(20), None);
+    next(&mut scheduler);
+    assert!(scheduler.hurry(94, OwnerId(3)));
+    (0..3).for_each(|_| next(&mut scheduler));
+    // Demands go before, but not for ever.
+    assert!(scheduler.hurry(50, OwnerId(2)));
+    for first in [20, 23, 26, 29] {
+        scheduler.submit(request(4, 0, 1, first, 1, first, true));
+    }
+    (0..6).for_each(|_| next(&mut scheduler));
+    // A guess that is waited for is a demand of who waits.
+    scheduler.submit(request(1, 2, 1, 70, 1, 70, true));
+    scheduler.submit(request(1, 1, 1, 80, 1, 80, true));
+    assert!(scheduler.hurry(70, OwnerId(2)));
+    (0..2).for_each(|_| next(&mut scheduler));
+    let (demand, list) = (Why::Demand, Why::List);
+    // Once the block went out that is waited for, demands go first again.
+    let expected = [
+        (1, 10, list),
+        (1, 14, list),
+        (3, 90, list),
+        (3, 94, list),
+        (4, 20, demand),
+        (4, 23, demand),
+        (2, 50, list),
+        (4, 26, demand),
+        (4, 29, demand),
+        (2, 54, list),
+        (2, 70, demand),
+        (1, 80, list),
+    ];
+    assert_eq!(order, expected);
+    assert!(!scheduler.hurry(10, OwnerId(2)), "it went out");
+    scheduler.submit(request(1, 1, 1, 10, 1, 10, true));
+    assert_eq!(scheduler.cancel(10).map(|request| request.first), Some(10));
+    assert_eq!(scheduler.cancel(10), None);
 }
