@@ -7,13 +7,14 @@
 use std::cell::RefCell;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
 use pantler_origin::Source;
 use pantler_steward::{Access, Block, FileId, Frame, Notice, OwnerId, Steward};
 
 use crate::frames::{Frames, Slot, State};
+use crate::prefetch::Prefetching;
 use crate::slab::Slab;
 use crate::{CacheError, Options};
 
@@ -29,8 +30,8 @@ pub struct Request<'a> {
     pub length: usize,
     /// Size of this version of the file: bytes beyond are not asked for.
     pub size: u64,
-    /// Where missing blocks come from.
-    pub source: &'a dyn Source,
+    /// Where missing blocks come from, and those looked ahead, perhaps after the answer.
+    pub source: &'a Arc<dyn Source>,
 }
 
 /// What went to and from the origin.
@@ -51,6 +52,8 @@ pub struct Cache {
     pub(crate) slab: Slab,
     frames: Mutex<Frames>,
     changed: Condvar,
+    /// Rung when there is something to prefetch, or no more.
+    pub(crate) prefetches: Condvar,
     capacity: u32,
     block_shift: u32,
     pub(crate) fetches: AtomicU64,
@@ -75,6 +78,8 @@ impl Cache {
             revocation: options.revocation,
             seed: options.seed,
             log: options.log,
+            lookahead: options.lookahead,
+            window: options.window,
             ..pantler_steward::Options::new(capacity)
         });
         let steward = steward.map_err(CacheError::Steward)?;
@@ -82,8 +87,9 @@ impl Cache {
         let slab = Slab::new(buffers, options.block_bytes).map_err(CacheError::Memory)?;
         Ok(Self {
             slab,
-            frames: Mutex::new(Frames::new(steward)),
+            frames: Mutex::new(Frames::new(steward, Prefetching::default())),
             changed: Condvar::new(),
+            prefetches: Condvar::new(),
             capacity,
             block_shift: options.block_bytes.trailing_zeros(),
             fetches: AtomicU64::new(0),
@@ -117,7 +123,7 @@ impl Cache {
     pub fn with_steward<R>(&self, talk: impl FnOnce(&mut Steward) -> R) -> R {
         let mut frames = self.lock();
         let result = talk(&mut frames.steward);
-        frames.settle(&self.slab);
+        self.settle(&mut frames, None);
         self.wake(&frames);
         result
     }
@@ -178,9 +184,14 @@ impl Cache {
         // Before the references: what they decide may make one of these very blocks leave.
         (first..=slot.buffer).for_each(|buffer| self.slab.enter(buffer));
         for index in block.index..block.index + count {
-            frames.steward.access(request.owner, Block::new(request.file, index));
+            let block = Block::new(request.file, index);
+            // What was fetched because of the one before may have replaced this one; its bytes are in use, and stay.
+            if frames.steward.lookup(block).is_some() {
+                let access = frames.steward.access(request.owner, block);
+                assert!(!matches!(access, Access::Miss(_)), "F1: a cached block is no miss");
+            }
         }
-        frames.settle(&self.slab);
+        self.settle(&mut frames, Some(request));
         let end = (count as usize - 1) * self.block_bytes() + slot.valid as usize;
         let reading = Reading { slab: &self.slab, buffer: first, count: count as u32, start: 0, end };
         Ok(Some(reading.narrow(start, length)))
@@ -234,8 +245,12 @@ impl Cache {
     ) -> io::Result<Reading<'a>> {
         loop {
             let access = frames.steward.access(request.owner, block);
-            frames.settle(&self.slab);
+            self.settle(&mut frames, Some(request));
             match access {
+                // Queued, and now somebody waits for it: not its turn decides, but who waits.
+                Access::Arriving(frame) if frames.take_queued(frame) => {
+                    return self.fetch_run(frames, request, block, frame, run);
+                }
                 Access::Hit(frame) | Access::Arriving(frame) => {
                     let reading;
                     (frames, reading) = self.await_ready(frames, frame);

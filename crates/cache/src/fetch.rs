@@ -4,7 +4,7 @@ use std::io::{self, IoSliceMut};
 use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 
-use pantler_origin::READ_BUFFERS_MAX;
+use pantler_origin::{READ_BUFFERS_MAX, Source};
 use pantler_steward::{Access, Block, Frame};
 
 use crate::cache::{Cache, Reading, Request};
@@ -12,10 +12,10 @@ use crate::frames::{Frames, Slot, State};
 
 /// A block whose bytes this thread fetches.
 #[derive(Clone, Copy)]
-struct Missing {
-    block: Block,
-    frame: Frame,
-    slot: Slot,
+pub(crate) struct Missing {
+    pub(crate) block: Block,
+    pub(crate) frame: Frame,
+    pub(crate) slot: Slot,
 }
 
 /// Blocks that this thread promised to bring. Should the origin's answer never come because asking for it panics, they
@@ -66,12 +66,12 @@ impl Cache {
         let mut fetching = Fetching { cache: self, missing: vec![Missing { block, frame, slot }] };
         self.extend_run(&mut frames, request, &mut fetching.missing, run);
         drop(frames);
-        let mut count = self.fetch(request, &fetching.missing);
+        let mut count = self.fetch(&**request.source, &fetching.missing);
         if count.is_err() && fetching.missing.len() > 1 {
             // The bytes before the bad spot can be had.
             let rest = fetching.missing.split_off(1);
             self.complete(&rest, &Err(io::ErrorKind::Other.into()));
-            count = self.fetch(request, &fetching.missing);
+            count = self.fetch(&**request.source, &fetching.missing);
         }
         let reading = fetching.complete(&count);
         count?;
@@ -96,11 +96,19 @@ impl Cache {
         let first = missing[0].block;
         for index in (first.index + 1..).take(run.min(READ_BUFFERS_MAX) - 1) {
             let block = Block::new(first.file, index);
-            if frames.steward.lookup(block).is_some() {
-                return;
-            }
-            let Access::Miss(frame) = frames.steward.access(request.owner, block) else { return };
-            frames.settle(&self.slab);
+            let queued = match frames.find(block) {
+                Some((frame, slot)) if slot.state == State::Queued => Some(frame),
+                Some(_) => return,
+                None => None,
+            };
+            let access = frames.steward.access(request.owner, block);
+            self.settle(frames, Some(request));
+            let frame = match (access, queued) {
+                (Access::Miss(frame), None) => frame,
+                // On its way, so it has not left; and nobody could begin it meanwhile.
+                (Access::Arriving(_), Some(frame)) if frames.take_queued(frame) => frame,
+                _ => return,
+            };
             match frames.equip(frame, &self.slab) {
                 Some(slot) => missing.push(Missing { block, frame, slot }),
                 None => return frames.discard(block, &self.slab),
@@ -109,7 +117,7 @@ impl Cache {
     }
 
     /// Reads the blocks, which lie side by side, from the origin. The lock is not held.
-    fn fetch(&self, request: &Request<'_>, missing: &[Missing]) -> io::Result<usize> {
+    pub(crate) fn fetch(&self, source: &dyn Source, missing: &[Missing]) -> io::Result<usize> {
         let offset = missing[0].block.index * self.block_bytes() as u64;
         let mut buffers: Vec<IoSliceMut<'_>> = missing
             .iter()
@@ -120,7 +128,7 @@ impl Cache {
             })
             .collect();
         self.fetches.fetch_add(1, Ordering::Relaxed);
-        let count = request.source.read_at(offset, &mut buffers);
+        let count = source.read_at(offset, &mut buffers);
         match &count {
             Ok(count) => self.fetched_bytes.fetch_add(*count as u64, Ordering::Relaxed),
             Err(_) => self.failed.fetch_add(1, Ordering::Relaxed),
@@ -155,7 +163,7 @@ impl Cache {
             *frames.slot_mut(one.frame) = ready;
             frames.steward.fetched(one.block);
         }
-        frames.settle(&self.slab);
+        self.settle(&mut frames, None);
         self.wake(&frames);
         first
     }

@@ -4,8 +4,13 @@
 //! F2  Every buffer is in a slot, `free`, `retired`, or with a fetch or update whose slot was taken away meanwhile
 //!     (then in `retired` too).
 //! F3  A slot's ticket changes whenever its content is voided, so who waited or worked outside the lock can tell.
+//! F4  A slot that is queued belongs to nobody yet: whoever holds the lock may take it, a demand before its turn.
 
-use pantler_steward::{Action, Block, Frame, Notice, OwnerId, Steward};
+use std::collections::VecDeque;
+
+use pantler_steward::{Action, Block, Frame, Notice, OwnerId, Steward, Why};
+
+use crate::prefetch::Prefetching;
 
 use crate::slab::Slab;
 
@@ -19,6 +24,8 @@ const NOTICES_MAX: usize = 64;
 pub(crate) enum State {
     /// Nothing.
     Empty,
+    /// Nothing yet: a prefetch that nobody has begun (F4).
+    Queued,
     /// A buffer that somebody fills; wait for it.
     Filling,
     /// Bytes.
@@ -35,6 +42,15 @@ pub(crate) struct Slot {
     pub(crate) state: State,
 }
 
+/// A block that the steward wants beside what somebody waits for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wanted {
+    pub(crate) block: Block,
+    pub(crate) frame: Frame,
+    pub(crate) ticket: u64,
+    pub(crate) why: Why,
+}
+
 pub(crate) struct Frames {
     pub(crate) steward: Steward,
     slots: Vec<Slot>,
@@ -49,12 +65,27 @@ pub(crate) struct Frames {
     pub(crate) notices: Vec<(OwnerId, Notice)>,
     /// Told when there are notices.
     pub(crate) bell: Option<Box<dyn Fn() + Send>>,
+    /// What is wanted and not handed over yet.
+    pub(crate) wanted: VecDeque<Wanted>,
+    pub(crate) prefetching: Prefetching,
 }
 
 impl Frames {
-    pub(crate) fn new(steward: Steward) -> Self {
+    pub(crate) fn new(steward: Steward, prefetching: Prefetching) -> Self {
         let (slots, free, retired, notices) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Self { steward, slots, free, retired, fresh: 0, tickets: 0, sleepers: 0, notices, bell: None }
+        Self {
+            steward,
+            slots,
+            free,
+            retired,
+            fresh: 0,
+            tickets: 0,
+            sleepers: 0,
+            notices,
+            bell: None,
+            wanted: VecDeque::new(),
+            prefetching,
+        }
     }
 
     pub(crate) fn slot(&self, frame: Frame) -> Slot {
@@ -76,7 +107,13 @@ impl Frames {
         while let Some(action) = self.steward.poll() {
             match action {
                 Action::Drop { frame, .. } => self.empty(frame, slab),
-                Action::Fetch { frame, .. } => self.reserve(frame),
+                Action::Fetch { frame, why: Why::Demand, .. } => {
+                    self.reserve(frame, State::Filling);
+                }
+                Action::Fetch { block, frame, why } => {
+                    let ticket = self.reserve(frame, State::Queued);
+                    self.wanted.push_back(Wanted { block, frame, ticket, why });
+                }
                 Action::Notice { owner, notice } => {
                     if self.notices.len() == NOTICES_MAX {
                         self.notices.remove(0);
@@ -108,14 +145,32 @@ impl Frames {
         self.settle(slab);
     }
 
-    fn reserve(&mut self, frame: Frame) {
+    /// Takes a slot out of the queue, if it is there: whoever asks brings its bytes (F4).
+    pub(crate) fn take_queued(&mut self, frame: Frame) -> bool {
+        let slot = self.slot_mut(frame);
+        let is_queued = slot.state == State::Queued;
+        if is_queued {
+            slot.state = State::Filling;
+        }
+        is_queued
+    }
+
+    /// A prefetch brought nothing: counted and forgotten.
+    pub(crate) fn fail(&mut self, block: Block, frame: Frame, slab: &Slab) {
+        self.empty(frame, slab);
+        self.steward.failed(block);
+        self.settle(slab);
+    }
+
+    fn reserve(&mut self, frame: Frame, state: State) -> u64 {
         let index = frame.0 as usize;
         if index >= self.slots.len() {
             self.slots.resize(index + 1, Slot { ticket: 0, buffer: NONE, valid: 0, state: State::Empty });
         }
         assert!(self.slots[index].state == State::Empty, "F1: {frame:?} is not empty");
         self.tickets += 1;
-        self.slots[index] = Slot { ticket: self.tickets, buffer: NONE, valid: 0, state: State::Filling };
+        self.slots[index] = Slot { ticket: self.tickets, buffer: NONE, valid: 0, state };
+        self.tickets
     }
 
     fn empty(&mut self, frame: Frame, slab: &Slab) {
@@ -152,6 +207,7 @@ impl Frames {
             let filled = slot.buffer != NONE;
             assert!(slot.state != State::Ready || filled, "F1: slot {index} is ready without a buffer");
             assert!(slot.state != State::Empty || !filled, "F1: slot {index} is empty with a buffer");
+            assert!(slot.state != State::Queued || !filled, "F4: slot {index} is queued with a buffer");
             if filled {
                 seen[slot.buffer as usize] += 1;
             }

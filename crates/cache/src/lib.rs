@@ -9,6 +9,7 @@
 //! use pantler_origin::Source;
 //! use pantler_steward::{FileId, OwnerId};
 //! use std::io::{self, IoSliceMut};
+//! use std::sync::Arc;
 //!
 //! struct Text(&'static [u8]);
 //! impl Source for Text {
@@ -25,7 +26,7 @@
 //! }
 //!
 //! let cache = Cache::new(Options { cache_bytes: 1 << 20, block_bytes: 4096, ..Options::default() }).unwrap();
-//! let text = Text(b"seen twice, fetched once");
+//! let text: Arc<dyn Source> = Arc::new(Text(b"seen twice, fetched once"));
 //! let request =
 //!     Request { owner: OwnerId(1), file: FileId(1), offset: 5, length: 5, size: 24, source: &text };
 //! for _ in 0..2 {
@@ -41,9 +42,12 @@ mod error;
 mod fetch;
 mod frames;
 mod options;
+mod prefetch;
+mod scheduler;
 mod slab;
 mod write;
 
 pub use cache::{Cache, Request, Traffic};
+pub use prefetch::{ListEntry, Listed};
 pub use error::CacheError;
 pub use options::{BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, FRAME_METADATA_BYTES, Options};

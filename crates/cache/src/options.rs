@@ -1,6 +1,6 @@
 //! What can be chosen about a cache.
 
-use pantler_steward::{Allocation, PolicyName, Revocation, Spec};
+use pantler_steward::{Allocation, Lookahead, PolicyName, Revocation, Spec};
 
 use crate::CacheError;
 
@@ -33,6 +33,10 @@ pub struct Options {
     pub policy: Spec,
     /// When owners lose control.
     pub revocation: Revocation,
+    /// What is looked ahead. Nothing is before somebody [carries it out](crate::Cache::serve_prefetches).
+    pub lookahead: Lookahead,
+    /// Blocks looked ahead at a time.
+    pub window: u32,
     /// Seed of hash tables.
     pub seed: u64,
     /// Decisions that are remembered; 0 = off.
@@ -48,6 +52,8 @@ impl Default for Options {
             allocation: Allocation::default(),
             policy: PolicyName::Lru.spec(),
             revocation: Revocation::default(),
+            lookahead: Lookahead::None,
+            window: 1,
             seed: 0,
             log: 0,
         }

@@ -50,7 +50,7 @@ impl Cache {
         for &index in &cached {
             frames.steward.forget(Block::new(file, index));
         }
-        frames.settle(&self.slab);
+        self.settle(&mut frames, None);
         self.voided.fetch_add(cached.len() as u64, Ordering::Relaxed);
         self.wake(&frames);
     }
@@ -68,7 +68,7 @@ impl Cache {
         let mut frames = self.lock();
         let count = frames.steward.cached(old).count();
         frames.steward.supersede(old, new);
-        frames.settle(&self.slab);
+        self.settle(&mut frames, None);
         self.voided.fetch_add(count as u64, Ordering::Relaxed);
         self.wake(&frames);
     }
@@ -85,8 +85,8 @@ impl Cache {
                     self.voided.fetch_add(1, Ordering::Relaxed);
                     return self.wake(&frames);
                 }
-                frames.steward.access(owner, block);
-                frames.settle(&self.slab);
+                frames.steward.access_to_write(owner, block);
+                self.settle(&mut frames, None);
                 let Some((frame, slot)) = frames.find(block) else { return };
                 frames.slot_mut(frame).state = State::Filling;
                 self.slab.enter(slot.buffer);
@@ -98,8 +98,10 @@ impl Cache {
                 if !is_whole {
                     return;
                 }
-                let Access::Miss(frame) = frames.steward.access(owner, block) else { return };
-                frames.settle(&self.slab);
+                let Access::Miss(frame) = frames.steward.access_to_write(owner, block) else {
+                    return self.settle(&mut frames, None);
+                };
+                self.settle(&mut frames, None);
                 match frames.equip(frame, &self.slab) {
                     Some(slot) => (frame, slot),
                     None => return frames.discard(block, &self.slab),

@@ -1,6 +1,7 @@
 //! The cache stays within the memory it was given, bookkeeping included.
 
 use std::io::{self, IoSliceMut};
+use std::sync::Arc;
 
 use pantler_cache::{Cache, Options, Request};
 use pantler_origin::Source;
@@ -46,10 +47,11 @@ fn fits(name: &str, options: Options, prepare: impl FnOnce(&Cache)) {
     let cache = Cache::new(options).unwrap();
     prepare(&cache);
     let size = 4 * cache_bytes;
+    let zeros: Arc<dyn Source> = Arc::new(Zeros);
     for offset in (0..size).step_by(4096) {
         for owner in [1, 2] {
             let file = FileId(owner);
-            let request = Request { owner: OwnerId(owner), file, offset, length: 4096, size, source: &Zeros };
+            let request = Request { owner: OwnerId(owner), file, offset, length: 4096, size, source: &zeros };
             cache.read(&request, |bytes| assert_eq!(bytes.len(), 4096)).unwrap();
         }
     }

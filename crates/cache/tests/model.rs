@@ -50,10 +50,11 @@ fn cache(frames: u64, allocation: Allocation) -> Cache {
     Cache::new(Options { cache_bytes, block_bytes: BLOCK, spare, allocation, ..Options::default() }).unwrap()
 }
 
-fn read(cache: &Cache, owner: u64, source: &Memory, offset: usize, length: usize) -> io::Result<Vec<u8>> {
+fn read(cache: &Cache, owner: u64, source: &Arc<Memory>, offset: usize, length: usize) -> io::Result<Vec<u8>> {
     let size = source.bytes.lock().unwrap().len() as u64;
     let (owner, file, offset) = (OwnerId(owner), FileId(1), offset as u64);
-    cache.read(&Request { owner, file, offset, length, size, source }, |bytes| bytes.to_vec())
+    let source: Arc<dyn Source> = Arc::clone(source) as _;
+    cache.read(&Request { owner, file, offset, length, size, source: &source }, |bytes| bytes.to_vec())
 }
 
 #[derive(Debug, Clone)]
@@ -84,7 +85,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn take(cache: &Cache, source: &Memory, step: &Step) {
+fn take(cache: &Cache, source: &Arc<Memory>, step: &Step) {
     let file = FileId(1);
     match *step {
         Step::Read(owner, at, length) => check(cache, owner, source, at, length),
@@ -130,7 +131,7 @@ fn take(cache: &Cache, source: &Memory, step: &Step) {
     }
 }
 
-fn check(cache: &Cache, owner: u64, source: &Memory, at: usize, length: usize) {
+fn check(cache: &Cache, owner: u64, source: &Arc<Memory>, at: usize, length: usize) {
     let got = read(cache, owner, source, at, length).unwrap();
     let bytes = source.bytes.lock().unwrap();
     let start = at.min(bytes.len());
@@ -149,7 +150,7 @@ proptest! {
     ) {
         for allocation in [Allocation::GlobalLru, Allocation::LruSp] {
             let cache = cache(frames, allocation);
-            let source = Memory::default();
+            let source = Arc::new(Memory::default());
             *source.bytes.lock().unwrap() = (0..size).map(|i| (i / 7) as u8).collect();
             for step in &steps {
                 take(&cache, &source, step);
@@ -164,7 +165,7 @@ proptest! {
 fn concurrent_misses_of_a_block_make_one_read() {
     let cache = cache(8, Allocation::LruSp);
     let gate = Arc::new(Barrier::new(2));
-    let source = Memory { gate: Some(Arc::clone(&gate)), ..Memory::default() };
+    let source = Arc::new(Memory { gate: Some(Arc::clone(&gate)), ..Memory::default() });
     *source.bytes.lock().unwrap() = vec![7; 2 * BLOCK];
     std::thread::scope(|scope| {
         let readers: Vec<_> = (0..6)
@@ -191,7 +192,7 @@ fn concurrent_misses_of_a_block_make_one_read() {
 #[test]
 fn contiguous_missing_blocks_are_one_read() {
     let cache = cache(16, Allocation::LruSp);
-    let source = Memory::default();
+    let source = Arc::new(Memory::default());
     *source.bytes.lock().unwrap() = vec![1; 12 * BLOCK];
     check(&cache, 1, &source, 4 * BLOCK, BLOCK);
     check(&cache, 1, &source, 0, 12 * BLOCK);
@@ -203,7 +204,7 @@ fn contiguous_missing_blocks_are_one_read() {
 fn a_write_during_a_fetch_wins() {
     let cache = cache(8, Allocation::LruSp);
     let gate = Arc::new(Barrier::new(2));
-    let source = Memory { gate: Some(Arc::clone(&gate)), ..Memory::default() };
+    let source = Arc::new(Memory { gate: Some(Arc::clone(&gate)), ..Memory::default() });
     *source.bytes.lock().unwrap() = vec![1; BLOCK];
     std::thread::scope(|scope| {
         let reader = scope.spawn(|| read(&cache, 1, &source, 0, 10).unwrap());
@@ -233,7 +234,7 @@ fn a_write_during_a_fetch_wins() {
 #[test]
 fn readers_writers_and_evictions_at_once_see_whole_blocks() {
     let cache = cache(6, Allocation::LruSp);
-    let source = Memory::default();
+    let source = Arc::new(Memory::default());
     let blocks = 16;
     *source.bytes.lock().unwrap() = vec![0; blocks * BLOCK];
     let turn = Mutex::new(());
@@ -274,7 +275,7 @@ fn readers_writers_and_evictions_at_once_see_whole_blocks() {
 #[test]
 fn an_error_reaches_the_reader_and_leaves_nothing() {
     let cache = cache(8, Allocation::LruSp);
-    let source = Memory::default();
+    let source = Arc::new(Memory::default());
     *source.bytes.lock().unwrap() = vec![3; 2 * BLOCK];
     source.fails.store(true, Ordering::SeqCst);
     assert_eq!(read(&cache, 1, &source, 0, 2 * BLOCK).unwrap_err().raw_os_error(), Some(5));

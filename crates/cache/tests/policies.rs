@@ -1,6 +1,7 @@
 //! What a simulator's loop over a policy misses, a cache with that policy fetches: the same code decides in both.
 
 use std::io::{self, IoSliceMut};
+use std::sync::Arc;
 
 use pantler_cache::{Cache, Options, Request};
 use pantler_origin::Source;
@@ -52,6 +53,7 @@ impl Visitor for Misses<'_> {
 #[test]
 fn a_cache_fetches_what_the_simulator_misses() {
     let trace = trace();
+    let zeros: Arc<dyn Source> = Arc::new(Zeros);
     for name in PolicyName::ALL {
         let options = Options {
             cache_bytes: 64 * (BLOCK + 1280),
@@ -69,7 +71,7 @@ fn a_cache_fetches_what_the_simulator_misses() {
                 offset: block * BLOCK,
                 length: BLOCK as usize,
                 size: BLOCKS * BLOCK,
-                source: &Zeros,
+                source: &zeros,
             };
             cache.read(&request, |bytes| assert_eq!(bytes.len() as u64, BLOCK)).unwrap();
         }

@@ -88,7 +88,7 @@ impl Core {
             offset,
             length,
             size: content.size(),
-            source: &*handle.source,
+            source: &handle.source,
         };
         self.cache().read(&wanted, |bytes| {
             // Before the answer: who has it may ask what became of the block.

@@ -64,6 +64,11 @@ impl Steward {
         self.list_at(key).map(|at| self.lists[at].stat())
     }
 
+    /// Owners that have a list.
+    pub fn lists(&self) -> usize {
+        self.lists.len()
+    }
+
     /// What became of blocks that lists brought in, all owners together.
     pub fn prefetched(&self) -> Prefetched {
         self.prefetched
@@ -388,7 +393,10 @@ impl Steward {
                 self.prefetched.used_late += u64::from(entry.arriving);
                 self.harm.used(entry.block);
             }
-            Brought::Lookahead => self.looked.used += 1,
+            Brought::Lookahead => {
+                self.looked.used += 1;
+                self.looked.used_late += u64::from(entry.arriving);
+            }
             Brought::Reference | Brought::Nothing => {}
         }
     }

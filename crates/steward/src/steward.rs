@@ -118,8 +118,19 @@ impl Steward {
     /// a [`Action::Drop`] if a frame was needed, then a [`Action::Fetch`]. A hit in the waiting room can queue drops.
     /// Then it can queue drops and fetches that access lists and lookahead want.
     pub fn access(&mut self, owner: OwnerId, block: Block) -> Access {
+        self.access_with(owner, block, true)
+    }
+
+    /// As [`access`](Self::access), for a reference that brings its own bytes, as a write does: nothing is looked ahead.
+    pub fn access_to_write(&mut self, owner: OwnerId, block: Block) -> Access {
+        self.access_with(owner, block, false)
+    }
+
+    #[inline]
+    fn access_with(&mut self, owner: OwnerId, block: Block, looks_ahead: bool) -> Access {
         let owner = self.owners.key(owner);
-        let ahead = self.before_reference(owner, block);
+        let mut ahead = self.before_reference(owner, block);
+        ahead.looks &= looks_ahead;
         if let Some(frame) = self.entries.find(block) {
             let access = self.reference(owner, frame);
             self.after_reference(owner, block, ahead, false);
@@ -163,7 +174,7 @@ impl Steward {
     #[inline]
     fn before_reference(&mut self, owner: OwnerKey, block: Block) -> Ahead {
         if self.lists.is_empty() && !self.looks_ahead() {
-            return Ahead { met: Met::Nothing, follows: false };
+            return Ahead { met: Met::Nothing, follows: false, looks: false };
         }
         let met = self.meet_list(owner, block);
         let follows = self.follows(block);
@@ -173,23 +184,26 @@ impl Steward {
             }
             self.prefetched.harmful += u64::from(self.harm.missed(block));
         }
-        Ahead { met, follows }
+        Ahead { met, follows, looks: self.looks_ahead() }
     }
 
     /// What lists and lookahead make of it afterwards. Can queue drops and fetches.
     #[inline]
     fn after_reference(&mut self, owner: OwnerKey, block: Block, ahead: Ahead, arriving: bool) {
-        if !self.lists.is_empty() {
-            // The caller is about to use it: its own prefetch must not replace it at once.
-            let pinned = self.pin(block);
-            self.follow_list(owner, block, ahead.met, arriving);
-            if pinned {
-                self.unpin(block);
-            }
-        }
         // W6: what a list names needs no guess.
-        if self.looks_ahead() && !matches!(ahead.met, Met::Step(_) | Met::Current) {
+        let looks = ahead.looks && !matches!(ahead.met, Met::Step(_) | Met::Current);
+        // The caller is about to use it: what is fetched because of it must not replace it at once. Lookahead with a room of
+        // its own cannot.
+        let may_replace = !self.lists.is_empty() || looks && !self.options.lookahead.has_waiting_room();
+        let pinned = may_replace && self.pin(block);
+        if !self.lists.is_empty() {
+            self.follow_list(owner, block, ahead.met, arriving);
+        }
+        if looks {
             self.look_ahead(owner, block, ahead.follows);
+        }
+        if pinned {
+            self.unpin(block);
         }
     }
 
@@ -656,6 +670,8 @@ struct Ahead {
     met: Met,
     /// i−1 weighs and was referenced.
     follows: bool,
+    /// Whether the reference is a reason to look ahead.
+    looks: bool,
 }
 
 /// Whose manager keeps the blocks of `owner`: its own, or the common owner's. The common owner's manager also keeps

@@ -60,6 +60,8 @@ pub struct Looked {
     pub prefetched: u64,
     /// Those that were referenced afterwards.
     pub used: u64,
+    /// Those of them that were referenced while they were on their way. 0 where fetches take no time.
+    pub used_late: u64,
     /// Those that left before anybody referenced them. The rest is still cached.
     pub wasted: u64,
 }

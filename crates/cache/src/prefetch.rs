@@ -1,0 +1,335 @@
+//! Blocks that the steward wants before anybody waits for them.
+//!
+//! ```text
+//!   steward: fetch, why: list | lookahead
+//!      |  the slot is queued, the frame pinned (L9)
+//!      v
+//!   scheduler --- run of neighbours ---> worker: one read of the origin ---> ready, unpinned
+//!      ^                                     |
+//!      '-- a demand takes a queued block     '-- failed: counted and forgotten; who needs the block asks again
+//!          and reads it itself                   and meets the error
+//! ```
+//!
+//! A worker treats bytes as a demand does: should a block be voided while they are on their way (a write, a cut, another
+//! version), its ticket has changed, and they go nowhere (F3).
+//!
+//! A prefetch never waits for a buffer, and nothing waits for a prefetch that nobody has begun. Where nobody serves
+//! prefetches, what is wanted is given up at once.
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, MutexGuard};
+
+use pantler_origin::{READ_BUFFERS_MAX, Source};
+use pantler_steward::lists::{Chunk, ListStat};
+use pantler_steward::{Block, FileId, HintError, OwnerId, Why};
+
+use crate::cache::{Cache, Request};
+use crate::fetch::Missing;
+use crate::frames::{Frames, Slot, State, Wanted};
+use crate::scheduler::{Scheduler, Wish};
+
+/// Blocks of one batch, `B` of rule P5.
+const BATCH: u32 = 16;
+
+/// Where the blocks of a file on a list come from.
+#[derive(Clone)]
+pub struct Listed {
+    /// The file's bytes, with the rights of whoever gave the list.
+    pub source: Arc<dyn Source>,
+    /// Where on its device the file begins, in bytes, as far as that is known: batches are sorted by it.
+    pub position: u64,
+}
+
+/// One range of an access list.
+#[derive(Clone)]
+pub struct ListEntry {
+    /// The blocks.
+    pub chunk: Chunk,
+    /// Where they come from.
+    pub listed: Listed,
+}
+
+/// What happens to blocks before anybody waits for them. Behind the cache's one lock.
+pub(crate) struct Prefetching {
+    scheduler: Scheduler,
+    /// By owner, as long as the steward has a list of it.
+    sources: HashMap<OwnerId, Sources>,
+    /// Threads that serve.
+    workers: u32,
+    stopping: bool,
+}
+
+impl Default for Prefetching {
+    fn default() -> Self {
+        Self { scheduler: Scheduler::new(BATCH), sources: HashMap::new(), workers: 0, stopping: false }
+    }
+}
+
+/// The files of one list.
+///
+/// K1  `files` has exactly the files of `order`, with the number of times each occurs there.
+#[derive(Default)]
+struct Sources {
+    /// Files as they were listed; one that comes several times in a row once.
+    order: VecDeque<FileId>,
+    files: HashMap<FileId, (Listed, u32)>,
+}
+
+impl Sources {
+    fn add(&mut self, entry: &ListEntry) {
+        let file = entry.chunk.file;
+        if self.order.back() == Some(&file) {
+            return;
+        }
+        self.order.push_back(file);
+        self.files.entry(file).or_insert_with(|| (entry.listed.clone(), 0)).1 += 1;
+    }
+
+    /// Forgets the files that are behind the cursor: all but the last `ranges`, because no more are ahead.
+    fn trim(&mut self, ranges: u32) {
+        while self.order.len() > ranges as usize {
+            let Some(file) = self.order.pop_front() else { return };
+            if let Some((_, count)) = self.files.get_mut(&file) {
+                *count -= 1;
+                if *count == 0 {
+                    self.files.remove(&file);
+                }
+            }
+        }
+    }
+}
+
+impl Cache {
+    /// `owner` will read these ranges in this order, and they are fetched as rules P1 to P6 say. Replaces its list.
+    ///
+    /// # Errors
+    /// [`HintError`] past a bound or for a range that makes no sense. Nothing changes.
+    pub fn give_list(&self, owner: OwnerId, entries: &[ListEntry]) -> Result<(), HintError> {
+        let chunks: Vec<Chunk> = entries.iter().map(|entry| entry.chunk).collect();
+        let mut frames = self.lock();
+        frames.steward.give_list(owner, &chunks)?;
+        frames.prefetching.sources.remove(&owner);
+        self.listed(&mut frames, owner, entries);
+        Ok(())
+    }
+
+    /// `owner` will read these ranges after those of its list.
+    ///
+    /// # Errors
+    /// As [`give_list`](Self::give_list).
+    pub fn extend_list(&self, owner: OwnerId, entries: &[ListEntry]) -> Result<(), HintError> {
+        let chunks: Vec<Chunk> = entries.iter().map(|entry| entry.chunk).collect();
+        let mut frames = self.lock();
+        let ranges = frames.steward.list(owner).map_or(0, |list| list.ranges);
+        frames.steward.extend_list(owner, &chunks)?;
+        if let Some(sources) = frames.prefetching.sources.get_mut(&owner) {
+            sources.trim(ranges);
+        }
+        self.listed(&mut frames, owner, entries);
+        Ok(())
+    }
+
+    /// The list of `owner` ends here. What was fetched for it stays.
+    pub fn end_list(&self, owner: OwnerId) {
+        let mut frames = self.lock();
+        frames.steward.end_list(owner);
+        self.settle(&mut frames, None);
+    }
+
+    /// What is known of the list of `owner`.
+    pub fn list(&self, owner: OwnerId) -> Option<ListStat> {
+        self.lock().steward.list(owner)
+    }
+
+    fn listed(&self, frames: &mut Frames, owner: OwnerId, entries: &[ListEntry]) {
+        let sources = frames.prefetching.sources.entry(owner).or_default();
+        entries.iter().for_each(|entry| sources.add(entry));
+        self.settle(frames, None);
+    }
+
+    /// Fetches what is wanted ahead, in this thread, until [told to stop](Self::stop_prefetches). As many threads as call
+    /// this read at the same time.
+    pub fn serve_prefetches(&self) {
+        let mut frames = self.lock();
+        frames.prefetching.workers += 1;
+        while !frames.prefetching.stopping {
+            frames = match frames.prefetching.scheduler.next() {
+                Some(run) => self.bring(frames, run),
+                None => self.prefetches.wait(frames).expect("the frames are in order"),
+            };
+        }
+        frames.prefetching.workers -= 1;
+        if frames.prefetching.workers == 0 {
+            // Nobody will bring what is queued, and a queued block is pinned.
+            while let Some(run) = frames.prefetching.scheduler.next() {
+                frames.prefetching.scheduler.completed(run.len());
+                for wish in run {
+                    self.give_up(&mut frames, wish.wanted);
+                }
+            }
+            self.wake(&frames);
+        }
+    }
+
+    /// Threads that [serve prefetches](Self::serve_prefetches) now.
+    pub fn prefetch_workers(&self) -> u32 {
+        self.lock().prefetching.workers
+    }
+
+    /// Ends all threads that [serve prefetches](Self::serve_prefetches), once what they read has arrived, and whoever would
+    /// begin.
+    pub fn stop_prefetches(&self) {
+        // Where the lock is broken they end by themselves.
+        if !self.is_broken() {
+            self.lock().prefetching.stopping = true;
+        }
+        self.prefetches.notify_all();
+    }
+
+    /// Carries out what the steward decided, and queues what it wants beside what `request` waits for.
+    #[inline]
+    pub(crate) fn settle(&self, frames: &mut Frames, request: Option<&Request<'_>>) {
+        frames.settle(&self.slab);
+        if !frames.wanted.is_empty() {
+            self.hand_over(frames, request);
+        }
+        if frames.prefetching.sources.len() > frames.steward.lists() {
+            let Frames { prefetching, steward, .. } = frames;
+            prefetching.sources.retain(|&owner, _| steward.list(owner).is_some());
+        }
+    }
+
+    fn hand_over(&self, frames: &mut Frames, request: Option<&Request<'_>>) {
+        let mut count = 0;
+        while let Some(wanted) = frames.wanted.pop_front() {
+            if !is_queued(frames, &wanted) {
+                continue;
+            }
+            if frames.prefetching.workers == 0 {
+                self.give_up(frames, wanted);
+                continue;
+            }
+            let found = match wanted.why {
+                Why::List => self.wish_of_list(frames, wanted),
+                _ => self.wish_ahead(wanted, request),
+            };
+            match found {
+                Some(wish) => {
+                    frames.prefetching.scheduler.submit(wish);
+                    count += 1;
+                }
+                None => frames.fail(wanted.block, wanted.frame, &self.slab),
+            }
+        }
+        match count {
+            0 => {}
+            1 => self.prefetches.notify_one(),
+            _ => self.prefetches.notify_all(),
+        }
+    }
+
+    fn wish_of_list(&self, frames: &Frames, wanted: Wanted) -> Option<Wish> {
+        let owner = frames.steward.explain(wanted.block)?.owner?;
+        let (listed, _) = frames.prefetching.sources.get(&owner)?.files.get(&wanted.block.file)?;
+        let position = listed.position.saturating_add(self.offset(wanted.block));
+        Some(Wish { wanted, owner, position, source: Arc::clone(&listed.source) })
+    }
+
+    /// `None` past the end of the file.
+    fn wish_ahead(&self, wanted: Wanted, request: Option<&Request<'_>>) -> Option<Wish> {
+        let request = request.filter(|request| request.file == wanted.block.file)?;
+        let position = self.offset(wanted.block);
+        let source = Arc::clone(request.source);
+        (position < request.size).then_some(Wish { wanted, owner: request.owner, position, source })
+    }
+
+    fn offset(&self, block: Block) -> u64 {
+        block.index.saturating_mul(self.block_bytes() as u64)
+    }
+
+    /// A prefetch that will not be begun. It says nothing about its block.
+    fn give_up(&self, frames: &mut Frames, wanted: Wanted) {
+        if is_queued(frames, &wanted) {
+            frames.discard(wanted.block, &self.slab);
+        }
+    }
+
+    /// Reads a run, without the lock.
+    fn bring<'a>(&'a self, mut frames: MutexGuard<'a, Frames>, run: Vec<Wish>) -> MutexGuard<'a, Frames> {
+        let count = run.len();
+        let mut pieces: Vec<(Arc<dyn Source>, Vec<Missing>)> = Vec::new();
+        for Wish { wanted, source, .. } in run {
+            // Taken by a demand, or void.
+            if !is_queued(&frames, &wanted) {
+                continue;
+            }
+            let Wanted { block, frame, .. } = wanted;
+            frames.take_queued(frame);
+            let Some(slot) = frames.equip(frame, &self.slab) else {
+                frames.discard(block, &self.slab);
+                continue;
+            };
+            let missing = Missing { block, frame, slot };
+            match pieces.last_mut().filter(|(_, piece)| continues(piece, block)) {
+                Some((_, piece)) => piece.push(missing),
+                None => pieces.push((source, vec![missing])),
+            }
+        }
+        if pieces.is_empty() {
+            frames.prefetching.scheduler.completed(count);
+            self.wake(&frames);
+            return frames;
+        }
+        drop(frames);
+        let mut read = Vec::with_capacity(pieces.len());
+        for (source, piece) in pieces {
+            // A source that panics is the demand's to meet; here it has brought nothing.
+            let result = catch_unwind(AssertUnwindSafe(|| self.fetch(&*source, &piece)));
+            let result = result.unwrap_or_else(|_| Err(io::ErrorKind::Other.into()));
+            read.push((piece, result.unwrap_or(0)));
+        }
+        let mut frames = self.lock();
+        frames.prefetching.scheduler.completed(count);
+        if !frames.prefetching.scheduler.is_idle() {
+            // What could not begin before this was complete.
+            self.prefetches.notify_one();
+        }
+        for (piece, bytes) in read {
+            self.arrived(&mut frames, &piece, bytes);
+        }
+        self.settle(&mut frames, None);
+        self.wake(&frames);
+        frames
+    }
+
+    /// `bytes` of a piece have arrived; none of it when its read failed.
+    fn arrived(&self, frames: &mut Frames, piece: &[Missing], bytes: usize) {
+        for (position, one) in piece.iter().enumerate() {
+            self.slab.leave(one.slot.buffer);
+            let slot = frames.slot(one.frame);
+            if slot.ticket != one.slot.ticket {
+                continue;
+            }
+            let valid = bytes.saturating_sub(position * self.block_bytes()).min(self.block_bytes());
+            if valid == 0 {
+                frames.fail(one.block, one.frame, &self.slab);
+                continue;
+            }
+            *frames.slot_mut(one.frame) = Slot { valid: valid as u32, state: State::Ready, ..slot };
+            frames.steward.fetched(one.block);
+        }
+    }
+}
+
+fn is_queued(frames: &Frames, wanted: &Wanted) -> bool {
+    let slot = frames.slot(wanted.frame);
+    slot.ticket == wanted.ticket && slot.state == State::Queued
+}
+
+fn continues(piece: &[Missing], block: Block) -> bool {
+    let last = piece.last().map(|last| last.block);
+    piece.len() < READ_BUFFERS_MAX
+        && last.is_some_and(|last| last.file == block.file && last.index + 1 == block.index)
+}
