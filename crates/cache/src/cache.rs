@@ -87,7 +87,7 @@ impl Cache {
         let slab = Slab::new(buffers, options.block_bytes).map_err(CacheError::Memory)?;
         Ok(Self {
             slab,
-            frames: Mutex::new(Frames::new(steward, Prefetching::default())),
+            frames: Mutex::new(Frames::new(steward, Prefetching::new(options.order, options.prefetchers))),
             changed: Condvar::new(),
             prefetches: Condvar::new(),
             capacity,
@@ -245,8 +245,14 @@ impl Cache {
     ) -> io::Result<Reading<'a>> {
         loop {
             let access = frames.steward.access(request.owner, block);
+            let ticket = match access {
+                Access::Hit(frame) | Access::Arriving(frame) => frames.slot(frame).ticket,
+                Access::Miss(_) | Access::Full => 0,
+            };
             self.settle(&mut frames, Some(request));
             match access {
+                // What was fetched because of it replaced it: the steward keeps that from happening.
+                Access::Hit(frame) | Access::Arriving(frame) if frames.slot(frame).ticket != ticket => {}
                 // Queued, and now somebody waits for it: not its turn decides, but who waits.
                 Access::Arriving(frame) if frames.take_queued(frame) => {
                     return self.fetch_run(frames, request, block, frame, run);

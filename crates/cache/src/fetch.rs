@@ -5,10 +5,10 @@ use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 
 use pantler_origin::{READ_BUFFERS_MAX, Source};
-use pantler_steward::{Access, Block, Frame};
+use pantler_steward::{Access, Block, Frame, Why};
 
 use crate::cache::{Cache, Reading, Request};
-use crate::frames::{Frames, Slot, State};
+use crate::frames::{Frames, Slot, State, Wanted};
 
 /// A block whose bytes this thread fetches.
 #[derive(Clone, Copy)]
@@ -65,6 +65,9 @@ impl Cache {
         };
         let mut fetching = Fetching { cache: self, missing: vec![Missing { block, frame, slot }] };
         self.extend_run(&mut frames, request, &mut fetching.missing, run);
+        let count = fetching.missing.len() as u32;
+        let wanted = Wanted { block, frame, ticket: slot.ticket, why: Why::Demand };
+        frames.prefetching.scheduler.demand(request.owner, wanted, count);
         drop(frames);
         let mut count = self.fetch(&**request.source, &fetching.missing);
         if count.is_err() && fetching.missing.len() > 1 {
@@ -140,6 +143,9 @@ impl Cache {
     /// while its bytes were on their way: then they may be older than a write that has been acknowledged since.
     fn complete(&self, missing: &[Missing], count: &io::Result<usize>) -> Option<Reading<'_>> {
         let mut frames = self.lock();
+        // Of several the first is the demand; of the rest of one that failed nothing is known.
+        frames.prefetching.scheduler.demanded(missing[0].slot.ticket);
+        self.encourage(&frames);
         let mut first = None;
         for (position, one) in missing.iter().enumerate() {
             let valid = match count {

@@ -151,6 +151,8 @@ impl Frames {
         let is_queued = slot.state == State::Queued;
         if is_queued {
             slot.state = State::Filling;
+            let ticket = slot.ticket;
+            self.prefetching.scheduler.cancel(ticket);
         }
         is_queued
     }
@@ -177,8 +179,11 @@ impl Frames {
         self.tickets += 1;
         let ticket = self.tickets;
         let slot = self.slot_mut(frame);
-        let buffer = slot.buffer;
+        let (buffer, before) = (slot.buffer, *slot);
         *slot = Slot { ticket, buffer: NONE, valid: 0, state: State::Empty };
+        if before.state == State::Queued {
+            self.prefetching.scheduler.cancel(before.ticket);
+        }
         if buffer == NONE {
             return;
         }
@@ -202,6 +207,7 @@ impl Frames {
     /// Recomputes what must hold, and panics with the number of what does not.
     pub(crate) fn validate(&self, slab: &Slab) {
         self.steward.validate();
+        self.prefetching.scheduler.validate();
         let mut seen = vec![0u8; slab.buffers() as usize];
         for (index, slot) in self.slots.iter().enumerate() {
             let filled = slot.buffer != NONE;

@@ -48,6 +48,6 @@ mod slab;
 mod write;
 
 pub use cache::{Cache, Request, Traffic};
-pub use prefetch::{ListEntry, Listed};
 pub use error::CacheError;
 pub use options::{BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, FRAME_METADATA_BYTES, Options};
+pub use prefetch::{ListEntry, Listed};

@@ -1,5 +1,6 @@
 //! What can be chosen about a cache.
 
+use pantler_steward::scheduling::Order;
 use pantler_steward::{Allocation, Lookahead, PolicyName, Revocation, Spec};
 
 use crate::CacheError;
@@ -37,6 +38,10 @@ pub struct Options {
     pub lookahead: Lookahead,
     /// Blocks looked ahead at a time.
     pub window: u32,
+    /// In which order prefetches go to the origin.
+    pub order: Order,
+    /// Threads that will [serve prefetches](crate::Cache::serve_prefetches): more runs are never on their way.
+    pub prefetchers: u32,
     /// Seed of hash tables.
     pub seed: u64,
     /// Decisions that are remembered; 0 = off.
@@ -54,6 +59,8 @@ impl Default for Options {
             revocation: Revocation::default(),
             lookahead: Lookahead::None,
             window: 1,
+            order: Order::Position,
+            prefetchers: 8,
             seed: 0,
             log: 0,
         }

@@ -23,15 +23,13 @@ use std::sync::{Arc, MutexGuard};
 
 use pantler_origin::{READ_BUFFERS_MAX, Source};
 use pantler_steward::lists::{Chunk, ListStat};
+use pantler_steward::scheduling::Order;
 use pantler_steward::{Block, FileId, HintError, OwnerId, Why};
 
 use crate::cache::{Cache, Request};
 use crate::fetch::Missing;
 use crate::frames::{Frames, Slot, State, Wanted};
-use crate::scheduler::{Scheduler, Wish};
-
-/// Blocks of one batch, `B` of rule P5.
-const BATCH: u32 = 16;
+use crate::scheduler::{Begun, Scheduler, Wish};
 
 /// Where the blocks of a file on a list come from.
 #[derive(Clone)]
@@ -53,7 +51,7 @@ pub struct ListEntry {
 
 /// What happens to blocks before anybody waits for them. Behind the cache's one lock.
 pub(crate) struct Prefetching {
-    scheduler: Scheduler,
+    pub(crate) scheduler: Scheduler,
     /// By owner, as long as the steward has a list of it.
     sources: HashMap<OwnerId, Sources>,
     /// Threads that serve.
@@ -61,9 +59,10 @@ pub(crate) struct Prefetching {
     stopping: bool,
 }
 
-impl Default for Prefetching {
-    fn default() -> Self {
-        Self { scheduler: Scheduler::new(BATCH), sources: HashMap::new(), workers: 0, stopping: false }
+impl Prefetching {
+    pub(crate) fn new(order: Order, workers: u32) -> Self {
+        let scheduler = Scheduler::new(order, workers);
+        Self { scheduler, sources: HashMap::new(), workers: 0, stopping: false }
     }
 }
 
@@ -164,8 +163,8 @@ impl Cache {
         if frames.prefetching.workers == 0 {
             // Nobody will bring what is queued, and a queued block is pinned.
             while let Some(run) = frames.prefetching.scheduler.next() {
-                frames.prefetching.scheduler.completed(run.len());
-                for wish in run {
+                frames.prefetching.scheduler.completed(&run);
+                for wish in run.wishes {
                     self.give_up(&mut frames, wish.wanted);
                 }
             }
@@ -257,10 +256,9 @@ impl Cache {
     }
 
     /// Reads a run, without the lock.
-    fn bring<'a>(&'a self, mut frames: MutexGuard<'a, Frames>, run: Vec<Wish>) -> MutexGuard<'a, Frames> {
-        let count = run.len();
+    fn bring<'a>(&'a self, mut frames: MutexGuard<'a, Frames>, mut run: Begun) -> MutexGuard<'a, Frames> {
         let mut pieces: Vec<(Arc<dyn Source>, Vec<Missing>)> = Vec::new();
-        for Wish { wanted, source, .. } in run {
+        for Wish { wanted, source, .. } in std::mem::take(&mut run.wishes) {
             // Taken by a demand, or void.
             if !is_queued(&frames, &wanted) {
                 continue;
@@ -278,7 +276,7 @@ impl Cache {
             }
         }
         if pieces.is_empty() {
-            frames.prefetching.scheduler.completed(count);
+            self.ended(&mut frames, &run);
             self.wake(&frames);
             return frames;
         }
@@ -291,17 +289,36 @@ impl Cache {
             read.push((piece, result.unwrap_or(0)));
         }
         let mut frames = self.lock();
-        frames.prefetching.scheduler.completed(count);
-        if !frames.prefetching.scheduler.is_idle() {
-            // What could not begin before this was complete.
-            self.prefetches.notify_one();
-        }
+        self.ended(&mut frames, &run);
         for (piece, bytes) in read {
             self.arrived(&mut frames, &piece, bytes);
         }
         self.settle(&mut frames, None);
         self.wake(&frames);
         frames
+    }
+
+    fn ended(&self, frames: &mut Frames, run: &Begun) {
+        let batch = frames.prefetching.scheduler.batch();
+        frames.prefetching.scheduler.completed(run);
+        if frames.prefetching.scheduler.batch() != batch {
+            // P7.
+            let batch = frames.prefetching.scheduler.batch();
+            frames.steward.set_batch(batch);
+        }
+        self.encourage(frames);
+    }
+
+    /// Something has come to its end: what was held back may begin.
+    pub(crate) fn encourage(&self, frames: &Frames) {
+        if frames.prefetching.scheduler.waiting() > 0 {
+            self.prefetches.notify_one();
+        }
+    }
+
+    /// Runs that may be on their way besides what somebody waits for, and how long they took on average, in nanoseconds.
+    pub fn pace(&self) -> (u32, u64) {
+        self.lock().prefetching.scheduler.pace()
     }
 
     /// `bytes` of a piece have arrived; none of it when its read failed.

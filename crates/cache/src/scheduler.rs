@@ -1,25 +1,25 @@
-//! In which order blocks are prefetched: wishes in, runs of neighbours out.
+//! The steward's scheduler before an origin: wishes in, runs of neighbours out, demands counted.
 //!
-//! ```text
-//!   lists      owner 1: [w w w w]   owner 2: [w w]      in turn, a batch of at most B each
-//!   lookahead  owner 1: [w]         owner 3: [w w]      only when no list wishes anything
-//!                          |
-//!                 batch, by position: [run][ run ][run] --> workers
-//! ```
+//! A demand is read by the thread that waits for it, at once, also when the block is queued here: it passes by the
+//! queue, and is told to the scheduler so that prefetches hold back for it (Q1, Q5 of the steward's rules).
+//! Without scheduling (`Order::Arrival`) there is nothing to tell: prefetches go out as they come.
 //!
-//! Demands are not queued here: who waits for a block reads it at once, also one that is queued (F4 of the frames).
-//!
-//! Q1  A batch holds wishes of one owner and one reason, at most `batch` of them, in order of position.
-//! Q2  A run holds blocks side by side in one file.
-//! Q3  At most `batch` blocks of lists are on their way at a time, so that a demand never waits for more than a batch.
+//! R1  A tag in `wishes` waits in `order`, and the other way round.
 
-use std::collections::VecDeque;
+use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Instant;
 
 use pantler_origin::Source;
+use pantler_steward::scheduling::{Order, PaceOptions, Request, Scheduler as Ordered, SchedulerOptions};
 use pantler_steward::{OwnerId, Why};
 
 use crate::frames::Wanted;
+
+/// Blocks of one run, at most.
+const RUN_MAX: u32 = 16;
+/// Blocks of one batch, `B` of rule P5, at least.
+const BATCH: u32 = 16;
 
 /// A block to prefetch, and all that is needed for it.
 pub(crate) struct Wish {
@@ -30,95 +30,104 @@ pub(crate) struct Wish {
     pub(crate) source: Arc<dyn Source>,
 }
 
-/// Wishes for one reason, by owner.
-#[derive(Default)]
-struct Turns {
-    owners: VecDeque<(OwnerId, VecDeque<Wish>)>,
+/// A run on its way.
+pub(crate) struct Begun {
+    tag: u64,
+    pub(crate) wishes: Vec<Wish>,
 }
 
 pub(crate) struct Scheduler {
-    batch: usize,
-    lists: Turns,
-    lookahead: Turns,
-    /// What is left of the batch that was begun, in order.
-    begun: VecDeque<Wish>,
-    /// Blocks on their way.
-    running: usize,
+    order: Order,
+    ordered: Ordered,
+    wishes: HashMap<u64, Wish>,
+    started: Instant,
 }
 
 impl Scheduler {
-    pub(crate) fn new(batch: u32) -> Self {
-        Self {
-            batch: batch.max(1) as usize,
-            lists: Turns::default(),
-            lookahead: Turns::default(),
-            begun: VecDeque::new(),
-            running: 0,
-        }
+    /// For at most so many runs on their way besides demands.
+    pub(crate) fn new(order: Order, in_flight_max: u32) -> Self {
+        let in_flight_max = in_flight_max.max(1);
+        let pace = match order {
+            Order::Arrival => PaceOptions::fixed(BATCH, in_flight_max),
+            Order::Position => PaceOptions { batch: BATCH, in_flight_min: 1, in_flight_max },
+        };
+        // Demands are on their way when they are told.
+        let options = SchedulerOptions { order, run_max: RUN_MAX, demands_max: u32::MAX, pace };
+        let (ordered, wishes) = (Ordered::new(options), HashMap::new());
+        Self { order, ordered, wishes, started: Instant::now() }
     }
 
     pub(crate) fn submit(&mut self, wish: Wish) {
-        match wish.wanted.why {
-            Why::Lookahead => self.lookahead.add(wish),
-            _ => self.lists.add(wish),
+        let Wanted { block, ticket, why, .. } = wish.wanted;
+        let (owner, position) = (wish.owner, wish.position);
+        self.wishes.insert(ticket, wish);
+        let (file, first, count) = (block.file, block.index, 1);
+        self.ordered.submit(Request { owner, why, file, first, count, position, tag: ticket });
+    }
+
+    /// Nobody wants it any more, or somebody reads it out of turn.
+    pub(crate) fn cancel(&mut self, ticket: u64) {
+        if self.wishes.remove(&ticket).is_some() {
+            self.ordered.cancel(ticket);
         }
     }
 
     /// The next run to read, if one may begin now. Whoever takes it says when it is [completed](Self::completed).
-    pub(crate) fn next(&mut self) -> Option<Vec<Wish>> {
-        if self.begun.is_empty() {
-            let batch = self.lists.take(self.batch).or_else(|| self.lookahead.take(self.batch));
-            let mut batch: Vec<Wish> = batch?.into();
-            batch.sort_by_key(|wish| (wish.position, wish.wanted.block));
-            self.begun = batch.into();
-        }
-        let is_list = self.begun.front().is_some_and(|wish| wish.wanted.why == Why::List);
-        if is_list && self.running >= self.batch {
-            return None;
-        }
-        let mut run = vec![self.begun.pop_front()?];
-        while let Some(next) = self.begun.front()
-            && run.last().is_some_and(|last| follows(last, next))
-        {
-            run.extend(self.begun.pop_front());
-        }
-        self.running += run.len();
-        Some(run)
+    pub(crate) fn next(&mut self) -> Option<Begun> {
+        let run = self.ordered.next(self.now_ns())?;
+        let wishes = run.requests.iter().filter_map(|request| self.wishes.remove(&request.tag));
+        Some(Begun { tag: run.tag(), wishes: wishes.collect() })
     }
 
-    /// A run of so many blocks has arrived, or will not.
-    pub(crate) fn completed(&mut self, blocks: usize) {
-        self.running = self.running.checked_sub(blocks).expect("Q3: what is completed was begun");
+    pub(crate) fn completed(&mut self, run: &Begun) {
+        self.end(run.tag);
     }
 
-    /// Whether anything waits for its turn.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.begun.is_empty() && self.lists.owners.is_empty() && self.lookahead.owners.is_empty()
-    }
-}
-
-impl Turns {
-    fn add(&mut self, wish: Wish) {
-        match self.owners.iter_mut().find(|(owner, _)| *owner == wish.owner) {
-            Some((_, wishes)) => wishes.push_back(wish),
-            None => self.owners.push_back((wish.owner, VecDeque::from([wish]))),
+    /// Somebody reads blocks that they wait for, from now until [it is over](Self::demanded).
+    pub(crate) fn demand(&mut self, owner: OwnerId, wanted: Wanted, count: u32) {
+        if self.order == Order::Arrival {
+            return;
         }
+        let Wanted { block, ticket, .. } = wanted;
+        let (file, first, why, position) = (block.file, block.index, Why::Demand, 0);
+        self.ordered.submit(Request { owner, why, file, first, count, position, tag: ticket });
+        let run = self.ordered.next(self.now_ns());
+        debug_assert!(run.is_some_and(|run| run.tag() == ticket), "no other demand waits");
     }
 
-    /// Up to so many wishes of the owner whose turn it is, who goes to the end.
-    fn take(&mut self, count: usize) -> Option<VecDeque<Wish>> {
-        let (owner, mut wishes) = self.owners.pop_front()?;
-        let rest = wishes.split_off(wishes.len().min(count));
-        if !rest.is_empty() {
-            self.owners.push_back((owner, rest));
-        }
-        Some(wishes)
+    /// The demand with that ticket is over.
+    pub(crate) fn demanded(&mut self, ticket: u64) {
+        self.end(ticket);
     }
-}
 
-fn follows(last: &Wish, next: &Wish) -> bool {
-    let (last, next) = (last.wanted.block, next.wanted.block);
-    last.file == next.file && last.index.checked_add(1) == Some(next.index)
+    fn end(&mut self, tag: u64) {
+        let now_ns = self.now_ns();
+        self.ordered.completed(tag, now_ns);
+    }
+
+    /// Requests that wait.
+    pub(crate) fn waiting(&self) -> usize {
+        self.wishes.len()
+    }
+
+    /// How many requests lists should have on their way.
+    pub(crate) fn batch(&self) -> u32 {
+        self.ordered.batch()
+    }
+
+    /// Runs that may be on their way, and the mean latency of those that were, in nanoseconds.
+    pub(crate) fn pace(&self) -> (u32, u64) {
+        (self.ordered.pace().in_flight(), self.ordered.pace().latency_ns())
+    }
+
+    pub(crate) fn validate(&self) {
+        self.ordered.validate();
+        assert_eq!(self.ordered.waiting(), self.wishes.len(), "R1: requests that wait");
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.started.elapsed().as_nanos() as u64
+    }
 }
 
 #[cfg(test)]
@@ -135,52 +144,50 @@ mod tests {
         }
     }
 
-    fn wish(owner: u64, why: Why, file: u64, index: u64) -> Wish {
-        let block = Block::new(FileId(file), index);
-        let wanted = Wanted { block, frame: Frame(0), ticket: 0, why };
-        Wish { wanted, owner: OwnerId(owner), position: file << 32 | index << 12, source: Arc::new(Nothing) }
+    fn wanted(why: Why, index: u64) -> Wanted {
+        Wanted { block: Block::new(FileId(1), index), frame: Frame(0), ticket: index, why }
     }
 
-    fn indices(run: &[Wish]) -> Vec<u64> {
-        run.iter().map(|wish| wish.wanted.block.index).collect()
+    fn wish(why: Why, index: u64) -> Wish {
+        Wish {
+            wanted: wanted(why, index),
+            owner: OwnerId(1),
+            position: index << 12,
+            source: Arc::new(Nothing),
+        }
+    }
+
+    fn indices(run: &Begun) -> Vec<u64> {
+        run.wishes.iter().map(|wish| wish.wanted.block.index).collect()
     }
 
     #[test]
-    fn neighbours_are_merged_in_order_of_position() {
-        let mut scheduler = Scheduler::new(16);
+    fn runs_are_merged_and_what_was_taken_is_left_out() {
+        let mut scheduler = Scheduler::new(Order::Position, 1);
         for index in [9, 3, 4, 1, 10] {
-            scheduler.submit(wish(1, Why::List, 7, index));
+            scheduler.submit(wish(Why::List, index));
         }
-        let runs: Vec<_> = std::iter::from_fn(|| scheduler.next()).collect();
-        assert_eq!(runs.iter().map(|run| indices(run)).collect::<Vec<_>>(), [vec![1], vec![3, 4], vec![9, 10]]);
-        runs.iter().for_each(|run| scheduler.completed(run.len()));
-        assert!(scheduler.is_idle() && scheduler.running == 0);
-    }
-
-    #[test]
-    fn lists_go_before_lookahead_and_owners_take_turns() {
-        let mut scheduler = Scheduler::new(2);
-        scheduler.submit(wish(1, Why::Lookahead, 1, 0));
-        for index in 0..4 {
-            scheduler.submit(wish(1, Why::List, 2, index));
-        }
-        scheduler.submit(wish(2, Why::List, 3, 0));
-        let mut order = Vec::new();
+        scheduler.cancel(9);
+        let mut runs = Vec::new();
         while let Some(run) = scheduler.next() {
-            order.push((run[0].owner.0, run[0].wanted.why, run.len()));
-            scheduler.completed(run.len());
+            scheduler.validate();
+            assert!(scheduler.next().is_none(), "one at a time");
+            runs.push(indices(&run));
+            scheduler.completed(&run);
         }
-        let (list, ahead) = (Why::List, Why::Lookahead);
-        assert_eq!(order, [(1, list, 2), (2, list, 1), (1, list, 2), (1, ahead, 1)]);
+        assert_eq!(runs, [vec![1], vec![3, 4], vec![10]]);
+        assert_eq!(scheduler.waiting(), 0);
     }
 
     #[test]
-    fn no_more_than_a_batch_of_a_list_is_on_its_way() {
-        let mut scheduler = Scheduler::new(2);
-        (0..8).for_each(|index| scheduler.submit(wish(1, Why::List, 1, 2 * index)));
-        let runs: Vec<_> = std::iter::from_fn(|| scheduler.next()).collect();
-        assert_eq!(runs.len(), 2);
-        scheduler.completed(1);
-        assert!(scheduler.next().is_some());
+    fn prefetches_hold_back_for_demands_where_there_is_scheduling() {
+        for (order, begins) in [(Order::Position, false), (Order::Arrival, true)] {
+            let mut scheduler = Scheduler::new(order, 1);
+            scheduler.submit(wish(Why::Lookahead, 5));
+            scheduler.demand(OwnerId(2), wanted(Why::Demand, 77), 3);
+            assert_eq!(scheduler.next().is_some(), begins);
+            scheduler.demanded(77);
+            assert_eq!(scheduler.next().is_some(), !begins);
+        }
     }
 }

@@ -50,7 +50,13 @@ fn cache(frames: u64, allocation: Allocation) -> Cache {
     Cache::new(Options { cache_bytes, block_bytes: BLOCK, spare, allocation, ..Options::default() }).unwrap()
 }
 
-fn read(cache: &Cache, owner: u64, source: &Arc<Memory>, offset: usize, length: usize) -> io::Result<Vec<u8>> {
+fn read(
+    cache: &Cache,
+    owner: u64,
+    source: &Arc<Memory>,
+    offset: usize,
+    length: usize,
+) -> io::Result<Vec<u8>> {
     let size = source.bytes.lock().unwrap().len() as u64;
     let (owner, file, offset) = (OwnerId(owner), FileId(1), offset as u64);
     let source: Arc<dyn Source> = Arc::clone(source) as _;

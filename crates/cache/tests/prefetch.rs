@@ -85,7 +85,8 @@ struct Scene {
 impl Scene {
     fn new(frames: u64, lookahead: Lookahead, window: u32, workers: usize) -> Self {
         let spare = 2;
-        let cache_bytes = frames * (BLOCK as u64 + pantler_cache::FRAME_METADATA_BYTES) + spare * BLOCK as u64;
+        let cache_bytes =
+            frames * (BLOCK as u64 + pantler_cache::FRAME_METADATA_BYTES) + spare * BLOCK as u64;
         let spare = spare as u32;
         let options =
             Options { cache_bytes, block_bytes: BLOCK, spare, lookahead, window, ..Options::default() };

@@ -59,4 +59,4 @@ mod writing;
 pub use control::{Call, CallError};
 pub use error::MountError;
 pub use mount::{Mount, Mounted, MountedCounters};
-pub use options::{Interpose, MountOptions, OwnerBy};
+pub use options::{Interpose, MountOptions, OwnerBy, WINDOW_MAX};

@@ -65,9 +65,23 @@ impl Mount {
         // There is no other session of this core.
         let _ = self.core.notifier.set(session.notifier());
         let thread = std::thread::Builder::new().name("pantler-mount".into());
+        let prefetchers = prefetch(&self.core).map_err(failed)?;
         let thread = thread.spawn(move || session.run()).map_err(failed)?;
-        Ok(Mounted { core: self.core, mountpoint, thread: Some(thread) })
+        Ok(Mounted { core: self.core, mountpoint, thread: Some(thread), prefetchers })
     }
+}
+
+/// Starts the threads that fetch ahead.
+fn prefetch(core: &Core) -> io::Result<Vec<JoinHandle<()>>> {
+    let start = |_| {
+        let shelf = Arc::clone(&core.shelf);
+        let thread = std::thread::Builder::new().name("pantler-ahead".into());
+        thread.spawn(move || shelf.cache.serve_prefetches())
+    };
+    // Those that could be started end with the mount, which is not made.
+    (0..core.options.prefetchers).map(start).collect::<io::Result<_>>().inspect_err(|_| {
+        core.cache().stop_prefetches();
+    })
 }
 
 /// Mounts and shakes hands with the kernel.
@@ -122,6 +136,7 @@ pub struct Mounted {
     pub(crate) core: Arc<Core>,
     mountpoint: std::path::PathBuf,
     thread: Option<JoinHandle<io::Result<()>>>,
+    prefetchers: Vec<JoinHandle<()>>,
 }
 
 impl Mounted {
@@ -181,6 +196,13 @@ impl Mounted {
             let _ = thread.join();
         }
         self.core.janitor.stop();
+        self.core.cache().stop_prefetches();
+        for prefetcher in self.prefetchers.drain(..) {
+            // One may wait for an origin that does not answer, as requests above.
+            while !prefetcher.is_finished() && start.elapsed() < GRACE {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+        }
         if self.is_broken() { Err(MountError::Broken { path: self.mountpoint.clone() }) } else { Ok(()) }
     }
 

@@ -7,7 +7,8 @@ use std::time::Duration;
 use pantler_cache::CacheError;
 use pantler_control::{ControlError, OwnerSelector};
 use pantler_origin::{OpenFile, Source};
-use pantler_steward::{Allocation, PolicyName, Revocation, Spec};
+use pantler_steward::scheduling::Order;
+use pantler_steward::{Allocation, Lookahead, PolicyName, Revocation, Spec};
 
 use crate::MountError;
 
@@ -66,6 +67,14 @@ pub struct MountOptions {
     pub allocation: Allocation,
     /// How blocks of owners without control are replaced.
     pub policy: Spec,
+    /// What is looked ahead.
+    pub lookahead: Lookahead,
+    /// Blocks looked ahead at a time, 1 to [`WINDOW_MAX`](crate::WINDOW_MAX).
+    pub window: u32,
+    /// Threads that fetch ahead; with none nothing is.
+    pub prefetchers: usize,
+    /// In which order prefetches go to the origin. Anything but the default is for comparison.
+    pub order: Order,
     /// When owners lose control.
     pub revocation: Revocation,
     /// Whose blocks are whose.
@@ -90,6 +99,8 @@ fn memory_bytes() -> u64 {
     info.totalram.saturating_mul(info.mem_unit.into())
 }
 
+/// Most blocks that can be looked ahead at a time.
+pub const WINDOW_MAX: u32 = 1024;
 /// Most service threads.
 const THREADS_MAX: usize = 256;
 
@@ -104,6 +115,10 @@ impl MountOptions {
             threads: default_threads(),
             allocation: Allocation::default(),
             policy: PolicyName::Lru.spec(),
+            lookahead: Lookahead::None,
+            window: 8,
+            prefetchers: 8,
+            order: Order::default(),
             revocation: Revocation::default(),
             owner_by: OwnerBy::default(),
             refresh: Duration::from_millis(100),
@@ -117,6 +132,14 @@ impl MountOptions {
     pub(crate) fn check(&self) -> Result<(), MountError> {
         if self.threads == 0 || self.threads > THREADS_MAX {
             let text = format!("threads {}: expected 1 to {THREADS_MAX}", self.threads);
+            return Err(MountError::Option(text));
+        }
+        if self.window == 0 || self.window > WINDOW_MAX {
+            let text = format!("window {}: expected 1 to {WINDOW_MAX} blocks", self.window);
+            return Err(MountError::Option(text));
+        }
+        if self.prefetchers > THREADS_MAX {
+            let text = format!("prefetchers {}: expected at most {THREADS_MAX}", self.prefetchers);
             return Err(MountError::Option(text));
         }
         let memory = memory_bytes();
@@ -148,6 +171,10 @@ impl MountOptions {
             allocation: self.allocation,
             policy: self.policy,
             revocation: self.revocation,
+            lookahead: if self.prefetchers == 0 { Lookahead::None } else { self.lookahead },
+            window: self.window,
+            order: self.order,
+            prefetchers: self.prefetchers as u32,
             seed: seed(),
             log: self.log,
         }
