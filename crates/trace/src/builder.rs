@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use crate::densify::{Densifier, IDS_MAX};
-use crate::{Block, Prepared, TraceError, Unit};
+use crate::{Block, Prepared, TraceError, Unit, memory};
 
 /// References collected before they are looked up together.
 const PENDING: usize = 1024;
@@ -34,8 +34,13 @@ pub struct PreparedBuilder {
     requests: Vec<u32>,
     /// Empty as long as every owner is 0.
     owners: Vec<u16>,
-    /// Bytes by id.
-    sizes: Vec<u32>,
+    sizes: Sizes,
+}
+
+/// Bytes by id. In most traces all are equal, and one number says so.
+enum Sizes {
+    Equal(u32),
+    Each(Vec<u32>),
 }
 
 /// Most traces know one file; their table is smaller and faster.
@@ -54,13 +59,14 @@ impl PreparedBuilder {
             pending_sizes: Vec::with_capacity(PENDING),
             requests: Vec::new(),
             owners: Vec::new(),
-            sizes: Vec::new(),
+            sizes: Sizes::Equal(0),
         }
     }
 
     /// Makes room for so many references, where the number is known beforehand.
     pub fn reserve(&mut self, references: usize) {
         self.requests.reserve_exact(references.min(REFERENCES_MAX));
+        memory::large(self.requests.spare_capacity_mut());
     }
 
     /// References so far.
@@ -131,7 +137,10 @@ impl PreparedBuilder {
                 (keys.iter().map(|key| key.1).collect(), Some(keys.iter().map(|key| key.0).collect()))
             }
         };
-        let equal = self.sizes.windows(2).all(|pair| pair[0] == pair[1]);
+        let sizes = match self.sizes {
+            Sizes::Each(sizes) if sizes.windows(2).any(|pair| pair[0] != pair[1]) => Some(sizes.into()),
+            Sizes::Equal(_) | Sizes::Each(_) => None,
+        };
         Prepared {
             unit: self.unit,
             requests: self.requests.into(),
@@ -141,7 +150,7 @@ impl PreparedBuilder {
             blocks: blocks.into(),
             files: files.map(Into::into),
             file_names,
-            sizes: (!equal).then(|| self.sizes.into()),
+            sizes,
         }
     }
 
@@ -192,16 +201,27 @@ impl PreparedBuilder {
 
     /// Takes down the sizes of blocks that are new since reference `first`.
     fn note_sizes(&mut self, first: usize, bytes: &[u32]) {
+        if let Sizes::Equal(equal) = &mut self.sizes {
+            if first == 0 {
+                *equal = bytes.first().copied().unwrap_or(0);
+            }
+            if bytes.iter().all(|bytes| bytes == equal) {
+                return;
+            }
+            let ids = self.requests[..first].iter().max().map_or(0, |&id| id as usize + 1);
+            self.sizes = Sizes::Each(vec![*equal; ids]);
+        }
         let known = match &self.table {
             Table::One(table) => table.len(),
             Table::Many(table) => table.len(),
         };
-        if known == self.sizes.len() {
+        let Sizes::Each(sizes) = &mut self.sizes else { unreachable!("made of equal ones just now") };
+        if known == sizes.len() {
             return;
         }
         for (&id, &bytes) in self.requests[first..].iter().zip(bytes) {
-            if id as usize == self.sizes.len() {
-                self.sizes.push(bytes);
+            if id as usize == sizes.len() {
+                sizes.push(bytes);
             }
         }
     }

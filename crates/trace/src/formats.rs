@@ -183,6 +183,13 @@ pub trait Records: Send {
         names: &mut Names,
         out: &mut Vec<Request>,
     ) -> Result<(), (usize, Bad)>;
+
+    /// The same for formats whose records are plain: a key and bytes, one object each, of one owner and one file, and
+    /// never bad. Appends them without making requests of them; false, and nothing is appended, for all other formats.
+    fn plain(&mut self, records: &[u8], keys: &mut Vec<u64>, bytes: &mut Vec<u32>) -> bool {
+        let _ = (records, keys, bytes);
+        false
+    }
 }
 
 /// `N` bytes of a record from `at` on.

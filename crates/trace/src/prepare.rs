@@ -149,6 +149,9 @@ pub fn prepare_reader(mut reader: Reader, options: &Options) -> Result<(Prepared
             Unit::Object => objects(&mut builder, &batch, references_max)?,
             Unit::Block(bytes) => blocks(&mut builder, &batch, bytes, references_max)?,
         }
+        if unit == Unit::Object {
+            requests += plain(&mut reader, &mut builder, references_max)?;
+        }
         more = (builder.len() as u64) < references_max && reader.fill(&mut batch)?;
     }
     let report = Report {
@@ -163,6 +166,17 @@ pub fn prepare_reader(mut reader: Reader, options: &Options) -> Result<(Prepared
     };
     let (owner_names, file_names) = reader.into_names();
     Ok((builder.finish(owner_names, file_names), report))
+}
+
+/// Takes all that is left of a trace whose records are plain; nothing of another. Gives the requests taken.
+fn plain(reader: &mut Reader, builder: &mut PreparedBuilder, most: u64) -> Result<u64, TraceError> {
+    let (mut keys, mut bytes, mut requests) = (Vec::new(), Vec::new(), 0);
+    while (builder.len() as u64) < most && reader.fill_plain(&mut keys, &mut bytes)? == Some(true) {
+        requests += keys.len() as u64;
+        let taken = keys.len().min(usize::try_from(most - builder.len() as u64).unwrap_or(usize::MAX));
+        builder.plain(&keys[..taken], &bytes[..taken])?;
+    }
+    Ok(requests)
 }
 
 /// Requests looked at together.
