@@ -9,8 +9,8 @@ use crate::{Block, Prepared, TraceError, Unit, memory};
 const PENDING: usize = 1024;
 /// Most references: positions are `u32`, and the highest means *never*.
 const REFERENCES_MAX: usize = IDS_MAX;
-/// Most owners: they are `u16`.
-const OWNERS_MAX: u32 = 1 << 16;
+/// Most owners: they, and how many there are, are `u16`.
+pub(crate) const OWNERS_MAX: u32 = u16::MAX as u32;
 
 /// Collects references, and turns them into a [`Prepared`] trace.
 ///
@@ -83,7 +83,7 @@ impl PreparedBuilder {
     ///
     /// # Errors
     ///
-    /// [`TraceError::TooLong`] past 2³² − 1 references, [`TraceError::Option`] past 65,536 owners.
+    /// [`TraceError::TooLong`] past 2³² − 1 references, [`TraceError::Option`] past 65,535 owners.
     pub fn reference(&mut self, owner: u32, block: Block, bytes: u32) -> Result<(), TraceError> {
         if self.len() >= REFERENCES_MAX {
             let remedy = "cut the trace into parts, or choose larger blocks";
@@ -156,7 +156,7 @@ impl PreparedBuilder {
 
     fn owned_by(&mut self, owner: u32) -> Result<(), TraceError> {
         if owner >= OWNERS_MAX {
-            let remedy = "at most 65536 owners".to_owned();
+            let remedy = "at most 65535 owners".to_owned();
             return Err(TraceError::Option { name: "owner number", value: owner.to_string(), remedy });
         }
         self.owners.resize(self.len(), 0);

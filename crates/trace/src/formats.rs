@@ -30,6 +30,9 @@ use crate::{Request, TraceError, Unit};
 /// Bytes of a sector, in which block traces count.
 pub const SECTOR_BYTES: u64 = 512;
 
+/// Most objects in a row that one line may ask for: a gibibyte of sectors.
+pub const OBJECTS_MAX: u32 = 1 << 21;
+
 /// A format of trace files.
 ///
 /// ```
@@ -167,6 +170,11 @@ pub trait Lines: Send {
     /// Whether requests are ranges of bytes, as far as the lines so far tell.
     fn has_ranges(&self) -> bool {
         true
+    }
+
+    /// Whether lines say that references are objects, whatever is usual for the format.
+    fn counts_objects(&self) -> bool {
+        false
     }
 }
 

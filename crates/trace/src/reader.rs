@@ -143,7 +143,12 @@ impl Reader {
 
     /// What a reference is unless somebody says otherwise. Known once the first batch was read.
     pub fn default_unit(&self) -> Unit {
-        if self.has_ranges() { self.format().default_unit() } else { Unit::Object }
+        let objects = match &self.parser {
+            Parser::Lines(parser) => parser.counts_objects(),
+            Parser::Records(_) => false,
+            Parser::Recorded(parser) => parser.counts_objects(),
+        };
+        if self.has_ranges() && !objects { self.format().default_unit() } else { Unit::Object }
     }
 
     /// Requests in the file, where its length tells.
