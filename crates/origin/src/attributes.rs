@@ -121,6 +121,14 @@ pub struct Attributes {
 }
 
 impl Attributes {
+    /// What an open file is like now.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn of(file: std::os::fd::BorrowedFd<'_>) -> std::io::Result<Self> {
+        crate::node::attributes_of(file)
+    }
+
     /// The version of the file these attributes belong to.
     pub fn version(&self) -> Version {
         Version {

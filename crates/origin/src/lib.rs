@@ -5,6 +5,7 @@
 //! * [`Node`]: one inode of it (an `O_PATH` descriptor) with every operation of a file system.
 //! * [`OpenFile`]: a file opened for reading, writing or both; bypasses the kernel's page cache where it can.
 //! * [`Attributes`], [`Version`], [`Look`]: what a file is like, and whether it changed since the last look.
+//! * [`is_cached`]: whether the kernel's page cache holds a piece of a file.
 //! * [`Caller`]: acting with somebody else's user, groups and file mode mask on the current thread.
 //!
 //! Nothing here resolves a path with more than one component below the origin: a symbolic link in the origin, or a
@@ -17,6 +18,7 @@ mod entries;
 mod error;
 mod file;
 mod node;
+mod residency;
 mod source;
 mod version;
 mod xattr;
@@ -28,5 +30,6 @@ pub use entries::{Entries, Entry};
 pub use error::OriginError;
 pub use file::{OpenFile, OpenMode};
 pub use node::Node;
+pub use residency::is_cached;
 pub use source::{READ_BUFFERS_MAX, Source};
 pub use version::{Look, Version};
