@@ -1,0 +1,106 @@
+//! For who runs the server: `/metrics`, the live page, and its numbers. On an address of its own.
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::header::{
+    ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS,
+};
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use serde_json::json;
+use std::convert::Infallible;
+use std::sync::Arc;
+use tokio::net::TcpStream;
+
+use crate::answer::Site;
+
+/// Connections at a time.
+pub const CONNECTIONS_MAX: usize = 64;
+/// Files shown on the live page.
+const FILES_SHOWN: usize = 50;
+/// How long a connection may go without a whole head.
+const IDLE_TIME: std::time::Duration = std::time::Duration::from_secs(30);
+
+/// The live page: no other file, no other host.
+const PAGE: &str = include_str!("page.html");
+
+/// Serves a connection to its end.
+pub async fn serve(site: Arc<Site>, stream: TcpStream) {
+    let service = service_fn(|request: Request<Incoming>| {
+        let answer = answer(&site, &request);
+        async { Ok::<_, Infallible>(answer) }
+    });
+    let connection = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(IDLE_TIME)
+        // A page that is left open must not hold up a stop.
+        .keep_alive(false)
+        .serve_connection(TokioIo::new(stream), service);
+    if let Err(error) = connection.await {
+        tracing::debug!("admin: {error}");
+    }
+}
+
+fn answer(site: &Site, request: &Request<Incoming>) -> Response<Full<Bytes>> {
+    let (kind, text) = match request.uri().path() {
+        _ if request.method() != Method::GET => {
+            let mut response = Response::new(Full::default());
+            *response.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
+            response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET"));
+            return response;
+        }
+        "/metrics" => ("text/plain; version=0.0.4; charset=utf-8", site.desk.metrics.prometheus(&site.desk)),
+        "/" => ("text/html; charset=utf-8", PAGE.to_owned()),
+        "/state.json" => ("application/json", state(site)),
+        _ => {
+            let mut response = Response::new(Full::from("404 Not Found\n"));
+            *response.status_mut() = StatusCode::NOT_FOUND;
+            return response;
+        }
+    };
+    let mut response = Response::new(Full::from(text));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    let policy =
+        "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'";
+    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy));
+    response
+}
+
+/// What the live page shows.
+fn state(site: &Site) -> String {
+    let desk = &site.desk;
+    let (lengths, oldest) = desk.lengths();
+    let (score, recent, model, files) = desk.with_belief(|belief| {
+        (belief.score(), belief.recent_share(), belief.model(), belief.cached_files(FILES_SHOWN))
+    });
+    let files: Vec<_> = files
+        .into_iter()
+        .map(|(name, cached, size)| json!({"name": name, "cached_bytes": cached, "size": size}))
+        .collect();
+    let numbers: serde_json::Map<_, _> =
+        desk.metrics.numbers().into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
+    let state = json!({
+        "version": 1,
+        "kind": "web-state",
+        "order": site.options.order.as_str(),
+        "root": site.root.path().to_string_lossy(),
+        "queues": {"line": lengths.line, "cold": lengths.cold, "warming": lengths.warming, "reading": lengths.reading},
+        "oldest_wait_seconds": oldest.as_secs_f64(),
+        "longest_wait_seconds": desk.metrics.longest_wait().as_secs_f64(),
+        "age_cap_seconds": site.options.age_cap.as_secs_f64(),
+        "buffer_bytes": desk.buffers.outstanding(),
+        "numbers": numbers,
+        "beliefs": {
+            "checked": score.checked, "falsely_cached": score.falsely_cached, "falsely_missing": score.falsely_missing,
+            "right_share": score.share(), "recent_share": recent,
+        },
+        "model": model.map(|(policy, bytes)| json!({"policy": policy, "bytes": bytes})),
+        "files": files,
+    });
+    state.to_string()
+}

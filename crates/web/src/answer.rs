@@ -1,0 +1,492 @@
+//! From a request to its answer: the rules of a static file server (RFC 9110).
+
+use bytes::Bytes;
+use hyper::body::{Body as _, Incoming};
+use hyper::header::{
+    ACCEPT_ENCODING, ACCEPT_RANGES, ALLOW, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE,
+    CONTENT_TYPE, ETAG, HOST, HeaderName, HeaderValue, LAST_MODIFIED, LOCATION, RANGE, REFERER, RETRY_AFTER,
+    TRANSFER_ENCODING, USER_AGENT, VARY, X_CONTENT_TYPE_OPTIONS,
+};
+use hyper::{HeaderMap, Method, Request, Response, StatusCode, Version};
+use percent_encoding::{AsciiSet, CONTROLS, percent_encode};
+use rustix::io::Errno;
+use std::collections::VecDeque;
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::SystemTime;
+use tokio::time::Instant;
+
+use crate::body::{AnswerBody, Ending, Part, Source};
+use crate::conditions::{self, Verdict};
+use crate::desk::Desk;
+use crate::encoding::{self, Encoding};
+use crate::feed::Feed;
+use crate::listing;
+use crate::log::{Line, Log};
+use crate::opened::Opened;
+use crate::options::{Limits, Options};
+use crate::path::{self, Names, Refusal};
+use crate::pulse::Pulse;
+use crate::range::{self, Asked, Span};
+use crate::root::{Found, Root};
+
+/// What may be asked for.
+const ALLOWED: &str = "GET, HEAD, OPTIONS";
+/// The status of those who went away before there was an answer, in the log only.
+const GONE: u16 = 499;
+/// What a path in `Location` may not hold as it is.
+const PATH: &AsciiSet =
+    &CONTROLS.add(b' ').add(b'"').add(b'#').add(b'%').add(b'<').add(b'>').add(b'?').add(b'`');
+
+/// Everything that answers share.
+#[derive(Debug)]
+pub struct Site {
+    /// The directory.
+    pub root: Arc<Root>,
+    /// Where requests wait.
+    pub desk: Arc<Desk>,
+    /// The access log.
+    pub log: Option<Arc<Log>>,
+    /// What was chosen.
+    pub options: Options,
+}
+
+/// An answer before its body knows how it ends.
+struct Draft {
+    status: StatusCode,
+    headers: HeaderMap,
+    source: Source,
+    length: u64,
+    waited: bool,
+}
+
+impl Draft {
+    fn empty(status: StatusCode) -> Self {
+        Self { status, headers: HeaderMap::new(), source: Source::Nothing, length: 0, waited: false }
+    }
+
+    /// A refusal with its reason as text.
+    fn plain(status: StatusCode) -> Self {
+        let text = format!("{} {}\n", status.as_u16(), status.canonical_reason().unwrap_or_default());
+        let mut draft = Self::text(text, "text/plain; charset=utf-8");
+        draft.status = status;
+        draft
+    }
+
+    fn text(text: String, kind: &'static str) -> Self {
+        let mut draft = Self::empty(StatusCode::OK);
+        draft.set(CONTENT_TYPE, HeaderValue::from_static(kind));
+        draft.length = text.len() as u64;
+        draft.source = Source::Text(text.into());
+        draft
+    }
+
+    fn set(&mut self, name: HeaderName, value: HeaderValue) {
+        self.headers.insert(name, value);
+    }
+
+    fn with(mut self, name: HeaderName, value: &'static str) -> Self {
+        self.set(name, HeaderValue::from_static(value));
+        self
+    }
+}
+
+impl Site {
+    /// Answers a request. Never fails: what goes wrong is a status.
+    pub async fn answer(
+        self: Arc<Self>,
+        address: IpAddr,
+        pulse: Arc<Pulse>,
+        request: Request<Incoming>,
+    ) -> Response<AnswerBody> {
+        pulse.begin(request.version() == Version::HTTP_2);
+        let mut ending = Ending {
+            pulse: pulse.clone(),
+            metrics: self.desk.metrics.clone(),
+            log: self.log.as_ref().map(|log| (log.clone(), Box::new(line(address, &request)))),
+            start: Instant::now(),
+            status: GONE,
+            bytes: 0,
+            waited: false,
+            is_whole: false,
+        };
+        let mut draft = self.draft(&pulse, &request).await;
+        let is_head = request.method() == Method::HEAD;
+        ending.status = draft.status.as_u16();
+        ending.waited = draft.waited;
+        let length = if is_head { 0 } else { draft.length };
+        ending.is_whole = length == 0;
+        let has_length = draft.status != StatusCode::NOT_MODIFIED && draft.status != StatusCode::NO_CONTENT;
+        if has_length {
+            draft.set(CONTENT_LENGTH, draft.length.into());
+            draft.set(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        }
+        // A body that nobody reads must not be taken for the next request, whatever its length is thought to be.
+        if request.version() != Version::HTTP_2 && has_body(&request) {
+            draft.set(CONNECTION, HeaderValue::from_static("close"));
+        }
+        let source = if is_head { Source::Nothing } else { draft.source };
+        let mut response = Response::new(AnswerBody::new(source, length, ending));
+        *response.status_mut() = draft.status;
+        *response.headers_mut() = draft.headers;
+        response
+    }
+
+    async fn draft(&self, pulse: &Arc<Pulse>, request: &Request<Incoming>) -> Draft {
+        if let Some(refused) = refuse(request, &self.options.limits) {
+            return refused;
+        }
+        let target = request.uri();
+        if request.method() == Method::OPTIONS {
+            return Draft::empty(StatusCode::NO_CONTENT).with(ALLOW, ALLOWED);
+        }
+        let names = match path::names(target.path(), self.options.hidden) {
+            Ok(names) => names,
+            Err(Refusal::Malformed) => return Draft::plain(StatusCode::BAD_REQUEST),
+            Err(Refusal::Hidden) => return Draft::plain(StatusCode::NOT_FOUND),
+        };
+        match self.find(names, request, pulse).await {
+            Ok(draft) => draft,
+            Err(error) => failed(&error),
+        }
+    }
+
+    async fn find(&self, names: Names, request: &Request<Incoming>, pulse: &Arc<Pulse>) -> io::Result<Draft> {
+        match self.open(&names).await? {
+            Found::File(_) if names.is_directory => Ok(Draft::plain(StatusCode::NOT_FOUND)),
+            Found::File(file) => self.serve(file, &names, request, pulse).await,
+            Found::Directory(_) if !names.is_directory => Ok(redirect(&names, request)),
+            Found::Directory(directory) => {
+                for index in &self.options.index {
+                    let below = below(&names, index);
+                    match self.open(&below).await {
+                        Ok(Found::File(file)) => return self.serve(file, &below, request, pulse).await,
+                        Err(error) if !is_absent(&error) => return Err(error),
+                        _ => {}
+                    }
+                }
+                self.list(directory, &names).await
+            }
+        }
+    }
+
+    async fn open(&self, names: &Names) -> io::Result<Found> {
+        if let Some(found) = self.root.open_now(names)? {
+            return Ok(found);
+        }
+        // The names are not in memory: somebody who may wait looks for them.
+        let (root, names) = (self.root.clone(), names.clone());
+        tokio::task::spawn_blocking(move || root.open_waiting(&names)).await.map_err(io::Error::other)?
+    }
+
+    async fn list(&self, directory: OwnedFd, names: &Names) -> io::Result<Draft> {
+        if !self.options.listing {
+            return Ok(Draft::plain(StatusCode::NOT_FOUND));
+        }
+        let path = if names.joined.is_empty() {
+            "/".to_owned()
+        } else {
+            format!("/{}/", String::from_utf8_lossy(&names.joined))
+        };
+        let hidden = self.options.hidden;
+        let page = tokio::task::spawn_blocking(move || listing::page(directory, &path, hidden)).await;
+        let text = page.map_err(io::Error::other)??;
+        Ok(Draft::text(text, "text/html; charset=utf-8"))
+    }
+
+    async fn serve(
+        &self,
+        file: Arc<Opened>,
+        names: &Names,
+        request: &Request<Incoming>,
+        pulse: &Arc<Pulse>,
+    ) -> io::Result<Draft> {
+        let (kind, has_forms) = kind(&names.joined);
+        let has_forms = has_forms && self.options.precompressed;
+        let form = if has_forms { self.precompressed(&file, names, request.headers()).await } else { None };
+        let (file, coding) = match form {
+            Some((file, encoding)) => (file, Some(encoding)),
+            None => (file, None),
+        };
+        let mut draft = Draft::empty(StatusCode::OK);
+        let validators = &file.validators;
+        let etag = HeaderValue::from_str(&validators.etag).map_err(io::Error::other)?;
+        draft.set(ETAG, etag);
+        let modified = httpdate::fmt_http_date(validators.modified);
+        draft.set(LAST_MODIFIED, HeaderValue::from_str(&modified).map_err(io::Error::other)?);
+        if has_forms {
+            draft.set(VARY, HeaderValue::from_static("Accept-Encoding"));
+        }
+        match conditions::evaluate(request.headers(), validators) {
+            Verdict::Proceed => {}
+            Verdict::NotModified => {
+                draft.status = StatusCode::NOT_MODIFIED;
+                return Ok(draft);
+            }
+            Verdict::Failed => return Ok(Draft::plain(StatusCode::PRECONDITION_FAILED)),
+        }
+        draft.set(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+        draft.set(CONTENT_TYPE, HeaderValue::from_str(&kind).map_err(io::Error::other)?);
+        if let Some(encoding) = coding {
+            draft.set(CONTENT_ENCODING, HeaderValue::from_static(encoding.name()));
+        }
+        let size = file.size();
+        match self.asked(request, &file) {
+            Asked::Whole => self.fill(draft, file, names, Span { start: 0, end: size }, request, pulse).await,
+            Asked::Unsatisfiable => {
+                let mut refused = Draft::plain(StatusCode::RANGE_NOT_SATISFIABLE);
+                let all = HeaderValue::from_str(&format!("bytes */{size}")).map_err(io::Error::other)?;
+                refused.set(CONTENT_RANGE, all);
+                Ok(refused)
+            }
+            Asked::Parts(parts) if parts.len() == 1 => {
+                draft.status = StatusCode::PARTIAL_CONTENT;
+                let text = content_range(parts[0], size);
+                draft.set(CONTENT_RANGE, HeaderValue::from_str(&text).map_err(io::Error::other)?);
+                self.fill(draft, file, names, parts[0], request, pulse).await
+            }
+            Asked::Parts(parts) => {
+                draft.status = StatusCode::PARTIAL_CONTENT;
+                self.fill_parts(draft, file, names, &parts, &kind, pulse)
+            }
+        }
+    }
+
+    /// A range counts for GET only (RFC 9110, section 14.2).
+    fn asked(&self, request: &Request<Incoming>, file: &Opened) -> Asked {
+        let mut fields = request.headers().get_all(RANGE).iter();
+        match (fields.next(), fields.next()) {
+            (Some(field), None) if request.method() == Method::GET => {
+                let counts = conditions::range_counts(request.headers(), &file.validators);
+                match field.to_str() {
+                    Ok(field) if counts => range::asked(field, file.size()),
+                    _ => Asked::Whole,
+                }
+            }
+            _ => Asked::Whole,
+        }
+    }
+
+    /// The first precompressed form that the client takes, that is there, and that is not older than the file.
+    async fn precompressed(
+        &self,
+        plain: &Opened,
+        names: &Names,
+        headers: &HeaderMap,
+    ) -> Option<(Arc<Opened>, Encoding)> {
+        let fields: Vec<&str> =
+            headers.get_all(ACCEPT_ENCODING).iter().filter_map(|field| field.to_str().ok()).collect();
+        if fields.is_empty() {
+            return None;
+        }
+        for encoding in encoding::accepted(&fields.join(",")) {
+            let joined = [&names.joined, encoding.suffix().as_bytes()].concat();
+            let names = Names { joined, is_directory: false };
+            if let Ok(Found::File(file)) = self.open(&names).await
+                && file.version.modified >= plain.version.modified
+            {
+                return Some((file, encoding));
+            }
+        }
+        None
+    }
+
+    /// Sets the first bytes of a span as source: they are waited for here, so that a read that fails is a status still.
+    async fn fill(
+        &self,
+        mut draft: Draft,
+        file: Arc<Opened>,
+        names: &Names,
+        span: Span,
+        request: &Request<Incoming>,
+        pulse: &Arc<Pulse>,
+    ) -> io::Result<Draft> {
+        draft.length = span.length();
+        if request.method() == Method::HEAD || span.length() == 0 {
+            return Ok(draft);
+        }
+        let mut feed = self.feed(file, names, span, pulse);
+        let first = std::future::poll_fn(|context| feed.poll_next(context)).await?;
+        draft.waited = feed.has_waited;
+        draft.source = match first {
+            Some(bytes) if feed.is_done() => Source::Text(bytes),
+            first => Source::File(first, Box::new(feed)),
+        };
+        Ok(draft)
+    }
+
+    fn fill_parts(
+        &self,
+        mut draft: Draft,
+        file: Arc<Opened>,
+        names: &Names,
+        spans: &[Span],
+        kind: &str,
+        pulse: &Arc<Pulse>,
+    ) -> io::Result<Draft> {
+        let boundary = boundary(&file);
+        let head = |span: Span| {
+            format!(
+                "\r\n--{boundary}\r\nContent-Type: {kind}\r\nContent-Range: {}\r\n\r\n",
+                content_range(span, file.size())
+            )
+        };
+        let parts: VecDeque<Part> =
+            spans.iter().map(|span| Part { head: head(*span).into(), span: *span }).collect();
+        let end = Bytes::from(format!("\r\n--{boundary}--\r\n"));
+        draft.length = parts.iter().map(|part| part.head.len() as u64 + part.span.length()).sum::<u64>()
+            + end.len() as u64;
+        let kind = format!("multipart/byteranges; boundary={boundary}");
+        draft.set(CONTENT_TYPE, HeaderValue::from_str(&kind).map_err(io::Error::other)?);
+        let feed = self.feed(file, names, Span { start: 0, end: 0 }, pulse);
+        draft.source = Source::Parts(parts, end, Box::new(feed));
+        Ok(draft)
+    }
+
+    fn feed(&self, file: Arc<Opened>, names: &Names, span: Span, pulse: &Arc<Pulse>) -> Feed {
+        let number = self.desk.number(&file, || String::from_utf8_lossy(&names.joined).into_owned());
+        Feed::new(self.desk.clone(), file, pulse.clone(), number, span)
+    }
+}
+
+/// What is refused before anybody looks at the path.
+fn refuse(request: &Request<Incoming>, limits: &Limits) -> Option<Draft> {
+    let target = request.uri();
+    if target.path().len() + target.query().map_or(0, str::len) > limits.target_bytes as usize {
+        return Some(Draft::plain(StatusCode::URI_TOO_LONG));
+    }
+    // A request over HTTP/1.1 names its host exactly once (RFC 9112, section 3.2).
+    let hosts = request.headers().get_all(HOST).iter().count();
+    if hosts > 1 || (hosts == 0 && request.version() == Version::HTTP_11) {
+        return Some(Draft::plain(StatusCode::BAD_REQUEST));
+    }
+    // Who says a length in two ways has something in mind.
+    if request.headers().contains_key(TRANSFER_ENCODING) && request.headers().contains_key(CONTENT_LENGTH) {
+        return Some(Draft::plain(StatusCode::BAD_REQUEST));
+    }
+    if request.body().size_hint().exact().is_some_and(|length| length > limits.body_bytes) {
+        return Some(Draft::plain(StatusCode::PAYLOAD_TOO_LARGE));
+    }
+    match *request.method() {
+        Method::GET | Method::HEAD | Method::OPTIONS => None,
+        _ => Some(Draft::plain(StatusCode::METHOD_NOT_ALLOWED).with(ALLOW, ALLOWED)),
+    }
+}
+
+fn has_body(request: &Request<Incoming>) -> bool {
+    !request.body().is_end_stream()
+        || request.headers().contains_key(TRANSFER_ENCODING)
+        || request.headers().get(CONTENT_LENGTH).is_some_and(|length| length != "0")
+}
+
+fn is_absent(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(Errno::NOTDIR.raw_os_error())
+}
+
+fn failed(error: &io::Error) -> Draft {
+    let errno = error.raw_os_error().map(Errno::from_raw_os_error);
+    match errno {
+        Some(Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG) => Draft::plain(StatusCode::NOT_FOUND),
+        // XDEV: a link leads out of the root.
+        Some(Errno::ACCESS | Errno::PERM | Errno::XDEV | Errno::LOOP) => Draft::plain(StatusCode::FORBIDDEN),
+        Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM) => {
+            Draft::plain(StatusCode::SERVICE_UNAVAILABLE).with(RETRY_AFTER, "1")
+        }
+        _ if error.kind() == io::ErrorKind::NotFound => Draft::plain(StatusCode::NOT_FOUND),
+        _ => {
+            tracing::warn!("a request failed: {error}");
+            Draft::plain(StatusCode::INTERNAL_SERVER_ERROR)
+        }
+    }
+}
+
+/// To the same directory with a slash at its end. Made from names, so that it leads to no other host.
+fn redirect(names: &Names, request: &Request<Incoming>) -> Draft {
+    let query = request.uri().query().map(|query| format!("?{query}")).unwrap_or_default();
+    let location = format!("/{}/{query}", percent_encode(&names.joined, PATH));
+    let mut draft = Draft::plain(StatusCode::MOVED_PERMANENTLY);
+    match HeaderValue::from_str(&location) {
+        Ok(location) => draft.set(LOCATION, location),
+        Err(_) => return Draft::plain(StatusCode::BAD_REQUEST),
+    }
+    draft
+}
+
+fn below(names: &Names, index: &str) -> Names {
+    let slash: &[u8] = if names.joined.is_empty() { b"" } else { b"/" };
+    Names { joined: [&names.joined, slash, index.as_bytes()].concat(), is_directory: false }
+}
+
+/// The content type by the name's end, and whether files of this kind are worth compressing beforehand.
+fn kind(name: &[u8]) -> (String, bool) {
+    let name = String::from_utf8_lossy(name);
+    let extension = name.rsplit('/').next().and_then(|name| name.rsplit_once('.')).map_or("", |(_, end)| end);
+    let mime = mime_guess::from_ext(extension).first_or_octet_stream();
+    let text = mime.essence_str();
+    let is_text = mime.type_() == "text"
+        || matches!(
+            text,
+            "application/javascript" | "application/json" | "application/xml" | "image/svg+xml"
+        );
+    let has_forms = is_text
+        || text.ends_with("+xml")
+        || text.ends_with("+json")
+        || matches!(
+            text,
+            "application/wasm" | "application/manifest+json" | "font/ttf" | "font/otf" | "image/x-icon"
+        );
+    let kind = if is_text { format!("{text}; charset=utf-8") } else { text.to_owned() };
+    (kind, has_forms)
+}
+
+fn content_range(span: Span, size: u64) -> String {
+    format!("bytes {}-{}/{size}", span.start, span.end - 1)
+}
+
+/// Not in the file by chance: made from what names its version.
+fn boundary(file: &Opened) -> String {
+    use std::hash::{BuildHasher, Hash, Hasher};
+    let mut hasher = foldhash::fast::RandomState::default().build_hasher();
+    file.version.hash(&mut hasher);
+    let first = hasher.finish();
+    first.hash(&mut hasher);
+    format!("pantler-{first:016x}{:016x}", hasher.finish())
+}
+
+fn line(address: IpAddr, request: &Request<Incoming>) -> Line {
+    let field = |name| {
+        let value =
+            request.headers().get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
+        value.unwrap_or_default()
+    };
+    let protocol = match request.version() {
+        Version::HTTP_2 => "HTTP/2.0",
+        Version::HTTP_10 => "HTTP/1.0",
+        _ => "HTTP/1.1",
+    };
+    Line {
+        address,
+        method: request.method().to_string(),
+        target: request.uri().path_and_query().map_or_else(|| request.uri().to_string(), ToString::to_string),
+        protocol,
+        time: SystemTime::now(),
+        referer: field(REFERER),
+        agent: field(USER_AGENT),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_are_guessed_from_the_name() {
+        assert_eq!(kind(b"a/b.html"), ("text/html; charset=utf-8".into(), true));
+        assert_eq!(kind(b"a.png"), ("image/png".into(), false));
+        assert_eq!(kind(b"a.b/c"), ("application/octet-stream".into(), false));
+        assert!(kind(b"x.svg").1);
+        assert_eq!(kind(b"x.JSON").0, "application/json; charset=utf-8");
+    }
+}

@@ -1,0 +1,154 @@
+//! The body of an answer, and what is noted when it ends.
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use std::collections::VecDeque;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use tokio::time::Instant;
+
+use crate::feed::Feed;
+use crate::log::{Line, Log};
+use crate::metrics::{Ended, Metrics};
+use crate::pulse::Pulse;
+use crate::range::Span;
+
+/// One part of several ranges: what stands before it, and its bytes.
+#[derive(Debug)]
+pub struct Part {
+    /// The lines before.
+    pub head: Bytes,
+    /// The bytes.
+    pub span: Span,
+}
+
+/// Where the bytes of a body come from.
+#[derive(Debug)]
+pub enum Source {
+    /// Nowhere.
+    Nothing,
+    /// They are here.
+    Text(Bytes),
+    /// First these, then the rest of a span.
+    File(Option<Bytes>, Box<Feed>),
+    /// Several spans, each after its head, then an end.
+    Parts(VecDeque<Part>, Bytes, Box<Feed>),
+}
+
+/// The body of an answer.
+#[derive(Debug)]
+pub struct AnswerBody {
+    source: Source,
+    /// Bytes that are left to send.
+    left: u64,
+    ending: Ending,
+}
+
+impl AnswerBody {
+    /// A body of `length` bytes.
+    pub fn new(source: Source, length: u64, ending: Ending) -> Self {
+        Self { source, left: length, ending }
+    }
+
+    fn poll_source(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Option<Bytes>>> {
+        match &mut self.source {
+            Source::Nothing => Poll::Ready(Ok(None)),
+            Source::Text(bytes) => {
+                Poll::Ready(Ok(Some(std::mem::take(bytes)).filter(|bytes| !bytes.is_empty())))
+            }
+            Source::File(first, feed) => {
+                if let Some(bytes) = first.take() {
+                    return Poll::Ready(Ok(Some(bytes)));
+                }
+                let next = ready!(feed.poll_next(context));
+                self.ending.waited |= feed.has_waited;
+                Poll::Ready(next)
+            }
+            Source::Parts(parts, end, feed) => {
+                if !feed.is_done() {
+                    let next = ready!(feed.poll_next(context));
+                    self.ending.waited |= feed.has_waited;
+                    return Poll::Ready(next);
+                }
+                if let Some(part) = parts.pop_front() {
+                    feed.turn_to(part.span);
+                    return Poll::Ready(Ok(Some(part.head)));
+                }
+                Poll::Ready(Ok(Some(std::mem::take(end)).filter(|bytes| !bytes.is_empty())))
+            }
+        }
+    }
+}
+
+impl Body for AnswerBody {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        self.ending.pulse.sent();
+        let next = ready!(self.poll_source(context));
+        Poll::Ready(match next {
+            Ok(Some(bytes)) => {
+                self.left = self.left.saturating_sub(bytes.len() as u64);
+                self.ending.bytes += bytes.len() as u64;
+                self.ending.is_whole = self.left == 0;
+                Some(Ok(Frame::data(bytes)))
+            }
+            Ok(None) => None,
+            Err(error) => Some(Err(error)),
+        })
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.left == 0
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.left)
+    }
+}
+
+/// Notes that an answer ended when it is dropped.
+#[derive(Debug)]
+pub struct Ending {
+    /// The connection.
+    pub pulse: Arc<Pulse>,
+    /// The counters.
+    pub metrics: Arc<Metrics>,
+    /// The access log with what is known of the request.
+    pub log: Option<(Arc<Log>, Box<Line>)>,
+    /// When the head of the request was there.
+    pub start: Instant,
+    /// The status.
+    pub status: u16,
+    /// Bytes that went out.
+    pub bytes: u64,
+    /// Whether it waited for the disk.
+    pub waited: bool,
+    /// Whether all of it went out.
+    pub is_whole: bool,
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.pulse.end();
+        let ended = Ended {
+            status: self.status,
+            bytes: self.bytes,
+            waited: self.waited,
+            is_whole: self.is_whole,
+            time: self.start.elapsed(),
+        };
+        self.metrics.ended(&ended);
+        if let Some((log, line)) = self.log.take()
+            && !log.write(&line, &ended)
+        {
+            self.metrics.log_lost.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        }
+    }
+}

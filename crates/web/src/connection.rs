@@ -1,0 +1,137 @@
+//! One connection, from the first byte to the last, with a watchdog beside it.
+
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use std::convert::Infallible;
+use std::net::IpAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::Poll;
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio_rustls::TlsAcceptor;
+
+use crate::answer::Site;
+use crate::body::AnswerBody;
+use crate::options::Limits;
+use crate::pulse::{Pulse, Verdict};
+use crate::stream::{Stream, Wire};
+
+/// Bytes that wait to be sent on one connection, beside those in the kernel.
+const SEND_BYTES: usize = 128 << 10;
+/// Fields of a head.
+const FIELDS_MAX: usize = 100;
+
+/// How connections are spoken to: shared by all of them.
+pub fn builder(limits: &Limits) -> Builder<TokioExecutor> {
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        // The watchdog has its own idea of time, which tells a slow head from an idle connection.
+        .header_read_timeout(None)
+        .max_headers(FIELDS_MAX)
+        .max_buf_size(limits.head_bytes.max(8192) as usize)
+        .half_close(true);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(limits.streams)
+        .max_header_list_size(limits.head_bytes)
+        .max_send_buf_size(SEND_BYTES)
+        .max_pending_accept_reset_streams(20)
+        .max_local_error_reset_streams(64);
+    builder
+}
+
+/// What one listener's connections share.
+pub struct Reception {
+    /// Who answers.
+    pub site: Arc<Site>,
+    /// How.
+    pub builder: Builder<TokioExecutor>,
+    /// Certificate and key.
+    pub tls: Option<TlsAcceptor>,
+    /// Becomes true when the server stops.
+    pub stop: watch::Receiver<bool>,
+}
+
+impl Reception {
+    /// Serves a connection to its end.
+    pub async fn serve(self: Arc<Self>, stream: TcpStream, address: IpAddr) {
+        let metrics = self.site.desk.metrics.clone();
+        metrics.accepted.fetch_add(1, Ordering::Relaxed);
+        metrics.connections.fetch_add(1, Ordering::Relaxed);
+        self.speak(stream, address).await;
+        metrics.connections.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    async fn speak(&self, stream: TcpStream, address: IpAddr) {
+        let (limits, metrics) = (&self.site.options.limits, &self.site.desk.metrics);
+        // Without this the end of an answer waits for the client to confirm its beginning.
+        let _ = stream.set_nodelay(true);
+        let wire = match &self.tls {
+            None => Wire::Plain(stream),
+            Some(tls) => match tokio::time::timeout(limits.head_time, tls.accept(stream)).await {
+                Ok(Ok(stream)) => Wire::Tls(Box::new(stream)),
+                Ok(Err(error)) => return tracing::debug!("{address}: no TLS: {error}"),
+                Err(_) => return tracing::debug!("{address}: TLS took too long"),
+            },
+        };
+        let pulse = Arc::new(Pulse::new());
+        let service = service_fn(|request: Request<Incoming>| {
+            let answer = self.site.clone().answer(address, pulse.clone(), request);
+            async { Ok::<Response<AnswerBody>, Infallible>(answer.await) }
+        });
+        let io = TokioIo::new(Stream::new(wire, pulse.clone()));
+        let mut connection = pin!(self.builder.serve_connection(io, service));
+        let mut stop = self.stop.clone();
+        let mut is_stopping = *stop.borrow();
+        if is_stopping {
+            connection.as_mut().graceful_shutdown();
+        }
+        let mut sleep = pin!(tokio::time::sleep_until(pulse.opened() + limits.head_time));
+        let mut armed = limits.head_time;
+        loop {
+            let step = std::future::poll_fn(|context| {
+                if let Poll::Ready(ended) = connection.as_mut().poll(context) {
+                    return Poll::Ready(Some(ended));
+                }
+                // What has just come may have brought the end nearer.
+                if let Verdict::Until(until) = pulse.verdict(limits)
+                    && until < armed
+                {
+                    armed = until;
+                    sleep.as_mut().reset(pulse.opened() + until);
+                }
+                sleep.as_mut().poll(context).map(|()| None)
+            });
+            tokio::select! {
+                step = step => match (step, pulse.verdict(limits)) {
+                    (Some(ended), _) => {
+                        if let Err(error) = ended {
+                            tracing::debug!("{address}: {error}");
+                        }
+                        return;
+                    }
+                    (None, Verdict::Until(until)) => {
+                        armed = until;
+                        sleep.as_mut().reset(pulse.opened() + until);
+                    }
+                    (None, Verdict::Over) => {
+                        metrics.timed_out.fetch_add(1, Ordering::Relaxed);
+                        return;
+                    }
+                },
+                _ = stop.changed(), if !is_stopping => {
+                    is_stopping = true;
+                    connection.as_mut().graceful_shutdown();
+                }
+            }
+        }
+    }
+}

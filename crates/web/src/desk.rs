@@ -1,0 +1,428 @@
+//! The desk: where requests wait, and from where threads are sent to the disk.
+//!
+//! ```text
+//!   answers --ask/look--> [ scheduler | belief ] <--next-- readers (as many as reads at a time)
+//!      ^                        lock                           |
+//!      +--------------- bytes, or "look again" ----------------+
+//! ```
+//!
+//! One lock guards scheduler and belief. It is held for bookkeeping only: never while a file is read, and nobody is told
+//! anything under it, because who is told may drop what it is told, and that takes the lock.
+//!
+//! K1  Every ticket that waits has a waiter, until it is told or cancelled.
+
+use bytes::Bytes;
+use foldhash::HashMap;
+use std::collections::VecDeque;
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use tokio::sync::oneshot;
+
+use crate::belief::Belief;
+use crate::buffers::Buffers;
+use crate::metrics::Metrics;
+use crate::opened::Opened;
+use crate::options::{Options, Order};
+use crate::scheduler::{self, Arrival, GroupId, Lengths, Scheduler, Ticket, Wish, Work};
+use crate::store::Store;
+use crate::{WebError, options};
+
+/// Misses in a row after which somebody gets its bytes in hand, whatever the budget says.
+const PATIENCE: u32 = 2;
+
+/// What somebody who waited is told.
+#[derive(Debug)]
+pub enum Told {
+    /// Its turn has come.
+    Turn(Turn),
+    /// What was read, from this byte on. Short where the file ends.
+    Bytes(u64, Arc<Vec<Bytes>>),
+    /// It was read, and lies in the cache.
+    Look,
+    /// It could not be read.
+    Failed(io::ErrorKind),
+}
+
+/// A turn that is out. It is given back when dropped.
+#[derive(Debug)]
+pub struct Turn {
+    desk: Option<Arc<Desk>>,
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if let Some(desk) = self.desk.take() {
+            desk.with(|inner, _| inner.scheduler.leave());
+        }
+    }
+}
+
+/// What becomes of who asks.
+#[derive(Debug)]
+pub enum Asked {
+    /// Here are its first bytes.
+    Bytes(Bytes),
+    /// It waits.
+    Wait(Waiting),
+}
+
+/// Somebody who waits. Dropping it cancels.
+#[derive(Debug)]
+pub struct Waiting {
+    desk: Arc<Desk>,
+    ticket: Ticket,
+    /// Since when, on the desk's clock.
+    pub since: Duration,
+    /// Resolves when it is told.
+    pub told: oneshot::Receiver<Told>,
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.desk.cancel(self.ticket);
+    }
+}
+
+#[derive(Debug)]
+struct Waiter {
+    told: oneshot::Sender<Told>,
+    file: Arc<Opened>,
+    since: Duration,
+    /// Whether the bytes must be handed over.
+    must_have: bool,
+}
+
+/// A read that a reader is sent on.
+#[derive(Debug)]
+struct Errand {
+    id: GroupId,
+    wish: Wish,
+    file: Arc<Opened>,
+    is_warming: bool,
+}
+
+struct Inner {
+    scheduler: Scheduler,
+    belief: Belief,
+    waiters: HashMap<Ticket, Waiter>,
+    reads: VecDeque<Errand>,
+    is_closing: bool,
+}
+
+/// See the head of this file.
+pub struct Desk {
+    inner: Mutex<Inner>,
+    work: Condvar,
+    start: Instant,
+    order: Order,
+    /// Where the bytes lie.
+    pub store: Store,
+    /// Memory on the way.
+    pub buffers: Arc<Buffers>,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
+}
+
+impl std::fmt::Debug for Desk {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Desk").field("order", &self.order).finish_non_exhaustive()
+    }
+}
+
+/// What to say to whom, once the lock is free.
+type Messages = Vec<(oneshot::Sender<Told>, Told)>;
+
+impl Desk {
+    /// A desk with its readers.
+    ///
+    /// # Errors
+    /// Options that make no sense, and threads that do not start.
+    pub fn open(
+        options: &Options,
+        metrics: Arc<Metrics>,
+    ) -> Result<(Arc<Self>, Vec<JoinHandle<()>>), WebError> {
+        let order = options.order;
+        let has_model = matches!(order, Order::Mirror | Order::MirrorVerify)
+            && options.store == options::StoreKind::Files;
+        let model = has_model.then_some(options.model);
+        let belief = Belief::new(model, order == Order::MirrorVerify).ok_or_else(|| {
+            WebError::Options(format!("model `{}` would have to know the future", options.model.policy))
+        })?;
+        let in_order = order == Order::Fifo;
+        let rules = scheduler::Options {
+            in_order,
+            merge: !in_order,
+            reads_max: options.disk_reads.max(1),
+            age_cap: options.age_cap,
+            misses: options.misses,
+        };
+        let inner = Inner {
+            scheduler: Scheduler::new(rules),
+            belief,
+            waiters: HashMap::default(),
+            reads: VecDeque::new(),
+            is_closing: false,
+        };
+        let desk = Arc::new(Self {
+            inner: Mutex::new(inner),
+            work: Condvar::new(),
+            start: Instant::now(),
+            order,
+            store: Store::new(options.store, options.threads + options.disk_reads)?,
+            buffers: Buffers::new(options.buffer_bytes),
+            metrics,
+        });
+        let readers = (0..options.disk_reads.max(1)).map(|number| {
+            let desk = desk.clone();
+            let name = format!("reader-{number}");
+            std::thread::Builder::new().name(name).spawn(move || desk.read_on()).map_err(WebError::Start)
+        });
+        let readers = readers.collect::<Result<Vec<_>, _>>()?;
+        Ok((desk, readers))
+    }
+
+    /// The number by which scheduler and model know a version of a file.
+    pub fn number(&self, file: &Opened, name: impl FnOnce() -> String) -> u32 {
+        self.lock().belief.number(&file.version, name)
+    }
+
+    /// Somebody wishes for a piece of a file that it has not asked for before.
+    ///
+    /// # Errors
+    /// The system's, from looking.
+    pub fn ask(self: &Arc<Self>, file: &Arc<Opened>, wish: Wish) -> io::Result<Asked> {
+        // The steward of our own cache knows; so does the kernel, for a price, where it tells us.
+        let is_exact = self.order == Order::Truth || matches!(self.store, Store::Cache(_));
+        let known = if is_exact && self.order != Order::Fifo { self.store.holds(file, wish) } else { None };
+        let now = self.start.elapsed();
+        let mut inner = self.lock();
+        let believed = match (self.order, known) {
+            (Order::Fifo, _) => false,
+            (_, Some(known)) => known,
+            // Where nobody tells, looking is the only way to know.
+            (Order::Truth, None) => true,
+            (Order::Mirror | Order::MirrorVerify, None) => inner.belief.believes(wish),
+        };
+        match inner.scheduler.arrive(now, wish, believed) {
+            Arrival::Turn => {
+                drop(inner);
+                self.take_turn(Turn { desk: Some(self.clone()) }, file, wish, now, 0)
+            }
+            Arrival::Wait(ticket) => {
+                let waiting = self.wait(&mut inner, ticket, file, now, false);
+                self.finish(inner, Vec::new());
+                Ok(Asked::Wait(waiting))
+            }
+        }
+    }
+
+    /// Somebody whose turn it is looks for its bytes. `misses` counts how often it has looked in vain.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn take_turn(
+        self: &Arc<Self>,
+        mut turn: Turn,
+        file: &Arc<Opened>,
+        wish: Wish,
+        since: Duration,
+        misses: u32,
+    ) -> io::Result<Asked> {
+        let found = self.verify_and_look(file, wish)?;
+        // From here on the turn is given back under the same lock as what came of it.
+        turn.desk = None;
+        let mut inner = self.lock();
+        if self.order != Order::Fifo {
+            inner.belief.verified(true, found.is_some());
+        }
+        match found {
+            Some(bytes) => {
+                inner.belief.read(Wish { end: wish.start + bytes.len() as u64, ..wish });
+                inner.scheduler.leave();
+                self.finish(inner, Vec::new());
+                Ok(Asked::Bytes(bytes))
+            }
+            None => Ok(Asked::Wait(self.missed(inner, file, wish, since, misses))),
+        }
+    }
+
+    /// Somebody who had the beginning of a piece looks for more of it.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn look_on(self: &Arc<Self>, file: &Arc<Opened>, wish: Wish, misses: u32) -> io::Result<Asked> {
+        if let Some(bytes) = self.store.look(file, wish, &self.buffers)? {
+            let mut inner = self.lock();
+            inner.belief.read(Wish { end: wish.start + bytes.len() as u64, ..wish });
+            return Ok(Asked::Bytes(bytes));
+        }
+        if self.order == Order::Fifo {
+            // What was there is gone: back to the end of the line.
+            return self.ask(file, wish);
+        }
+        let now = self.start.elapsed();
+        Ok(Asked::Wait(self.missed(self.lock(), file, wish, now, misses)))
+    }
+
+    /// How many wait where, and since when the oldest waits.
+    pub fn lengths(&self) -> (Lengths, Duration) {
+        let inner = self.lock();
+        let oldest = inner.scheduler.oldest().map_or(Duration::ZERO, |since| self.start.elapsed() - since);
+        (inner.scheduler.lengths(), oldest)
+    }
+
+    /// Asks what is believed.
+    pub fn with_belief<R>(&self, ask: impl FnOnce(&Belief) -> R) -> R {
+        ask(&self.lock().belief)
+    }
+
+    /// Sends the readers home once their reads have ended.
+    pub fn close(&self) {
+        self.lock().is_closing = true;
+        self.work.notify_all();
+    }
+
+    fn verify_and_look(&self, file: &Arc<Opened>, wish: Wish) -> io::Result<Option<Bytes>> {
+        // A piece that is read at once is verified by reading it. Of a larger one all must be there before its first byte
+        // goes out, or the request would hold its client up in the middle.
+        let is_large = wish.end - wish.start > self.buffers.chunk_bytes() as u64;
+        if is_large && self.order == Order::MirrorVerify && self.store.holds(file, wish) == Some(false) {
+            return Ok(None);
+        }
+        self.store.look(file, wish, &self.buffers)
+    }
+
+    fn missed(
+        self: &Arc<Self>,
+        mut inner: MutexGuard<'_, Inner>,
+        file: &Arc<Opened>,
+        wish: Wish,
+        since: Duration,
+        misses: u32,
+    ) -> Waiting {
+        let ticket = inner.scheduler.missed(since, wish);
+        let waiting = self.wait(&mut inner, ticket, file, since, misses >= PATIENCE);
+        self.finish(inner, Vec::new());
+        waiting
+    }
+
+    fn wait(
+        self: &Arc<Self>,
+        inner: &mut Inner,
+        ticket: Ticket,
+        file: &Arc<Opened>,
+        since: Duration,
+        must_have: bool,
+    ) -> Waiting {
+        let (sender, told) = oneshot::channel();
+        inner.waiters.insert(ticket, Waiter { told: sender, file: file.clone(), since, must_have });
+        Waiting { desk: self.clone(), ticket, since, told }
+    }
+
+    fn cancel(self: &Arc<Self>, ticket: Ticket) {
+        self.with(|inner, _| {
+            // Who was told already waits no more (K1).
+            if inner.waiters.remove(&ticket).is_some() {
+                inner.scheduler.cancel(ticket);
+            }
+        });
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().expect("the queues are in order")
+    }
+
+    fn with(self: &Arc<Self>, change: impl FnOnce(&mut Inner, &mut Messages)) {
+        let mut inner = self.lock();
+        let mut messages = Vec::new();
+        change(&mut inner, &mut messages);
+        self.finish(inner, messages);
+    }
+
+    /// Gives out what is next, unlocks, and tells whom it concerns.
+    fn finish(self: &Arc<Self>, mut inner: MutexGuard<'_, Inner>, mut messages: Messages) {
+        let now = self.start.elapsed();
+        while let Some(work) = inner.scheduler.next(now) {
+            match work {
+                Work::Turn(ticket) => {
+                    let waiter = inner.waiters.remove(&ticket).expect("K1: who is in line has a waiter");
+                    messages.push((waiter.told, Told::Turn(Turn { desk: Some(self.clone()) })));
+                }
+                Work::Read { id, wish, oldest, is_warming } => {
+                    let waiter = inner.waiters.get(&oldest).expect("K1: who is in a group has a waiter");
+                    let file = waiter.file.clone();
+                    inner.reads.push_back(Errand { id, wish, file, is_warming });
+                    self.work.notify_one();
+                }
+            }
+        }
+        drop(inner);
+        for (told, message) in messages {
+            // Who went away meanwhile drops what it is told.
+            let _ = told.send(message);
+        }
+    }
+
+    /// What a reader does until the desk is closed.
+    fn read_on(self: &Arc<Self>) {
+        while let Some(errand) = self.next_errand() {
+            let Errand { id, wish, file, is_warming } = errand;
+            // Whether what was believed missing was there after all; what was believed there is known to be missing.
+            let was_cached = if is_warming { None } else { self.store.holds(&file, wish) };
+            let keep = self.must_keep(id) || self.buffers.has_room(wish.end - wish.start);
+            let start = Instant::now();
+            let result = self.store.read(&file, wish, keep, &self.buffers);
+            let took = start.elapsed();
+            let length = wish.end - wish.start;
+            self.metrics.read(length, took, was_cached == Some(true));
+            let told = match result {
+                Ok(chunks) if keep => Ok(Some(Arc::new(chunks))),
+                Ok(_) => Ok(None),
+                Err(error) => Err(error.kind()),
+            };
+            self.with(|inner, messages| {
+                if let Some(was_cached) = was_cached
+                    && self.order != Order::Fifo
+                {
+                    inner.belief.verified(false, was_cached);
+                }
+                inner.belief.read(wish);
+                let now = self.start.elapsed();
+                for ticket in inner.scheduler.done(id) {
+                    let waiter = inner.waiters.remove(&ticket).expect("K1: who is in a group has a waiter");
+                    self.metrics.waited(now - waiter.since);
+                    let message = match &told {
+                        Ok(Some(chunks)) => Told::Bytes(wish.start, chunks.clone()),
+                        Ok(None) => Told::Look,
+                        Err(kind) => Told::Failed(*kind),
+                    };
+                    messages.push((waiter.told, message));
+                }
+            });
+        }
+    }
+
+    fn next_errand(&self) -> Option<Errand> {
+        let mut inner = self.lock();
+        loop {
+            if let Some(errand) = inner.reads.pop_front() {
+                return Some(errand);
+            }
+            if inner.is_closing {
+                return None;
+            }
+            inner = self.work.wait(inner).expect("the queues are in order");
+        }
+    }
+
+    /// Whether one of those who wait has looked in vain too often.
+    fn must_keep(&self, id: GroupId) -> bool {
+        let inner = self.lock();
+        inner
+            .scheduler
+            .tickets(id)
+            .any(|ticket| inner.waiters.get(&ticket).is_some_and(|waiter| waiter.must_have))
+    }
+}

@@ -1,0 +1,53 @@
+//! Why a server cannot start.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why a server cannot start. Whoever runs it decides what that means for a process.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WebError {
+    /// The options make no sense together.
+    #[error("{0}")]
+    Options(String),
+    /// The root is not there, or no directory.
+    #[error("root {}: {error}", path.display())]
+    Root {
+        /// As given.
+        path: PathBuf,
+        /// The system's answer.
+        error: io::Error,
+    },
+    /// The address is taken, or not ours.
+    #[error("cannot listen on {address}: {error}")]
+    Listen {
+        /// As given.
+        address: String,
+        /// The system's answer.
+        error: io::Error,
+    },
+    /// A certificate or key that makes no sense.
+    #[error("{what} {}: {why}", path.display())]
+    Tls {
+        /// `certificate` or `key`.
+        what: &'static str,
+        /// As given.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The access log cannot be written.
+    #[error("access log {}: {error}", path.display())]
+    Log {
+        /// As given.
+        path: PathBuf,
+        /// The system's answer.
+        error: io::Error,
+    },
+    /// The cache of the library does not fit.
+    #[error(transparent)]
+    Cache(#[from] pantler_cache::CacheError),
+    /// Threads or descriptors are short.
+    #[error("cannot start: {0}")]
+    Start(#[source] io::Error),
+}

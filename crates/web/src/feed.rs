@@ -1,0 +1,170 @@
+//! The bytes of one answer, piece by piece: from the cache, or after waiting at the desk.
+
+use bytes::Bytes;
+use std::collections::VecDeque;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use crate::desk::{Asked, Desk, Told, Waiting};
+use crate::opened::Opened;
+use crate::pulse::Pulse;
+use crate::range::Span;
+use crate::scheduler::{WINDOW_BYTES, Wish};
+
+/// A span of a file on its way out.
+#[derive(Debug)]
+pub struct Feed {
+    desk: Arc<Desk>,
+    file: Arc<Opened>,
+    pulse: Arc<Pulse>,
+    number: u32,
+    at: u64,
+    end: u64,
+    /// Up to here nobody needs to be asked.
+    asked_until: u64,
+    ready: VecDeque<Bytes>,
+    waiting: Option<Waiting>,
+    /// Times in a row that nothing was there.
+    misses: u32,
+    /// Whether it ever waited.
+    pub has_waited: bool,
+}
+
+impl Feed {
+    /// Of a span that lies within the file as it was opened.
+    pub fn new(desk: Arc<Desk>, file: Arc<Opened>, pulse: Arc<Pulse>, number: u32, span: Span) -> Self {
+        Self {
+            desk,
+            file,
+            pulse,
+            number,
+            at: span.start,
+            end: span.end,
+            asked_until: span.start,
+            ready: VecDeque::new(),
+            waiting: None,
+            misses: 0,
+            has_waited: false,
+        }
+    }
+
+    /// Goes on with another span of the same file.
+    pub fn turn_to(&mut self, span: Span) {
+        (self.at, self.end, self.asked_until) = (span.start, span.end, span.start);
+        self.ready.clear();
+    }
+
+    /// Whether nothing is left of the span.
+    pub fn is_done(&self) -> bool {
+        self.at == self.end
+    }
+
+    /// The next bytes; `None` at the end of the span.
+    ///
+    /// # Errors
+    /// The system's, and `UnexpectedEof` when the file has become shorter.
+    pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Option<Bytes>>> {
+        loop {
+            if self.is_done() {
+                return Poll::Ready(Ok(None));
+            }
+            if let Some(bytes) = self.ready.pop_front() {
+                return Poll::Ready(Ok(Some(self.pass(bytes))));
+            }
+            let asked = match self.waiting.take() {
+                Some(mut waiting) => match Pin::new(&mut waiting.told).poll(context) {
+                    Poll::Pending => {
+                        self.waiting = Some(waiting);
+                        return Poll::Pending;
+                    }
+                    Poll::Ready(told) => {
+                        self.pulse.resume();
+                        // The desk never drops a sender before it has told.
+                        let told = told.map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))?;
+                        match self.heed(told, waiting)? {
+                            Some(asked) => asked,
+                            None => continue,
+                        }
+                    }
+                },
+                None if self.at < self.asked_until => {
+                    self.desk.look_on(&self.file, self.wish(), self.misses)?
+                }
+                None => self.desk.ask(&self.file, self.wish())?,
+            };
+            match asked {
+                Asked::Bytes(bytes) if bytes.is_empty() => return Poll::Ready(Err(cut())),
+                Asked::Bytes(bytes) => {
+                    self.asked_until = self.wish().end;
+                    return Poll::Ready(Ok(Some(self.pass(bytes))));
+                }
+                Asked::Wait(waiting) => {
+                    self.pulse.wait();
+                    self.has_waited = true;
+                    self.misses += 1;
+                    self.waiting = Some(waiting);
+                }
+            }
+        }
+    }
+
+    /// Does as told. What must be polled again is returned.
+    fn heed(&mut self, told: Told, waiting: Waiting) -> io::Result<Option<Asked>> {
+        match told {
+            Told::Turn(turn) => {
+                let asked = self.desk.take_turn(turn, &self.file, self.wish(), waiting.since, self.misses)?;
+                return Ok(Some(asked));
+            }
+            Told::Bytes(start, chunks) => {
+                self.take(start, &chunks);
+                if self.ready.is_empty() {
+                    return Err(cut());
+                }
+                self.asked_until = self.wish().end;
+            }
+            Told::Look => self.asked_until = self.wish().end,
+            Told::Failed(kind) => return Err(kind.into()),
+        }
+        Ok(None)
+    }
+
+    /// Takes its own part of what was read for several.
+    fn take(&mut self, start: u64, chunks: &[Bytes]) {
+        let mut offset = start;
+        for chunk in chunks {
+            let from = self.at.clamp(offset, offset + chunk.len() as u64) - offset;
+            let to = self.end.clamp(offset, offset + chunk.len() as u64) - offset;
+            if from < to {
+                self.ready.push_back(chunk.slice(from as usize..to as usize));
+            }
+            offset += chunk.len() as u64;
+        }
+    }
+
+    fn pass(&mut self, bytes: Bytes) -> Bytes {
+        self.at += bytes.len() as u64;
+        self.misses = 0;
+        bytes
+    }
+
+    /// What is left of the span in the window where it stands.
+    fn wish(&self) -> Wish {
+        let window_end = (self.at / WINDOW_BYTES + 1) * WINDOW_BYTES;
+        Wish { file: self.number, start: self.at, end: self.end.min(window_end) }
+    }
+}
+
+impl Drop for Feed {
+    fn drop(&mut self) {
+        if self.waiting.is_some() {
+            self.pulse.resume();
+        }
+    }
+}
+
+fn cut() -> io::Error {
+    io::Error::new(io::ErrorKind::UnexpectedEof, "the file was cut while it was served")
+}

@@ -1,0 +1,92 @@
+//! A directory as a page.
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
+use std::fmt::Write;
+use std::io;
+use std::os::fd::OwnedFd;
+
+/// Most entries that are listed.
+const ENTRIES_MAX: usize = 10_000;
+/// What a name in a link may not hold as it is.
+const NAME: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+
+/// A page of links to what lies in a directory, sorted by name, directories with a slash.
+///
+/// # Errors
+/// The system's.
+pub fn page(directory: OwnedFd, path: &str, hidden: bool) -> io::Result<String> {
+    let mut names: Vec<(Vec<u8>, bool)> = Vec::new();
+    let mut is_cut = false;
+    for entry in rustix::fs::Dir::new(directory)? {
+        let entry = entry?;
+        let name = entry.file_name().to_bytes();
+        if name == b"." || name == b".." || (!hidden && name.starts_with(b".")) {
+            continue;
+        }
+        if names.len() == ENTRIES_MAX {
+            is_cut = true;
+            break;
+        }
+        names.push((name.to_owned(), entry.file_type() == rustix::fs::FileType::Directory));
+    }
+    names.sort();
+    let title = escaped(path);
+    let mut text = format!(
+        "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>{title}</title>\n<h1>{title}</h1>\n<ul>\n"
+    );
+    if path != "/" {
+        text.push_str("<li><a href=\"../\">../</a></li>\n");
+    }
+    for (name, is_directory) in names {
+        let slash = if is_directory { "/" } else { "" };
+        let shown = escaped(&String::from_utf8_lossy(&name));
+        // `./` keeps a name with a colon from being a scheme.
+        let _ = writeln!(
+            text,
+            "<li><a href=\"./{}{slash}\">{shown}{slash}</a></li>",
+            percent_encode(&name, NAME)
+        );
+    }
+    text.push_str("</ul>\n");
+    if is_cut {
+        let _ = writeln!(text, "<p>Only {ENTRIES_MAX} entries are shown.</p>");
+    }
+    text.push_str("</html>\n");
+    Ok(text)
+}
+
+/// Text as HTML.
+pub fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '&' => out.push_str("&amp;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            character => out.push(character),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_do_no_harm() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["<script>", "a b", "javascript:x", ".hidden", "ü"] {
+            std::fs::write(folder.path().join(name), "").unwrap();
+        }
+        std::fs::create_dir(folder.path().join("d")).unwrap();
+        let open = || std::fs::File::open(folder.path()).unwrap().into();
+        let text = page(open(), "/x/", false).unwrap();
+        assert!(text.contains("href=\"./%3Cscript%3E\">&lt;script&gt;<"), "{text}");
+        assert!(text.contains("href=\"./javascript%3Ax\""));
+        assert!(text.contains("href=\"./d/\">d/<") && text.contains("../"));
+        assert!(!text.contains(".hidden") && page(open(), "/", true).unwrap().contains(".hidden"));
+    }
+}

@@ -1,0 +1,102 @@
+//! Random numbers from a seed, and what is drawn with them.
+
+/// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
+#[derive(Debug, Clone)]
+pub struct Random {
+    state: u64,
+}
+
+impl Random {
+    /// From a seed.
+    pub fn new(seed: u64) -> Self {
+        Self { state: seed }
+    }
+
+    /// The next number.
+    #[allow(clippy::should_implement_trait, reason = "it never ends")]
+    pub fn next(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.state;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// From 0 to 1, without 1.
+    pub fn unit(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// With mean 0 and deviation 1 (Box and Muller).
+    pub fn normal(&mut self) -> f64 {
+        let (one, other) = (self.unit().max(1e-300), self.unit());
+        (-2.0 * one.ln()).sqrt() * (std::f64::consts::TAU * other).cos()
+    }
+
+    /// Time to the next of events that come `rate` times per second, in seconds.
+    pub fn gap(&mut self, rate: f64) -> f64 {
+        -(1.0 - self.unit()).ln() / rate
+    }
+}
+
+/// Which file is asked for next.
+#[derive(Debug, Clone)]
+pub struct Popularity {
+    /// Cumulated weights by rank.
+    weights: Vec<f64>,
+    /// The file of each rank.
+    files: Vec<u32>,
+}
+
+impl Popularity {
+    /// Of so many files; the seed says which are popular.
+    pub fn new(files: u32, zipf: f64, seed: u64) -> Self {
+        let mut sum = 0.0;
+        let weights = (1..=files).map(|rank| {
+            sum += f64::from(rank).powf(-zipf);
+            sum
+        });
+        let weights = weights.collect();
+        let mut random = Random::new(seed ^ 0x7a69_7066);
+        let mut files: Vec<u32> = (0..files).collect();
+        for at in (1..files.len()).rev() {
+            files.swap(at, (random.next() % (at as u64 + 1)) as usize);
+        }
+        Self { weights, files }
+    }
+
+    /// Draws one.
+    pub fn draw(&self, random: &mut Random) -> u32 {
+        let point = random.unit() * self.weights.last().copied().unwrap_or(0.0);
+        let rank = self.weights.partition_point(|weight| *weight <= point);
+        self.files[rank.min(self.files.len() - 1)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn popularity_falls_with_the_rank() {
+        let popularity = Popularity::new(1000, 1.0, 5);
+        let mut random = Random::new(9);
+        let mut counts = vec![0u32; 1000];
+        (0..100_000).for_each(|_| counts[popularity.draw(&mut random) as usize] += 1);
+        let count = |rank: usize| f64::from(counts[popularity.files[rank] as usize]);
+        // The first of 1,000 is asked for in 1 of 7.49 cases.
+        assert!((count(0) / 100_000.0 - 1.0 / 7.485).abs() < 0.01);
+        assert!((count(0) / count(9) - 10.0).abs() < 2.0);
+        let alike = Popularity::new(10, 0.0, 5);
+        let mut counts = [0u32; 10];
+        (0..10_000).for_each(|_| counts[alike.draw(&mut random) as usize] += 1);
+        assert!(counts.iter().all(|count| (800..1200).contains(count)), "{counts:?}");
+    }
+
+    #[test]
+    fn gaps_have_the_rate() {
+        let mut random = Random::new(3);
+        let sum: f64 = (0..10_000).map(|_| random.gap(50.0)).sum();
+        assert!((sum / 10_000.0 - 0.02).abs() < 0.001);
+    }
+}

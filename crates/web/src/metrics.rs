@@ -1,0 +1,236 @@
+//! What a server counts, and how Prometheus reads it.
+
+use std::fmt::Write;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::desk::Desk;
+
+/// Upper bounds of the histograms' buckets, in seconds.
+const BUCKETS: [f64; 14] =
+    [0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 2.0, 3.0, 5.0, 10.0, 30.0];
+
+/// A histogram as Prometheus has them.
+#[derive(Debug, Default)]
+pub struct Histogram {
+    /// Not cumulated; the last one has no bound.
+    buckets: [AtomicU64; BUCKETS.len() + 1],
+    sum_ns: AtomicU64,
+    max_ns: AtomicU64,
+}
+
+impl Histogram {
+    /// Counts one.
+    pub fn add(&self, time: Duration) {
+        let seconds = time.as_secs_f64();
+        let bucket = BUCKETS.partition_point(|bound| *bound < seconds);
+        self.buckets[bucket].fetch_add(1, Ordering::Relaxed);
+        let ns = time.as_nanos() as u64;
+        self.sum_ns.fetch_add(ns, Ordering::Relaxed);
+        self.max_ns.fetch_max(ns, Ordering::Relaxed);
+    }
+
+    /// The longest so far.
+    pub fn max(&self) -> Duration {
+        Duration::from_nanos(self.max_ns.load(Ordering::Relaxed))
+    }
+
+    fn write(&self, text: &mut String, name: &str, help: &str) {
+        let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} histogram");
+        let mut count = 0;
+        for (bucket, bound) in self.buckets.iter().zip(BUCKETS.iter().map(Some).chain([None])) {
+            count += bucket.load(Ordering::Relaxed);
+            let bound = bound.map_or("+Inf".into(), f64::to_string);
+            let _ = writeln!(text, "{name}_bucket{{le=\"{bound}\"}} {count}");
+        }
+        let sum = self.sum_ns.load(Ordering::Relaxed) as f64 / 1e9;
+        let _ = writeln!(text, "{name}_sum {sum}\n{name}_count {count}");
+    }
+}
+
+/// All counters of a server.
+#[derive(Debug, Default)]
+pub struct Metrics {
+    /// Connections accepted.
+    pub accepted: AtomicU64,
+    /// Connections that are open.
+    pub connections: AtomicU64,
+    /// Connections that a watchdog ended.
+    pub timed_out: AtomicU64,
+    /// Answers by the first digit of their status.
+    statuses: [AtomicU64; 6],
+    /// Bytes of answers.
+    sent_bytes: AtomicU64,
+    /// Answers whose bytes were all there at once, and answers that waited.
+    at_once: AtomicU64,
+    after_waiting: AtomicU64,
+    /// Answers that broke off.
+    broken: AtomicU64,
+    /// Reads by readers, their bytes, and those that found everything there.
+    reads: AtomicU64,
+    read_bytes: AtomicU64,
+    needless_reads: AtomicU64,
+    /// Lines of the access log that were lost because it could not keep up.
+    pub log_lost: AtomicU64,
+    waits: Histogram,
+    read_times: Histogram,
+    answers: Histogram,
+}
+
+/// How an answer ended.
+#[derive(Debug, Clone, Copy)]
+pub struct Ended {
+    /// The status.
+    pub status: u16,
+    /// Bytes of the body that went out.
+    pub bytes: u64,
+    /// Whether it waited for the disk.
+    pub waited: bool,
+    /// Whether all of it went out.
+    pub is_whole: bool,
+    /// From the head of the request to the last byte.
+    pub time: Duration,
+}
+
+fn add(counter: &AtomicU64, count: u64) {
+    counter.fetch_add(count, Ordering::Relaxed);
+}
+
+impl Metrics {
+    /// A reader came back.
+    pub fn read(&self, bytes: u64, time: Duration, was_needless: bool) {
+        add(&self.reads, 1);
+        add(&self.read_bytes, bytes);
+        add(&self.needless_reads, u64::from(was_needless));
+        self.read_times.add(time);
+    }
+
+    /// Somebody waited so long for a read to end.
+    pub fn waited(&self, time: Duration) {
+        self.waits.add(time);
+    }
+
+    /// The longest that anybody waited.
+    pub fn longest_wait(&self) -> Duration {
+        self.waits.max()
+    }
+
+    /// An answer ended.
+    pub fn ended(&self, ended: &Ended) {
+        add(&self.statuses[usize::from(ended.status / 100).min(5)], 1);
+        add(&self.sent_bytes, ended.bytes);
+        add(if ended.waited { &self.after_waiting } else { &self.at_once }, 1);
+        add(&self.broken, u64::from(!ended.is_whole));
+        self.answers.add(ended.time);
+    }
+
+    /// Counters as pairs of name and value, for the live page.
+    pub fn numbers(&self) -> Vec<(&'static str, u64)> {
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        vec![
+            ("connections", get(&self.connections)),
+            ("answers", self.statuses.iter().map(get).sum()),
+            ("at_once", get(&self.at_once)),
+            ("after_waiting", get(&self.after_waiting)),
+            ("sent_bytes", get(&self.sent_bytes)),
+            ("reads", get(&self.reads)),
+            ("read_bytes", get(&self.read_bytes)),
+            ("needless_reads", get(&self.needless_reads)),
+            ("broken", get(&self.broken)),
+            ("timed_out", get(&self.timed_out)),
+        ]
+    }
+
+    /// The text format of Prometheus, version 0.0.4.
+    pub fn prometheus(&self, desk: &Desk) -> String {
+        let mut text = String::new();
+        let mut one = |name: &str, kind: &str, help: &str, value: f64| {
+            let _ = writeln!(
+                text,
+                "# HELP pantler_web_{name} {help}\n# TYPE pantler_web_{name} {kind}\npantler_web_{name} {value}"
+            );
+        };
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed) as f64;
+        one("connections_accepted_total", "counter", "Connections accepted.", get(&self.accepted));
+        one("connections", "gauge", "Connections that are open.", get(&self.connections));
+        one(
+            "connections_timed_out_total",
+            "counter",
+            "Connections ended because nothing moved.",
+            get(&self.timed_out),
+        );
+        one("sent_bytes_total", "counter", "Bytes of bodies sent.", get(&self.sent_bytes));
+        one("answers_at_once_total", "counter", "Answers that waited for no read.", get(&self.at_once));
+        one(
+            "answers_after_waiting_total",
+            "counter",
+            "Answers that waited for a read.",
+            get(&self.after_waiting),
+        );
+        one("answers_broken_total", "counter", "Answers that broke off.", get(&self.broken));
+        one("reads_total", "counter", "Pieces read by readers.", get(&self.reads));
+        one("read_bytes_total", "counter", "Bytes of these pieces.", get(&self.read_bytes));
+        one(
+            "reads_needless_total",
+            "counter",
+            "Pieces that were cached although believed missing.",
+            get(&self.needless_reads),
+        );
+        one("log_lines_lost_total", "counter", "Lines the access log could not take.", get(&self.log_lost));
+        one("buffer_bytes", "gauge", "Memory between disk and network.", desk.buffers.outstanding() as f64);
+        one("wait_seconds_max", "gauge", "Longest wait for a read so far.", self.waits.max().as_secs_f64());
+        let (lengths, oldest) = desk.lengths();
+        one("oldest_wait_seconds", "gauge", "Since when the oldest waits.", oldest.as_secs_f64());
+        let (score, recent, model) =
+            desk.with_belief(|belief| (belief.score(), belief.recent_share(), belief.model()));
+        one("beliefs_verified_total", "counter", "Beliefs that were verified.", score.checked as f64);
+        one(
+            "beliefs_falsely_cached_total",
+            "counter",
+            "Believed cached, and not there.",
+            score.falsely_cached as f64,
+        );
+        one(
+            "beliefs_falsely_missing_total",
+            "counter",
+            "Believed missing, and there.",
+            score.falsely_missing as f64,
+        );
+        one("beliefs_right_share", "gauge", "Share of right beliefs, of the last few thousand.", recent);
+        if let Some((_, bytes)) = model {
+            one("model_bytes", "gauge", "Size that the model takes the cache to have.", bytes as f64);
+        }
+        let _ = writeln!(
+            text,
+            "# HELP pantler_web_waiting Requests that wait.\n# TYPE pantler_web_waiting gauge"
+        );
+        let queues = [
+            ("line", lengths.line),
+            ("cold", lengths.cold),
+            ("warming", lengths.warming),
+            ("reading", lengths.reading),
+        ];
+        for (queue, length) in queues {
+            let _ = writeln!(text, "pantler_web_waiting{{queue=\"{queue}\"}} {length}");
+        }
+        let _ = writeln!(
+            text,
+            "# HELP pantler_web_answers_total Answers.\n# TYPE pantler_web_answers_total counter"
+        );
+        for (digit, counter) in self.statuses.iter().enumerate().skip(1) {
+            let _ = writeln!(
+                text,
+                "pantler_web_answers_total{{class=\"{digit}xx\"}} {}",
+                counter.load(Ordering::Relaxed)
+            );
+        }
+        self.waits.write(&mut text, "pantler_web_wait_seconds", "Time that requests waited for a read.");
+        self.read_times.write(&mut text, "pantler_web_read_seconds", "Time that a reader took.");
+        self.answers.write(
+            &mut text,
+            "pantler_web_answer_seconds",
+            "From the head of a request to the last byte.",
+        );
+        text
+    }
+}

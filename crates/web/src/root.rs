@@ -1,0 +1,165 @@
+//! The directory that is served: opening what lies below it, and nothing else.
+//!
+//! The kernel checks that no step leads out (`RESOLVE_BENEATH`), be it by `..`, by an absolute link or by one of /proc.
+
+use pantler_origin::{Attributes, Directory, Kind, Node};
+use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::conditions::Validators;
+use crate::opened::Opened;
+use crate::{WebError, path::Names};
+
+/// See the head of this file.
+#[derive(Debug)]
+pub struct Root {
+    directory: Directory,
+    node: Node,
+}
+
+/// What lies at a path.
+#[derive(Debug)]
+pub enum Found {
+    /// A file.
+    File(Arc<Opened>),
+    /// A directory.
+    Directory(OwnedFd),
+}
+
+impl Root {
+    /// Opens the root.
+    ///
+    /// # Errors
+    /// When it is no directory that we may look into.
+    pub fn open(path: &Path) -> Result<Self, WebError> {
+        let fail = |error| WebError::Root { path: path.to_owned(), error };
+        let directory = match Directory::open(path) {
+            Ok(directory) => directory,
+            Err(pantler_origin::OriginError::Open { error, .. }) => return Err(fail(error)),
+            Err(error) => return Err(fail(io::Error::other(error))),
+        };
+        let node = directory.root().map_err(fail)?;
+        Ok(Self { directory, node })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// Opens what lies at a path without waiting for the disk; `None` if that cannot be.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn open_now(&self, names: &Names) -> io::Result<Option<Found>> {
+        match self.resolve(names, ResolveFlags::CACHED) {
+            Err(Errno::AGAIN | Errno::INVAL) => Ok(None),
+            result => self.found(result?).map(Some),
+        }
+    }
+
+    /// Opens what lies at a path, waiting if need be.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn open_waiting(&self, names: &Names) -> io::Result<Found> {
+        loop {
+            // EAGAIN: a rename elsewhere raced with the check that the path stays beneath.
+            match self.resolve(names, ResolveFlags::empty()) {
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                result => return self.found(result?),
+            }
+        }
+    }
+
+    fn resolve(&self, names: &Names, more: ResolveFlags) -> Result<OwnedFd, Errno> {
+        // Without NONBLOCK a pipe would hold us up until somebody writes to it.
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | more;
+        let path: &[u8] = if names.joined.is_empty() { b"." } else { &names.joined };
+        rustix::fs::openat2(self.node.as_fd(), path, flags, Mode::empty(), resolve)
+    }
+
+    fn found(&self, descriptor: OwnedFd) -> io::Result<Found> {
+        let attributes = Attributes::of(descriptor.as_fd())?;
+        match attributes.kind {
+            Kind::Directory => Ok(Found::Directory(descriptor)),
+            Kind::Regular => {
+                let look = self.directory.look(&attributes);
+                let validators = validators(&attributes, look.settled);
+                Ok(Found::File(Arc::new(Opened::new(descriptor, look.version, validators))))
+            }
+            // Pipes, sockets and devices are nothing to be served.
+            _ => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+}
+
+/// A file whose stamps are so young that it could change again without showing it has a weak tag.
+fn validators(attributes: &Attributes, is_settled: bool) -> Validators {
+    let modified = attributes.modified;
+    let nanoseconds = i128::from(modified.seconds) * 1_000_000_000 + i128::from(modified.nanoseconds);
+    let weak = if is_settled { "" } else { "W/" };
+    let etag = format!("{weak}\"{:x}-{:x}\"", attributes.size, nanoseconds as u128);
+    let modified = u64::try_from(modified.seconds).unwrap_or(0);
+    // A date of the future would never be reached by a client's clock (RFC 9110, section 8.8.2.1).
+    Validators { etag, modified: (UNIX_EPOCH + Duration::from_secs(modified)).min(SystemTime::now()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    fn names(path: &str) -> Names {
+        Names { joined: path.into(), is_directory: false }
+    }
+
+    fn error(root: &Root, path: &str) -> Option<i32> {
+        root.open_waiting(&names(path)).err().and_then(|error| error.raw_os_error())
+    }
+
+    #[test]
+    fn links_lead_nowhere_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let outside = tempfile::NamedTempFile::new().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::create_dir(at("d")).unwrap();
+        fs::write(at("d/f"), "text").unwrap();
+        symlink("d/f", at("inside")).unwrap();
+        symlink(outside.path(), at("outside")).unwrap();
+        symlink("../../../../etc/passwd", at("up")).unwrap();
+        symlink("/proc/self/root/etc/passwd", at("magic")).unwrap();
+        symlink("loop", at("loop")).unwrap();
+        let root = Root::open(folder.path()).unwrap();
+        assert!(matches!(root.open_waiting(&names("inside")), Ok(Found::File(_))));
+        assert!(matches!(root.open_waiting(&names("d")), Ok(Found::Directory(_))));
+        assert!(matches!(root.open_now(&names("d/f")), Ok(Some(Found::File(_)))));
+        for path in ["outside", "up", "magic", "d/../../x"] {
+            assert_eq!(error(&root, path), Some(Errno::XDEV.raw_os_error()), "{path}");
+        }
+        assert_eq!(error(&root, "loop"), Some(Errno::LOOP.raw_os_error()));
+        assert_eq!(error(&root, "nothing"), Some(Errno::NOENT.raw_os_error()));
+    }
+
+    #[test]
+    fn a_pipe_is_not_served_and_nobody_waits_for_it() {
+        let folder = tempfile::tempdir().unwrap();
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            folder.path().join("p"),
+            rustix::fs::FileType::Fifo,
+            Mode::RUSR,
+            0,
+        )
+        .unwrap();
+        let root = Root::open(folder.path()).unwrap();
+        assert_eq!(root.open_waiting(&names("p")).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+}

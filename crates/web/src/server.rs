@@ -1,0 +1,249 @@
+//! A running server: listeners, threads, and the way it stops.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener as StdListener};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+
+use crate::answer::Site;
+use crate::connection::{self, Reception};
+use crate::desk::Desk;
+use crate::log::Log;
+use crate::metrics::Metrics;
+use crate::options::Options;
+use crate::root::Root;
+use crate::{WebError, admin, memory, tls};
+
+/// Connections that wait to be accepted.
+const BACKLOG: i32 = 4096;
+/// How long to wait when descriptors are short.
+const SHORT_PAUSE: Duration = Duration::from_millis(50);
+/// Threads per answering thread that may wait for names to be read from the disk.
+const OPENERS_MAX: usize = 16;
+
+/// A server that answers until it is stopped.
+///
+/// ```
+/// use pantler_web::{Options, Server};
+/// use std::io::{Read, Write};
+///
+/// let folder = std::env::temp_dir().join(format!("pantler-web-doc-{}", std::process::id()));
+/// std::fs::create_dir_all(&folder).unwrap();
+/// std::fs::write(folder.join("hello.txt"), "hello").unwrap();
+/// let server = Server::start(Options::new(&folder, "127.0.0.1:0".parse().unwrap())).unwrap();
+/// let mut client = std::net::TcpStream::connect(server.address()).unwrap();
+/// client.write_all(b"GET /hello.txt HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+/// let mut answer = String::new();
+/// client.read_to_string(&mut answer).unwrap();
+/// assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("\r\n\r\nhello"));
+/// server.stop();
+/// std::fs::remove_dir_all(&folder).unwrap();
+/// ```
+#[derive(Debug)]
+pub struct Server {
+    address: SocketAddr,
+    admin: Option<SocketAddr>,
+    site: Arc<Site>,
+    stop: watch::Sender<bool>,
+    /// Threads that have not ended, and the bell for when one does.
+    running: Arc<Running>,
+    threads: Vec<JoinHandle<()>>,
+    readers: Vec<JoinHandle<()>>,
+    log_writer: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug, Default)]
+struct Running {
+    count: Mutex<u32>,
+    ended: Condvar,
+}
+
+impl Server {
+    /// Starts to listen and to answer.
+    ///
+    /// # Errors
+    /// [`WebError`], with nothing left running.
+    pub fn start(options: Options) -> Result<Self, WebError> {
+        memory::raise_descriptor_limit();
+        let root = Root::open(&options.root)?;
+        let tls = options.tls.as_ref().map(tls::acceptor).transpose()?;
+        let listener = listen(options.listen)?;
+        let admin_listener = options.admin.map(listen).transpose()?;
+        let address = listener.local_addr().map_err(WebError::Start)?;
+        let admin = match &admin_listener {
+            Some(listener) => Some(listener.local_addr().map_err(WebError::Start)?),
+            None => None,
+        };
+        let (log, log_writer) = options.log.as_ref().map(Log::open).transpose()?.unzip();
+        let (desk, readers) = Desk::open(&options, Arc::new(Metrics::default()))?;
+        let (stop, stopped) = watch::channel(false);
+        let threads = options.threads.max(1);
+        let seats = Arc::new(Semaphore::new(options.limits.connections.max(threads) as usize));
+        let site = Arc::new(Site { root: Arc::new(root), desk, log, options });
+        let builder = connection::builder(&site.options.limits);
+        let mut server = Self {
+            address,
+            admin,
+            site: site.clone(),
+            stop,
+            running: Arc::default(),
+            threads: Vec::new(),
+            readers,
+            log_writer,
+        };
+        for number in 0..threads {
+            let reception = Arc::new(Reception {
+                site: site.clone(),
+                builder: builder.clone(),
+                tls: tls.clone(),
+                stop: stopped.clone(),
+            });
+            let listener = listener.try_clone().map_err(WebError::Start)?;
+            let seats = seats.clone();
+            server.spawn(&format!("web-{number}"), async move {
+                accept(listener, reception.stop.clone(), seats, |stream, address| {
+                    let reception = reception.clone();
+                    async move { reception.serve(stream, address.ip()).await }
+                })
+                .await
+            })?;
+        }
+        if let Some(listener) = admin_listener {
+            let seats = Arc::new(Semaphore::new(admin::CONNECTIONS_MAX));
+            let site = site.clone();
+            server.spawn("web-admin", async move {
+                accept(listener, stopped, seats, |stream, _| admin::serve(site.clone(), stream)).await
+            })?;
+        }
+        Ok(server)
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Where `/metrics` and the live page are.
+    pub fn admin(&self) -> Option<SocketAddr> {
+        self.admin
+    }
+
+    /// What it does with requests, for whoever watches.
+    pub fn site(&self) -> &Arc<Site> {
+        &self.site
+    }
+
+    /// Accepts nothing more, lets answers end for as long as the limits allow, and ends. Whether all answers did end.
+    pub fn stop(mut self) -> bool {
+        self.end()
+    }
+
+    fn end(&mut self) -> bool {
+        let _ = self.stop.send(true);
+        let limit = Instant::now() + self.site.options.limits.stop_time;
+        let mut count = self.running.count.lock().expect("nobody panics holding it");
+        while *count > 0 {
+            let left = limit.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                // Threads that still answer end with the process; what they hold is theirs.
+                return false;
+            }
+            (count, _) = self.running.ended.wait_timeout(count, left).expect("nobody panics holding it");
+        }
+        drop(count);
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+        self.site.desk.close();
+        for reader in self.readers.drain(..) {
+            let _ = reader.join();
+        }
+        if let (Some(log), Some(writer)) = (&self.site.log, self.log_writer.take()) {
+            log.close();
+            let _ = writer.join();
+        }
+        true
+    }
+
+    /// A thread with a runtime of its own: what it accepts never moves to another.
+    fn spawn(&mut self, name: &str, work: impl Future<Output = ()> + Send + 'static) -> Result<(), WebError> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .max_blocking_threads(OPENERS_MAX)
+            .build()
+            .map_err(WebError::Start)?;
+        let running = self.running.clone();
+        *running.count.lock().expect("nobody panics holding it") += 1;
+        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+            runtime.block_on(work);
+            // Openers may hang in a file system: nobody waits for them.
+            runtime.shutdown_background();
+            *running.count.lock().expect("nobody panics holding it") -= 1;
+            running.ended.notify_all();
+        });
+        self.threads.push(thread.map_err(WebError::Start)?);
+        Ok(())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+fn listen(address: SocketAddr) -> Result<StdListener, WebError> {
+    let fail = |error: io::Error| WebError::Listen { address: address.to_string(), error };
+    let listener = StdListener::bind(address).map_err(fail)?;
+    // The standard library queues fewer.
+    rustix::net::listen(&listener, BACKLOG).map_err(|error| fail(error.into()))?;
+    listener.set_nonblocking(true).map_err(fail)?;
+    Ok(listener)
+}
+
+/// Accepts until told to stop, then waits for what was accepted.
+async fn accept<F>(
+    listener: StdListener,
+    mut stop: watch::Receiver<bool>,
+    seats: Arc<Semaphore>,
+    mut serve: impl FnMut(TcpStream, SocketAddr) -> F,
+) where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let listener = match TcpListener::from_std(listener) {
+        Ok(listener) => listener,
+        Err(error) => return tracing::error!("cannot accept: {error}"),
+    };
+    let open = Arc::new((AtomicU32::new(0), tokio::sync::Notify::new()));
+    loop {
+        let accepted = async {
+            let seat = seats.clone().acquire_owned().await;
+            (seat, listener.accept().await)
+        };
+        let (seat, accepted) = tokio::select! {
+            both = accepted => both,
+            _ = stop.wait_for(|stop| *stop) => break,
+        };
+        let (Ok(seat), Ok((stream, address))) = (seat, accepted) else {
+            // Descriptors or memory are short, or the client is gone already.
+            tokio::time::sleep(SHORT_PAUSE).await;
+            continue;
+        };
+        let (serving, open) = (serve(stream, address), open.clone());
+        open.0.fetch_add(1, Ordering::Relaxed);
+        tokio::spawn(async move {
+            serving.await;
+            drop(seat);
+            open.0.fetch_sub(1, Ordering::Relaxed);
+            open.1.notify_one();
+        });
+    }
+    drop(listener);
+    while open.0.load(Ordering::Relaxed) > 0 {
+        open.1.notified().await;
+    }
+}

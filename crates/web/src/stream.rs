@@ -1,0 +1,146 @@
+//! A connection's bytes: plain or encrypted, with its pulse felt, and closed so that the last answer arrives.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::Sleep;
+use tokio_rustls::server::TlsStream;
+
+use crate::pulse::Pulse;
+
+/// How long a closed connection is read on. Closing it with unread bytes would make the client lose our last answer.
+const LINGER_TIME: Duration = Duration::from_millis(1500);
+/// How much is read meanwhile.
+const LINGER_BYTES: usize = 512 << 10;
+
+/// What lies below.
+pub enum Wire {
+    /// As it comes.
+    Plain(TcpStream),
+    /// By TLS.
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+/// See the head of this file.
+pub struct Stream {
+    wire: Wire,
+    pulse: Arc<Pulse>,
+    has_ended: bool,
+    linger: Option<Linger>,
+}
+
+struct Linger {
+    end: Pin<Box<Sleep>>,
+    left: usize,
+}
+
+impl Stream {
+    /// Of an accepted connection.
+    pub fn new(wire: Wire, pulse: Arc<Pulse>) -> Self {
+        Self { wire, pulse, has_ended: false, linger: None }
+    }
+
+    fn poll_read_wire(&mut self, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        match &mut self.wire {
+            Wire::Plain(stream) => Pin::new(stream).poll_read(context, into),
+            Wire::Tls(stream) => Pin::new(stream).poll_read(context, into),
+        }
+    }
+
+    /// Reads until the client has closed too, or enough was done for it.
+    fn poll_linger(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut linger = self
+            .linger
+            .take()
+            .unwrap_or_else(|| Linger { end: Box::pin(tokio::time::sleep(LINGER_TIME)), left: LINGER_BYTES });
+        let mut space = [0; 8192];
+        while linger.left > 0 && linger.end.as_mut().poll(context).is_pending() {
+            let mut into = ReadBuf::new(&mut space);
+            match self.poll_read_wire(context, &mut into) {
+                Poll::Ready(Ok(())) if !into.filled().is_empty() => {
+                    linger.left = linger.left.saturating_sub(into.filled().len());
+                }
+                Poll::Ready(_) => return Poll::Ready(Ok(())),
+                Poll::Pending => {
+                    self.linger = Some(linger);
+                    return Poll::Pending;
+                }
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = into.filled().len();
+        ready!(self.poll_read_wire(context, into))?;
+        if into.filled().len() == before {
+            self.has_ended = true;
+        } else {
+            self.pulse.received();
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let count = match &mut self.wire {
+            Wire::Plain(stream) => ready!(Pin::new(stream).poll_write(context, bytes))?,
+            Wire::Tls(stream) => ready!(Pin::new(stream).poll_write(context, bytes))?,
+        };
+        self.pulse.sent();
+        Poll::Ready(Ok(count))
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let count = match &mut self.wire {
+            Wire::Plain(stream) => ready!(Pin::new(stream).poll_write_vectored(context, slices))?,
+            Wire::Tls(stream) => ready!(Pin::new(stream).poll_write_vectored(context, slices))?,
+        };
+        self.pulse.sent();
+        Poll::Ready(Ok(count))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match &self.wire {
+            Wire::Plain(stream) => stream.is_write_vectored(),
+            Wire::Tls(stream) => stream.is_write_vectored(),
+        }
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.wire {
+            Wire::Plain(stream) => Pin::new(stream).poll_flush(context),
+            Wire::Tls(stream) => Pin::new(stream).poll_flush(context),
+        }
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.linger.is_none() {
+            match &mut self.wire {
+                Wire::Plain(stream) => ready!(Pin::new(stream).poll_shutdown(context))?,
+                Wire::Tls(stream) => ready!(Pin::new(stream).poll_shutdown(context))?,
+            }
+        }
+        if self.has_ended { Poll::Ready(Ok(())) } else { self.poll_linger(context) }
+    }
+}

@@ -1,0 +1,415 @@
+//! Requests that are malformed, or meant to do harm: each is answered correctly or refused, and the server goes on.
+
+mod common;
+
+use common::{Answer, Site, parse, site};
+use std::io::{Read, Write};
+use std::net::Shutdown;
+use std::time::{Duration, Instant};
+
+/// What may come of a request.
+enum Expected {
+    /// One answer with one of these statuses, then the end.
+    One(&'static [u16]),
+    /// No answer, or one of these; then the end.
+    Refused(&'static [u16]),
+    /// These answers one after the other.
+    All(&'static [u16]),
+}
+
+use Expected::{All, One, Refused};
+
+fn check(site: &Site, name: &str, request: &[u8], expected: &Expected) {
+    let start = Instant::now();
+    let answers: Vec<Answer> = parse(&site.raw(request), request.starts_with(b"HEAD"));
+    let statuses: Vec<u16> = answers.iter().map(|answer| answer.status).collect();
+    let fits = match expected {
+        One(any) => statuses.len() == 1 && any.contains(&statuses[0]),
+        Refused(any) => statuses.len() <= 1 && statuses.iter().all(|status| any.contains(status)),
+        All(all) => statuses == *all,
+    };
+    assert!(fits, "{name}: {statuses:?}");
+    assert!(
+        answers.iter().all(|answer| !answer.text().contains("root:x:0") && !answer.text().contains("secret")),
+        "{name}"
+    );
+    assert!(start.elapsed() < Duration::from_secs(8), "{name} took {:?}", start.elapsed());
+    // Whatever it was, the next client is served.
+    assert_eq!(site.get("/hello.txt").status, 200, "after {name}");
+}
+
+#[test]
+fn hostile_requests_are_answered_or_refused() {
+    let site = site(|options| {
+        options.limits.head_time = Duration::from_secs(2);
+        options.listing = true;
+    });
+    let many_fields: String = (0..500).map(|at| format!("X-{at}: y\r\n")).collect();
+    let long = "a".repeat(9000);
+    let huge = "a".repeat(100_000);
+    let ranges: String = (0..5000).map(|at| format!("{}-{},", at * 2, at * 2)).collect();
+    let overlapping = "0-,".repeat(1000);
+    let body = "z".repeat(200_000);
+    let get = "GET /hello.txt HTTP/1.1\r\nHost: x\r\n";
+    let close = "Connection: close\r\n\r\n";
+    let smuggled = "GET /.secret HTTP/1.1\r\nHost: x\r\n\r\n";
+    let cases: Vec<(&str, String, Expected)> = vec![
+        (
+            "length and chunks",
+            format!(
+                "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n{smuggled}"
+            ),
+            One(&[400, 405]),
+        ),
+        (
+            "chunks and length",
+            format!("{get}Transfer-Encoding: chunked\r\nContent-Length: 60\r\n\r\n0\r\n\r\n{smuggled}"),
+            One(&[400, 200]),
+        ),
+        (
+            "two lengths",
+            format!("{get}Content-Length: 0\r\nContent-Length: 44\r\n\r\n{smuggled}"),
+            One(&[400]),
+        ),
+        ("a list of lengths", format!("{get}Content-Length: 0, 44\r\n\r\n{smuggled}"), One(&[400])),
+        ("a negative length", format!("{get}Content-Length: -1\r\n\r\n"), One(&[400])),
+        ("a signed length", format!("{get}Content-Length: +5\r\n\r\nhello"), One(&[400])),
+        ("an endless length", format!("{get}Content-Length: 99999999999999999999999\r\n\r\n"), One(&[400])),
+        ("a length in hex", format!("{get}Content-Length: 0x5\r\n\r\nhello"), One(&[400])),
+        (
+            "chunks under another name",
+            format!("{get}Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n{smuggled}"),
+            One(&[400]),
+        ),
+        (
+            "chunks twice",
+            format!(
+                "{get}Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n{smuggled}"
+            ),
+            One(&[400, 200]),
+        ),
+        (
+            "chunked then identity",
+            format!("{get}Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n{smuggled}"),
+            One(&[400]),
+        ),
+        (
+            "a tab before chunked",
+            format!("{get}Transfer-Encoding:\tchunked\r\n\r\n0\r\n\r\n{smuggled}"),
+            One(&[400, 200]),
+        ),
+        (
+            "a space before the colon",
+            format!("{get}Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n{smuggled}"),
+            One(&[400]),
+        ),
+        ("a folded line", format!("{get}X: a\r\n b\r\n\r\n"), One(&[400])),
+        (
+            "a first line that is folded",
+            "GET /hello.txt\r\n HTTP/1.1\r\nHost: x\r\n\r\n".to_owned(),
+            One(&[400]),
+        ),
+        (
+            "a bad chunk size",
+            "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n".to_owned(),
+            One(&[400, 405]),
+        ),
+        (
+            "an endless chunk extension",
+            format!("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1;{huge}"),
+            One(&[400, 405]),
+        ),
+        ("a return in a value", format!("{get}X: a\rInjected: b\r\n{close}"), One(&[400])),
+        ("a zero in a value", format!("{get}X: a\0b\r\n{close}"), One(&[400])),
+        ("a zero in the path", "GET /hello\0.txt HTTP/1.1\r\nHost: x\r\n\r\n".to_owned(), One(&[400])),
+        (
+            "an injected line in the path",
+            format!("GET /d%0d%0aSet-Cookie:x HTTP/1.1\r\nHost: x\r\n{close}"),
+            One(&[404]),
+        ),
+        ("an injected redirect", format!("GET /d?%0d%0aX:y HTTP/1.1\r\nHost: x\r\n{close}"), One(&[301])),
+        ("no host", "GET /hello.txt HTTP/1.1\r\nConnection: close\r\n\r\n".to_owned(), One(&[400])),
+        ("two hosts", format!("{get}Host: y\r\n{close}"), One(&[400])),
+        ("dots", format!("GET /../../../../etc/passwd HTTP/1.1\r\nHost: x\r\n{close}"), One(&[400])),
+        (
+            "encoded dots",
+            format!("GET /%2e%2e/%2e%2e/etc/passwd HTTP/1.1\r\nHost: x\r\n{close}"),
+            One(&[400]),
+        ),
+        (
+            "encoded slashes",
+            format!("GET /..%2f..%2fetc%2fpasswd HTTP/1.1\r\nHost: x\r\n{close}"),
+            One(&[400]),
+        ),
+        (
+            "dots encoded twice",
+            format!("GET /%252e%252e/%252e%252e/etc/passwd HTTP/1.1\r\nHost: x\r\n{close}"),
+            One(&[404]),
+        ),
+        ("backslashes", format!("GET /..\\..\\etc\\passwd HTTP/1.1\r\nHost: x\r\n{close}"), One(&[400])),
+        (
+            "encoded backslashes",
+            format!("GET /..%5c..%5cetc%5cpasswd HTTP/1.1\r\nHost: x\r\n{close}"),
+            One(&[400]),
+        ),
+        (
+            "dots that are overlong UTF-8",
+            format!("GET /%c0%ae%c0%ae/%c0%ae%c0%ae/etc/passwd HTTP/1.1\r\nHost: x\r\n{close}"),
+            One(&[404]),
+        ),
+        (
+            "a path after a host",
+            format!("GET http://other/../etc/passwd HTTP/1.1\r\nHost: x\r\n{close}"),
+            One(&[400]),
+        ),
+        (
+            "an absolute target",
+            format!("GET http://other/hello.txt HTTP/1.1\r\nHost: x\r\n{close}"),
+            One(&[200]),
+        ),
+        (
+            "another scheme",
+            format!("GET file:///etc/passwd HTTP/1.1\r\nHost: x\r\n{close}"),
+            One(&[400, 404]),
+        ),
+        ("a tunnel", "CONNECT example.org:443 HTTP/1.1\r\nHost: x\r\n\r\n".to_owned(), Refused(&[400, 405])),
+        ("a bad method", "G\u{e9}T / HTTP/1.1\r\nHost: x\r\n\r\n".to_owned(), Refused(&[400])),
+        ("an endless method", format!("{huge} / HTTP/1.1\r\nHost: x\r\n\r\n"), Refused(&[400, 405, 431])),
+        ("a bad version", "GET / HTTP/9.9\r\nHost: x\r\n\r\n".to_owned(), Refused(&[400, 505])),
+        ("no version", "GET /hello.txt\r\n\r\n".to_owned(), Refused(&[400])),
+        ("garbage", "\u{1}\u{2}\u{3}\u{4}\r\n\r\n".to_owned(), Refused(&[400])),
+        ("TLS where none is spoken", "\u{16}\u{3}\u{1}\0\u{5}\u{1}\0\0\u{1}\0".to_owned(), Refused(&[400])),
+        ("a long target", format!("GET /{long} HTTP/1.1\r\nHost: x\r\n{close}"), One(&[414])),
+        ("an endless target", format!("GET /{huge} HTTP/1.1\r\nHost: x\r\n{close}"), Refused(&[414, 431])),
+        ("a long name", format!("GET /{} HTTP/1.1\r\nHost: x\r\n{close}", &long[..300]), One(&[404])),
+        ("a deep path", format!("GET {} HTTP/1.1\r\nHost: x\r\n{close}", "/a".repeat(1000)), One(&[400])),
+        ("many fields", format!("{get}{many_fields}{close}"), Refused(&[431])),
+        ("an endless field", format!("{get}X: {huge}\r\n{close}"), Refused(&[431])),
+        (
+            "ranges by the thousand",
+            format!("GET /large.bin HTTP/1.1\r\nHost: x\r\nRange: bytes={ranges}\r\n{close}"),
+            Refused(&[200, 431]),
+        ),
+        (
+            "overlapping ranges",
+            format!("GET /large.bin HTTP/1.1\r\nHost: x\r\nRange: bytes={overlapping}\r\n{close}"),
+            One(&[200]),
+        ),
+        ("a huge range", format!("{get}Range: bytes=0-99999999999999999999\r\n{close}"), One(&[206])),
+        (
+            "a range that overflows",
+            format!("{get}Range: bytes=18446744073709551615-18446744073709551616\r\n{close}"),
+            One(&[416]),
+        ),
+        (
+            "a body that nobody wants",
+            format!("POST /hello.txt HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n{body}", body.len()),
+            One(&[405, 413]),
+        ),
+        (
+            "a body with a GET",
+            format!("{get}Content-Length: {}\r\n\r\n{smuggled}", smuggled.len()),
+            One(&[200]),
+        ),
+        (
+            "an endless body",
+            format!(
+                "POST /hello.txt HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n{}",
+                "10000\r\n".to_owned() + &"z".repeat(65536)
+            ),
+            One(&[405]),
+        ),
+        (
+            "an expectation",
+            format!("{get}Content-Length: 5\r\nExpect: 100-continue\r\n\r\nhello"),
+            One(&[200]),
+        ),
+        (
+            "a pipeline",
+            format!("{get}\r\n{get}\r\nGET /nothing HTTP/1.1\r\nHost: x\r\n{close}"),
+            All(&[200, 200, 404]),
+        ),
+        ("an empty line first", format!("\r\n{get}{close}"), Refused(&[200, 400])),
+        ("half a request", "GET /hello.txt HT".to_owned(), Refused(&[400])),
+        (
+            "bare newlines",
+            "GET /hello.txt HTTP/1.1\nHost: x\nConnection: close\n\n".to_owned(),
+            Refused(&[200, 400]),
+        ),
+        (
+            "an upgrade",
+            format!(
+                "{get}Upgrade: h2c\r\nHTTP2-Settings: AAAA\r\nConnection: close, Upgrade, HTTP2-Settings\r\n\r\n"
+            ),
+            One(&[200]),
+        ),
+    ];
+    assert!(cases.len() >= 24);
+    for (name, request, expected) in &cases {
+        check(&site, name, request.as_bytes(), expected);
+    }
+    let injected = site.get("/d?%0d%0aX:y");
+    assert_eq!((injected.field("location"), injected.field("x")), (Some("/d/?%0d%0aX:y"), None));
+}
+
+#[test]
+fn a_slow_head_is_cut_off() {
+    let site = site(|options| options.limits.head_time = Duration::from_millis(600));
+    let start = Instant::now();
+    let mut stream = site.connect();
+    for byte in b"GET /hello.txt HTTP/1.1\r\nHost: x\r\nX: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa" {
+        if stream.write_all(&[*byte]).is_err() || start.elapsed() > Duration::from_secs(5) {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let mut rest = Vec::new();
+    let _ = stream.read_to_end(&mut rest);
+    assert!(rest.is_empty() && start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
+}
+
+#[test]
+fn idle_connections_and_those_who_take_nothing_are_cut_off() {
+    let site = site(|options| options.limits.idle_time = Duration::from_millis(700));
+    std::fs::write(site.path("huge.bin"), vec![1; 40 << 20]).unwrap();
+    let mut idle = site.connect();
+    let mut lazy = site.connect();
+    lazy.write_all(b"GET /huge.bin HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    let start = Instant::now();
+    let mut nothing = Vec::new();
+    let _ = idle.read_to_end(&mut nothing);
+    assert!(nothing.is_empty() && start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+    std::thread::sleep(Duration::from_millis(1500));
+    let mut taken = Vec::new();
+    let _ = lazy.read_to_end(&mut taken);
+    assert!(taken.len() < 40 << 20, "it was cut off");
+    // Who takes its time, but takes, is served.
+    let mut slow = site.connect();
+    slow.write_all(b"GET /large.bin HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+    let mut piece = vec![0; 512 << 10];
+    let mut count = 0;
+    loop {
+        match slow.read(&mut piece).unwrap() {
+            0 => break,
+            some => count += some,
+        }
+        std::thread::sleep(Duration::from_millis(60));
+    }
+    assert!(count > 3 << 20, "{count}");
+}
+
+#[test]
+fn a_client_that_sends_for_ever_is_left() {
+    let site = site(|_| ());
+    let mut stream = site.connect();
+    stream.write_all(b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n").unwrap();
+    let start = Instant::now();
+    let chunk = [b"8000\r\n".as_slice(), &[b'z'; 0x8000], b"\r\n"].concat();
+    while stream.write_all(&chunk).is_ok() {
+        assert!(start.elapsed() < Duration::from_secs(10), "somebody still reads");
+    }
+}
+
+/// A frame of HTTP/2.
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = (payload.len() as u32).to_be_bytes();
+    let mut frame = vec![length[1], length[2], length[3], kind, flags];
+    frame.extend(stream.to_be_bytes());
+    frame.extend(payload);
+    frame
+}
+
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+/// GET, http, /, and x as authority.
+const REQUEST: &[u8] = &[0x82, 0x86, 0x84, 0x41, 0x01, b'x'];
+
+/// Sends frames until the server has had enough, and returns what it said.
+fn flood(site: &Site, first: &[u8], frames: impl Iterator<Item = Vec<u8>>) -> Vec<u8> {
+    let mut stream = site.connect();
+    let mut start = PREFACE.to_vec();
+    start.extend(frame(4, 0, 0, &[]));
+    start.extend(first);
+    stream.write_all(&start).unwrap();
+    let mut reader = stream.try_clone().unwrap();
+    let listening = std::thread::spawn(move || {
+        let mut said = Vec::new();
+        let _ = reader.read_to_end(&mut said);
+        said
+    });
+    for frame in frames {
+        if stream.write_all(&frame).is_err() {
+            break;
+        }
+    }
+    let _ = stream.shutdown(Shutdown::Write);
+    listening.join().unwrap()
+}
+
+/// Whether the server said GOAWAY.
+fn went_away(said: &[u8]) -> bool {
+    let mut rest = said;
+    while rest.len() >= 9 {
+        let length = usize::from(rest[0]) << 16 | usize::from(rest[1]) << 8 | usize::from(rest[2]);
+        if rest[3] == 7 {
+            return true;
+        }
+        rest = &rest[(9 + length).min(rest.len())..];
+    }
+    false
+}
+
+#[test]
+fn floods_of_http2_frames_end_the_connection() {
+    let site = site(|options| options.limits.idle_time = Duration::from_secs(3));
+    let reset = (0..20_000u32).map(|at| {
+        let stream = at * 2 + 1;
+        [frame(1, 5, stream, REQUEST), frame(3, 0, stream, &8u32.to_be_bytes())].concat()
+    });
+    assert!(went_away(&flood(&site, &[], reset)), "rapid reset");
+    let head = frame(1, 1, 1, REQUEST);
+    let endless = (0..20_000).map(|_| frame(9, 0, 1, &[0; 16_000]));
+    assert!(went_away(&flood(&site, &head, endless)), "endless continuation");
+    let fields = (0..4000).map(|at| {
+        [&[0x40, 4][..], format!("x{at:03}").as_bytes()[..4].as_ref(), &[100], &[b'y'; 100]].concat()
+    });
+    let fields: Vec<Vec<u8>> = fields.collect();
+    let large = fields.chunks(100).map(|part| frame(9, 0, 1, &part.concat()));
+    let said = flood(&site, &head, large);
+    assert!(went_away(&said) || said.len() < 4096, "a huge list of fields");
+    let pings = (0..50_000u32).map(|at| frame(6, 0, 0, &[at.to_be_bytes(), at.to_be_bytes()].concat()));
+    flood(&site, &[], pings);
+    let settings = (0..50_000).map(|_| frame(4, 0, 0, &[0, 3, 0, 0, 0, 100]));
+    flood(&site, &[], settings);
+    let empty = std::iter::once(frame(1, 4, 1, REQUEST)).chain((0..50_000).map(|_| frame(0, 0, 1, &[])));
+    flood(&site, &[], empty);
+    let windows = std::iter::repeat_n(frame(8, 0, 0, &0x7fff_ffffu32.to_be_bytes()), 2);
+    assert!(went_away(&flood(&site, &[], windows)), "a window that overflows");
+    let unknown = std::iter::once(frame(1, 5, 2, REQUEST));
+    assert!(went_away(&flood(&site, &[], unknown)), "an even stream");
+    let nonsense = std::iter::once(frame(1, 5, 1, &[0xff; 40]));
+    assert!(went_away(&flood(&site, &[], nonsense)), "nonsense in HPACK");
+    assert_eq!(site.get("/hello.txt").status, 200);
+    let held = site.server.site().desk.buffers.outstanding();
+    assert!(held < 1 << 20, "{held} bytes are still held");
+}
+
+#[test]
+fn a_stream_that_takes_nothing_is_cut_off() {
+    let site = site(|options| options.limits.idle_time = Duration::from_millis(800));
+    // No window at all: nothing can ever be sent.
+    let mut stream = site.connect();
+    let mut start = PREFACE.to_vec();
+    start.extend(frame(4, 0, 0, &[0, 4, 0, 0, 0, 0]));
+    start.extend(frame(
+        1,
+        5,
+        1,
+        &[0x82, 0x86, 0x41, 0x01, b'x', 0x44, 10, b'/', b'l', b'a', b'r', b'g', b'e', b'.', b'b', b'i', b'n'],
+    ));
+    stream.write_all(&start).unwrap();
+    let begin = Instant::now();
+    let mut said = Vec::new();
+    let _ = stream.read_to_end(&mut said);
+    assert!(begin.elapsed() < Duration::from_secs(4), "{:?}", begin.elapsed());
+    assert_eq!(site.get("/hello.txt").status, 200);
+}

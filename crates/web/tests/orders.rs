@@ -1,0 +1,205 @@
+//! Every order gives every client its bytes, whatever happens to files and clients meanwhile.
+
+mod common;
+
+use common::{Site, parse, pattern, site};
+use pantler_web::{Misses, Order, StoreKind};
+use rustix::fs::{Advice, fadvise};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::time::{Duration, Instant};
+
+/// Takes a file out of the page cache.
+fn forget(site: &Site, name: &str) {
+    let file = File::open(site.path(name)).unwrap();
+    file.sync_all().unwrap();
+    fadvise(&file, 0, None, Advice::DontNeed).unwrap();
+}
+
+/// Twelve files, eight clients, files forgotten all the time.
+fn serve(order: Order, store: StoreKind, misses: Misses) -> Site {
+    let site = site(|options| {
+        options.order = order;
+        options.store = store;
+        options.misses = misses;
+        options.disk_reads = 3;
+        options.model.bytes = 1 << 20;
+    });
+    let sizes = [1, 4096, 10_000, 300_000, 1 << 20, 2_500_000];
+    for number in 0..12 {
+        std::fs::write(site.path(&format!("f{number}")), pattern(sizes[number % sizes.len()] + number))
+            .unwrap();
+    }
+    let until = Instant::now() + Duration::from_millis(700);
+    std::thread::scope(|scope| {
+        for client in 0..8usize {
+            let site = &site;
+            scope.spawn(move || {
+                let mut at = client;
+                while Instant::now() < until {
+                    at = (at * 7 + 5) % 12;
+                    let expected = pattern(sizes[at % sizes.len()] + at);
+                    let answer = site.get(&format!("/f{at}"));
+                    assert!(answer.status == 200 && answer.body == expected, "{order:?}: f{at}");
+                    if client == 0 {
+                        forget(site, &format!("f{}", (at + 3) % 12));
+                    }
+                    let start = at * 100 % expected.len();
+                    let range = site.ask("GET", &format!("/f{at}"), &format!("Range: bytes={start}-\r\n"));
+                    assert!(
+                        range.status == 206 && range.body == expected[start..],
+                        "{order:?}: f{at} from {start}"
+                    );
+                }
+            });
+        }
+    });
+    settled(&site);
+    site
+}
+
+/// Nothing is left when nobody asks.
+fn settled(site: &Site) {
+    let desk = &site.server.site().desk;
+    let until = Instant::now() + Duration::from_secs(5);
+    while Instant::now() < until {
+        let (lengths, _) = desk.lengths();
+        if lengths == Default::default() && desk.buffers.outstanding() == 0 {
+            return;
+        }
+        std::thread::yield_now();
+    }
+    panic!("left: {:?}, {} bytes", desk.lengths(), desk.buffers.outstanding());
+}
+
+#[test]
+fn fifo_serves() {
+    serve(Order::Fifo, StoreKind::Files, Misses::Oldest);
+}
+
+#[test]
+fn mirror_serves() {
+    serve(Order::Mirror, StoreKind::Files, Misses::Wanted);
+}
+
+#[test]
+fn truth_serves() {
+    serve(Order::Truth, StoreKind::Files, Misses::Oldest);
+}
+
+#[test]
+fn mirror_and_verify_serves_and_learns() {
+    let site = serve(Order::MirrorVerify, StoreKind::Files, Misses::Oldest);
+    let (score, model) = site.server.site().desk.with_belief(|belief| (belief.score(), belief.model()));
+    assert!(score.checked > 50, "{score:?}");
+    assert!(model.is_some());
+}
+
+#[test]
+fn a_cache_of_our_own_serves_and_knows_exactly() {
+    let site = serve(Order::MirrorVerify, StoreKind::Cache(4 << 20), Misses::Oldest);
+    let score = site.server.site().desk.with_belief(|belief| belief.score());
+    // A block may leave between the question and the look.
+    assert!(score.share() > 0.9, "{score:?}");
+}
+
+#[test]
+fn a_file_that_is_cut_while_it_is_served_ends_the_connection_and_nothing_else() {
+    for order in Order::ALL {
+        let site = site(|options| options.order = order);
+        std::fs::write(site.path("cut"), pattern(24 << 20)).unwrap();
+        let mut stream = site.connect();
+        stream.write_all(b"GET /cut HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+        let mut first = vec![0; 100_000];
+        stream.read_exact(&mut first).unwrap();
+        File::options().write(true).open(site.path("cut")).unwrap().set_len(1000).unwrap();
+        let mut rest = Vec::new();
+        let _ = stream.read_to_end(&mut rest);
+        assert!(first.len() + rest.len() < 24 << 20, "{order:?}: it cannot have come whole");
+        let short = site.get("/cut");
+        assert_eq!((short.status, short.body.len()), (200, 1000), "{order:?}");
+        settled(&site);
+    }
+}
+
+#[test]
+fn clients_that_go_away_leave_nothing_behind() {
+    for order in [Order::Fifo, Order::MirrorVerify] {
+        let site = site(|options| {
+            options.order = order;
+            options.disk_reads = 1;
+        });
+        for number in 0..30 {
+            std::fs::write(site.path(&format!("g{number}")), pattern(1 << 20)).unwrap();
+        }
+        for number in 0..30 {
+            forget(&site, &format!("g{number}"));
+        }
+        for number in 0..30 {
+            let mut stream = site.connect();
+            stream.write_all(format!("GET /g{number} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes()).unwrap();
+        }
+        assert_eq!(site.get("/hello.txt").status, 200);
+        settled(&site);
+    }
+}
+
+#[test]
+fn a_stop_lets_answers_end() {
+    let site = site(|_| ());
+    std::fs::write(site.path("big"), pattern(16 << 20)).unwrap();
+    let mut stream = site.connect();
+    stream.write_all(b"GET /big HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    let mut idle = site.connect();
+    idle.write_all(b"GET /hello.txt HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    let mut first = vec![0; 1000];
+    stream.read_exact(&mut first).unwrap();
+    let reading = std::thread::spawn(move || {
+        stream.read_to_end(&mut first).unwrap();
+        first
+    });
+    let address = site.address();
+    assert!(site.server.stop(), "all answers ended in time");
+    let answers = parse(&reading.join().unwrap(), false);
+    assert!(answers[0].body == pattern(16 << 20));
+    assert!(std::net::TcpStream::connect(address).is_err(), "nobody listens any more");
+}
+
+#[test]
+fn a_stop_is_bounded() {
+    let site = site(|options| options.limits.stop_time = Duration::from_millis(400));
+    std::fs::write(site.path("big"), pattern(40 << 20)).unwrap();
+    let mut stream = site.connect();
+    stream.write_all(b"GET /big HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    let mut first = vec![0; 1000];
+    stream.read_exact(&mut first).unwrap();
+    let start = Instant::now();
+    assert!(!site.server.stop(), "somebody still takes its answer");
+    assert!(start.elapsed() < Duration::from_secs(3));
+}
+
+#[test]
+fn prometheus_and_the_page_say_how_it_goes() {
+    let site = site(|options| options.admin = Some("127.0.0.1:0".parse().unwrap()));
+    site.get("/hello.txt");
+    let ask = |path: &str| {
+        let mut stream = std::net::TcpStream::connect(site.server.admin().unwrap()).unwrap();
+        stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes()).unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        parse(&answer, false).remove(0)
+    };
+    let metrics = ask("/metrics").text();
+    assert!(metrics.contains("pantler_web_answers_total{class=\"2xx\"} 1\n"), "{metrics}");
+    assert!(metrics.contains("pantler_web_wait_seconds_bucket{le=\"+Inf\"}"));
+    for line in metrics.lines().filter(|line| !line.starts_with('#')) {
+        let (_, value) = line.rsplit_once(' ').expect("name and value");
+        assert!(value.parse::<f64>().is_ok(), "{line}");
+    }
+    let state: serde_json::Value = serde_json::from_str(&ask("/state.json").text()).unwrap();
+    assert_eq!((&state["order"], &state["numbers"]["answers"]), (&"mirror+verify".into(), &1.into()));
+    let page = ask("/");
+    assert!(page.field("content-type").unwrap().starts_with("text/html"));
+    assert!(!page.text().contains("http://") && !page.text().contains("https://"), "nothing from elsewhere");
+    assert_eq!(ask("/nothing").status, 404);
+}

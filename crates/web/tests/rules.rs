@@ -1,0 +1,207 @@
+//! The rules of a static file server, over real sockets.
+
+mod common;
+
+use common::{pattern, site};
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::time::{Duration, SystemTime};
+
+#[test]
+fn files_are_served_with_what_names_them() {
+    let site = site(|_| ());
+    let answer = site.get("/hello.txt");
+    assert_eq!((answer.status, answer.text().as_str()), (200, "hello, world\n"));
+    assert_eq!(answer.field("content-type"), Some("text/plain; charset=utf-8"));
+    assert_eq!(answer.field("content-length"), Some("13"));
+    assert_eq!(answer.field("last-modified"), Some("Sun, 09 Sep 2001 01:46:40 GMT"));
+    assert_eq!(answer.field("accept-ranges"), Some("bytes"));
+    assert_eq!(answer.field("x-content-type-options"), Some("nosniff"));
+    assert!(answer.field("etag").unwrap().starts_with('"') && answer.field("date").is_some());
+    let head = site.ask("HEAD", "/hello.txt", "");
+    assert_eq!((head.status, head.body.len()), (200, 0));
+    for name in ["content-type", "content-length", "last-modified", "etag"] {
+        assert_eq!(head.field(name), answer.field(name), "{name}");
+    }
+    assert_eq!(site.get("/large.bin").body, pattern(3 << 20));
+    let empty = site.get("/empty");
+    assert_eq!((empty.status, empty.field("content-length")), (200, Some("0")));
+}
+
+#[test]
+fn methods_are_told_apart() {
+    let site = site(|_| ());
+    let options = site.ask("OPTIONS", "/hello.txt", "");
+    assert_eq!((options.status, options.field("allow")), (204, Some("GET, HEAD, OPTIONS")));
+    assert_eq!(site.ask("OPTIONS", "*", "").status, 204);
+    for method in ["POST", "PUT", "DELETE", "PATCH", "TRACE", "FOO"] {
+        let answer = site.ask(method, "/hello.txt", "");
+        assert_eq!((answer.status, answer.field("allow")), (405, Some("GET, HEAD, OPTIONS")), "{method}");
+    }
+}
+
+#[test]
+fn directories_have_an_index_or_a_list_or_nothing() {
+    let plain = site(|_| ());
+    assert_eq!(plain.get("/d/").text(), "<p>index</p>");
+    let moved = plain.get("/d?x=1");
+    assert_eq!((moved.status, moved.field("location")), (301, Some("/d/?x=1")));
+    assert_eq!(plain.get("/plain/").status, 404);
+    assert_eq!(plain.get("/").status, 404);
+    assert_eq!(plain.get("/hello.txt/").status, 404);
+    assert_eq!(plain.get("/hello.txt/x").status, 404);
+    // A doubled slash must not become the name of a host.
+    assert_eq!(plain.get("//d").field("location"), Some("/d/"));
+    let listing = site(|options| options.listing = true);
+    let page = listing.get("/plain/");
+    assert_eq!(page.field("content-type"), Some("text/html; charset=utf-8"));
+    assert!(page.text().contains("href=\"./a%20b.txt\""), "{}", page.text());
+    assert!(!listing.get("/").text().contains(".secret"));
+}
+
+#[test]
+fn nothing_outside_of_the_root_is_served() {
+    let site = site(|_| ());
+    let outside = tempfile::NamedTempFile::new().unwrap();
+    fs::write(outside.path(), "outside").unwrap();
+    symlink(outside.path(), site.path("absolute")).unwrap();
+    symlink("../../../../../../../../etc/passwd", site.path("up")).unwrap();
+    symlink("/proc/self/root/etc/passwd", site.path("magic")).unwrap();
+    symlink("hello.txt", site.path("inside")).unwrap();
+    symlink("loop", site.path("loop")).unwrap();
+    assert_eq!(site.get("/inside").text(), "hello, world\n");
+    for path in ["/absolute", "/up", "/magic", "/loop"] {
+        assert_eq!(site.get(path).status, 403, "{path}");
+    }
+    assert_eq!(site.get("/.secret").status, 404);
+    let hidden = common::site(|options| options.hidden = true);
+    assert_eq!(hidden.get("/.secret").text(), "secret");
+}
+
+#[test]
+fn conditions_hold_over_the_wire() {
+    let site = site(|_| ());
+    let etag = site.get("/hello.txt").field("etag").unwrap().to_owned();
+    let at = "Sun, 09 Sep 2001 01:46:40 GMT";
+    let before = "Sun, 09 Sep 2001 01:46:39 GMT";
+    for (fields, status) in [
+        (format!("If-None-Match: {etag}\r\n"), 304),
+        (format!("If-None-Match: W/{etag}\r\n"), 304),
+        ("If-None-Match: *\r\n".to_owned(), 304),
+        ("If-None-Match: \"x\"\r\n".to_owned(), 200),
+        (format!("If-None-Match: \"x\"\r\nIf-Modified-Since: {at}\r\n"), 200),
+        (format!("If-Modified-Since: {at}\r\n"), 304),
+        (format!("If-Modified-Since: {before}\r\n"), 200),
+        ("If-Modified-Since: yesterday\r\n".to_owned(), 200),
+        (format!("If-Match: {etag}\r\n"), 200),
+        ("If-Match: \"x\"\r\n".to_owned(), 412),
+        (format!("If-Unmodified-Since: {before}\r\n"), 412),
+        (format!("If-Unmodified-Since: {at}\r\n"), 200),
+        (format!("Range: bytes=0-4\r\nIf-Range: {etag}\r\n"), 206),
+        ("Range: bytes=0-4\r\nIf-Range: \"x\"\r\n".to_owned(), 200),
+        (format!("Range: bytes=0-4\r\nIf-Range: {at}\r\n"), 206),
+        (format!("Range: bytes=0-4\r\nIf-Range: {before}\r\n"), 200),
+        (format!("Range: bytes=99-\r\nIf-None-Match: {etag}\r\n"), 304),
+        (format!("Range: bytes=99-\r\nIf-Match: {etag}\r\n"), 416),
+    ] {
+        let answer = site.ask("GET", "/hello.txt", &fields);
+        assert_eq!(answer.status, status, "{fields}");
+        if status == 304 {
+            assert_eq!(answer.field("etag"), Some(etag.as_str()));
+            assert_eq!(answer.field("content-length"), None);
+        }
+    }
+}
+
+#[test]
+fn ranges_are_cut_out() {
+    let site = site(|_| ());
+    let all = pattern(3 << 20);
+    for (field, start, end) in
+        [("0-99", 0, 100), ("1048570-1048590", 1_048_570, 1_048_591), ("-7", (3 << 20) - 7, 3 << 20)]
+    {
+        let answer = site.ask("GET", "/large.bin", &format!("Range: bytes={field}\r\n"));
+        assert_eq!(answer.status, 206);
+        let range = format!("bytes {start}-{}/{}", end - 1, 3 << 20);
+        assert_eq!(answer.field("content-range"), Some(range.as_str()));
+        assert!(answer.body == all[start..end], "{field}");
+    }
+    let beyond = site.ask("GET", "/hello.txt", "Range: bytes=13-\r\n");
+    assert_eq!((beyond.status, beyond.field("content-range")), (416, Some("bytes */13")));
+    assert_eq!(site.ask("HEAD", "/hello.txt", "Range: bytes=0-1\r\n").status, 200, "for GET only");
+    let several = site.ask("GET", "/hello.txt", "Range: bytes=0-4,-2\r\n");
+    assert_eq!(several.status, 206);
+    let boundary =
+        several.field("content-type").unwrap().strip_prefix("multipart/byteranges; boundary=").unwrap();
+    let expected = format!(
+        "\r\n--{boundary}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Range: bytes 0-4/13\r\n\r\nhello\
+         \r\n--{boundary}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Range: bytes 11-12/13\r\n\r\nd\n\
+         \r\n--{boundary}--\r\n"
+    );
+    assert_eq!(several.text(), expected);
+    assert_eq!(several.field("content-length").unwrap(), expected.len().to_string());
+}
+
+#[test]
+fn precompressed_files_go_to_those_who_take_them() {
+    let site = site(|_| ());
+    fs::write(site.path("a.css"), "plain").unwrap();
+    fs::write(site.path("a.css.gz"), "gzipped").unwrap();
+    fs::write(site.path("a.css.br"), "brotli").unwrap();
+    fs::write(site.path("a.css.zst"), "zstd").unwrap();
+    for (accepts, coding, text) in [
+        ("gzip, deflate, br, zstd", Some("br"), "brotli"),
+        ("gzip", Some("gzip"), "gzipped"),
+        ("zstd;q=1, br;q=0.1", Some("zstd"), "zstd"),
+        ("identity", None, "plain"),
+        ("br;q=0", None, "plain"),
+    ] {
+        let answer = site.ask("GET", "/a.css", &format!("Accept-Encoding: {accepts}\r\n"));
+        assert_eq!((answer.field("content-encoding"), answer.text().as_str()), (coding, text), "{accepts}");
+        assert_eq!(answer.field("vary"), Some("Accept-Encoding"));
+        assert_eq!(answer.field("content-type"), Some("text/css; charset=utf-8"));
+    }
+    assert_eq!(site.get("/a.css").field("vary"), Some("Accept-Encoding"));
+    // A form that is older than the file is of another version.
+    let old = SystemTime::now() - Duration::from_secs(60);
+    fs::File::options().write(true).open(site.path("a.css.br")).unwrap().set_modified(old).unwrap();
+    assert_eq!(site.ask("GET", "/a.css", "Accept-Encoding: br\r\n").text(), "plain");
+    assert_eq!(site.get("/a.css.gz").field("content-type"), Some("application/gzip"));
+    let off = common::site(|options| options.precompressed = false);
+    fs::write(off.path("a.css"), "plain").unwrap();
+    fs::write(off.path("a.css.gz"), "gzipped").unwrap();
+    assert_eq!(off.ask("GET", "/a.css", "Accept-Encoding: gzip\r\n").text(), "plain");
+}
+
+#[test]
+fn a_file_that_just_changed_has_a_weak_tag() {
+    let site = site(|_| ());
+    fs::write(site.path("young"), "1").unwrap();
+    let whole_second =
+        SystemTime::UNIX_EPOCH + Duration::from_secs(SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs());
+    fs::File::options().write(true).open(site.path("young")).unwrap().set_modified(whole_second).unwrap();
+    let tag = site.get("/young").field("etag").unwrap().to_owned();
+    fs::write(site.path("young"), "22").unwrap();
+    assert_ne!(site.get("/young").field("etag"), Some(tag.as_str()));
+}
+
+#[test]
+fn the_log_says_what_was_asked() {
+    let log = tempfile::NamedTempFile::new().unwrap();
+    let file = Some(log.path().to_owned());
+    let site = site(|options| {
+        options.log = Some(pantler_web::AccessLog { file, format: pantler_web::LogFormat::Json });
+    });
+    site.ask("GET", "/hello.txt?q=%22", "User-Agent: x\r\n");
+    site.get("/nothing");
+    assert!(site.server.stop());
+    let text = fs::read_to_string(log.path()).unwrap();
+    let lines: Vec<serde_json::Value> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), 2);
+    assert_eq!(
+        (&lines[0]["status"], &lines[0]["bytes"], &lines[0]["whole"]),
+        (&200.into(), &13.into(), &true.into())
+    );
+    assert_eq!((&lines[0]["agent"], &lines[1]["status"]), (&"x".into(), &404.into()));
+}
