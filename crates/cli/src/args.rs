@@ -41,6 +41,8 @@ pub enum Command {
     Trace(crate::trace::Trace),
     /// Find out what a cache does, from outside
     Dust(crate::dust::Dust),
+    /// Serve static files, what is cached first
+    Web(Box<crate::web::Web>),
     /// List what this machine offers and what is missing
     Doctor(Doctor),
     /// Host mounts and runs for everybody who may speak to it

@@ -29,6 +29,7 @@ mod stage;
 mod stat;
 mod steering;
 mod trace;
+mod web;
 
 use args::{Arguments, Command};
 
@@ -63,6 +64,7 @@ fn dispatch(arguments: &Arguments) -> anyhow::Result<u8> {
         Command::Explain(explain) => explain::explain(explain)?,
         Command::Trace(words) => trace::trace(words)?,
         Command::Dust(words) => dust::dust(words)?,
+        Command::Web(words) => web::web(words)?,
         Command::Daemon => daemon::daemon()?,
         Command::Profiles(profiles) => profiles::show(profiles)?,
         Command::Completions(completions) => profiles::completions(completions)?,

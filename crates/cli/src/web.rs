@@ -1,0 +1,309 @@
+//! `pantler web`: static files, what is cached first.
+
+use anyhow::{Context, Result};
+use clap::Args;
+use pantler_control::{ControlError, Size};
+use pantler_policy::Spec;
+use pantler_web::{
+    AccessLog, Limits, LogFormat, Misses, Model, Options, Order, Server, StoreKind, Tls, WebError,
+};
+use serde::{Deserialize, Serialize};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::failure::Usage;
+use crate::output;
+
+/// Bytes of a block in what Dust says of the kernel's page cache.
+const BLOCK_BYTES: u64 = 4096;
+
+/// Serve static files, what is cached first.
+///
+/// HTTP/1.1 and HTTP/2, with ranges, conditions, precompressed files and TLS. Requests for what is cached do not wait
+/// behind those for what must be read from the disk. Ends on SIGINT and SIGTERM, after what it is sending.
+#[derive(Debug, Args)]
+pub struct Web {
+    /// The directory
+    #[arg(long, value_name = "DIR")]
+    pub root: PathBuf,
+    /// Where to listen
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8080", value_parser = address)]
+    pub listen: SocketAddr,
+    /// Where /metrics (Prometheus) and the live page are; nowhere without it
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = address)]
+    pub admin: Option<SocketAddr>,
+    /// In which order: fifo, mirror, truth or mirror+verify
+    #[arg(long, value_name = "ORDER", default_value = "mirror+verify")]
+    pub order: Order,
+    /// What models the cache below: a file that `pantler dust --json` wrote, or POLICY:SIZE such as linux:80M; a guess
+    /// that verification corrects without it
+    #[arg(long, value_name = "FILE|POLICY:SIZE", value_parser = model)]
+    pub model: Option<Model>,
+    /// Where bytes lie while they are served: files (the kernel's page cache) or cache:SIZE (a cache of our own)
+    #[arg(long, value_name = "STORE", default_value = "files", value_parser = store)]
+    pub store: StoreKind,
+    /// Most reads of the disk at a time
+    #[arg(long, value_name = "COUNT", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=512))]
+    pub disk_reads: u32,
+    /// How long a request may wait before it goes first, such as 5s or 500ms: from half of this on, age decides
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration)]
+    pub age_cap: Duration,
+    /// Which of several misses is read first: oldest or wanted (the one most requests wait for)
+    #[arg(long, value_name = "WHICH", default_value = "oldest", value_parser = misses)]
+    pub misses: Misses,
+    /// Threads that answer; as many as there are processors without it
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub threads: Option<u32>,
+    /// Memory for bytes between disk and network
+    #[arg(long, value_name = "SIZE", default_value = "64M")]
+    pub buffers: Size,
+    /// Name that is served for a directory; may be given several times
+    #[arg(long, value_name = "NAME", default_value = "index.html", value_parser = index)]
+    pub index: Vec<String>,
+    /// List directories without such a file
+    #[arg(long)]
+    pub listing: bool,
+    /// Serve names that begin with a dot
+    #[arg(long)]
+    pub hidden: bool,
+    /// Leave .br, .zst and .gz beside a file alone
+    #[arg(long)]
+    pub no_precompressed: bool,
+    /// Note requests in this file, or on standard error with `-`
+    #[arg(long, value_name = "FILE|-")]
+    pub log: Option<PathBuf>,
+    /// How: combined or json
+    #[arg(long, value_name = "FORMAT", default_value = "combined", value_parser = log_format, requires = "log")]
+    pub log_format: LogFormat,
+    /// Certificates in PEM, the server's own first
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub tls_certificate: Option<PathBuf>,
+    /// Its key in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
+    pub tls_key: Option<PathBuf>,
+    /// Most connections at a time
+    #[arg(long, value_name = "COUNT", default_value_t = Limits::default().connections, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub max_connections: u32,
+    /// Largest head of a request
+    #[arg(long, value_name = "SIZE", default_value = "32K")]
+    pub max_head: Size,
+    /// Largest body of a request; bodies are never read
+    #[arg(long, value_name = "SIZE", default_value = "64K")]
+    pub max_body: Size,
+    /// How long a client may take for a whole head
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration)]
+    pub head_time: Duration,
+    /// How long a connection may lie idle, or a client may take nothing of its answer
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration)]
+    pub idle_time: Duration,
+    /// How long a stop waits for answers to end
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration)]
+    pub stop_time: Duration,
+    /// Say as one JSON object on standard output where it listens
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Serialize)]
+struct Started<'a> {
+    root: String,
+    url: String,
+    admin: Option<String>,
+    order: &'a str,
+    pid: u32,
+}
+
+/// Serves until told to end.
+pub fn web(words: &Web) -> Result<()> {
+    let mut signals = Signals::new([SIGINT, SIGTERM]).context("cannot catch signals")?;
+    let server = Server::start(options(words)).map_err(refused)?;
+    let scheme = if words.tls_key.is_some() { "https" } else { "http" };
+    let started = Started {
+        root: server.site().root.path().to_string_lossy().into_owned(),
+        url: format!("{scheme}://{}/", server.address()),
+        admin: server.admin().map(|address| format!("http://{address}/")),
+        order: words.order.as_str(),
+        pid: std::process::id(),
+    };
+    if words.json {
+        output::json("web", &started)?;
+    } else {
+        let admin = started.admin.as_ref().map(|admin| format!(", live page at {admin}")).unwrap_or_default();
+        eprintln!("pantler: {} at {}{admin}", started.root, started.url);
+    }
+    signals.forever().next();
+    // A second signal ends it at once.
+    let _ = signal_hook::flag::register_conditional_shutdown(SIGINT, 130, std::sync::Arc::new(true.into()));
+    let _ = signal_hook::flag::register_conditional_shutdown(SIGTERM, 143, std::sync::Arc::new(true.into()));
+    if !server.stop() {
+        eprintln!("pantler: not all answers ended within {:?}", words.stop_time);
+    }
+    Ok(())
+}
+
+fn options(words: &Web) -> Options {
+    let mut options = Options::new(&words.root, words.listen);
+    options.admin = words.admin;
+    options.order = words.order;
+    options.model = words.model.unwrap_or(options.model);
+    options.store = words.store;
+    options.disk_reads = words.disk_reads;
+    options.age_cap = words.age_cap;
+    options.misses = words.misses;
+    options.threads = words.threads.unwrap_or(options.threads);
+    options.buffer_bytes = words.buffers.bytes();
+    options.index = words.index.clone();
+    options.listing = words.listing;
+    options.hidden = words.hidden;
+    options.precompressed = !words.no_precompressed;
+    options.log = words.log.as_ref().map(|path| AccessLog {
+        file: (path != Path::new("-")).then(|| path.clone()),
+        format: words.log_format,
+    });
+    options.tls = words
+        .tls_certificate
+        .clone()
+        .zip(words.tls_key.clone())
+        .map(|(certificates, key)| Tls { certificates, key });
+    options.limits = Limits {
+        connections: words.max_connections,
+        head_bytes: words.max_head.bytes().clamp(8 << 10, 1 << 20) as u32,
+        body_bytes: words.max_body.bytes(),
+        head_time: words.head_time,
+        idle_time: words.idle_time,
+        stop_time: words.stop_time,
+        ..Limits::default()
+    };
+    options
+}
+
+/// What makes no sense is usage; what this machine refuses is failure.
+fn refused(error: WebError) -> anyhow::Error {
+    match &error {
+        WebError::Options(_) | WebError::Cache(_) => Usage::new(error).into(),
+        WebError::Listen { error: inner, .. } if inner.kind() == std::io::ErrorKind::PermissionDenied => {
+            let what = "the right to listen there".to_owned();
+            let remedy = format!("{error}: take a port from 1024 on, or run as root");
+            ControlError::Missing { what, remedy }.into()
+        }
+        _ => error.into(),
+    }
+}
+
+fn address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| "expected an address and a port such as 127.0.0.1:8080 or [::]:80".to_owned())
+}
+
+fn index(text: &str) -> Result<String, String> {
+    let is_name = !text.is_empty() && text != "." && text != ".." && !text.contains(['/', '\0']);
+    if is_name { Ok(text.to_owned()) } else { Err("expected the name of a file, without a slash".to_owned()) }
+}
+
+fn misses(text: &str) -> Result<Misses, String> {
+    match text {
+        "oldest" => Ok(Misses::Oldest),
+        "wanted" => Ok(Misses::Wanted),
+        _ => Err("expected oldest or wanted".to_owned()),
+    }
+}
+
+fn log_format(text: &str) -> Result<LogFormat, String> {
+    match text {
+        "combined" => Ok(LogFormat::Combined),
+        "json" => Ok(LogFormat::Json),
+        _ => Err("expected combined or json".to_owned()),
+    }
+}
+
+fn size(text: &str) -> Result<u64, String> {
+    let size: Size = text.parse().map_err(|error: pantler_control::SizeError| error.to_string())?;
+    Ok(size.bytes())
+}
+
+fn store(text: &str) -> Result<StoreKind, String> {
+    match text.split_once(':') {
+        None if text == "files" => Ok(StoreKind::Files),
+        Some(("cache", bytes)) => Ok(StoreKind::Cache(size(bytes)?)),
+        _ => Err("expected files or cache:SIZE".to_owned()),
+    }
+}
+
+/// `500ms`, `5s`, `2m`; plain numbers are seconds.
+fn duration(text: &str) -> Result<Duration, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match &text[digits.len()..] {
+        "ms" => 0.001,
+        "" | "s" => 1.0,
+        "m" => 60.0,
+        "h" => 3600.0,
+        _ => 0.0,
+    };
+    let seconds = digits.parse::<f64>().ok().map(|number| number * unit);
+    let seconds = seconds.filter(|seconds| (0.001..=86_400.0).contains(seconds));
+    seconds
+        .map(Duration::from_secs_f64)
+        .ok_or_else(|| "expected a duration such as 500ms, 5s or 2m".to_owned())
+}
+
+/// What of Dust's JSON makes a model.
+#[derive(Deserialize)]
+struct Verdict {
+    policy: String,
+    capacity: u64,
+}
+
+fn model(text: &str) -> Result<Model, String> {
+    if let Ok(file) = std::fs::read_to_string(text) {
+        let verdict: Verdict = serde_json::from_str(&file)
+            .map_err(|error| format!("not what `pantler dust --json` prints: {error}"))?;
+        return Ok(Model { policy: online(&verdict.policy)?, bytes: verdict.capacity * BLOCK_BYTES });
+    }
+    // A policy's own parameters stand behind a colon too: the size is what follows the last one.
+    let expected = "expected a file that `pantler dust --json` wrote, or POLICY:SIZE such as linux:80M";
+    let (policy, bytes) = text.rsplit_once(':').ok_or(expected)?;
+    let bytes = size(bytes).map_err(|error| format!("{expected} ({error})"))?;
+    Ok(Model { policy: online(policy)?, bytes })
+}
+
+fn online(text: &str) -> Result<Spec, String> {
+    let spec: Spec = text.parse().map_err(|error: pantler_policy::SpecError| error.to_string())?;
+    if spec.policy_name().is_some() {
+        Ok(spec)
+    } else {
+        Err(format!("`{spec}` would have to know the future"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_understood() {
+        assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
+        for bad in ["", "s", "-1s", "5 s", "1d", "nan", "1e9"] {
+            assert!(duration(bad).is_err(), "{bad}");
+        }
+        assert_eq!(store("cache:1M"), Ok(StoreKind::Cache(1 << 20)));
+        assert!(store("cache").is_err() && store("cache:x").is_err());
+        let found = model("2q:in=0.3:80M").unwrap();
+        assert_eq!((found.policy.to_string().as_str(), found.bytes), ("2q:in=0.3", 80 << 20));
+        for bad in ["linux", "opt:80M", "nothing:1M", "linux:", "/no/such/file"] {
+            assert!(model(bad).is_err(), "{bad}");
+        }
+        assert!(index("a/b").is_err() && index("..").is_err());
+    }
+
+    #[test]
+    fn a_verdict_of_dust_is_a_model() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), r#"{"version":1,"kind":"dust","policy":"linux","capacity":100}"#)
+            .unwrap();
+        let found = model(file.path().to_str().unwrap()).unwrap();
+        assert_eq!((found.policy.name(), found.bytes), ("linux", 409_600));
+    }
+}
