@@ -3,8 +3,8 @@
 use anyhow::{Context, Result, bail};
 use std::fs;
 
-use crate::packages;
 use crate::shell::{command, output, run, run_command, say};
+use crate::{packages, python};
 
 /// Crates that never perform I/O, read a clock or draw randomness.
 const PURE: [&str; 2] = ["pantler-policy", "pantler-steward"];
@@ -21,6 +21,7 @@ pub fn test() -> Result<()> {
     // Tests of the command start the binary; building all targets first keeps its build out of their time.
     run(&["cargo", "test", "--workspace", "--all-features", "--no-fail-fast"])?;
     pure()?;
+    python::test_if_possible()?;
     let mut doc = command(&["cargo", "doc", "--workspace", "--no-deps", "--document-private-items"]);
     doc.env("RUSTDOCFLAGS", "-D warnings");
     run_command(doc)

@@ -21,7 +21,8 @@ usage: cargo xtask <command>
   ci               the same, with every missing kernel feature a failure
   bench            the benchmarks of the workspace
   fuzz [SECONDS]   each fuzz target so long, default 60; needs a nightly compiler
-  bench-sim        the simulator beside libCacheSim (--requests N, --pairs N, --only POLICY, --large, --dry)
+  bench-sim        the simulator beside libCacheSim (--requests N, --pairs N, --trace NAME, --only POLICY,
+                   --large, --again, --dry); rows that are there are not measured again
   test-python      build the Python package and test it; needs a package index for Python
   install          build and copy the command (--prefix DIR, default /usr/local)
 ";

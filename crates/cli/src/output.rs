@@ -29,11 +29,15 @@ pub fn json<T: Serialize>(kind: &str, content: &T) -> Result<()> {
 
 /// Writes text. A reader that went away, such as `head`, is no error.
 pub fn text(text: &str) -> Result<()> {
+    line(text).map(drop)
+}
+
+/// Writes text, and says whether there is still a reader.
+pub fn line(text: &str) -> Result<bool> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            Err(error).context("cannot write to standard output")
-        }
-        _ => Ok(()),
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(error).context("cannot write to standard output"),
     }
 }

@@ -10,6 +10,7 @@ use std::io::Read;
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError};
 
 use crate::failure::Usage;
 use crate::output;
@@ -22,7 +23,7 @@ mod tiers;
 mod words;
 
 use clock::Clock;
-use interrupt::Interrupt;
+use interrupt::{Interrupt, LOOK_EVERY};
 use progress::Progress;
 use words::Plan;
 pub use words::Sim;
@@ -39,7 +40,7 @@ pub fn sim(words: &Sim) -> Result<u8> {
         output::text(&help::policies())?;
         return Ok(0);
     }
-    let mut session = Session::new(words)?;
+    let session = Session::new(words)?;
     if let Some(job) = &words.job {
         return session.run_jobs(job);
     }
@@ -47,15 +48,7 @@ pub fn sim(words: &Sim) -> Result<u8> {
     if let Some(path) = &words.jobs_out {
         return write_jobs(&plan, path);
     }
-    for source in &plan.sources {
-        let mut loaded = session.load(source)?;
-        let sizes = plan.sizes.resolve(loaded.footprint()).map_err(Usage::new)?;
-        session.run(&mut loaded, &plan.jobs(source, &sizes))?;
-        if session.watch.is_stopped() {
-            break;
-        }
-    }
-    session.finish()
+    session.run_plan(&plan)
 }
 
 /// Results so far, and how they are shown.
@@ -83,21 +76,54 @@ impl<'a> Session<'a> {
         })
     }
 
-    fn load(&self, source: &Source) -> Result<Loaded> {
-        let clock = Clock::start();
-        let loaded = load_kept(source, self.words.keep_prepared.as_deref());
+    /// Runs all that is planned. What is done is shown, whatever becomes of the rest.
+    fn run_plan(mut self, plan: &Plan) -> Result<u8> {
+        let mut result = Ok(());
+        for source in &plan.sources {
+            result = self.run_source(plan, source);
+            if result.is_err() || self.watch.is_stopped() {
+                break;
+            }
+        }
+        self.finish(result)
+    }
+
+    fn run_source(&mut self, plan: &Plan, source: &Source) -> Result<()> {
+        let Some(mut loaded) = self.load(source)? else { return Ok(()) };
+        let sizes = plan.sizes.resolve(loaded.footprint()).map_err(Usage::new)?;
+        self.run(&mut loaded, &plan.jobs(source, &sizes))
+    }
+
+    /// Reads and prepares a trace; `None` when Ctrl-C came first.
+    fn load(&self, source: &Source) -> Result<Option<Loaded>> {
+        let (done, result) = mpsc::sync_channel(1);
+        let (wanted, folder) = (source.clone(), self.words.keep_prepared.clone());
+        // Reading cannot be stopped, so it is left to itself.
+        std::thread::spawn(move || {
+            let clock = Clock::start();
+            let loaded = load_kept(&wanted, folder.as_deref());
+            let _ = done.send((loaded, clock.to_string()));
+        });
+        let (loaded, took) = loop {
+            match result.recv_timeout(LOOK_EVERY) {
+                Ok(result) => break result,
+                Err(RecvTimeoutError::Timeout) if self.watch.is_stopped() => return Ok(None),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => anyhow::bail!("reading {} failed", source.trace),
+            }
+        };
         let (loaded, report) = loaded.map_err(trace_error)?;
         if self.words.timings {
-            eprintln!("pantler: prepared in {clock}");
+            eprintln!("pantler: prepared in {took}");
         }
-        let Some(report) = report else { return Ok(loaded) };
+        let Some(report) = report else { return Ok(Some(loaded)) };
         if let Some(note) = &report.note {
             eprintln!("pantler: {note}");
         }
         if let Some(first) = &report.first_bad {
             eprintln!("pantler: {} bad lines or records skipped, the first: {first}", report.skipped);
         }
-        Ok(loaded)
+        Ok(Some(loaded))
     }
 
     /// Runs jobs over one trace. JSON lines go out as they come.
@@ -106,7 +132,6 @@ impl<'a> Session<'a> {
         let progress = Progress::new(&self.watch, references, jobs.len(), self.words.progress);
         let json = self.words.json || self.words.job.is_some();
         let mut failure = None;
-        let _running = self.interrupt.running();
         if self.words.timings {
             return self.run_timed(loaded, jobs);
         }
@@ -115,12 +140,17 @@ impl<'a> Session<'a> {
                 progress.ran();
                 let shown = progress.hidden(|| {
                     remarks(&record, &mut self.remarks);
-                    if json { output::text(&(record.to_json() + "\n")) } else { Ok(()) }
+                    if json { output::line(&(record.to_json() + "\n")) } else { Ok(true) }
                 });
                 self.records.push(record);
-                if let Err(error) = shown {
-                    failure.get_or_insert(error);
-                    self.watch.stop();
+                match shown {
+                    Ok(true) => {}
+                    // Nobody reads any more: the rest would be run for nothing.
+                    Ok(false) => self.watch.stop(),
+                    Err(error) => {
+                        failure.get_or_insert(error);
+                        self.watch.stop();
+                    }
                 }
             }
             Err(error) => {
@@ -152,26 +182,42 @@ impl<'a> Session<'a> {
                 result => result.map_err(run_error)?,
             };
             eprintln!("pantler: {} {} in {clock}", record.name(), record.size());
-            if self.words.json {
-                output::text(&(record.to_json() + "\n"))?;
-            }
+            let read = !self.words.json || output::line(&(record.to_json() + "\n"))?;
             self.records.push(record);
+            if !read {
+                self.watch.stop();
+                break;
+            }
         }
         Ok(())
     }
 
     /// Runs the jobs of a file, or the one at a line of it. Neighbours with the same trace share it.
-    fn run_jobs(&mut self, word: &str) -> Result<u8> {
+    fn run_jobs(mut self, word: &str) -> Result<u8> {
         let jobs = read_jobs(word)?;
+        let mut result = Ok(());
         for jobs in jobs.chunk_by(|one, other| one.source == other.source) {
-            let mut loaded = self.load(&jobs[0].source)?;
-            self.run(&mut loaded, jobs)?;
+            result = match self.load(&jobs[0].source) {
+                Ok(Some(mut loaded)) => self.run(&mut loaded, jobs),
+                Ok(None) => break,
+                Err(error) => Err(error),
+            };
+            if result.is_err() || self.watch.is_stopped() {
+                break;
+            }
         }
-        self.finish()
+        self.finish(result)
     }
 
-    /// Shows what was not shown yet.
-    fn finish(&self) -> Result<u8> {
+    /// Shows what was not shown yet, then says what went wrong.
+    fn finish(&self, result: Result<()>) -> Result<u8> {
+        if result.is_ok() || !self.records.is_empty() {
+            self.show()?;
+        }
+        result.map(|()| if self.interrupt.happened() { INTERRUPTED } else { 0 })
+    }
+
+    fn show(&self) -> Result<()> {
         if self.words.csv {
             output::text(&csv(&self.records))?;
         } else if !self.words.json && self.words.job.is_none() {
@@ -185,7 +231,7 @@ impl<'a> Session<'a> {
             let picture = if is_svg { Some(svg(&self.records).into_bytes()) } else { png(&self.records) };
             write(path, &picture.context("nothing to draw, or too much for one picture")?)?;
         }
-        Ok(if self.interrupt.happened() { INTERRUPTED } else { 0 })
+        Ok(())
     }
 }
 

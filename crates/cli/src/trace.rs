@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use pantler_trace::generate::{GENERATORS, Specification};
 use pantler_trace::{
-    Format, Options, ReadOptions, Reader, Request, TraceError, WriteFormat, Writer, prepare,
+    Content, Format, Options, ReadOptions, Reader, Request, TraceError, WriteFormat, Writer, prepare,
 };
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -102,7 +102,7 @@ pub fn trace(words: &Trace) -> Result<()> {
 
 /// What `info --json` prints.
 #[derive(Serialize)]
-struct Content<'a> {
+struct Told<'a> {
     trace: &'a str,
     format: String,
     compression: Option<String>,
@@ -121,7 +121,7 @@ fn info(words: &Info) -> Result<()> {
     let (prepared, report) = prepare(trace, &options).map_err(failure)?;
     remark(report.note.as_deref(), report.skipped, report.first_bad.as_deref());
     let name = trace.to_string_lossy();
-    let content = Content {
+    let content = Told {
         trace: &name,
         format: report.format.to_string(),
         compression: report.compression,
@@ -160,7 +160,7 @@ fn convert(words: &Convert) -> Result<()> {
     let mut batch = Vec::new();
     // The first requests say whether the trace gives offsets.
     let mut more = reader.fill(&mut batch).map_err(failure)?;
-    words.output.write(!reader.has_ranges(), |writer| {
+    words.output.write(Content::of(&reader), |writer| {
         while more {
             for request in &batch {
                 writer.write(request, reader.owner_names(), reader.file_names())?;
@@ -176,7 +176,7 @@ fn convert(words: &Convert) -> Result<()> {
 
 fn generate(words: &Generate) -> Result<()> {
     let names = words.specification.owner_names();
-    words.output.write(true, |writer| {
+    words.output.write(Content::Keys, |writer| {
         for reference in words.specification.references() {
             let request =
                 Request { owner: reference.owner, file: reference.file, ..Request::object(reference.block) };
@@ -199,7 +199,7 @@ impl Reading {
 
 impl Output {
     /// Writes under another name, and renames what is whole. Devices and pipes are written as they are.
-    fn write(&self, keys: bool, fill: impl FnOnce(&mut Writer<File>) -> Result<()>) -> Result<()> {
+    fn write(&self, content: Content, fill: impl FnOnce(&mut Writer<File>) -> Result<()>) -> Result<()> {
         let special = fs::metadata(&self.file).is_ok_and(|metadata| !metadata.is_file());
         let mut name = self.file.clone().into_os_string();
         if !special {
@@ -208,10 +208,11 @@ impl Output {
         let part = Path::new(&name);
         let cannot = || format!("cannot write {}", self.file.display());
         let file = File::create(part).with_context(cannot)?;
-        let result = Writer::new(file, self.to, keys).map_err(anyhow::Error::from).and_then(|mut writer| {
-            fill(&mut writer)?;
-            Ok(writer.finish()?)
-        });
+        let result =
+            Writer::new(file, self.to, content).map_err(anyhow::Error::from).and_then(|mut writer| {
+                fill(&mut writer)?;
+                Ok(writer.finish()?)
+            });
         if special {
             return result.with_context(cannot);
         }

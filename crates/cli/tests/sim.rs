@@ -279,7 +279,7 @@ fn mistakes_are_one_line_with_the_nearest_name() {
     refused(&[trace, "--policy", "lru:k=2"], "policy `lru` has no parameters, `k` was given");
     refused(
         &[trace, "--size", "5x"],
-        "size \"5x\": expected blocks such as 1000, bytes such as 64M, a share such as 10%, or a range such as 1%..50%",
+        "size \"5x\": expected blocks such as 1000 (at most 4294967293), bytes such as 64M, a share such as 10%, or a range such as 1%..50%",
     );
     refused(
         &[trace, "--size", "64M"],
@@ -359,6 +359,81 @@ fn an_interrupt_shows_what_is_done() {
         assert_eq!((&record["size"], &record["requests"]), (&json!(index + 1), &json!(400_000)));
     }
     assert!(Path::new(&trace).exists());
+}
+
+/// Hundreds of runs that take a while each, and the words for them.
+fn long(folder: &Folder) -> (String, String) {
+    let text: String = (0..400_000_u64).map(|at| format!("{}\n", at * at % 10_007)).collect();
+    let sizes = (1..=3000).map(|size| size.to_string()).collect::<Vec<_>>().join(",");
+    (folder.file("long", &text), sizes)
+}
+
+#[test]
+fn an_impatient_interrupt_shows_what_is_done_too() {
+    let folder = Folder::new();
+    let (trace, sizes) = long(&folder);
+    let words = [&trace, "--policy", "fifo", "--size", &sizes, "--threads", "1", "--progress"];
+    let mut child = command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // The first tenth is told after two seconds.
+    let mut err = std::io::BufReader::new(child.stderr.take().unwrap());
+    std::io::BufRead::read_line(&mut err, &mut String::new()).unwrap();
+    let pid = rustix::process::Pid::from_child(&child);
+    for _ in 0..2 {
+        rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    }
+    let output = child.wait_with_output().unwrap();
+    let out = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(130));
+    assert!(out.starts_with(&format!("{trace}: 400,000 requests")), "{out}");
+    assert!((4..3000).contains(&out.lines().count()), "{out}");
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_the_sweep() {
+    let folder = Folder::new();
+    let (trace, sizes) = long(&folder);
+    let words = [&trace, "--policy", "fifo", "--size", &sizes, "--json", "--threads", "1"];
+    let mut child = command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut out = std::io::BufReader::with_capacity(1, child.stdout.take().unwrap());
+    std::io::BufRead::read_line(&mut out, &mut String::new()).unwrap();
+    drop(out);
+    let start = std::time::Instant::now();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), output.stderr), (Some(0), Vec::new()));
+    assert!(start.elapsed().as_secs() < 5, "{:?}", start.elapsed());
+}
+
+#[test]
+fn a_trace_that_fails_leaves_the_rows_of_those_before() {
+    let folder = Folder::new();
+    let trace = numbers(&folder);
+    let bad = folder.file("bad", "1\nx\n");
+    let (status, out, err) = sim(&[&trace, &bad, "--format", "lirs", "--policy", "lru", "--size", "2,3"]);
+    assert_eq!(status, 1);
+    assert!(out.starts_with(&format!("{trace}: 10 requests")) && out.lines().count() >= 4, "{out}");
+    assert!(err.starts_with(&format!("pantler: {bad}: line 2: \"x\": expected")), "{err}");
+}
+
+#[test]
+fn a_generator_without_parameters_is_told_what_they_are() {
+    refused(
+        &["zipf"],
+        "trace \"zipf\": expected a file, or that generator with its parameters, zipf:KEY=VALUE,...: \
+         ids, requests, alpha=1, order=rank|shuffled, seed=1",
+    );
+}
+
+#[test]
+fn lookahead_takes_any_size() {
+    let folder = Folder::new();
+    let trace = numbers(&folder);
+    let words = [&trace, "--policy", "w-tinylfu", "--lookahead", "obl", "--size", "4294967293", "--json"];
+    assert_eq!(lines(&words)[0]["misses"], 1);
+    refused(
+        &[&trace, "--size", "4294967295"],
+        "size \"4294967295\": expected blocks such as 1000 (at most 4294967293), bytes such as 64M, \
+         a share such as 10%, or a range such as 1%..50%",
+    );
 }
 
 #[test]

@@ -45,3 +45,29 @@ fn mistakes_are_told() {
     assert_eq!(trace(&["generate", "zipf:ids=5", out.to_str().unwrap()]).0, 2);
     assert!(trace(&["formats"]).1.contains("zipf"));
 }
+
+/// Sectors count as objects by default, in whatever form they are kept, and can still be counted in blocks.
+#[test]
+fn what_is_converted_counts_as_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (arc, spc) = (path("arc"), path("spc"));
+    std::fs::write(&arc, "0 16 0 0\n8 4 0 1\n1000 1 0 2\n0 16 0 3\n").unwrap();
+    std::fs::write(&spc, "0,7,4096,r,0.5\n1,8,512,W,0.6\n0,7,512,r,0.7\n").unwrap();
+    for trace_file in [&arc, &spc] {
+        for unit in [&[][..], &["--unit", "block:4096"], &["--unit", "object"]] {
+            let content = |file: &str| {
+                let (status, out, err) = trace(&[&["info", file, "--json"], unit].concat());
+                assert_eq!(status, 0, "{err}");
+                let told: serde_json::Value = serde_json::from_str(&out).unwrap();
+                ["unit", "references", "distinct", "owners", "files"].map(|field| told[field].clone())
+            };
+            let before = content(trace_file);
+            for form in ["recorded", "recorded-json", "csv"] {
+                let converted = path(form);
+                assert_eq!(trace(&["convert", trace_file, &converted, "--to", form]).0, 0);
+                assert_eq!(content(&converted), before, "{trace_file} as {form} {unit:?}");
+            }
+        }
+    }
+}

@@ -83,6 +83,10 @@ impl Visitor for Simulation<'_> {
             if let Some(&soon) = self.requests.get(index + AHEAD) {
                 policy.prefetch(&links, soon);
             }
+            if let Some(hit) = policy.reference(&mut links, handle, self.frames) {
+                misses += u64::from(!hit);
+                continue;
+            }
             let (word, bit) = (handle as usize / 64, 1 << (handle % 64));
             if resident[word] & bit != 0 {
                 policy.hit(&mut links, handle);

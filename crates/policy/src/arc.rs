@@ -21,14 +21,18 @@
 //! ghosts. Pinned handles are passed over, and when all of one list are pinned the other one gives. `p` is a real
 //! number, as in the paper; there are no parameters.
 
+use core::hint::select_unpredictable;
+
 use crate::{Forgotten, Handle, Links, List, NONE, NoParameters, Online, Policy};
 
-/// Marks, which are indices of lists.
-const T1: u8 = 0;
-const T2: u8 = 1;
-const B1: u8 = 2;
-const B2: u8 = 3;
-const UNKNOWN: u8 = 4;
+/// Marks, which are indices of lists. The first stays empty: it is where no handle is.
+const UNKNOWN: u8 = 0;
+const T1: u8 = 1;
+const T2: u8 = 2;
+const B1: u8 = 3;
+const B2: u8 = 4;
+/// Lists, and a power of two for the sake of the processor.
+const LISTS: usize = 8;
 
 /// Adaptive Replacement Cache.
 #[derive(Clone, Debug)]
@@ -36,8 +40,8 @@ pub struct Arc {
     frames: u32,
     /// Frames that t1 should have.
     target: f64,
-    /// t1, t2, b1, b2. An array and not four fields, so that a hit need not branch on the list that it finds.
-    lists: [List; 4],
+    /// By mark. An array and not four fields, so that a hit need not branch on the list that it finds.
+    lists: [List; LISTS],
     /// Whether the miss that is being served was on b2: ties go against t1 then.
     frequent_comes_back: bool,
     forgotten: Forgotten,
@@ -49,38 +53,46 @@ impl Arc {
         self.target
     }
 
+    #[inline]
     fn known(&self, links: &Links, handle: Handle) -> u8 {
-        if links.is_linked(handle) { links.mark(handle) & 3 } else { UNKNOWN }
+        links.mark(handle)
     }
 
     fn length(&self, list: u8) -> u32 {
-        self.lists[usize::from(list & 3)].len()
+        self.lists[usize::from(list) % LISTS].len()
     }
 
     /// Moves a handle that is on a list to the back of another.
-    #[inline]
+    #[inline(always)]
     fn shift(&mut self, links: &mut Links, handle: Handle, to: u8) {
-        let from = links.mark(handle) & 3;
-        self.lists[usize::from(from)].remove(links, handle);
-        self.lists[usize::from(to & 3)].push_back(links, handle);
+        let from = usize::from(links.mark(handle)) % LISTS;
+        List::transfer(&mut self.lists, from, usize::from(to) % LISTS, links, handle);
         links.set_mark(handle, to);
     }
 
+    /// The list that a victim is taken from, unless it is empty or all on it are pinned.
+    #[inline(always)]
+    fn replaced_first(&self) -> u8 {
+        let length = f64::from(self.length(T1));
+        let tie = self.frequent_comes_back & (length == self.target);
+        // Chosen and not jumped to: no processor can guess which.
+        select_unpredictable((length > 0.0) & ((length > self.target) | tie), T1, T2)
+    }
+
     /// Forgets at most one ghost. `newest` became one just now, and nobody was told.
-    #[inline]
+    #[inline(always)]
     fn trim(&mut self, links: &mut Links, newest: Handle) {
         let recent = self.length(T1) + self.length(B1);
         let all = u64::from(recent) + u64::from(self.length(T2) + self.length(B2));
-        let list = if recent > self.frames && self.length(B1) > 0 {
-            B1
-        } else if all > 2 * u64::from(self.frames) {
-            B2
-        } else {
+        let from_recent = (recent > self.frames) & (self.length(B1) > 0);
+        if !from_recent & (all <= 2 * u64::from(self.frames)) {
             return;
-        };
+        }
+        let list = select_unpredictable(from_recent, B1, B2);
         let ghosts = &mut self.lists[usize::from(list)];
         if let Some(oldest) = ghosts.front() {
             ghosts.remove(links, oldest);
+            links.set_mark(oldest, UNKNOWN);
             if oldest != newest {
                 self.forgotten.note(oldest);
             }
@@ -94,11 +106,35 @@ impl Online for Arc {
     const SUMMARY: &'static str =
         "adaptive replacement cache: recency and frequency, balanced by their ghosts";
 
+    #[inline]
+    fn reference(&mut self, links: &mut Links, handle: Handle, frames: u32) -> Option<bool> {
+        let known = self.known(links, handle);
+        if matches!(known, T1 | T2) {
+            self.hit(links, handle);
+            return Some(true);
+        }
+        self.miss(links, handle);
+        if self.len() >= frames {
+            // A resident handle that becomes a ghost, or a ghost that comes back, changes no sum of R3.
+            let first = self.replaced_first();
+            let list = if self.length(first) > 0 { first } else { T1 + T2 - first };
+            let Some(victim) = self.lists[usize::from(list) % LISTS].front() else { return Some(false) };
+            self.shift(links, victim, list + (B1 - T1));
+        }
+        if known == UNKNOWN {
+            self.insert(links, handle);
+        } else {
+            self.frequent_comes_back = false;
+            self.shift(links, handle, T2);
+        }
+        Some(false)
+    }
+
     fn new(frames: u32, _: NoParameters) -> Self {
         Self {
             frames: frames.max(1),
             target: 0.0,
-            lists: [List::default(); 4],
+            lists: [List::default(); LISTS],
             frequent_comes_back: false,
             forgotten: Forgotten::default(),
         }
@@ -137,13 +173,11 @@ impl Policy for Arc {
 
     #[inline]
     fn evict(&mut self, links: &mut Links, pinned: &dyn Fn(Handle) -> bool) -> Option<Handle> {
-        let length = f64::from(self.length(T1));
-        let tie = self.frequent_comes_back && length == self.target;
-        let first = if length > 0.0 && (length > self.target || tie) { T1 } else { T2 };
+        let first = self.replaced_first();
         for list in [first, T1 + T2 - first] {
             let found = self.lists[usize::from(list)].iter(links).find(|&handle| !pinned(handle));
             if let Some(victim) = found {
-                self.shift(links, victim, if list == T1 { B1 } else { B2 });
+                self.shift(links, victim, list + (B1 - T1));
                 self.trim(links, victim);
                 return Some(victim);
             }
@@ -152,7 +186,8 @@ impl Policy for Arc {
     }
 
     fn remove(&mut self, links: &mut Links, handle: Handle) {
-        self.lists[usize::from(links.mark(handle) & 3)].remove(links, handle);
+        self.lists[usize::from(links.mark(handle)) % LISTS].remove(links, handle);
+        links.set_mark(handle, UNKNOWN);
     }
 
     fn len(&self) -> u32 {
@@ -173,7 +208,8 @@ impl Policy for Arc {
     }
 
     fn validate(&self, links: &Links) {
-        for (list, mark) in self.lists.iter().zip(T1..) {
+        assert!(self.lists[usize::from(UNKNOWN)].is_empty(), "R1: a list of what is unknown");
+        for (list, mark) in self.lists.iter().zip(UNKNOWN..) {
             list.validate(links);
             for handle in list.iter(links) {
                 assert_eq!(links.mark(handle), mark, "R1: {handle} is on another list than its mark says");

@@ -48,6 +48,11 @@ impl<Q: Queue, const SET: bool> Online for Clock<Q, SET> {
         "FIFO with a second chance; the bit is clear on insertion"
     };
 
+    #[inline]
+    fn reference(&mut self, links: &mut Links, handle: Handle, frames: u32) -> Option<bool> {
+        Some(self.refer_linked(links, handle, frames))
+    }
+
     fn new(frames: u32, NoParameters: NoParameters) -> Self {
         Self { queue: Q::default(), frames }
     }

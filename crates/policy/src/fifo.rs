@@ -28,6 +28,11 @@ impl<Q: Queue> Online for Fifo<Q> {
     const NAME: &'static str = "fifo";
     const SUMMARY: &'static str = "first in, first out";
 
+    #[inline]
+    fn reference(&mut self, links: &mut Links, handle: Handle, frames: u32) -> Option<bool> {
+        Some(self.queue.renew(links, handle, frames))
+    }
+
     fn new(frames: u32, NoParameters: NoParameters) -> Self {
         Self { queue: Q::default(), frames }
     }
@@ -63,6 +68,11 @@ impl<Q: Queue> Policy for Fifo<Q> {
 
     fn reserve(&mut self, handles: u32) {
         self.queue.reserve(self.frames.min(handles));
+    }
+
+    #[inline]
+    fn prefetch(&self, links: &Links, handle: Handle) {
+        links.prefetch_links(handle);
     }
 
     fn validate(&self, links: &Links) {

@@ -208,7 +208,7 @@ pub trait Policy {
 }
 
 /// A policy that can be made for a cache of a given size and told by name: what [`Spec`] lists.
-pub trait Online: Policy {
+pub trait Online: Policy + Clone {
     /// What it can be told.
     type Parameters: Parameters;
 
@@ -217,6 +217,31 @@ pub trait Online: Policy {
 
     /// What it is, in one line, without a full stop.
     const SUMMARY: &'static str;
+
+    /// All that the caller of a demand cache of `frames` frames does for a reference, in one go, where nothing is pinned and
+    /// nothing is ever removed: gives whether `handle` was resident. `None` from policies that gain nothing by it, for which
+    /// the caller takes the steps.
+    ///
+    /// It decides as the steps do, to the last victim. A policy gives always the one or always the other.
+    #[inline]
+    fn reference(&mut self, links: &mut Links, handle: Handle, frames: u32) -> Option<bool> {
+        let _ = (links, handle, frames);
+        None
+    }
+
+    /// [`reference`](Self::reference) of a policy whose resident handles are those that are linked, and which remembers no
+    /// others: the links that it reads anyway tell what is resident.
+    #[inline]
+    fn refer_linked(&mut self, links: &mut Links, handle: Handle, frames: u32) -> bool {
+        if links.is_linked(handle) {
+            self.hit(links, handle);
+            return true;
+        }
+        if self.len() < frames || self.evict(links, &|_| false).is_some() {
+            self.insert(links, handle);
+        }
+        false
+    }
 
     /// An empty policy for a cache of `frames` frames. Reserves what depends on `frames`; what depends on the number
     /// of handles is [`reserve`](Policy::reserve)d.

@@ -14,6 +14,7 @@
 //! K3  With stamps: along every list the stamps strictly increase from front to back.
 
 use alloc::vec::Vec;
+use core::hint::select_unpredictable;
 
 mod bag;
 mod ring;
@@ -41,6 +42,7 @@ const UNLINKED: Link = Link { prev: OFF, next: NONE };
 /// The links of all handles that a family of lists shares.
 #[derive(Clone, Debug, Default)]
 pub struct Links {
+    /// One more than there are handles: what is written for a neighbour that is not there goes to the last.
     links: Vec<Link>,
     /// When each handle last went to an end of a list: higher is nearer the back. Empty without stamps.
     stamps: Vec<i64>,
@@ -70,8 +72,8 @@ impl Links {
     /// Makes room for handles `0..capacity`. Never shrinks.
     pub fn grow(&mut self, capacity: u32) {
         let capacity = capacity.min(OFF) as usize;
-        if capacity > self.links.len() {
-            self.links.resize(capacity, UNLINKED);
+        if capacity > self.marks.len() {
+            self.links.resize(capacity + 1, UNLINKED);
             self.marks.resize(capacity, 0);
             if self.stamped {
                 self.stamps.resize(capacity, 0);
@@ -82,7 +84,7 @@ impl Links {
     /// Handles there is room for.
     #[inline]
     pub fn capacity(&self) -> u32 {
-        self.links.len() as u32
+        self.marks.len() as u32
     }
 
     /// Whether the handle is on some list of this slab.
@@ -230,6 +232,68 @@ impl List {
         links.links[handle as usize] = Link { prev: self.tail, next: NONE };
         links.links[self.tail as usize].next = handle;
         self.tail = handle;
+    }
+
+    /// What an LRU cache of `frames` frames does for one reference: moves `handle` to the back, and says whether it was on
+    /// this list, the only one of its slab. If not, it comes in, and while the list is that long the front leaves.
+    ///
+    /// The same as [`move_to_back`](Self::move_to_back), or [`remove`](Self::remove) and
+    /// [`push_back`](Self::push_back), but without a branch on what no processor can guess: who leaves its place, the
+    /// handle or the front, is chosen and not jumped to, and so are the ends.
+    #[inline]
+    pub(crate) fn renew(&mut self, links: &mut Links, handle: Handle, frames: u32) -> bool {
+        debug_assert!(!links.stamped, "K3: nobody asks for the order of handles that are renewed");
+        if frames == 0 {
+            return false;
+        }
+        let links = &mut links.links[..];
+        let nowhere = links.len() as u32 - 1;
+        let was_linked = links[handle as usize].prev != OFF;
+        if was_linked || self.len >= frames {
+            let leaves = select_unpredictable(was_linked, handle, self.head);
+            let Link { prev, next } = links[leaves as usize];
+            // NONE is the highest number of all.
+            links[prev.min(nowhere) as usize].next = next;
+            links[next.min(nowhere) as usize].prev = prev;
+            self.head = select_unpredictable(prev == NONE, next, self.head);
+            self.tail = select_unpredictable(next == NONE, prev, self.tail);
+            links[leaves as usize] = UNLINKED;
+        } else {
+            self.len += 1;
+        }
+        links[self.tail.min(nowhere) as usize].next = handle;
+        links[handle as usize] = Link { prev: self.tail, next: NONE };
+        self.head = select_unpredictable(self.tail == NONE, handle, self.head);
+        self.tail = handle;
+        was_linked
+    }
+
+    /// Moves `handle` from the back, front or middle of one of some lists to the back of the same or another: the same as
+    /// [`remove`](Self::remove) and [`push_back`](Self::push_back), in one go. For slabs without stamps.
+    #[inline(always)]
+    pub(crate) fn transfer(lists: &mut [Self], from: usize, to: usize, links: &mut Links, handle: Handle) {
+        debug_assert!(!links.stamped, "K3: a transfer is no reference");
+        let links = &mut links.links[..];
+        let Link { prev, next } = links[handle as usize];
+        assert!(prev != OFF, "K1: {handle} is on no list");
+        let list = &mut lists[from];
+        match prev {
+            NONE => list.head = next,
+            prev => links[prev as usize].next = next,
+        }
+        match next {
+            NONE => list.tail = prev,
+            next => links[next as usize].prev = prev,
+        }
+        list.len -= 1;
+        let list = &mut lists[to];
+        links[handle as usize] = Link { prev: list.tail, next: NONE };
+        match list.tail {
+            NONE => list.head = handle,
+            tail => links[tail as usize].next = handle,
+        }
+        list.tail = handle;
+        list.len += 1;
     }
 
     /// Exchanges the positions of two different handles of this list. Stamps do not move with them, so this is for

@@ -20,6 +20,11 @@ impl Online for Lru {
     const NAME: &'static str = "lru";
     const SUMMARY: &'static str = "least recently used";
 
+    #[inline]
+    fn reference(&mut self, links: &mut Links, handle: Handle, frames: u32) -> Option<bool> {
+        Some(self.list.renew(links, handle, frames))
+    }
+
     fn new(_frames: u32, NoParameters: NoParameters) -> Self {
         Self::default()
     }
@@ -53,6 +58,11 @@ impl Policy for Lru {
 
     fn len(&self) -> u32 {
         self.list.len()
+    }
+
+    #[inline]
+    fn prefetch(&self, links: &Links, handle: Handle) {
+        links.prefetch_links(handle);
     }
 
     fn validate(&self, links: &Links) {

@@ -32,6 +32,19 @@ pub trait Queue: Clone + core::fmt::Debug + Default {
         verdict: impl FnMut(&mut Links, Handle) -> Verdict,
     ) -> Option<Handle>;
 
+    /// What a FIFO cache of `frames` frames does for one reference, with this queue the only one of its slab: says whether
+    /// `handle` was in it. If not, it comes in, and from a full queue the front leaves.
+    #[inline]
+    fn renew(&mut self, links: &mut Links, handle: Handle, frames: u32) -> bool {
+        if links.is_linked(handle) {
+            return true;
+        }
+        if self.len() < frames || self.sweep(links, |_, _| Verdict::Take).is_some() {
+            self.push_back(links, handle);
+        }
+        false
+    }
+
     /// Handles in the queue.
     fn len(&self) -> u32;
 

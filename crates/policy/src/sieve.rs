@@ -31,6 +31,11 @@ impl Online for Sieve {
     const NAME: &'static str = "sieve";
     const SUMMARY: &'static str = "FIFO whose hand spares what was hit, without moving it";
 
+    #[inline]
+    fn reference(&mut self, links: &mut Links, handle: Handle, frames: u32) -> Option<bool> {
+        Some(self.refer_linked(links, handle, frames))
+    }
+
     fn new(_frames: u32, NoParameters: NoParameters) -> Self {
         Self::default()
     }

@@ -225,3 +225,64 @@ fn lru_1_is_lru() {
         }
     }
 }
+
+/// References in one go beside the steps that they stand for.
+struct InOneGo<'a> {
+    trace: &'a [Handle],
+    frames: u32,
+}
+
+impl Visitor for InOneGo<'_> {
+    type Output = bool;
+
+    fn online<P: Online>(self, mut policy: P) -> bool {
+        let Self { trace, frames } = self;
+        let mut links = Links::new(60);
+        policy.reserve(60);
+        let (mut slow, mut slow_links) = (policy.clone(), links.clone());
+        let mut resident = [false; 60];
+        for (step, &handle) in trace.iter().enumerate() {
+            let Some(hit) = policy.reference(&mut links, handle, frames) else { return false };
+            let place = format!("{}, {frames} frames, step {step}", P::NAME);
+            assert_eq!(hit, resident[handle as usize], "{place}");
+            policy.validate(&links);
+            if resident[handle as usize] {
+                slow.hit(&mut slow_links, handle);
+                continue;
+            }
+            slow.miss(&mut slow_links, handle);
+            if slow.len() >= frames {
+                let Some(victim) = slow.evict(&mut slow_links, &|_| false) else { continue };
+                resident[victim as usize] = false;
+            }
+            slow.insert(&mut slow_links, handle);
+            resident[handle as usize] = true;
+            assert_eq!(policy.len(), slow.len(), "{place}");
+        }
+        while let Some(victim) = slow.evict(&mut slow_links, &|_| false) {
+            assert_eq!(policy.evict(&mut links, &|_| false), Some(victim), "{}, {frames} frames", P::NAME);
+        }
+        assert!(policy.is_empty());
+        true
+    }
+
+    fn offline(self, _: Offline) -> bool {
+        false
+    }
+}
+
+#[test]
+fn a_reference_in_one_go_decides_as_its_steps() {
+    let mut tested = Vec::new();
+    for known in Spec::all() {
+        for trace in traces() {
+            for frames in [0, 1, 2, 3, 9, 30, 59, 60, 100] {
+                if known.spec.with(frames, InOneGo { trace: &trace, frames }) {
+                    tested.push(known.name);
+                }
+            }
+        }
+    }
+    tested.dedup();
+    assert_eq!(tested, ["clock", "clock-set", "fifo", "lru", "sieve", "arc"]);
+}

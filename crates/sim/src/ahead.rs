@@ -47,6 +47,10 @@ pub fn simulate_ahead(
     watch: &Watch,
     seen: impl FnMut(u32),
 ) -> Result<(Outcome, LookedAhead), Stopped> {
+    // No more blocks can come in than are referenced and looked ahead, and policies that count by frames would cost
+    // memory without bound.
+    let blocks = (trace.requests().len() as u64).saturating_mul(2 * u64::from(ahead.window) + 2).max(1);
+    let frames = frames.min(u32::try_from(blocks).unwrap_or(u32::MAX));
     spec.with(frames.max(1), Run { trace, ahead, frames, warm_up, watch, seen })
 }
 

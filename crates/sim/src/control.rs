@@ -14,7 +14,7 @@ use pantler_steward::{FileId, HintError, OwnerId, PolicyName, Steward};
 use pantler_trace::Prepared;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::nearest::nearest;
+use crate::nearest::{nearest, perhaps};
 
 /// Largest file that is read as control.
 pub const CONTROL_BYTES_MAX: usize = 1 << 20;
@@ -184,7 +184,10 @@ impl Serialize for Policy {
 impl<'de> Deserialize<'de> for Policy {
     fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
         let text = String::deserialize(input)?;
-        PolicyName::from_str(&text).map(Self).map_err(serde::de::Error::custom)
+        PolicyName::from_str(&text).map(Self).map_err(|error| {
+            let near = perhaps(&text, PolicyName::ALL.iter().map(|name| name.as_str()));
+            serde::de::Error::custom(format_args!("{error}{near}"))
+        })
     }
 }
 

@@ -112,10 +112,12 @@ impl<P: Online> Cache<P> {
             if let Some(&soon) = ids.get(at + AHEAD) {
                 self.policy.prefetch(&self.links, soon);
             }
-            if self.resident.contains(id) {
+            missed[misses % BATCH] = at as u32;
+            if let Some(hit) = self.policy.reference(&mut self.links, id, self.frames) {
+                misses += usize::from(!hit);
+            } else if self.resident.contains(id) {
                 self.policy.hit(&mut self.links, id);
             } else {
-                missed[misses % BATCH] = at as u32;
                 misses += 1;
                 self.bring_in(id);
             }

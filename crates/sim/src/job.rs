@@ -1,12 +1,14 @@
 //! One simulation as a value: everything it needs to know, so that it can be run anywhere with the same result.
 
-use pantler_policy::Spec;
+use pantler_policy::{Spec, SpecError};
 use pantler_steward::{Allocation, PolicyName, Revocation};
 use serde::{Deserialize, Serialize};
 
 use crate::ahead::Ahead;
 use crate::allocation::Sharing;
 use crate::control::Control;
+use crate::nearest::perhaps;
+use crate::size::SIZE_MAX;
 
 /// Version of the jobs that are written and understood.
 pub const JOB_VERSION: u32 = 1;
@@ -229,6 +231,7 @@ impl TryFrom<Text> for Job {
             return Err(JobError::Version { kind: text.kind, version: text.version });
         }
         check(text.size > 0, "size", "expected a positive number of blocks")?;
+        check(text.size <= SIZE_MAX, "size", "expected at most 4294967293 blocks")?;
         if let WarmUp::Share(share) = text.warm_up {
             check((0.0..=1.0).contains(&share), "warm_up", "expected a share from 0 to 1")?;
         }
@@ -249,11 +252,22 @@ fn what(text: &Text) -> Result<What, JobError> {
     match (&text.policy, &text.allocation) {
         (Some(policy), None) => {
             let spec: Result<Spec, _> = policy.parse();
-            spec.map(What::Policy).map_err(|error| refuse("policy")(error.to_string()))
+            spec.map(What::Policy).map_err(|error| {
+                let near = match &error {
+                    SpecError::UnknownPolicy { name } => {
+                        perhaps(name, Spec::all().iter().map(|known| known.name))
+                    }
+                    _ => String::new(),
+                };
+                refuse("policy")(format!("{error}{near}"))
+            })
         }
         (None, Some(name)) => {
             let allocation: Result<Allocation, _> = name.parse();
-            let allocation = allocation.map_err(|error| refuse("allocation")(error.to_string()))?;
+            let allocation = allocation.map_err(|error| {
+                let near = perhaps(name, Allocation::ALL.iter().map(|allocation| allocation.as_str()));
+                refuse("allocation")(format!("{error}{near}"))
+            })?;
             let common: Result<PolicyName, _> = text.common_policy.as_deref().unwrap_or("lru").parse();
             let revocation = text.revocation.map_or(Revocation::NEVER, |it| Revocation {
                 window: it.window,
@@ -326,6 +340,9 @@ mod tests {
         let start = r#"{"version":1,"kind":"sim-job","trace":"x""#;
         for (rest, expected) in [
             (r#","policy":"lrx","size":1}"#, "policy: unknown policy `lrx`"),
+            (r#","policy":"clok","size":1}"#, "(did you mean \"clock\"?)"),
+            (r#","allocation":"lru-sb","size":1}"#, "(did you mean \"lru-s\"?)"),
+            (r#","policy":"lru","size":4294967295}"#, "size: expected at most 4294967293 blocks"),
             (r#","size":1}"#, "policy: expected either"),
             (r#","policy":"lru","allocation":"lru-s","size":1}"#, "policy: expected either"),
             (r#","policy":"lru","size":0}"#, "size: expected a positive"),

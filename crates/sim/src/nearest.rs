@@ -1,5 +1,10 @@
 //! The name somebody probably meant.
 
+/// What to say behind an unknown name: which one was perhaps meant, with a space before it, or nothing.
+pub(crate) fn perhaps<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    nearest(name, known).map_or_else(String::new, |near| format!(" (did you mean {near:?}?)"))
+}
+
 /// Edits after which two names no longer look alike, for a name of that length.
 fn tolerance(name: &str) -> usize {
     1 + name.chars().count() / 4

@@ -14,6 +14,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+/// Most blocks of a cache: the two highest numbers mean other things.
+pub const SIZE_MAX: u32 = u32::MAX - 2;
 /// Sizes in a range that names neither a number nor a step.
 const RANGE_SIZES: u32 = 16;
 /// Most sizes that one word may stand for.
@@ -54,7 +56,7 @@ enum Size {
 pub enum SizeError {
     /// The text is no size.
     #[error(
-        "size {0:?}: expected blocks such as 1000, bytes such as 64M, a share such as 10%, or a range such as 1%..50%"
+        "size {0:?}: expected blocks such as 1000 (at most {SIZE_MAX}), bytes such as 64M, a share such as 10%, or a range such as 1%..50%"
     )]
     Text(String),
     /// The range stands still, or stands for too many sizes.
@@ -119,7 +121,7 @@ fn geometric(from: u32, to: u32, count: u32) -> Vec<u32> {
 /// The nearest whole number of blocks, at least one.
 fn nearest(blocks: f64) -> u32 {
     // A cast saturates.
-    blocks.round().max(1.0) as u32
+    (blocks.round().max(1.0) as u32).min(SIZE_MAX)
 }
 
 impl Size {
@@ -183,7 +185,7 @@ fn size(text: &str) -> Option<Size> {
         return bytes.filter(|&bytes| bytes > 0).map(Size::Bytes);
     }
     let blocks: u32 = text.parse().ok().filter(|_| plain(text))?;
-    (blocks > 0 && blocks < u32::MAX - 1).then_some(Size::Blocks(blocks))
+    (blocks > 0 && blocks <= SIZE_MAX).then_some(Size::Blocks(blocks))
 }
 
 impl fmt::Display for Size {

@@ -75,6 +75,7 @@ impl Clients {
     pub fn count(self, trace: &Prepared) -> u16 {
         match self {
             Self::One => 1,
+            // Prepared traces have no more owners than that (P4).
             Self::Owners => trace.owner_names().len().clamp(1, usize::from(u16::MAX)) as u16,
             Self::Dealt { count, .. } => count.get(),
         }

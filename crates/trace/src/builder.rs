@@ -9,8 +9,8 @@ use crate::{Block, Prepared, TraceError, Unit};
 const PENDING: usize = 1024;
 /// Most references: positions are `u32`, and the highest means *never*.
 const REFERENCES_MAX: usize = IDS_MAX;
-/// Most owners: they are `u16`.
-const OWNERS_MAX: u32 = 1 << 16;
+/// Most owners: they, and how many there are, are `u16`.
+pub(crate) const OWNERS_MAX: u32 = u16::MAX as u32;
 
 /// Collects references, and turns them into a [`Prepared`] trace.
 ///
@@ -34,8 +34,13 @@ pub struct PreparedBuilder {
     requests: Vec<u32>,
     /// Empty as long as every owner is 0.
     owners: Vec<u16>,
-    /// Bytes by id.
-    sizes: Vec<u32>,
+    sizes: Sizes,
+}
+
+/// Bytes by id. In most traces all are equal, and one number says so.
+enum Sizes {
+    Equal(u32),
+    Each(Vec<u32>),
 }
 
 /// Most traces know one file; their table is smaller and faster.
@@ -54,7 +59,7 @@ impl PreparedBuilder {
             pending_sizes: Vec::with_capacity(PENDING),
             requests: Vec::new(),
             owners: Vec::new(),
-            sizes: Vec::new(),
+            sizes: Sizes::Equal(0),
         }
     }
 
@@ -77,7 +82,7 @@ impl PreparedBuilder {
     ///
     /// # Errors
     ///
-    /// [`TraceError::TooLong`] past 2³² − 1 references, [`TraceError::Option`] past 65,536 owners.
+    /// [`TraceError::TooLong`] past 2³² − 1 references, [`TraceError::Option`] past 65,535 owners.
     pub fn reference(&mut self, owner: u32, block: Block, bytes: u32) -> Result<(), TraceError> {
         if self.len() >= REFERENCES_MAX {
             let remedy = "cut the trace into parts, or choose larger blocks";
@@ -131,7 +136,10 @@ impl PreparedBuilder {
                 (keys.iter().map(|key| key.1).collect(), Some(keys.iter().map(|key| key.0).collect()))
             }
         };
-        let equal = self.sizes.windows(2).all(|pair| pair[0] == pair[1]);
+        let sizes = match self.sizes {
+            Sizes::Each(sizes) if sizes.windows(2).any(|pair| pair[0] != pair[1]) => Some(sizes.into()),
+            Sizes::Equal(_) | Sizes::Each(_) => None,
+        };
         Prepared {
             unit: self.unit,
             requests: self.requests.into(),
@@ -141,13 +149,13 @@ impl PreparedBuilder {
             blocks: blocks.into(),
             files: files.map(Into::into),
             file_names,
-            sizes: (!equal).then(|| self.sizes.into()),
+            sizes,
         }
     }
 
     fn owned_by(&mut self, owner: u32) -> Result<(), TraceError> {
         if owner >= OWNERS_MAX {
-            let remedy = "at most 65536 owners".to_owned();
+            let remedy = "at most 65535 owners".to_owned();
             return Err(TraceError::Option { name: "owner number", value: owner.to_string(), remedy });
         }
         self.owners.resize(self.len(), 0);
@@ -192,16 +200,27 @@ impl PreparedBuilder {
 
     /// Takes down the sizes of blocks that are new since reference `first`.
     fn note_sizes(&mut self, first: usize, bytes: &[u32]) {
+        if let Sizes::Equal(equal) = &mut self.sizes {
+            if first == 0 {
+                *equal = bytes.first().copied().unwrap_or(0);
+            }
+            if bytes.iter().all(|bytes| bytes == equal) {
+                return;
+            }
+            let ids = self.requests[..first].iter().max().map_or(0, |&id| id as usize + 1);
+            self.sizes = Sizes::Each(vec![*equal; ids]);
+        }
         let known = match &self.table {
             Table::One(table) => table.len(),
             Table::Many(table) => table.len(),
         };
-        if known == self.sizes.len() {
+        let Sizes::Each(sizes) = &mut self.sizes else { unreachable!("made of equal ones just now") };
+        if known == sizes.len() {
             return;
         }
         for (&id, &bytes) in self.requests[first..].iter().zip(bytes) {
-            if id as usize == self.sizes.len() {
-                self.sizes.push(bytes);
+            if id as usize == sizes.len() {
+                sizes.push(bytes);
             }
         }
     }

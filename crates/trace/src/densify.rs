@@ -1,14 +1,15 @@
 //! From sparse keys to dense ids in order of first use.
 //!
 //! ```text
-//!   key --hash--> slot: [ tag | id ] --> keys[id] == key ?  id  :  next slot
-//!                       32 bits each
+//!   key --hash--> slot: [ tag |  id  ] --> keys[id] == key ?  id  :  next slot
+//!                  32 bits: as many for the id as 2^bits slots need, the rest for a part of the hash
 //! ```
 //!
 //! An open table of slots with linear probing; keys stand apart, in order of their ids, because they are needed
-//! afterwards anyway. A slot holds half of the hash beside the id, so that almost every comparison of keys succeeds.
-//! Keys are looked up in batches: first all slots are read, then all keys, so that the processor waits for many cache
-//! lines at once.
+//! afterwards anyway. A slot holds a part of the hash beside the id, so that almost every comparison of keys succeeds.
+//! Keys are looked up in batches, and each step is taken for the whole batch: first all slots are asked for, then all
+//! keys that they name, then all are compared. The processor waits for many cache lines at once, and guesses nothing;
+//! what the first slot does not settle (new keys, and those that others displaced) is settled afterwards, in order.
 //!
 //! D1  `keys[id]` is the key of `id`, without duplicates, in order of first use.
 //! D2  Each id is in exactly one slot, reachable from its hash's slot without passing an empty one.
@@ -20,12 +21,14 @@ use std::hash::{BuildHasher, RandomState};
 
 use crate::memory;
 
-/// Keys looked up at once.
-const BATCH: usize = 64;
+/// Keys looked up at once: enough for the lines that a processor waits for, few enough to stay beside them.
+const BATCH: usize = 128;
 /// Slots of the first table.
 const SLOTS_MIN: usize = 1 << 10;
-/// A slot without an id. No id is `u32::MAX`.
-const EMPTY: u64 = u64::MAX;
+/// A slot without an id: no id is as high as the last that its bits could tell (D3).
+const EMPTY: u32 = u32::MAX;
+/// Bits of a slot.
+const SLOT_BITS: u32 = u32::BITS;
 /// Most ids: the highest number means *never* and *none*.
 pub const IDS_MAX: usize = u32::MAX as usize;
 
@@ -59,9 +62,9 @@ fn folded(left: u64, right: u64) -> u64 {
 
 /// A table from keys to dense ids.
 pub struct Densifier<K> {
-    slots: Vec<u64>,
-    /// 64 minus the binary logarithm of the number of slots.
-    shift: u32,
+    slots: Vec<u32>,
+    /// Binary logarithm of the number of slots.
+    bits: u32,
     keys: Vec<K>,
     seed: u64,
 }
@@ -71,7 +74,7 @@ impl<K: Key> Densifier<K> {
     pub fn new() -> Densifier<K> {
         let mut empty = Densifier {
             slots: Vec::new(),
-            shift: 0,
+            bits: 0,
             keys: Vec::new(),
             seed: RandomState::new().hash_one(0_u8),
         };
@@ -108,8 +111,7 @@ impl<K: Key> Densifier<K> {
             if slot == EMPTY {
                 return None;
             }
-            let id = slot as u32;
-            if (slot >> 32) as u32 == hash as u32 && self.keys[id as usize] == key {
+            if let Some(id) = self.named(slot, key, hash) {
                 return Some(id);
             }
             at = (at + 1) & (self.slots.len() - 1);
@@ -122,46 +124,91 @@ impl<K: Key> Densifier<K> {
     pub fn densify(&mut self, keys: &[K], ids: &mut Vec<u32>) {
         for batch in keys.chunks(BATCH) {
             self.make_room();
-            let (mut hashes, mut slots, mut found) = ([0; BATCH], [0; BATCH], [0; BATCH]);
-            for ((&key, hash), slot) in batch.iter().zip(&mut hashes).zip(&mut slots) {
-                *hash = key.mixed(self.seed);
-                *slot = self.slots[self.home(*hash)];
+            if self.keys.is_empty() {
+                // So that every slot, an empty one too, can be taken for one with a key.
+                self.find_or_add(batch[0], batch[0].mixed(self.seed));
             }
-            // A slot that was taken when it was read stays taken by the same id; an empty one is looked at again.
-            for (at, &key) in batch.iter().enumerate() {
-                let (hash, slot) = (hashes[at], slots[at]);
-                let id = slot as u32;
-                // An empty slot holds the highest id, which no key has.
-                let known = (slot >> 32) as u32 == hash as u32 && self.keys.get(id as usize) == Some(&key);
-                found[at] = if known { id } else { self.find_or_add(key, hash) };
-            }
-            ids.extend_from_slice(&found[..batch.len()]);
+            self.densify_batch(batch, ids);
         }
     }
 
-    #[cold]
-    #[inline(never)]
+    fn densify_batch(&mut self, batch: &[K], ids: &mut Vec<u32>) {
+        let (mut hashes, mut found) = ([0; BATCH], [0; BATCH]);
+        for (&key, hash) in batch.iter().zip(&mut hashes) {
+            *hash = key.mixed(self.seed);
+            memory::prefetch(&self.slots, self.home(*hash));
+        }
+        let last = self.keys.len() - 1;
+        for (&hash, slot) in hashes[..batch.len()].iter().zip(&mut found) {
+            *slot = self.slots[self.home(hash)];
+            memory::prefetch(&self.keys, self.id(*slot) as usize);
+        }
+        let (mut unsettled, mut count) = ([0_u8; BATCH], 0);
+        for (at, (&key, found)) in batch.iter().zip(&mut found).enumerate() {
+            let (slot, tag) = (*found, self.tag(hashes[at]));
+            // An empty slot names no key, and the last one is as good as any: the comparison says no.
+            let id = self.id(slot).min(last as u32);
+            let known = (self.tag_of(slot) == tag) & (self.keys[id as usize] == key);
+            *found = id;
+            unsettled[count % BATCH] = at as u8;
+            count += usize::from(!known);
+        }
+        // What was found is not touched by what is added: a slot that was taken stays taken by the same id.
+        for &at in &unsettled[..count] {
+            found[usize::from(at)] = self.find_or_add(batch[usize::from(at)], hashes[usize::from(at)]);
+        }
+        ids.extend_from_slice(&found[..batch.len()]);
+    }
+
     fn find_or_add(&mut self, key: K, hash: u64) -> u32 {
         let mut at = self.home(hash);
         loop {
             let slot = self.slots[at];
             if slot == EMPTY {
                 let id = u32::try_from(self.keys.len()).expect("the caller bounds the number of ids");
-                self.slots[at] = entry(hash, id);
+                self.slots[at] = self.tag(hash) | id;
                 self.keys.push(key);
                 return id;
             }
-            let id = slot as u32;
-            if (slot >> 32) as u32 == hash as u32 && self.keys[id as usize] == key {
+            if let Some(id) = self.named(slot, key, hash) {
                 return id;
             }
             at = (at + 1) & (self.slots.len() - 1);
         }
     }
 
+    /// The id in a slot that is taken, if it is that of the key.
+    #[inline]
+    fn named(&self, slot: u32, key: K, hash: u64) -> Option<u32> {
+        let id = self.id(slot);
+        (self.tag_of(slot) == self.tag(hash) && self.keys[id as usize] == key).then_some(id)
+    }
+
     #[inline]
     fn home(&self, hash: u64) -> usize {
-        (hash >> self.shift) as usize
+        (hash >> (u64::BITS - self.bits)) as usize
+    }
+
+    /// Bits of a slot that tell an id. From 2^32 slots on there are no others.
+    #[inline]
+    fn id_mask(&self) -> u32 {
+        ((1_u64 << self.bits.min(SLOT_BITS)) - 1) as u32
+    }
+
+    #[inline]
+    fn id(&self, slot: u32) -> u32 {
+        slot & self.id_mask()
+    }
+
+    #[inline]
+    fn tag_of(&self, slot: u32) -> u32 {
+        slot & !self.id_mask()
+    }
+
+    /// What a slot holds of a hash: of its lower bits, because the upper ones choose the slot.
+    #[inline]
+    fn tag(&self, hash: u64) -> u32 {
+        hash as u32 & !self.id_mask()
     }
 
     /// Makes room for one more batch (D3).
@@ -177,15 +224,23 @@ impl<K: Key> Densifier<K> {
         self.slots.reserve_exact(slots);
         memory::large(self.slots.spare_capacity_mut());
         self.slots.resize(slots, EMPTY);
-        self.shift = 64 - slots.trailing_zeros();
-        for (id, key) in self.keys.iter().enumerate() {
-            let hash = key.mixed(self.seed);
-            let mut at = (hash >> self.shift) as usize;
-            while self.slots[at] != EMPTY {
-                at = (at + 1) & (slots - 1);
+        self.bits = slots.trailing_zeros();
+        let ids = std::mem::take(&mut self.keys);
+        for (id, keys) in ids.chunks(BATCH).enumerate() {
+            let mut hashes = [0; BATCH];
+            for (key, hash) in keys.iter().zip(&mut hashes) {
+                *hash = key.mixed(self.seed);
+                memory::prefetch(&self.slots, self.home(*hash));
             }
-            self.slots[at] = entry(hash, id as u32);
+            for (id, &hash) in (id * BATCH..).zip(&hashes[..keys.len()]) {
+                let mut at = self.home(hash);
+                while self.slots[at] != EMPTY {
+                    at = (at + 1) & (slots - 1);
+                }
+                self.slots[at] = self.tag(hash) | id as u32;
+            }
         }
+        self.keys = ids;
     }
 
     /// Recomputes what the table believes, and panics with the number of the invariant that fails.
@@ -198,11 +253,6 @@ impl<K: Key> Densifier<K> {
         assert_eq!(taken, self.keys.len(), "D2");
         assert!(taken * 4 <= self.slots.len() * 3, "D3");
     }
-}
-
-#[inline]
-fn entry(hash: u64, id: u32) -> u64 {
-    u64::from(hash as u32) << 32 | u64::from(id)
 }
 
 #[cfg(test)]

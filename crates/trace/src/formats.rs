@@ -30,6 +30,9 @@ use crate::{Request, TraceError, Unit};
 /// Bytes of a sector, in which block traces count.
 pub const SECTOR_BYTES: u64 = 512;
 
+/// Most objects in a row that one line may ask for: a gibibyte of sectors.
+pub const OBJECTS_MAX: u32 = 1 << 21;
+
 /// A format of trace files.
 ///
 /// ```
@@ -168,6 +171,11 @@ pub trait Lines: Send {
     fn has_ranges(&self) -> bool {
         true
     }
+
+    /// Whether lines say that references are objects, whatever is usual for the format.
+    fn counts_objects(&self) -> bool {
+        false
+    }
 }
 
 /// A format made of records of fixed width.
@@ -183,6 +191,13 @@ pub trait Records: Send {
         names: &mut Names,
         out: &mut Vec<Request>,
     ) -> Result<(), (usize, Bad)>;
+
+    /// The same for formats whose records are plain: a key and bytes, one object each, of one owner and one file, and
+    /// never bad. Appends them without making requests of them; false, and nothing is appended, for all other formats.
+    fn plain(&mut self, records: &[u8], keys: &mut Vec<u64>, bytes: &mut Vec<u32>) -> bool {
+        let _ = (records, keys, bytes);
+        false
+    }
 }
 
 /// `N` bytes of a record from `at` on.

@@ -2,10 +2,9 @@
 
 use std::collections::HashMap;
 
+use crate::builder::OWNERS_MAX;
 use crate::error::Bad;
 
-/// Most owners: prepared traces hold them as `u16`.
-const OWNERS_MAX: usize = 1 << 16;
 /// Most files.
 const FILES_MAX: usize = 1 << 24;
 /// Bytes of all names together.
@@ -21,7 +20,7 @@ pub struct Names {
 impl Names {
     /// The number of an owner.
     pub fn owner(&mut self, name: &[u8]) -> Result<u32, Bad> {
-        self.owners.number(name, OWNERS_MAX, "at most 65536 owners, with 256 MiB of names")
+        self.owners.number(name, OWNERS_MAX as usize, "at most 65535 owners, with 256 MiB of names")
     }
 
     /// The number of a file.

@@ -5,13 +5,17 @@ mod cache;
 use std::path::{Path, PathBuf};
 
 use crate::formats::Format;
-use crate::generate::Specification;
+use crate::generate::{GENERATORS, Specification};
 use crate::input::Input;
 use crate::reader::{ReadOptions, Reader};
 use crate::{Block, Prepared, PreparedBuilder, Request, TraceError, Unit};
 
 /// Most blocks of one request. More is taken for a mistake in the trace or in the choice of the block size.
 const BLOCKS_OF_REQUEST_MAX: u64 = 1 << 21;
+/// References that are always accepted, however few requests they are of.
+const REFERENCES_FREE: u64 = 1 << 28;
+/// References for each request, past the first [`REFERENCES_FREE`]: a short file cannot take memory without bound.
+const REFERENCES_OF_REQUEST_MAX: u64 = 1024;
 /// Room made beforehand for what the length of a file promises: longer ones grow as they come.
 const RESERVE_MAX: u64 = 1 << 28;
 
@@ -71,6 +75,13 @@ pub fn prepare(path: &Path, options: &Options) -> Result<(Prepared, Report), Tra
         && !path.exists()
     {
         return generate(text, options);
+    }
+    if let Some((name, parameters, _)) = GENERATORS.iter().find(|known| path == Path::new(known.0))
+        && !path.exists()
+    {
+        let remedy =
+            format!("a file, or that generator with its parameters, {name}:KEY=VALUE,...: {parameters}");
+        return Err(TraceError::Option { name: "trace", value: (*name).to_owned(), remedy });
     }
     let place = options.cache.as_deref().and_then(|folder| cache::place(folder, path, options));
     if let Some(place) = &place
@@ -149,6 +160,13 @@ pub fn prepare_reader(mut reader: Reader, options: &Options) -> Result<(Prepared
             Unit::Object => objects(&mut builder, &batch, references_max)?,
             Unit::Block(bytes) => blocks(&mut builder, &batch, bytes, references_max)?,
         }
+        if builder.len() as u64 > REFERENCES_FREE.max(requests.saturating_mul(REFERENCES_OF_REQUEST_MAX)) {
+            let remedy = "its lines ask for over a thousand blocks each, which no program does: cut it, or choose larger blocks";
+            return Err(TraceError::TooLong { bound: builder.len() as u64 - 1, remedy });
+        }
+        if unit == Unit::Object {
+            requests += plain(&mut reader, &mut builder, references_max)?;
+        }
         more = (builder.len() as u64) < references_max && reader.fill(&mut batch)?;
     }
     let report = Report {
@@ -163,6 +181,17 @@ pub fn prepare_reader(mut reader: Reader, options: &Options) -> Result<(Prepared
     };
     let (owner_names, file_names) = reader.into_names();
     Ok((builder.finish(owner_names, file_names), report))
+}
+
+/// Takes all that is left of a trace whose records are plain; nothing of another. Gives the requests taken.
+fn plain(reader: &mut Reader, builder: &mut PreparedBuilder, most: u64) -> Result<u64, TraceError> {
+    let (mut keys, mut bytes, mut requests) = (Vec::new(), Vec::new(), 0);
+    while (builder.len() as u64) < most && reader.fill_plain(&mut keys, &mut bytes)? == Some(true) {
+        requests += keys.len() as u64;
+        let taken = keys.len().min(usize::try_from(most - builder.len() as u64).unwrap_or(usize::MAX));
+        builder.plain(&keys[..taken], &bytes[..taken])?;
+    }
+    Ok(requests)
 }
 
 /// Requests looked at together.

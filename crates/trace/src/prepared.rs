@@ -13,7 +13,7 @@
 //!     the largest before it.
 //! P2  `next_uses[t]` is the next position of `requests[t]`, or [`NEVER`].
 //! P3  Columns per request are as long as `requests`, columns per id as long as `blocks`.
-//! P4  Owners and files are indices into their names, where there are names.
+//! P4  Owners and files are indices into their names, where there are names; owners are at most 65,535.
 
 use std::sync::OnceLock;
 

@@ -27,6 +27,8 @@ use crate::{Request, TraceError, Unit, store};
 
 /// Records parsed at once: their requests fit the first-level cache.
 const BATCH_RECORDS: usize = 512;
+/// Plain records parsed at once: their keys and bytes fit there, too.
+const PLAIN_RECORDS: usize = 1024;
 /// Bytes looked at to tell a format and its version.
 pub(crate) const SAMPLE_BYTES: usize = 64 << 10;
 
@@ -141,7 +143,12 @@ impl Reader {
 
     /// What a reference is unless somebody says otherwise. Known once the first batch was read.
     pub fn default_unit(&self) -> Unit {
-        if self.has_ranges() { self.format().default_unit() } else { Unit::Object }
+        let objects = match &self.parser {
+            Parser::Lines(parser) => parser.counts_objects(),
+            Parser::Records(_) => false,
+            Parser::Recorded(parser) => parser.counts_objects(),
+        };
+        if self.has_ranges() && !objects { self.format().default_unit() } else { Unit::Object }
     }
 
     /// Requests in the file, where its length tells.
@@ -207,6 +214,37 @@ impl Reader {
         Ok(!batch.is_empty())
     }
 
+    /// As [`fill`](Reader::fill), of keys and bytes alone: for formats whose records are nothing else. `None` for all
+    /// other formats, of which nothing is taken.
+    pub(crate) fn fill_plain(
+        &mut self,
+        keys: &mut Vec<u64>,
+        bytes: &mut Vec<u32>,
+    ) -> Result<Option<bool>, TraceError> {
+        keys.clear();
+        bytes.clear();
+        let Parser::Records(parser) = &mut self.parser else { return Ok(None) };
+        if !parser.plain(&[], keys, bytes) {
+            return Ok(None);
+        }
+        let width = parser.width();
+        let start = self.input.offset();
+        let chunk = if self.ended { &[][..] } else { self.input.records(width, PLAIN_RECORDS)? };
+        if chunk.is_empty() {
+            self.ended = true;
+        } else if chunk.len() < width {
+            let bad = cut(chunk);
+            self.bad(Place::Byte(start), bad)?;
+        } else {
+            parser.plain(chunk, keys, bytes);
+        }
+        self.requests += keys.len() as u64;
+        if self.ended {
+            self.finish()?;
+        }
+        Ok(Some(!self.ended))
+    }
+
     /// Parses lines until there are enough requests.
     fn lines(&mut self, batch: &mut Vec<Request>) -> Result<Result<(), BadPlace>, TraceError> {
         let Parser::Lines(parser) = &mut self.parser else { unreachable!("asked for lines") };
@@ -239,8 +277,7 @@ impl Reader {
             return Ok(Ok(()));
         }
         if chunk.len() < width {
-            let bad = Bad::number(format_args!("{} bytes", chunk.len()), "a whole record; the file is cut");
-            return Ok(Err((Place::Byte(start), bad)));
+            return Ok(Err((Place::Byte(start), cut(chunk))));
         }
         let mut from = 0;
         let mut bads = Vec::new();
@@ -312,6 +349,11 @@ impl Reader {
             None => TraceError::Empty { path, format },
         })
     }
+}
+
+/// What is left where a record should begin.
+fn cut(rest: &[u8]) -> Bad {
+    Bad::number(format_args!("{} bytes", rest.len()), "a whole record; the file is cut")
 }
 
 /// The parser of a format. Formats with headers and versions look at the first bytes.

@@ -19,6 +19,7 @@ use std::sync::{Arc, OnceLock};
 
 use twox_hash::XxHash3_64;
 
+use crate::builder::OWNERS_MAX;
 use crate::memory::{Column, Map, Plain};
 use crate::unit::{BLOCK_BYTES_MAX, BLOCK_BYTES_MIN};
 use crate::{NEVER, Prepared, TraceError, Unit};
@@ -211,6 +212,7 @@ impl Prepared {
         }
         // Whoever counts by owner counts by name.
         let owners = self.owner_names.len();
+        rule(owners <= OWNERS_MAX as usize, "P4")?;
         rule(self.owners().unwrap_or_default().iter().all(|&owner| usize::from(owner) < owners), "P4")?;
         let files = self.file_names.len().max(1);
         rule(self.files().unwrap_or_default().iter().all(|&file| (file as usize) < files), "P4")

@@ -4,7 +4,7 @@ use std::io::{self, BufWriter, Write};
 use std::str::FromStr;
 
 use crate::formats::{recorded, recorded_json};
-use crate::{Request, TraceError};
+use crate::{Reader, Request, TraceError, Unit};
 
 /// In which form a trace is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,13 +34,36 @@ impl FromStr for WriteFormat {
     }
 }
 
+/// What requests of a trace are, and what a reference is unless somebody says otherwise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Content {
+    /// Ranges of bytes, counted in blocks.
+    Ranges,
+    /// Objects by number, without offsets.
+    Keys,
+    /// Ranges of bytes, counted as the objects that they are, too.
+    KeyedRanges,
+}
+
+impl Content {
+    /// That of a reader, once its first batch was read.
+    pub fn of(reader: &Reader) -> Content {
+        match (reader.has_ranges(), reader.default_unit()) {
+            (false, _) => Content::Keys,
+            (true, Unit::Object) => Content::KeyedRanges,
+            (true, Unit::Block(_)) => Content::Ranges,
+        }
+    }
+}
+
 /// A trace being written.
 ///
 /// ```
-/// use pantler_trace::{ReadOptions, Reader, Request, WriteFormat, Writer};
+/// use pantler_trace::{Content, ReadOptions, Reader, Request, WriteFormat, Writer};
 ///
 /// let mut bytes = Vec::new();
-/// let mut writer = Writer::new(&mut bytes, WriteFormat::Recorded, false).unwrap();
+/// let mut writer = Writer::new(&mut bytes, WriteFormat::Recorded, Content::Ranges).unwrap();
 /// let request = Request { offset: 8192, object: 8192, objects: 1, length: 4096, ..Request::default() };
 /// writer.write(&request, &["cscope".to_owned()], &["/src/cscope.out".to_owned()]).unwrap();
 /// writer.finish().unwrap();
@@ -50,45 +73,43 @@ impl FromStr for WriteFormat {
 /// assert!(reader.fill(&mut batch).unwrap());
 /// assert_eq!((batch, reader.owner_names()), (vec![request], &["cscope".to_owned()][..]));
 /// ```
-pub struct Writer<W: Write>(Form<W>);
+pub struct Writer<W: Write> {
+    form: Form<W>,
+    content: Content,
+}
 
 enum Form<W: Write> {
     Recorded(recorded::Encoder<BufWriter<W>>),
-    Json(BufWriter<W>, bool),
-    Csv(BufWriter<W>, bool),
+    Json(BufWriter<W>),
+    /// And whether owners and files have columns, which the first request tells.
+    Csv(BufWriter<W>, Option<[bool; 2]>),
 }
 
 impl<W: Write> Writer<W> {
-    /// Starts a trace; with `keys` requests are objects by number, without offsets.
+    /// Starts a trace.
     ///
     /// # Errors
     ///
     /// Whatever `out` says.
-    pub fn new(out: W, format: WriteFormat, keys: bool) -> io::Result<Writer<W>> {
-        let mut out = BufWriter::new(out);
-        Ok(Writer(match format {
-            WriteFormat::Recorded => Form::Recorded(recorded::Encoder::new(out, keys)?),
-            WriteFormat::RecordedJson => Form::Json(out, keys),
-            WriteFormat::Csv => {
-                let place = if keys { "block" } else { "offset" };
-                writeln!(out, "owner,file,{place},length,op,time_ns")?;
-                Form::Csv(out, keys)
-            }
-        }))
+    pub fn new(out: W, format: WriteFormat, content: Content) -> io::Result<Writer<W>> {
+        let out = BufWriter::new(out);
+        let form = match format {
+            WriteFormat::Recorded => Form::Recorded(recorded::Encoder::new(out, content)?),
+            WriteFormat::RecordedJson => Form::Json(out),
+            WriteFormat::Csv => Form::Csv(out, None),
+        };
+        Ok(Writer { form, content })
     }
 
     /// Writes one request. The names are those of all owners and files so far, by number; they only ever grow.
-    /// Requests of several objects in a row become one each.
+    /// Without offsets, requests of several objects in a row become one each.
     ///
     /// # Errors
     ///
-    /// Whatever the output says.
+    /// Whatever the output says; [`InvalidInput`](io::ErrorKind::InvalidInput) when owners or files turn up in the middle
+    /// of a CSV that began without.
     pub fn write(&mut self, request: &Request, owners: &[String], files: &[String]) -> io::Result<()> {
-        let keys = match &self.0 {
-            Form::Recorded(encoder) => encoder.has_keys(),
-            Form::Json(_, keys) | Form::Csv(_, keys) => *keys,
-        };
-        if !keys || request.objects <= 1 {
+        if self.content != Content::Keys || request.objects <= 1 {
             return self.one(request, owners, files);
         }
         let length = request.length / request.objects;
@@ -101,17 +122,20 @@ impl<W: Write> Writer<W> {
     fn one(&mut self, request: &Request, owners: &[String], files: &[String]) -> io::Result<()> {
         let owner = owners.get(request.owner as usize).map(String::as_str);
         let file = files.get(request.file as usize).map(String::as_str);
-        match &mut self.0 {
+        match &mut self.form {
             Form::Recorded(encoder) => encoder.write(request, owners, files),
-            Form::Json(out, keys) => recorded_json::write(out, request, owner, file, *keys),
-            Form::Csv(out, keys) => {
-                let place = if *keys { request.object } else { request.offset };
-                let operation = if request.write { "w" } else { "r" };
-                quoted(out, owner.unwrap_or_default())?;
-                out.write_all(b",")?;
-                quoted(out, file.unwrap_or_default())?;
-                let time = request.time_ns.unwrap_or(0);
-                writeln!(out, ",{place},{},{operation},{time}", request.length)
+            Form::Json(out) => recorded_json::write(out, request, owner, file, self.content),
+            Form::Csv(out, named) => {
+                let has = [owner.is_some(), file.is_some()];
+                if named.is_none() {
+                    header(out, has, self.content)?;
+                }
+                if *named.get_or_insert(has) != has {
+                    let text = "owners or files begin in the middle of the trace, which CSV has no place for: \
+                                write recorded or recorded-json";
+                    return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+                }
+                row(out, request, [owner, file], self.content)
             }
         }
     }
@@ -122,11 +146,49 @@ impl<W: Write> Writer<W> {
     ///
     /// Whatever the output says.
     pub fn finish(self) -> io::Result<()> {
-        match self.0 {
+        match self.form {
             Form::Recorded(encoder) => encoder.finish().map(drop),
-            Form::Json(mut out, _) | Form::Csv(mut out, _) => out.flush(),
+            Form::Json(mut out) => out.flush(),
+            Form::Csv(mut out, named) => {
+                if named.is_none() {
+                    header(&mut out, [false; 2], self.content)?;
+                }
+                out.flush()
+            }
         }
     }
+}
+
+/// The first line of a CSV.
+fn header(out: &mut impl Write, [owners, files]: [bool; 2], content: Content) -> io::Result<()> {
+    let place = match content {
+        Content::Ranges => "offset",
+        Content::Keys => "block",
+        Content::KeyedRanges => "block,objects,offset",
+    };
+    let (owner, file) = (if owners { "owner," } else { "" }, if files { "file," } else { "" });
+    writeln!(out, "{owner}{file}{place},length,op,time_ns")
+}
+
+/// A further line of it. A time that is not known is 0.
+fn row(
+    out: &mut impl Write,
+    request: &Request,
+    names: [Option<&str>; 2],
+    content: Content,
+) -> io::Result<()> {
+    for name in names.into_iter().flatten() {
+        quoted(out, name)?;
+        out.write_all(b",")?;
+    }
+    let Request { object, objects, offset, .. } = request;
+    match content {
+        Content::Ranges => write!(out, "{offset}")?,
+        Content::Keys => write!(out, "{object}")?,
+        Content::KeyedRanges => write!(out, "{object},{objects},{offset}")?,
+    }
+    let operation = if request.write { "w" } else { "r" };
+    writeln!(out, ",{},{operation},{}", request.length, request.time_ns.unwrap_or(0))
 }
 
 /// A field of a CSV. A line break ends a line for our reader even between quotes, so it becomes a space.

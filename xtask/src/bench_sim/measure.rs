@@ -1,6 +1,7 @@
 //! Running a program and looking at what it uses: time on the wall, processor, memory.
 
 use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
 use std::io::Read;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -11,6 +12,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(3);
 const TICKS: f64 = 100.0;
 
 /// What one run took.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Usage {
     /// Seconds from start to end.
     pub wall: f64,
@@ -19,7 +21,10 @@ pub struct Usage {
     /// Most bytes of its own, and most of mapped files, as far as looking every few milliseconds tells.
     pub anonymous: u64,
     pub mapped: u64,
+    /// What it printed; not kept with a row.
+    #[serde(skip)]
     pub out: String,
+    #[serde(skip)]
     pub err: String,
 }
 

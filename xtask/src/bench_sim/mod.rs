@@ -2,12 +2,16 @@
 //!
 //! ```text
 //!   for each trace, policy and size:   ours, peer, ours, peer, ...      medians of the ratios of pairs
+//!                                      one row, kept in a file          again only with --again
 //! ```
 //!
 //! The peer is run as a separate process and built outside of the tree, below `target/`. One thread each.
+//! A run that was ended goes on where it was; the report has all rows that are there.
 
 use anyhow::{Context, Result, bail};
-use std::path::Path;
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use crate::shell::{self, say};
@@ -23,7 +27,11 @@ use traces::Trace;
 
 /// Everything that is built, generated and downloaded.
 const FOLDER: &str = "target/bench-sim";
+/// Rows that were measured, one file each.
+const ROWS: &str = "target/bench-sim/rows";
 const REPORT: &str = "docs/benchmarks/sim.md";
+/// Ours, as it is installed.
+const PROGRAM: &str = "target/release/pantler";
 /// Starts of the command, for the time that one takes.
 const STARTS: u32 = 50;
 
@@ -31,9 +39,14 @@ const STARTS: u32 = 50;
 #[derive(Debug, Clone)]
 struct Choice {
     requests: u64,
-    pairs: usize,
+    /// Pairs of a row; `None`: as many as its trace says.
+    pairs: Option<usize>,
     large: bool,
+    /// Only traces and policies of these names.
+    trace: Option<String>,
     only: Option<String>,
+    /// Measure rows that are there already, too.
+    again: bool,
     /// Print instead of writing the report.
     dry: bool,
 }
@@ -66,17 +79,29 @@ const RIVALS: [Rival; 12] = [
 ];
 
 /// One policy at one size on one trace, all pairs.
+#[derive(Serialize, Deserialize)]
 struct Row {
     trace: String,
-    policy: &'static str,
+    policy: String,
     size: u64,
     requests: u64,
     miss_ratio: f64,
     pairs: Vec<Pair>,
     bars: (f64, f64),
+    when: When,
+}
+
+/// Under what circumstances.
+#[derive(Serialize, Deserialize)]
+struct When {
+    commit: String,
+    /// Processes that wanted a processor, at the end of the row: ours is one of them.
+    load: f64,
+    peer: Option<String>,
 }
 
 /// One run of ours, and one of the peer's right after it.
+#[derive(Serialize, Deserialize)]
 struct Pair {
     ours: Usage,
     /// The loop alone: seconds on the wall, and of the processor.
@@ -84,51 +109,110 @@ struct Pair {
     peer: Option<(Usage, peer::Said)>,
 }
 
+/// What is measured beside the rows.
+#[derive(Serialize, Deserialize)]
+struct Curve {
+    trace: String,
+    requests: u64,
+    /// Seconds on the wall, and of the processor.
+    seconds: (f64, f64),
+    load: f64,
+}
+
 /// Parses the words, measures, and writes the report.
 pub fn bench(words: &[&str]) -> Result<()> {
     let choice = choose(words)?;
-    std::fs::create_dir_all(FOLDER)?;
+    fs::create_dir_all(ROWS)?;
     shell::run(&["cargo", "build", "--release", "--package", "pantler-cli"])?;
     let peer = peer::ensure().map_err(|error| say(format_args!("no peer: {error:#}"))).ok();
-    let mut rows = Vec::new();
-    let mut curves = Vec::new();
+    let (mut rows, mut curves) = (Vec::new(), Vec::new());
     for trace in traces::all(&choice) {
-        let Some(path) = trace.prepare()? else { continue };
+        let chosen = choice.trace.as_ref().is_none_or(|name| *name == trace.name);
+        let mut path = None;
+        let mut file = || match &path {
+            Some(path) => Ok(Some(PathBuf::clone(path))),
+            None => trace.prepare().map(|found| found.inspect(|found| path = Some(found.clone()))),
+        };
         for (rival, size) in
-            trace.rivals().flat_map(|rival| trace.sizes.iter().map(move |size| (rival, size)))
+            trace.rivals().flat_map(|rival| trace.sizes.iter().map(move |&size| (rival, size)))
         {
-            if choice.only.as_deref().is_some_and(|only| only != rival.ours) {
-                continue;
-            }
-            match measure_row(&trace, &path, rival, size, &choice, peer.as_ref()) {
-                Ok(row) => rows.push(row),
-                Err(error) => say(format_args!("{} {} {size}: left out: {error:#}", trace.name, rival.ours)),
+            let chosen = chosen && choice.only.as_ref().is_none_or(|only| *only == rival.ours);
+            let measure = || match file()? {
+                Some(path) => measure_row(&trace, &path, rival, size, &choice, peer.as_ref()).map(Some),
+                None => Ok(None),
+            };
+            let name = format!("{}-{}-{size}", trace.name, rival.ours);
+            match kept(&name, chosen, &choice, measure) {
+                Ok(row) => rows.extend(row),
+                Err(error) => say(format_args!("{name}: left out: {error:#}")),
             }
         }
-        curves.push((trace.name.clone(), curve(&path)?));
+        let measure = || file()?.map(|path| curve(&trace, &path)).transpose();
+        let only_lru = choice.only.as_deref().is_none_or(|only| only == "lru");
+        match kept(&format!("{}-curve", trace.name), chosen && only_lru, &choice, measure) {
+            Ok(curve) => curves.extend(curve),
+            Err(error) => say(format_args!("{}: no curve: {error:#}", trace.name)),
+        }
     }
-    let text = report::report(&choice, peer.as_ref(), &rows, &curves, start_up()?);
+    let text = report::report(&rows, &curves, start_up()?);
     if choice.dry {
         print!("{text}");
         return Ok(());
     }
-    std::fs::write(REPORT, text).context("the report")?;
+    fs::write(REPORT, text).context("the report")?;
     say(format_args!("wrote {REPORT}"));
     Ok(())
 }
 
+/// What was measured before under that name, or, if it is chosen, what is measured now.
+fn kept<T: Serialize + for<'de> Deserialize<'de>>(
+    name: &str,
+    chosen: bool,
+    choice: &Choice,
+    measure: impl FnOnce() -> Result<Option<T>>,
+) -> Result<Option<T>> {
+    let name: String =
+        name.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '_' }).collect();
+    let path = format!("{ROWS}/{name}-{}.json", choice.requests);
+    if !(chosen && choice.again)
+        && let Ok(text) = fs::read(&path)
+    {
+        return serde_json::from_slice(&text).with_context(|| format!("{path}: remove it")).map(Some);
+    }
+    if !chosen {
+        return Ok(None);
+    }
+    let measured = measure()?;
+    if let Some(measured) = &measured {
+        fs::write(&path, serde_json::to_vec(measured)?).with_context(|| path.clone())?;
+    }
+    Ok(measured)
+}
+
 fn choose(words: &[&str]) -> Result<Choice> {
-    let mut choice = Choice { requests: 20_000_000, pairs: 5, large: false, only: None, dry: false };
+    let mut choice = Choice {
+        requests: 20_000_000,
+        pairs: None,
+        large: false,
+        trace: None,
+        only: None,
+        again: false,
+        dry: false,
+    };
     let mut words = words.iter();
     while let Some(word) = words.next() {
         let mut value = || words.next().with_context(|| format!("{word} needs a value"));
         match *word {
             "--requests" => choice.requests = value()?.parse()?,
-            "--pairs" => choice.pairs = value()?.parse()?,
+            "--pairs" => choice.pairs = Some(value()?.parse()?),
+            "--trace" => choice.trace = Some((*value()?).to_owned()),
             "--only" => choice.only = Some((*value()?).to_owned()),
             "--large" => choice.large = true,
+            "--again" => choice.again = true,
             "--dry" => choice.dry = true,
-            _ => bail!("{word}: expected --requests N, --pairs N, --only POLICY, --large or --dry"),
+            _ => bail!(
+                "{word}: expected --requests N, --pairs N, --trace NAME, --only POLICY, --large, --again or --dry"
+            ),
         }
     }
     Ok(choice)
@@ -145,10 +229,8 @@ fn measure_row(
     let name = path.display().to_string();
     let ours = |size: &str| -> Result<(Usage, serde_json::Value, (f64, f64))> {
         let words = ["sim", &name, "--format", "oracle-general", "--policy", rival.ours, "--size", size];
-        let usage = measure::run(
-            "target/release/pantler",
-            &[&words[..], &["--json", "--timings", "--threads", "1"]].concat(),
-        )?;
+        let usage =
+            measure::run(PROGRAM, &[&words[..], &["--json", "--timings", "--threads", "1"]].concat())?;
         let record = serde_json::from_str(usage.out.lines().next().context("no result")?)?;
         let took = measure::timing(&usage.err, &format!("{} ", rival.ours)).context("no timing")?;
         Ok((usage, record, took))
@@ -159,35 +241,56 @@ fn measure_row(
     let (size, requests, misses) = (number("size")?, number("requests")?, number("misses")?);
     let mut row = Row {
         trace: trace.name.clone(),
-        policy: rival.ours,
+        policy: rival.ours.to_owned(),
         size,
         requests,
         miss_ratio: misses as f64 / requests as f64,
         pairs: Vec::new(),
         bars: (rival.loop_bar, rival.whole_bar),
+        when: When {
+            commit: shell::output(&["git", "rev-parse", "--short", "HEAD"])
+                .unwrap_or_default()
+                .trim()
+                .to_owned(),
+            load: 0.0,
+            peer: peer.map(|peer| peer.name.clone()),
+        },
     };
-    for _ in 0..choice.pairs {
+    for _ in 0..choice.pairs.unwrap_or(trace.pairs) {
         let (ours, _, ours_loop) = ours(&size.to_string())?;
         let peer = peer.map(|peer| peer.run(&name, rival.peer, size)).transpose()?;
         row.pairs.push(Pair { ours, ours_loop, peer });
     }
+    row.when.load = load();
     say(report::line(&row));
     Ok(row)
 }
 
-/// The whole LRU curve of a trace: seconds on the wall and of the processor, without preparing.
-fn curve(path: &Path) -> Result<(f64, f64)> {
+/// The whole LRU curve of a trace, without preparing.
+fn curve(trace: &Trace, path: &Path) -> Result<Curve> {
     let name = path.display().to_string();
     let words = ["sim", &name, "--format", "oracle-general", "--policy", "lru", "--size", "1%..100%/100"];
-    let usage = measure::run("target/release/pantler", &[&words[..], &["--csv", "--timings"]].concat())?;
-    measure::timing(&usage.err, "lru curve").context("no timing of the curve")
+    let usage = measure::run(PROGRAM, &[&words[..], &["--json", "--timings"]].concat())?;
+    let record: serde_json::Value = serde_json::from_str(usage.out.lines().next().context("no result")?)?;
+    Ok(Curve {
+        trace: trace.name.clone(),
+        requests: record["requests"].as_u64().context("no requests")?,
+        seconds: measure::timing(&usage.err, "lru curve").context("no timing of the curve")?,
+        load: load(),
+    })
+}
+
+/// Processes that wanted a processor in the last minute, on average.
+fn load() -> f64 {
+    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split(' ').next().and_then(|load| load.parse().ok()).unwrap_or(f64::NAN)
 }
 
 /// Mean seconds of one start of the command.
 fn start_up() -> Result<f64> {
     let start = Instant::now();
     for _ in 0..STARTS {
-        measure::run("target/release/pantler", &["--version"])?;
+        measure::run(PROGRAM, &["--version"])?;
     }
     Ok(start.elapsed().as_secs_f64() / f64::from(STARTS))
 }

@@ -1,10 +1,13 @@
-//! libCacheSim's own command, built from the source distribution that its Python package comes with.
+//! libCacheSim: its own command, built from the source distribution that its Python package comes with; where that cannot
+//! be built, the Python package itself, and then the report says so.
 
 use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
 use super::FOLDER;
 use super::measure::{self, Usage};
+use crate::shell::say;
 use crate::{packages, shell};
 
 /// The release that is measured.
@@ -12,23 +15,54 @@ const VERSION: &str = "0.3.5";
 const FLAGS: &str = "-O3 -march=native";
 const NEEDED: &[&str] =
     &["cmake", "g++", "libglib2.0-dev", "libzstd-dev", "make", "pkg-config", "python3-pip"];
+const NEEDED_BY_PACKAGE: &[&str] = &["python3", "python3-venv"];
+
+/// What the package is asked to do: words are the trace, the policy and the size.
+const SCRIPT: &str = "\
+import sys, time
+import libcachesim as peer
+trace, policy, size = sys.argv[1], sys.argv[2], int(sys.argv[3])
+options = peer.ReaderInitParam(ignore_obj_size=True)
+reader = peer.TraceReader(trace, peer.TraceType.ORACLE_GENERAL_TRACE, options)
+requests = reader.get_num_of_req()
+cache = getattr(peer, policy)(size)
+start = time.perf_counter()
+ratio, _ = cache.process_trace(reader)
+seconds = time.perf_counter() - start
+print(f'{requests} req, miss ratio {ratio:.4f}, throughput {requests / seconds / 1e6:.4f} MQPS')
+";
 
 /// The program, ready to run.
 pub struct Peer {
-    path: PathBuf,
+    form: Form,
     /// What it is, for the report.
     pub name: String,
 }
 
+enum Form {
+    /// `cachesim`.
+    Command(PathBuf),
+    /// A Python with the package.
+    Package(PathBuf),
+}
+
 /// What it says of a run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Said {
     pub miss_ratio: f64,
     /// Seconds of its loop, by its own clock.
     pub seconds: f64,
 }
 
-/// Finds the program, or downloads and builds it.
+/// Finds the peer, or downloads and builds it: the command, or else the package.
 pub fn ensure() -> Result<Peer> {
+    command().or_else(|error| {
+        say(format_args!("cachesim cannot be had ({error:#}): taking the Python package in its place"));
+        package()
+    })
+}
+
+fn command() -> Result<Peer> {
     let build = Path::new(FOLDER).join("build");
     let path = build.join("bin/cachesim");
     if !path.exists() {
@@ -46,18 +80,44 @@ pub fn ensure() -> Result<Peer> {
         shell::run(&["cmake", "--build", build, "--target", "cachesim"])?;
     }
     let name = format!("libCacheSim {VERSION}, its own `cachesim` from the source distribution, {FLAGS}");
-    Ok(Peer { path, name })
+    Ok(Peer { form: Form::Command(path), name })
+}
+
+fn package() -> Result<Peer> {
+    let environment = format!("{FOLDER}/environment");
+    let python = Path::new(&environment).join("bin/python");
+    let program = python.to_str().context("a path of ours")?;
+    if shell::output(&[program, "-c", "import libcachesim"]).is_err() {
+        packages::ensure(NEEDED_BY_PACKAGE)?;
+        shell::run(&["python3", "-m", "venv", &environment])?;
+        let pip = [program, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
+        shell::run(&[&pip[..], &[&format!("libcachesim=={VERSION}")]].concat())?;
+    }
+    let name = format!(
+        "libCacheSim {VERSION}, its Python package as PyPI has it (not the command): compiled for any processor, and \
+         each run starts a Python"
+    );
+    Ok(Peer { form: Form::Package(python), name })
 }
 
 impl Peer {
     /// Runs one policy at one size, objects of size one.
     pub fn run(&self, trace: &str, policy: &str, size: u64) -> Result<(Usage, Said)> {
         let size = size.to_string();
-        let words = [trace, "oracleGeneral", policy, &size, "--ignore-obj-size", "1", "--num-thread", "1"];
-        // It leaves a file with results where it runs, and nobody reads it.
-        let output = format!("{FOLDER}/peer-output");
-        let program = self.path.to_str().context("a path of ours")?;
-        let usage = measure::run(program, &[&words[..], &["--output", &output]].concat())?;
+        let usage = match &self.form {
+            Form::Command(path) => {
+                let words =
+                    [trace, "oracleGeneral", policy, &size, "--ignore-obj-size", "1", "--num-thread", "1"];
+                // It leaves a file with results where it runs, and nobody reads it.
+                let output = format!("{FOLDER}/peer-output");
+                let program = path.to_str().context("a path of ours")?;
+                measure::run(program, &[&words[..], &["--output", &output]].concat())?
+            }
+            Form::Package(python) => {
+                let program = python.to_str().context("a path of ours")?;
+                measure::run(program, &["-c", SCRIPT, trace, policy, &size])?
+            }
+        };
         let said =
             said(&usage.out).or_else(|| said(&usage.err)).context("the peer said nothing of its run")?;
         Ok((usage, said))

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Choice, Pair, Peer, Row, peer};
+use super::{Curve, Pair, Row, peer};
 use crate::shell;
 
 /// Bytes that a run may have: its own, and the prepared trace.
@@ -15,28 +15,29 @@ pub fn line(row: &Row) -> String {
 }
 
 /// The whole document.
-pub fn report(
-    choice: &Choice,
-    peer: Option<&Peer>,
-    rows: &[Row],
-    curves: &[(String, (f64, f64))],
-    start_up: f64,
-) -> String {
-    let mut text = format!(
-        "# The simulator beside libCacheSim\n\n## Question\n\n\
+pub fn report(rows: &[Row], curves: &[Curve], start_up: f64) -> String {
+    let mut text = "# The simulator beside libCacheSim\n\n## Question\n\n\
          How much faster than its peer is `pantler sim`, in its loop and from the raw file to the result?\n\n\
          ## Method\n\n`make bench-sim`: both programs read the same records of 24 bytes (`oracleGeneral`), objects of size one, \
-         with one thread each, in turns, {} pairs; ratios are medians over pairs.\n\
+         with one thread each, in turns; ratios are medians over pairs.\n\
          *Loop* is what each program says of its own simulation: throughput of the peer, `--timings` of ours.\n\
          *Whole* is the process, from its start with the raw file to its end, preparing included.\n\
          Behind each ratio on the wall stands the same of processor time; for the loop the peer's is that of its whole process, \
          because it does not say more.\n\
-         Memory is the most that was seen every three milliseconds; mapped files apart.\n\n",
-        choice.pairs
-    );
-    let name = peer.map_or("none could be had: only our own figures", |peer| peer.name.as_str());
+         Memory is the most that was seen every three milliseconds: *own* is anonymous memory, the prepared trace in it; mapped \
+         files apart. The bar is 150 MiB for 20 million Zipf requests, 250 for MIN; a trace of more blocks needs more.\n\
+         *Load* is how many processes wanted a processor in the last minute of the row: above 1 others were there, and figures \
+         on the wall are worse for both.\n\n"
+        .to_owned();
+    let mut peers: Vec<&str> = rows.iter().filter_map(|row| row.when.peer.as_deref()).collect();
+    peers.dedup();
+    let name = if peers.is_empty() {
+        "none could be had: only our own figures".to_owned()
+    } else {
+        peers.join("; ")
+    };
     let _ = writeln!(text, "Peer: {name}.\n");
-    text += &environment();
+    text += &environment(rows);
     text += "\n## Result\n";
     let mut last = "";
     for row in rows {
@@ -44,19 +45,20 @@ pub fn report(
             last = &row.trace;
             let _ = writeln!(text, "\n### {last}, {} requests\n", row.requests);
             text += "| policy | size | misses ours | peer | loop ours M/s | peer | loop x | bar | whole ours s | peer | whole x | bar | \
-                     memory ours MiB | peer |\n\
-                     | --- | ---: | ---: | ---: | ---: | ---: | ---: | --- | ---: | ---: | ---: | --- | ---: | ---: |\n";
+                     own MiB | mapped | peer | pairs | load |\n\
+                     | --- | ---: | ---: | ---: | ---: | ---: | ---: | --- | ---: | ---: | ---: | --- | ---: | ---: | ---: | ---: | ---: |\n";
         }
         text += &table_row(row);
     }
-    text += "\n### Others\n\n| what | seconds on the wall | of the processor | bar |\n| --- | ---: | ---: | --- |\n";
-    for (trace, (wall, processor)) in curves {
+    text += "\n### Others\n\n| what | seconds on the wall | of the processor | load | bar |\n| --- | ---: | ---: | ---: | --- |\n";
+    for Curve { trace, requests, seconds: (wall, processor), load } in curves {
+        let bar = if *requests == 20_000_000 { "below 2 s" } else { "" };
         let _ = writeln!(
             text,
-            "| exact LRU curve, {trace} | {wall:.2} | {processor:.2} | below 2 s for 20 M requests |"
+            "| exact LRU curve, {trace}, {requests} requests | {wall:.2} | {processor:.2} | {load:.1} | {bar} |"
         );
     }
-    let _ = writeln!(text, "| one start of `pantler` | {start_up:.4} | | 0.005 |");
+    let _ = writeln!(text, "| one start of `pantler` | {start_up:.4} | | {:.1} | 0.005 |", super::load());
     let lost = rows.iter().filter(|row| Figures::of(row).lost(row)).count();
     let _ = writeln!(text, "\n## Conclusion\n\n{} of {} rows miss a bar on the wall.", lost, rows.len());
     text
@@ -111,7 +113,7 @@ fn table_row(row: &Row) -> String {
     let anonymous = row.pairs.iter().map(|pair| pair.ours.anonymous).max().unwrap_or(0);
     let mapped = row.pairs.iter().map(|pair| pair.ours.mapped).max().unwrap_or(0);
     let bound = if row.policy == "opt" { MEMORY_MAX.1 } else { MEMORY_MAX.0 };
-    let over = if anonymous > bound { " **over**" } else { "" };
+    let over = if anonymous > bound { format!(" **over {}**", bound >> 20) } else { String::new() };
     let verdict = |ratio: Option<f64>, bar: f64| match ratio {
         Some(ratio) if ratio < bar => format!("**below {bar}**"),
         _ => format!("{bar}"),
@@ -119,7 +121,7 @@ fn table_row(row: &Row) -> String {
     let peer_memory =
         row.pairs.iter().filter_map(|pair| pair.peer.as_ref()).map(|(usage, _)| usage.anonymous).max();
     format!(
-        "| {} | {} | {:.4} | {} | {:.1} | {} | {} | {} | {:.2} | {} | {} | {} | {} + {} mapped{over} | {} |\n",
+        "| {} | {} | {:.4} | {} | {:.1} | {} | {} | {} | {:.2} | {} | {} | {} | {}{over} | {} | {} | {} | {:.1} |\n",
         row.policy,
         row.size,
         row.miss_ratio,
@@ -135,6 +137,8 @@ fn table_row(row: &Row) -> String {
         anonymous >> 20,
         mapped >> 20,
         peer_memory.map_or("-".to_owned(), |bytes| (bytes >> 20).to_string()),
+        row.pairs.len(),
+        row.when.load,
     )
 }
 
@@ -148,18 +152,19 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
     }
 }
 
-fn environment() -> String {
+fn environment(rows: &[Row]) -> String {
     let said = |words: &[&str]| shell::output(words).unwrap_or_default().trim().to_owned();
     let processors = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = processors.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or_default();
     let count = processors.lines().filter(|line| line.starts_with("processor")).count();
-    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let mut commits: Vec<&str> = rows.iter().map(|row| row.when.commit.as_str()).collect();
+    commits.sort_unstable();
+    commits.dedup();
     format!(
-        "Machine: {count} x {}; {}; {}; commit {}; load at the end {}.\n",
+        "Machine: {count} x {}; {}; {}; commit {}.\n",
         model.trim_start_matches([' ', ':', '\t']),
         said(&["uname", "-sr"]),
         said(&["rustc", "--version"]),
-        said(&["git", "rev-parse", "--short", "HEAD"]),
-        load.split(' ').next().unwrap_or_default(),
+        commits.join(", "),
     )
 }

@@ -16,6 +16,8 @@ pub struct Trace {
     pub name: String,
     from: From,
     pub sizes: &'static [&'static str],
+    /// Pairs of each row: five where the bars are, fewer elsewhere.
+    pub pairs: usize,
     /// Policies by name; all where empty.
     only: &'static [&'static str],
 }
@@ -33,10 +35,11 @@ const SPARSE: u64 = 0x9e37_79b9_7f4a_7c15;
 /// All traces of a choice.
 pub fn all(choice: &Choice) -> Vec<Trace> {
     let requests = choice.requests;
-    let generated = |name: &str, words: String, sizes, only| Trace {
+    let generated = |name: &str, words: String, sizes, pairs, only| Trace {
         name: name.to_owned(),
         from: From::Generator(words),
         sizes,
+        pairs,
         only,
     };
     let zipf = |alpha| format!("zipf:alpha={alpha},ids=1000000,requests={requests},order=shuffled,seed=1");
@@ -44,18 +47,19 @@ pub fn all(choice: &Choice) -> Vec<Trace> {
         name: name.to_owned(),
         from: From::File(path),
         sizes: &["1%", "10%"],
+        pairs: 3,
         only: &[],
     };
     let mut traces = vec![
-        generated("zipf 1.0", zipf("1"), &["1%", "10%"], &[]),
-        generated("zipf 0.8", zipf("0.8"), &["10%"], &[]),
-        generated("scan", format!("scan:ids={}", requests / 2), &["10%"], &[]),
+        generated("zipf 1.0", zipf("1"), &["1%", "10%"], 5, &[]),
+        generated("zipf 0.8", zipf("0.8"), &["10%"], 1, &[]),
+        generated("scan", format!("scan:ids={}", requests / 2), &["10%"], 1, &[]),
         file("P3", "arc/P3.lis.zst"),
         file("cloudPhysicsIO", "block/cloudPhysicsIO.vscsi.xz"),
     ];
     if choice.large {
         let words = "uniform:ids=100000000,requests=150000000,seed=1".to_owned();
-        traces.push(generated("10^8 ids", words, &["1%"], &["lru", "fifo", "clock", "sieve", "s3-fifo"]));
+        traces.push(generated("10^8 ids", words, &["1%"], 1, &["lru", "sieve", "s3-fifo"]));
     }
     traces
 }

@@ -1,4 +1,4 @@
-//! Ctrl-C: the first ends what runs and shows what is done, the next ends everything.
+//! Ctrl-C: the first ends what runs and shows what is done; one that comes later ends everything.
 
 use anyhow::{Context, Result};
 use pantler_sim::Watch;
@@ -9,27 +9,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// How soon a signal is noticed.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+pub const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// Signals within this time of the first are the same wish, told twice: what is done is shown meanwhile.
+const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Watches for signals while something runs.
+/// Watches for signals.
 pub struct Interrupt {
     /// A signal came.
     came: Arc<AtomicBool>,
-    /// The next signal ends the program at once: nothing runs that could be shown, or one came already.
-    now: Arc<AtomicBool>,
 }
 
-/// Something runs: the next signal stops it.
-pub struct Running(Arc<AtomicBool>);
-
 impl Interrupt {
-    /// Begins to watch.
+    /// Begins to watch. The first signal stops `watch`.
     pub fn new(watch: Arc<Watch>) -> Result<Self> {
-        let (came, now) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(true)));
+        let (came, now) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
         let status = i32::from(super::INTERRUPTED);
-        // In this order: the first signal finds `now` as it was, and sets it for the second.
         let registered = flag::register_conditional_shutdown(SIGINT, status, now.clone())
-            .and_then(|_| flag::register(SIGINT, now.clone()))
             .and_then(|_| flag::register(SIGINT, came.clone()));
         registered.context("cannot watch for signals")?;
         let seen = came.clone();
@@ -38,24 +33,14 @@ impl Interrupt {
                 std::thread::sleep(LOOK_EVERY);
             }
             watch.stop();
+            std::thread::sleep(PATIENCE);
+            now.store(true, Ordering::SeqCst);
         });
-        Ok(Self { came, now })
-    }
-
-    /// Until the value is dropped, a first signal does not end the program.
-    pub fn running(&self) -> Running {
-        self.now.store(self.happened(), Ordering::SeqCst);
-        Running(self.now.clone())
+        Ok(Self { came })
     }
 
     /// Whether a signal came.
     pub fn happened(&self) -> bool {
         self.came.load(Ordering::SeqCst)
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::SeqCst);
     }
 }

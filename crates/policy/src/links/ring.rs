@@ -14,6 +14,7 @@
 //! Q3  There are a power of two slots, and at most that many between front and back.
 
 use alloc::vec::Vec;
+use core::hint::select_unpredictable;
 
 use super::{Handle, Link, Links, NONE, OFF, UNLINKED};
 use crate::queue::{Queue, Verdict};
@@ -188,6 +189,33 @@ impl Queue for Ring {
             self.settle(links, at);
         }
         None
+    }
+
+    /// Without a branch on what no processor can guess: for a hit everything is written where it was.
+    #[inline]
+    fn renew(&mut self, links: &mut Links, handle: Handle, frames: u32) -> bool {
+        // Full, and as short as that: the front is a handle, and another slot is free for the back.
+        let settled = self.holes == 0 && self.len() >= frames && frames > 0 && !self.is_full();
+        let hit = links.is_linked(handle);
+        if !settled {
+            if !hit && (self.len() < frames || self.pop_front(links).is_some()) {
+                self.push_back(links, handle);
+            }
+            return hit;
+        }
+        let (front, back) = (self.slot(self.front), self.slot(self.back));
+        let victim = self.slots[front];
+        links.prefetch_links(self.slots[self.slot(self.front.wrapping_add(AHEAD))]);
+        let nowhere = links.links.len() - 1;
+        links.links[select_unpredictable(hit, nowhere, victim as usize)] = UNLINKED;
+        let link = links.links[handle as usize];
+        links.links[handle as usize] =
+            select_unpredictable(hit, link, Link { prev: back as u32, next: NONE });
+        self.slots[front] = select_unpredictable(hit, victim, NONE);
+        self.slots[back] = select_unpredictable(hit, self.slots[back], handle);
+        self.front = self.front.wrapping_add(u32::from(!hit));
+        self.back = self.back.wrapping_add(u32::from(!hit));
+        hit
     }
 
     #[inline]

@@ -3,13 +3,10 @@
 //! The form of the traces that come with the ARC paper (`.lis`). As objects, each of the `count` blocks is a
 //! reference, as in that paper.
 
-use super::{Lines, SECTOR_BYTES, text};
+use super::{Lines, OBJECTS_MAX, SECTOR_BYTES, text};
 use crate::Request;
 use crate::error::Bad;
 use crate::names::Names;
-
-/// Most blocks that one line may ask for: a gibibyte.
-pub const BLOCKS_MAX: u64 = 1 << 21;
 
 /// The parser.
 pub struct Arc;
@@ -24,7 +21,7 @@ impl Lines for Arc {
         }
         let start = text::number(first).ok_or_else(|| Bad::new(first, "a block number as first of four"))?;
         let count = rest[0].unwrap_or_default();
-        let blocks = text::number(count).filter(|&count| count <= BLOCKS_MAX);
+        let blocks = text::number(count).filter(|&count| count <= u64::from(OBJECTS_MAX));
         let blocks =
             blocks.ok_or_else(|| Bad::new(count, "a number of blocks up to 2097152 as second of four"))?;
         let offset = start.checked_mul(SECTOR_BYTES).filter(|_| start.checked_add(blocks).is_some());

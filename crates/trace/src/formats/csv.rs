@@ -18,7 +18,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
-use super::{Lines, SECTOR_BYTES, text};
+use super::{Lines, OBJECTS_MAX, SECTOR_BYTES, text};
 use crate::error::Bad;
 use crate::names::Names;
 use crate::{Request, TraceError};
@@ -34,6 +34,8 @@ pub enum Meaning {
     Block,
     /// The block's number, in sectors of 512 bytes.
     Sector,
+    /// Blocks in a row, from that one on.
+    Objects,
     /// First byte.
     Offset,
     /// Bytes.
@@ -52,6 +54,7 @@ const MEANINGS: &[(Meaning, &[&str])] = &[
         Meaning::Block,
         &["block", "block_id", "blockid", "key", "id", "obj_id", "object_id", "objectid", "object", "page"],
     ),
+    (Meaning::Objects, &["objects"]),
     (Meaning::Sector, &["sector", "lbn", "lba"]),
     (Meaning::Offset, &["offset"]),
     (Meaning::Length, &["size", "length", "len", "bytes", "obj_size", "object_size", "io_size"]),
@@ -100,13 +103,15 @@ impl FromStr for Columns {
     type Err = TraceError;
 
     fn from_str(list: &str) -> Result<Self, TraceError> {
-        let refuse = |value: &str| TraceError::Option {
+        let refuse = |value: &str| {
+            TraceError::Option {
             name: "column",
             value: value.to_owned(),
             remedy:
-                "one of owner, file, block, sector, offset, size, op, time, time_ms, time_us, time_ns, or -, \
+                "one of owner, file, block, objects, sector, offset, size, op, time, time_ms, time_us, time_ns, or -, \
                      each perhaps with =NAME or =POSITION, and among them block, sector or offset"
                     .to_owned(),
+        }
         };
         let mut entries = Vec::new();
         for (position, part) in list.split(',').enumerate() {
@@ -285,6 +290,11 @@ impl Csv {
                     request.object = sector.ok_or_else(|| Bad::new(field, "a sector below 2^55"))?;
                     request.offset = request.object * SECTOR_BYTES;
                     keyed = true;
+                }
+                Meaning::Objects => {
+                    let objects = text::number(field).and_then(|objects| u32::try_from(objects).ok());
+                    let objects = objects.filter(|objects| (1..=OBJECTS_MAX).contains(objects));
+                    request.objects = objects.ok_or_else(|| Bad::new(field, "from 1 to 2097152 objects"))?;
                 }
                 Meaning::Offset => {
                     let offset = text::number(field);

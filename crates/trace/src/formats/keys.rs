@@ -34,4 +34,10 @@ impl<const WIDTH: usize> Records for Keys<WIDTH> {
         out.extend(records.chunks_exact(WIDTH).map(|record| Request::object(Self::key(record))));
         Ok(())
     }
+
+    fn plain(&mut self, records: &[u8], keys: &mut Vec<u64>, sizes: &mut Vec<u32>) -> bool {
+        keys.extend(records.chunks_exact(WIDTH).map(Self::key));
+        sizes.resize(keys.len(), Request::object(0).length);
+        true
+    }
 }

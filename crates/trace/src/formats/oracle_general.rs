@@ -36,6 +36,12 @@ impl Records for OracleGeneral {
         }));
         Ok(())
     }
+
+    fn plain(&mut self, records: &[u8], keys: &mut Vec<u64>, sizes: &mut Vec<u32>) -> bool {
+        keys.extend(records.chunks_exact(WIDTH).map(|record| u64::from_le_bytes(bytes(record, 4))));
+        sizes.extend(records.chunks_exact(WIDTH).map(|record| u32::from_le_bytes(bytes(record, 12))));
+        true
+    }
 }
 
 /// How many of these records look right: time does not run back, and the next use is later or never.

@@ -6,9 +6,9 @@
 use std::collections::HashMap;
 use std::io::{self, Write};
 
-use crate::Request;
 use crate::error::Bad;
 use crate::names::Names;
+use crate::{Content, Request};
 
 /// First bytes of a file.
 pub const MAGIC: [u8; 8] = *b"PANTLERT";
@@ -18,6 +18,8 @@ pub const VERSION: u32 = 1;
 pub const HEADER_BYTES: usize = 16;
 /// Flag: offsets are keys of objects, not bytes.
 const KEYS: u32 = 1;
+/// Flag: behind each request stand its object and how many there are in a row, and these are what it counts as.
+const OBJECTS: u32 = 2;
 
 /// Longest name in bytes: a path, and room.
 const NAME_BYTES_MAX: usize = 1 << 14;
@@ -67,6 +69,7 @@ impl Before {
 /// The parser.
 pub struct Recorded {
     keys: bool,
+    objects: bool,
     before: Before,
     /// Numbers in the names of the trace, by the numbers in the file.
     owners: Vec<u32>,
@@ -84,16 +87,30 @@ impl Recorded {
         if word(8) != VERSION {
             return Err(Bad::number(word(8), "version 1 of the format of recorded traces"));
         }
-        if word(12) & !KEYS != 0 {
-            return Err(Bad::number(word(12), "flags that this version knows: 0 or 1"));
-        }
-        let keys = word(12) & KEYS != 0;
-        Ok(Recorded { keys, before: Before::default(), owners: Vec::new(), files: Vec::new(), ended: false })
+        let (keys, objects) = match word(12) {
+            0 => (false, false),
+            KEYS => (true, false),
+            OBJECTS => (false, true),
+            flags => return Err(Bad::number(flags, "flags that this version knows: 0, 1 or 2")),
+        };
+        Ok(Recorded {
+            keys,
+            objects,
+            before: Before::default(),
+            owners: Vec::new(),
+            files: Vec::new(),
+            ended: false,
+        })
     }
 
     /// Whether offsets are bytes.
     pub fn has_ranges(&self) -> bool {
         !self.keys
+    }
+
+    /// Whether references are objects unless somebody says otherwise.
+    pub fn counts_objects(&self) -> bool {
+        self.objects
     }
 
     /// Whether the end was read.
@@ -161,6 +178,13 @@ impl Recorded {
             length,
             write: tag & WRITES != 0,
         };
+        if self.objects {
+            request.object = cursor.number()?;
+            let objects = cursor.number()?;
+            let counted =
+                u32::try_from(objects).ok().filter(|objects| (1..=super::OBJECTS_MAX).contains(objects));
+            request.objects = counted.ok_or_else(|| Bad::number(objects, "from 1 to 2097152 objects"))?;
+        }
         let numbers = (request.owner, request.file);
         (request.owner, request.file) = (owner as u32, file as u32);
         self.before.advance(&request, self.keys);
@@ -211,24 +235,24 @@ impl<'a> Cursor<'a> {
 /// Without [`finish`](Encoder::finish) the trace counts as cut.
 pub struct Encoder<W> {
     out: W,
-    keys: bool,
+    content: Content,
     before: Before,
     owners: usize,
     files: usize,
 }
 
 impl<W: Write> Encoder<W> {
-    /// Writes the header. With `keys` the objects of requests are written, without their offsets.
-    pub fn new(mut out: W, keys: bool) -> io::Result<Encoder<W>> {
+    /// Writes the header.
+    pub fn new(mut out: W, content: Content) -> io::Result<Encoder<W>> {
+        let flags = match content {
+            Content::Ranges => 0,
+            Content::Keys => KEYS,
+            Content::KeyedRanges => OBJECTS,
+        };
         out.write_all(&MAGIC)?;
         out.write_all(&VERSION.to_le_bytes())?;
-        out.write_all(&if keys { KEYS } else { 0 }.to_le_bytes())?;
-        Ok(Encoder { out, keys, before: Before::default(), owners: 0, files: 0 })
-    }
-
-    /// Whether objects are written in the place of offsets.
-    pub fn has_keys(&self) -> bool {
-        self.keys
+        out.write_all(&flags.to_le_bytes())?;
+        Ok(Encoder { out, content, before: Before::default(), owners: 0, files: 0 })
     }
 
     /// Writes a request, and before it those of the names that are new.
@@ -245,7 +269,8 @@ impl<W: Write> Encoder<W> {
             }
             *written = names.len();
         }
-        let offset = if self.keys { request.object } else { request.offset };
+        let keys = self.content == Content::Keys;
+        let offset = if keys { request.object } else { request.offset };
         let request = Request { offset, ..*request };
         let (owner, file) = (u64::from(request.owner), u64::from(request.file));
         let mut tag = REQUEST | if request.write { WRITES } else { 0 };
@@ -268,7 +293,11 @@ impl<W: Write> Encoder<W> {
         for field in fields {
             number(&mut self.out, field)?;
         }
-        self.before.advance(&request, self.keys);
+        if self.content == Content::KeyedRanges {
+            number(&mut self.out, request.object)?;
+            number(&mut self.out, request.objects.into())?;
+        }
+        self.before.advance(&request, keys);
         Ok(())
     }
 

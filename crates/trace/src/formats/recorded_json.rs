@@ -5,8 +5,8 @@
 //! {"object":17}
 //! ```
 //!
-//! Either `offset`, in bytes, or `object`, a key; all others may be missing. `owner` and `file` stand in every line or in
-//! none.
+//! `offset`, in bytes, or `object`, a key, or both: then references are objects unless somebody says otherwise, `objects`
+//! of them in a row. All others may be missing. `owner` and `file` stand in every line or in none.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -14,15 +14,15 @@ use std::io::{self, Write};
 use serde::{Deserialize, Serialize};
 
 use super::Lines;
-use crate::Request;
 use crate::error::Bad;
 use crate::names::Names;
+use crate::{Content, Request};
 
 /// The parser.
 #[derive(Default)]
 pub struct RecordedJson {
-    /// Whether lines have offsets, owners and files, once one was seen.
-    shape: Option<[bool; 3]>,
+    /// Whether lines have offsets, objects, owners and files, once one was seen.
+    shape: Option<[bool; 4]>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -34,6 +34,8 @@ struct Line<'a> {
     file: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     object: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    objects: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     offset: Option<u64>,
     #[serde(default)]
@@ -50,26 +52,36 @@ impl Lines for RecordedJson {
             return Ok(());
         }
         const SHAPE: &str =
-            "a JSON object with offset or object, and perhaps owner, file, length, write, time_ns";
+            "a JSON object with offset or object, and perhaps owner, file, objects, length, write, time_ns";
         let parsed: Line = serde_json::from_slice(line).map_err(|_| Bad::new(line, SHAPE))?;
         let (offset, object) = match (parsed.offset, parsed.object) {
             (Some(offset), None) => (offset, offset),
             (None, Some(object)) => (0, object),
-            _ => return Err(Bad::new(line, "either offset or object")),
+            (Some(offset), Some(object)) => (offset, object),
+            (None, None) => return Err(Bad::new(line, "offset or object")),
         };
-        let shape = [parsed.offset.is_some(), parsed.owner.is_some(), parsed.file.is_some()];
+        let shape =
+            [parsed.offset.is_some(), parsed.object.is_some(), parsed.owner.is_some(), parsed.file.is_some()];
         if *self.shape.get_or_insert(shape) != shape {
-            return Err(Bad::new(line, "offset, owner and file each in every line or in none"));
+            return Err(Bad::new(line, "offset, object, owner and file each in every line or in none"));
+        }
+        let objects = parsed.objects.unwrap_or(1);
+        if !(1..=super::OBJECTS_MAX).contains(&objects) || (objects > 1 && parsed.object.is_none()) {
+            return Err(Bad::number(objects, "from 1 to 2097152 objects, beside an object"));
         }
         let owner = parsed.owner.map_or(Ok(0), |name| names.owner(name.as_bytes()))?;
         let file = parsed.file.map_or(Ok(0), |name| names.file(name.as_bytes()))?;
         let Line { length, write, time_ns, .. } = parsed;
-        out.push(Request { time_ns, owner, file, object, objects: 1, offset, length, write });
+        out.push(Request { time_ns, owner, file, object, objects, offset, length, write });
         Ok(())
     }
 
     fn has_ranges(&self) -> bool {
         self.shape.is_none_or(|shape| shape[0])
+    }
+
+    fn counts_objects(&self) -> bool {
+        self.shape.is_some_and(|shape| shape[1])
     }
 }
 
@@ -79,13 +91,14 @@ pub fn write(
     request: &Request,
     owner: Option<&str>,
     file: Option<&str>,
-    keys: bool,
+    content: Content,
 ) -> io::Result<()> {
     let line = Line {
         owner: owner.map(Cow::Borrowed),
         file: file.map(Cow::Borrowed),
-        object: keys.then_some(request.object),
-        offset: (!keys).then_some(request.offset),
+        object: (content != Content::Ranges).then_some(request.object),
+        objects: (content == Content::KeyedRanges && request.objects != 1).then_some(request.objects),
+        offset: (content != Content::Keys).then_some(request.offset),
         length: request.length,
         write: request.write,
         time_ns: request.time_ns,

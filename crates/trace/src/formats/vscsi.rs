@@ -19,6 +19,9 @@ use crate::Request;
 use crate::error::Bad;
 use crate::names::Names;
 
+/// More sectors than any disk has. Big-endian keys read as a sector are larger.
+const SECTORS_MAX: u64 = 1 << 48;
+
 /// The layout of one version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Vscsi {
@@ -32,9 +35,11 @@ impl Vscsi {
         if two.plausible(sample) > one.plausible(sample) { two } else { one }
     }
 
-    /// How many of these records carry the version where it belongs.
+    /// How many of these records carry the version where it belongs, and a sector that some disk has.
     pub fn plausible(self, sample: &[u8]) -> usize {
-        sample.chunks_exact(self.width()).filter(|record| self.version_of(record) == self.version).count()
+        let sector = |record: &[u8]| u64::from_le_bytes(bytes(record, 16));
+        let right = |record: &&[u8]| self.version_of(record) == self.version && sector(record) < SECTORS_MAX;
+        sample.chunks_exact(self.width()).filter(right).count()
     }
 
     fn version_of(self, record: &[u8]) -> u8 {

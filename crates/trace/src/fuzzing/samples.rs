@@ -4,7 +4,7 @@ use std::io::Write;
 
 use super::Target;
 use crate::generate::Random;
-use crate::{Format, Prepared, Request, WriteFormat, Writer, store};
+use crate::{Content, Format, Prepared, Request, WriteFormat, Writer, store};
 
 /// Small inputs that a target takes.
 pub fn of(target: Target) -> Vec<Vec<u8>> {
@@ -76,7 +76,9 @@ fn of_format(format: Format) -> Vec<Vec<u8>> {
         Format::RecordedJson => text(
             "{\"owner\":\"ab\",\"file\":\"/f\",\"offset\":0,\"length\":4096,\"write\":false,\"time_ns\":5}\n{\"owner\":\"c\",\"file\":\"/f\",\"offset\":4096}\n",
         ),
-        Format::Recorded => [true, false].map(recorded).to_vec(),
+        Format::Recorded => {
+            [Content::Ranges, Content::Keys, Content::KeyedRanges].map(recorded).to_vec()
+        }
         Format::OracleGeneral => vec![fixed(24, &[(0, 1), (4, 77), (12, 9), (16, 5)])],
         Format::Vscsi => vec![
             fixed(32, &[(4, 9), (12, 0x2a), (15, 1), (16, 8), (24, 7)]),
@@ -111,10 +113,11 @@ fn fixed(width: usize, fields: &[(usize, u8)]) -> Vec<u8> {
     bytes
 }
 
-fn recorded(keys: bool) -> Vec<u8> {
+fn recorded(content: Content) -> Vec<u8> {
     let mut bytes = Vec::new();
     let names = ["a".to_owned(), "b".to_owned()];
-    let mut writer = Writer::new(&mut bytes, WriteFormat::Recorded, keys).expect("memory takes everything");
+    let mut writer =
+        Writer::new(&mut bytes, WriteFormat::Recorded, content).expect("memory takes everything");
     for (owner, offset) in [(0, 0), (1, 512), (0, 512), (1, 1 << 40)] {
         let request = Request {
             owner,

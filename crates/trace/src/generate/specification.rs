@@ -244,8 +244,8 @@ impl Specification {
             }
             processes.push(Process { name: name.to_owned(), specification });
         }
-        if processes.is_empty() || processes.len() > 1 << 16 {
-            return Err(given.wrong("processes as NAME=(SPECIFICATION), at most 65536"));
+        if processes.is_empty() || processes.len() > usize::from(u16::MAX) {
+            return Err(given.wrong("processes as NAME=(SPECIFICATION), at most 65535"));
         }
         Ok(processes)
     }

@@ -51,7 +51,13 @@ impl Compression {
         let source = BufReader::with_capacity(64 << 10, source);
         match self {
             Compression::Gzip => Box::new(MultiGzDecoder::new(source)),
-            Compression::Zstd => Box::new(Zstd { source, decoder: FrameDecoder::new(), within: false }),
+            Compression::Zstd => Box::new(Zstd {
+                source,
+                decoder: FrameDecoder::new(),
+                within: false,
+                before: 0,
+                failure: None,
+            }),
             Compression::Xz => {
                 Box::new(Xz { source, stream: XzStream::new_mem_limit(true, XZ_MEMORY_KIB), ended: false })
             }
@@ -64,7 +70,16 @@ struct Zstd<R> {
     source: R,
     decoder: FrameDecoder,
     within: bool,
+    /// Compressed bytes of the frames before.
+    before: u64,
+    /// What ended the frame too early, told once all that came before is read.
+    failure: Option<io::Error>,
 }
+
+/// Bytes before the content of a frame that is skipped: magic and length.
+const SKIPPED_HEADER_BYTES: u64 = 8;
+/// The last block of a frame, empty, and a checksum.
+const END_OF_FRAME: [u8; 7] = [1, 0, 0, 0, 0, 0, 0];
 
 impl<R: BufRead> Zstd<R> {
     /// Starts the next frame; false at the end. Skippable frames are passed over.
@@ -81,15 +96,38 @@ impl<R: BufRead> Zstd<R> {
                     if skipped < u64::from(length) {
                         return Err(ErrorKind::UnexpectedEof.into());
                     }
+                    self.before += SKIPPED_HEADER_BYTES + skipped;
                 }
-                Err(error) => return Err(io::Error::other(error)),
+                Err(_) => {
+                    let text = format!("no frame begins at byte {} of the file", self.before);
+                    return Err(io::Error::new(ErrorKind::InvalidData, text));
+                }
             }
         }
         Ok(false)
     }
 
+    /// Decodes a block. The decoder keeps back what later blocks may refer to, so where none can follow the frame is ended
+    /// for it: all that came before the failure comes out, and then the failure.
+    fn decode_block(&mut self) {
+        let strategy = BlockDecodingStrategy::UptoBlocks(1);
+        if self.decoder.decode_blocks(&mut self.source, strategy).is_ok() {
+            return;
+        }
+        let (block, byte) =
+            (self.decoder.blocks_decoded(), self.before + self.decoder.bytes_read_from_source());
+        let text = format!("block {block} of the frame is bad, about byte {byte} of the file");
+        self.failure = Some(io::Error::new(ErrorKind::InvalidData, text));
+        // It cannot fail: these bytes are a block.
+        let _ = self.decoder.decode_blocks(&END_OF_FRAME[..], BlockDecodingStrategy::UptoBlocks(1));
+    }
+
     fn finish(&mut self) -> io::Result<()> {
+        if let Some(failure) = self.failure.take() {
+            return Err(failure);
+        }
         self.within = false;
+        self.before += self.decoder.bytes_read_from_source();
         let (written, found) =
             (self.decoder.get_checksum_from_data(), self.decoder.get_calculated_checksum());
         match (written, found) {
@@ -110,8 +148,7 @@ impl<R: BufRead> Read for Zstd<R> {
             }
             self.within = true;
             if self.decoder.can_collect() == 0 && !self.decoder.is_finished() {
-                let strategy = BlockDecodingStrategy::UptoBlocks(1);
-                self.decoder.decode_blocks(&mut self.source, strategy).map_err(io::Error::other)?;
+                self.decode_block();
             }
             let read = self.decoder.read(buffer)?;
             if read > 0 || buffer.is_empty() {
