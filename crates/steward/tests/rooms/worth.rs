@@ -115,3 +115,26 @@ fn even_rooms_keep_what_self_adjusting_ones_gain() {
         }
     }
 }
+
+/// The losing case of docs/benchmarks/lookahead.md: streams that advance in turn and are more than a fifth of the frames.
+#[test]
+fn even_rooms_lose_streams_that_are_more_than_a_fifth_of_the_frames() {
+    let in_turn = |streams: u64| -> Vec<u64> {
+        (0..200_000).map(|time| time % streams * 1_000_000 + time / streams).collect()
+    };
+    let trace = in_turn(40);
+    for frames in [100, 150, 190, 200, 400] {
+        let of = |lookahead| run(&trace, frames, lookahead).0;
+        let [lru, adjusted, even] = [Lookahead::None, Lookahead::SaW2r, Lookahead::EvenW2r].map(of);
+        println!("40 streams, {frames} frames: lru {lru:.2} sa-w2r {adjusted:.2} even-w2r {even:.2}");
+        assert!(adjusted > 99.9 && lru == 0.0, "{frames} frames: {adjusted}, {lru}");
+        // It closes, and never costs more than what it brings.
+        assert_eq!(even > 99.9, frames >= 200, "{frames} frames: {even}");
+        assert!(even > 2.0, "{frames} frames: {even}");
+    }
+    // With 60 streams neither finds them in so few frames.
+    let of = |lookahead| run(&in_turn(60), 100, lookahead).0;
+    let [adjusted, even] = [Lookahead::SaW2r, Lookahead::EvenW2r].map(of);
+    println!("60 streams, 100 frames: sa-w2r {adjusted:.2} even-w2r {even:.2}");
+    assert!(adjusted < 10.0 && even < 10.0, "{adjusted}, {even}");
+}
