@@ -111,7 +111,7 @@ impl Steward {
     /// L3: the manager in control names a victim, which leaves its list. Else it is the candidate.
     fn name_victim(&mut self, candidate: Handle) -> Handle {
         let keeper = keeper(&self.owners, self.entries[candidate].owner);
-        let named = match self.list_at(keeper) {
+        let named = match self.list_at(keeper).filter(|&at| self.is_trusted(at)) {
             Some(at) => self.name_by_list(at),
             None => {
                 let entries = &self.entries;

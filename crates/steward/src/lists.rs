@@ -18,7 +18,11 @@
 //! | P4 to P6 fetches and victims | `prefetching` |
 //! | P7 batch size | [`Steward::set_batch`](crate::Steward::set_batch), by [`scheduling`](crate::scheduling) |
 //!
-//! What the rules leave open is in docs/decisions/0041-access-lists.md.
+//! * P8 (ours) A list is worth what came true of it. A batch has at most one request more than steps have matched so far. As
+//!   long as none has, or fewer than did not match of the last 64 references, its owner's manager names victims without
+//!   it, and no prefetch replaces a block of the owner's own.
+//!
+//! What the rules leave open is in docs/decisions/0041-access-lists.md; why there is P8, in 0043-trust.md.
 //!
 //! Source: P. Cao, E. W. Felten, A. R. Karlin, K. Li, *Implementation and performance of integrated application-controlled
 //! file caching, prefetching, and disk scheduling*, ACM TOCS 14(4), 1996.
@@ -47,11 +51,13 @@ pub struct Prefetching {
     pub match_steps: u32,
     /// Whether a batch starts whenever nothing that the owner asked for is on its way, and not only when the cursor moves.
     pub when_idle: bool,
+    /// Whether lists are believed from the start, as in the model of the bound. Else they earn it (P8).
+    pub trusting: bool,
 }
 
 impl Default for Prefetching {
     fn default() -> Self {
-        Self { threshold: 4, batch: 16, match_steps: 2, when_idle: false }
+        Self { threshold: 4, batch: 16, match_steps: 2, when_idle: false, trusting: false }
     }
 }
 

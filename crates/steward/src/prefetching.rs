@@ -205,8 +205,9 @@ impl Steward {
         if !self.lists[at].in_flight.is_empty() || self.lists[at].unserved.is_some() {
             return;
         }
+        let deserved = if options.trusting { u32::MAX } else { self.lists[at].deserved_batch() };
         let mut batch: Vec<(Block, Handle)> = Vec::new();
-        while (batch.len() as u32) < options.batch {
+        while (batch.len() as u32) < options.batch.min(deserved) {
             let Some(hole) = self.next_hole(at) else { break };
             let free = self.free_blocks(at);
             if if batch.is_empty() { free < options.threshold } else { free <= options.threshold } {
@@ -297,6 +298,9 @@ impl Steward {
         if keeper(&self.owners, self.entries[candidate].owner) != list.owner {
             return true;
         }
+        if !self.is_trusted(at) {
+            return false;
+        }
         let revoked = self.owners.alive(list.owner).is_none_or(|record| record.standing.is_revoked());
         let use_of = |frame: Handle| list.steps.next_use(self.entries[frame].block);
         if revoked {
@@ -310,6 +314,11 @@ impl Steward {
         manager.is_some_and(|manager| {
             manager.frames(&self.managed).any(|frame| unpinned(&frame) && use_of(frame).is_none())
         })
+    }
+
+    /// P8: whether the list has a say in what leaves.
+    pub(crate) fn is_trusted(&self, at: usize) -> bool {
+        self.options.prefetching.trusting || self.lists[at].is_trusted()
     }
 
     /// P6 for the owner of a candidate: its manager chooses among the blocks that its list names no more, else it is the

@@ -47,6 +47,8 @@ pub(crate) struct List {
     failed: Vec<Block>,
     /// The last references to listed files, the newest lowest: 1 did not match.
     history: u64,
+    /// References that matched a step.
+    matched: u32,
 }
 
 impl List {
@@ -61,6 +63,7 @@ impl List {
             unserved: None,
             failed: Vec::new(),
             history: 0,
+            matched: 0,
         }
     }
 
@@ -83,6 +86,7 @@ impl List {
         let near = base..base + u64::from(match_steps);
         if let Some(step) = near.into_iter().find(|&step| self.steps.block(step) == Some(block)) {
             self.history <<= 1;
+            self.matched = self.matched.saturating_add(1);
             return Met::Step(step);
         }
         let named = |current: Block| current.file == block.file;
@@ -91,6 +95,16 @@ impl List {
         }
         self.history = self.history << 1 | 1;
         if self.history.count_ones() > HISTORY / 2 { Met::Bogus } else { Met::Stranger }
+    }
+
+    /// P8: how many requests a batch may have for what came true of the list so far.
+    pub(crate) fn deserved_batch(&self) -> u32 {
+        self.matched.saturating_add(1)
+    }
+
+    /// P8: whether some of the list came true, and no less than did not lately.
+    pub(crate) fn is_trusted(&self) -> bool {
+        self.matched > 0 && self.history.count_ones() <= self.matched
     }
 
     /// Whether `block` is one of those that could not be read lately.

@@ -41,7 +41,7 @@ fn listed(actions: &[Action]) -> Vec<u64> {
 
 /// P4 in the model of the bound: one owner, full knowledge, threshold 1, B = 1.
 fn obeys_the_four_rules(frames: u32, trace: &[u64], delays: &[u8]) {
-    let options = Prefetching { threshold: 1, batch: 1, match_steps: 2, when_idle: true };
+    let options = Prefetching { threshold: 1, batch: 1, match_steps: 2, when_idle: true, trusting: true };
     let mut steward = steward(frames, options);
     let chunks: Vec<Chunk> = trace.iter().map(|&index| chunk(index, index)).collect();
     steward.give_list(A, &chunks).expect("a good list");
@@ -127,7 +127,7 @@ fn p4_the_four_rules_on_random_lists() {
 
 #[test]
 fn p5_a_batch_goes_out_in_order_of_position() {
-    let mut steward = steward(40, Prefetching::default());
+    let mut steward = steward(40, Prefetching { trusting: true, ..Prefetching::default() });
     steward.give_list(A, &[chunk(30, 34), chunk(10, 14), chunk(20, 40)]).expect("a good list");
     let batch = listed(&actions(&mut steward));
     assert_eq!(batch, [10, 11, 12, 13, 14, 20, 21, 22, 23, 24, 25, 30, 31, 32, 33, 34]);
@@ -143,8 +143,42 @@ fn p5_a_batch_goes_out_in_order_of_position() {
 }
 
 #[test]
+fn p8_a_list_is_worth_what_came_true_of_it() {
+    let mut steward = steward(400, Prefetching::default());
+    steward.give_list(A, &[chunk(0, 399)]).expect("a good list");
+    let mut batches = Vec::new();
+    for index in 0..20 {
+        let batch = listed(&actions(&mut steward));
+        batch.iter().for_each(|&index| steward.fetched(block(index)));
+        batches.extend((!batch.is_empty()).then_some(batch.len()));
+        steward.access(A, block(index));
+    }
+    // One more than came true, and `B` at most.
+    assert_eq!(batches, (1..=20).map(|count| count.min(16)).collect::<Vec<_>>());
+}
+
+#[test]
+fn p8_a_list_that_was_never_right_replaces_nothing() {
+    let mut steward = steward(8, Prefetching::default());
+    steward.set_policy(A, 0, pantler_steward::PolicyName::Mru).expect("within bounds");
+    for index in 0..8 {
+        steward.observed(A, block(index));
+    }
+    // Were it believed, the first three would leave: they are used last.
+    let backwards: Vec<Chunk> = (0..8).rev().map(|index| chunk(index, index)).collect();
+    steward.give_list(A, &[&[chunk(50, 59)], &backwards[..]].concat()).expect("a good list");
+    for index in 100..103 {
+        assert_eq!(listed(&actions(&mut steward)), []);
+        steward.observed(A, block(index));
+    }
+    actions(&mut steward);
+    assert!((0..7).all(|index| steward.lookup(block(index)).is_some()), "MRU names victims");
+}
+
+#[test]
 fn p2_skipped_steps_are_done_and_a_bogus_list_is_void() {
-    let mut steward = steward(8, Prefetching { threshold: 1, batch: 3, ..Prefetching::default() });
+    let mut steward =
+        steward(8, Prefetching { threshold: 1, batch: 3, trusting: true, ..Prefetching::default() });
     steward.give_list(A, &[chunk(0, 99)]).expect("a good list");
     assert_eq!(listed(&actions(&mut steward)), [0, 1, 2]);
     (0..3).for_each(|index| steward.fetched(block(index)));
@@ -196,7 +230,8 @@ fn p1_bounds_and_streams() {
 
 #[test]
 fn a_prefetch_that_fails_is_counted_and_forgotten() {
-    let mut steward = steward(8, Prefetching { threshold: 1, batch: 2, ..Prefetching::default() });
+    let mut steward =
+        steward(8, Prefetching { threshold: 1, batch: 2, trusting: true, ..Prefetching::default() });
     steward.give_list(A, &[chunk(0, 9)]).expect("a good list");
     assert_eq!(listed(&actions(&mut steward)), [0, 1]);
     steward.fetched(block(0));

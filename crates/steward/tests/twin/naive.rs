@@ -807,6 +807,7 @@ impl Twin {
         }
         if let Some(Whose::Manager(owner)) = self.whose(candidate)
             && self.lists.iter().any(|list| list.owner == owner)
+            && self.trusts(owner)
         {
             return self.name_by_list(owner).unwrap_or(candidate);
         }

@@ -366,12 +366,13 @@ fn chunks() -> impl Strategy<Value = [Chunk; 3]> {
 }
 
 fn prefetching() -> impl Strategy<Value = Prefetching> {
-    let random = (0..5u32, 1..5u32, 1..4u32, any::<bool>());
-    let random = random.prop_map(|(threshold, batch, match_steps, when_idle)| Prefetching {
+    let random = (0..5u32, 1..5u32, 1..4u32, any::<bool>(), any::<bool>());
+    let random = random.prop_map(|(threshold, batch, match_steps, when_idle, trusting)| Prefetching {
         threshold,
         batch,
         match_steps,
         when_idle,
+        trusting,
     });
     prop_oneof![1 => Just(Prefetching::default()), 3 => random]
 }

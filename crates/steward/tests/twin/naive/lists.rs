@@ -204,7 +204,9 @@ impl Twin {
             return;
         }
         let mut batch = Vec::new();
-        while batch.len() < options.batch as usize {
+        let matched = self.lists[at].history.iter().filter(|missed| !**missed).count();
+        let deserved = if options.trusting { usize::MAX } else { matched + 1 };
+        while batch.len() < deserved.min(options.batch as usize) {
             let Some(hole) = self.next_hole(owner) else { break };
             let list = &self.lists[at];
             let block = list.steps[hole].0;
@@ -259,6 +261,14 @@ impl Twin {
         list.steps.iter().position(|(block, _)| is_hole(*block))
     }
 
+    /// P8.
+    pub(super) fn trusts(&self, owner: OwnerId) -> bool {
+        let history = &self.lists[self.list_at(owner).unwrap()].history;
+        let matched = history.iter().filter(|missed| !**missed).count();
+        let lately = history.iter().rev().take(64).filter(|missed| **missed).count();
+        self.options.prefetching.trusting || (matched > 0 && lately <= matched)
+    }
+
     /// P6: what would leave, tried on another twin.
     fn may_replace(&self, owner: OwnerId, block: Block, hole: usize) -> bool {
         let mut other = self.clone();
@@ -267,6 +277,9 @@ impl Twin {
         let candidate = named.filter(|to| !other.pinned(*to)).unwrap_or(oldest);
         if other.whose(candidate) != Some(Whose::Manager(owner)) {
             return true;
+        }
+        if !self.trusts(owner) {
+            return false;
         }
         let victim = other.name_victim(candidate);
         let list = &self.lists[self.list_at(owner).unwrap()];
