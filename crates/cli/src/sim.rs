@@ -18,6 +18,7 @@ use crate::output;
 mod clock;
 mod help;
 mod interrupt;
+mod processes;
 mod progress;
 mod tiers;
 mod words;

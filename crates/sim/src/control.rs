@@ -15,6 +15,7 @@ use pantler_trace::Prepared;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::nearest::{nearest, perhaps};
+use crate::processes::Hint;
 
 /// Largest file that is read as control.
 pub const CONTROL_BYTES_MAX: usize = 1 << 20;
@@ -93,6 +94,30 @@ impl Control {
     /// Whether nobody wants anything.
     pub fn is_empty(&self) -> bool {
         self.owners.is_empty()
+    }
+
+    /// All wishes, each with the place of its owner among the trace's names. Owners and files that the trace does not have
+    /// are returned apart, one sentence each.
+    pub(crate) fn hints(&self, trace: &Prepared) -> (Vec<(usize, Hint)>, Vec<String>) {
+        let (mut hints, mut unknown) = (Vec::new(), Vec::new());
+        for (name, wishes) in &self.owners {
+            let Some(owner) = owner_names(trace).iter().position(|known| known == name) else {
+                unknown.push(stranger("owner", name, owner_names(trace)));
+                continue;
+            };
+            for (priority, policy) in &wishes.policies {
+                hints.push((owner, Hint::Policy { priority: priority.0, policy: policy.0 }));
+            }
+            for (file, &priority) in &wishes.priorities {
+                match trace.file_names().iter().position(|known| known == file) {
+                    Some(index) => {
+                        hints.push((owner, Hint::Priority { file: FileId(index as u64), priority }));
+                    }
+                    None => unknown.push(stranger("file", file, trace.file_names())),
+                }
+            }
+        }
+        (hints, unknown)
     }
 
     /// Tells a steward all wishes. Owners and files that the trace does not have are returned, one sentence each.

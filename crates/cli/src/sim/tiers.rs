@@ -11,6 +11,7 @@ use pantler_steward::placement::{self, Measure, PROTOCOLS, ProtocolError, Protoc
 use std::num::{NonZeroU16, NonZeroUsize};
 use std::path::PathBuf;
 
+use super::processes::{ProcessesWords, processes};
 use super::{trace_error, words};
 use crate::failure::Usage;
 use crate::output;
@@ -23,6 +24,7 @@ const SEGMENTS_MAX: u16 = 1000;
 pub enum More {
     Tiers(TiersWords),
     Localities(LocalityWords),
+    Processes(ProcessesWords),
 }
 
 /// Simulate several tiers, one behind the other
@@ -95,7 +97,7 @@ pub struct LocalityWords {
 
 /// How traces are read.
 #[derive(Debug, Args)]
-struct Reading {
+pub struct Reading {
     /// What one reference is: object, or block:BYTES to split ranges of bytes
     #[arg(long, value_name = "UNIT")]
     unit: Option<String>,
@@ -111,7 +113,7 @@ struct Reading {
 }
 
 impl Reading {
-    fn load(&self, trace: &str) -> Result<Loaded> {
+    pub fn load(&self, trace: &str) -> Result<Loaded> {
         let source = Source {
             trace: trace.to_owned(),
             format: self.format.clone(),
@@ -134,6 +136,7 @@ pub fn more(words: &More) -> Result<u8> {
     match words {
         More::Tiers(words) => tiers(words),
         More::Localities(words) => show_localities(words),
+        More::Processes(words) => processes(words),
     }
 }
 

@@ -4,7 +4,7 @@ use clap::{ArgGroup, Args};
 use pantler_sim::{Ahead, Control, Job, Sampling, Sharing, Sizes, Source, WarmUp, What, nearest};
 use pantler_steward::{Allocation, Lookahead, PolicyName, Revocation};
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::tiers::More;
 use crate::failure::Usage;
@@ -241,12 +241,7 @@ fn lookaheads(names: &str, window: u32) -> Result<Vec<Option<Ahead>>, Usage> {
 fn allocations(names: &str, words: &Sim) -> Result<Vec<What>, Usage> {
     let control = match &words.control {
         None => Control::default(),
-        Some(path) => {
-            let name = path.display().to_string();
-            let text =
-                std::fs::read_to_string(path).map_err(|error| Usage(format!("control {name:?}: {error}")))?;
-            Control::parse(&name, &text).map_err(Usage::new)?
-        }
+        Some(path) => read_control(path)?,
     };
     let revocation = revocation(&words.revocation)?;
     let mut whats = Vec::new();
@@ -268,6 +263,13 @@ fn allocations(names: &str, words: &Sim) -> Result<Vec<What>, Usage> {
         }
     }
     Ok(whats)
+}
+
+/// Wishes of owners, from a file.
+pub fn read_control(path: &Path) -> Result<Control, Usage> {
+    let name = path.display().to_string();
+    let text = std::fs::read_to_string(path).map_err(|error| Usage(format!("control {name:?}: {error}")))?;
+    Control::parse(&name, &text).map_err(Usage::new)
 }
 
 fn revocation(text: &str) -> Result<Revocation, Usage> {

@@ -1,0 +1,296 @@
+//! `pantler sim processes`: what caching, prefetching and scheduling are worth in seconds.
+
+use anyhow::Result;
+use clap::Args;
+use pantler_sim::processes::{
+    CONFIGURATIONS, Configuration, DISKS, DiskError, DiskModel, Lists, MachineError, MachineOptions,
+    ProcessesRecord, Scene, WORKLOADS, processes_table, run_processes,
+};
+use pantler_sim::{Control, Footprint, Sizes, Watch};
+use pantler_steward::Lookahead;
+use pantler_steward::lists::Prefetching;
+use pantler_steward::scheduling::PaceOptions;
+use pantler_trace::generate::Specification;
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::interrupt::Interrupt;
+use super::progress::Progress;
+use super::tiers::Reading;
+use super::words;
+use crate::failure::Usage;
+use crate::output;
+
+/// Bytes of a block of the workloads.
+const WORKLOAD_BLOCK_BYTES: f64 = 8192.0;
+
+/// Simulate processes that compute, read and stall, over disks
+///
+/// Each SCENE is a trace, whose owners are processes that say all that they will read, or workloads joined by commas that
+/// start at the same time: cs1,cs3. `help` lists workloads, configurations and disks. Time is virtual; what is fetched,
+/// dropped and read in which order is decided by the code that mounts run.
+#[derive(Debug, Args)]
+pub struct ProcessesWords {
+    /// Traces, or workloads by name: cs2, cs3,gli
+    #[arg(value_name = "SCENE")]
+    scenes: Vec<String>,
+    /// File systems by name: lru+obl, +prefetch, +prefetch+scheduling, ac, ac+prefetch, ac+prefetch+scheduling, or all
+    #[arg(long, value_name = "NAMES", default_value = "all", allow_hyphen_values = true)]
+    configuration: String,
+    /// Frames of the cache: blocks (819), bytes (6M), or shares of the footprint (10%)
+    #[arg(long, value_name = "SIZES", default_value = "819")]
+    size: String,
+    /// Disks, processes on them in turns: rz56, rz26, hdd, ssd, arm:seek=16,rotation=8.3,transfer=4.37,blocks=81176,
+    /// fixed:latency=0.1,parallel=32
+    #[arg(long, value_name = "DISKS", default_value = "rz56")]
+    disk: String,
+    /// How long a process of a trace computes on a block, in milliseconds
+    #[arg(long, value_name = "MS", default_value = "1", allow_hyphen_values = true)]
+    cpu_per_access: String,
+    /// Processes that compute at once
+    #[arg(long, value_name = "COUNT", default_value = "1")]
+    processors: NonZeroU32,
+    /// What processes say of their future: exact, none, shuffled, foreign, endless, unread; one for each, the last repeats
+    #[arg(long, value_name = "LISTS", default_value = "exact")]
+    lists: String,
+    /// What owners of traces want, in force from the start: tables NAME.policies and NAME.priorities
+    #[arg(long, value_name = "FILE")]
+    control: Option<PathBuf>,
+    /// What is looked ahead beside the lists
+    #[arg(long, value_name = "NAME", default_value = "obl-2")]
+    lookahead: String,
+    /// Blocks looked ahead at a time
+    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(pantler_sim::WINDOW_MAX)))]
+    window: u32,
+    /// Requests of a batch, instead of what the configuration says
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    batch: Option<u32>,
+    /// Free blocks before a batch begins
+    #[arg(long, value_name = "COUNT")]
+    threshold: Option<u32>,
+    /// Begin a batch whenever nothing is on its way, not only when the process goes on
+    #[arg(long)]
+    when_idle: bool,
+    /// Believe lists from the start, before anything came true of them
+    #[arg(long)]
+    trusting: bool,
+    /// Where there is scheduling, let batches and reads on their way grow with the disk
+    #[arg(long)]
+    adapt: bool,
+    /// Seed of where files lie, and of what workloads draw
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    seed: u64,
+    #[command(flatten)]
+    reading: Reading,
+    /// One JSON object per configuration and size
+    #[arg(long)]
+    json: bool,
+    /// Show progress on standard error even when it is no terminal
+    #[arg(long)]
+    progress: bool,
+}
+
+/// Carries out the words.
+pub fn processes(words: &ProcessesWords) -> Result<u8> {
+    match &words.scenes[..] {
+        [] => return Err(Usage("expected a scene, see pantler sim processes --help".to_owned()).into()),
+        [only] if only == "help" => {
+            output::text(&help())?;
+            return Ok(0);
+        }
+        _ => {}
+    }
+    let runs = runs(words)?;
+    let watch = Arc::new(Watch::default());
+    let interrupt = Interrupt::new(watch.clone())?;
+    let references = runs.iter().map(|run| run.scene.references()).sum();
+    let progress = Progress::new(&watch, references, runs.len(), words.progress);
+    let mut records = Vec::new();
+    let running = interrupt.running();
+    for run in &runs {
+        let outcome = match run_processes(&run.scene, &run.options, &watch) {
+            Err(MachineError::Stopped(_)) => break,
+            outcome => outcome.map_err(Usage::new)?,
+        };
+        let given = [run.name.as_str(), &words.disk, &words.lists];
+        let record = ProcessesRecord::new(given, &run.scene, &run.options, &outcome);
+        progress.ran();
+        if words.json {
+            progress.hidden(|| output::text(&(record.to_json() + "\n")))?;
+        }
+        records.push(record);
+    }
+    drop((running, progress));
+    if !words.json {
+        output::text(&processes_table(&records))?;
+    }
+    Ok(if interrupt.happened() { super::INTERRUPTED } else { 0 })
+}
+
+/// One scene under one configuration.
+struct Run {
+    name: String,
+    scene: Scene,
+    options: MachineOptions,
+}
+
+fn runs(words: &ProcessesWords) -> Result<Vec<Run>> {
+    let configurations = configurations(&words.configuration)?;
+    let disks = disks(&words.disk)?;
+    let lists = lists(&words.lists)?;
+    let lookahead = lookahead(&words.lookahead)?;
+    let sizes: Sizes = words.size.parse().map_err(Usage::new)?;
+    let mut runs = Vec::new();
+    for name in &words.scenes {
+        let (mut scene, block_bytes) = scene(name, words)?;
+        for process in 0..scene.programs.len() {
+            let wanted = lists.get(process).or(lists.last()).copied().unwrap_or_default();
+            scene.tell(process, wanted, words.seed);
+        }
+        let blocks = u32::try_from(scene.footprint()).unwrap_or(u32::MAX);
+        for frames in sizes.resolve(Footprint { blocks, block_bytes }).map_err(Usage::new)? {
+            for &configuration in &configurations {
+                let prefetching = Prefetching {
+                    when_idle: words.when_idle,
+                    trusting: words.trusting,
+                    batch: words.batch.unwrap_or(configuration.prefetching().batch),
+                    threshold: words.threshold.unwrap_or(configuration.prefetching().threshold),
+                    ..configuration.prefetching()
+                };
+                let fixed = PaceOptions::fixed(prefetching.batch, 1);
+                let adapting = PaceOptions { batch: prefetching.batch, ..PaceOptions::default() };
+                let options = MachineOptions {
+                    disks: disks.clone(),
+                    processors: words.processors,
+                    lookahead,
+                    window: words.window,
+                    prefetching: Some(prefetching),
+                    pace: Some(if words.adapt { adapting } else { fixed }),
+                    seed: words.seed,
+                    ..MachineOptions::new(configuration, frames, disks[0])
+                };
+                runs.push(Run { name: name.clone(), scene: scene.clone(), options });
+            }
+        }
+    }
+    Ok(runs)
+}
+
+/// Workloads, or a trace. Also the bytes of a block, where they are known.
+fn scene(name: &str, words: &ProcessesWords) -> Result<(Scene, Option<f64>)> {
+    let parts: Vec<&str> = name.split(',').collect();
+    let known = |part: &str| WORKLOADS.iter().any(|(known, _)| *known == part);
+    let names = || WORKLOADS.iter().map(|(known, _)| *known);
+    if !parts.iter().all(|part| known(part)) {
+        // What looks like a file or a generator is one.
+        let is_trace = name == "-" || Specification::is_meant(name) || Path::new(name).exists();
+        if is_trace || name.contains(['/', '.']) {
+            return trace(name, words);
+        }
+        let stranger = parts.iter().find(|part| !known(part)).unwrap_or(&name);
+        return Err(words::unknown(
+            "workload",
+            stranger,
+            names(),
+            "no trace has this name, and `help` lists workloads",
+        )
+        .into());
+    }
+    if words.control.is_some() {
+        return Err(Usage("control is for traces: workloads say themselves what they want".to_owned()).into());
+    }
+    let scene = Scene::of_workloads(&parts, words.seed).map_err(Usage::new)?;
+    Ok((scene, Some(WORKLOAD_BLOCK_BYTES)))
+}
+
+fn trace(name: &str, words: &ProcessesWords) -> Result<(Scene, Option<f64>)> {
+    let compute_ns = nanoseconds(&words.cpu_per_access)?;
+    let control = match &words.control {
+        None => Control::default(),
+        Some(path) => words::read_control(path)?,
+    };
+    let loaded = words.reading.load(name)?;
+    let (scene, unknown) = Scene::of_trace(loaded.trace(), compute_ns, &control);
+    for sentence in unknown {
+        eprintln!("pantler: {sentence}");
+    }
+    Ok((scene, loaded.footprint().block_bytes))
+}
+
+fn configurations(text: &str) -> Result<Vec<Configuration>, Usage> {
+    if text == "all" {
+        return Ok(CONFIGURATIONS.to_vec());
+    }
+    let names = || CONFIGURATIONS.iter().map(|configuration| configuration.as_str());
+    let all = format!("expected all, or some of {}", names().collect::<Vec<_>>().join(", "));
+    let parse = |name: &str| name.parse().map_err(|_| words::unknown("configuration", name, names(), &all));
+    text.split(',').map(parse).collect()
+}
+
+fn disks(text: &str) -> Result<Vec<DiskModel>, Usage> {
+    let names = || DISKS.iter().map(|(name, ..)| *name).chain(["arm", "fixed"]);
+    let parse = |text: String| {
+        text.parse().map_err(|error| match error {
+            DiskError::Unknown(name) => {
+                words::unknown("disk", &name, names(), "`pantler sim processes help` lists all")
+            }
+            error => Usage::new(error),
+        })
+    };
+    words::split(text).into_iter().map(parse).collect()
+}
+
+fn lists(text: &str) -> Result<Vec<Lists>, Usage> {
+    let names = || Lists::ALL.iter().map(|lists| lists.as_str());
+    let all = format!("expected some of {}", names().collect::<Vec<_>>().join(", "));
+    let parse = |name: &str| name.parse().map_err(|()| words::unknown("lists", name, names(), &all));
+    text.split(',').map(parse).collect()
+}
+
+fn lookahead(name: &str) -> Result<Lookahead, Usage> {
+    let names = || Lookahead::ALL.iter().map(|lookahead| lookahead.as_str());
+    let all = format!("expected one of {}", names().collect::<Vec<_>>().join(", "));
+    name.parse().map_err(|_| words::unknown("lookahead", name, names(), &all))
+}
+
+fn nanoseconds(text: &str) -> Result<u64, Usage> {
+    let ms = text.parse::<f64>().ok().filter(|ms| (0.0..=3_600_000.0).contains(ms));
+    let ms = ms.ok_or_else(|| Usage(format!("time {text:?}: expected milliseconds such as 0.4")))?;
+    Ok((ms * 1e6).round() as u64)
+}
+
+fn help() -> String {
+    let mut text = String::from("Workloads, 8 KB blocks; several joined by commas start together:\n\n");
+    for (name, what) in WORKLOADS {
+        text += &format!("  {name:<10} {what}\n");
+    }
+    text += "\nConfigurations:\n\n";
+    for configuration in CONFIGURATIONS {
+        text += &format!("  {configuration}\n");
+    }
+    text += "\nDisks:\n\n";
+    for (name, what, model) in DISKS {
+        text += &format!("  {name:<6} {model:<58} {what}\n");
+    }
+    text += "\n  arm and fixed take these parameters, and order=sorted; so do the names: rz56:order=sorted\n";
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_that_mean_nothing_are_refused() {
+        let said = |error: Usage| error.0;
+        assert!(said(configurations("acc").unwrap_err()).contains("did you mean \"ac\"?"));
+        assert!(said(disks("rz65").unwrap_err()).contains("did you mean \"rz56\"?"));
+        assert!(said(disks("arm:speed=1").unwrap_err()).starts_with("disk parameter `speed=1`"));
+        assert!(said(lists("shufled").unwrap_err()).contains("did you mean \"shuffled\"?"));
+        assert_eq!(disks("arm:seek=1,rotation=2,ssd").unwrap().len(), 2);
+        assert_eq!(configurations("ac,+prefetch").unwrap().len(), 2);
+        assert_eq!(nanoseconds("0.25").unwrap(), 250_000);
+        assert!(nanoseconds("-1").is_err());
+    }
+}

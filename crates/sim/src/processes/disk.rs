@@ -1,0 +1,325 @@
+//! Disks in virtual time: how long a read takes, and which is served next.
+//!
+//! ```text
+//!   arm     time = seek(distance) + rotation + blocks × transfer        seek ~ the root of the distance
+//!           ahead and near: read through what lies between, if that is faster
+//!           where the last read ended: the transfer only
+//!   fixed   time = latency, so many reads at once
+//! ```
+//!
+//! A disk has a queue of its own, served as reads came (`fcfs`) or by position from where the arm stands, upwards and then
+//! from the lowest again (`sorted`). What is served is not interrupted.
+//!
+//! Seeks take `min + (max − min) · √(distance / size)`; of two random places √distance is 8/15 on average, so that gives
+//! the average that data sheets name. Every read that has to seek waits half a turn.
+
+use std::str::FromStr;
+
+/// How a disk serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DiskModel {
+    /// One arm.
+    Arm {
+        /// Blocks of the disk: the longest seek.
+        blocks: u64,
+        /// The shortest seek.
+        seek_min_ns: u64,
+        /// The longest.
+        seek_max_ns: u64,
+        /// Half a turn.
+        rotation_ns: u64,
+        /// Reading one block.
+        transfer_ns: u64,
+        /// Which read is served next.
+        order: DiskOrder,
+    },
+    /// The same time for every read, of any number of blocks.
+    Fixed {
+        /// That time.
+        latency_ns: u64,
+        /// Reads served at once, at least 1.
+        parallel: u32,
+    },
+}
+
+/// Which read of its queue a disk serves next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DiskOrder {
+    /// The first that came.
+    #[default]
+    Arrival,
+    /// The next by position.
+    Position,
+}
+
+/// Disks by name: what they are, and their model in words.
+pub const DISKS: [(&str, &str, &str); 4] = [
+    (
+        "rz56",
+        "the ACFS paper's first disk, 8 KB blocks",
+        "arm:seek=16,rotation=8.3,transfer=4.37,blocks=81176",
+    ),
+    ("rz26", "its second", "arm:seek=10.5,rotation=5.54,transfer=2.48,blocks=128174"),
+    ("hdd", "a hard disk of today, 64 KB blocks", "arm:seek=8.5,rotation=4.17,transfer=0.33,blocks=61035156"),
+    ("ssd", "a flash disk: 32 reads at once", "fixed:latency=0.1,parallel=32"),
+];
+
+/// A word that is no disk's.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DiskError {
+    /// No disk has this name.
+    #[error("unknown disk `{0}`")]
+    Unknown(String),
+    /// A parameter that the model does not have, or a value that makes no sense.
+    #[error("disk parameter `{parameter}`: expected {expected}")]
+    Parameter {
+        /// As given.
+        parameter: String,
+        /// What could be there.
+        expected: &'static str,
+    },
+}
+
+impl DiskModel {
+    /// An arm with an average seek, times in nanoseconds.
+    pub const fn arm(blocks: u64, seek_average_ns: u64, rotation_ns: u64, transfer_ns: u64) -> Self {
+        let seek_min_ns = seek_average_ns / 4;
+        let seek_max_ns = seek_min_ns + (seek_average_ns - seek_min_ns) * 15 / 8;
+        let order = DiskOrder::Arrival;
+        Self::Arm { blocks, seek_min_ns, seek_max_ns, rotation_ns, transfer_ns, order }
+    }
+
+    /// Blocks of the disk, as far as that matters.
+    pub const fn blocks(&self) -> u64 {
+        match self {
+            Self::Arm { blocks, .. } => *blocks,
+            Self::Fixed { .. } => 0,
+        }
+    }
+
+    /// Time to read `count` blocks at `position` when the last read ended at `head`.
+    pub fn service_ns(&self, head: u64, position: u64, count: u32) -> u64 {
+        match *self {
+            Self::Fixed { latency_ns, .. } => latency_ns,
+            Self::Arm { blocks, seek_min_ns, seek_max_ns, rotation_ns, transfer_ns, .. } => {
+                let transfer = u64::from(count).saturating_mul(transfer_ns);
+                let distance = position.abs_diff(head);
+                if distance == 0 {
+                    return transfer;
+                }
+                // √(distance / size) in steps of 2⁻¹⁶.
+                let share = (u128::from(distance) << 32) / u128::from(blocks.max(distance).max(1));
+                let root = (share as u64).isqrt();
+                let seek = seek_min_ns + (((seek_max_ns - seek_min_ns) * root) >> 16);
+                let reach = seek + rotation_ns;
+                let through = if position > head { distance.saturating_mul(transfer_ns) } else { u64::MAX };
+                reach.min(through).saturating_add(transfer)
+            }
+        }
+    }
+
+    fn parallel(&self) -> u32 {
+        match self {
+            Self::Arm { .. } => 1,
+            Self::Fixed { parallel, .. } => (*parallel).max(1),
+        }
+    }
+}
+
+/// Parts of a word for a disk, in milliseconds where they are times.
+const EXPECTED_ARM: &str =
+    "seek (average), rotation (half a turn) and transfer (a block) in ms, blocks, order (fcfs or sorted)";
+const EXPECTED_FIXED: &str = "latency in ms, parallel";
+
+impl FromStr for DiskModel {
+    type Err = DiskError;
+
+    /// A name of [`DISKS`], or `arm:seek=16,rotation=8.3,transfer=4.37,blocks=81176,order=fcfs`, or
+    /// `fixed:latency=0.1,parallel=32`. A name may carry parameters, too: `rz56:order=sorted`.
+    fn from_str(text: &str) -> Result<Self, DiskError> {
+        let (name, parameters) = text.split_once(':').unwrap_or((text, ""));
+        let mut model = match name {
+            "arm" => Self::arm(81_176, 16_000_000, 8_300_000, 4_370_000),
+            "fixed" => Self::Fixed { latency_ns: 10_000_000, parallel: 1 },
+            _ => {
+                let known = DISKS.iter().find(|(known, ..)| *known == name);
+                known.ok_or_else(|| DiskError::Unknown(name.to_owned()))?.2.parse()?
+            }
+        };
+        for parameter in parameters.split(',').filter(|parameter| !parameter.is_empty()) {
+            model.set(parameter)?;
+        }
+        Ok(model)
+    }
+}
+
+impl DiskModel {
+    fn set(&mut self, parameter: &str) -> Result<(), DiskError> {
+        let refuse = |expected| DiskError::Parameter { parameter: parameter.to_owned(), expected };
+        let (key, value) = parameter.split_once('=').unwrap_or((parameter, ""));
+        let time = |expected| nanoseconds(value).ok_or_else(|| refuse(expected));
+        match self {
+            Self::Arm { blocks, seek_min_ns, seek_max_ns, rotation_ns, transfer_ns, order } => match key {
+                "seek" => {
+                    let average = Self::arm(0, time(EXPECTED_ARM)?, 0, 0);
+                    let Self::Arm { seek_min_ns: min, seek_max_ns: max, .. } = average else { return Ok(()) };
+                    (*seek_min_ns, *seek_max_ns) = (min, max);
+                }
+                "rotation" => *rotation_ns = time(EXPECTED_ARM)?,
+                "transfer" => *transfer_ns = time(EXPECTED_ARM)?,
+                "blocks" => *blocks = value.parse().map_err(|_| refuse(EXPECTED_ARM))?,
+                "order" => {
+                    *order = match value {
+                        "fcfs" => DiskOrder::Arrival,
+                        "sorted" => DiskOrder::Position,
+                        _ => return Err(refuse("fcfs or sorted")),
+                    };
+                }
+                _ => return Err(refuse(EXPECTED_ARM)),
+            },
+            Self::Fixed { latency_ns, parallel } => match key {
+                "latency" => *latency_ns = time(EXPECTED_FIXED)?,
+                "parallel" => {
+                    let count = value.parse().ok().filter(|count| *count > 0);
+                    *parallel = count.ok_or_else(|| refuse("a number of reads at once, at least 1"))?;
+                }
+                _ => return Err(refuse(EXPECTED_FIXED)),
+            },
+        }
+        Ok(())
+    }
+}
+
+/// Milliseconds as words, up to an hour.
+pub(super) fn nanoseconds(text: &str) -> Option<u64> {
+    let ms = text.parse::<f64>().ok().filter(|ms| (0.0..=3_600_000.0).contains(ms))?;
+    Some((ms * 1e6).round() as u64)
+}
+
+/// A read that a disk was asked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Read {
+    pub(super) tag: u64,
+    pub(super) position: u64,
+    pub(super) count: u32,
+}
+
+/// A disk at work.
+#[derive(Debug)]
+pub(super) struct Disk {
+    model: DiskModel,
+    /// Where the last read ended.
+    head: u64,
+    queue: Vec<Read>,
+    serving: u32,
+}
+
+impl Disk {
+    pub(super) fn new(model: DiskModel) -> Self {
+        Self { model, head: 0, queue: Vec::new(), serving: 0 }
+    }
+
+    pub(super) fn submit(&mut self, read: Read) {
+        self.queue.push(read);
+    }
+
+    pub(super) fn is_busy(&self) -> bool {
+        self.serving > 0
+    }
+
+    /// Begins to serve a read, if one waits and the disk can. Returns its tag, and how long that takes.
+    pub(super) fn start(&mut self) -> Option<(u64, u64)> {
+        if self.serving >= self.model.parallel() || self.queue.is_empty() {
+            return None;
+        }
+        let read = self.queue.remove(self.choose());
+        self.serving += 1;
+        let took = self.model.service_ns(self.head, read.position, read.count);
+        self.head = read.position.saturating_add(u64::from(read.count));
+        Some((read.tag, took))
+    }
+
+    /// A read has been served.
+    pub(super) fn served(&mut self) {
+        self.serving -= 1;
+    }
+
+    fn choose(&self) -> usize {
+        let DiskModel::Arm { order: DiskOrder::Position, .. } = self.model else { return 0 };
+        let turn = |read: &Read| (read.position < self.head, read.position);
+        (0..self.queue.len()).min_by_key(|&at| turn(&self.queue[at])).unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RZ56: DiskModel = DiskModel::arm(81_176, 16_000_000, 8_300_000, 4_370_000);
+
+    #[test]
+    fn an_arm_seeks_turns_and_reads() {
+        assert_eq!("rz56".parse(), Ok(RZ56));
+        // Where it stands: the transfer only; two blocks ahead it reads through.
+        assert_eq!(RZ56.service_ns(100, 100, 3), 3 * 4_370_000);
+        assert_eq!(RZ56.service_ns(100, 102, 1), 3 * 4_370_000);
+        // The whole way: the longest seek, 26.5 ms.
+        assert_eq!(RZ56.service_ns(0, 81_176, 0), 26_500_000 + 8_300_000);
+        // Of random places the average is what the data sheet says.
+        let mut random = pantler_trace::generate::Random::new(1);
+        let (mut head, mut sum) = (0, 0);
+        for _ in 0..20_000 {
+            let position = random.below(81_176);
+            sum += RZ56.service_ns(head, position, 0);
+            head = position;
+        }
+        let average = sum / 20_000 - 8_300_000;
+        assert!(average.abs_diff(16_000_000) < 200_000, "{average} ns");
+    }
+
+    #[test]
+    fn words_mean_disks_or_are_refused() {
+        assert_eq!(
+            "fixed:latency=4,parallel=2".parse(),
+            Ok(DiskModel::Fixed { latency_ns: 4_000_000, parallel: 2 })
+        );
+        assert!(matches!("rz56:order=sorted".parse(), Ok(DiskModel::Arm { order: DiskOrder::Position, .. })));
+        for (_, _, words) in DISKS {
+            assert!(words.parse::<DiskModel>().is_ok(), "{words}");
+        }
+        let said = |text: &str| text.parse::<DiskModel>().unwrap_err().to_string();
+        assert_eq!(said("rz65"), "unknown disk `rz65`");
+        assert_eq!(said("fixed:seek=1"), "disk parameter `seek=1`: expected latency in ms, parallel");
+        assert_eq!(
+            said("fixed:parallel=0"),
+            "disk parameter `parallel=0`: expected a number of reads at once, at least 1"
+        );
+        assert_eq!(said("arm:order=up"), "disk parameter `order=up`: expected fcfs or sorted");
+        assert!(said("arm:seek=-1").starts_with("disk parameter `seek=-1`"));
+    }
+
+    #[test]
+    fn the_queue_is_served_in_order() {
+        let order = |model: &str| {
+            let mut disk = Disk::new(model.parse().unwrap());
+            for position in [50, 10, 70, 60] {
+                disk.submit(Read { tag: position, position, count: 1 });
+            }
+            let mut order = Vec::new();
+            while let Some((tag, _)) = disk.start() {
+                order.push(tag);
+                assert!(disk.is_busy());
+                disk.served();
+            }
+            order
+        };
+        assert_eq!(order("rz56"), [50, 10, 70, 60]);
+        assert_eq!(order("rz56:order=sorted"), [10, 50, 60, 70]);
+        let mut flash = Disk::new(DiskModel::Fixed { latency_ns: 5, parallel: 2 });
+        for tag in 0..3 {
+            flash.submit(Read { tag, position: 0, count: 1 });
+        }
+        assert_eq!([flash.start(), flash.start(), flash.start()], [Some((0, 5)), Some((1, 5)), None]);
+    }
+}

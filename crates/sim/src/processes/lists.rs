@@ -1,0 +1,135 @@
+//! What processes say of their future: the truth, nothing, or something wrong.
+
+use std::str::FromStr;
+
+use pantler_steward::FileId;
+use pantler_steward::lists::Chunk;
+use pantler_trace::generate::Permutation;
+
+use super::program::{Hint, Program, Step};
+use super::scene::Scene;
+
+/// What becomes of the lists of a program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Lists {
+    /// They are given as the program has them.
+    #[default]
+    Exact,
+    /// None is given.
+    None,
+    /// The same blocks in a random order.
+    Shuffled,
+    /// As many blocks of files that the next process reads; where there is one process only, of files that nobody reads.
+    Foreign,
+    /// The first file of each list, without an end.
+    Endless,
+    /// As many blocks of files that nobody ever reads.
+    Unread,
+}
+
+impl Lists {
+    /// All of them, in the order in which help texts list them.
+    pub const ALL: [Self; 6] =
+        [Self::Exact, Self::None, Self::Shuffled, Self::Foreign, Self::Endless, Self::Unread];
+
+    /// The name as typed.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Exact => "exact",
+            Self::None => "none",
+            Self::Shuffled => "shuffled",
+            Self::Foreign => "foreign",
+            Self::Endless => "endless",
+            Self::Unread => "unread",
+        }
+    }
+}
+
+impl FromStr for Lists {
+    type Err = ();
+
+    fn from_str(name: &str) -> Result<Self, ()> {
+        Self::ALL.into_iter().find(|lists| lists.as_str() == name).ok_or(())
+    }
+}
+
+impl Scene {
+    /// Changes what a process says of its future.
+    pub fn tell(&mut self, process: usize, lists: Lists, seed: u64) {
+        if lists == Lists::Exact || process >= self.programs.len() {
+            return;
+        }
+        let steps = std::mem::take(&mut self.programs[process].steps);
+        let mut told = Vec::with_capacity(steps.len());
+        for step in steps {
+            match step {
+                Step::Hint(Hint::List(chunks)) => {
+                    if let Some(wrong) = self.wrong(process, lists, &chunks, seed ^ told.len() as u64) {
+                        told.push(Step::Hint(Hint::List(wrong)));
+                    }
+                }
+                step => told.push(step),
+            }
+        }
+        self.programs[process].steps = told;
+    }
+
+    fn wrong(&mut self, process: usize, lists: Lists, chunks: &[Chunk], seed: u64) -> Option<Vec<Chunk>> {
+        let blocks: u64 = chunks.iter().map(|chunk| chunk.last - chunk.first + 1).sum();
+        match lists {
+            Lists::Exact => Some(chunks.to_vec()),
+            Lists::None => None,
+            Lists::Shuffled => {
+                let all: Vec<Chunk> = chunks
+                    .iter()
+                    .flat_map(|&chunk| {
+                        (chunk.first..=chunk.last).map(move |at| Chunk { first: at, last: at, ..chunk })
+                    })
+                    .collect();
+                let order = Permutation::new(all.len() as u64, seed);
+                Some((0..all.len() as u64).map(|at| all[order.at(at) as usize]).collect())
+            }
+            Lists::Foreign => {
+                let other = (process + 1) % self.programs.len();
+                let theirs = if other == process { Vec::new() } else { listed(&self.programs[other]) };
+                if theirs.is_empty() {
+                    self.wrong(process, Lists::Unread, chunks, seed)
+                } else {
+                    Some(theirs)
+                }
+            }
+            Lists::Endless => {
+                let first = chunks.first()?;
+                Some(vec![Chunk { first: 0, last: u64::MAX - 1, ..*first }])
+            }
+            Lists::Unread => {
+                let file = self.unread(process, blocks);
+                Chunk::whole(file, blocks).map(|chunk| vec![chunk])
+            }
+        }
+    }
+
+    /// A file that nobody reads, of at least so many blocks.
+    fn unread(&mut self, process: usize, blocks: u64) -> FileId {
+        let folder = self.layout.spare_folder(process);
+        self.layout.file(folder, blocks)
+    }
+}
+
+/// The files that a program reads, each from start to end.
+fn listed(program: &Program) -> Vec<Chunk> {
+    let mut chunks: Vec<Chunk> = Vec::new();
+    for step in &program.steps {
+        let Step::Read { block, .. } = step else { continue };
+        match chunks.last_mut() {
+            Some(last) if last.file == block.file && last.last + 1 == block.index => last.last += 1,
+            _ => chunks.push(Chunk { file: block.file, first: block.index, last: block.index }),
+        }
+    }
+    chunks
+}
+
+/// The ranges of all that a program reads, in its order: a list of its whole future.
+pub(super) fn future(program: &Program) -> Vec<Chunk> {
+    listed(program)
+}

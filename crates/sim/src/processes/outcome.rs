@@ -1,0 +1,69 @@
+//! What a run of processes came to.
+
+use pantler_steward::lists::Prefetched;
+use pantler_steward::rooms::Looked;
+
+/// Blocks that were asked of the disks, by why.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fetches {
+    /// Somebody waited when they were asked for.
+    pub demand: u64,
+    /// From access lists.
+    pub list: u64,
+    /// By lookahead.
+    pub lookahead: u64,
+}
+
+impl Fetches {
+    /// All of them.
+    pub fn all(&self) -> u64 {
+        self.demand + self.list + self.lookahead
+    }
+}
+
+/// All processes together.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProcessesOutcome {
+    /// Until the last process ended.
+    pub elapsed_ns: u64,
+    /// In which at least one disk was at work.
+    pub disk_busy_ns: u64,
+    /// What became of blocks from lists.
+    pub prefetched: Prefetched,
+    /// What became of blocks that were looked ahead.
+    pub looked: Looked,
+    /// By process, in the order of the programs.
+    pub processes: Vec<ProcessOutcome>,
+}
+
+/// One process.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProcessOutcome {
+    /// What it is called.
+    pub name: String,
+    /// Until it ended.
+    pub elapsed_ns: u64,
+    /// In which it computed.
+    pub compute_ns: u64,
+    /// In which it waited for a block.
+    pub stall_ns: u64,
+    /// In which it computed while a disk was at work.
+    pub overlap_ns: u64,
+    /// References to blocks.
+    pub references: u64,
+    /// Those that found the block there.
+    pub hits: u64,
+    /// Those that found it on its way.
+    pub late: u64,
+    /// Blocks that were fetched for it.
+    pub fetches: Fetches,
+    /// Lists of its that were void because its references were others.
+    pub lists_discarded: u64,
+}
+
+impl ProcessesOutcome {
+    /// A figure of all processes.
+    pub fn sum(&self, of: impl Fn(&ProcessOutcome) -> u64) -> u64 {
+        self.processes.iter().map(of).sum()
+    }
+}

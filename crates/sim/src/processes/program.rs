@@ -1,0 +1,94 @@
+//! What a virtual process does: its steps, one after the other.
+
+use pantler_steward::lists::Chunk;
+use pantler_steward::{Block, FileId, PolicyName};
+
+/// A process before it runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program {
+    /// What it is called in results.
+    pub name: String,
+    /// What it does.
+    pub steps: Vec<Step>,
+}
+
+/// One thing that a process does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// References a block, and computes on it.
+    Read {
+        /// Which.
+        block: Block,
+        /// How long it computes.
+        compute_ns: u64,
+    },
+    /// Says what it wants.
+    Hint(Hint),
+}
+
+/// What a process can say. Without somebody to hear it nothing happens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Hint {
+    /// C2: the policy of a priority.
+    Policy {
+        /// Of which.
+        priority: i32,
+        /// Which policy.
+        policy: PolicyName,
+    },
+    /// C1: the priority of a file.
+    Priority {
+        /// Of which.
+        file: FileId,
+        /// What it shall be.
+        priority: i32,
+    },
+    /// C3: the priority of some blocks until they are next referenced or replaced.
+    Temporary {
+        /// Of which file.
+        file: FileId,
+        /// The first block.
+        first: u64,
+        /// The last block.
+        last: u64,
+        /// What it shall be.
+        priority: i32,
+    },
+    /// P1: what it will read next, of any length; the rest follows when the steward has room.
+    List(Vec<Chunk>),
+}
+
+impl Program {
+    /// Nothing to do yet.
+    pub fn new(name: &str) -> Self {
+        Self { name: name.to_owned(), steps: Vec::new() }
+    }
+
+    /// Adds a hint.
+    pub fn hint(&mut self, hint: Hint) {
+        self.steps.push(Step::Hint(hint));
+    }
+
+    /// Adds a read of one block.
+    pub fn read(&mut self, block: Block, compute_ns: u64) {
+        self.steps.push(Step::Read { block, compute_ns });
+    }
+
+    /// Adds reads of the first blocks of a file.
+    pub fn read_file(&mut self, file: FileId, blocks: u64, compute_ns: u64) {
+        (0..blocks).for_each(|index| self.read(Block::new(file, index), compute_ns));
+    }
+
+    /// How many references it makes.
+    pub fn references(&self) -> u64 {
+        self.steps.iter().filter(|step| matches!(step, Step::Read { .. })).count() as u64
+    }
+
+    /// How long it computes in all.
+    pub fn compute_ns(&self) -> u64 {
+        self.steps
+            .iter()
+            .map(|step| if let Step::Read { compute_ns, .. } = step { *compute_ns } else { 0 })
+            .sum()
+    }
+}

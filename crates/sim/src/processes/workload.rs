@@ -1,0 +1,94 @@
+//! Programs of the papers as seeded generators: what they read in which order, what they say, how long they compute.
+//!
+//! Sizes are those that the papers name; blocks are 8 KB. How long a program computes per block, and how large a source file
+//! is, follows from the raw tables of the OSDI'94 paper (appendix), with 6.4 to 16 MB of cache on an RZ56: elapsed times at
+//! different numbers of reads give 4.4 ms per sequential read, 10.1 ms per read of small files and the rest as computing.
+//!
+//! | name | reads | computes per block |
+//! | --- | --- | ---: |
+//! | `cs1` | a file of 1,141 blocks, 8 times | 2.6 ms |
+//! | `cs2` | 2,946 blocks of source files, 2.7 each on average, 4 times | 6.0 ms |
+//! | `cs3` | 1,728 blocks of source files, 4 times | 4.3 ms |
+//! | `din` | a file of 988 blocks, 9 times | 10.7 ms |
+//! | `gli` | 5 queries: an index of 256 blocks, then 36 % of 5,120 blocks of articles | 2.0 ms |
+//! | `pse1`, `pse2` | 2,000 and 4,000 tuples of 4,096 blocks, by an index of 640 blocks | 4.0 ms |
+//! | `sort` | 2,125 blocks once, then as many of temporary files in three merges of eight at a time | 10.0 ms |
+//!
+//! What the papers do not say and is chosen here: how large single files are (uniform around the mean), which articles a
+//! query reads, and how long Postgres computes on a tuple (as in the join of the OSDI'94 paper). Nothing is written: `sort`
+//! finds its temporary files on the disk.
+//!
+//! Sources: P. Cao, E. W. Felten, K. Li, *Implementation and performance of application-controlled file caching*, OSDI 1994,
+//! section 5.1 and appendix; the ACFS paper, section 5.1.
+
+mod beside;
+mod databases;
+mod searches;
+
+use super::scene::Scene;
+
+/// Adds a process to a scene.
+pub(super) type Make = fn(&mut Scene, u64);
+
+/// Workloads by name, and what they are.
+pub const WORKLOADS: [(&str, &str); 13] = [
+    ("cs1", "cscope, 8 symbols: one file of 9 MB again and again"),
+    ("cs2", "cscope, 4 texts in 18 MB of source files"),
+    ("cs3", "cscope, 4 texts in 10 MB of source files"),
+    ("din", "dinero, 9 runs over a trace of 8 MB; mostly computes"),
+    ("gli", "glimpse, 5 words: index, then articles"),
+    ("pse1", "Postgres, 1 % of 200,000 tuples by an index"),
+    ("pse2", "Postgres, 2 % of them"),
+    ("sort", "sort of 17 MB: input, then three merges"),
+    ("read300", "300 blocks of a file five times, then the next 300; says nothing"),
+    ("read490", "the same with 490"),
+    ("andrew", "many small files read and compiled; says nothing"),
+    ("scan", "10,000 blocks of one file once"),
+    ("figure-1", "blocks A, B, C, A with A and B cached: the ACFS paper's example"),
+];
+
+const MAKERS: [Make; 13] = [
+    searches::cs1,
+    searches::cs2,
+    searches::cs3,
+    searches::din,
+    searches::gli,
+    databases::pse1,
+    databases::pse2,
+    databases::sort,
+    beside::read300,
+    beside::read490,
+    beside::andrew,
+    beside::scan,
+    beside::figure_1,
+];
+
+pub(super) fn by_name(name: &str) -> Option<Make> {
+    let at = WORKLOADS.iter().position(|(known, _)| *known == name)?;
+    Some(MAKERS[at])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workloads_are_as_large_as_the_papers_say() {
+        for (name, references, footprint) in [
+            ("cs1", 9128, 1141),
+            ("cs2", 11_784, 2946),
+            ("cs3", 6912, 1728),
+            ("din", 8892, 988),
+            ("read300", 7500, 1500),
+            ("figure-1", 4, 3),
+        ] {
+            let scene = Scene::of_workloads(&[name], 1).unwrap();
+            assert_eq!((scene.references(), scene.footprint()), (references, footprint), "{name}");
+        }
+        for (name, _) in WORKLOADS {
+            let scene = Scene::of_workloads(&[name, name], 3).unwrap();
+            assert_eq!(scene.programs[1].name, format!("{name}#2"));
+            assert!(scene.references() > 0, "{name}");
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! Virtual processes: the paper's example, its workloads under six configurations, and lists that are wrong.
+
+mod papers;
+mod run;
+mod wrong;
