@@ -107,7 +107,6 @@ pub fn processes(words: &ProcessesWords) -> Result<u8> {
     let references = runs.iter().map(|run| run.scene.references()).sum();
     let progress = Progress::new(&watch, references, runs.len(), words.progress);
     let mut records = Vec::new();
-    let running = interrupt.running();
     for run in &runs {
         let outcome = match run_processes(&run.scene, &run.options, &watch) {
             Err(MachineError::Stopped(_)) => break,
@@ -121,7 +120,7 @@ pub fn processes(words: &ProcessesWords) -> Result<u8> {
         }
         records.push(record);
     }
-    drop((running, progress));
+    drop(progress);
     if !words.json {
         output::text(&processes_table(&records))?;
     }
