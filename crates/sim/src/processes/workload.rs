@@ -7,7 +7,7 @@
 //! | name | reads | computes per block |
 //! | --- | --- | ---: |
 //! | `cs1` | a file of 1,141 blocks, 8 times | 2.6 ms |
-//! | `cs2` | 2,946 blocks of source files, 2.7 each on average, 4 times | 6.0 ms |
+//! | `cs2` | 2,946 blocks of source files, 1 to 4 each, 4 times | 6.0 ms |
 //! | `cs3` | 1,728 blocks of source files, 4 times | 4.3 ms |
 //! | `din` | a file of 988 blocks, 9 times | 10.7 ms |
 //! | `gli` | 5 queries: an index of 256 blocks, then 36 % of 5,120 blocks of articles | 2.0 ms |

@@ -48,7 +48,6 @@ fn list(files: &[(FileId, u64)]) -> Hint {
 
 /// Reads all source files in order, once for each text.
 fn text_search(scene: &mut Scene, name: &str, blocks: u64, compute_ns: u64, seed: u64) {
-    // 2.7 blocks on average.
     let sources = files(scene, blocks, 1, 4, &mut Random::new(seed));
     let mut program = Program::new(name);
     program.hint(Hint::Policy { priority: 0, policy: PolicyName::Mru });
