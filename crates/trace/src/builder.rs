@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use crate::densify::{Densifier, IDS_MAX};
-use crate::{Block, Prepared, TraceError, Unit, memory};
+use crate::{Block, Prepared, TraceError, Unit};
 
 /// References collected before they are looked up together.
 const PENDING: usize = 1024;
@@ -66,7 +66,6 @@ impl PreparedBuilder {
     /// Makes room for so many references, where the number is known beforehand.
     pub fn reserve(&mut self, references: usize) {
         self.requests.reserve_exact(references.min(REFERENCES_MAX));
-        memory::large(self.requests.spare_capacity_mut());
     }
 
     /// References so far.
