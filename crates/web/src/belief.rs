@@ -25,8 +25,9 @@ const FILES_MAX: usize = 1 << 20;
 const WINDOW: u32 = 32;
 /// Share of wrong beliefs that is a gross error.
 const GROSS: f64 = 0.06;
-/// Most by which the size changes at once.
-const STEP_MAX: f64 = 0.25;
+/// Most by which the size grows and shrinks at once.
+const GROWTH_MAX: f64 = 0.25;
+const SHRINKING_MAX: f64 = 0.1;
 /// Verifications of which the recent accuracy is told.
 const RECENT: usize = 2000;
 
@@ -123,8 +124,8 @@ impl Belief {
         }
     }
 
-    /// A belief turned out to be right or wrong.
-    pub fn verified(&mut self, believed: bool, cached: bool) {
+    /// A belief about a piece turned out to be right or wrong.
+    pub fn verified(&mut self, wish: Wish, believed: bool, cached: bool) {
         let is_right = believed == cached;
         self.score.add(believed, cached);
         self.recent.push_back(is_right);
@@ -140,6 +141,10 @@ impl Belief {
         self.window_believed += u32::from(believed);
         if let Some((_, mirror)) = &mut self.model {
             mirror.verified(believed, cached);
+            if believed && !cached {
+                // Else the read to come would be a second reference to a page that the cache sees for the first time.
+                mirror.forget(wish.file.into(), blocks(wish));
+            }
         }
         if self.window.checked >= u64::from(WINDOW) {
             self.correct();
@@ -183,9 +188,9 @@ impl Belief {
         let Some((model, mirror)) = &mut self.model else { return };
         // A wrong "cached" counts first: such requests are served first, so they are met more often than they are made.
         let factor = if falsely_cached > GROSS {
-            1.0 - (falsely_cached / 2.0).min(STEP_MAX)
+            1.0 - (falsely_cached / 4.0).min(SHRINKING_MAX)
         } else if falsely_missing > GROSS {
-            1.0 + (falsely_missing / 2.0).min(STEP_MAX)
+            1.0 + (falsely_missing / 2.0).min(GROWTH_MAX)
         } else {
             return;
         };
@@ -202,4 +207,66 @@ fn mirror(model: &Model) -> Option<Mirror> {
 
 fn blocks(wish: Wish) -> std::ops::Range<u64> {
     wish.start / BLOCK_BYTES..wish.end.div_ceil(BLOCK_BYTES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::Random;
+    use pantler_policy::PolicyName;
+
+    fn wish(file: u32) -> Wish {
+        Wish { file, start: 0, end: BLOCK_BYTES }
+    }
+
+    fn belief(frames: u64) -> Belief {
+        let model = Model { policy: PolicyName::Lru.spec(), bytes: frames * BLOCK_BYTES };
+        Belief::new(Some(model), true).unwrap()
+    }
+
+    fn frames(belief: &Belief) -> u64 {
+        belief.model().unwrap().1 / BLOCK_BYTES
+    }
+
+    #[test]
+    fn what_was_read_is_believed_cached() {
+        let mut belief = belief(2);
+        assert!(!belief.believes(wish(0)));
+        belief.read(wish(0));
+        belief.read(wish(1));
+        assert!(belief.believes(wish(0)));
+        assert!(!belief.believes(Wish { end: 2 * BLOCK_BYTES, ..wish(0) }), "all of it must be");
+        belief.read(wish(0));
+        belief.read(wish(2));
+        assert!(!belief.believes(wish(1)));
+    }
+
+    #[test]
+    fn a_size_that_is_far_off_is_found_soon() {
+        for start in [100, 1600] {
+            // A cache of 800 of 4,000 files, asked for alike.
+            let mut truth = Mirror::new(PolicyName::Lru.spec(), 800).unwrap();
+            let mut belief = belief(start);
+            let mut random = Random::new(5);
+            for _ in 0..12_000 {
+                let file = (random.next() % 4000) as u32;
+                let cached = truth.holds(file.into(), 0);
+                belief.verified(wish(file), belief.believes(wish(file)), cached);
+                truth.request(file.into(), 0..1);
+                belief.read(wish(file));
+            }
+            let found = frames(&belief);
+            assert!((600..=1000).contains(&found), "from {start} to {found}");
+            assert!(belief.recent_share() > 0.94, "{}", belief.recent_share());
+        }
+    }
+
+    #[test]
+    fn without_correction_the_size_stays() {
+        let model = Model { policy: PolicyName::Lru.spec(), bytes: 400 * BLOCK_BYTES };
+        let mut belief = Belief::new(Some(model), false).unwrap();
+        (0..1000).for_each(|_| belief.verified(wish(0), true, false));
+        assert_eq!((frames(&belief), belief.score().falsely_cached), (400, 1000));
+        assert!(belief.recent_share() < 0.01);
+    }
 }

@@ -235,7 +235,7 @@ impl Desk {
         turn.desk = None;
         let mut inner = self.lock();
         if self.order != Order::Fifo {
-            inner.belief.verified(true, found.is_some());
+            inner.belief.verified(wish, true, found.is_some());
         }
         match found {
             Some(bytes) => {
@@ -386,7 +386,7 @@ impl Desk {
                 if let Some(was_cached) = was_cached
                     && self.order != Order::Fifo
                 {
-                    inner.belief.verified(false, was_cached);
+                    inner.belief.verified(wish, false, was_cached);
                 }
                 inner.belief.read(wish);
                 let now = self.start.elapsed();
