@@ -43,6 +43,8 @@ pub enum Command {
     Dust(crate::dust::Dust),
     /// Serve static files, what is cached first
     Web(Box<crate::web::Web>),
+    /// Measure a web server
+    WebLoad(crate::web_load::WebLoad),
     /// List what this machine offers and what is missing
     Doctor(Doctor),
     /// Host mounts and runs for everybody who may speak to it

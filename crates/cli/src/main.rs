@@ -30,6 +30,7 @@ mod stat;
 mod steering;
 mod trace;
 mod web;
+mod web_load;
 
 use args::{Arguments, Command};
 
@@ -65,6 +66,7 @@ fn dispatch(arguments: &Arguments) -> anyhow::Result<u8> {
         Command::Trace(words) => trace::trace(words)?,
         Command::Dust(words) => dust::dust(words)?,
         Command::Web(words) => web::web(words)?,
+        Command::WebLoad(words) => web_load::web_load(words)?,
         Command::Daemon => daemon::daemon()?,
         Command::Profiles(profiles) => profiles::show(profiles)?,
         Command::Completions(completions) => profiles::completions(completions)?,

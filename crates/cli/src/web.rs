@@ -232,7 +232,7 @@ fn store(text: &str) -> Result<StoreKind, String> {
 }
 
 /// `500ms`, `5s`, `2m`; plain numbers are seconds.
-fn duration(text: &str) -> Result<Duration, String> {
+pub fn duration(text: &str) -> Result<Duration, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = match &text[digits.len()..] {
         "ms" => 0.001,
