@@ -1,0 +1,686 @@
+//! What the order of requests is worth, beside nginx, under a memory limit and on a slow disk. Needs root.
+//!
+//! ```text
+//! cargo bench -p pantler-web --bench order                        # everything, about half an hour
+//! cargo bench -p pantler-web --bench order -- --quick             # shorter runs, fewer sizes
+//! cargo bench -p pantler-web --bench order -- files surge memory open starve accuracy idle soak   # some parts
+//! ```
+//!
+//! Each run gets a fresh control group with a memory limit for everything in it (page cache, buffers, server) and a throttled
+//! disk; the server runs inside, the clients outside. All files are dropped from the page cache before. nginx has
+//! `aio threads` and `sendfile`, two workers, and no log; in memory `sendfile` alone, and one worker. Rows that lose are printed like the others.
+
+use anyhow::{Context, Result, bail};
+use pantler_steer::group::{self, RunGroup, Throttle};
+use pantler_web::load::{Load, Pace, Plan, Report, Sizes, run};
+use pantler_web::{Model, Options, Order, Server};
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Memory of a group: 80 MB of cache, and what the server itself holds.
+const LIMIT_BYTES: u64 = 92 << 20;
+const CACHE_BYTES: u64 = 80_000_000;
+const CLIENTS: u32 = 144;
+const DISK_BYTES_PER_S: u64 = 20_000_000;
+const DISK_READS_PER_S: u64 = 400;
+const AGE_CAP: &str = "5000";
+
+fn main() -> Result<()> {
+    let words: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    match words[..] {
+        ["serve", root, order, model, age_cap, threads] => {
+            return serve(root, order, model, age_cap, threads);
+        }
+        ["enter", doors, program, ..] => return enter(doors, program, &words[3..]),
+        ["hold", address, count] => return hold(address, count),
+        _ => {}
+    }
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: control groups need root");
+        return Ok(());
+    }
+    let is_quick = words.contains(&"--quick");
+    let parts: Vec<&str> = words.iter().copied().filter(|word| !word.starts_with("--")).collect();
+    let wants = |part: &str| parts.is_empty() || parts.contains(&part);
+    let bench = Bench::new(is_quick)?;
+    bench.environment();
+    if wants("files") {
+        bench.disk_bound(
+            "200 files of 1 MB",
+            &Plan { files: 200, sizes: Sizes::Fixed(1_000_000), seed: 1 },
+            0.0,
+        )?;
+    }
+    if wants("surge") {
+        bench.disk_bound(
+            "12,000 files of SURGE-like sizes",
+            &Plan { files: 12_000, sizes: Sizes::Surge, seed: 1 },
+            1.0,
+        )?;
+    }
+    if wants("open") {
+        bench.open_loop()?;
+    }
+    if wants("starve") {
+        bench.starvation()?;
+    }
+    if wants("memory") {
+        bench.in_memory()?;
+    }
+    if wants("idle") {
+        bench.idle()?;
+    }
+    if parts.contains(&"soak") {
+        bench.soak()?;
+    }
+    Ok(())
+}
+
+/// Becomes a server until standard input ends.
+fn serve(root: &str, order: &str, model: &str, age_cap: &str, threads: &str) -> Result<()> {
+    let mut options = Options::new(root, "127.0.0.1:0".parse()?);
+    options.admin = Some("127.0.0.1:0".parse()?);
+    options.order = order.parse().map_err(anyhow::Error::msg)?;
+    options.model = Model { bytes: model.parse()?, ..options.model };
+    options.age_cap = Duration::from_millis(age_cap.parse()?);
+    options.threads = threads.parse()?;
+    // What the server holds comes out of the same memory as what it caches.
+    options.buffer_bytes = 16 << 20;
+    options.limits.idle_time = Duration::from_secs(600);
+    let server = Server::start(options)?;
+    println!("{} {}", server.address(), server.admin().context("asked for")?);
+    let _ = std::io::stdin().read(&mut [0]);
+    server.stop();
+    Ok(())
+}
+
+/// Enters control groups and becomes a program.
+fn enter(doors: &str, program: &str, words: &[&str]) -> Result<()> {
+    for door in doors.split(',').filter(|door| !door.is_empty()) {
+        fs::write(door, "0").with_context(|| format!("cannot enter {door}"))?;
+    }
+    Err(Command::new(program).args(words).exec()).with_context(|| format!("cannot run {program}"))
+}
+
+/// Holds connections that say nothing until standard input ends.
+fn hold(address: &str, count: &str) -> Result<()> {
+    let count: usize = count.parse()?;
+    let mut held = Vec::with_capacity(count);
+    for _ in 0..count {
+        held.push(TcpStream::connect(address)?);
+    }
+    println!("{}", held.len());
+    let _ = std::io::stdin().read(&mut [0]);
+    Ok(())
+}
+
+/// Which server.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Rival {
+    Own { order: Order, model: u64, age_cap: &'static str },
+    Nginx { aio: bool },
+}
+
+impl Rival {
+    fn own(order: Order) -> Rival {
+        Rival::Own { order, model: CACHE_BYTES, age_cap: AGE_CAP }
+    }
+
+    fn name(&self) -> String {
+        match self {
+            Rival::Nginx { aio: true } => "nginx, aio threads".to_owned(),
+            Rival::Nginx { aio: false } => "nginx, sendfile".to_owned(),
+            Rival::Own { order, .. } if !matches!(order, Order::Mirror | Order::MirrorVerify) => {
+                order.as_str().to_owned()
+            }
+            Rival::Own { order, model, .. } => format!("{}, {} MB", order.as_str(), model / 1_000_000),
+        }
+    }
+}
+
+/// A server in its group. Both end with it.
+struct Running {
+    child: Child,
+    address: SocketAddr,
+    admin: Option<SocketAddr>,
+    group: Option<Box<dyn RunGroup>>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        drop(self.child.stdin.take());
+        // nginx is told; its workers end with it.
+        let _ = rustix::process::kill_process(
+            rustix::process::Pid::from_child(&self.child),
+            rustix::process::Signal::TERM,
+        );
+        let _ = self.child.wait();
+        std::thread::sleep(Duration::from_millis(200));
+        if let Some(group) = &self.group
+            && let Err(error) = group.remove()
+        {
+            eprintln!("a control group stays behind: {error}");
+        }
+    }
+}
+
+/// One row of a table.
+struct Row {
+    name: String,
+    report: Report,
+    device_bytes: u64,
+    state: Option<serde_json::Value>,
+}
+
+struct Bench {
+    folder: PathBuf,
+    own: PathBuf,
+    device: (u32, u32),
+    time: Duration,
+    warm_up: Duration,
+    is_quick: bool,
+    has_nginx: bool,
+}
+
+impl Bench {
+    fn new(is_quick: bool) -> Result<Bench> {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("order");
+        fs::create_dir_all(&folder)?;
+        let device = rustix::fs::stat(&folder)?.st_dev;
+        let device = whole_disk(rustix::fs::major(device), rustix::fs::minor(device));
+        let has_nginx = Path::new("/usr/sbin/nginx").exists()
+            || Command::new("apt-get")
+                .args(["install", "-y", "-qq", "--no-install-recommends", "nginx-light", "wrk"])
+                .env("DEBIAN_FRONTEND", "noninteractive")
+                .stdout(Stdio::null())
+                .status()
+                .is_ok_and(|status| status.success());
+        if !has_nginx {
+            println!("no nginx rows: it cannot be installed");
+        }
+        let (time, warm_up) = if is_quick { (20, 8) } else { (45, 12) };
+        Ok(Bench {
+            folder,
+            own: std::env::current_exe()?,
+            device,
+            time: Duration::from_secs(time),
+            warm_up: Duration::from_secs(warm_up),
+            is_quick,
+            has_nginx,
+        })
+    }
+
+    fn environment(&self) {
+        let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
+        let cpu = text("/proc/cpuinfo");
+        let model = cpu
+            .lines()
+            .find_map(|line| line.strip_prefix("model name"))
+            .unwrap_or(": unknown")
+            .trim_start_matches(['\t', ' ', ':'])
+            .to_owned();
+        println!(
+            "Linux {}, {} CPUs, {model}, load {}; disk throttled to {} MB/s and {} reads/s, memory limit {} MB",
+            text("/proc/sys/kernel/osrelease").trim(),
+            std::thread::available_parallelism().map_or(0, std::num::NonZero::get),
+            text("/proc/loadavg").trim(),
+            DISK_BYTES_PER_S / 1_000_000,
+            DISK_READS_PER_S,
+            LIMIT_BYTES / 1_000_000,
+        );
+    }
+
+    /// The files of a plan, made once.
+    fn root(&self, name: &str, plan: &Plan) -> Result<PathBuf> {
+        let root = self.folder.join(name);
+        if !root.join("complete").exists() {
+            fs::create_dir_all(&root)?;
+            plan.make(&root)?;
+            rustix::fs::sync();
+            fs::write(root.join("complete"), "yes")?;
+        }
+        Ok(root)
+    }
+
+    fn start(
+        &self,
+        rival: Rival,
+        root: &Path,
+        is_limited: bool,
+        threads: u32,
+        pin: Option<&str>,
+    ) -> Result<Running> {
+        forget(root)?;
+        let group = if is_limited {
+            let group = group::create(&pantler_steer::names::run_name("web-bench"))?;
+            group.hard_limit(Some(LIMIT_BYTES))?;
+            group.throttle(Throttle {
+                major: self.device.0,
+                minor: self.device.1,
+                reads_per_s: DISK_READS_PER_S,
+                read_bytes_per_s: DISK_BYTES_PER_S,
+            })?;
+            Some(group)
+        } else {
+            None
+        };
+        let doors = group.as_ref().map(|group| group.program_files()).unwrap_or_default();
+        let doors: Vec<String> = doors.iter().map(|door| door.display().to_string()).collect();
+        let mut command = Command::new(&self.own);
+        command.args(["enter", &doors.join(",")]);
+        if let Some(cpu) = pin {
+            command.args(["taskset", "-c", cpu]);
+        }
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        match rival {
+            Rival::Own { order, model, age_cap } => {
+                let root = root.display().to_string();
+                command.arg(&self.own).args([
+                    "serve",
+                    &root,
+                    order.as_str(),
+                    &model.to_string(),
+                    age_cap,
+                    &threads.to_string(),
+                ]);
+                let mut child = command.spawn()?;
+                let mut line = String::new();
+                BufReader::new(child.stdout.take().context("piped")?).read_line(&mut line)?;
+                let (address, admin) = line.trim().split_once(' ').context("the server did not start")?;
+                Ok(Running { address: address.parse()?, admin: Some(admin.parse()?), child, group })
+            }
+            Rival::Nginx { aio } => {
+                let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+                let config = self.nginx(root, port, threads, aio)?;
+                command.args(["/usr/sbin/nginx", "-c", &config.display().to_string()]);
+                let child = command.spawn()?;
+                let address: SocketAddr = format!("127.0.0.1:{port}").parse()?;
+                let limit = Instant::now() + Duration::from_secs(10);
+                while TcpStream::connect(address).is_err() {
+                    if Instant::now() > limit {
+                        bail!("nginx does not answer");
+                    }
+                    std::thread::sleep(Duration::from_millis(50));
+                }
+                Ok(Running { address, admin: None, child, group })
+            }
+        }
+    }
+
+    fn nginx(&self, root: &Path, port: u16, workers: u32, aio: bool) -> Result<PathBuf> {
+        let path = self.folder.join("nginx.conf");
+        let folder = self.folder.display();
+        let aio = if aio { "threads" } else { "off" };
+        let text = format!(
+            "user root;\ndaemon off;\nworker_processes {workers};\npid {folder}/nginx.pid;\nerror_log {folder}/nginx.log error;\n\
+             events {{ worker_connections 4096; }}\nhttp {{\n access_log off;\n sendfile on;\n aio {aio};\n keepalive_requests 100000000;\n \
+             keepalive_timeout 600s;\n client_body_temp_path {folder}/nginx-body;\n proxy_temp_path {folder}/nginx-proxy;\n \
+             fastcgi_temp_path {folder}/nginx-fastcgi;\n uwsgi_temp_path {folder}/nginx-uwsgi;\n scgi_temp_path {folder}/nginx-scgi;\n \
+             server {{ listen 127.0.0.1:{port}; root {}; }}\n}}\n",
+            root.display()
+        );
+        fs::write(&path, text)?;
+        Ok(path)
+    }
+
+    fn row(&self, rival: Rival, root: &Path, load: &Load) -> Result<Row> {
+        let running = self.start(rival, root, true, 2, None)?;
+        let before = self.device_bytes(&running);
+        let mut load = load.clone();
+        load.address = running.address;
+        // The warm-up's reads do not count: it is a load of its own.
+        let warm = Load {
+            time: self.warm_up,
+            warm_up: Duration::ZERO,
+            pace: Pace::Closed { clients: CLIENTS },
+            seed: 99,
+            ..load.clone()
+        };
+        run(&warm)?;
+        let warm = self.device_bytes(&running);
+        let report = run(&load)?;
+        let device_bytes = self.device_bytes(&running) - warm;
+        let state = running.admin.and_then(|admin| state(admin).ok());
+        if warm <= before {
+            println!("(device reads are not counted here)");
+        }
+        Ok(Row { name: rival.name(), report, device_bytes, state })
+    }
+
+    fn device_bytes(&self, running: &Running) -> u64 {
+        running.group.as_ref().and_then(|group| group.device_read_bytes()).unwrap_or(0)
+    }
+
+    fn load(&self, plan: &Plan, zipf: f64, pace: Pace) -> Load {
+        let address = ([127, 0, 0, 1], 0).into();
+        Load { address, plan: *plan, zipf, pace, time: self.time, warm_up: Duration::ZERO, seed: 7 }
+    }
+
+    fn disk_bound(&self, title: &str, plan: &Plan, zipf: f64) -> Result<()> {
+        let root = self.root(if plan.files == 200 { "files" } else { "surge" }, plan)?;
+        let total: u64 = plan.sizes().iter().sum();
+        println!(
+            "\n{title} ({} MB), closed loop, {CLIENTS} clients, {:?} each",
+            total / 1_000_000,
+            self.time
+        );
+        let mut rivals = vec![Rival::own(Order::Fifo)];
+        if self.has_nginx {
+            rivals.push(Rival::Nginx { aio: true });
+        }
+        rivals.push(Rival::own(Order::MirrorVerify));
+        rivals.push(Rival::own(Order::Truth));
+        let sizes: &[u64] = if self.is_quick { &[10, 64, 96, 160] } else { &[10, 20, 40, 64, 96, 120, 160] };
+        for megabytes in sizes {
+            rivals.push(Rival::Own {
+                order: Order::MirrorVerify,
+                model: megabytes * 1_000_000,
+                age_cap: AGE_CAP,
+            });
+        }
+        let mirrors: &[u64] = if self.is_quick { &[80] } else { &[40, 64, 80, 96, 160] };
+        for megabytes in mirrors {
+            rivals.push(Rival::Own { order: Order::Mirror, model: megabytes * 1_000_000, age_cap: AGE_CAP });
+        }
+        header();
+        let mut base = None;
+        for rival in rivals {
+            let row = self.row(rival, &root, &self.load(plan, zipf, Pace::Closed { clients: CLIENTS }))?;
+            print_row(&row, base.as_ref());
+            base.get_or_insert(row);
+        }
+        Ok(())
+    }
+
+    /// Requests come at a rate that `fifo` can just not serve.
+    fn open_loop(&self) -> Result<()> {
+        let plan = Plan { files: 200, sizes: Sizes::Fixed(1_000_000), seed: 1 };
+        let root = self.root("files", &plan)?;
+        for rate in [25.0, 45.0] {
+            println!("\n200 files of 1 MB, open loop, {rate} requests/s, {:?} each", self.time);
+            header();
+            let mut base = None;
+            let mut rivals = vec![Rival::own(Order::Fifo), Rival::own(Order::MirrorVerify)];
+            if self.has_nginx {
+                rivals.insert(1, Rival::Nginx { aio: true });
+            }
+            for rival in rivals {
+                let row = self.row(rival, &root, &self.load(&plan, 0.0, Pace::Open { rate }))?;
+                print_row(&row, base.as_ref());
+                base.get_or_insert(row);
+            }
+        }
+        Ok(())
+    }
+
+    /// Popular files keep the server busy; those that few ask for must come all the same.
+    fn starvation(&self) -> Result<()> {
+        let plan = Plan { files: 200, sizes: Sizes::Fixed(1_000_000), seed: 1 };
+        let root = self.root("files", &plan)?;
+        println!("\nStarvation: 200 files of 1 MB, Zipf 1.2, {CLIENTS} clients, by age cap");
+        header();
+        for age_cap in ["2000", "5000", "600000"] {
+            let rival = Rival::Own { order: Order::MirrorVerify, model: CACHE_BYTES, age_cap };
+            let mut row =
+                self.row(rival, &root, &self.load(&plan, 1.2, Pace::Closed { clients: CLIENTS }))?;
+            row.name = format!("cap {} s", age_cap.parse::<f64>()? / 1000.0);
+            print_row(&row, None);
+            let longest = row
+                .state
+                .as_ref()
+                .map_or(f64::NAN, |state| state["longest_wait_seconds"].as_f64().unwrap_or(f64::NAN));
+            println!("{:24} longest wait for a read {longest:.2} s", "");
+        }
+        Ok(())
+    }
+
+    /// Everything in memory, server and clients pinned to a processor each. Ratios are of processor time per answer too, which other
+    /// programs on the machine disturb less.
+    fn in_memory(&self) -> Result<()> {
+        pin_to_cpu(1);
+        let time = Duration::from_secs(if self.is_quick { 3 } else { 6 });
+        for (name, size, clients) in [("4 KiB", 4096, 32), ("64 KiB", 65_536, 32), ("1 MiB", 1 << 20, 16)] {
+            let plan = Plan { files: 64, sizes: Sizes::Fixed(size), seed: 3 };
+            let root = self.root(&format!("memory-{size}"), &plan)?;
+            println!(
+                "\nIn memory, 64 files of {name}, {clients} clients, server on CPU 0, clients on CPU 1; medians of 3"
+            );
+            println!(
+                "{:<24}{:>12}{:>12}{:>16}{:>10}{:>10}",
+                "server", "answers/s", "MB/s", "CPU us/answer", "rate", "CPU"
+            );
+            let mut rivals = vec![Rival::own(Order::Fifo)];
+            if self.has_nginx {
+                rivals.push(Rival::Nginx { aio: false });
+            }
+            rivals.extend([Rival::own(Order::MirrorVerify), Rival::own(Order::Truth)]);
+            let mut runs: Vec<Vec<(f64, f64)>> = vec![Vec::new(); rivals.len()];
+            for _ in 0..3 {
+                for (rival, runs) in rivals.iter().zip(&mut runs) {
+                    let running = self.start(*rival, &root, false, 1, Some("0"))?;
+                    let mut load = self.load(&plan, 0.0, Pace::Closed { clients });
+                    (load.address, load.warm_up, load.time) =
+                        (running.address, Duration::ZERO, Duration::from_millis(700));
+                    run(&load)?;
+                    load.time = time;
+                    let before = cpu_seconds(running.child.id());
+                    let report = run(&load)?;
+                    if report.errors > 0 {
+                        bail!("{}: {:?}", rival.name(), report.first_error);
+                    }
+                    let cpu = cpu_seconds(running.child.id()) - before;
+                    runs.push((report.per_second(), cpu * 1e6 / report.requests.max(1) as f64));
+                }
+            }
+            let median = |runs: &[(f64, f64)], of: fn(&(f64, f64)) -> f64| {
+                let mut values: Vec<f64> = runs.iter().map(of).collect();
+                values.sort_by(f64::total_cmp);
+                values[values.len() / 2]
+            };
+            let base = (median(&runs[0], |run| run.0), median(&runs[0], |run| run.1));
+            for (rival, runs) in rivals.iter().zip(&runs) {
+                let (rate, cpu) = (median(runs, |run| run.0), median(runs, |run| run.1));
+                println!(
+                    "{:<24}{rate:>12.0}{:>12.0}{cpu:>16.1}{:>10.2}{:>10.2}",
+                    rival.name(),
+                    rate * size as f64 / 1e6,
+                    rate / base.0,
+                    base.1 / cpu
+                );
+                self.wrk(*rival, &root, clients, size)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The same row by another generator.
+    fn wrk(&self, rival: Rival, root: &Path, clients: u32, size: u64) -> Result<()> {
+        if self.is_quick && size != 4096 || !Path::new("/usr/bin/wrk").exists() {
+            return Ok(());
+        }
+        let running = self.start(rival, root, false, 1, Some("0"))?;
+        let script = self.folder.join("files.lua");
+        let request = "request = function() return wrk.format(\"GET\", string.format(\"/f%06d\", math.random(0, 63))) end\n";
+        fs::write(&script, request)?;
+        let url = format!("http://{}/", running.address);
+        let out = Command::new("taskset")
+            .args(["-c", "1", "wrk", "-t1", "-d3s", "-c", &clients.to_string(), "-s"])
+            .arg(&script)
+            .arg(url)
+            .output()?;
+        let text = String::from_utf8_lossy(&out.stdout);
+        let rate = text
+            .lines()
+            .find_map(|line| line.strip_prefix("Requests/sec:"))
+            .unwrap_or(" ?")
+            .trim()
+            .to_owned();
+        println!("{:<24}{rate:>12}   by wrk", "");
+        Ok(())
+    }
+
+    fn idle(&self) -> Result<()> {
+        let plan = Plan { files: 64, sizes: Sizes::Fixed(4096), seed: 3 };
+        let root = self.root("memory-4096", &plan)?;
+        let running = self.start(Rival::own(Order::MirrorVerify), &root, false, 2, None)?;
+        let mut holder = Command::new(&self.own);
+        holder
+            .args(["hold", &running.address.to_string(), "10000"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        let mut holder = holder.spawn()?;
+        let mut line = String::new();
+        BufReader::new(holder.stdout.take().context("piped")?).read_line(&mut line)?;
+        std::thread::sleep(Duration::from_secs(2));
+        let open = state(running.admin.context("own")?)?["numbers"]["connections"].clone();
+        println!(
+            "\nIdle connections: {} made, {open} open in the server, which holds {:.1} MB",
+            line.trim(),
+            resident_bytes(running.child.id()) as f64 / 1e6
+        );
+        drop(holder.stdin.take());
+        holder.wait()?;
+        Ok(())
+    }
+
+    fn soak(&self) -> Result<()> {
+        let plan = Plan { files: 12_000, sizes: Sizes::Surge, seed: 1 };
+        let root = self.root("surge", &plan)?;
+        let running = self.start(Rival::own(Order::MirrorVerify), &root, true, 2, None)?;
+        println!("\nSoak: 12,000 files of SURGE-like sizes, {CLIENTS} clients, 10 minutes at full load");
+        for minute in 1..=10 {
+            let mut load = self.load(&plan, 1.0, Pace::Closed { clients: CLIENTS });
+            (load.address, load.time, load.seed) = (running.address, Duration::from_secs(60), minute);
+            let report = run(&load)?;
+            let state = state(running.admin.context("own")?)?;
+            println!(
+                "minute {minute:>2}: {:.0} answers/s, {} failed, server holds {:.1} MB, beliefs right {:.2} %",
+                report.per_second(),
+                report.errors,
+                resident_bytes(running.child.id()) as f64 / 1e6,
+                100.0 * state["beliefs"]["recent_share"].as_f64().unwrap_or(0.0)
+            );
+        }
+        Ok(())
+    }
+}
+
+fn header() {
+    println!(
+        "{:<24}{:>9}{:>8}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}{:>8}{:>8}{:>7}",
+        "server",
+        "answers/s",
+        "MB/s",
+        "disk kB",
+        "mean s",
+        "p50 s",
+        "p99 s",
+        "max s",
+        "wait s",
+        "rate",
+        "p99",
+        "right"
+    );
+}
+
+/// Rate and 99th percentile against the first row; disk kB are those read per answer.
+fn print_row(row: &Row, base: Option<&Row>) {
+    let report = &row.report;
+    let seconds = |percent| report.percentile_ms(percent) / 1000.0;
+    let disk = |row: &Row| row.device_bytes as f64 / 1000.0 / row.report.requests.max(1) as f64;
+    let number = |path: [&str; 2]| row.state.as_ref().and_then(|state| state[path[0]][path[1]].as_f64());
+    let wait = row.state.as_ref().and_then(|state| state["longest_wait_seconds"].as_f64());
+    let base = base.unwrap_or(row);
+    println!(
+        "{:<24}{:>9.1}{:>8.2}{:>9.1}{:>9.3}{:>9.3}{:>9.3}{:>9.3}{:>9}{:>8.2}{:>8.2}{:>7}",
+        row.name,
+        report.per_second(),
+        report.megabytes_per_second(),
+        disk(row),
+        report.all.mean() / 1e6,
+        seconds(50.0),
+        seconds(99.0),
+        report.all.max() as f64 / 1e6,
+        wait.map_or("-".to_owned(), |wait| format!("{wait:.2}")),
+        report.per_second() / base.report.per_second(),
+        seconds(99.0) / (base.report.percentile_ms(99.0) / 1000.0),
+        number(["beliefs", "recent_share"]).map_or("-".to_owned(), |share| format!("{:.1}%", 100.0 * share)),
+    );
+    if report.errors > 0 || report.dropped > 0 {
+        println!(
+            "{:24}{} failed ({}), {} not sent",
+            "",
+            report.errors,
+            report.first_error.as_deref().unwrap_or(""),
+            report.dropped
+        );
+    }
+    if let Some(bytes) = number(["model", "bytes"]) {
+        println!("{:24}model ended at {:.1} MB", "", bytes / 1e6);
+    }
+}
+
+/// What the server says of itself.
+fn state(admin: SocketAddr) -> Result<serde_json::Value> {
+    use std::io::Write;
+    let mut stream = TcpStream::connect(admin)?;
+    stream.write_all(b"GET /state.json HTTP/1.1\r\nHost: x\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    let (_, body) = answer.split_once("\r\n\r\n").context("half an answer")?;
+    Ok(serde_json::from_str(body)?)
+}
+
+/// Takes all files of a folder out of the page cache.
+fn forget(root: &Path) -> Result<()> {
+    for entry in fs::read_dir(root)? {
+        rustix::fs::fadvise(&File::open(entry?.path())?, 0, None, rustix::fs::Advice::DontNeed)?;
+    }
+    Ok(())
+}
+
+/// A partition is throttled by its disk.
+fn whole_disk(major: u32, minor: u32) -> (u32, u32) {
+    let link = format!("/sys/dev/block/{major}:{minor}");
+    let parent = || {
+        let path = fs::canonicalize(&link).ok()?;
+        path.join("partition").exists().then_some(())?;
+        let text = fs::read_to_string(path.parent()?.join("dev")).ok()?;
+        let (major, minor) = text.trim().split_once(':')?;
+        Some((major.parse().ok()?, minor.parse().ok()?))
+    };
+    parent().unwrap_or((major, minor))
+}
+
+fn pin_to_cpu(cpu: usize) {
+    let mut set = rustix::thread::CpuSet::new();
+    set.set(cpu);
+    if let Err(error) = rustix::thread::sched_setaffinity(None, &set) {
+        println!("(not pinned: {error})");
+    }
+}
+
+/// Of a process and its children, as nginx's workers are.
+fn cpu_seconds(pid: u32) -> f64 {
+    let ticks = |pid: u32| {
+        let text = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let fields: Vec<&str> = text.rsplit(')').next().unwrap_or("").split_whitespace().collect();
+        let field = |at: usize| fields.get(at).and_then(|field| field.parse::<f64>().ok()).unwrap_or(0.0);
+        field(11) + field(12)
+    };
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    let children: f64 = children.split_whitespace().filter_map(|pid| pid.parse().ok()).map(ticks).sum();
+    (ticks(pid) + children) / rustix::param::clock_ticks_per_second() as f64
+}
+
+fn resident_bytes(pid: u32) -> u64 {
+    let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or("0");
+    line.split_whitespace().next().and_then(|number| number.parse::<u64>().ok()).unwrap_or(0) << 10
+}
