@@ -78,6 +78,7 @@ impl Cache {
             revocation: options.revocation,
             seed: options.seed,
             log: options.log,
+            prefetching: options.prefetching(),
             lookahead: options.lookahead,
             window: options.window,
             ..pantler_steward::Options::new(capacity)

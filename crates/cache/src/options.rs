@@ -1,5 +1,6 @@
 //! What can be chosen about a cache.
 
+use pantler_steward::lists::Prefetching;
 use pantler_steward::scheduling::Order;
 use pantler_steward::{Allocation, Lookahead, PolicyName, Revocation, Spec};
 
@@ -40,6 +41,8 @@ pub struct Options {
     pub window: u32,
     /// In which order prefetches go to the origin.
     pub order: Order,
+    /// Whether access lists are believed before anything of them came true, against rule P8.
+    pub trusting: bool,
     /// Threads that will [serve prefetches](crate::Cache::serve_prefetches): more runs are never on their way.
     pub prefetchers: u32,
     /// Seed of hash tables.
@@ -60,6 +63,7 @@ impl Default for Options {
             lookahead: Lookahead::None,
             window: 1,
             order: Order::Position,
+            trusting: false,
             prefetchers: 8,
             seed: 0,
             log: 0,
@@ -68,6 +72,13 @@ impl Default for Options {
 }
 
 impl Options {
+    /// Without scheduling there are no batches.
+    pub(crate) fn prefetching(&self) -> Prefetching {
+        let defaults = Prefetching::default();
+        let batch = if self.order == Order::Arrival { 1 } else { defaults.batch };
+        Prefetching { batch, trusting: self.trusting, ..defaults }
+    }
+
     /// Memory beside its bytes that a block is charged with.
     fn metadata_bytes(&self) -> u64 {
         FRAME_METADATA_BYTES + if self.policy.remembers() { MEMORY_METADATA_BYTES } else { 0 }

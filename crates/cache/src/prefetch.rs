@@ -36,8 +36,8 @@ use crate::scheduler::{Begun, Scheduler, Wish};
 pub struct Listed {
     /// The file's bytes, with the rights of whoever gave the list.
     pub source: Arc<dyn Source>,
-    /// Where on its device the file begins, in bytes, as far as that is known: batches are sorted by it.
-    pub position: u64,
+    /// Where on its device the file begins, in bytes, if that is known: batches are sorted by it.
+    pub position: Option<u64>,
 }
 
 /// One range of an access list.
@@ -232,16 +232,17 @@ impl Cache {
     fn wish_of_list(&self, frames: &Frames, wanted: Wanted) -> Option<Wish> {
         let owner = frames.steward.explain(wanted.block)?.owner?;
         let (listed, _) = frames.prefetching.sources.get(&owner)?.files.get(&wanted.block.file)?;
-        let position = listed.position.saturating_add(self.offset(wanted.block));
+        // Where nobody knows, files keep together.
+        let position = listed.position.map_or(0, |start| start.saturating_add(self.offset(wanted.block)));
         Some(Wish { wanted, owner, position, source: Arc::clone(&listed.source) })
     }
 
     /// `None` past the end of the file.
     fn wish_ahead(&self, wanted: Wanted, request: Option<&Request<'_>>) -> Option<Wish> {
         let request = request.filter(|request| request.file == wanted.block.file)?;
-        let position = self.offset(wanted.block);
         let source = Arc::clone(request.source);
-        (position < request.size).then_some(Wish { wanted, owner: request.owner, position, source })
+        let is_within = self.offset(wanted.block) < request.size;
+        is_within.then_some(Wish { wanted, owner: request.owner, position: 0, source })
     }
 
     fn offset(&self, block: Block) -> u64 {

@@ -48,7 +48,7 @@ impl Scheduler {
     pub(crate) fn new(order: Order, in_flight_max: u32) -> Self {
         let in_flight_max = in_flight_max.max(1);
         let pace = match order {
-            Order::Arrival => PaceOptions::fixed(BATCH, in_flight_max),
+            Order::Arrival => PaceOptions::fixed(1, in_flight_max),
             Order::Position => PaceOptions { batch: BATCH, in_flight_min: 1, in_flight_max },
         };
         // Demands are on their way when they are told.

@@ -88,8 +88,15 @@ impl Scene {
         let cache_bytes =
             frames * (BLOCK as u64 + pantler_cache::FRAME_METADATA_BYTES) + spare * BLOCK as u64;
         let spare = spare as u32;
-        let options =
-            Options { cache_bytes, block_bytes: BLOCK, spare, lookahead, window, ..Options::default() };
+        let options = Options {
+            cache_bytes,
+            block_bytes: BLOCK,
+            spare,
+            lookahead,
+            window,
+            trusting: true,
+            ..Options::default()
+        };
         let cache = Arc::new(Cache::new(options).unwrap());
         let serve = |_| {
             let cache = Arc::clone(&cache);
@@ -119,7 +126,7 @@ impl Scene {
     }
 
     fn list(&self, owner: u64, source: &Arc<Memory>, ranges: &[(u64, u64)]) -> Result<(), HintError> {
-        let listed = Listed { source: Arc::clone(source) as _, position: 0 };
+        let listed = Listed { source: Arc::clone(source) as _, position: Some(0) };
         let entry = |&(first, last): &(u64, u64)| ListEntry {
             chunk: Chunk { file: FILE, first, last },
             listed: listed.clone(),
@@ -310,7 +317,7 @@ fn a_list_of_any_length_is_refilled_and_its_files_are_let_go() {
     let scene = Scene::new(32, Lookahead::None, 1, 2);
     let entry = |file: u64| ListEntry {
         chunk: Chunk { file: FileId(file), first: 0, last: 0 },
-        listed: Listed { source: Arc::clone(&source) as _, position: 0 },
+        listed: Listed { source: Arc::clone(&source) as _, position: Some(0) },
     };
     let all: Vec<ListEntry> = (1..20_000).map(entry).collect();
     let mut rest = &all[..];

@@ -31,6 +31,8 @@ pub enum Command {
     Umount(Umount),
     /// Say which blocks matter
     Hint(Hint),
+    /// Say what will be read, in order, so that it is there before
+    Prefetch(crate::prefetch::Prefetch),
     /// Show counters by owner, priority and file
     Stat(Stat),
     /// Tell what is cached of a file, whose it is, and why
@@ -119,6 +121,18 @@ pub struct Mount {
     /// How blocks of programs that give no hints are replaced, such as arc or s3-fifo; see `pantler sim --policy help`
     #[arg(long, value_name = "POLICY", default_value = "lru", value_parser = online)]
     pub policy: Spec,
+    /// What is fetched ahead of a reader: none, obl, obl-2, w2r, sa-w2r, even-w2r, or auto for what measured best
+    #[arg(long, value_name = "NAME", default_value = "auto", value_parser = lookahead)]
+    pub lookahead: String,
+    /// Blocks that are looked ahead at a time
+    #[arg(long, value_name = "COUNT", value_parser = |text: &str| whole(text, 1..=pantler_mount::WINDOW_MAX))]
+    pub window: Option<u32>,
+    /// Threads that fetch ahead; 0 for nothing fetched ahead at all
+    #[arg(long, value_name = "COUNT", value_parser = |text: &str| whole(text, 0..=256_u16))]
+    pub prefetchers: Option<u16>,
+    /// Be as slow as such a disk, for measurements: seek=MS,transfer=MB/S, and if wanted rotation=MS,size=GB
+    #[arg(long, value_name = "DISK", value_parser = disk)]
+    pub simulate_disk: Option<String>,
     /// Who is an owner: process, cgroup, user, or fixed:NAME for everybody together
     #[arg(long, value_name = "WHAT", default_value = "process", value_parser = owner_by)]
     pub owner_by: String,
@@ -287,6 +301,18 @@ fn priority(text: &str) -> Result<i32, String> {
 fn owner_by(text: &str) -> Result<String, String> {
     let known: Result<pantler_mount::OwnerBy, _> = text.parse();
     known.map(|_| text.to_owned()).map_err(|error| error.to_string())
+}
+
+fn lookahead(text: &str) -> Result<String, String> {
+    if text == "auto" {
+        return Ok(text.to_owned());
+    }
+    let known: Result<pantler_steward::Lookahead, _> = text.parse();
+    known.map(|_| text.to_owned()).map_err(|error| format!("{error}, or auto"))
+}
+
+fn disk(text: &str) -> Result<String, String> {
+    text.parse::<pantler_mount::DiskModel>().map(|model| model.to_string())
 }
 
 fn block_size(text: &str) -> Result<Size, String> {

@@ -75,6 +75,18 @@ impl Identity {
         self.with_rights(|| fs::read_dir(path)?.map(|entry| Ok(entry?.path())).collect())
     }
 
+    /// Opens a regular file to be read with the rights of the user the program runs as, not with ours.
+    pub fn open_to_read(&self, path: &std::path::Path) -> std::io::Result<fs::File> {
+        self.with_rights(|| {
+            let nonblock = rustix::fs::OFlags::NONBLOCK.bits() as i32;
+            let file = fs::File::options().read(true).custom_flags(nonblock).open(path)?;
+            match file.metadata()?.is_file() {
+                true => Ok(file),
+                false => Err(std::io::Error::other("not a regular file")),
+            }
+        })
+    }
+
     /// Opens a file to be written with the rights of the user the program runs as, not with ours; makes it when it is
     /// not there, and leaves what is in it.
     pub fn open_to_write(&self, path: &std::path::Path) -> std::io::Result<fs::File> {

@@ -15,12 +15,14 @@ mod doctor;
 mod dust;
 mod explain;
 mod failure;
+mod foretell;
 mod hint;
 mod identity;
 mod log;
 mod mount;
 mod mounting;
 mod output;
+mod prefetch;
 mod profiles;
 mod program;
 mod run;
@@ -61,6 +63,7 @@ fn dispatch(arguments: &Arguments) -> anyhow::Result<u8> {
         Command::Sim(words) => return sim::sim(words),
         Command::Umount(umount) => mount::umount(umount)?,
         Command::Hint(hint) => hint::hint(hint)?,
+        Command::Prefetch(words) => prefetch::prefetch(words)?,
         Command::Stat(stat) => stat::stat(stat)?,
         Command::Explain(explain) => explain::explain(explain)?,
         Command::Trace(words) => trace::trace(words)?,

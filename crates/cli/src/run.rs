@@ -13,6 +13,7 @@ use std::sync::Arc;
 use crate::args;
 use crate::children::{self, Relay};
 use crate::failure;
+use crate::foretell;
 use crate::identity::Identity;
 use crate::output;
 use crate::profiles;
@@ -42,10 +43,16 @@ pub fn run(arguments: &args::Run) -> Result<u8> {
         Some(memory) => steer(arguments, &spec, memory)?,
         None => None,
     };
-    let mounts = announce(&spec);
+    let mut mounts = announce(&spec);
     if arguments.memory.is_none() && mounts.is_empty() {
         let text = "nothing to control: expected --memory SIZE, or a running mount";
         return Err(ControlError::invalid(text).into());
+    }
+    if let Some(profile) = &spec.profile
+        && let Err(error) = foretell::foretell(profile, &mut mounts, &identity)
+    {
+        // The program may make the list itself, or do without.
+        tracing::warn!("nothing is told of what will be read: {error:#}");
     }
     // Refused now rather than after hours; what is in the file stays until there is something to write.
     let report = arguments.report.as_deref().map(|path| open_report(path, &identity)).transpose()?;

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use pantler_control::client::unexpected;
 use pantler_control::wire::{Answer, Request};
-use pantler_control::{BodyStat, Counters};
+use pantler_control::{BodyStat, Counters, Prefetched};
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -95,10 +95,24 @@ pub fn table(stat: &BodyStat) -> String {
             one.owner, one.mistakes, one.overrules
         );
     }
+    if let Some(prefetching) = &stat.prefetching {
+        fetched_ahead(&mut text, "lists", &prefetching.lists);
+        fetched_ahead(&mut text, "lookahead", &prefetching.lookahead);
+    }
     for (name, count) in stat.body_counters.iter().filter(|(_, count)| **count != 0) {
         let _ = writeln!(text, "  {}: {count}", name.replace('_', " "));
     }
     text
+}
+
+fn fetched_ahead(text: &mut String, by: &str, counts: &Prefetched) {
+    let Prefetched { prefetched, used, used_late, wasted, harmful, failed } = *counts;
+    if prefetched > 0 {
+        let _ = writeln!(
+            text,
+            "  fetched ahead by {by}: {prefetched} blocks; {used} used, {used_late} of them late, {wasted} wasted, {harmful} harmful, {failed} failed"
+        );
+    }
 }
 
 const HEAD: &str = "      hits    misses   hit %   read MB  overrules  mistakes revocations  blocks";
@@ -132,7 +146,7 @@ fn shortened(path: &str, width: usize) -> String {
 mod tests {
     use super::*;
     use pantler_control::{
-        BodyInfo, BodyKind, FileStat, OwnerStat, PolicyName, PriorityStat, RevocationStat,
+        BodyInfo, BodyKind, FileStat, OwnerStat, PolicyName, PrefetchStat, PriorityStat, RevocationStat,
     };
 
     fn sample() -> BodyStat {
@@ -159,6 +173,17 @@ mod tests {
                 allocation: "lru-sp".into(),
             },
             totals: counters,
+            prefetching: Some(PrefetchStat {
+                lists: Prefetched {
+                    prefetched: 90,
+                    used: 80,
+                    used_late: 7,
+                    wasted: 6,
+                    harmful: 1,
+                    failed: 2,
+                },
+                ..PrefetchStat::default()
+            }),
             owners: vec![OwnerStat {
                 owner: "queries".into(),
                 uid: Some(0),
@@ -194,6 +219,7 @@ mod tests {
   file                            hits    misses   hit %   read MB  overrules  mistakes revocations  blocks
   …/path/to/some/cscope.out         75        25    75.0       0.1          9         1           0      12
   queries lost control: 201 of 500 overrules were mistakes, and was granted it since
+  fetched ahead by lists: 90 blocks; 80 used, 7 of them late, 6 wasted, 1 harmful, 2 failed
   events lost: 3
 ";
         assert_eq!(table(&sample()), expected);

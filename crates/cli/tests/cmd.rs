@@ -56,7 +56,7 @@ fn bad_values_are_refused_in_one_line() {
     );
     refused(
         &["run", "--memory", "1M", "--profile", "cskope", "true"],
-        "profile \"cskope\": expected a file, or one of cscope, glimpse, grep, ld, postgresql, sort, tar",
+        "profile \"cskope\": expected a file, or one of cscope, cscope-text, glimpse, grep, ld, postgresql, sort, tar",
     );
     refused(
         &["run", "--memory", "1M", "no-such-program-anywhere"],
@@ -200,7 +200,7 @@ fn a_shipped_profile_can_be_shown_edited_and_used() {
     assert!(out.contains("[[file]]"));
     refused(
         &["profiles", "x"],
-        "profile \"x\": expected a file, or one of cscope, glimpse, grep, ld, postgresql, sort, tar",
+        "profile \"x\": expected a file, or one of cscope, cscope-text, glimpse, grep, ld, postgresql, sort, tar",
     );
 }
 

@@ -173,7 +173,7 @@ fn a_mount_point_that_is_no_text_is_refused_before_the_daemon_is_asked() {
 #[test]
 fn a_run_is_one_owner_on_a_mount_and_continues_by_name() {
     let Some(place) = Place::new() else { return };
-    place.mount(&[]);
+    place.mount(&["--lookahead", "none"]);
     let script = format!("cat {0} > /dev/null; cat {0} > /dev/null", place.file());
     let words = ["run", "--owner-name", "job", "--profile", "grep", "--", "sh", "-c", &script];
     place.ok(&words);
@@ -222,7 +222,7 @@ fn lost_control_is_shown_and_granted_by_somebody_else() {
     use std::io::{BufRead, BufReader, Write};
     let Some(place) = Place::new() else { return };
     fs::write(place.origin().join("file"), vec![b'x'; 1200 * 4096]).unwrap();
-    let line = place.mount(&["--cache", "1M", "--block-size", "4K"]);
+    let line = place.mount(&["--cache", "1M", "--block-size", "4K", "--lookahead", "none"]);
     let mut command = Command::new("python3");
     command.args(["-c", FOOLISH, &place.file()]).stdin(Stdio::piped()).stdout(Stdio::piped());
     command.env("PANTLER_RUNTIME_DIR", place.folder.path().join("run"));
@@ -424,4 +424,106 @@ fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
         assert!(start.elapsed() < Duration::from_secs(10), "{what}: not within 10 s");
         std::thread::sleep(Duration::from_millis(5));
     }
+}
+
+#[test]
+fn what_will_be_read_is_there_before() {
+    let Some(place) = Place::new() else { return };
+    for name in ["a", "b c", "d"] {
+        fs::write(place.origin().join(name), vec![b'x'; 100_000]).unwrap();
+    }
+    place.mount(&["--lookahead", "none"]);
+    let names: Vec<String> =
+        ["a", "b c", "d"].map(|name| place.point().join(name).display().to_string()).into();
+    let list = place.folder.path().join("list");
+    fs::write(&list, names.join("\n") + "\n").unwrap();
+    let list = list.display().to_string();
+    let fetched = |least: i64| {
+        let stat = place.ok(&["stat", "--json"]);
+        number(&stat, "prefetched") >= least
+    };
+    // Within a run the list is the run's.
+    let pantler = env!("CARGO_BIN_EXE_pantler");
+    let script =
+        format!("{pantler} prefetch --files {list} && while read -r f; do cat \"$f\"; done < {list}");
+    place.ok(&["run", "--owner-name", "job", "--profile", "none", "--", "sh", "-c", &script]);
+    assert!(fetched(1), "{}", place.ok(&["stat", "--json"]));
+    let text = place.ok(&["stat"]);
+    assert!(text.contains("fetched ahead by lists: "), "{text}");
+    // Somebody else has to be named.
+    let refused = |words: &[&str]| {
+        let output = place.pantler(words);
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (status, err) = refused(&["prefetch", "--files", &list]);
+    assert_eq!(status, Some(2), "{err}");
+    assert!(err.contains("owner: expected one that reads"), "{err}");
+    let shell = place.command(&["run", "--owner-name", "kept", "--", "true"]).status().unwrap();
+    assert!(shell.success());
+    let on_kept = |words: &[&str]| refused(&[words, &["--owner", "kept"]].concat());
+    assert_eq!(on_kept(&["prefetch", "--files", &list]).0, Some(0));
+    // Bad lists are refused as a whole, by line.
+    let bad = place.folder.path().join("bad");
+    let bad_name = bad.display().to_string();
+    for (line, why) in [
+        (format!("-5 10 {}", names[0]), "expected FIRST END NAME"),
+        (format!("10 5 {}", names[0]), "expected FIRST END NAME"),
+        (format!("0 10 {}/gone", place.point().display()), "expected one that exists"),
+    ] {
+        fs::write(&bad, format!("0 4096 {}\n{line}\n", names[0])).unwrap();
+        let (status, err) = on_kept(&["prefetch", "--blocks", &bad_name]);
+        assert_eq!(status, Some(2), "{line}: {err}");
+        assert!(err.contains(why), "{line}: {err}");
+        let (status, err) = on_kept(&["prefetch", "--skip-bad-lines", "--blocks", &bad_name]);
+        assert_eq!(status, Some(0), "{line}: {err}");
+        assert!(err.contains("left out 1 lines"), "{line}: {err}");
+    }
+    let shown = place.ok(&["prefetch", "--show", "--owner", "kept"]);
+    assert!(shown.contains("\"kind\":\"list\"") && number(&shown, "ranges") == 1, "{shown}");
+    place.ok(&["prefetch", "--end", "--owner", "kept"]);
+    assert_eq!(number(&place.ok(&["prefetch", "--show", "--owner", "kept"]), "ranges"), 0);
+    // A trace says it as well.
+    let trace = place.folder.path().join("trace.json");
+    let lines: Vec<String> = [0, 4096, 90_000]
+        .iter()
+        .map(|offset| {
+            format!(
+                "{{\"owner\":\"x\",\"file\":\"{}\",\"offset\":{offset},\"length\":4096,\"write\":false}}",
+                names[0]
+            )
+        })
+        .collect();
+    fs::write(&trace, lines.join("\n") + "\n").unwrap();
+    let said = place.ok(&["prefetch", "--from-trace", &trace.display().to_string(), "--owner", "kept"]);
+    assert_eq!(number(&said, "ranges"), 2, "{said}");
+    place.umount();
+}
+
+#[test]
+fn a_profile_tells_what_will_be_read() {
+    let Some(place) = Place::new() else { return };
+    for name in ["one.c", "two.c", "other"] {
+        fs::write(place.origin().join(name), vec![b'x'; 100_000]).unwrap();
+    }
+    fs::write(place.origin().join("names"), "two.c\n\"one.c\"\n-I include\ngone.c\n").unwrap();
+    place.mount(&["--lookahead", "none"]);
+    let profile = place.folder.path().join("p.toml");
+    let globs = "prefetch = \"glob order\"\n[[file]]\nglob = \"*.c\"\n";
+    for (number, text) in ["prefetch = \"list:names\"\n", globs].iter().enumerate() {
+        fs::write(&profile, text).unwrap();
+        let name = format!("job{number}");
+        let words = ["run", "--owner-name", &name, "--profile"];
+        let profile = profile.display().to_string();
+        let mut command = place
+            .command(&[&words[..], &[&profile, "--", "sh", "-c", "cat two.c one.c > /dev/null"]].concat());
+        assert!(command.current_dir(place.point()).status().unwrap().success());
+        let text = place.ok(&["stat"]);
+        // The second time they are cached.
+        assert!(text.contains("fetched ahead by lists: "), "{text}");
+    }
+    fs::write(&profile, "prefetch = \"sideways\"\n").unwrap();
+    let output = place.pantler(&["run", "--profile", &profile.display().to_string(), "--", "true"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("p.toml:1:12: prefetch \"sideways\""));
+    place.umount();
 }

@@ -9,6 +9,8 @@ use crate::{ControlError, PolicyName};
 pub const PRIORITY_MIN: i32 = -1024;
 /// Highest priority a hint may give.
 pub const PRIORITY_MAX: i32 = 1023;
+/// Most ranges that one hint may put on an access list.
+pub const RANGES_MAX: usize = 5000;
 
 /// One control call (C1 to C3). It affects the blocks of the owner it is about and nobody else's (C8).
 ///
@@ -63,6 +65,23 @@ pub enum Hint {
         /// The priority.
         priority: i32,
     },
+    /// The owner will read this file next: all of it, or these ranges of bytes in this order (rule P1). Replaces the owner's
+    /// access list, or goes on after its end.
+    ListFile {
+        /// The file, as the speaker named it.
+        #[serde(serialize_with = "crate::text::path")]
+        path: PathBuf,
+        /// Ranges as first byte and the byte after the last; none is the whole file.
+        #[serde(default)]
+        ranges: Vec<(i64, i64)>,
+        /// Whether the file comes after those on the list.
+        #[serde(default)]
+        append: bool,
+    },
+    /// Asks how far the owner's access list is.
+    GetList,
+    /// The owner's access list ends here. What was fetched for it stays.
+    EndList,
     /// Takes back all hints of this owner (or of the user's default). An owner that lost control has it no more by that.
     Clear,
     /// Gives an owner that lost control its control back (L7). Only root and who started the body may, and no owner for
@@ -76,7 +95,8 @@ impl Hint {
         match self {
             Self::SetPriority { path, .. }
             | Self::GetPriority { path }
-            | Self::SetTemporaryPriority { path, .. } => Some(path),
+            | Self::SetTemporaryPriority { path, .. }
+            | Self::ListFile { path, .. } => Some(path),
             _ => None,
         }
     }
@@ -84,6 +104,9 @@ impl Hint {
     /// Refuses values that make no sense: a priority out of bounds, a range that ends before it starts.
     /// Doors call it before a body sees the hint.
     pub fn check(&self) -> Result<(), ControlError> {
+        if let Self::ListFile { ranges, .. } = self {
+            return check_ranges(ranges);
+        }
         let (Self::SetPriority { priority, .. }
         | Self::SetPolicy { priority, .. }
         | Self::GetPolicy { priority }
@@ -99,6 +122,19 @@ impl Hint {
             _ => Ok(()),
         }
     }
+}
+
+fn check_ranges(ranges: &[(i64, i64)]) -> Result<(), ControlError> {
+    if ranges.len() > RANGES_MAX {
+        let text = format!("{} ranges: expected at most {RANGES_MAX} at once", ranges.len());
+        return Err(ControlError::invalid(text));
+    }
+    let bad = ranges.iter().find(|(start, end)| *start < 0 || end <= start);
+    bad.map_or(Ok(()), |(start, end)| {
+        let text =
+            format!("bytes {start} to {end}: expected a first byte of at least 0, and an end after it");
+        Err(ControlError::invalid(text))
+    })
 }
 
 pub(crate) fn check_priority(priority: i32) -> Result<(), ControlError> {
@@ -121,6 +157,23 @@ pub enum HintAnswer {
     Policy(#[serde(with = "crate::policy")] PolicyName),
     /// How many blocks got the temporary priority.
     Marked(u64),
+    /// How far the list is.
+    List(ListAnswer),
+}
+
+/// What is known of an access list; all 0 when there is none, or it is done.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ListAnswer {
+    /// Files or ranges that are not behind.
+    pub ranges: u64,
+    /// Blocks that were read, or passed over.
+    pub blocks_done: u64,
+    /// Blocks that are left.
+    pub blocks_left: u64,
+    /// Blocks on their way.
+    pub in_flight: u64,
+    /// Ranges of this hint that were left out: they lie beyond the end of the file.
+    pub trimmed: u64,
 }
 
 #[cfg(test)]
@@ -140,6 +193,18 @@ mod tests {
             Hint::SetTemporaryPriority { path: "f".into(), first, last, priority: -1 }.check().is_ok()
         };
         assert!(mark(3, 3) && mark(0, u64::MAX) && !mark(4, 3));
+    }
+
+    #[test]
+    fn ranges_that_are_none_are_refused() {
+        let list =
+            |ranges: Vec<(i64, i64)>| Hint::ListFile { path: "f".into(), ranges, append: true }.check();
+        assert!(list(vec![]).is_ok() && list(vec![(0, 1), (0, i64::MAX)]).is_ok());
+        for bad in [(-1, 5), (5, 5), (9, 5), (i64::MIN, i64::MAX)] {
+            let error = list(vec![(0, 1), bad]).unwrap_err();
+            assert_eq!(error.exit_status(), 2, "{error}");
+        }
+        assert_eq!(list(vec![(0, 1); RANGES_MAX + 1]).unwrap_err().exit_status(), 2);
     }
 
     #[test]

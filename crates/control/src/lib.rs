@@ -34,13 +34,14 @@ pub mod wire;
 pub use body::{Body, BodyInfo, BodyKind};
 pub use error::ControlError;
 pub use glob::{Glob, GlobError};
-pub use hint::{Hint, HintAnswer, PRIORITY_MAX, PRIORITY_MIN};
+pub use hint::{Hint, HintAnswer, ListAnswer, PRIORITY_MAX, PRIORITY_MIN, RANGES_MAX};
 pub use pantler_steward::PolicyName;
-pub use profile::{FileRule, Profile, ProfileError, Temporary};
+pub use profile::{FileRule, Prefetch, Profile, ProfileError, Temporary};
 pub use revocations::Revocations;
 pub use run::{RunId, RunSpec};
 pub use size::{Size, SizeError};
 pub use speaker::{OwnerSelector, Speaker};
 pub use stat::{
-    BodyStat, Counters, DecisionLine, FileExplanation, FileStat, OwnerStat, PriorityStat, RevocationStat,
+    BodyStat, Counters, DecisionLine, FileExplanation, FileStat, OwnerStat, PrefetchStat, Prefetched,
+    PriorityStat, RevocationStat,
 };

@@ -23,6 +23,9 @@ use crate::hint::check_priority;
 use crate::{Glob, PolicyName};
 
 mod builtin;
+mod prefetch;
+
+pub use prefetch::Prefetch;
 
 /// Largest profile, in bytes.
 const PROFILE_BYTES_MAX: usize = 64 << 10;
@@ -42,6 +45,9 @@ pub struct Profile {
     /// Replacement policy by priority (C2).
     #[serde(default, with = "policies")]
     pub policies: BTreeMap<i32, PolicyName>,
+    /// What the program reads in which order, so that it can be fetched before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prefetch: Option<Prefetch>,
     /// Rules about files, first match wins.
     #[serde(default, rename = "file")]
     pub files: Vec<FileRule>,
@@ -59,6 +65,9 @@ pub struct FileRule {
     /// Whether a block whose bytes have all been read drops to temporary priority -1 (C3).
     #[serde(default)]
     pub done_with: bool,
+    /// `sequential`: each of these files is read from start to end once it is opened.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "sequential")]
+    pub prefetch: Option<Prefetch>,
     /// A temporary priority for blocks that are cached when the owner first touches the file (C3).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub temporary: Option<Temporary>,
@@ -166,7 +175,16 @@ impl Profile {
 
     /// Whether the profile says anything that changes a decision.
     pub fn is_empty(&self) -> bool {
-        self.policies.is_empty() && self.files.is_empty()
+        self.policies.is_empty() && self.files.is_empty() && self.prefetch.is_none()
+    }
+}
+
+fn sequential<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Prefetch>, D::Error> {
+    match Prefetch::deserialize(input)? {
+        Prefetch::Sequential => Ok(Some(Prefetch::Sequential)),
+        other => Err(serde::de::Error::custom(format!(
+            "prefetch {other}: expected \"sequential\" for single files; the others belong at the top"
+        ))),
     }
 }
 

@@ -100,6 +100,44 @@ pub struct FileStat {
     pub counters: Counters,
 }
 
+/// What became of blocks that were fetched before anybody waited for them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PrefetchStat {
+    /// From access lists.
+    pub lists: Prefetched,
+    /// By lookahead.
+    pub lookahead: Prefetched,
+}
+
+/// The five counters that matter, and failures. What is neither used nor wasted is still cached.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Prefetched {
+    /// Blocks that were asked for.
+    pub prefetched: u64,
+    /// Those that were referenced afterwards, late ones included.
+    pub used: u64,
+    /// Those that were referenced before they had arrived.
+    pub used_late: u64,
+    /// Those that left before anybody referenced them.
+    pub wasted: u64,
+    /// Wasted ones that had replaced a block which was missed afterwards. What lookahead fetches replaces none, unless it
+    /// has no room of its own; then it is not counted.
+    pub harmful: u64,
+    /// Those that could not be read; lookahead counts them as wasted.
+    pub failed: u64,
+}
+
+impl PrefetchStat {
+    /// What a steward counted.
+    pub fn new(listed: pantler_steward::lists::Prefetched, looked: pantler_steward::rooms::Looked) -> Self {
+        let pantler_steward::lists::Prefetched { prefetched, used, used_late, wasted, harmful, failed } =
+            listed;
+        let lists = Prefetched { prefetched, used, used_late, wasted, harmful, failed };
+        let pantler_steward::rooms::Looked { prefetched, used, used_late, wasted } = looked;
+        Self { lists, lookahead: Prefetched { prefetched, used, used_late, wasted, harmful: 0, failed: 0 } }
+    }
+}
+
 /// Everything `pantler stat` shows of one body.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BodyStat {
@@ -107,6 +145,9 @@ pub struct BodyStat {
     pub body: BodyInfo,
     /// Sums over all owners.
     pub totals: Counters,
+    /// What became of blocks that were fetched before anybody waited for them; `None` where nothing is fetched so.
+    #[serde(default)]
+    pub prefetching: Option<PrefetchStat>,
     /// Owners, by name.
     pub owners: Vec<OwnerStat>,
     /// Owners that are not listed: those with the fewest references, where they are too many for a message.
@@ -264,6 +305,7 @@ mod tests {
                 allocation: "lru-sp".into(),
             },
             totals: Counters::default(),
+            prefetching: None,
             owners: (0..1000).map(owner).collect(),
             owners_left_out: 0,
             files: Vec::new(),

@@ -58,6 +58,7 @@ impl Body for Recorder {
         Ok(BodyStat {
             body: self.describe(),
             totals: Counters::default(),
+            prefetching: None,
             owners: vec![],
             owners_left_out: 0,
             files: vec![],

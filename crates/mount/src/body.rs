@@ -8,12 +8,13 @@ use std::sync::atomic::Ordering;
 
 use pantler_control::{
     Body, BodyInfo, BodyKind, BodyStat, ControlError, Counters, DecisionLine, FileExplanation, FileStat,
-    Hint, HintAnswer, OwnerSelector, OwnerStat, PriorityStat, RunId, RunSpec, Speaker,
+    Hint, HintAnswer, OwnerSelector, OwnerStat, PrefetchStat, PriorityStat, RunId, RunSpec, Speaker,
 };
 use pantler_origin::Attributes;
 use pantler_steward::{Block, Decision, FileId, HintError, OwnerId, Steward};
 use rustix::fs::{AtFlags, StatxFlags};
 
+use crate::OwnerBy;
 use crate::content::Content;
 use crate::control::Meant;
 use crate::core::Core;
@@ -65,8 +66,57 @@ impl MountBody {
         }
     }
 
+    /// A hint about an access list: it is about one reader, so about one owner.
+    fn hint_list(
+        &self,
+        speaker: &Speaker,
+        selector: &OwnerSelector,
+        hint: &Hint,
+        file: Option<BorrowedFd<'_>>,
+    ) -> Result<HintAnswer, ControlError> {
+        let core = &self.core;
+        let owner = match self.meant(speaker, selector)? {
+            Meant::Owner(owner) => owner,
+            Meant::User(_) => {
+                let text =
+                    "owner: expected one that reads, by name or process; a list is not for all of a user";
+                return Err(ControlError::invalid(text));
+            }
+        };
+        let is_own = *selector == OwnerSelector::Caller;
+        if is_own && core.options.owner_by == OwnerBy::Process && !core.runs.holds(owner) {
+            let text = "owner: expected one that reads, by name or process, or to be asked from within a run";
+            return Err(ControlError::invalid(text));
+        }
+        match hint {
+            Hint::ListFile { path, ranges, append } => {
+                let (key, mounted) = self.key(path, file)?;
+                let inode = core.inodes.of_opened(key, mounted).filter(|inode| inode.content().is_ok());
+                let inode = inode.ok_or_else(|| not_here(path))?;
+                let named = |error| match error {
+                    ControlError::Denied { reason } => {
+                        ControlError::denied(format!("file {}: {reason}", path.display()))
+                    }
+                    other => other,
+                };
+                core.list_file(speaker, owner, &inode, ranges, *append).map(HintAnswer::List).map_err(named)
+            }
+            Hint::EndList => {
+                core.forget_list(owner);
+                Ok(HintAnswer::Done)
+            }
+            _ => Ok(HintAnswer::List(core.list_answer(owner))),
+        }
+    }
+
     fn content(&self, path: &Path, file: Option<BorrowedFd<'_>>) -> Result<Arc<Content>, ControlError> {
-        let unknown = || ControlError::not_found(format!("file {} on this mount", path.display()));
+        let (file, mounted) = self.key(path, file)?;
+        self.core.inodes.content_of_opened(file, mounted).ok_or_else(|| not_here(path))
+    }
+
+    /// What file a descriptor is, and the device of this mount.
+    fn key(&self, path: &Path, file: Option<BorrowedFd<'_>>) -> Result<(FileKey, u64), ControlError> {
+        let unknown = || not_here(path);
         let file = file.ok_or_else(unknown)?;
         let file = identity(file)?;
         let root = rustix::fs::statx(
@@ -77,7 +127,7 @@ impl MountBody {
         );
         let root = root.map_err(std::io::Error::from)?;
         let mounted = rustix::fs::makedev(root.stx_dev_major, root.stx_dev_minor);
-        self.core.inodes.content_of_opened(file, mounted).ok_or_else(unknown)
+        Ok((file, mounted))
     }
 
     /// A hint for one owner.
@@ -259,6 +309,9 @@ impl Body for MountBody {
         file: Option<BorrowedFd<'_>>,
     ) -> Result<HintAnswer, ControlError> {
         hint.check()?;
+        if matches!(hint, Hint::ListFile { .. } | Hint::GetList | Hint::EndList) {
+            return self.hint_list(speaker, selector, hint, file);
+        }
         let content = match hint.path() {
             Some(path) => Some(self.content(path, file)?),
             None => None,
@@ -276,16 +329,24 @@ impl Body for MountBody {
 
     fn stat(&self, speaker: &Speaker) -> Result<BodyStat, ControlError> {
         let traffic = self.core.cache().traffic();
-        let totals = self.core.cache().with_steward(|steward| steward.totals());
+        let (totals, listed, looked) = self
+            .core
+            .cache()
+            .with_steward(|steward| (steward.totals(), steward.prefetched(), steward.looked()));
+        let (in_flight, latency_ns) = self.core.cache().pace();
         let body_counters = BTreeMap::from([
             ("origin_reads".to_owned(), traffic.fetches),
             ("origin_reads_failed".to_owned(), traffic.failed),
             ("blocks_voided".to_owned(), traffic.voided),
             ("open_files".to_owned(), self.core.files.len() as u64),
+            ("lists_discarded".to_owned(), self.core.lists.discarded_count()),
+            ("prefetches_at_once".to_owned(), u64::from(in_flight)),
+            ("prefetch_latency_us".to_owned(), latency_ns / 1000),
         ]);
         Ok(BodyStat {
             body: self.describe(),
             totals: Counters { read_bytes: traffic.fetched_bytes, ..Counters::from(totals) },
+            prefetching: Some(PrefetchStat::new(listed, looked)),
             owners: self.owner_stats(),
             owners_left_out: 0,
             files: self.file_stats(speaker),
@@ -346,6 +407,10 @@ impl Body for MountBody {
         self.core.stopped.store(true, Ordering::SeqCst);
         Ok(())
     }
+}
+
+fn not_here(path: &Path) -> ControlError {
+    ControlError::not_found(format!("file {} on this mount", path.display()))
 }
 
 /// What file a descriptor is, as far as its kernel knows them without asking whoever serves the file: a descriptor

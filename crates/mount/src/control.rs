@@ -301,6 +301,35 @@ impl Core {
         Ok(())
     }
 
+    /// The calls that are about no file, if `call` is one.
+    fn call_about_lists(&self, owner: OwnerId, call: &Call) -> Option<io::Result<Vec<u8>>> {
+        let done = match *call {
+            Call::FileListStart { files } => self.start_file_list(owner, files).map(|()| 0),
+            Call::FileListEnd => self.end_file_list(owner),
+            Call::ForgetList => {
+                self.forget_list(owner);
+                Ok(0)
+            }
+            _ => return None,
+        };
+        Some(done.map(|count| call.clone().answer(count.into())))
+    }
+
+    /// A call on an open directory: those that are about no file. The others are unknown there.
+    pub(crate) fn ioctl_directory(
+        &self,
+        request: &Request,
+        command: u32,
+        data: &[u8],
+    ) -> io::Result<Vec<u8>> {
+        let unknown = || io::Error::from_raw_os_error(libc::ENOTTY);
+        let call = Call::decode(command, data).map_err(|error| match error {
+            CallError::Value => io::Error::from_raw_os_error(libc::EINVAL),
+            CallError::Unknown | CallError::Reserved => unknown(),
+        })?;
+        self.call_about_lists(self.owner(request), &call).unwrap_or_else(|| Err(unknown()))
+    }
+
     /// One of the papers' calls on an open file. Unknown ones are not ours: `ENOTTY`.
     pub(crate) fn ioctl(
         &self,
@@ -314,8 +343,11 @@ impl Core {
             CallError::Reserved => io::Error::from_raw_os_error(libc::EOPNOTSUPP),
             CallError::Value => io::Error::from_raw_os_error(libc::EINVAL),
         })?;
-        let handle = self.files.get(handle)?;
         let owner = self.owner(request);
+        if let Some(answer) = self.call_about_lists(owner, &call) {
+            return answer;
+        }
+        let handle = self.files.get(handle)?;
         let file = handle.content.file();
         match call {
             Call::SetPriority { priority } => {
@@ -343,6 +375,12 @@ impl Core {
                     .map_err(refused)?;
                 Ok(call.answer(marked as i64))
             }
+            Call::BlockList { ref ranges, append } => {
+                self.block_list(request, handle.number, &handle.file, ranges, append)?;
+                Ok(call.answer(0))
+            }
+            // Answered above, without an open file.
+            Call::FileListStart { .. } | Call::FileListEnd | Call::ForgetList => Ok(Vec::new()),
         }
     }
 }

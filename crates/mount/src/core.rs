@@ -16,6 +16,7 @@ use crate::descent::Descent;
 use crate::handles::{Handle, Listing, Table};
 use crate::inodes::{Inode, Inodes};
 use crate::janitor::{Duties, Janitor};
+use crate::lists::Lists;
 use crate::owners::{Inherits, Newcomer, Owners};
 use crate::revoking::Revoking;
 use crate::runs::Runs;
@@ -31,6 +32,7 @@ pub(crate) struct Core {
     pub(crate) wishes: Wishes,
     pub(crate) runs: Runs,
     pub(crate) revoking: Arc<Revoking>,
+    pub(crate) lists: Arc<Lists>,
     pub(crate) janitor: Janitor,
     pub(crate) refresh_ms: u64,
     /// Whether a control door gave the mount point back; by now it may be somebody else's.
@@ -44,6 +46,7 @@ pub(crate) struct Core {
 impl Core {
     pub(crate) fn new(options: MountOptions) -> Result<Self, MountError> {
         options.check()?;
+        let options = MountOptions { interpose: options.interposed(), ..options };
         let origin = pantler_origin::Directory::open(&options.origin)?;
         let cache = Cache::new(options.cache()).map_err(|error| options.refused(error))?;
         let path = options.origin.clone();
@@ -53,11 +56,12 @@ impl Core {
             let shelf = Arc::new(Shelf::new(origin, cache));
             let owners = Owners::new(options.owner_by.clone());
             let revoking = Arc::new(Revoking::default());
-            let janitor = Janitor::start(duties(&shelf, &owners, &revoking))?;
+            let lists = Arc::new(Lists::default());
+            let janitor = Janitor::start(duties(&shelf, &owners, &revoking, &lists))?;
             shelf.cache.ring_for_notices(janitor.bell());
-            Ok((inodes, shelf, owners, revoking, janitor))
+            Ok((inodes, shelf, owners, revoking, lists, janitor))
         };
-        let (inodes, shelf, owners, revoking, janitor) = start().map_err(failed)?;
+        let (inodes, shelf, owners, revoking, lists, janitor) = start().map_err(failed)?;
         Ok(Self {
             refresh_ms: options.refresh.as_millis() as u64,
             stopped: AtomicBool::new(false),
@@ -70,6 +74,7 @@ impl Core {
             wishes: Wishes::default(),
             runs: Runs::default(),
             revoking,
+            lists,
             janitor,
             notifier: OnceLock::new(),
             is_broken: AtomicBool::new(false),
@@ -196,27 +201,29 @@ impl Core {
 }
 
 /// What the janitor does for a mount.
-fn duties(shelf: &Arc<Shelf>, owners: &Arc<Owners>, revoking: &Arc<Revoking>) -> Duties {
-    let all = || (Arc::clone(shelf), Arc::clone(owners), Arc::clone(revoking));
+fn duties(shelf: &Arc<Shelf>, owners: &Arc<Owners>, revoking: &Arc<Revoking>, lists: &Arc<Lists>) -> Duties {
+    let all = || (Arc::clone(shelf), Arc::clone(owners), Arc::clone(revoking), Arc::clone(lists));
     let notices = {
-        let (shelf, owners, revoking) = all();
-        move || revoking.pass_on(&shelf.cache, &owners)
+        let (shelf, owners, revoking, lists) = all();
+        move || revoking.pass_on(&shelf.cache, &owners, &lists)
     };
     let exited = {
-        let (shelf, owners, revoking) = all();
+        let (shelf, owners, revoking, lists) = all();
         move |process, start| {
             // While it can still be named.
-            revoking.pass_on(&shelf.cache, &owners);
+            revoking.pass_on(&shelf.cache, &owners, &lists);
             if let Some(owner) = owners.exited(process, start) {
+                lists.forget(owner);
                 shelf.cache.with_steward(|steward| steward.exit(owner));
             }
             owners.has_idle()
         }
     };
     let groups = {
-        let (shelf, owners, _) = all();
+        let (shelf, owners, _, lists) = all();
         move || {
             for owner in owners.end_idle() {
+                lists.forget(owner);
                 shelf.cache.with_steward(|steward| steward.exit(owner));
             }
             owners.has_idle()

@@ -396,10 +396,12 @@ impl Filesystem for Served {
         _: u32,
         reply: ReplyIoctl,
     ) {
-        if flags.contains(IoctlFlags::FUSE_IOCTL_DIR) {
-            return reply.error(fuser::Errno::ENOTTY);
-        }
-        match self.core().ioctl(request, handle.0, command, data) {
+        let answer = if flags.contains(IoctlFlags::FUSE_IOCTL_DIR) {
+            self.core().ioctl_directory(request, command, data)
+        } else {
+            self.core().ioctl(request, handle.0, command, data)
+        };
+        match answer {
             Ok(answer) => reply.ioctl(0, &answer),
             Err(error) => reply.error(errno(error)),
         }

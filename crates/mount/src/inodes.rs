@@ -132,6 +132,16 @@ impl Inodes {
         self.content(file)
     }
 
+    /// The live inode behind a descriptor that somebody opened, on this mount or in the origin.
+    pub(crate) fn of_opened(&self, file: FileKey, mounted: u64) -> Option<Arc<Inode>> {
+        if file.device == mounted {
+            return self.get(file.inode).ok();
+        }
+        let number =
+            *self.keys.lock().expect("the table is in order").numbers.get(&(file.device, file.inode))?;
+        self.get(number).ok()
+    }
+
     /// Live regular files.
     pub(crate) fn files(&self) -> Vec<Arc<Inode>> {
         let table = self.table.read().expect("the table is in order");

@@ -25,6 +25,7 @@
 //! | who is charged | `owners`, `groups` |
 //! | who lost control, and whose children begin without | `revoking`, `descent` |
 //! | hints through attributes and ioctl | `control` |
+//! | access lists through all doors | `lists` |
 //! | hints through the socket, statistics | `body` |
 //! | runs and their profiles | `runs` |
 //! | mounts that a crash left behind | [`stale`] |
@@ -46,6 +47,7 @@ mod groups;
 mod handles;
 mod inodes;
 mod janitor;
+mod lists;
 mod mount;
 mod naming;
 mod options;
@@ -60,3 +62,6 @@ pub use control::{Call, CallError};
 pub use error::MountError;
 pub use mount::{Mount, Mounted, MountedCounters};
 pub use options::{Interpose, MountOptions, OwnerBy, WINDOW_MAX};
+pub use pantler_origin::DiskModel;
+pub use pantler_steward::Lookahead;
+pub use pantler_steward::scheduling::Order;

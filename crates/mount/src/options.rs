@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use pantler_cache::CacheError;
 use pantler_control::{ControlError, OwnerSelector};
-use pantler_origin::{OpenFile, Source};
+use pantler_origin::{DiskModel, OpenFile, SimulatedDisk, Source};
 use pantler_steward::scheduling::Order;
 use pantler_steward::{Allocation, Lookahead, PolicyName, Revocation, Spec};
 
@@ -73,6 +73,8 @@ pub struct MountOptions {
     pub window: u32,
     /// Threads that fetch ahead; with none nothing is.
     pub prefetchers: usize,
+    /// Whether access lists are believed before anything of them came true (against rule P8): for tests.
+    pub trusting: bool,
     /// In which order prefetches go to the origin. Anything but the default is for comparison.
     pub order: Order,
     /// When owners lose control.
@@ -87,7 +89,9 @@ pub struct MountOptions {
     pub read_only: bool,
     /// Decisions of the steward that are remembered for `explain`; 0 = off.
     pub log: u32,
-    /// See [`Interpose`].
+    /// Makes the origin as slow as such a disk would be. What is measured then is simulated latency.
+    pub simulate_disk: Option<DiskModel>,
+    /// See [`Interpose`]. Before `simulate_disk`.
     pub interpose: Option<Interpose>,
 }
 
@@ -115,18 +119,28 @@ impl MountOptions {
             threads: default_threads(),
             allocation: Allocation::default(),
             policy: PolicyName::Lru.spec(),
-            lookahead: Lookahead::None,
+            // See docs/benchmarks/prefetching-real.md.
+            lookahead: Lookahead::EvenW2r,
             window: 8,
             prefetchers: 8,
             order: Order::default(),
+            trusting: false,
             revocation: Revocation::default(),
             owner_by: OwnerBy::default(),
             refresh: Duration::from_millis(100),
             allow_other: rustix::process::geteuid().is_root(),
             read_only: false,
             log: 0,
+            simulate_disk: None,
             interpose: None,
         }
+    }
+
+    /// What stands before the files of the origin.
+    pub(crate) fn interposed(&self) -> Option<Interpose> {
+        let disk = self.simulate_disk.map(SimulatedDisk::new).map(Arc::new);
+        let slowed = disk.map(|disk| Arc::new(move |file| disk.source(file)) as Interpose);
+        self.interpose.clone().or(slowed)
     }
 
     pub(crate) fn check(&self) -> Result<(), MountError> {
@@ -174,6 +188,7 @@ impl MountOptions {
             lookahead: if self.prefetchers == 0 { Lookahead::None } else { self.lookahead },
             window: self.window,
             order: self.order,
+            trusting: self.trusting,
             prefetchers: self.prefetchers as u32,
             seed: seed(),
             log: self.log,

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use fuser::{FileHandle, FopenFlags, ReplyData, Request};
 use pantler_cache::Request as Wanted;
-use pantler_origin::{OpenFile, OpenMode, Source};
+use pantler_origin::{OpenFile, OpenMode};
 
 use crate::content::Content;
 use crate::core::Core;
 use crate::errno::errno;
 use crate::handles::Handle;
+use crate::lists::source_of;
 
 /// Direct: every read reaches the cache, which is the only one. Shared mappings work nevertheless, by
 /// `FUSE_DIRECT_IO_ALLOW_MMAP`.
@@ -36,8 +37,12 @@ impl Core {
             }
         };
         self.noticing(number, &content, || content.look(&self.shelf, || file.attributes()))?;
-        let done_with = self.runs.apply_rule(self, request, &inode);
-        Ok(self.keep((number, content), file, flags, done_with))
+        self.note_open(request, &inode, &file);
+        let rule = self.runs.apply_rule(self, request, &inode);
+        if rule.sequential {
+            self.read_ahead(request, &inode, &file);
+        }
+        Ok(self.keep((number, content), file, flags, rule.done_with))
     }
 
     /// Makes a handle of an open file.
@@ -49,10 +54,7 @@ impl Core {
         done_with: bool,
     ) -> FileHandle {
         let file = Arc::new(file);
-        let source: Arc<dyn Source> = match &self.options.interpose {
-            Some(interpose) => interpose(Arc::clone(&file)),
-            None => Arc::clone(&file) as Arc<dyn Source>,
-        };
+        let source = source_of(Arc::clone(&file), self.options.interpose.as_ref());
         let append = flags & libc::O_APPEND != 0;
         let done_with = done_with.then(Default::default);
         FileHandle(self.files.insert(Handle { number, content, file, source, append, done_with }))

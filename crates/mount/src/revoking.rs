@@ -4,10 +4,11 @@ use std::sync::{Mutex, MutexGuard};
 
 use pantler_cache::Cache;
 use pantler_control::{ControlError, RevocationStat, Revocations, Speaker};
-use pantler_steward::OwnerId;
+use pantler_steward::{Notice, OwnerId};
 
 use crate::OwnerBy;
 use crate::core::Core;
+use crate::lists::Lists;
 use crate::owners::Owners;
 
 /// What a mount remembers of revocations.
@@ -18,8 +19,19 @@ pub(crate) struct Revoking {
 
 impl Revoking {
     /// Passes on what the steward has to tell: to the log, to `stat`, and to those who look after owners' children.
-    pub(crate) fn pass_on(&self, cache: &Cache, owners: &Owners) {
+    pub(crate) fn pass_on(&self, cache: &Cache, owners: &Owners, lists: &Lists) {
         for (id, notice) in cache.take_notices() {
+            match notice {
+                Notice::ListLow => {
+                    lists.refill(cache, id);
+                    continue;
+                }
+                Notice::ListDiscarded => {
+                    lists.discarded(id);
+                    continue;
+                }
+                _ => {}
+            }
             let owner = owners.get(id);
             let uid = owner.as_ref().map(|owner| owner.uid);
             let name = owner.map_or_else(|| format!("owner-{}", id.0), |owner| owner.name);
@@ -36,13 +48,13 @@ impl Revoking {
 impl Core {
     /// The last revocations, oldest first.
     pub(crate) fn revocations(&self) -> Vec<RevocationStat> {
-        self.revoking.pass_on(self.cache(), &self.owners);
+        self.revoking.pass_on(self.cache(), &self.owners, &self.lists);
         self.revoking.lock().stats()
     }
 
     /// Refuses who may not grant control.
     pub(crate) fn check_may_grant(&self, speaker: &Speaker) -> Result<(), ControlError> {
-        self.revoking.pass_on(self.cache(), &self.owners);
+        self.revoking.pass_on(self.cache(), &self.owners, &self.lists);
         let mounter = rustix::process::geteuid().as_raw();
         speaker.check_may_grant(mounter, || self.is_judge_in_own_cause(speaker))
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use fuser::Request;
-use pantler_control::{ControlError, Profile, RunId, RunSpec, Speaker};
+use pantler_control::{ControlError, Prefetch, Profile, RunId, RunSpec, Speaker};
 use pantler_steward::OwnerId;
 
 use crate::core::Core;
@@ -33,6 +33,15 @@ struct Running {
     leader: u32,
     keep: bool,
     profile: Option<Arc<Profile>>,
+}
+
+/// What a profile says of a file that was opened.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Applied {
+    /// Its blocks are done with once they are read.
+    pub(crate) done_with: bool,
+    /// It is read from start to end.
+    pub(crate) sequential: bool,
 }
 
 /// How far a block has been read, from its start on.
@@ -64,7 +73,11 @@ impl Runs {
             end_owner(core, owner, leader, run.keep);
             return Err(error.into());
         }
-        let profile = run.profile.clone().filter(|profile| !profile.files.is_empty()).map(Arc::new);
+        let profile = run
+            .profile
+            .clone()
+            .filter(|profile| !profile.files.is_empty() || profile.prefetch.is_some())
+            .map(Arc::new);
         if profile.is_some() {
             self.has_rules.store(true, Ordering::Release);
         }
@@ -89,11 +102,10 @@ impl Runs {
         running.iter().any(|running| running.owner == owner)
     }
 
-    /// The owner of a request opened a file: applies the rule of its profile about it. Says whether the blocks are done
-    /// with once they are read.
-    pub(crate) fn apply_rule(&self, core: &Core, request: &Request, inode: &Inode) -> bool {
+    /// The owner of a request opened a file: applies the rule of its profile about it. Says what is left to the caller.
+    pub(crate) fn apply_rule(&self, core: &Core, request: &Request, inode: &Inode) -> Applied {
         if !self.has_rules.load(Ordering::Acquire) {
-            return false;
+            return Applied::default();
         }
         let owner = core.owner(request);
         let profile = {
@@ -101,9 +113,11 @@ impl Runs {
             running.iter().find(|running| running.owner == owner).and_then(|running| running.profile.clone())
         };
         let (Some(profile), Some(path), Ok(content)) = (profile, core.path(inode), inode.content()) else {
-            return false;
+            return Applied::default();
         };
-        let Some(rule) = profile.rule(&path) else { return false };
+        let sequential = profile.prefetch == Some(Prefetch::Sequential);
+        let Some(rule) = profile.rule(&path) else { return Applied { done_with: false, sequential } };
+        let sequential = sequential || rule.prefetch == Some(Prefetch::Sequential);
         // A wish past a bound has no effect, as for anybody.
         if rule.priority != 0 {
             let _ = core.set_priority(owner, content, rule.priority);
@@ -115,7 +129,7 @@ impl Runs {
                 .cache()
                 .with_steward(|s| s.set_temporary_priority(owner, file, first, last, temporary.priority));
         }
-        rule.done_with
+        Applied { done_with: rule.done_with, sequential }
     }
 
     /// Bytes of a file were read whose blocks are done with once they are read to their end.
@@ -150,6 +164,7 @@ impl Runs {
 
 fn end_owner(core: &Core, owner: OwnerId, leader: u32, keep: bool) {
     for owner in core.owners.end_run(owner, leader, keep) {
+        core.lists.forget(owner);
         core.cache().with_steward(|steward| steward.exit(owner));
     }
 }

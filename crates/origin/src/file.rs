@@ -45,6 +45,11 @@ impl OpenMode {
         Self { truncate: true, ..self }
     }
 
+    /// Whether it may be read.
+    pub fn reads(self) -> bool {
+        self.read
+    }
+
     /// Whether it may be written to.
     pub fn writes(self) -> bool {
         self.write
@@ -192,6 +197,11 @@ impl OpenFile {
         self.drop_clean();
         to.written(done as u64);
         Ok(done)
+    }
+
+    /// Where on its device the file begins, in bytes, if its file system tells.
+    pub fn position(&self) -> Option<u64> {
+        crate::extent::first(self.plain.as_fd())
     }
 
     /// Whether anything was written through this handle.

@@ -6,6 +6,7 @@
 //! * [`OpenFile`]: a file opened for reading, writing or both; bypasses the kernel's page cache where it can.
 //! * [`Attributes`], [`Version`], [`Look`]: what a file is like, and whether it changed since the last look.
 //! * [`is_cached`]: whether the kernel's page cache holds a piece of a file.
+//! * [`SimulatedDisk`]: a disk slower than the real one, for measurements.
 //! * [`Caller`]: acting with somebody else's user, groups and file mode mask on the current thread.
 //!
 //! Nothing here resolves a path with more than one component below the origin: a symbolic link in the origin, or a
@@ -16,9 +17,11 @@ mod caller;
 mod directory;
 mod entries;
 mod error;
+mod extent;
 mod file;
 mod node;
 mod residency;
+mod simulated;
 mod source;
 mod version;
 mod xattr;
@@ -31,5 +34,6 @@ pub use error::OriginError;
 pub use file::{OpenFile, OpenMode};
 pub use node::Node;
 pub use residency::is_cached;
+pub use simulated::{DiskModel, SimulatedDisk};
 pub use source::{READ_BUFFERS_MAX, Source};
 pub use version::{Look, Version};

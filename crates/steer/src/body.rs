@@ -90,6 +90,7 @@ impl SteerBody {
         body_counters.insert("descriptors_held".to_owned(), engine.files.held() as u64);
         BodyStat {
             totals,
+            prefetching: None,
             owners: self.owner_stats(&engine, &totals),
             owners_left_out: 0,
             files: file_stats(&engine),

@@ -241,6 +241,9 @@ impl Scene {
             &cache.to_string(),
             "--allocation",
             allocation,
+            // What is compared is replacement.
+            "--lookahead",
+            "none",
         ]);
         let log = self.folder.join("mount.log");
         command.stdout(Stdio::null()).stderr(fs::File::create(&log)?);

@@ -5,6 +5,7 @@ use super::{Profile, ProfileError};
 /// Name and text of every profile that comes with Pantler.
 const BUILTIN: &[(&str, &str)] = &[
     ("cscope", include_str!("../../../../profiles/cscope.toml")),
+    ("cscope-text", include_str!("../../../../profiles/cscope-text.toml")),
     ("glimpse", include_str!("../../../../profiles/glimpse.toml")),
     ("grep", include_str!("../../../../profiles/grep.toml")),
     ("ld", include_str!("../../../../profiles/ld.toml")),

@@ -1,4 +1,5 @@
-//! The five calls of the papers as ioctl on an open file, and the numbers kept for file lists.
+//! The calls of the papers as ioctl on an open file: five on caching, and those on access lists, which work on an open
+//! directory too, but for the list of blocks.
 //!
 //! Type `0xA7`, native byte order. A program in C defines them so:
 //!
@@ -11,6 +12,14 @@
 //! #define PANTLER_SET_POLICY    _IOW (0xA7, 3, struct pantler_policy)
 //! #define PANTLER_GET_POLICY    _IOWR(0xA7, 4, struct pantler_policy)
 //! #define PANTLER_SET_TEMPPRI   _IOWR(0xA7, 5, struct pantler_temporary)  /* last is inclusive */
+//!
+//! struct pantler_list   { uint32_t files; uint32_t zero; };
+//! struct pantler_chunk  { int64_t start, end; };                          /* bytes of this file; end is exclusive */
+//! struct pantler_blocks { uint32_t count; uint32_t append; struct pantler_chunk chunks[]; };
+//! #define PANTLER_FILE_LIST_START  _IOW(0xA7, 16, struct pantler_list)    /* what is opened from now on, in order */
+//! #define PANTLER_FILE_LIST_END    _IOR(0xA7, 17, struct pantler_list)    /* files: how many are on the list */
+//! #define PANTLER_BLOCK_LIST(n)    _IOC(_IOC_WRITE, 0xA7, 18, 8 + 16 * (n))  /* n up to 1,023; append for more */
+//! #define PANTLER_FORGET_LIST      _IO (0xA7, 19)
 //! ```
 
 use pantler_steward::PolicyName;
@@ -20,14 +29,14 @@ const TYPE: u32 = 0xa7;
 /// Lowest and highest priority, as everywhere.
 pub(super) const PRIORITIES: std::ops::RangeInclusive<i32> =
     pantler_control::PRIORITY_MIN..=pantler_control::PRIORITY_MAX;
-/// Numbers kept for the calls on file lists.
-const RESERVED: std::ops::RangeInclusive<u32> = 16..=31;
+/// Numbers kept for calls on lists to come.
+const RESERVED: std::ops::RangeInclusive<u32> = 20..=31;
 
 const WRITES: u32 = 1;
 const READS: u32 = 2;
 
 /// A decoded call. Priorities and policies are valid.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(missing_docs, reason = "named as in `pantler_control::Hint`")]
 pub enum Call {
     SetPriority { priority: i32 },
@@ -35,6 +44,10 @@ pub enum Call {
     SetPolicy { priority: i32, policy: PolicyName },
     GetPolicy { priority: i32 },
     SetTemporaryPriority { first: u64, last: u64, priority: i32 },
+    FileListStart { files: u32 },
+    FileListEnd,
+    BlockList { ranges: Vec<(i64, i64)>, append: bool },
+    ForgetList,
 }
 
 /// Why an ioctl is none of the calls.
@@ -77,6 +90,13 @@ impl Call {
                 }
                 Self::SetTemporaryPriority { first, last, priority: priority(data, 16)? }
             }
+            FILE_LIST_START => {
+                zero(data, 4)?;
+                Self::FileListStart { files: u32::from_ne_bytes(field(data, 0)?) }
+            }
+            FILE_LIST_END => Self::FileListEnd,
+            FORGET_LIST => Self::ForgetList,
+            _ if command & !SIZE == BLOCK_LIST => block_list(data)?,
             _ if RESERVED.contains(&(command & 0xff)) => return Err(CallError::Reserved),
             _ => return Err(CallError::Unknown),
         };
@@ -87,6 +107,8 @@ impl Call {
     pub fn answer(self, value: i64) -> Vec<u8> {
         match self {
             Self::SetPriority { .. } | Self::SetPolicy { .. } => Vec::new(),
+            Self::FileListStart { .. } | Self::BlockList { .. } | Self::ForgetList => Vec::new(),
+            Self::FileListEnd => [(value as u32).to_ne_bytes(), [0; 4]].concat(),
             Self::GetPriority => [(value as i32).to_ne_bytes(), [0; 4]].concat(),
             Self::GetPolicy { priority } => [priority.to_ne_bytes(), (value as u32).to_ne_bytes()].concat(),
             Self::SetTemporaryPriority { first, last, priority } => {
@@ -111,6 +133,17 @@ pub const GET_POLICY: u32 = number(WRITES | READS, 4, 8);
 /// Gives cached blocks of a file a temporary priority.
 pub const SET_TEMPORARY: u32 = number(WRITES | READS, 5, 32);
 
+/// The files that are opened from here on are the list.
+pub const FILE_LIST_START: u32 = number(WRITES, 16, 8);
+/// The list of files is complete.
+pub const FILE_LIST_END: u32 = number(READS, 17, 8);
+/// Ranges of bytes of the file. Its size says how many; this is the number without.
+pub const BLOCK_LIST: u32 = number(WRITES, 18, 0);
+/// The list ends here.
+pub const FORGET_LIST: u32 = number(0, 19, 0);
+/// The bits of a number that say how large its struct is.
+const SIZE: u32 = 0x3fff << 16;
+
 const fn number(direction: u32, number: u32, size: u32) -> u32 {
     direction << 30 | size << 16 | TYPE << 8 | number
 }
@@ -126,6 +159,23 @@ pub(crate) fn policy_number(policy: PolicyName) -> i64 {
 
 fn policy_of(number: u32) -> Result<PolicyName, CallError> {
     NUMBERED.get(number as usize).copied().ok_or(CallError::Value)
+}
+
+fn block_list(data: &[u8]) -> Result<Call, CallError> {
+    let count = u32::from_ne_bytes(field(data, 0)?) as usize;
+    let append = match u32::from_ne_bytes(field(data, 4)?) {
+        0 => false,
+        1 => true,
+        _ => return Err(CallError::Value),
+    };
+    // Compared as u64: no count can wrap.
+    if data.len() as u64 != 8 + 16 * count as u64 {
+        return Err(CallError::Value);
+    }
+    let range = |at| Ok((i64::from_ne_bytes(field(data, at)?), i64::from_ne_bytes(field(data, at + 8)?)));
+    let ranges: Vec<(i64, i64)> = (8..data.len()).step_by(16).map(range).collect::<Result<_, _>>()?;
+    let is_sound = ranges.iter().all(|(start, end)| *start >= 0 && end > start);
+    if is_sound { Ok(Call::BlockList { ranges, append }) } else { Err(CallError::Value) }
 }
 
 fn priority(data: &[u8], at: usize) -> Result<i32, CallError> {
@@ -150,7 +200,7 @@ mod tests {
         // TCGETS, which programs send to find out whether a file is a terminal.
         assert_eq!(Call::decode(0x5401, &[]), Err(CallError::Unknown));
         assert_eq!(Call::decode(number(0, 99, 0), &[]), Err(CallError::Unknown));
-        assert_eq!(Call::decode(number(WRITES, 16, 8), &[0; 8]), Err(CallError::Reserved));
+        assert_eq!(Call::decode(number(WRITES, 20, 8), &[0; 8]), Err(CallError::Reserved));
     }
 
     #[test]
@@ -164,6 +214,26 @@ mod tests {
         assert_eq!(Call::decode(SET_POLICY, &[0, 0, 0, 0, 77, 0, 0, 0]), Err(CallError::Value), "policy");
         assert_eq!(Call::decode(SET_PRIORITY, &[0; 3]), Err(CallError::Value), "short");
         assert_eq!(Call::decode(SET_PRIORITY, &[0, 0, 0, 0, 1, 0, 0, 0]), Err(CallError::Value), "not zero");
+    }
+
+    #[test]
+    fn lists_of_blocks_are_as_long_as_they_say_and_make_sense() {
+        let list = |count: u32, append: u32, ranges: &[(i64, i64)]| {
+            let mut data = [count.to_ne_bytes(), append.to_ne_bytes()].concat();
+            ranges
+                .iter()
+                .for_each(|(start, end)| data.extend([start.to_ne_bytes(), end.to_ne_bytes()].concat()));
+            Call::decode(BLOCK_LIST | (data.len() as u32) << 16, &data)
+        };
+        let ranges = vec![(0, 10), (4096, i64::MAX)];
+        assert_eq!(list(2, 1, &ranges), Ok(Call::BlockList { ranges: ranges.clone(), append: true }));
+        for (count, append) in [(1, 0), (3, 0), (u32::MAX, 0), (1 << 28, 0), (2, 2)] {
+            assert_eq!(list(count, append, &ranges), Err(CallError::Value), "{count} {append}");
+        }
+        for bad in [(-1, 5), (5, 5), (9, 5)] {
+            assert_eq!(list(1, 0, &[bad]), Err(CallError::Value), "{bad:?}");
+        }
+        assert_eq!(Call::decode(BLOCK_LIST, &[]), Err(CallError::Value));
     }
 
     #[test]

@@ -1,0 +1,286 @@
+//! `pantler prefetch`: what an owner will read, in order.
+//!
+//! A list may be of any length: as much as a body takes at once is sent, then the rest as the reader gets on.
+
+use anyhow::{Context, Result};
+use clap::Args;
+use pantler_control::client::unexpected;
+use pantler_control::wire::{Answer, Request};
+use pantler_control::{ControlError, Hint, HintAnswer, ListAnswer, OwnerSelector, RANGES_MAX};
+use pantler_trace::{ReadOptions, Reader};
+use serde::Serialize;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::ask::{self, Found};
+use crate::output;
+
+/// Say what will be read, in order, so that it is there before.
+///
+/// A list is about one reader: --owner names it, or one of its processes. Called by a program of `pantler run` it is
+/// about the run. It replaces the list that the owner has, and ends when all of it was read, or when what is read is
+/// something else. Ends with 2 when a line makes no sense or a file cannot be named; nothing has been sent then.
+#[derive(Debug, Args)]
+pub struct Prefetch {
+    #[command(flatten)]
+    pub what: What,
+    /// Owner that will read, by name or by one of its processes
+    #[arg(long, value_name = "NAME|PID")]
+    pub owner: Option<OwnerSelector>,
+    /// Mount point or run; needed where the files do not tell
+    #[arg(long, value_name = "MOUNT|RUN")]
+    pub on: Option<String>,
+    /// Leave out files that are gone and ranges that make no sense, and say so
+    #[arg(long)]
+    pub skip_bad_lines: bool,
+    /// Do not wait until a long list has been read so far that its rest fits: send what fits, and end
+    #[arg(long)]
+    pub no_wait: bool,
+}
+
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub struct What {
+    /// File with the names of files that are read from start to end, one in a line; - is standard input
+    #[arg(long, value_name = "LIST")]
+    pub files: Option<PathBuf>,
+    /// File with lines `FIRST END NAME`: bytes FIRST up to END, exclusive, of a file; - is standard input
+    #[arg(long, value_name = "LIST")]
+    pub blocks: Option<PathBuf>,
+    /// What a recorded trace read, in its order
+    #[arg(long, value_name = "TRACE")]
+    pub from_trace: Option<PathBuf>,
+    /// End the list that the owner has
+    #[arg(long)]
+    pub end: bool,
+    /// Tell how far the list is
+    #[arg(long)]
+    pub show: bool,
+}
+
+/// What is read next: a file, or ranges of it.
+#[derive(Debug, PartialEq, Eq)]
+struct Part {
+    path: PathBuf,
+    ranges: Vec<(i64, i64)>,
+}
+
+#[derive(Serialize)]
+struct Record<'a> {
+    on: &'a str,
+    #[serde(flatten)]
+    answer: ListAnswer,
+}
+
+/// How long to wait before asking again whether there is room.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Sends a list, asks about one, or ends one.
+pub fn prefetch(arguments: &Prefetch) -> Result<()> {
+    let owner = arguments.owner.clone().unwrap_or(OwnerSelector::Caller);
+    let What { end, show, .. } = arguments.what;
+    if end || show {
+        let mut body = body(arguments, None)?;
+        let hint = if end { Hint::EndList } else { Hint::GetList };
+        return match say(&mut body, &owner, hint, None)? {
+            Some(answer) => output::json("list", &Record { on: &body.info.name, answer }),
+            None => Ok(()),
+        };
+    }
+    let (mut parts, mut skipped) = parts(arguments)?;
+    if parts.is_empty() {
+        return Err(ControlError::invalid("the list is empty: expected at least one file").into());
+    }
+    if arguments.what.from_trace.is_none() {
+        // All of them, before anything is sent: half a list helps nobody.
+        let named = |part: &Part| match ask::file(&part.path) {
+            Ok(_) => true,
+            Err(_) if arguments.skip_bad_lines => false,
+            Err(_) => true,
+        };
+        let all = parts.len();
+        parts.retain(named);
+        skipped += all - parts.len();
+        for part in &parts {
+            ask::file(&part.path)?;
+        }
+    } else {
+        let all = parts.len();
+        parts.retain(|part| ask::file(&part.path).is_ok());
+        skipped += all - parts.len();
+    }
+    if skipped > 0 {
+        eprintln!("pantler: left out {skipped} lines: files that are gone, or ranges that make no sense");
+    }
+    let mut body = body(arguments, parts.first().map(|part| part.path.as_path()))?;
+    let (mut answer, mut trimmed) = (ListAnswer::default(), 0);
+    for (number, part) in parts.into_iter().enumerate() {
+        let file = ask::file(&part.path)?;
+        let hint = Hint::ListFile { path: part.path, ranges: part.ranges, append: number > 0 };
+        answer = match send(&mut body, &owner, hint, &file, arguments.no_wait)? {
+            Some(answer) => answer,
+            None => break,
+        };
+        trimmed += answer.trimmed;
+    }
+    let answer = ListAnswer { trimmed, ..answer };
+    output::json("list", &Record { on: &body.info.name, answer })
+}
+
+/// Sends a part once there is room for it. `None` when there is none and nobody wants to wait.
+fn send(
+    body: &mut Found,
+    owner: &OwnerSelector,
+    hint: Hint,
+    file: &OwnedFd,
+    no_wait: bool,
+) -> Result<Option<ListAnswer>> {
+    loop {
+        match say(body, owner, hint.clone(), Some(file)) {
+            Err(ControlError::Bound { bound }) if bound.contains("access list can have") => {
+                if no_wait {
+                    eprintln!("pantler: the rest of the list was not sent: {bound}");
+                    return Ok(None);
+                }
+                std::thread::sleep(PAUSE);
+            }
+            result => return Ok(result?),
+        }
+    }
+}
+
+fn say(
+    body: &mut Found,
+    owner: &OwnerSelector,
+    hint: Hint,
+    file: Option<&OwnedFd>,
+) -> Result<Option<ListAnswer>, ControlError> {
+    let request = Request::Hint { on: body.info.name.clone(), owner: owner.clone(), hint };
+    match body.ask(&request, file)? {
+        Answer::Hint(HintAnswer::List(answer)) => Ok(Some(answer)),
+        Answer::Hint(HintAnswer::Done) => Ok(None),
+        other => Err(unexpected(&other)),
+    }
+}
+
+fn body(arguments: &Prefetch, first: Option<&Path>) -> Result<Found> {
+    match &arguments.on {
+        Some(on) => ask::named(on),
+        None => ask::meant(first),
+    }
+}
+
+/// What is to be read, and how many lines made no sense and were left out.
+fn parts(arguments: &Prefetch) -> Result<(Vec<Part>, usize)> {
+    let What { files, blocks, from_trace, .. } = &arguments.what;
+    if let Some(trace) = from_trace {
+        return from_trace_file(trace);
+    }
+    let is_blocks = blocks.is_some();
+    let list = files.as_ref().or(blocks.as_ref()).context("a list is required")?;
+    let (mut parts, mut skipped) = (Vec::new(), 0);
+    for (number, line) in lines(list)?.enumerate() {
+        let line = line.with_context(|| format!("cannot read {}", list.display()))?;
+        if line.is_empty() {
+            continue;
+        }
+        match if is_blocks { block_line(&line) } else { Ok((line.clone().into(), None)) } {
+            Ok((path, range)) => add(&mut parts, path, range),
+            Err(_) if arguments.skip_bad_lines => skipped += 1,
+            Err(why) => {
+                let text = format!("{}:{}: {why}", list.display(), number + 1);
+                return Err(ControlError::invalid(text).into());
+            }
+        }
+    }
+    Ok((parts, skipped))
+}
+
+fn lines(list: &Path) -> Result<Box<dyn Iterator<Item = io::Result<String>>>> {
+    if list == Path::new("-") {
+        return Ok(Box::new(io::stdin().lines()));
+    }
+    let file = File::open(list).map_err(|error| {
+        ControlError::invalid(format!("list {}: expected a file that can be read, {error}", list.display()))
+    })?;
+    Ok(Box::new(BufReader::new(file).lines()))
+}
+
+/// `FIRST END NAME`.
+fn block_line(line: &str) -> Result<(PathBuf, Option<(i64, i64)>), String> {
+    let expected = || format!("{line:?}: expected FIRST END NAME, bytes with an end after the first");
+    let mut words = line.splitn(3, ' ');
+    let mut number = || words.next().and_then(|word| word.parse::<i64>().ok()).ok_or_else(expected);
+    let (start, end) = (number()?, number()?);
+    let path = words.next().filter(|path| !path.is_empty()).ok_or_else(expected)?;
+    if start < 0 || end <= start {
+        return Err(expected());
+    }
+    Ok((path.into(), Some((start, end))))
+}
+
+fn add(parts: &mut Vec<Part>, path: PathBuf, range: Option<(i64, i64)>) {
+    match (parts.last_mut().filter(|last| last.path == path && last.ranges.len() < RANGES_MAX / 2), range) {
+        (Some(last), Some((start, end))) if !last.ranges.is_empty() => match last.ranges.last_mut() {
+            Some(before) if before.1 == start => before.1 = end,
+            _ => last.ranges.push((start, end)),
+        },
+        (_, range) => parts.push(Part { path, ranges: range.into_iter().collect() }),
+    }
+}
+
+/// The reads of a trace, neighbours put together.
+fn from_trace_file(trace: &Path) -> Result<(Vec<Part>, usize)> {
+    let mut reader = Reader::open(trace, &ReadOptions::default())?;
+    if !reader.has_ranges() {
+        let text = format!("{}: expected a trace that knows files and bytes", trace.display());
+        return Err(ControlError::invalid(text).into());
+    }
+    let (mut parts, mut skipped, mut batch) = (Vec::new(), 0, Vec::new());
+    loop {
+        batch.clear();
+        let more = reader.fill(&mut batch)?;
+        for request in batch.iter().filter(|request| !request.write && request.length > 0) {
+            let name = reader.file_names().get(request.file as usize);
+            let start = i64::try_from(request.offset).ok();
+            let end = start.and_then(|start| start.checked_add(i64::from(request.length)));
+            match (name, start, end) {
+                (Some(name), Some(start), Some(end)) => add(&mut parts, name.into(), Some((start, end))),
+                _ => skipped += 1,
+            }
+        }
+        if !more {
+            return Ok((parts, skipped));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_blocks_are_checked() {
+        assert_eq!(block_line("0 4096 a b"), Ok(("a b".into(), Some((0, 4096)))));
+        for bad in ["", "0 4096", "0 4096 ", "-1 5 f", "5 5 f", "9 5 f", "a b c", "0 99999999999999999999 f"]
+        {
+            assert!(block_line(bad).unwrap_err().contains("expected FIRST END NAME"), "{bad}");
+        }
+    }
+
+    #[test]
+    fn neighbours_become_one_range() {
+        let mut parts = Vec::new();
+        for (path, range) in [("a", (0, 5)), ("a", (5, 9)), ("a", (20, 30)), ("b", (0, 1)), ("a", (0, 1))] {
+            add(&mut parts, path.into(), Some(range));
+        }
+        let part = |path: &str, ranges: &[(i64, i64)]| Part { path: path.into(), ranges: ranges.to_vec() };
+        assert_eq!(parts, [part("a", &[(0, 9), (20, 30)]), part("b", &[(0, 1)]), part("a", &[(0, 1)])]);
+        let mut files = Vec::new();
+        ["a", "a"].iter().for_each(|path| add(&mut files, path.into(), None));
+        assert_eq!(files, [part("a", &[]), part("a", &[])]);
+    }
+}

@@ -1,0 +1,311 @@
+//! Access lists: what an owner says it will read, through any door (design rules P1 and L9).
+//!
+//! ```text
+//!   ioctl   file_list_start ... open open open ... file_list_end --.
+//!   ioctl   block_list on an open file ------------------------------+--> entries --> cache (5,000 ranges at once)
+//!   socket  list-file, with a descriptor ----------------------------+                  ^
+//!   profile prefetch = "sequential": each open ----------------------'     the rest ----' when half are read
+//! ```
+//!
+//! A file comes on a list only when somebody opened it with the rights of whoever speaks: the program itself, or the mount
+//! in the speaker's name. It is opened anew, in the same name, for each run of blocks that is fetched: a list holds no
+//! file open, and who lost the right to read meanwhile gets nothing more.
+
+use std::collections::{HashMap, VecDeque};
+use std::io::{self, IoSliceMut};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use fuser::Request;
+use pantler_cache::{Cache, ListEntry, Listed};
+use pantler_control::{ControlError, ListAnswer, Speaker};
+use pantler_origin::{Caller, OpenFile, OpenMode, Source};
+use pantler_steward::lists::Chunk;
+use pantler_steward::{HintError, OwnerId};
+
+use crate::core::Core;
+use crate::inodes::Inode;
+use crate::options::Interpose;
+
+/// Files or ranges that the steward takes at once.
+const ENTRIES_MAX: usize = 5000;
+/// Files between the two calls of a file list, and files of all owners that wait for their turn: each costs a descriptor.
+const FILES_MAX: usize = 65_536;
+/// Owners that are between the two calls at a time.
+const RECORDINGS_MAX: usize = 1024;
+
+/// The lists of a mount that are not in the steward, or not wholly.
+#[derive(Default)]
+pub(crate) struct Lists {
+    state: Mutex<State>,
+    /// Whether any owner is between the two calls: opening a file need not look otherwise.
+    is_recording: AtomicBool,
+    /// Lists that were found to be worth nothing.
+    discarded: AtomicU64,
+}
+
+#[derive(Default)]
+struct State {
+    recordings: HashMap<OwnerId, Vec<ListEntry>>,
+    waiting: HashMap<OwnerId, VecDeque<ListEntry>>,
+    /// Entries in both.
+    held: usize,
+}
+
+/// A file on a list, read with the rights of whoever gave the list.
+struct ListedFile {
+    inode: Arc<Inode>,
+    caller: Caller,
+    interpose: Option<Interpose>,
+}
+
+impl Source for ListedFile {
+    fn read_at(&self, offset: u64, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        let file = {
+            let _acting = self.caller.act()?;
+            self.inode.node.open(OpenMode::READ)?
+        };
+        source_of(Arc::new(file), self.interpose.as_ref()).read_at(offset, buffers)
+    }
+}
+
+/// Where the bytes of an open file come from: the file, or what stands before it.
+pub(crate) fn source_of(file: Arc<OpenFile>, interpose: Option<&Interpose>) -> Arc<dyn Source> {
+    match interpose {
+        Some(interpose) => interpose(file),
+        None => file,
+    }
+}
+
+impl Lists {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("lists are in order")
+    }
+
+    /// An owner's list has room again.
+    pub(crate) fn refill(&self, cache: &Cache, owner: OwnerId) {
+        let mut state = self.lock();
+        let Some(waiting) = state.waiting.get_mut(&owner) else { return };
+        let taken = cache.list(owner).map_or(0, |list| list.ranges as usize);
+        let room = ENTRIES_MAX.saturating_sub(taken).min(waiting.len());
+        let now: Vec<ListEntry> = waiting.drain(..room).collect();
+        let is_empty = waiting.is_empty();
+        state.held -= now.len();
+        if is_empty {
+            state.waiting.remove(&owner);
+        }
+        drop(state);
+        if let Err(error) = cache.extend_list(owner, &now) {
+            tracing::debug!(%error, "the rest of a list is refused");
+            self.forget(owner);
+        }
+    }
+
+    /// What an owner reads is not what its list says.
+    pub(crate) fn discarded(&self, owner: OwnerId) {
+        tracing::info!(owner = owner.0, "a list was discarded: what is read is not what it says");
+        self.discarded.fetch_add(1, Ordering::Relaxed);
+        self.forget(owner);
+    }
+
+    /// Lists that were discarded so far.
+    pub(crate) fn discarded_count(&self) -> u64 {
+        self.discarded.load(Ordering::Relaxed)
+    }
+
+    /// An owner is no more, or wants no list, or its list is void.
+    pub(crate) fn forget(&self, owner: OwnerId) {
+        let mut state = self.lock();
+        let recorded = state.recordings.remove(&owner).map_or(0, |entries| entries.len());
+        let waited = state.waiting.remove(&owner).map_or(0, |entries| entries.len());
+        state.held -= recorded + waited;
+        self.is_recording.store(!state.recordings.is_empty(), Ordering::Release);
+    }
+
+    /// Gives a list, of which the steward takes what it can at once.
+    fn give(&self, cache: &Cache, owner: OwnerId, mut entries: Vec<ListEntry>) -> Result<(), HintError> {
+        self.forget(owner);
+        let rest = entries.split_off(entries.len().min(ENTRIES_MAX));
+        if entries.is_empty() {
+            cache.end_list(owner);
+            return Ok(());
+        }
+        cache.give_list(owner, &entries)?;
+        if !rest.is_empty() {
+            let mut state = self.lock();
+            if state.held + rest.len() > FILES_MAX {
+                return Err(HintError::TooManyEntries { limit: FILES_MAX as u32 });
+            }
+            state.held += rest.len();
+            state.waiting.insert(owner, rest.into());
+        }
+        Ok(())
+    }
+}
+
+impl Core {
+    /// From now on the files that `owner` opens to read are its list, until [the end](Self::end_file_list).
+    pub(crate) fn start_file_list(&self, owner: OwnerId, files: u32) -> io::Result<()> {
+        if files as usize > FILES_MAX {
+            return Err(io::Error::from_raw_os_error(libc::E2BIG));
+        }
+        self.lists.forget(owner);
+        let mut state = self.lists.lock();
+        if state.recordings.len() >= RECORDINGS_MAX {
+            return Err(io::Error::from_raw_os_error(libc::ENOSPC));
+        }
+        state.recordings.insert(owner, Vec::new());
+        self.lists.is_recording.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// The list is complete: it takes effect. Says how many files are on it; `EINVAL` without a start.
+    pub(crate) fn end_file_list(&self, owner: OwnerId) -> io::Result<u32> {
+        let mut state = self.lists.lock();
+        let recorded = state.recordings.remove(&owner);
+        let entries = recorded.ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))?;
+        state.held -= entries.len();
+        self.lists.is_recording.store(!state.recordings.is_empty(), Ordering::Release);
+        drop(state);
+        let count = entries.len() as u32;
+        self.lists.give(self.cache(), owner, entries).map_err(refused)?;
+        Ok(count)
+    }
+
+    /// A program opened a file to read it, perhaps between the two calls.
+    pub(crate) fn note_open(&self, request: &Request, inode: &Arc<Inode>, file: &OpenFile) {
+        if !self.lists.is_recording.load(Ordering::Acquire) || !file.mode().reads() {
+            return;
+        }
+        let owner = self.owner(request);
+        let Some(entry) = self.listed(inode, &self.caller_of(request), file, None).pop() else { return };
+        let mut state = self.lists.lock();
+        if state.held >= FILES_MAX {
+            return;
+        }
+        let State { recordings, held, .. } = &mut *state;
+        if let Some(recording) = recordings.get_mut(&owner) {
+            recording.push(entry);
+            *held += 1;
+        }
+    }
+
+    /// A program opened a file that its profile says is read from start to end: it comes next on its list.
+    pub(crate) fn read_ahead(&self, request: &Request, inode: &Arc<Inode>, file: &OpenFile) {
+        if !file.mode().reads() {
+            return;
+        }
+        let entries = self.listed(inode, &self.caller_of(request), file, None);
+        // A list past its bound is no list; the file is read all the same.
+        let _ = self.cache().extend_list(self.owner(request), &entries);
+    }
+
+    /// A program will read these ranges of bytes of a file that it has open.
+    pub(crate) fn block_list(
+        &self,
+        request: &Request,
+        number: u64,
+        file: &OpenFile,
+        ranges: &[(i64, i64)],
+        append: bool,
+    ) -> io::Result<()> {
+        if !file.mode().reads() {
+            return Err(io::Error::from_raw_os_error(libc::EBADF));
+        }
+        let inode = self.inodes.get(number)?;
+        let owner = self.owner(request);
+        let entries = self.listed(&inode, &self.caller_of(request), file, Some(ranges));
+        match append {
+            true => self.cache().extend_list(owner, &entries).map_err(refused),
+            false => self.lists.give(self.cache(), owner, entries).map_err(refused),
+        }
+    }
+
+    /// The list of `owner` ends here.
+    pub(crate) fn forget_list(&self, owner: OwnerId) {
+        self.lists.forget(owner);
+        self.cache().end_list(owner);
+    }
+
+    /// A speaker says that `owner` will read a file next: all of it, or these ranges of bytes.
+    pub(crate) fn list_file(
+        &self,
+        speaker: &Speaker,
+        owner: OwnerId,
+        inode: &Arc<Inode>,
+        ranges: &[(i64, i64)],
+        append: bool,
+    ) -> Result<ListAnswer, ControlError> {
+        let (uid, gid, groups) = (speaker.uid, speaker.gid, speaker.groups.clone());
+        let caller = Caller { uid, gid, groups, umask: 0 };
+        let opened = {
+            let _acting = caller.act()?;
+            inode.node.open(OpenMode::READ)
+        };
+        let file = opened.map_err(|error| match error.kind() {
+            io::ErrorKind::PermissionDenied => {
+                ControlError::denied(format!("user {uid} may not read the file"))
+            }
+            _ => ControlError::from(error),
+        })?;
+        let content = inode.content()?;
+        self.noticing(inode.number, content, || content.look(&self.shelf, || file.attributes()))?;
+        let entries = self.listed(inode, &caller, &file, (!ranges.is_empty()).then_some(ranges));
+        let trimmed = ranges.len().max(1).saturating_sub(entries.len()) as u64;
+        match append {
+            true if entries.is_empty() => {}
+            true => self.cache().extend_list(owner, &entries)?,
+            false => self.lists.give(self.cache(), owner, entries)?,
+        }
+        Ok(ListAnswer { trimmed, ..self.list_answer(owner) })
+    }
+
+    /// What is known of an owner's list.
+    pub(crate) fn list_answer(&self, owner: OwnerId) -> ListAnswer {
+        let waiting = self.lists.lock().waiting.get(&owner).map_or(0, VecDeque::len) as u64;
+        let list = self.cache().list(owner);
+        list.map_or(ListAnswer::default(), |list| ListAnswer {
+            ranges: u64::from(list.ranges) + waiting,
+            blocks_done: list.done,
+            blocks_left: list.left,
+            in_flight: u64::from(list.in_flight),
+            trimmed: 0,
+        })
+    }
+
+    /// The entries for a file, or for ranges of it as far as they lie within.
+    fn listed(
+        &self,
+        inode: &Arc<Inode>,
+        caller: &Caller,
+        file: &OpenFile,
+        ranges: Option<&[(i64, i64)]>,
+    ) -> Vec<ListEntry> {
+        let Ok(content) = inode.content() else { return Vec::new() };
+        let (id, size) = (content.file(), content.size().min(i64::MAX as u64) as i64);
+        let block_bytes = self.cache().block_bytes() as u32;
+        let (inode, caller, interpose) = (Arc::clone(inode), caller.clone(), self.options.interpose.clone());
+        let source: Arc<dyn Source> = Arc::new(ListedFile { inode, caller, interpose });
+        let listed = Listed { source, position: file.position() };
+        let within = |&(start, end): &(i64, i64)| Chunk::of_bytes(id, start, end.min(size), block_bytes).ok();
+        let chunks = ranges.unwrap_or(&[(0, i64::MAX)]).iter().filter_map(within);
+        chunks.map(|chunk| ListEntry { chunk, listed: listed.clone() }).collect()
+    }
+
+    fn caller_of(&self, request: &Request) -> Caller {
+        let (uid, gid) = (request.uid(), request.gid());
+        let groups = Caller::groups_of(request.pid()).unwrap_or_default();
+        Caller { uid, gid, groups, umask: 0 }
+    }
+}
+
+/// A list over a bound (C6), or that makes no sense.
+fn refused(error: HintError) -> io::Error {
+    tracing::debug!(%error, "list refused");
+    io::Error::from_raw_os_error(match error {
+        HintError::EmptyRange { .. } | HintError::EmptyBytes { .. } | HintError::NegativeRange { .. } => {
+            libc::EINVAL
+        }
+        _ => libc::ENOSPC,
+    })
+}
