@@ -134,3 +134,39 @@ fn every_crate_obeys_the_layers() {
         }
     }
 }
+
+/// What would let Dust's inference perform I/O, read a clock or draw randomness that was not passed in.
+const IMPURE: [&str; 11] = [
+    "std::fs",
+    "std::io",
+    "std::net",
+    "std::os",
+    "std::env",
+    "std::process",
+    "std::thread",
+    "Instant",
+    "SystemTime",
+    "crate::targets",
+    "RandomState",
+];
+
+#[test]
+fn the_inference_of_dust_is_pure() {
+    let mut folders = vec![root().join("crates/dust/src/infer")];
+    let mut files = vec![root().join("crates/dust/src/infer.rs")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).expect("the folder is there").flatten() {
+            let path = entry.path();
+            if path.is_dir() { folders.push(path) } else { files.push(path) }
+        }
+    }
+    assert!(files.len() > 15, "{} files", files.len());
+    for path in files {
+        let text = fs::read_to_string(&path).expect("text");
+        let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
+        for (at, line) in code.enumerate() {
+            let found = IMPURE.iter().find(|word| line.contains(**word));
+            assert!(found.is_none(), "{}: {found:?} in line of code {}: {line}", path.display(), at + 1);
+        }
+    }
+}
