@@ -1,14 +1,17 @@
 //! Seeded trials on simulated caches: how often Dust is right, and whom it confuses with whom.
 
+mod strangers;
+
 use std::collections::BTreeMap;
 use std::fmt;
 
 use pantler_policy::Spec;
 
-use crate::infer::family::Family;
+use crate::infer::family::{Axis, Family, Scale};
 use crate::infer::random::Random;
 use crate::targets::SimulatedTarget;
 use crate::{Inquiry, Known, Options, TargetError, Verdict, investigate};
+pub use strangers::{STRANGERS, Stranger};
 
 /// What a trial is about.
 #[derive(Clone, Copy, Debug)]
@@ -61,7 +64,27 @@ pub fn leaves(seed: u64) -> Vec<Spec> {
     let specs = |family: &'static Family| {
         family.leaves().into_iter().filter_map(move |leaf| family.spec(&leaf, seed))
     };
-    Family::all().iter().flat_map(specs).collect()
+    Family::all().iter().filter(|family| !family.refuses).flat_map(specs).collect()
+}
+
+/// One policy for each family that has parameters, with values between those of the grid.
+pub fn off_grid(random: &mut Random, seed: u64) -> Vec<Spec> {
+    let between = |axis: &Axis, random: &mut Random| {
+        let (low, high) = axis
+            .grid
+            .iter()
+            .fold((f64::MAX, f64::MIN), |(low, high), &value| (value.min(low), value.max(high)));
+        // A grid of one value spans a little around it; ends of the range are policies of another name.
+        let (low, high) = if low == high { (low * 0.6, high * 1.6) } else { (low, high) };
+        let value = low + (high - low) * (0.1 + 0.8 * random.unit());
+        if axis.scale == Scale::Whole { value.round() } else { value }
+    };
+    let families = Family::all().iter().filter(|family| !family.axes.is_empty());
+    let spec = |family: &'static Family| {
+        let values: Vec<f64> = family.axes.iter().map(|axis| between(axis, random)).collect();
+        family.spec(&values, seed)
+    };
+    families.filter_map(spec).collect()
 }
 
 /// A capacity within a fifth of the nominal one.

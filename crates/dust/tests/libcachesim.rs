@@ -1,0 +1,106 @@
+//! libCacheSim, from PyPI, as truth from other hands: whatever its caches are called is right, or "unknown".
+//!
+//! It runs as a process of its own. Where `python3` has no module `libcachesim` this is skipped:
+//! `pip install libcachesim`.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use pantler_dust::{Inquiry, Known, Options, Reading, Target, TargetError, Trace, investigate};
+
+/// One line of block numbers is one visit or goes on with it; the answer is a line of 0 and 1.
+const PEER: &str = "
+import sys, libcachesim
+make = getattr(libcachesim, sys.argv[1])
+request = libcachesim.Request()
+request.obj_size = 1
+cache = None
+for line in sys.stdin:
+    words = line.split()
+    if words[0] == 'cold':
+        cache = make(cache_size=int(sys.argv[2]))
+    said = []
+    for block in words[1:]:
+        request.obj_id = int(block) + 1
+        said.append('1' if cache.get(request) else '0')
+    print(''.join(said), flush=True)
+";
+
+struct Peer {
+    child: Child,
+    to: ChildStdin,
+    from: BufReader<ChildStdout>,
+}
+
+impl Peer {
+    fn new(cache: &str, capacity: u32) -> Self {
+        let mut command = Command::new("python3");
+        command.args(["-c", PEER, cache, &capacity.to_string()]);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("python3");
+        let to = child.stdin.take().expect("piped");
+        let from = BufReader::new(child.stdout.take().expect("piped"));
+        Self { child, to, from }
+    }
+}
+
+impl Target for Peer {
+    fn run(&mut self, trace: &Trace) -> Result<Vec<Reading>, TargetError> {
+        let failed = |source| TargetError::Io { what: "libcachesim".into(), source };
+        let mut line = String::from(if trace.cold { "cold" } else { "warm" });
+        trace.accesses.iter().for_each(|block| line += &format!(" {block}"));
+        writeln!(self.to, "{line}").map_err(failed)?;
+        let mut said = String::new();
+        self.from.read_line(&mut said).map_err(failed)?;
+        Ok(said.trim_end().chars().map(|char| Reading::Said { hit: char == '1' }).collect())
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Its name, and what Dust may call it.
+const CACHES: [(&str, &[&str]); 14] = [
+    ("LRU", &["lru"]),
+    ("FIFO", &["fifo"]),
+    ("LFU", &["lfu"]),
+    ("Clock", &["clock", "gclock"]),
+    ("Sieve", &["sieve"]),
+    ("SLRU", &["slru"]),
+    ("S3FIFO", &["s3-fifo"]),
+    ("ARC", &["arc"]),
+    ("TwoQ", &["2q", "2q-simple"]),
+    ("LIRS", &["lirs"]),
+    ("MQ", &["mq"]),
+    ("WTinyLFU", &["w-tinylfu"]),
+    // Version 0.3.5 keeps the first blocks of a scan, half as many as it may, and refuses all others.
+    ("ClockPro", &["clock-pro", "noeviction"]),
+    ("Random", &["random"]),
+];
+
+#[test]
+fn caches_by_other_hands_are_never_called_what_they_are_not() {
+    let there = Command::new("python3").args(["-c", "import libcachesim"]).stderr(Stdio::null()).status();
+    if !there.is_ok_and(|status| status.success()) {
+        eprintln!("SKIPPED: python3 has no module libcachesim");
+        return;
+    }
+    let mut wrong = Vec::new();
+    for (cache, names) in CACHES {
+        let mut peer = Peer::new(cache, 150);
+        let verdict = investigate(Inquiry::new(Options::default()), &mut peer).expect("it answers").verdict();
+        println!(
+            "{cache}: {:?} {} capacity {} mismatch {:.4}, {} accesses",
+            verdict.verdict, verdict.policy, verdict.capacity, verdict.mismatch, verdict.accesses
+        );
+        let right = names.contains(&verdict.family.as_str())
+            || verdict.equivalent.iter().any(|name| names.contains(&name.as_str()));
+        if verdict.verdict == Known::Known && !right {
+            wrong.push((cache, verdict.policy));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:?}");
+}
