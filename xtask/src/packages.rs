@@ -5,8 +5,22 @@ use anyhow::{Result, bail};
 use crate::shell::{self, say};
 
 /// What the tests need.
-pub const TEST: &[&str] =
-    &["acl", "attr", "btrfs-progs", "cscope", "fio", "fuse3", "python3", "ripgrep", "util-linux", "xfsprogs"];
+pub const TEST: &[&str] = &[
+    "acl",
+    "attr",
+    "btrfs-progs",
+    "cscope",
+    "fio",
+    "fuse3",
+    "memcached",
+    "nginx-light",
+    "python3",
+    "redis-server",
+    "ripgrep",
+    "util-linux",
+    "varnish",
+    "xfsprogs",
+];
 
 /// What the demo needs.
 pub const DEMO: &[&str] = &["cscope", "fuse3", "linux-source-6.1", "xz-utils"];

@@ -1,11 +1,20 @@
 //! Targets: caches that can be asked.
 
+mod http;
+mod memcached;
+mod mount;
 mod page_cache;
+mod redis;
 mod simulated;
 
+pub use http::HttpTarget;
+pub use memcached::MemcachedTarget;
+pub use mount::MountTarget;
 pub use page_cache::PageCacheTarget;
+pub use redis::RedisTarget;
 pub use simulated::SimulatedTarget;
 
+use crate::infer::family::Family;
 use crate::{Options, Reading, Trace};
 
 /// A cache that traces are run on.
@@ -36,6 +45,12 @@ pub enum TargetError {
         /// What to do about it.
         remedy: &'static str,
     },
+    /// Nothing tells a hit from a miss.
+    #[error("no cache can be seen: {what}")]
+    Unseen {
+        /// What was measured.
+        what: String,
+    },
     /// The operating system refuses.
     #[error("{what}: {source}")]
     Io {
@@ -50,6 +65,11 @@ pub enum TargetError {
 pub fn expectations(name: &str) -> Options {
     const CORNERS: f64 = 0.012;
     let options = Options::default();
-    let simulated = name.starts_with("policy:");
-    Options { slack: if simulated { options.slack } else { CORNERS }, ..options }
+    let slack = if name.starts_with("policy:") { options.slack } else { CORNERS };
+    let flushes = !["mount ", "http://"].iter().any(|word| name.starts_with(word));
+    let families = match name {
+        _ if name.starts_with("redis://") => Family::at_pace(),
+        _ => options.families,
+    };
+    Options { slack, flushes, families, ..options }
 }

@@ -54,6 +54,11 @@ pub struct Modes {
 
 /// The rounds of fitting. Two well separated modes settle in fewer than 20.
 const ROUNDS: u32 = 60;
+/// Share of latencies that are taken as they are; longer ones count as the longest of these.
+const ORDINARY: f64 = 0.96;
+/// Least spread as a share of the distance of both modes: tails are longer than those of normal distributions, and what
+/// lies between belongs to the nearer mode.
+const TAIL: f64 = 0.15;
 /// Narrowest spread: clocks tick, and equal readings are no proof.
 const SPREAD_MIN: f64 = 0.05;
 
@@ -63,6 +68,12 @@ impl Modes {
         let mut logs: Vec<f64> = latencies_ns.iter().map(|&ns| (ns.max(1) as f64).ln()).collect();
         logs.sort_by(f64::total_cmp);
         if logs.len() < 16 || logs.first() == logs.last() {
+            return None;
+        }
+        // Whoever had to wait for a processor tells nothing about modes.
+        let most = logs[((logs.len() - 1) as f64 * ORDINARY) as usize];
+        logs.iter_mut().for_each(|log| *log = log.min(most));
+        if logs.first() == logs.last() {
             return None;
         }
         let (mut low, mut high, mut share) = start(&logs);
@@ -86,6 +97,8 @@ impl Modes {
             share = (weight[0] / logs.len() as f64).clamp(0.001, 0.999);
         }
         let overlap = overlap(low, high, share);
+        let least = (high.0 - low.0) * TAIL;
+        (low.1, high.1) = (low.1.max(least), high.1.max(least));
         Some(Self {
             hit_ns: low.0.exp(),
             miss_ns: high.0.exp(),

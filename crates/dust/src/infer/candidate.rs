@@ -25,7 +25,8 @@ pub struct Candidate {
 impl Candidate {
     /// A candidate without nuisances.
     pub fn new(family: &'static Family, values: Vec<f64>, frames: u32) -> Self {
-        Self { family, values, frames, nuisances: Nuisances::default() }
+        let nuisances = Nuisances { refuses: family.refuses, ..Nuisances::default() };
+        Self { family, values, frames, nuisances }
     }
 
     /// Whether equal runs may end differently.
@@ -38,8 +39,19 @@ impl Candidate {
         self.family.spec(&self.values, DEFAULT_SEED)
     }
 
+    /// The same in one word.
+    pub fn policy(&self) -> String {
+        match self.spec() {
+            Some(spec) if !self.family.refuses => spec.to_string(),
+            _ => self.name(),
+        }
+    }
+
     /// The name that the simulator takes for the family: the policy without parameters, but `lru-2` and `lru-3` apart.
     pub fn name(&self) -> String {
+        if self.family.refuses {
+            return self.family.name.into();
+        }
         let shown = self.spec().map_or_else(|| self.family.name.into(), |spec| spec.to_string());
         shown.split(':').next().unwrap_or_default().into()
     }

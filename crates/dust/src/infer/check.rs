@@ -24,6 +24,8 @@ const VOICES: usize = 8;
 const UNANIMOUS: f32 = 0.02;
 /// Standard deviations that are no surprise.
 pub const SURPRISE: f64 = 3.0;
+/// Log likelihood that is lost by what never happens, about.
+const NEVER: f64 = 4.0;
 /// Draws for how often a candidate repeats itself.
 const REPETITION_DRAWS: u32 = 32;
 
@@ -40,6 +42,8 @@ pub struct Check {
     pub wrong: f64,
     /// Standard deviations by which the best fit is worse than it should be.
     pub excess: f64,
+    /// For a candidate that draws: log likelihood that is missing for each access.
+    pub deficit: f64,
     /// Standard deviations by which the consensus is wrong more often than first accesses, whose truth is known.
     pub misled: f64,
     /// Whether a trace was run twice.
@@ -83,8 +87,11 @@ impl Check {
         let noise = ((agreed_wrong + 0.3) / (f64::from(agreed) + 20.0)).clamp(0.001, 0.4);
         let among = noise * (1.0 - noise) / (f64::from(agreed) + 20.0);
         let misled = (noise - calibration.noise) / (among + calibration.noise_error.powi(2)).sqrt();
+        let mut deficit = 0.0;
         let excess = if best.candidate.draws() {
-            Ledger::new(evidence, noise).score(&best.candidate, 2 * DRAWS_SEARCH).excess
+            let score = Ledger::new(evidence, noise).score(&best.candidate, 2 * DRAWS_SEARCH);
+            deficit = score.deficit;
+            score.excess
         } else {
             // Two shares that are estimates, compared as if they were one.
             let (count, others) = (f64::from(contested.max(1)), f64::from(agreed) + 20.0);
@@ -101,6 +108,7 @@ impl Check {
             contested,
             wrong,
             excess,
+            deficit,
             misled,
             repeated: repeated.is_some(),
             too_alike,
@@ -109,15 +117,17 @@ impl Check {
 }
 
 impl Check {
-    /// Whether nothing is too surprising. Up to `slack` of the accesses may contradict a candidate that draws nothing.
+    /// Whether nothing is too surprising. Up to `slack` of the accesses may contradict it.
     pub fn passes(&self, draws: bool, slack: f64) -> bool {
         let accesses = f64::from(self.consensus + self.contested);
         let contradicted = (self.wrong - self.noise) * f64::from(self.contested) / accesses.max(1.0);
         let surprise = if draws && !self.repeated {
             f64::INFINITY
         } else if draws {
+            // Up to `slack` of the accesses may be what the candidate would never do.
+            let excess = if self.deficit < slack * NEVER { 0.0 } else { self.excess.max(0.0) };
             // By chance nearly anything can be explained, so less of a surprise is enough.
-            1.2 * self.excess.max(0.0).hypot(self.too_alike.max(0.0))
+            1.2 * excess.hypot(self.too_alike.max(0.0))
         } else if contradicted < slack {
             0.0
         } else {

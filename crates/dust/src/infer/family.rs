@@ -7,6 +7,10 @@ use std::sync::OnceLock;
 
 use pantler_policy::Spec;
 
+/// Accesses in a second of Redis's clock, which knows no finer time: Dust keeps to it, and the candidates count on it.
+pub const REDIS_PACE: u32 = 40;
+const PACE: f64 = REDIS_PACE as f64;
+
 /// How a parameter moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
@@ -42,6 +46,8 @@ pub struct Family {
     pub axes: &'static [Axis],
     /// Whether it draws random numbers from a parameter `seed`.
     pub draws: bool,
+    /// Whether it refuses newcomers when it is full, so that nobody is ever replaced.
+    pub refuses: bool,
 }
 
 const fn share(key: &'static str, low: f64, high: f64, grid: &'static [f64]) -> Axis {
@@ -57,11 +63,11 @@ const fn whole(key: &'static str, low: f64, high: f64, grid: &'static [f64]) -> 
 }
 
 const fn plain(name: &'static str) -> Family {
-    Family { name, axes: &[], draws: false }
+    Family { name, axes: &[], draws: false, refuses: false }
 }
 
 const fn family(name: &'static str, axes: &'static [Axis]) -> Family {
-    Family { name, axes, draws: false }
+    Family { name, axes, draws: false, refuses: false }
 }
 
 /// Families with parameters that are tried, in the order of their simplicity. All other policies are candidates with their defaults.
@@ -87,7 +93,32 @@ const FAMILIES: &[Family] = &[
     ),
 ];
 
+/// What a cache does that has no policy: the name is Redis's (`maxmemory-policy noeviction`).
+const NO_EVICTION: Family = Family { name: "noeviction", axes: &[], draws: false, refuses: true };
+
+/// Redis as Dust treats it: so many accesses in each second of its clock, and no minute long enough for counts to fall.
+const REDIS_AT_PACE: [Family; 2] = [
+    Family {
+        name: "redis-lru",
+        axes: &[whole("samples", 2.0, 16.0, &[3.0, 5.0, 10.0]), whole("tick", PACE, PACE, &[PACE])],
+        draws: true,
+        refuses: false,
+    },
+    Family {
+        name: "redis-lfu",
+        axes: &[whole("samples", 3.0, 16.0, &[5.0, 10.0]), share("decay", 0.0, 0.0, &[0.0])],
+        draws: true,
+        refuses: false,
+    },
+];
+
 impl Family {
+    /// All families with Redis's clock slowed down: see [`RedisTarget`](crate::targets::RedisTarget).
+    pub fn at_pace() -> Vec<&'static Self> {
+        let others = Self::all().iter().filter(|family| !family.name.starts_with("redis-"));
+        others.chain(&REDIS_AT_PACE).collect()
+    }
+
     /// All families, one for each policy that need not know the future, those without parameters first: of two that
     /// explain the same, the first is reported.
     pub fn all() -> &'static [Self] {
@@ -100,7 +131,7 @@ impl Family {
                 let draws = known.keys.iter().any(|key| key.key == "seed");
                 Family { draws, ..listed.unwrap_or(plain(known.name)) }
             });
-            let mut families: Vec<Family> = families.collect();
+            let mut families: Vec<Family> = families.chain([NO_EVICTION]).collect();
             families.sort_by_key(|family| family.axes.len());
             families
         })
@@ -125,6 +156,10 @@ impl Family {
 
     /// The policy with these values, and this seed if it draws. `None` for values it does not take.
     pub fn spec(&self, values: &[f64], seed: u64) -> Option<Spec> {
+        if self.refuses {
+            // Who is never asked for a victim need not be anybody in particular.
+            return "fifo".parse().ok();
+        }
         let mut text = format!("{}:", self.name);
         for (axis, value) in self.axes.iter().zip(values) {
             text += &match axis.scale {
@@ -161,7 +196,8 @@ mod tests {
         for family in Family::all() {
             for leaf in family.leaves() {
                 let spec = family.spec(&leaf, 3);
-                assert!(spec.is_some_and(|spec| spec.name() == family.name), "{} {leaf:?}", family.name);
+                let name = if family.refuses { "fifo" } else { family.name };
+                assert!(spec.is_some_and(|spec| spec.name() == name), "{} {leaf:?}", family.name);
             }
         }
     }

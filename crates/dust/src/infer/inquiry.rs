@@ -38,6 +38,8 @@ pub struct Options {
     pub blocks_max: u32,
     /// Share of accesses that may contradict a known policy beyond what is noise: real caches have corners.
     pub slack: f64,
+    /// Whether the cache can be emptied. If not, all traces are one visit, and go on to new blocks instead.
+    pub flushes: bool,
     /// Seed of all traces.
     pub seed: u64,
 }
@@ -50,6 +52,7 @@ impl Default for Options {
             accesses_per_block: 30,
             blocks_max: 1 << 20,
             slack: 0.002,
+            flushes: true,
             seed: 1,
         }
     }
@@ -109,6 +112,10 @@ pub struct Inquiry {
     calibration: Calibration,
     fits: Vec<Fit>,
     verification: Option<f64>,
+    ranked_again: bool,
+    /// Without flushes: where the blocks of the present traces begin, and where new ones would.
+    base: u32,
+    used: u32,
 }
 
 impl Inquiry {
@@ -126,12 +133,34 @@ impl Inquiry {
             evidence,
             fits: Vec::new(),
             verification: None,
+            ranked_again: false,
+            base: 0,
+            used: 0,
             options,
         }
     }
 
     /// The next trace to run, or `None` when there is nothing more to ask.
     pub fn next_trace(&mut self) -> Option<Trace> {
+        let trace = self.planned()?;
+        Some(self.placed(trace))
+    }
+
+    /// A trace that would start with a flush gets blocks that nobody read before, where there is no flush.
+    fn placed(&mut self, mut trace: Trace) -> Trace {
+        if self.options.flushes {
+            return trace;
+        }
+        if trace.cold {
+            self.base = self.used;
+            trace.cold = self.record.is_empty();
+        }
+        trace.accesses.iter_mut().for_each(|block| *block += self.base);
+        self.used = self.used.max(trace.blocks());
+        trace
+    }
+
+    fn planned(&mut self) -> Option<Trace> {
         match self.stage {
             Stage::Growing => Some(self.grow()),
             Stage::Returning => Some(self.come_back()),
@@ -145,7 +174,7 @@ impl Inquiry {
                 Some(trace) => Some(trace),
                 None => {
                     self.stage = if self.must_repeat() { Stage::Repeating } else { Stage::Verifying };
-                    self.next_trace()
+                    self.planned()
                 }
             },
             Stage::Repeating => Some(self.repeat()),
@@ -211,7 +240,9 @@ impl Inquiry {
     /// Traces that people understand: the paper's two fingerprints, for the capacity that was found.
     pub fn illustrations(&mut self) -> Vec<Trace> {
         let capacity = self.estimate();
-        [Pattern::ShortTerm, Pattern::History].map(|pattern| pattern.trace(capacity, &mut self.random)).into()
+        let patterns = [Pattern::ShortTerm, Pattern::History];
+        let traces = patterns.map(|pattern| pattern.trace(capacity, &mut self.random));
+        traces.into_iter().map(|trace| self.placed(trace)).collect()
     }
 
     /// What the target said to a trace that is only to be shown: the fits stay as they are.
@@ -360,7 +391,10 @@ impl Inquiry {
         let ledger = Ledger::new(&self.evidence, self.calibration.noise);
         self.fits = rank_again(std::mem::take(&mut self.fits), &ledger);
         // What was left out may explain more by now. Whoever draws can explain nearly anything, so that is no answer.
-        if self.fits.first().is_none_or(|best| best.candidate.draws()) || !self.is_good() {
+        let dubious = self.fits.first().is_none_or(|best| best.candidate.draws()) || !self.is_good();
+        // Once after the first trace that discriminates, and once at the end.
+        if dubious && (self.stage == Stage::Verifying || !self.ranked_again) {
+            self.ranked_again = true;
             let others = rank(&self.options.families, self.range, &ledger);
             self.fits = merge(std::mem::take(&mut self.fits), others);
         }
@@ -401,7 +435,7 @@ impl Inquiry {
     /// Whether the best fit draws, and has not yet been asked to be as unpredictable as it says.
     fn must_repeat(&self) -> bool {
         let draws = self.fits.first().is_some_and(|best| best.candidate.draws());
-        draws && self.repeated().is_none() && self.left() >= self.estimate() as usize
+        draws && self.options.flushes && self.repeated().is_none() && self.left() >= self.estimate() as usize
     }
 
     /// The beginning of the screening once more.
@@ -428,15 +462,16 @@ impl Inquiry {
     }
 
     fn verify(&mut self) {
-        // The fresh trace alone, with the fit that has not seen it.
-        let mut fresh = Evidence::default();
-        if let (Some(Observed { trace, readings }), Some(best)) = (self.record.last(), self.fits.first()) {
-            let odds: Vec<f32> =
-                readings.iter().map(|reading| odds(*reading, self.calibration.modes)).collect();
-            fresh.add(trace, &odds);
-            let noise = self.calibration.noise;
-            let score = Ledger::new(&fresh, noise).score(&best.candidate, DRAWS_SEARCH);
-            self.verification = Some(score.mismatch);
+        // The fresh trace is the end of the last visit, and the fit has not seen it.
+        let fresh = self.record.last().map_or(0, |observed| observed.readings.len());
+        if let (Some(visit), Some(best)) = (self.evidence.visits().last(), self.fits.first()) {
+            let draws = if best.candidate.draws() { DRAWS_SEARCH } else { 1 };
+            let hits = best.candidate.hits(visit, DRAWS_SEARCH);
+            let wrong = hits.iter().zip(&visit.odds).rev().take(fresh).map(|(&hits, &odds)| {
+                let seen = 1.0 / (1.0 + f64::from(-odds).exp());
+                if u32::from(hits) * 2 > draws { 1.0 - seen } else { seen }
+            });
+            self.verification = Some(wrong.sum::<f64>() / fresh.max(1) as f64);
         }
         self.fit_again();
     }

@@ -126,9 +126,9 @@ pub fn with_nuisances(fit: &Fit, ledger: &Ledger<'_>, draws: u32) -> Fit {
     let batches = [2, 4, 8, 16, 32, 64].into_iter().filter(|&batch| batch * 4 <= fit.candidate.frames);
     let deviations = FOREIGN
         .into_iter()
-        .map(|foreign| Nuisances { foreign, ..Nuisances::default() })
-        .chain(batches.clone().map(|batch| Nuisances { batch, ..Nuisances::default() }))
-        .chain(batches.map(|late| Nuisances { late, ..Nuisances::default() }));
+        .map(|foreign| Nuisances { foreign, ..fit.candidate.nuisances })
+        .chain(batches.clone().map(|batch| Nuisances { batch, ..fit.candidate.nuisances }))
+        .chain(batches.map(|late| Nuisances { late, ..fit.candidate.nuisances }));
     for nuisances in deviations {
         let candidate = Candidate { nuisances, ..fit.candidate.clone() };
         let mut other = Fit::of(candidate, ledger, draws);

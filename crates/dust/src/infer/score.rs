@@ -35,6 +35,8 @@ pub struct Score {
     pub mismatch: f64,
     /// How many standard deviations the score lies below what is typical for the candidate. Negative: better.
     pub excess: f64,
+    /// The same in natural logarithms for each access.
+    pub deficit: f64,
 }
 
 impl<'a> Ledger<'a> {
@@ -127,7 +129,8 @@ impl<'a> Ledger<'a> {
         let among =
             by_draw.iter().map(|sum| (sum - typical).powi(2)).sum::<f64>() / f64::from(draws.max(2) - 1);
         let excess = (typical - total) / (variance + among).max(1e-9).sqrt();
-        Score { log_likelihood: total, mismatch: wrong / count.max(1) as f64, excess }
+        let deficit = (typical - total) / count.max(1) as f64;
+        Score { log_likelihood: total, mismatch: wrong / count.max(1) as f64, excess, deficit }
     }
 }
 

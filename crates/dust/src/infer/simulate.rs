@@ -15,11 +15,13 @@ pub struct Nuisances {
     pub batch: u32,
     /// Blocks by which the cache may be too full before the evictor notices and brings it back to its size.
     pub late: u32,
+    /// Newcomers are refused when the cache is full, and nobody is replaced.
+    pub refuses: bool,
 }
 
 impl Default for Nuisances {
     fn default() -> Self {
-        Self { foreign: 0.0, batch: 1, late: 0 }
+        Self { foreign: 0.0, batch: 1, late: 0, refuses: false }
     }
 }
 
@@ -111,6 +113,7 @@ pub struct Simulated<P> {
     /// Blocks from which on room is made, and blocks that are left then.
     full: u32,
     keep: u32,
+    refuses: bool,
 }
 
 impl<P: Policy> Simulated<P> {
@@ -119,13 +122,17 @@ impl<P: Policy> Simulated<P> {
         let frames = frames.max(1);
         let mut cache = Demand::new(policy, frames);
         cache.reserve(handles);
-        Self { cache, full: frames + nuisances.late, keep: frames - nuisances.batch.clamp(1, frames) }
+        let (full, keep) = (frames + nuisances.late, frames - nuisances.batch.clamp(1, frames));
+        Self { cache, full, keep, refuses: nuisances.refuses }
     }
 
     /// Reads a block, and says whether it was a hit.
     #[inline]
     pub fn access(&mut self, block: Handle) -> bool {
         let (full, keep) = (self.full, self.keep);
+        if self.refuses && self.cache.len() >= full && !self.cache.holds(block) {
+            return false;
+        }
         self.cache.reference_making_room(block, |cache| {
             if cache.len() >= full {
                 while cache.len() > keep && cache.evict().is_some() {}
@@ -166,6 +173,8 @@ mod tests {
         let accesses = [0, 1, 2, 3, 2, 1, 0];
         let batch = Nuisances { batch: 3, ..Nuisances::default() };
         assert_eq!(hits("lru", 3, batch, &accesses), [0, 0, 0, 0, 0, 0, 0]);
+        let refusing = Nuisances { refuses: true, ..Nuisances::default() };
+        assert_eq!(hits("fifo", 2, refusing, &accesses), [0, 0, 0, 0, 0, 1, 1]);
         let late = Nuisances { late: 1, ..Nuisances::default() };
         assert_eq!(hits("lru", 3, late, &accesses), [0, 0, 0, 0, 1, 1, 1]);
     }

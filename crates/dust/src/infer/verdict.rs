@@ -88,7 +88,7 @@ impl Verdict {
         let Some((most, best)) = posterior.first().copied() else { return verdict };
         let candidate = &best.candidate;
         verdict.family = candidate.name();
-        verdict.policy = candidate.spec().map_or_else(String::new, |spec| spec.to_string());
+        verdict.policy = candidate.policy();
         verdict.parameters = parameters(best);
         verdict.capacity = candidate.frames;
         let ledger = Ledger::new(evidence, calibration.noise);

@@ -1,0 +1,85 @@
+//! `pantler dust` on the command line: what it prints, writes and refuses, and real caches behind it.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+fn pantler(folder: &Path, words: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pantler"));
+    command.args(words).env("PANTLER_RUNTIME_DIR", folder.join("run")).current_dir(folder);
+    command.env_remove("SUDO_UID").env_remove("SUDO_GID").stdin(Stdio::null());
+    command.output().expect("it runs")
+}
+
+fn ok(folder: &Path, words: &[&str]) -> String {
+    let output = pantler(folder, words);
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{words:?}: {err}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+fn json(folder: &Path, words: &[&str]) -> serde_json::Value {
+    let line = ok(folder, &[words, &["--json"]].concat());
+    assert_eq!(line.lines().count(), 1, "{line}");
+    serde_json::from_str(&line).expect("JSON")
+}
+
+#[test]
+fn a_simulated_cache_is_named_recorded_replayed_and_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    let words = ["dust", "policy:2q:in=0.35", "--size", "120", "--noise", "0.02", "--seed", "7"];
+    let found = json(folder.path(), &[&words[..], &["--record", "it.record", "--html", "it.html"]].concat());
+    assert_eq!((found["version"].as_u64(), found["kind"].as_str()), (Some(1), Some("dust")));
+    assert_eq!((found["family"].as_str(), found["verdict"].as_str()), (Some("2q"), Some("known")), "{found}");
+    let capacity = found["capacity"].as_u64().unwrap();
+    let between = |name: &str, at: usize| found[name][at].as_f64().unwrap();
+    assert!((118..=122).contains(&capacity) && between("interval", 0) <= 120.0, "{found}");
+    assert!(between("interval", 1) >= 120.0 && found["certainty"].as_f64().unwrap() > 0.9, "{found}");
+    // Two more traces for the page.
+    assert!(found["accesses"].as_u64().unwrap() <= 50 * 120, "{found}");
+    let part = &found["parameter_intervals"]["in"];
+    assert!(part[0].as_f64().unwrap() <= 0.36 && part[1].as_f64().unwrap() >= 0.34, "{found}");
+    assert!(found["counterexample"].is_null(), "{found}");
+    let page = fs::read_to_string(folder.path().join("it.html")).unwrap();
+    assert!(page.contains("short-term") && page.contains("Likelihoods") && !page.contains("src="));
+    let again = json(folder.path(), &["dust", "--replay", "it.record"]);
+    assert_eq!((&again["family"], &again["target"]), (&found["family"], &found["target"]), "{again}");
+    let text = ok(folder.path(), &["dust", "--replay", "it.record"]);
+    assert!(text.starts_with("2q:") && text.contains("% certain"), "{text}");
+}
+
+#[test]
+fn the_figures_of_the_paper_are_drawn() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = ok(folder.path(), &["dust", "--paper"]);
+    for number in 3..=10 {
+        assert!(text.contains(&format!("figure {number}: ")), "{text}");
+        assert!(folder.path().join(format!("dust-paper/figure-{number}-1.svg")).exists());
+    }
+    let page = fs::read_to_string(folder.path().join("dust-paper/index.html")).unwrap();
+    assert_eq!(page.matches("<svg").count(), 23);
+}
+
+#[test]
+fn nonsense_is_refused_in_a_line() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("broken"), "{").unwrap();
+    for (words, expected) in [
+        (&["dust"][..], "expected a target"),
+        (&["dust", "nfs"], "expected pagecache, mount"),
+        (&["dust", "mount"], "expected its directory"),
+        (&["dust", "pagecache", "/tmp"], "only the target mount takes a directory"),
+        (&["dust", "policy:nobody"], "unknown policy"),
+        (&["dust", "policy:opt"], "future"),
+        (&["dust", "redis://a/b"], "expected redis://HOST"),
+        (&["dust", "--replay", "broken"], "line 1"),
+    ] {
+        let output = pantler(folder.path(), words);
+        let err = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {err}");
+        assert!(err.contains(expected) && output.stdout.is_empty(), "{words:?}: {err}");
+    }
+    // Nobody listens there.
+    let output = pantler(folder.path(), &["dust", "redis://127.0.0.1:1"]);
+    assert_eq!(output.status.code(), Some(1));
+}

@@ -1,0 +1,254 @@
+//! A mount with a cache of its own, by timing alone: Pantler's, or any other that reads past the kernel's page cache.
+//!
+//! ```text
+//!   seed file, written               its blocks are in the cache, because they were written; it goes again
+//!     | copy_file_range: the bytes do not pass through the cache
+//!     v
+//!   test files  [0 1 2 ..] [4096 ..] one byte read of each block, timed
+//! ```
+//!
+//! T1  Every block is read for the first time by a trace: nothing is ever flushed, because files that are deleted leave
+//!     what a policy has learnt.
+//! T2  Blocks are as large as those of the cache, which are measured first: a second read at a distance is a hit if it
+//!     is in the same block.
+//!
+//! T3  A file is never changed after its first read, and rests before it: a cache must not believe in what has just
+//!     changed.
+//!
+//! T4  The way to the mount and back, which takes 5 us on one processor and 40 us between two, is measured each time with a
+//!     question for attributes, and taken off: else hits that travel far would look like misses that do not.
+//!
+//! A mount without `copy_file_range` gets its files written, and first reads may be hits.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::num::NonZeroU64;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{Advice, AtFlags, StatxFlags, copy_file_range, fadvise, statx};
+use rustix::io::Errno;
+
+use super::{Target, TargetError};
+use crate::infer::random::Random;
+use crate::{Reading, Step, Trace};
+
+/// Sizes of blocks that are told apart.
+const BLOCK_MIN: u64 = 4096;
+const BLOCK_MAX: u64 = 1 << 20;
+/// Places at which a size is tried: the median decides.
+const PLACES: u64 = 5;
+/// Bytes of the seed file, which is copied again and again.
+const SEED_BYTES: u64 = 4 << 20;
+/// Bytes of a test file.
+const FILE_BYTES: u64 = 32 << 20;
+/// See T3: longer than a mount of Pantler takes to believe in a file.
+const REST: Duration = Duration::from_millis(250);
+/// Put in the place of the way: what is left without it is next to nothing for a hit.
+const SHORT_WAY: Duration = Duration::from_micros(5);
+/// A miss takes at least so many times as long as a hit, else nothing can be seen.
+const APART: f64 = 1.25;
+
+/// See the head of this file.
+#[derive(Debug)]
+pub struct MountTarget {
+    files: TestFiles,
+    block_bytes: u64,
+}
+
+impl MountTarget {
+    /// Makes the file on the mount and measures the size of its blocks.
+    ///
+    /// # Errors
+    ///
+    /// When nothing can be written there, or hits and misses take the same time.
+    pub fn new(directory: &Path) -> Result<Self, TargetError> {
+        let files = TestFiles::new(directory, 'a');
+        let mut target = Self { files, block_bytes: BLOCK_MIN };
+        target.block_bytes = target.measure_block()?;
+        // Files of their own for the traces: what the measurement left in the cache goes with its files.
+        target.files = TestFiles::new(directory, 'b');
+        Ok(target)
+    }
+
+    /// Bytes of a block of the cache.
+    pub fn block_bytes(&self) -> u64 {
+        self.block_bytes
+    }
+
+    /// T2: the least distance at which a second read takes as long as a first one.
+    fn measure_block(&mut self) -> Result<u64, TargetError> {
+        let distances = u64::from((BLOCK_MAX / BLOCK_MIN).ilog2()) + 1;
+        self.files.grow(distances * PLACES * 2 * BLOCK_MAX)?;
+        // Far apart and not in order, so that nothing looks like a scan.
+        let mut places: Vec<u64> = (0..distances * PLACES).collect();
+        Random::new(1).shuffle(&mut places);
+        let mut distance = BLOCK_MIN;
+        let (mut firsts, mut agains) = (Vec::new(), Vec::new());
+        let mut seconds_by_distance = Vec::new();
+        while distance <= BLOCK_MAX {
+            let mut seconds = Vec::new();
+            for _ in 0..PLACES {
+                let at = places.pop().unwrap_or(0) * 2 * BLOCK_MAX;
+                firsts.push(self.files.read(at)?);
+                agains.push(self.files.read(at)?);
+                seconds.push(self.files.read(at + distance)?);
+            }
+            seconds_by_distance.push((distance, median(&mut seconds)));
+            distance *= 2;
+        }
+        let (miss, hit) = (median(&mut firsts) as f64, median(&mut agains) as f64);
+        if miss < APART * hit {
+            return Err(TargetError::Unseen {
+                what: format!("a hit takes {hit:.0} ns, a miss {miss:.0} ns"),
+            });
+        }
+        let between = (miss * hit).sqrt();
+        let found = seconds_by_distance.iter().find(|(_, second)| *second as f64 > between);
+        Ok(found.map_or(BLOCK_MAX, |(distance, _)| *distance))
+    }
+}
+
+fn median(times: &mut [u64]) -> u64 {
+    times.sort_unstable();
+    times.get(times.len() / 2).copied().unwrap_or(0)
+}
+
+impl Target for MountTarget {
+    fn run(&mut self, trace: &Trace) -> Result<Vec<Reading>, TargetError> {
+        self.files.grow(u64::from(trace.blocks()) * self.block_bytes)?;
+        let mut readings = Vec::with_capacity(trace.accesses.len());
+        for step in trace.steps() {
+            match step {
+                // Inquiries of targets that cannot be flushed go on to new blocks instead (T1).
+                Step::Flush => {}
+                Step::Sleep(time) => std::thread::sleep(time),
+                Step::Access(block) => {
+                    let at = u64::from(block) * self.block_bytes;
+                    readings.push(Reading::Took(self.files.read(at)?));
+                }
+            }
+        }
+        Ok(readings)
+    }
+}
+
+fn failed(path: &Path) -> impl FnOnce(io::Error) -> TargetError + '_ {
+    |source| TargetError::Io { what: path.display().to_string(), source }
+}
+
+/// Files on the mount, one after the other, deleted with their value.
+#[derive(Debug)]
+struct TestFiles {
+    directory: PathBuf,
+    series: char,
+    files: Vec<(PathBuf, File)>,
+    /// Whether bytes can be copied without passing through the cache; until that fails.
+    copies: bool,
+}
+
+impl TestFiles {
+    fn new(directory: &Path, series: char) -> Self {
+        Self { directory: directory.to_owned(), series, files: Vec::new(), copies: true }
+    }
+
+    fn bytes(&self) -> u64 {
+        self.files.len() as u64 * FILE_BYTES
+    }
+
+    /// Reads one byte, and says how many nanoseconds it took.
+    fn read(&self, at: u64) -> Result<u64, TargetError> {
+        let (path, file) = &self.files[(at / FILE_BYTES) as usize];
+        let at = at % FILE_BYTES;
+        let mut byte = [0];
+        // The first question wakes whoever answers, the second one is timed.
+        asked(file);
+        let there_and_back = asked(file);
+        let start = Instant::now();
+        file.read_exact_at(&mut byte, at).map_err(failed(path))?;
+        let took = (start.elapsed().saturating_sub(there_and_back) + SHORT_WAY).as_nanos() as u64;
+        // What the kernel may have kept of it is not what is asked.
+        let _ = fadvise(file, at, NonZeroU64::new(1), Advice::DontNeed);
+        Ok(took)
+    }
+
+    fn grow(&mut self, bytes: u64) -> Result<(), TargetError> {
+        if bytes <= self.bytes() {
+            return Ok(());
+        }
+        while self.bytes() < bytes {
+            self.add()?;
+        }
+        std::thread::sleep(REST);
+        Ok(())
+    }
+
+    fn add(&mut self) -> Result<(), TargetError> {
+        let name = format!(".pantler-dust-{}-{}{}", std::process::id(), self.series, self.files.len());
+        let path = self.directory.join(name);
+        let file = made(&path)?;
+        // Where the kernel caches what it reads of a mount, it shall at least read nothing ahead.
+        let _ = fadvise(&file, 0, None, Advice::Random);
+        let filled = if self.copies { copy(&file, &path) } else { Ok(false) };
+        self.copies = matches!(filled, Ok(true));
+        let filled = filled.and_then(|done| if done { Ok(()) } else { write(&file) });
+        // Deleted from now on, whatever happens.
+        self.files.push((path.clone(), file));
+        filled.and_then(|()| self.files[self.files.len() - 1].1.sync_all()).map_err(failed(&path))
+    }
+}
+
+/// The time of a question that has nothing to do with the cache (T4).
+fn asked(file: &File) -> Duration {
+    let start = Instant::now();
+    // The answer does not matter.
+    let _ = statx(file, "", AtFlags::EMPTY_PATH | AtFlags::STATX_FORCE_SYNC, StatxFlags::SIZE);
+    start.elapsed()
+}
+
+fn write(file: &File) -> io::Result<()> {
+    let chunk = vec![0x5a; 1 << 20];
+    (0..FILE_BYTES).step_by(chunk.len()).try_for_each(|at| file.write_all_at(&chunk, at))
+}
+
+/// Fills a file with copies of a seed file. False where that is not possible.
+fn copy(file: &File, path: &Path) -> io::Result<bool> {
+    let seed_path = path.with_extension("seed");
+    let mut seed = OpenOptions::new().read(true).write(true).create_new(true).open(&seed_path)?;
+    let filled = (|| {
+        for _ in 0..SEED_BYTES >> 20 {
+            seed.write_all(&vec![0x5a; 1 << 20])?;
+        }
+        for start in (0..FILE_BYTES).step_by(SEED_BYTES as usize) {
+            let (mut from, mut at) = (0, start);
+            while from < SEED_BYTES {
+                let left = (SEED_BYTES - from) as usize;
+                match copy_file_range(&seed, Some(&mut from), file, Some(&mut at), left) {
+                    Ok(0) | Err(Errno::XDEV | Errno::NOSYS | Errno::OPNOTSUPP) => return Ok(false),
+                    Ok(_) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        }
+        Ok(true)
+    })();
+    // Cutting it drops its blocks from the cache before its name goes.
+    let _ = seed.set_len(0);
+    let _ = fs::remove_file(&seed_path);
+    filled
+}
+
+fn made(path: &Path) -> Result<File, TargetError> {
+    OpenOptions::new().read(true).write(true).create_new(true).open(path).map_err(failed(path))
+}
+
+impl Drop for TestFiles {
+    fn drop(&mut self) {
+        for (path, file) in &self.files {
+            // Cutting a file drops its blocks from the cache before its name goes. A file that cannot be deleted is in the way of nobody but its owner, who can see it.
+            let _ = file.set_len(0);
+            let _ = fs::remove_file(path);
+        }
+    }
+}

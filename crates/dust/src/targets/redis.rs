@@ -1,0 +1,266 @@
+//! A Redis or Valkey server: a key is a block, read where it is and set where it is not.
+//!
+//! ```text
+//!   GETRANGE dust:4711:0:17 65535 65535   "x": a hit      "": a miss, then SETRANGE dust:4711:0:17 65535 x
+//!   every 40 accesses                     wait until the next second has well begun
+//! ```
+//!
+//! K1  Only keys that begin with `dust:`, the process and the visit are touched, and all of them are deleted at the end.
+//! K2  All values have the same size, so that memory is a number of keys; they are made at the server, so that no
+//!     buffer for them is part of that memory.
+//! K3  [`REDIS_PACE`] accesses fall into each second: Redis knows references by the second only, and what shares a second is
+//!     alike to it. Candidates are told the same.
+//!
+//! An error about memory that is used up is the answer of `noeviction`: the newcomer is refused.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use super::{Target, TargetError};
+use crate::infer::family::REDIS_PACE;
+use crate::{Reading, Step, Trace};
+
+/// How far a second has to have gone before accesses begin: the server looks at its clock ten times a second.
+const SETTLED: Duration = Duration::from_millis(220);
+/// Keys that shall fit: few enough for the pace, enough to tell policies apart.
+const KEYS: u64 = 70;
+/// Bytes of a key besides its value, about.
+const KEY_BYTES: u64 = 120;
+/// Sizes of values that make sense.
+const VALUE_BYTES: (u64, u64) = (64, 4 << 20);
+/// Bytes of a value where the server does not tell its size.
+const VALUE_BYTES_DEFAULT: u64 = 4096;
+/// Longest line that a server may answer with.
+const LINE_MAX: u64 = 64 << 10;
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// See the head of this file.
+#[derive(Debug)]
+pub struct RedisTarget {
+    address: String,
+    stream: BufReader<TcpStream>,
+    last: u64,
+    visit: u32,
+    /// Keys of this visit that may be there.
+    blocks: u32,
+    accesses: u32,
+}
+
+/// What a server answers.
+#[derive(Debug, PartialEq)]
+enum Answer {
+    Text(String),
+    Number(i64),
+    Error(String),
+    Nothing,
+    List(Vec<Answer>),
+}
+
+impl RedisTarget {
+    /// Connects to `host:port`. `value_bytes` is chosen by the server's memory if not given.
+    ///
+    /// # Errors
+    ///
+    /// When nobody answers, and when the server has no limit of memory.
+    pub fn new(address: &str, value_bytes: Option<u32>) -> Result<Self, TargetError> {
+        let stream = TcpStream::connect(address).map_err(failed(address))?;
+        stream.set_read_timeout(Some(PATIENCE)).map_err(failed(address))?;
+        stream.set_nodelay(true).map_err(failed(address))?;
+        let stream = BufReader::new(stream);
+        let mut target = Self { address: address.into(), stream, last: 0, visit: 0, blocks: 0, accesses: 0 };
+        let bytes = match value_bytes {
+            Some(bytes) => bytes.into(),
+            None => target.value_bytes()?,
+        };
+        target.last = bytes.max(1) - 1;
+        Ok(target)
+    }
+
+    fn value_bytes(&mut self) -> Result<u64, TargetError> {
+        let number = |text: &str| text.trim().parse::<u64>().ok();
+        let most = match self.ask(&["CONFIG", "GET", "maxmemory"])? {
+            Answer::List(pair) => match pair.as_slice() {
+                [_, Answer::Text(text)] => number(text),
+                _ => None,
+            },
+            _ => None,
+        };
+        let used = match self.ask(&["INFO", "memory"])? {
+            Answer::Text(text) => {
+                text.lines().find_map(|line| line.strip_prefix("used_memory:")).and_then(number)
+            }
+            _ => None,
+        };
+        match (most, used) {
+            (Some(0), _) => Err(TargetError::Missing {
+                what: format!("{} has no limit of memory", self.address),
+                remedy: "set maxmemory",
+            }),
+            (Some(most), Some(used)) => {
+                let bytes = (most.saturating_sub(used) / KEYS).saturating_sub(KEY_BYTES);
+                Ok(bytes.clamp(VALUE_BYTES.0, VALUE_BYTES.1))
+            }
+            _ => Ok(VALUE_BYTES_DEFAULT),
+        }
+    }
+
+    fn key(&self, block: u32) -> String {
+        format!("dust:{}:{}:{block}", std::process::id(), self.visit)
+    }
+
+    fn access(&mut self, block: u32) -> Result<bool, TargetError> {
+        self.keep_pace()?;
+        let key = self.key(block);
+        self.blocks = self.blocks.max(block + 1);
+        let last = self.last.to_string();
+        match self.ask(&["GETRANGE", &key, &last, &last])? {
+            Answer::Text(text) if text.is_empty() => {}
+            Answer::Nothing => {}
+            Answer::Text(_) => return Ok(true),
+            other => return Err(self.strange(&other)),
+        }
+        // Zeros up to the last byte, which tells that it is there. One word more would be one reference more.
+        match self.ask(&["SETRANGE", &key, &last, "x"])? {
+            Answer::Number(_) => Ok(false),
+            Answer::Error(text) if text.starts_with("OOM") => Ok(false),
+            other => Err(self.strange(&other)),
+        }
+    }
+
+    /// K3: waits for the next second after so many accesses.
+    fn keep_pace(&mut self) -> Result<(), TargetError> {
+        if self.accesses.is_multiple_of(REDIS_PACE) {
+            let since = self.since_second()?;
+            let next = Duration::from_secs(1) + SETTLED;
+            let wait = if self.accesses == 0 && since < SETTLED { SETTLED } else { next };
+            std::thread::sleep(wait.saturating_sub(since));
+        }
+        self.accesses += 1;
+        Ok(())
+    }
+
+    /// How far the server's second has gone.
+    fn since_second(&mut self) -> Result<Duration, TargetError> {
+        match self.ask(&["TIME"])? {
+            Answer::List(parts) => match parts.as_slice() {
+                [_, Answer::Text(micros)] => Ok(Duration::from_micros(micros.parse().unwrap_or(0))),
+                _ => Ok(Duration::ZERO),
+            },
+            other => Err(self.strange(&other)),
+        }
+    }
+
+    /// K1: the keys of this visit go, in portions.
+    fn flush(&mut self) -> Result<(), TargetError> {
+        for first in (0..self.blocks).step_by(500) {
+            let keys: Vec<String> =
+                (first..(first + 500).min(self.blocks)).map(|block| self.key(block)).collect();
+            let words: Vec<&str> = ["DEL"].into_iter().chain(keys.iter().map(String::as_str)).collect();
+            self.ask(&words)?;
+        }
+        self.visit += 1;
+        self.blocks = 0;
+        Ok(())
+    }
+
+    fn ask(&mut self, words: &[&str]) -> Result<Answer, TargetError> {
+        let mut request = format!("*{}\r\n", words.len());
+        for word in words {
+            request += &format!("${}\r\n{word}\r\n", word.len());
+        }
+        self.stream.get_mut().write_all(request.as_bytes()).map_err(failed(&self.address))?;
+        read(&mut self.stream, 0).map_err(failed(&self.address))
+    }
+
+    fn strange(&self, answer: &Answer) -> TargetError {
+        let source = std::io::Error::other(format!("answered {answer:.100?}"));
+        TargetError::Io { what: self.address.clone(), source }
+    }
+}
+
+fn failed(address: &str) -> impl FnOnce(std::io::Error) -> TargetError + '_ {
+    move |source| TargetError::Io { what: address.into(), source }
+}
+
+/// One answer of the protocol, version 2 (<https://redis.io/docs/latest/develop/reference/protocol-spec/>).
+fn read(stream: &mut impl BufRead, depth: u32) -> std::io::Result<Answer> {
+    let bad = |why: &str| std::io::Error::new(std::io::ErrorKind::InvalidData, why.to_owned());
+    let line = read_line(stream)?;
+    let (kind, rest) = line.split_at_checked(1).ok_or_else(|| bad("an empty line"))?;
+    let number = || rest.parse::<i64>().map_err(|_| bad("no number"));
+    Ok(match kind {
+        "+" => Answer::Text(rest.into()),
+        "-" => Answer::Error(rest.into()),
+        ":" => Answer::Number(number()?),
+        "$" => match number()? {
+            length if length < 0 => Answer::Nothing,
+            length if length as u64 > LINE_MAX => return Err(bad("an answer that is too long")),
+            length => {
+                let mut bytes = vec![0; length as usize + 2];
+                stream.read_exact(&mut bytes)?;
+                bytes.truncate(length as usize);
+                Answer::Text(String::from_utf8_lossy(&bytes).into_owned())
+            }
+        },
+        "*" => {
+            let count = number()?;
+            if depth > 2 || count > 1000 {
+                return Err(bad("an answer that is too long"));
+            }
+            Answer::List((0..count).map(|_| read(stream, depth + 1)).collect::<std::io::Result<_>>()?)
+        }
+        _ => return Err(bad("no answer of this protocol")),
+    })
+}
+
+fn read_line(stream: &mut impl BufRead) -> std::io::Result<String> {
+    let mut line = Vec::new();
+    std::io::Read::take(&mut *stream, LINE_MAX).read_until(b'\n', &mut line)?;
+    if line.last() != Some(&b'\n') {
+        return Err(std::io::ErrorKind::UnexpectedEof.into());
+    }
+    Ok(String::from_utf8_lossy(&line).trim_end().to_owned())
+}
+
+impl Target for RedisTarget {
+    fn run(&mut self, trace: &Trace) -> Result<Vec<Reading>, TargetError> {
+        let mut readings = Vec::with_capacity(trace.accesses.len());
+        for step in trace.steps() {
+            match step {
+                Step::Flush => self.flush()?,
+                // The pace is pause enough.
+                Step::Sleep(_) => {}
+                Step::Access(block) => readings.push(Reading::Said { hit: self.access(block)? }),
+            }
+        }
+        Ok(readings)
+    }
+}
+
+impl Drop for RedisTarget {
+    fn drop(&mut self) {
+        // A server that went away has nothing to delete.
+        let _ = self.flush();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_read_and_nonsense_is_refused() {
+        let of = |text: &str| read(&mut text.as_bytes(), 0).map_err(|error| error.kind());
+        assert_eq!(of("+OK\r\n"), Ok(Answer::Text("OK".into())));
+        assert_eq!(of("$-1\r\n"), Ok(Answer::Nothing));
+        assert_eq!(of("$1\r\nx\r\n"), Ok(Answer::Text("x".into())));
+        let list = Answer::List(vec![Answer::Number(7), Answer::Error("OOM".into())]);
+        assert_eq!(of("*2\r\n:7\r\n-OOM\r\n"), Ok(list));
+        for text in ["", "\r\n", "?\r\n", ":x\r\n", "$9999999999\r\n", "*99999\r\n", "$5\r\nx\r\n", "+no end"]
+        {
+            assert!(of(text).is_err(), "{text:?}");
+        }
+        assert!(of(&"*1\r\n".repeat(9)).is_err());
+    }
+}
