@@ -47,7 +47,18 @@ fn a_mount_with_each_of_eight_policies_is_named_by_timing_alone() {
     let (mut wrong, mut unknown) = (Vec::new(), 0);
     for policy in ["lru", "mru", "fifo", "lfu", "clock", "2q", "arc", "sieve"] {
         let origin = folder.path().join("origin").display().to_string();
-        let cache = ["--cache", "8M", "--block-size", "32K", "--threads", "1", "--lookahead", "none", "--policy", policy];
+        let cache = [
+            "--cache",
+            "8M",
+            "--block-size",
+            "32K",
+            "--threads",
+            "1",
+            "--lookahead",
+            "none",
+            "--policy",
+            policy,
+        ];
         ok(folder.path(), &[&["mount", &origin, &point][..], &cache].concat());
         let mut answer = String::new();
         for attempt in 1..=ATTEMPTS {
