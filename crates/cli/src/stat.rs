@@ -83,9 +83,10 @@ pub fn table(stat: &BodyStat) -> String {
     for file in files.iter().take(FILES_SHOWN) {
         line(&mut text, &format!("  {}", shortened(&file.path.to_string_lossy(), 25)), &file.counters);
     }
-    if stat.files.len() > files.len().min(FILES_SHOWN) {
-        let more = stat.files.len() - files.len().min(FILES_SHOWN);
-        let _ = writeln!(text, "  and {more} more, see --json");
+    let listed = stat.files.len() - files.len().min(FILES_SHOWN);
+    if listed as u64 + stat.files_left_out > 0 {
+        let more = listed as u64 + stat.files_left_out;
+        let _ = writeln!(text, "  and {more} more files, {listed} of them with --json");
     }
     for one in &stat.revocations {
         let state = if one.granted { ", and was granted it since" } else { "" };
@@ -196,6 +197,7 @@ mod tests {
             }],
             owners_left_out: 0,
             files: vec![FileStat { path: "/a/very/long/path/to/some/cscope.out".into(), counters }],
+            files_left_out: 0,
             revocations: vec![RevocationStat {
                 number: 0,
                 owner: "queries".into(),
@@ -225,6 +227,9 @@ mod tests {
         assert_eq!(table(&sample()), expected);
         let many = BodyStat { owners_left_out: 7, ..sample() };
         assert!(table(&many).contains("  and 7 more owners, with fewer references\n  total "));
+        let files = vec![sample().files[0].clone(); 22];
+        let many = BodyStat { files, files_left_out: 5, ..sample() };
+        assert!(table(&many).contains("  and 7 more files, 2 of them with --json\n"), "{}", table(&many));
     }
 
     #[test]

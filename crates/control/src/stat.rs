@@ -155,6 +155,9 @@ pub struct BodyStat {
     pub owners_left_out: u64,
     /// Files, most blocks first; bounded by the body.
     pub files: Vec<FileStat>,
+    /// Files that are not listed: those with the fewest blocks. 0 for whom files are none of their business.
+    #[serde(default)]
+    pub files_left_out: u64,
     /// The last revocations, oldest first; bounded by the body.
     #[serde(default)]
     pub revocations: Vec<RevocationStat>,
@@ -174,7 +177,9 @@ impl BodyStat {
             self.owners.sort_by_key(|owner| std::cmp::Reverse(owner.counters.references));
             self.owners.truncate(keep);
             if keep == 0 {
-                self.files.truncate(self.files.len() / 2);
+                let keep = self.files.len() / 2;
+                self.files_left_out += (self.files.len() - keep) as u64;
+                self.files.truncate(keep);
             }
         }
         self.owners.sort_by(|one, other| one.owner.cmp(&other.owner));
@@ -308,7 +313,8 @@ mod tests {
             prefetching: None,
             owners: (0..1000).map(owner).collect(),
             owners_left_out: 0,
-            files: Vec::new(),
+            files: vec![FileStat { path: "f".into(), counters: Counters::default() }; 10],
+            files_left_out: 7,
             revocations: Vec::new(),
             body_counters: BTreeMap::new(),
         };
@@ -323,5 +329,6 @@ mod tests {
         let mut nothing = whole;
         nothing.bound(10);
         assert_eq!((nothing.owners.len(), nothing.owners_left_out), (0, 1000));
+        assert_eq!((nothing.files.len(), nothing.files_left_out), (0, 17));
     }
 }

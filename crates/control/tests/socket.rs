@@ -62,6 +62,7 @@ impl Body for Recorder {
             owners: vec![],
             owners_left_out: 0,
             files: vec![],
+            files_left_out: 0,
             revocations: Vec::new(),
             body_counters: Default::default(),
         })

@@ -257,13 +257,15 @@ impl MountBody {
         self.core.inodes.files().iter().filter_map(name).collect()
     }
 
-    fn file_stats(&self, speaker: &Speaker) -> Vec<FileStat> {
+    /// The files with most blocks, and how many are not among them.
+    fn file_stats(&self, speaker: &Speaker) -> (Vec<FileStat>, u64) {
         if !Self::may_see_paths(speaker) {
-            return Vec::new();
+            return (Vec::new(), 0);
         }
         let block_bytes = self.core.cache().block_bytes() as u64;
         let mut stats = self.core.cache().with_steward(|steward| steward.files().collect::<Vec<_>>());
         stats.sort_by_key(|stat| (std::cmp::Reverse(stat.blocks), stat.id));
+        let left_out = stats.len().saturating_sub(FILES_SHOWN) as u64;
         stats.truncate(FILES_SHOWN);
         let inodes = self.core.inodes.files();
         let by_file: HashMap<FileId, _> =
@@ -281,7 +283,7 @@ impl MountBody {
                 ..Counters::default()
             },
         };
-        stats.into_iter().map(stat).collect()
+        (stats.into_iter().map(stat).collect(), left_out)
     }
 }
 
@@ -343,13 +345,15 @@ impl Body for MountBody {
             ("prefetches_at_once".to_owned(), u64::from(in_flight)),
             ("prefetch_latency_us".to_owned(), latency_ns / 1000),
         ]);
+        let (files, files_left_out) = self.file_stats(speaker);
         Ok(BodyStat {
             body: self.describe(),
             totals: Counters { read_bytes: traffic.fetched_bytes, ..Counters::from(totals) },
             prefetching: Some(PrefetchStat::new(listed, looked)),
             owners: self.owner_stats(),
             owners_left_out: 0,
-            files: self.file_stats(speaker),
+            files,
+            files_left_out,
             revocations: self.core.revocations(),
             body_counters,
         })

@@ -88,12 +88,14 @@ impl SteerBody {
             counters.named().iter().map(|&(name, value)| (name.to_owned(), value)).collect();
         body_counters.insert("memory_peak_bytes".to_owned(), self.0.group.peak().unwrap_or(0));
         body_counters.insert("descriptors_held".to_owned(), engine.files.held() as u64);
+        let (files, files_left_out) = file_stats(&engine);
         BodyStat {
             totals,
             prefetching: None,
             owners: self.owner_stats(&engine, &totals),
             owners_left_out: 0,
-            files: file_stats(&engine),
+            files,
+            files_left_out,
             revocations: engine.revocations.stats(),
             body_counters,
             body: self.info(&engine),
@@ -212,6 +214,7 @@ impl Body for SteerBody {
         let mut stat = self.full_stat();
         if !speaker.speaks_for(self.0.options.uid) {
             stat.files.clear();
+            stat.files_left_out = 0;
         }
         Ok(stat)
     }
@@ -290,7 +293,8 @@ fn hinted_file(
     Ok(engine.file_id(slot))
 }
 
-fn file_stats(engine: &Engine) -> Vec<FileStat> {
+/// The files with most blocks, and how many are not among them.
+fn file_stats(engine: &Engine) -> (Vec<FileStat>, u64) {
     let mut files: Vec<_> = engine.files.iter().filter(|(_, file)| file.references > 0).collect();
     files.sort_by_key(|(slot, file)| (std::cmp::Reverse(file.blocks), *slot));
     let stat = |(_, file): (u32, &crate::files::File)| {
@@ -309,5 +313,6 @@ fn file_stats(engine: &Engine) -> Vec<FileStat> {
             },
         }
     };
-    files.into_iter().take(FILES_SHOWN).map(stat).collect()
+    let left_out = files.len().saturating_sub(FILES_SHOWN) as u64;
+    (files.into_iter().take(FILES_SHOWN).map(stat).collect(), left_out)
 }
