@@ -432,10 +432,13 @@ fn only(name: &str, found: &[Owner]) -> Result<OwnerId, ControlError> {
         [] => Err(ControlError::not_found(format!("owner {name:?}"))),
         [owner] => Ok(owner.id),
         several => {
-            let users: Vec<String> = several.iter().map(|owner| owner.uid.to_string()).collect();
+            let one = |owner: &Owner| match owner.pid {
+                Some(pid) => format!("user {} (process {pid})", owner.uid),
+                None => format!("user {}", owner.uid),
+            };
             Err(ControlError::invalid(format!(
-                "owner {name:?}: users {} have one each, expected one of its processes instead",
-                users.join(" and ")
+                "owner {name:?}: there is one of {}, expected the number of one of its processes instead",
+                several.iter().map(one).collect::<Vec<_>>().join(" and of ")
             )))
         }
     }
@@ -447,5 +450,30 @@ fn name_of(id: Option<OwnerId>, known: Option<&Owner>) -> String {
         (None, None) => "common".to_owned(),
         (None, Some(OwnerId(0))) => "nobody".to_owned(),
         (None, Some(OwnerId(number))) => format!("owner-{number}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::MountOptions;
+
+    #[test]
+    fn an_owner_of_several_users_is_told_apart_by_its_processes() {
+        let folder = tempfile::tempdir().unwrap();
+        let core = Core::new(MountOptions::new(folder.path(), folder.path())).unwrap();
+        let leader = std::process::id();
+        let (own, _) = core.owners.begin_run("job", 5, leader);
+        assert_eq!(only("job", &core.owners.named("job")), Ok(own));
+        core.owners.begin_run("job", 6, 1);
+        let error = only("job", &core.owners.named("job")).unwrap_err();
+        assert_eq!(error.exit_status(), 2);
+        let text = error.to_string();
+        for one in [format!("user 5 (process {leader})"), "user 6 (process 1)".to_owned()] {
+            assert!(text.contains(&one), "{text}");
+        }
+        assert!(text.ends_with("expected the number of one of its processes instead"), "{text}");
+        assert_eq!(only("jab", &core.owners.named("jab")).unwrap_err().exit_status(), 1);
+        core.janitor.stop();
     }
 }
