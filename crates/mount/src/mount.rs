@@ -15,7 +15,7 @@ use pantler_steward::Counters;
 use crate::body::MountBody;
 use crate::core::Core;
 use crate::filesystem::Served;
-use crate::stale::{FILE_SYSTEM_TYPE, SUBTYPE};
+use crate::stale::{FILE_SYSTEM_TYPE, SUBTYPE, Top};
 use crate::{MountError, MountOptions};
 
 /// How long requests under way may take after the mount point was detached, before the mount is left to itself.
@@ -212,9 +212,19 @@ impl Mounted {
     }
 }
 
-/// Takes the mount point away: new requests by name do not reach the mount any more.
+/// Takes the mount point away: new requests by name do not reach the mount any more. What is not ours stays: unmounting
+/// takes whatever lies on top.
 pub(crate) fn detach(mountpoint: &Path) -> Result<(), MountError> {
     let failed = |error| MountError::Unmount { path: mountpoint.to_owned(), error };
+    match crate::stale::top(mountpoint).map_err(failed)? {
+        Top::Ours => {}
+        // Not mounted any more: somebody was faster.
+        Top::Nothing | Top::Strange { above_ours: false } => return Ok(()),
+        Top::Strange { above_ours: true } => {
+            let text = "something else is mounted over it, which must be unmounted first";
+            return Err(failed(io::Error::other(text)));
+        }
+    }
     match rustix::mount::unmount(mountpoint, rustix::mount::UnmountFlags::DETACH) {
         // Not mounted any more: somebody was faster.
         Ok(()) | Err(rustix::io::Errno::INVAL) => Ok(()),

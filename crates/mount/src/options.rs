@@ -156,6 +156,11 @@ impl MountOptions {
             let text = format!("prefetchers {}: expected at most {THREADS_MAX}", self.prefetchers);
             return Err(MountError::Option(text));
         }
+        if self.mountpoint.canonicalize().is_ok_and(|path| path == std::path::Path::new("/")) {
+            // Processes start below their root, so they would not meet it; and who takes away "/" takes away everything.
+            let text = "mount point \"/\": expected another directory than the root".to_owned();
+            return Err(MountError::Option(text));
+        }
         let memory = memory_bytes();
         if self.cache_bytes > memory {
             let text =
@@ -222,10 +227,18 @@ mod tests {
 
     #[test]
     fn a_cache_larger_than_memory_is_refused() {
-        let options = |cache_bytes| MountOptions { cache_bytes, ..MountOptions::new("/", "/") };
+        let options = |cache_bytes| MountOptions { cache_bytes, ..MountOptions::new("/", "/mnt") };
         assert!(options(memory_bytes()).check().is_ok());
         let error = options(memory_bytes() + 1).check().unwrap_err().to_string();
         assert!(error.contains(&(memory_bytes() + 1).to_string()), "{error}");
+    }
+
+    #[test]
+    fn the_root_is_no_mount_point() {
+        for root in ["/", "//", "/mnt/.."] {
+            let error = MountOptions::new("/mnt", root).check().unwrap_err().to_string();
+            assert_eq!(error, "mount point \"/\": expected another directory than the root");
+        }
     }
 
     #[test]

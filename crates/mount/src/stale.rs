@@ -41,6 +41,32 @@ pub fn is_mounted(path: &Path) -> io::Result<bool> {
     Ok(ours(&fs::read("/proc/self/mounts")?).iter().any(|ours| ours == path))
 }
 
+/// What lies on top of a directory.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Top {
+    /// No mount.
+    Nothing,
+    /// A mount of ours.
+    Ours,
+    /// Another mount, perhaps above one of ours.
+    Strange { above_ours: bool },
+}
+
+/// What unmounting a path would take away.
+pub(crate) fn top(path: &Path) -> io::Result<Top> {
+    Ok(top_of(&fs::read("/proc/self/mounts")?, path))
+}
+
+/// Of several mounts on one directory the last in the table lies on top.
+fn top_of(table: &[u8], path: &Path) -> Top {
+    let here: Vec<bool> = mounts(table).filter(|(at, _)| at == path).map(|(_, is_ours)| is_ours).collect();
+    match here.last() {
+        None => Top::Nothing,
+        Some(true) => Top::Ours,
+        Some(false) => Top::Strange { above_ours: here.contains(&true) },
+    }
+}
+
 /// Whether a path is a mount point of ours that nobody serves.
 pub(crate) fn is_left_behind(path: &Path) -> bool {
     is_mounted(path).is_ok_and(|is_mounted| is_mounted) && is_dead(path)
@@ -56,6 +82,9 @@ pub fn clean() -> Result<Vec<PathBuf>, MountError> {
     let mut ended = Vec::new();
     let mut first = None;
     for path in found {
+        if top(&path).map_err(|error| failed(&path, error))? != Top::Ours {
+            continue;
+        }
         match rustix::mount::unmount(path.as_path(), rustix::mount::UnmountFlags::DETACH) {
             Ok(()) => ended.push(path),
             // Not mounted any more: somebody else cleaned up, or its daemon was just ending.
@@ -68,10 +97,15 @@ pub fn clean() -> Result<Vec<PathBuf>, MountError> {
 
 /// The mount points of all our mounts in a table of mounts.
 fn ours(table: &[u8]) -> Vec<PathBuf> {
+    mounts(table).filter_map(|(path, is_ours)| is_ours.then_some(path)).collect()
+}
+
+/// The mount points in a table of mounts, and whether each is of ours.
+fn mounts(table: &[u8]) -> impl Iterator<Item = (PathBuf, bool)> {
     let lines = table.split(|&byte| byte == b'\n');
     let fields = lines.map(|line| line.split(|&byte| byte == b' ').collect::<Vec<_>>());
-    let ours = fields.filter(|fields| fields.get(2) == Some(&FILE_SYSTEM_TYPE.as_bytes()));
-    ours.filter_map(|fields| fields.get(1).map(|path| unescape(path))).collect()
+    fields
+        .filter_map(|fields| Some((unescape(fields.get(1)?), *fields.get(2)? == FILE_SYSTEM_TYPE.as_bytes())))
 }
 
 /// A connection without daemon answers at once; one with a daemon is asked for nothing that the daemon would answer.
@@ -100,5 +134,10 @@ mod tests {
         let table =
             b"/dev/vda / ext4 rw 0 0\n/data /mnt/a\\040b fuse.pantler rw 0 0\nx /mnt/c\xff fuse.sshfs rw 0 0\n";
         assert_eq!(ours(table), [PathBuf::from("/mnt/a b")]);
+        let on = |path: &str| top_of(table, Path::new(path));
+        assert_eq!((on("/mnt/a b"), on("/mnt")), (Top::Ours, Top::Nothing));
+        assert_eq!(on("/"), Top::Strange { above_ours: false });
+        let covered = [&table[..], b"none /mnt/a\\040b tmpfs rw 0 0\n"].concat();
+        assert_eq!(top_of(&covered, Path::new("/mnt/a b")), Top::Strange { above_ours: true });
     }
 }

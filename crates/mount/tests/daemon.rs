@@ -216,3 +216,32 @@ fn memory_stays_within_the_size_given() {
     let used = anonymous() - before;
     assert!((CACHE_BYTES * 8 / 10..=CACHE_BYTES).contains(&used), "{used} of {CACHE_BYTES}");
 }
+
+#[test]
+fn what_others_mounted_in_its_place_stays() {
+    if cannot_mount() {
+        return;
+    }
+    let tmpfs = |at: &std::path::Path| must(&format!("mount -t tmpfs none {}", at.display()));
+    let is_tmpfs = |at: &std::path::Path| must(&format!("stat -f -c %T {}", at.display())).trim() == "tmpfs";
+    // Over it: unmounting would take the other mount, so it is refused.
+    let mut fixture = Fixture::new();
+    tmpfs(&fixture.mnt);
+    let error = fixture.mounted.take().unwrap().unmount().unwrap_err().to_string();
+    assert!(error.contains("something else is mounted over it"), "{error}");
+    assert!(is_tmpfs(&fixture.mnt));
+    detach(&fixture.mnt);
+    // In its place: it was detached by somebody else while a program held a file, so it is served still.
+    let mut fixture = Fixture::new();
+    let held = File::create(fixture.mnt.join("held")).unwrap();
+    detach(&fixture.mnt);
+    tmpfs(&fixture.mnt);
+    assert!(fixture.mounted().is_served());
+    let mounted = fixture.mounted.take().unwrap();
+    std::thread::scope(|scope| {
+        let ending = scope.spawn(|| mounted.unmount());
+        drop(held);
+        ending.join().unwrap().unwrap();
+    });
+    assert!(is_tmpfs(&fixture.mnt), "what was mounted in its place stays");
+}
