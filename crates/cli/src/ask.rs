@@ -57,15 +57,33 @@ fn look() -> (Vec<Found>, Vec<ControlError>) {
     (found, silent)
 }
 
-/// The body called `on`: a run's name or a mount point, however its path is written.
+/// The body called `on`: a run's name or a mount point, however its path is written. Runs of one name, of several users or
+/// started at the same time, are told apart by the process that hosts each; which is meant is not guessed.
 pub fn named(on: &str) -> Result<Found> {
     let path = std::fs::canonicalize(on).unwrap_or_else(|_| PathBuf::from(on));
     let matches = |info: &BodyInfo| info.name == on || info.mount_point.as_ref() == Some(&path);
     let mut bodies = some()?;
-    match bodies.iter().position(|found| matches(&found.info)) {
-        Some(at) => Ok(bodies.swap_remove(at)),
-        None => {
+    let mut found: Vec<usize> = (0..bodies.len()).filter(|&at| matches(&bodies[at].info)).collect();
+    if found.is_empty()
+        && let Ok(pid) = on.parse::<u32>()
+    {
+        // No run has a number for a name: this is the process that hosts one.
+        let hosts = |info: &BodyInfo| info.pid == pid && info.kind != BodyKind::Mount;
+        found = (0..bodies.len()).filter(|&at| hosts(&bodies[at].info)).collect();
+    }
+    match found[..] {
+        [at] => Ok(bodies.swap_remove(at)),
+        [] => {
             Err(ControlError::not_found(format!("run or mount {on:?} (there is {})", list(&bodies))).into())
+        }
+        _ => {
+            let processes = found.iter().map(|&at| bodies[at].info.pid.to_string()).collect::<Vec<_>>();
+            Err(ControlError::invalid(format!(
+                "run {on:?}: there are {}, expected the process of one instead: {}",
+                found.len(),
+                processes.join(" or ")
+            ))
+            .into())
         }
     }
 }
