@@ -3,7 +3,8 @@
 use anyhow::{Context, Result};
 use pantler_control::client::Client;
 use pantler_control::server::{Host, Server};
-use pantler_control::{BodyStat, ControlError, Profile, RunSpec, runtime};
+use pantler_control::wire::{Answer, Request};
+use pantler_control::{BodyKind, BodyStat, ControlError, Profile, RunSpec, runtime};
 use rustix::process::{getpid, set_child_subreaper};
 use std::fs::File;
 use std::io::Write;
@@ -71,7 +72,9 @@ pub fn run(arguments: &args::Run) -> Result<u8> {
         }
         session.finish()?;
     }
-    drop(mounts);
+    for mount in mounts {
+        tell_revocations(&mount, &spec);
+    }
     status
 }
 
@@ -151,6 +154,36 @@ fn announce(spec: &RunSpec) -> Vec<Client> {
         }
     });
     clients
+}
+
+/// Says on which mounts of a host the run has lost control (L7): its hints had no effect there since.
+fn tell_revocations(host: &Client, spec: &RunSpec) {
+    // A conversation of its own: a host that says nothing any more keeps nobody waiting for long.
+    let lost = || -> Result<Vec<String>, ControlError> {
+        let mut client = Client::connect(host.path())?;
+        let mut lines = Vec::new();
+        for mount in client.bodies()?.into_iter().filter(|body| body.kind == BodyKind::Mount) {
+            if let Answer::Stat(stat) = client.ask(&Request::Stat { on: mount.name }, None)? {
+                lines.extend(revocation(&stat, spec));
+            }
+        }
+        Ok(lines)
+    };
+    match lost() {
+        Ok(lines) => lines.iter().for_each(|line| eprintln!("pantler: {line}")),
+        // Unmounted meanwhile, most likely.
+        Err(error) => tracing::debug!(%error, "a host was not asked at the end of the run"),
+    }
+}
+
+/// One line about the run's loss of control on a mount, if it has none there now.
+fn revocation(stat: &BodyStat, spec: &RunSpec) -> Option<String> {
+    let RunSpec { name, uid, .. } = spec;
+    stat.owners.iter().find(|owner| owner.owner == *name && owner.uid == Some(*uid) && owner.revoked)?;
+    let last = stat.revocations.iter().rfind(|one| one.owner == *name && one.uid == Some(*uid));
+    let why = last.map(|one| format!(": {} of {} overrules were mistakes", one.mistakes, one.overrules));
+    let advice = if spec.keep { format!("; pantler hint grant {name} gives it back") } else { String::new() };
+    Some(format!("{name} lost control on {}{}{advice}", stat.body.name, why.unwrap_or_default()))
 }
 
 fn execute(

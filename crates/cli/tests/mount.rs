@@ -268,6 +268,29 @@ fn lost_control_is_shown_and_granted_by_somebody_else() {
 }
 
 #[test]
+fn a_run_that_lost_control_on_a_mount_hears_of_it_at_its_end() {
+    let Some(place) = Place::new() else { return };
+    fs::write(place.origin().join("file"), vec![b'x'; 1200 * 4096]).unwrap();
+    place.mount(&["--cache", "1M", "--block-size", "4K"]);
+    let run = |name: &str, program: &[&str]| {
+        let words = [&["run", "--owner-name", name, "--profile", "none", "--"], program].concat();
+        let output = place.pantler(&words);
+        assert_eq!(output.status.code(), Some(0));
+        (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (said, told) = run("fool", &["python3", "-c", FOOLISH, &place.file()]);
+    assert_eq!((said.as_str(), told.lines().count()), ("revoked\n", 1), "{told}");
+    let expected = format!("pantler: fool lost control on {}: ", place.point().display());
+    assert!(told.starts_with(&expected) && told.contains("overrules were mistakes"), "{told}");
+    assert!(told.ends_with("; pantler hint grant fool gives it back\n"), "{told}");
+    // A run that keeps control hears nothing, and neither does one that was granted it again.
+    assert_eq!(run("other", &["cat", &place.file()]).1, "");
+    place.ok(&["hint", "grant", "fool"]);
+    assert_eq!(run("fool", &["true"]).1, "");
+    place.umount();
+}
+
+#[test]
 fn what_a_killed_host_leaves_is_cleaned_by_the_next_mount() {
     let Some(place) = Place::new() else { return };
     let line = place.mount(&[]);
