@@ -17,6 +17,7 @@ pub const TEST: &[&str] = &[
     "python3",
     "redis-server",
     "ripgrep",
+    "sudo",
     "util-linux",
     "varnish",
     "xfsprogs",

@@ -3,9 +3,11 @@
 //! These run with `--best-effort`, so that they hold on every machine, steered or not.
 
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::rc::Rc;
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
@@ -149,6 +151,54 @@ fn under_sudo_the_environment_is_the_one_sudo_was_called_in() {
 }
 
 #[test]
+fn the_real_sudo_runs_it_for_the_invoking_user() {
+    let is_root = rustix::process::geteuid().is_root();
+    if !is_root || !Command::new("sudo").arg("-V").output().is_ok_and(|output| output.status.success()) {
+        assert!(std::env::var_os("PANTLER_NO_SKIP").is_none(), "needs root and the package sudo");
+        eprintln!("skipped: needs root and the package sudo");
+        return;
+    }
+    // User `games`, who may do so for this test only: /etc/sudoers is another file in a mount namespace of its own.
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    std::fs::write(at("sudoers"), "Defaults env_reset\ngames ALL=(ALL) NOPASSWD: ALL\n").unwrap();
+    std::fs::set_permissions(at("sudoers"), PermissionsExt::from_mode(0o440)).unwrap();
+    std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
+    std::fs::create_dir(at("cwd")).unwrap();
+    std::os::unix::fs::chown(at("cwd"), Some(5), Some(60)).unwrap();
+    let as_games = |script: &str| {
+        let outer = "mount --bind \"$0\" /etc/sudoers && cd \"$1\" && \
+                     exec setpriv --reuid=5 --regid=60 --init-groups sh -c \"$2\"";
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "sh", "-c", outer, &at("sudoers"), &at("cwd"), script]);
+        command.env("HOME", "/mine").env("WORD", "a b").env_remove("SUDO_UID").env_remove("SUDO_GID");
+        let output = command.stdin(Stdio::null()).output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (output.status.code(), text(output.stdout), text(output.stderr))
+    };
+    let run = format!(
+        "sudo -n PANTLER_RUNTIME_DIR={} {} run --best-effort --memory 16M --",
+        at("run"),
+        env!("CARGO_BIN_EXE_pantler")
+    );
+    let (status, out, err) = as_games(&format!(
+        "umask 027; {run} sh -c 'id -u; id -g; id -G; pwd; umask; echo \"$HOME|$WORD|${{SUDO_UID-unset}}\"; \
+         grep CapEff /proc/self/status; touch made; exit 7'"
+    ));
+    let (cwd, none) = (at("cwd"), "CapEff:\t0000000000000000");
+    let expected = format!("5\n60\n60\n{cwd}\n0027\n/mine|a b|unset\n{none}\n");
+    assert_eq!((status, out.as_str()), (Some(7), expected.as_str()), "{err}");
+    let made = std::fs::metadata(folder.path().join("cwd/made")).unwrap();
+    assert_eq!((made.uid(), made.gid()), (5, 60));
+    // A signal sent to sudo reaches the program.
+    let (status, out, err) = as_games(&format!(
+        "{run} sh -c 'trap \"echo TERM; exit 33\" TERM; echo ready > ready; while :; do sleep 0.05; done' & \
+         while [ ! -s ready ]; do sleep 0.05; done; sudo -n kill -TERM $!; wait $!"
+    ));
+    assert_eq!((status, out.as_str()), (Some(33), "TERM\n"), "{err}");
+}
+
+#[test]
 fn a_profile_is_read_with_the_invoking_users_rights() {
     if !rustix::process::geteuid().is_root() {
         assert!(std::env::var_os("PANTLER_NO_SKIP").is_none(), "running as another user needs root");
@@ -158,7 +208,7 @@ fn a_profile_is_read_with_the_invoking_users_rights() {
     let folder = tempfile::tempdir().unwrap();
     let secret = folder.path().join("secret.toml");
     std::fs::write(&secret, "secret line\n").unwrap();
-    std::fs::set_permissions(&secret, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    std::fs::set_permissions(&secret, PermissionsExt::from_mode(0o600)).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_pantler"));
     command.args(["run", "--best-effort", "--memory", "16M", "--profile"]).arg(&secret).arg("true");
     let output = command.env("SUDO_UID", "5").env("SUDO_GID", "60").output().unwrap();
@@ -170,7 +220,7 @@ fn a_profile_is_read_with_the_invoking_users_rights() {
     let profiles = folder.path().join("config/pantler/profiles");
     std::fs::create_dir_all(&profiles).unwrap();
     std::fs::write(profiles.join("hidden.toml"), "nonsense\n").unwrap();
-    std::fs::set_permissions(&profiles, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    std::fs::set_permissions(&profiles, PermissionsExt::from_mode(0o700)).unwrap();
     let unsteered = |user: Option<&str>| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_pantler"));
         command.args(["run", "--best-effort", "--memory", "16M", "true"]);
@@ -214,14 +264,18 @@ fn a_report_is_written_with_the_invoking_users_rights_and_refused_without_harm()
 
 /// A run that waits for its standard input to end, and a way to ask about it.
 struct Waiting {
-    folder: tempfile::TempDir,
+    folder: Rc<tempfile::TempDir>,
     child: Child,
 }
 
 impl Waiting {
     /// `None`, and a line that says why, where nothing can be steered.
     fn start() -> Option<Waiting> {
-        let folder = tempfile::tempdir().unwrap();
+        Self::start_in(Rc::new(tempfile::tempdir().unwrap()))
+    }
+
+    /// As `start`, where others run already.
+    fn start_in(folder: Rc<tempfile::TempDir>) -> Option<Waiting> {
         let needed = ask(folder.path(), &["doctor", "--json"]).0;
         if needed != 0 {
             assert!(
@@ -284,6 +338,30 @@ fn a_steered_run_is_hinted_and_asked_while_it_runs_and_reports_in_the_end() {
 }
 
 #[test]
+fn which_of_several_runs_of_one_name_is_meant_is_not_guessed() {
+    let Some(one) = Waiting::start() else { return };
+    let Some(other) = Waiting::start_in(one.folder.clone()) else { return };
+    let policy = |run: &Waiting| {
+        let words = ["hint", "get-policy", "0", "--on", &run.child.id().to_string()];
+        let (status, answer) = run.ask(&words);
+        assert_eq!(status, 0);
+        answer.contains("\"policy\":\"mru\"")
+    };
+    for words in [&["hint", "set-policy", "0", "mru", "--on", "job"][..], &["stat", "job"]] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pantler"));
+        let output =
+            command.args(words).env("PANTLER_RUNTIME_DIR", one.folder.path().join("run")).output().unwrap();
+        let err = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), err.lines().count()), (Some(2), 1), "{err}");
+        assert!(err.contains("run \"job\": there are 2, expected the process of one instead: "), "{err}");
+        assert!(err.contains(&one.child.id().to_string()) && err.contains(&other.child.id().to_string()));
+    }
+    assert!(!policy(&one) && !policy(&other), "a refused hint has no effect");
+    assert_eq!(one.ask(&["hint", "set-policy", "0", "mru", "--on", &other.child.id().to_string()]).0, 0);
+    assert!(!policy(&one) && policy(&other));
+}
+
+#[test]
 fn without_privileges_steering_says_what_is_missing_and_best_effort_goes_on() {
     if !rustix::process::geteuid().is_root() {
         assert!(std::env::var_os("PANTLER_NO_SKIP").is_none(), "running as another user needs root");
@@ -294,7 +372,7 @@ fn without_privileges_steering_says_what_is_missing_and_best_effort_goes_on() {
     // The tests' own folder may be closed to others.
     let copy = folder.path().join("pantler");
     std::fs::copy(env!("CARGO_BIN_EXE_pantler"), &copy).unwrap();
-    std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
     let as_games = |words: &[&str]| {
         let mut command = Command::new("setpriv");
         command.args(["--reuid=5", "--regid=60", "--clear-groups"]).arg(&copy).args(words).current_dir("/");
