@@ -6,11 +6,15 @@ use bytes::Bytes;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// Largest buffer, and the size of those that are kept for later.
+/// Largest buffer.
 pub const CHUNK_BYTES: usize = 256 << 10;
+/// Sizes of buffers that are kept for later: clearing a new one costs as much as reading into it.
+const KEPT_BYTES: [usize; 2] = [64 << 10, CHUNK_BYTES];
+/// Smaller ones are made anew, of exactly their size.
+const KEPT_BYTES_MIN: usize = 16 << 10;
 /// Smallest piece of a file that is read at a time when memory is short.
 const CHUNK_BYTES_MIN: usize = 16 << 10;
-/// Buffers kept for later.
+/// Buffers of each size kept for later.
 const IDLE_MAX: usize = 32;
 
 /// All buffers of a server.
@@ -18,13 +22,13 @@ const IDLE_MAX: usize = 32;
 pub struct Buffers {
     budget: u64,
     outstanding: AtomicU64,
-    idle: Mutex<Vec<Vec<u8>>>,
+    idle: [Mutex<Vec<Vec<u8>>>; KEPT_BYTES.len()],
 }
 
 impl Buffers {
     /// With a budget in bytes. What a single answer cannot do without is given beyond it.
     pub fn new(budget: u64) -> Arc<Self> {
-        Arc::new(Self { budget, outstanding: AtomicU64::new(0), idle: Mutex::default() })
+        Arc::new(Self { budget, outstanding: AtomicU64::new(0), idle: Default::default() })
     }
 
     /// Bytes that are out.
@@ -52,9 +56,9 @@ impl Buffers {
     /// A buffer of `length` bytes, at most [`CHUNK_BYTES`].
     pub fn take(self: &Arc<Self>, length: usize) -> Buffer {
         assert!(length <= CHUNK_BYTES, "B1: buffers have a largest size");
-        let is_large = length > CHUNK_BYTES / 2;
-        let kept = if is_large { self.idle.lock().expect("nobody panics holding it").pop() } else { None };
-        let size = if is_large { CHUNK_BYTES } else { length };
+        let class = KEPT_BYTES.iter().position(|size| length <= *size).filter(|_| length > KEPT_BYTES_MIN);
+        let kept = class.and_then(|class| self.idle[class].lock().expect("nobody panics holding it").pop());
+        let size = class.map_or(length, |class| KEPT_BYTES[class]);
         let bytes = kept.unwrap_or_else(|| vec![0; size]);
         self.outstanding.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         Buffer { bytes, length, buffers: self.clone() }
@@ -91,8 +95,9 @@ impl AsRef<[u8]> for Buffer {
 impl Drop for Buffer {
     fn drop(&mut self) {
         self.buffers.outstanding.fetch_sub(self.bytes.len() as u64, Ordering::Relaxed);
-        if self.bytes.len() == CHUNK_BYTES
-            && let Ok(mut idle) = self.buffers.idle.lock()
+        let class = KEPT_BYTES.iter().position(|size| self.bytes.len() == *size);
+        if let Some(class) = class
+            && let Ok(mut idle) = self.buffers.idle[class].lock()
             && idle.len() < IDLE_MAX
         {
             idle.push(std::mem::take(&mut self.bytes));
@@ -116,7 +121,9 @@ mod tests {
         drop(more);
         assert_eq!(buffers.outstanding(), 0);
         drop(buffers.take(CHUNK_BYTES));
-        assert_eq!(buffers.idle.lock().unwrap().len(), 1);
+        assert_eq!(buffers.idle[1].lock().unwrap().len(), 1);
+        drop(buffers.take(20_000));
+        assert_eq!(buffers.idle[0].lock().unwrap().len(), 1);
         let held: Vec<Buffer> = (0..4).map(|_| buffers.take(CHUNK_BYTES)).collect();
         assert!(!buffers.has_room(1));
         assert_eq!(buffers.chunk_bytes(), CHUNK_BYTES_MIN);

@@ -23,18 +23,16 @@ use crate::stream::{Stream, Wire};
 
 /// Bytes that wait to be sent on one connection, beside those in the kernel.
 const SEND_BYTES: usize = 128 << 10;
-/// Fields of a head.
-const FIELDS_MAX: usize = 100;
 
 /// How connections are spoken to: shared by all of them.
 pub fn builder(limits: &Limits) -> Builder<TokioExecutor> {
     let mut builder = Builder::new(TokioExecutor::new());
+    // A head has at most hyper's 100 fields: to say so costs an allocation for each request.
     builder
         .http1()
         .timer(TokioTimer::new())
         // The watchdog has its own idea of time, which tells a slow head from an idle connection.
         .header_read_timeout(None)
-        .max_headers(FIELDS_MAX)
         .max_buf_size(limits.head_bytes.max(8192) as usize)
         .half_close(true);
     builder
