@@ -68,6 +68,8 @@ const START_BLOCKS: u32 = 24;
 const GROWTH: f64 = 1.6;
 /// Probes after each growth.
 const GROWTH_PROBES: u32 = 30;
+/// Blocks after which a target is given up whose hits take as long as its misses.
+const BLIND_BLOCKS: u32 = 3000;
 /// Accesses of the screening and of the verification, as multiples of the capacity.
 const SCREENING: u32 = 10;
 const VERIFICATION: u32 = 4;
@@ -218,7 +220,12 @@ impl Inquiry {
     pub fn replay(options: Options, observed: Vec<Observed>) -> Self {
         let mut inquiry = Self::new(options);
         let verifies = observed.iter().position(|observed| observed.trace.pattern == "verification");
+        let mut shown = Vec::new();
         for (at, Observed { trace, readings }) in observed.into_iter().enumerate() {
+            if verifies.is_some_and(|verifies| at > verifies) && trace.pattern != REPETITION_NAME {
+                shown.push((trace, readings));
+                continue;
+            }
             let returning = trace.pattern == "capacity-return";
             if Some(at) == verifies {
                 inquiry.screen();
@@ -234,6 +241,7 @@ impl Inquiry {
             inquiry.screen()
         }
         inquiry.stage = Stage::Done;
+        shown.into_iter().for_each(|(trace, readings)| inquiry.illustrate(trace, readings));
         inquiry
     }
 
@@ -245,9 +253,9 @@ impl Inquiry {
         traces.into_iter().map(|trace| self.placed(trace)).collect()
     }
 
-    /// What the target said to a trace that is only to be shown: the fits stay as they are.
+    /// What the target said to a trace that is only to be shown: the verdict stays as it is. Nothing is observed afterwards.
     pub fn illustrate(&mut self, trace: Trace, readings: Vec<Reading>) {
-        self.record(trace, readings);
+        self.record.push(Observed { trace, readings });
     }
 
     /// What follows from everything observed so far.
@@ -336,9 +344,14 @@ impl Inquiry {
         let noise = self.calibration.noise;
         if missing > probes * noise + 3.0 * (probes * noise * (1.0 - noise)).sqrt() + 3.0 {
             self.stage = Stage::Returning;
-        } else if f64::from(self.filled) * GROWTH > f64::from(self.options.blocks_max) {
+        } else if f64::from(self.filled) * GROWTH > f64::from(self.options.blocks_max) || self.is_blind() {
             self.stage = Stage::Done;
         }
+    }
+
+    /// Whether so much was read that there should be hits among it, and none can be told from a miss.
+    fn is_blind(&self) -> bool {
+        self.calibration.modes.is_some() && self.filled > BLIND_BLOCKS && self.calibration.confidence < 0.05
     }
 
     fn come_back(&mut self) -> Trace {

@@ -1,0 +1,34 @@
+//! `pantler dust pagecache` on this kernel. Apart from the other tests, because those would take its time.
+
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+#[test]
+fn this_kernel_is_named_within_two_minutes() {
+    let skip = |why: &str| {
+        assert!(std::env::var_os("PANTLER_NO_SKIP").is_none(), "{why}");
+        eprintln!("SKIPPED: {why}");
+    };
+    let generations = std::fs::read_to_string("/sys/kernel/mm/lru_gen/enabled").unwrap_or_default();
+    if generations.trim().trim_start_matches("0x").chars().any(|digit| digit != '0') {
+        return skip("the multi-generational LRU is on, for which there is no candidate");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let start = Instant::now();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pantler"));
+    command.args(["dust", "pagecache", "--json", "--html", "page.html"]).current_dir(folder.path());
+    let output = command.stdin(Stdio::null()).output().expect("it runs");
+    let err = String::from_utf8_lossy(&output.stderr);
+    if output.status.code() == Some(3) {
+        return skip(&err);
+    }
+    let found: serde_json::Value = serde_json::from_slice(&output.stdout).expect(&err);
+    println!("{:.1?} {found}", start.elapsed());
+    assert_eq!((found["family"].as_str(), found["verdict"].as_str()), (Some("linux"), Some("known")));
+    assert!(found["mismatch"].as_f64().is_some_and(|mismatch| mismatch <= 0.015), "{found}");
+    let others = found["equivalent"].as_array().expect("a list");
+    assert!(others.iter().all(|name| !["lru", "clock", "arc"].contains(&name.as_str().unwrap_or_default())));
+    assert!(start.elapsed() < Duration::from_secs(120));
+    let page = std::fs::read_to_string(folder.path().join("page.html")).unwrap();
+    assert!(page.contains("Likelihoods") && page.contains("short-term"));
+}
