@@ -182,8 +182,10 @@ impl Mounted {
 
     fn end(&mut self) -> Result<(), MountError> {
         let Some(thread) = self.thread.take() else { return Ok(()) };
-        // Serving that ended by itself, after a panic, leaves the mount; by unmounting, it may leave somebody else's.
-        if !self.is_stopped() && (!thread.is_finished() || crate::stale::is_left_behind(&self.mountpoint)) {
+        // Serving that ended by a panic leaves the mount, and the kernel may not have noticed yet that nobody answers; serving
+        // that ended because somebody unmounted may leave somebody else's mount.
+        let is_ours = || self.is_broken() || crate::stale::is_left_behind(&self.mountpoint);
+        if !self.is_stopped() && (!thread.is_finished() || is_ours()) {
             detach(&self.mountpoint)?;
         }
         let start = Instant::now();
