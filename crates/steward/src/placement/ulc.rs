@@ -133,6 +133,18 @@ impl Ulc {
         self.trim(keep, steps);
     }
 
+    /// The first half of [`commit`](Self::commit): the block is at the top of the stack, kept in `keep`. For whoever
+    /// chooses the victims of the nearest tier otherwise: [`passed_down`](Self::passed_down) for each of them, then
+    /// [`trim_own`](Self::trim_own).
+    pub fn enter(&mut self, block: Handle, keep: Tier, now: u64) {
+        self.stack.touch(block, keep, now);
+    }
+
+    /// Own tiers that are over their size pass their yardstick down, as a whole [`commit`](Self::commit) does.
+    pub fn trim_own(&mut self, steps: &mut Vec<Step>) {
+        self.trim(Tier(1), steps);
+    }
+
     /// Own tiers from `tier` on that are over their size pass their yardstick down.
     #[inline]
     fn trim(&mut self, mut tier: Tier, steps: &mut Vec<Step>) {
@@ -193,6 +205,17 @@ impl Ulc {
         let believed = from < self.sizes.out() && self.tier_of(block) == from;
         if believed {
             self.stack.set_level(block, to);
+        }
+        believed
+    }
+
+    /// A block of this client left `from` for the next tier, by the choice of somebody who decides there instead of the
+    /// yardstick: an application's manager, say. What follows in own tiers below is U3. Says whether the client
+    /// believed it there; else nothing changes.
+    pub fn passed_down(&mut self, block: Handle, from: Tier, steps: &mut Vec<Step>) -> bool {
+        let believed = self.left(block, from, from.below());
+        if believed {
+            self.trim(from.below(), steps);
         }
         believed
     }
