@@ -12,6 +12,7 @@ pub const TEST: &[&str] = &[
     "cscope",
     "fio",
     "fuse3",
+    "iproute2",
     "memcached",
     "nginx-light",
     "python3",

@@ -116,6 +116,7 @@ fn every_crate_obeys_the_layers() {
         &["steer", "mount", "sim", "web"],
         &["dust"],
         &["cache", "control"],
+        &["tier"],
         &["origin", "trace"],
         &["steward"],
         &["policy"],

@@ -1,0 +1,342 @@
+//! A tier on a server: Redis, Valkey, a cluster of them, or `pantler tier serve`. The crate `redis` speaks the protocol.
+//!
+//! | | `pantler tier serve` | Redis and Valkey |
+//! | --- | --- | --- |
+//! | take | `PANTLER.GET key TAKE` | `GETDEL` where the asker owns the block, else `GET` |
+//! | keep | `PANTLER.GET key KEEP` | `GET`, which makes it the youngest |
+//! | put | `PANTLER.SET key value KEEP\|DEMOTE age` | `SET`: ordered by request (`ulc-request-order`) |
+//! | notices | come with answers | `CLIENT TRACKING ON BCAST PREFIX pantler: NOLOOP` |
+//! | whose it is | the server knows, by name | whoever put it last and was told of nothing since |
+//!
+//! One connection carries everything, so that requests of many threads share system calls, answers come in the order of
+//! requests, and what this client did itself is not told to it (`NOLOOP` means the connection).
+//!
+//! W1  A call returns within the time limit, whatever the server does.
+//! W2  After a connection was lost, what the server holds is unknown. So is what this client owns there.
+//! W3  Passwords are in no error and no log.
+
+mod connect;
+mod hear;
+
+use std::collections::HashSet;
+use std::future::Future;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use redis::{Cmd, Value, cmd};
+
+use crate::store::ENTRY_BYTES;
+use crate::{Given, Key, News, Place, Put, Retrieve, Seal, Tier, TierError, Wanted};
+use connect::{Connected, Kind};
+use hear::Ears;
+
+/// Keys that one client believes its own on Redis.
+const OWNED_MAX: usize = 1 << 22;
+/// What most keys take.
+const KEY_BYTES: u64 = 64;
+/// How long connecting may take; no reader waits for it.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+/// Blocks of one request that are under way at a time.
+const BATCH_MAX: usize = 64;
+
+/// What a client of a server is told.
+#[derive(Clone)]
+pub struct RemoteOptions {
+    /// Where, and how.
+    pub place: Place,
+    /// What is said to be used of it, in bytes.
+    pub bytes: u64,
+    /// How long an answer may take.
+    pub timeout: Duration,
+    /// The password, which is shown nowhere.
+    pub password: Option<String>,
+    /// Certificates of the authority to trust, in PEM; without it those of the system.
+    pub authority: Option<PathBuf>,
+    /// Name of this client: what it owns is found again under it.
+    pub client: String,
+    /// How blocks are protected.
+    pub seal: Seal,
+}
+
+/// A tier on a server.
+pub struct RemoteTier {
+    name: String,
+    options: RemoteOptions,
+    runtime: tokio::runtime::Handle,
+    /// Ends the thread of the runtime when dropped.
+    _stop: tokio::sync::oneshot::Sender<()>,
+    connected: Mutex<Option<Connected>>,
+    ears: Arc<Mutex<Ears>>,
+    /// On Redis: keys that this client put and believes there.
+    owned: Mutex<HashSet<Key>>,
+    damaged: AtomicU64,
+}
+
+impl RemoteTier {
+    /// Makes the tier, and connects if the server is there. Whether it is says [`heal`](Tier::heal).
+    ///
+    /// # Errors
+    /// [`TierError::Invalid`] for options that make no sense.
+    pub fn new(options: RemoteOptions) -> Result<Self, TierError> {
+        let name = options.place.to_string();
+        if !matches!(options.place, Place::Remote { .. }) {
+            return Err(TierError::Invalid(format!("tier {name}: expected a server")));
+        }
+        let failed =
+            |error: std::io::Error| TierError::Remote { name: name.clone(), reason: error.to_string() };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+        let handle = runtime.handle().clone();
+        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+        let thread = std::thread::Builder::new().name("pantler-tier".into());
+        let run = move || {
+            // Also ends when the sender is dropped.
+            let _ = runtime.block_on(stopped);
+            runtime.shutdown_background();
+        };
+        thread.spawn(run).map_err(failed)?;
+        Ok(Self {
+            name,
+            options,
+            runtime: handle,
+            _stop: stop,
+            connected: Mutex::new(None),
+            ears: Arc::default(),
+            owned: Mutex::default(),
+            damaged: AtomicU64::new(0),
+        })
+    }
+
+    /// What is on the other side.
+    pub fn server(&self) -> Option<String> {
+        self.lock().as_ref().map(|connected| connected.describe())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Connected>> {
+        self.connected.lock().expect("nobody panics with the connection")
+    }
+
+    fn ears(&self) -> MutexGuard<'_, Ears> {
+        self.ears.lock().expect("nobody panics while listening")
+    }
+
+    fn owned(&self) -> MutexGuard<'_, HashSet<Key>> {
+        self.owned.lock().expect("nobody panics with keys")
+    }
+
+    fn broken(&self, reason: impl ToString) -> TierError {
+        TierError::Remote { name: self.name.clone(), reason: reason.to_string() }
+    }
+
+    /// As [`within`](Self::within), for what no reader waits for.
+    fn patiently<T>(&self, work: impl Future<Output = T>) -> Result<T, TierError> {
+        let timeout = self.options.timeout.max(CONNECT_TIMEOUT);
+        let limited = async { tokio::time::timeout(timeout, work).await };
+        self.runtime.block_on(limited).map_err(|_| TierError::Timeout {
+            name: self.name.clone(),
+            timeout_ms: timeout.as_millis() as u64,
+        })
+    }
+
+    /// W1. The future may have been under way: what it did is unknown then.
+    fn within<T>(&self, work: impl Future<Output = T>) -> Result<T, TierError> {
+        let limited = async { tokio::time::timeout(self.options.timeout, work).await };
+        self.runtime.block_on(limited).map_err(|_| TierError::Timeout {
+            name: self.name.clone(),
+            timeout_ms: self.options.timeout.as_millis() as u64,
+        })
+    }
+
+    /// Sends commands side by side, and waits for all answers.
+    fn ask(&self, connected: &Connected, commands: &[Cmd]) -> Result<Vec<Value>, TierError> {
+        let answers = self.within(join_all(commands.iter().map(|command| connected.send(command))));
+        let answers = answers.and_then(|answers| {
+            answers
+                .into_iter()
+                .collect::<Result<Vec<_>, _>>()
+                .map_err(|error| self.broken(connect::plain(&error)))
+        });
+        if answers.is_err() {
+            self.lose();
+        }
+        answers
+    }
+
+    /// W2.
+    fn lose(&self) {
+        *self.lock() = None;
+        self.ears().lost();
+        self.owned().clear();
+    }
+
+    fn connected(&self) -> Result<Connected, TierError> {
+        if self.ears().is_disconnected() {
+            self.lose();
+        }
+        self.lock().clone().ok_or_else(|| self.broken("not connected"))
+    }
+
+    fn retrieving(&self, kind: Kind, wanted: &Wanted) -> Cmd {
+        let (key, how) = (wanted.key.to_string(), wanted.how);
+        let mut command = Cmd::new();
+        match (kind, how) {
+            (Kind::Pantler { .. }, _) => {
+                let word = match how {
+                    Retrieve::Take => "TAKE",
+                    Retrieve::Keep => "KEEP",
+                    Retrieve::Read => "READ",
+                };
+                command.arg("PANTLER.GET").arg(key).arg(word);
+            }
+            (Kind::Redis, Retrieve::Take) if self.owned().remove(&wanted.key) => {
+                command.arg("GETDEL").arg(key);
+            }
+            (Kind::Redis, _) => {
+                command.arg("GET").arg(key);
+            }
+        }
+        command
+    }
+
+    fn putting(&self, kind: Kind, given: &Given<'_>) -> Cmd {
+        let mut sealed = Vec::new();
+        self.options.seal.seal(&given.key, given.bytes, &mut sealed);
+        let mut command = Cmd::new();
+        match kind {
+            Kind::Pantler { .. } => {
+                let word = if given.why == Put::Demote { "DEMOTE" } else { "KEEP" };
+                let age = u64::try_from(given.age.as_micros()).unwrap_or(u64::MAX);
+                command.arg("PANTLER.SET").arg(given.key.to_string()).arg(sealed).arg(word).arg(age);
+            }
+            Kind::Redis => {
+                command.arg("SET").arg(given.key.to_string()).arg(sealed);
+                let mut owned = self.owned();
+                if owned.len() < OWNED_MAX {
+                    owned.insert(given.key);
+                }
+            }
+        }
+        command
+    }
+}
+
+impl Tier for RemoteTier {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn retrieve(&self, wanted: &[Wanted], found: &mut dyn FnMut(usize, &[u8])) -> Result<(), TierError> {
+        let connected = self.connected()?;
+        for (batch, wanted) in wanted.chunks(BATCH_MAX).enumerate() {
+            let commands: Vec<Cmd> = wanted.iter().map(|one| self.retrieving(connected.kind, one)).collect();
+            let answers = self.ask(&connected, &commands)?;
+            for (at, (one, answer)) in wanted.iter().zip(answers).enumerate() {
+                let position = batch * BATCH_MAX + at;
+                match answer {
+                    Value::Nil => {}
+                    Value::BulkString(sealed) => {
+                        let opened =
+                            self.options.seal.open(&one.key, &sealed, |bytes| found(position, bytes));
+                        if opened.is_none() {
+                            // T1: never again under this key.
+                            self.damaged.fetch_add(1, Ordering::Relaxed);
+                            tracing::warn!(tier = self.name, "a block is damaged");
+                            let mut delete = cmd("DEL");
+                            delete.arg(one.key.to_string());
+                            self.ask(&connected, &[delete])?;
+                        }
+                    }
+                    _ => {
+                        self.lose();
+                        return Err(self.broken("it answered something else than a block"));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn put(&self, given: &[Given<'_>]) -> Result<(), TierError> {
+        let connected = self.connected()?;
+        for given in given.chunks(BATCH_MAX) {
+            let commands: Vec<Cmd> = given.iter().map(|one| self.putting(connected.kind, one)).collect();
+            self.ask(&connected, &commands)?;
+        }
+        Ok(())
+    }
+
+    fn remove(&self, keys: &[Key]) -> Result<(), TierError> {
+        let connected = self.connected()?;
+        let word = if connected.kind == Kind::Redis { "UNLINK" } else { "PANTLER.DROP" };
+        for keys in keys.chunks(BATCH_MAX) {
+            let command = |key: &Key| {
+                self.owned().remove(key);
+                let mut command = cmd(word);
+                command.arg(key.to_string());
+                command
+            };
+            let commands: Vec<Cmd> = keys.iter().map(command).collect();
+            self.ask(&connected, &commands)?;
+        }
+        Ok(())
+    }
+
+    fn news(&self) -> News {
+        let news = self.ears().news();
+        if !news.gone.is_empty() || news.unknown {
+            let mut owned = self.owned();
+            for key in &news.gone {
+                owned.remove(key);
+            }
+            if news.unknown {
+                owned.clear();
+            }
+        }
+        news
+    }
+
+    fn is_own(&self) -> bool {
+        false
+    }
+
+    fn frames(&self, block_bytes: usize) -> u32 {
+        let room = match self.lock().as_ref().map(|connected| connected.kind) {
+            Some(Kind::Pantler { limit }) => limit.min(self.options.bytes),
+            _ => self.options.bytes,
+        };
+        let frame = (block_bytes + self.options.seal.envelope_bytes()).next_multiple_of(16) as u64;
+        let frame = frame + KEY_BYTES + ENTRY_BYTES;
+        u32::try_from(room / frame).unwrap_or(u32::MAX).max(1)
+    }
+
+    fn held(&self) -> Vec<Key> {
+        let Ok(connected) = self.connected() else { return Vec::new() };
+        if connected.kind == Kind::Redis {
+            return Vec::new();
+        }
+        let Ok(answers) = self.ask(&connected, &[cmd("PANTLER.KEYS")]) else { return Vec::new() };
+        let Some(Value::Array(keys)) = answers.into_iter().next() else { return Vec::new() };
+        let key = |value: &Value| match value {
+            Value::BulkString(text) => Key::parse(text),
+            _ => None,
+        };
+        keys.iter().filter_map(key).collect()
+    }
+
+    fn heal(&self) -> Result<(), TierError> {
+        if let Ok(connected) = self.connected() {
+            return self.ask(&connected, &[cmd("PING")]).map(drop);
+        }
+        // What the connection before says late must not be taken for news of this one.
+        let line = self.ears().begin();
+        let connected = self.patiently(connect::connect(&self.options, &self.ears, line))?;
+        *self.lock() = Some(connected.map_err(|reason| self.broken(reason))?);
+        Ok(())
+    }
+
+    fn damaged(&self) -> u64 {
+        self.damaged.load(Ordering::Relaxed)
+    }
+}

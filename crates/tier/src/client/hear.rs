@@ -1,0 +1,138 @@
+//! What a server says without having been asked.
+
+use redis::{PushInfo, PushKind, Value};
+
+use crate::tier::NEWS_MAX;
+use crate::{Key, News};
+
+/// News that nobody took yet. At most [`NEWS_MAX`] keys; what is more is unknown.
+#[derive(Debug, Default)]
+pub(super) struct Ears {
+    /// The connection that is listened to.
+    line: u64,
+    disconnected: bool,
+    full: Option<bool>,
+    gone: Vec<Key>,
+    unknown: bool,
+}
+
+impl Ears {
+    /// From now on only what a new connection says is heard. Returns its number.
+    pub(super) fn begin(&mut self) -> u64 {
+        self.line += 1;
+        self.disconnected = false;
+        self.line
+    }
+
+    pub(super) fn is_disconnected(&self) -> bool {
+        self.disconnected
+    }
+
+    /// The connection was lost: what left meanwhile is unknown, and not gone.
+    pub(super) fn lost(&mut self) {
+        self.line += 1;
+        self.disconnected = false;
+        self.unknown = true;
+        self.full = None;
+        self.gone.clear();
+    }
+
+    pub(super) fn news(&mut self) -> News {
+        News {
+            full: self.full,
+            gone: std::mem::take(&mut self.gone),
+            unknown: std::mem::take(&mut self.unknown),
+        }
+    }
+
+    pub(super) fn hear(&mut self, line: u64, said: &PushInfo) {
+        if line != self.line {
+            return;
+        }
+        match (&said.kind, said.data.as_slice()) {
+            (PushKind::Disconnection, _) => self.disconnected = true,
+            // Everything was removed, or the table of what is tracked was: which blocks left is not said.
+            (PushKind::Invalidate, [Value::Nil]) => self.unknown = true,
+            (PushKind::Invalidate, [Value::Array(keys)]) => self.leave(keys),
+            (PushKind::Other(name), [Value::Int(full), Value::Int(unknown), Value::Array(keys)])
+                if name == "pantler" =>
+            {
+                self.full = Some(*full != 0);
+                self.unknown |= *unknown != 0;
+                self.leave(keys);
+            }
+            // A newer server may say more.
+            _ => {}
+        }
+    }
+
+    fn leave(&mut self, keys: &[Value]) {
+        for key in keys {
+            let Value::BulkString(text) = key else { continue };
+            match Key::parse(text) {
+                Some(key) if self.gone.len() < NEWS_MAX => self.gone.push(key),
+                Some(_) => self.unknown = true,
+                None => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Stem;
+
+    fn key(index: u64) -> Key {
+        Stem::new(None, 4096, [b"x".as_slice()]).block(index)
+    }
+
+    fn text(key: Key) -> Value {
+        Value::BulkString(key.to_string().into_bytes())
+    }
+
+    fn said(kind: PushKind, data: Vec<Value>) -> PushInfo {
+        PushInfo { kind, data }
+    }
+
+    #[test]
+    fn keys_that_left_are_heard_once_and_nothing_else_is_believed() {
+        let mut ears = Ears::default();
+        let line = ears.begin();
+        let strange = Value::BulkString(b"pantler:somebody".to_vec());
+        let keys = Value::Array(vec![text(key(1)), strange, Value::Int(3), text(key(2))]);
+        ears.hear(line, &said(PushKind::Invalidate, vec![keys.clone()]));
+        ears.hear(line - 1, &said(PushKind::Invalidate, vec![Value::Array(vec![text(key(9))])]));
+        ears.hear(line, &said(PushKind::Other("gossip".into()), vec![keys]));
+        assert_eq!(ears.news(), News { full: None, gone: vec![key(1), key(2)], unknown: false });
+        assert_eq!(ears.news(), News::default());
+    }
+
+    #[test]
+    fn what_was_flushed_overflowed_or_cut_off_is_unknown_and_not_gone() {
+        let mut ears = Ears::default();
+        let line = ears.begin();
+        ears.hear(line, &said(PushKind::Invalidate, vec![Value::Nil]));
+        assert_eq!(ears.news(), News { unknown: true, ..News::default() });
+        let many: Vec<Value> = (0..NEWS_MAX as u64 + 1).map(|index| text(key(index))).collect();
+        ears.hear(line, &said(PushKind::Invalidate, vec![Value::Array(many)]));
+        let news = ears.news();
+        assert!(news.unknown && news.gone.len() == NEWS_MAX);
+        ears.hear(line, &said(PushKind::Invalidate, vec![Value::Array(vec![text(key(1))])]));
+        ears.hear(line, &said(PushKind::Disconnection, vec![]));
+        assert!(ears.is_disconnected());
+        ears.lost();
+        assert_eq!(ears.news(), News { unknown: true, ..News::default() });
+        ears.hear(line, &said(PushKind::Invalidate, vec![Value::Array(vec![text(key(1))])]));
+        assert_eq!(ears.news(), News::default(), "a connection that was given up");
+    }
+
+    #[test]
+    fn our_server_says_whether_it_is_full() {
+        let mut ears = Ears::default();
+        let line = ears.begin();
+        let data = vec![Value::Int(1), Value::Int(0), Value::Array(vec![text(key(5))])];
+        ears.hear(line, &said(PushKind::Other("pantler".into()), data));
+        assert_eq!(ears.news(), News { full: Some(true), gone: vec![key(5)], unknown: false });
+    }
+}

@@ -1,0 +1,37 @@
+//! Why a tier does not work.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Something about a tier.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TierError {
+    /// Words that make no sense.
+    #[error("{0}")]
+    Invalid(String),
+    /// A file of a local tier.
+    #[error("tier {}: {error}", path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// A tier elsewhere. Without secrets.
+    #[error("tier {name}: {reason}")]
+    Remote {
+        /// Which.
+        name: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// No answer in time.
+    #[error("tier {name}: no answer within {timeout_ms} ms")]
+    Timeout {
+        /// Which.
+        name: String,
+        /// The limit.
+        timeout_ms: u64,
+    },
+}

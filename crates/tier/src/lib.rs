@@ -1,0 +1,36 @@
+//! Lower cache tiers: they keep blocks that left the cache, for one client or for several.
+//!
+//! | what | where |
+//! | --- | --- |
+//! | what names a block: the version of its file, and which block | [`Key`], [`Stem`] |
+//! | what a block travels in, checked, or encrypted | [`Seal`] |
+//! | what a tier is asked and says | [`Tier`] |
+//! | a file of this machine | [`SsdTier`] |
+//! | Redis, Valkey, a cluster of them, or our own server | [`RemoteTier`] |
+//! | our own server: pure parts | [`wire`], [`store`] |
+//! | our own server: sockets | [`serve`] |
+//! | what is typed: `ssd:PATH,SIZE`, `redis://HOST:PORT,SIZE` | [`TierSpec`] |
+//!
+//! [`wire`] and [`store`] perform no I/O and read no clock.
+#![forbid(unsafe_code)]
+
+mod client;
+mod error;
+mod key;
+mod seal;
+mod secret_file;
+pub mod serve;
+mod spec;
+mod ssd;
+pub mod store;
+mod tier;
+pub mod wire;
+
+pub use client::{RemoteOptions, RemoteTier};
+pub use error::TierError;
+pub use key::{Key, PREFIX, Stem};
+pub use seal::{ENVELOPE_BYTES_MAX, Seal, Secret};
+pub use secret_file::{read_secret, read_secret_file};
+pub use spec::{Place, TierSpec};
+pub use ssd::SsdTier;
+pub use tier::{Given, NEWS_MAX, News, Put, Retrieve, Tier, Wanted};

@@ -1,0 +1,330 @@
+//! `pantler tier serve`: a tier for several clients, in memory, over RESP.
+//!
+//! ```text
+//!   sockets --epoll--> [one thread: input, commands, store, output] --writev--> sockets
+//! ```
+//!
+//! One thread does everything: the store needs no lock, and orders what clients ask by itself. What is asked costs less
+//! than the system calls around it. Large values are taken over from the input buffer and written from the store, so
+//! that they are copied by the kernel alone.
+//!
+//! Bounds: connections ([`ServeOptions::clients_max`]), a command ([`COMMAND_BYTES_MAX`]), output that waits
+//! ([`OUTPUT_BYTES_MAX`], beyond which a connection is not read from), and the memory of the store.
+
+mod command;
+mod connection;
+mod listing;
+mod metrics;
+mod output;
+mod tls;
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::event::{Timespec, epoll};
+
+use crate::TierError;
+use crate::store::Store;
+use connection::{Connection, State};
+use metrics::Gauges;
+
+/// Longest command: a block of the largest size with its envelope, and room.
+pub const COMMAND_BYTES_MAX: usize = 4 << 20;
+/// Output that may wait for a client that does not read.
+pub const OUTPUT_BYTES_MAX: usize = 8 << 20;
+/// Least memory of a server.
+pub const MEMORY_BYTES_MIN: u64 = 1 << 20;
+/// Share of the memory that is kept for connections: one part in so many.
+const CONNECTIONS_SHARE: u64 = 32;
+/// How often the loop looks whether it shall end, in milliseconds.
+const LOOK_MS: i64 = 100;
+/// How long output may take on its way out after the end was asked for.
+const GRACE: Duration = Duration::from_secs(2);
+/// Where ages are counted back from, in nanoseconds: before the start of the server there was time, too.
+const EPOCH_NS: u64 = 1 << 60;
+const LISTENER: u64 = u64::MAX;
+
+/// What can be chosen about a server.
+#[derive(Debug, Clone)]
+pub struct ServeOptions {
+    /// Where to listen.
+    pub listen: SocketAddr,
+    /// Memory for blocks, their keys and everything around them.
+    pub memory_bytes: u64,
+    /// Certificate chain and key in PEM files.
+    pub tls: Option<(PathBuf, PathBuf)>,
+    /// What clients must know.
+    pub password: Option<String>,
+    /// Where counters are shown over HTTP.
+    pub metrics: Option<SocketAddr>,
+    /// Most connections at a time.
+    pub clients_max: usize,
+}
+
+impl ServeOptions {
+    /// Without TLS, password and metrics.
+    pub fn new(listen: SocketAddr, memory_bytes: u64) -> Self {
+        Self { listen, memory_bytes, tls: None, password: None, metrics: None, clients_max: 1024 }
+    }
+}
+
+/// A server that listens.
+pub struct Server {
+    listener: TcpListener,
+    poll: OwnedFd,
+    connections: Vec<Option<Connection>>,
+    free: Vec<usize>,
+    /// Connections that got a message without having asked.
+    dirty: Vec<usize>,
+    shared: Shared,
+    gauges: Arc<Gauges>,
+    tls: Option<Arc<rustls::ServerConfig>>,
+    metrics: Option<metrics::Listener>,
+}
+
+/// What all connections share.
+pub(crate) struct Shared {
+    pub(crate) store: Store,
+    pub(crate) started: Instant,
+    /// BLAKE3 of the password, to be compared in constant time.
+    pub(crate) password: Option<blake3::Hash>,
+    pub(crate) clients_max: usize,
+    pub(crate) connected: usize,
+    pub(crate) commands: u64,
+    pub(crate) connections: u64,
+    pub(crate) malformed: u64,
+    pub(crate) memory_bytes: u64,
+    /// Connections that track.
+    pub(crate) trackers: usize,
+    /// Everything was removed: who tracks must know.
+    pub(crate) flushed: bool,
+    pub(crate) port: u16,
+    last_ns: u64,
+}
+
+impl Shared {
+    /// Never the same twice, so that the order of requests is the order of times.
+    pub(crate) fn now(&mut self) -> u64 {
+        let now = EPOCH_NS + u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX / 2);
+        self.last_ns = now.max(self.last_ns + 1);
+        self.last_ns
+    }
+}
+
+impl Server {
+    /// Listens. Nothing is served yet.
+    ///
+    /// # Errors
+    /// [`TierError`] naming what cannot be.
+    pub fn bind(options: &ServeOptions) -> Result<Self, TierError> {
+        let refuse = |text: String| Err(TierError::Invalid(text));
+        if options.memory_bytes < MEMORY_BYTES_MIN {
+            return refuse(format!(
+                "memory {} bytes: expected at least {MEMORY_BYTES_MIN}",
+                options.memory_bytes
+            ));
+        }
+        let info = rustix::system::sysinfo();
+        let memory = info.totalram.saturating_mul(info.mem_unit.into());
+        if options.memory_bytes > memory {
+            return refuse(format!(
+                "memory {} bytes: expected at most the {memory} bytes of this machine",
+                options.memory_bytes
+            ));
+        }
+        if options.clients_max == 0 || options.clients_max > 65_536 {
+            return refuse(format!("{} clients: expected 1 to 65536", options.clients_max));
+        }
+        let fail = |what: &str, error: io::Error| TierError::Remote {
+            name: options.listen.to_string(),
+            reason: format!("{what}: {error}"),
+        };
+        let tls = match &options.tls {
+            Some((certificates, key)) => Some(tls::configure(certificates, key)?),
+            None => None,
+        };
+        let listener = TcpListener::bind(options.listen).map_err(|error| fail("listen", error))?;
+        listener.set_nonblocking(true).map_err(|error| fail("listen", error))?;
+        let port = listener.local_addr().map_err(|error| fail("listen", error))?.port();
+        let poll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|error| fail("poll", error.into()))?;
+        let data = epoll::EventData::new_u64(LISTENER);
+        epoll::add(&poll, &listener, data, epoll::EventFlags::IN)
+            .map_err(|error| fail("poll", error.into()))?;
+        let gauges = Arc::new(Gauges::default());
+        let metrics = match options.metrics {
+            Some(address) => Some(metrics::Listener::start(address, Arc::clone(&gauges))?),
+            None => None,
+        };
+        let store_bytes = options.memory_bytes - options.memory_bytes / CONNECTIONS_SHARE;
+        Ok(Self {
+            listener,
+            poll,
+            connections: Vec::new(),
+            free: Vec::new(),
+            dirty: Vec::new(),
+            shared: Shared {
+                store: Store::new(store_bytes),
+                started: Instant::now(),
+                password: options.password.as_ref().map(|password| blake3::hash(password.as_bytes())),
+                clients_max: options.clients_max,
+                connected: 0,
+                commands: 0,
+                connections: 0,
+                malformed: 0,
+                memory_bytes: options.memory_bytes,
+                trackers: 0,
+                flushed: false,
+                port,
+                last_ns: 0,
+            },
+            gauges,
+            tls,
+            metrics,
+        })
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Where counters are shown.
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.metrics.as_ref().map(metrics::Listener::address)
+    }
+
+    /// Serves until `stop` is true; then answers what has arrived, and returns.
+    ///
+    /// # Errors
+    /// The system's, where nothing can be served any more.
+    pub fn run(mut self, stop: &AtomicBool) -> io::Result<()> {
+        let mut events = Vec::with_capacity(256);
+        let mut shown = Instant::now();
+        let timeout = Timespec { tv_sec: 0, tv_nsec: LOOK_MS * 1_000_000 };
+        while !stop.load(Ordering::Acquire) {
+            self.turn(&mut events, &timeout)?;
+            if shown.elapsed() > Duration::from_millis(LOOK_MS as u64) {
+                self.gauges.show(&self.shared);
+                shown = Instant::now();
+            }
+        }
+        let deadline = Instant::now() + GRACE;
+        let brief = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
+        epoll::delete(&self.poll, &self.listener)?;
+        loop {
+            self.turn(&mut events, &brief)?;
+            let waiting = self.connections.iter().flatten().any(Connection::has_output);
+            if !waiting || Instant::now() > deadline {
+                return Ok(());
+            }
+        }
+    }
+
+    fn turn(&mut self, events: &mut Vec<epoll::Event>, timeout: &Timespec) -> io::Result<()> {
+        events.clear();
+        match epoll::wait(&self.poll, rustix::buffer::spare_capacity(events), Some(timeout)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        for event in events.iter() {
+            match event.data.u64() {
+                LISTENER => self.accept(),
+                number => self.serve(number as usize, event.flags),
+            }
+        }
+        Ok(())
+    }
+
+    fn accept(&mut self) {
+        // A bounded number each time, so that who is connected is served in between.
+        for _ in 0..64 {
+            let Ok((stream, _)) = self.listener.accept() else { return };
+            if self.shared.connected >= self.shared.clients_max {
+                connection::turn_away(stream);
+                continue;
+            }
+            self.shared.connections += 1;
+            let id = self.shared.connections;
+            let Ok(connection) =
+                Connection::new(stream, id, self.tls.as_ref(), self.shared.password.is_none())
+            else {
+                continue;
+            };
+            let number = self.free.pop().unwrap_or_else(|| {
+                self.connections.push(None);
+                self.connections.len() - 1
+            });
+            let data = epoll::EventData::new_u64(number as u64);
+            if epoll::add(&self.poll, connection.stream(), data, epoll::EventFlags::IN).is_err() {
+                self.free.push(number);
+                continue;
+            }
+            self.shared.connected += 1;
+            self.connections[number] = Some(connection);
+        }
+    }
+
+    fn serve(&mut self, number: usize, flags: epoll::EventFlags) {
+        // An event of a connection that ended a moment ago.
+        let Some(Some(connection)) = self.connections.get_mut(number) else { return };
+        if flags.intersects(epoll::EventFlags::OUT) {
+            connection.write();
+        }
+        if flags.intersects(epoll::EventFlags::IN | epoll::EventFlags::HUP | epoll::EventFlags::ERR) {
+            connection.serve(&mut self.shared);
+        }
+        self.tell_trackers(number);
+        self.settle(number);
+        while let Some(other) = self.dirty.pop() {
+            if let Some(Some(connection)) = self.connections.get_mut(other) {
+                connection.write();
+                self.settle(other);
+            }
+        }
+    }
+
+    /// Tells who tracks what a connection's commands changed.
+    fn tell_trackers(&mut self, by: usize) {
+        let flushed = std::mem::take(&mut self.shared.flushed);
+        let changes = self.shared.store.take_changes();
+        if self.shared.trackers == 0 || (changes.is_empty() && !flushed) {
+            return;
+        }
+        for (number, connection) in self.connections.iter_mut().enumerate() {
+            let Some(connection) = connection else { continue };
+            if connection.tell_changes(&changes, flushed, number == by) && number != by {
+                self.dirty.push(number);
+            }
+        }
+    }
+
+    /// What is to be waited for, or the end of a connection.
+    fn settle(&mut self, number: usize) {
+        let Some(Some(connection)) = self.connections.get_mut(number) else { return };
+        match connection.state() {
+            State::Ended => {
+                let _ = epoll::delete(&self.poll, connection.stream());
+                connection.end(&mut self.shared);
+                self.connections[number] = None;
+                self.free.push(number);
+                self.shared.connected -= 1;
+            }
+            State::Waits { read, write, changed: true } => {
+                let mut flags = epoll::EventFlags::empty();
+                flags.set(epoll::EventFlags::IN, read);
+                flags.set(epoll::EventFlags::OUT, write);
+                let data = epoll::EventData::new_u64(number as u64);
+                let _ = epoll::modify(&self.poll, connection.stream(), data, flags);
+            }
+            State::Waits { .. } => {}
+        }
+    }
+}

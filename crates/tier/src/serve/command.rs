@@ -1,0 +1,388 @@
+//! What clients can ask. docs/TIER-PROTOCOL.md says what each answers.
+
+use bytes::Bytes;
+
+use super::connection::{Connection, Tracking};
+use super::{Shared, listing};
+use crate::store::Owner;
+use crate::wire::{Protocol, Reply, WORD_BYTES_MAX};
+
+/// Longest name of a client.
+const NAME_BYTES_MAX: usize = 128;
+/// Prefixes of one connection.
+const PREFIXES_MAX: usize = 16;
+/// Keys that one answer lists.
+const LISTED_MAX: usize = 100_000;
+
+type Words<'a> = [&'a [u8]];
+
+/// Carries out a command. `taken` is its third word, where the buffer that it arrived in is free to be kept.
+pub(super) fn execute(
+    connection: &mut Connection,
+    shared: &mut Shared,
+    words: &Words<'_>,
+    taken: Option<Bytes>,
+) -> Reply {
+    let mut name = [0; 24];
+    let Some(name) = name.get_mut(..words[0].len()) else { return unknown(words) };
+    name.copy_from_slice(words[0]);
+    name.make_ascii_uppercase();
+    let name: &[u8] = name;
+    if !connection.known && !matches!(name, b"AUTH" | b"HELLO" | b"QUIT") {
+        return Reply::Error("NOAUTH Authentication required.".into());
+    }
+    let is_value = matches!(name, b"SET" | b"PANTLER.SET" | b"MSET" | b"ECHO" | b"PING");
+    if !is_value && words.iter().any(|word| word.len() > WORD_BYTES_MAX) {
+        return Reply::Error("ERR a word is too long".into());
+    }
+    let count = words.len();
+    match (name, count) {
+        (b"GET", 2) => found({
+            let now = shared.now();
+            shared.store.get(words[1], now)
+        }),
+        (b"SET", 3..) => set(connection, shared, words, taken),
+        (b"PANTLER.GET", 3) => retrieve(connection, shared, words),
+        (b"PANTLER.SET", 5) => put(connection, shared, words, taken),
+        (b"GETDEL", 2) => found(shared.store.get_and_delete(words[1], connection.owner)),
+        (b"DEL" | b"UNLINK", 2..) => {
+            let owner = connection.owner;
+            Reply::Number(words[1..].iter().filter(|key| shared.store.delete(key, owner)).count() as i64)
+        }
+        (b"EXISTS" | b"TOUCH", 2..) => {
+            let there = words[1..].iter().filter(|key| shared.store.length(key).is_some());
+            Reply::Number(there.count() as i64)
+        }
+        (b"MGET", 2..) => {
+            let now = shared.now();
+            Reply::List(words[1..].iter().map(|key| found(shared.store.get(key, now))).collect())
+        }
+        (b"MSET", 3..) if count % 2 == 1 => {
+            for pair in words[1..].chunks(2) {
+                let (now, value) = (shared.now(), Bytes::copy_from_slice(pair[1]));
+                if !shared.store.put(pair[0], value, connection.owner, now, false) {
+                    return too_large();
+                }
+            }
+            Reply::Simple("OK")
+        }
+        (b"STRLEN", 2) => Reply::Number(shared.store.length(words[1]).unwrap_or(0) as i64),
+        (b"TYPE", 2) => {
+            Reply::Simple(if shared.store.length(words[1]).is_some() { "string" } else { "none" })
+        }
+        (b"TTL" | b"PTTL" | b"EXPIRETIME" | b"PEXPIRETIME", 2) => {
+            Reply::Number(if shared.store.length(words[1]).is_some() { -1 } else { -2 })
+        }
+        (b"PANTLER.JOIN", 2) => join(connection, shared, words[1]),
+        (b"PANTLER.DROP", 2..) => {
+            let owner = connection.owner;
+            Reply::Number(words[1..].iter().filter(|key| shared.store.give_up(key, owner)).count() as i64)
+        }
+        (b"PANTLER.KEYS", 1) => {
+            let keys = shared.store.keys_of(connection.owner).take(LISTED_MAX);
+            Reply::List(keys.map(|key| Reply::Bytes(Bytes::copy_from_slice(key))).collect())
+        }
+        (b"PING", 1) => Reply::Simple("PONG"),
+        (b"PING" | b"ECHO", 2) => Reply::Bytes(Bytes::copy_from_slice(words[1])),
+        (b"HELLO", _) => hello(connection, shared, &words[1..]),
+        (b"AUTH", 2) => authenticate(connection, shared, b"default", words[1]),
+        (b"AUTH", 3) => authenticate(connection, shared, words[1], words[2]),
+        (b"CLIENT", 2..) => client(connection, shared, &words[1..]),
+        (b"INFO", _) => {
+            let section = words.get(1).and_then(|section| std::str::from_utf8(section).ok());
+            Reply::text(listing::info(shared, section))
+        }
+        (b"DBSIZE", 1) => Reply::Number(shared.store.len() as i64),
+        (b"FLUSHALL" | b"FLUSHDB", _) => {
+            shared.store.flush();
+            shared.flushed = true;
+            Reply::Simple("OK")
+        }
+        (b"MEMORY", 2..) => memory(shared, &words[1..]),
+        (b"OBJECT", 3) if words[1].eq_ignore_ascii_case(b"IDLETIME") => {
+            let now = shared.now();
+            let idle = shared.store.standing(words[2]).map(|(time, _)| now.saturating_sub(time));
+            idle.map_or(Reply::Null, |idle| Reply::Number((idle / 1_000_000_000) as i64))
+        }
+        (b"CONFIG", 3..) if words[1].eq_ignore_ascii_case(b"GET") => listing::config(shared, &words[2..]),
+        (b"CONFIG", 2) if words[1].eq_ignore_ascii_case(b"RESETSTAT") => Reply::Simple("OK"),
+        (b"COMMAND", 1) => Reply::List(Vec::new()),
+        (b"COMMAND", 2..) if words[1].eq_ignore_ascii_case(b"COUNT") => Reply::Number(40),
+        (b"COMMAND", 2..) if words[1].eq_ignore_ascii_case(b"DOCS") => Reply::Map(Vec::new()),
+        (b"COMMAND", 2..) => Reply::List(Vec::new()),
+        (b"KEYS", 2) => {
+            let keys = shared.store.keys().filter(|key| listing::matches(words[1], key)).take(LISTED_MAX);
+            Reply::List(keys.map(|key| Reply::Bytes(Bytes::copy_from_slice(key))).collect())
+        }
+        (b"SCAN", 2..) => scan(shared, &words[1..]),
+        (b"SELECT", 2) if words[1] == b"0" => Reply::Simple("OK"),
+        (b"SELECT", 2) => Reply::Error("ERR DB index is out of range".into()),
+        (b"TIME", 1) => {
+            let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+            Reply::List(vec![
+                Reply::text(now.as_secs().to_string()),
+                Reply::text(now.subsec_micros().to_string()),
+            ])
+        }
+        (b"RESET", 1) => {
+            connection.track(shared, None);
+            connection.protocol = Protocol::Resp2;
+            connection.known = shared.password.is_none();
+            Reply::Simple("RESET")
+        }
+        (b"QUIT", _) => {
+            connection.close();
+            Reply::Simple("OK")
+        }
+        _ => unknown(words),
+    }
+}
+
+fn unknown(words: &Words<'_>) -> Reply {
+    let name: String = String::from_utf8_lossy(words[0]).chars().take(64).collect();
+    let count = words.len() - 1;
+    Reply::Error(format!("ERR unknown command '{}' with {count} arguments", name.escape_default()))
+}
+
+fn found(value: Option<Bytes>) -> Reply {
+    value.map_or(Reply::Null, Reply::Bytes)
+}
+
+fn syntax() -> Reply {
+    Reply::Error("ERR syntax error".into())
+}
+
+fn too_large() -> Reply {
+    Reply::Error("OOM the value does not fit in the memory of this tier".into())
+}
+
+fn set(connection: &Connection, shared: &mut Shared, words: &Words<'_>, taken: Option<Bytes>) -> Reply {
+    let (mut only_new, mut only_there, mut answer) = (false, false, false);
+    for word in &words[3..] {
+        match word.to_ascii_uppercase().as_slice() {
+            b"NX" => only_new = true,
+            b"XX" => only_there = true,
+            b"GET" => answer = true,
+            b"KEEPTTL" => {}
+            b"EX" | b"PX" | b"EXAT" | b"PXAT" => {
+                return Reply::Error("ERR a tier keeps what is used: nothing expires".into());
+            }
+            _ => return syntax(),
+        }
+    }
+    let before = if answer { shared.store.read(words[1]) } else { None };
+    let there = shared.store.length(words[1]).is_some();
+    if (only_new && there) || (only_there && !there) {
+        return if answer { found(before) } else { Reply::Null };
+    }
+    let value = taken.unwrap_or_else(|| Bytes::copy_from_slice(words[2]));
+    let now = shared.now();
+    match shared.store.put(words[1], value, connection.owner, now, false) {
+        false => too_large(),
+        true if answer => found(before),
+        true => Reply::Simple("OK"),
+    }
+}
+
+/// `PANTLER.GET key TAKE|KEEP|READ`
+fn retrieve(connection: &Connection, shared: &mut Shared, words: &Words<'_>) -> Reply {
+    let (key, owner) = (words[1], connection.owner);
+    match words[2].to_ascii_uppercase().as_slice() {
+        b"TAKE" => found(shared.store.take(key, owner)),
+        b"KEEP" => {
+            let now = shared.now();
+            found(shared.store.keep(key, owner, now))
+        }
+        b"READ" => found(shared.store.read(key)),
+        _ => syntax(),
+    }
+}
+
+/// `PANTLER.SET key value KEEP|DEMOTE age-in-microseconds`
+fn put(connection: &Connection, shared: &mut Shared, words: &Words<'_>, taken: Option<Bytes>) -> Reply {
+    let demoted = match words[3].to_ascii_uppercase().as_slice() {
+        b"KEEP" => false,
+        b"DEMOTE" => true,
+        _ => return syntax(),
+    };
+    let age = std::str::from_utf8(words[4]).ok().and_then(|age| age.parse::<u64>().ok());
+    let Some(age_us) = age else { return syntax() };
+    let time = shared.now().saturating_sub(age_us.saturating_mul(1000));
+    let value = taken.unwrap_or_else(|| Bytes::copy_from_slice(words[2]));
+    match shared.store.put(words[1], value, connection.owner, time, demoted) {
+        true => Reply::Simple("OK"),
+        false => too_large(),
+    }
+}
+
+/// `PANTLER.JOIN name`
+fn join(connection: &mut Connection, shared: &mut Shared, name: &[u8]) -> Reply {
+    let Some(name) = client_name(name) else { return syntax() };
+    shared.store.leave(connection.owner);
+    connection.owner = shared.store.join(&name);
+    connection.name = name;
+    if connection.owner == crate::store::NOBODY {
+        return Reply::Error("ERR too many owners".into());
+    }
+    Reply::Map(vec![
+        (Reply::text("server"), Reply::text("pantler")),
+        (Reply::text("version"), Reply::Number(1)),
+        (Reply::text("limit"), Reply::Number(shared.store.limit() as i64)),
+        (Reply::text("entry"), Reply::Number(crate::store::ENTRY_BYTES as i64)),
+        (Reply::text("full"), Reply::Number(shared.store.is_full().into())),
+    ])
+}
+
+fn client_name(name: &[u8]) -> Option<String> {
+    let is_name = !name.is_empty() && name.len() <= NAME_BYTES_MAX && name.iter().all(u8::is_ascii_graphic);
+    is_name.then(|| String::from_utf8_lossy(name).into_owned())
+}
+
+/// `HELLO [version [AUTH user password] [SETNAME name]]`
+fn hello(connection: &mut Connection, shared: &Shared, words: &Words<'_>) -> Reply {
+    let protocol = match words.first() {
+        None => connection.protocol,
+        Some(&b"2") => Protocol::Resp2,
+        Some(&b"3") => Protocol::Resp3,
+        Some(_) => return Reply::Error("NOPROTO unsupported protocol version".into()),
+    };
+    let mut rest = words.get(1..).unwrap_or_default();
+    let mut name = None;
+    while let Some(word) = rest.first() {
+        if word.eq_ignore_ascii_case(b"AUTH") && rest.len() >= 3 {
+            if let error @ Reply::Error(_) = authenticate(connection, shared, rest[1], rest[2]) {
+                return error;
+            }
+            rest = &rest[3..];
+        } else if word.eq_ignore_ascii_case(b"SETNAME") && rest.len() >= 2 {
+            let Some(given) = client_name(rest[1]) else { return syntax() };
+            name = Some(given);
+            rest = &rest[2..];
+        } else {
+            return syntax();
+        }
+    }
+    if !connection.known {
+        return Reply::Error("NOAUTH HELLO must be called with the client already authenticated".into());
+    }
+    connection.protocol = protocol;
+    if let Some(name) = name {
+        connection.name = name;
+    }
+    let proto = if protocol == Protocol::Resp3 { 3 } else { 2 };
+    Reply::Map(vec![
+        (Reply::text("server"), Reply::text("redis")),
+        (Reply::text("version"), Reply::text("7.2.0")),
+        (Reply::text("proto"), Reply::Number(proto)),
+        (Reply::text("id"), Reply::Number(connection.id as i64)),
+        (Reply::text("mode"), Reply::text("standalone")),
+        (Reply::text("role"), Reply::text("master")),
+        (Reply::text("modules"), Reply::List(Vec::new())),
+    ])
+}
+
+fn authenticate(connection: &mut Connection, shared: &Shared, user: &[u8], password: &[u8]) -> Reply {
+    let Some(expected) = shared.password else {
+        return Reply::Error("ERR AUTH called without any password configured".into());
+    };
+    // Hashes are compared in constant time.
+    if user == b"default" && blake3::hash(password) == expected {
+        connection.known = true;
+        return Reply::Simple("OK");
+    }
+    connection.failures += 1;
+    Reply::Error("WRONGPASS invalid username-password pair or user is disabled.".into())
+}
+
+fn client(connection: &mut Connection, shared: &mut Shared, words: &Words<'_>) -> Reply {
+    match (words[0].to_ascii_uppercase().as_slice(), words.len()) {
+        (b"ID", 1) => Reply::Number(connection.id as i64),
+        (b"GETNAME", 1) => Reply::text(connection.name.clone()),
+        (b"SETNAME", 2) => match client_name(words[1]) {
+            Some(name) => {
+                connection.name = name;
+                Reply::Simple("OK")
+            }
+            None => syntax(),
+        },
+        (b"SETINFO", 3) | (b"NO-EVICT" | b"NO-TOUCH", 2) => Reply::Simple("OK"),
+        (b"INFO" | b"LIST", _) => {
+            let owner: Owner = connection.owner;
+            Reply::text(format!("id={} name={} owner={owner:?}\n", connection.id, connection.name))
+        }
+        (b"TRACKINGINFO", 1) => {
+            let flag = if connection.tracking.is_some() { "on" } else { "off" };
+            Reply::Map(vec![(Reply::text("flags"), Reply::List(vec![Reply::text(flag)]))])
+        }
+        (b"TRACKING", 2..) => track(connection, shared, &words[1..]),
+        _ => Reply::Error("ERR unknown CLIENT subcommand".into()),
+    }
+}
+
+/// `TRACKING ON|OFF [BCAST] [PREFIX prefix]... [NOLOOP]`. Without `BCAST` more is told than was asked for, which is allowed.
+fn track(connection: &mut Connection, shared: &mut Shared, words: &Words<'_>) -> Reply {
+    if words[0].eq_ignore_ascii_case(b"OFF") {
+        connection.track(shared, None);
+        return Reply::Simple("OK");
+    }
+    if !words[0].eq_ignore_ascii_case(b"ON") {
+        return syntax();
+    }
+    if connection.protocol != Protocol::Resp3 {
+        return Reply::Error("ERR tracking needs RESP3: say HELLO 3 first".into());
+    }
+    let mut tracking = Tracking::default();
+    let mut rest = &words[1..];
+    while let Some((word, after)) = rest.split_first() {
+        rest = after;
+        match word.to_ascii_uppercase().as_slice() {
+            b"BCAST" => {}
+            b"NOLOOP" => tracking.no_loop = true,
+            b"PREFIX" if !rest.is_empty() && tracking.prefixes.len() < PREFIXES_MAX => {
+                tracking.prefixes.push(rest[0].to_vec());
+                rest = &rest[1..];
+            }
+            _ => return syntax(),
+        }
+    }
+    connection.track(shared, Some(tracking));
+    Reply::Simple("OK")
+}
+
+fn memory(shared: &Shared, words: &Words<'_>) -> Reply {
+    match (words[0].to_ascii_uppercase().as_slice(), words.len()) {
+        (b"USAGE", 2..) => shared.store.length(words[1]).map_or(Reply::Null, |length| {
+            let charge = words[1].len().next_multiple_of(16) + length.next_multiple_of(16);
+            Reply::Number((charge as u64 + crate::store::ENTRY_BYTES) as i64)
+        }),
+        (b"STATS", 1) => Reply::Map(vec![
+            (Reply::text("keys.count"), Reply::Number(shared.store.len() as i64)),
+            (Reply::text("dataset.bytes"), Reply::Number(shared.store.used() as i64)),
+        ]),
+        (b"DOCTOR", 1) => Reply::text("The memory of this tier is bounded."),
+        _ => syntax(),
+    }
+}
+
+/// `SCAN cursor [MATCH pattern] [COUNT count]`: the cursor is a position in the order of use.
+fn scan(shared: &Shared, words: &Words<'_>) -> Reply {
+    let number = |word: &[u8]| std::str::from_utf8(word).ok().and_then(|text| text.parse::<usize>().ok());
+    let Some(cursor) = number(words[0]) else { return Reply::Error("ERR invalid cursor".into()) };
+    let (mut pattern, mut count): (&[u8], usize) = (b"*", 10);
+    for option in words[1..].chunks(2) {
+        match (option[0].to_ascii_uppercase().as_slice(), option.get(1)) {
+            (b"MATCH", Some(given)) => pattern = given,
+            (b"COUNT", Some(given)) => match number(given) {
+                Some(given) if given > 0 => count = given.min(LISTED_MAX),
+                _ => return syntax(),
+            },
+            _ => return syntax(),
+        }
+    }
+    let keys = shared.store.keys().skip(cursor).take(count);
+    let keys = keys.filter(|key| listing::matches(pattern, key));
+    let keys = keys.map(|key| Reply::Bytes(Bytes::copy_from_slice(key))).collect();
+    let next = cursor.saturating_add(count);
+    let next = if next >= shared.store.len() { 0 } else { next };
+    Reply::List(vec![Reply::text(next.to_string()), Reply::List(keys)])
+}

@@ -1,0 +1,352 @@
+//! One connection: bytes in, commands, bytes out.
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::output::Output;
+use super::{COMMAND_BYTES_MAX, OUTPUT_BYTES_MAX, Shared, command};
+use crate::store::{NOBODY, Notices, Owner};
+use crate::wire::{self, Begin, Protocol, Reply};
+
+/// Room for what arrives first.
+const INPUT_BYTES: usize = 16 << 10;
+/// Bytes that one connection may send before others have their turn.
+const TURN_BYTES_MAX: usize = 1 << 20;
+/// From this size on a value stays in the buffer that it arrived in, if it takes most of it.
+const TAKEN_BYTES_MIN: usize = 16 << 10;
+/// Wrong passwords of one connection.
+const FAILURES_MAX: u32 = 8;
+/// What may be said before the password: neither long nor much.
+const STRANGER_BYTES_MAX: usize = 8 << 10;
+
+/// What a connection waits for.
+pub(super) enum State {
+    /// The peer, or room to write; and whether that is something else than before.
+    Waits { read: bool, write: bool, changed: bool },
+    /// Nothing: it is over.
+    Ended,
+}
+
+/// Whom a connection tells about changes of others.
+#[derive(Default)]
+pub(super) struct Tracking {
+    /// Only keys that begin so; all where there is none.
+    pub(super) prefixes: Vec<Vec<u8>>,
+    /// Not what this connection did itself.
+    pub(super) no_loop: bool,
+}
+
+/// One client.
+pub(super) struct Connection {
+    stream: TcpStream,
+    tls: Option<Box<rustls::ServerConnection>>,
+    input: Vec<u8>,
+    output: Output,
+    reading: bool,
+    writing: bool,
+    closing: bool,
+    ended: bool,
+    pub(super) id: u64,
+    pub(super) protocol: Protocol,
+    pub(super) name: String,
+    pub(super) known: bool,
+    pub(super) failures: u32,
+    pub(super) owner: Owner,
+    /// Fullness as last told to who joined.
+    told_full: Option<bool>,
+    pub(super) tracking: Option<Tracking>,
+}
+
+impl Connection {
+    pub(super) fn new(
+        stream: TcpStream,
+        id: u64,
+        tls: Option<&Arc<rustls::ServerConfig>>,
+        known: bool,
+    ) -> io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        stream.set_nodelay(true)?;
+        let tls = match tls {
+            Some(config) => {
+                let connection = rustls::ServerConnection::new(Arc::clone(config));
+                Some(Box::new(connection.map_err(io::Error::other)?))
+            }
+            None => None,
+        };
+        Ok(Self {
+            stream,
+            tls,
+            input: Vec::new(),
+            output: Output::default(),
+            reading: true,
+            writing: false,
+            closing: false,
+            ended: false,
+            id,
+            protocol: Protocol::default(),
+            name: String::new(),
+            known,
+            failures: 0,
+            owner: NOBODY,
+            told_full: None,
+            tracking: None,
+        })
+    }
+
+    pub(super) fn stream(&self) -> &TcpStream {
+        &self.stream
+    }
+
+    pub(super) fn has_output(&self) -> bool {
+        !self.ended && self.wants_write()
+    }
+
+    /// Reads what is there and answers it.
+    pub(super) fn serve(&mut self, shared: &mut Shared) {
+        let mut turn = 0;
+        while !self.ended && !self.closing && self.output.len() < OUTPUT_BYTES_MAX && turn < TURN_BYTES_MAX {
+            match self.read() {
+                Ok(0) => break,
+                Ok(count) => turn += count,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(_) => self.ended = true,
+            }
+            self.answer(shared);
+            // Most clients wait for the answer: asking the kernel for more would be in vain.
+            if self.input.is_empty() && turn < INPUT_BYTES {
+                break;
+            }
+        }
+        self.write();
+    }
+
+    /// Answers the whole commands in the input.
+    fn answer(&mut self, shared: &mut Shared) {
+        let mut start = 0;
+        let bytes_max = if self.known { COMMAND_BYTES_MAX } else { STRANGER_BYTES_MAX };
+        while !self.closing && start < self.input.len() {
+            match wire::begin(&self.input[start..], bytes_max) {
+                Ok(Begin::Command { words, length }) => {
+                    self.execute(shared, start, &words, length);
+                    if self.input.is_empty() {
+                        // The buffer became the value.
+                        return;
+                    }
+                    start += length;
+                }
+                Ok(Begin::Part(least)) => {
+                    if start > 0 {
+                        self.input.drain(..start);
+                        start = 0;
+                    }
+                    let more = least.saturating_sub(self.input.len());
+                    self.input.reserve_exact(more.min(bytes_max));
+                    break;
+                }
+                Err(error) => {
+                    shared.malformed += 1;
+                    self.output.push(&Reply::Error(format!("ERR Protocol error: {error}")), self.protocol);
+                    self.closing = true;
+                    self.input = Vec::new();
+                    return;
+                }
+            }
+        }
+        if start > 0 {
+            self.input.drain(..start);
+        }
+        if self.input.is_empty() && self.input.capacity() > 4 * INPUT_BYTES {
+            self.input = Vec::new();
+        }
+    }
+
+    fn execute(
+        &mut self,
+        shared: &mut Shared,
+        start: usize,
+        words: &[std::ops::Range<usize>],
+        length: usize,
+    ) {
+        if words.is_empty() {
+            return;
+        }
+        shared.commands += 1;
+        // A large value alone in its buffer keeps it.
+        let value = words.get(2).filter(|value| {
+            let alone = start == 0 && length == self.input.len();
+            alone && value.len() >= TAKEN_BYTES_MIN && self.input.capacity() - value.len() <= value.len() / 8
+        });
+        let reply = match value.cloned() {
+            Some(value) => {
+                let taken = Bytes::from(std::mem::take(&mut self.input));
+                let words: Vec<&[u8]> = words.iter().map(|word| &taken[word.clone()]).collect();
+                command::execute(self, shared, &words, Some(taken.slice(value)))
+            }
+            None => {
+                let input = std::mem::take(&mut self.input);
+                let words: Vec<&[u8]> =
+                    words.iter().map(|word| &input[start + word.start..start + word.end]).collect();
+                let reply = command::execute(self, shared, &words, None);
+                drop(words);
+                self.input = input;
+                reply
+            }
+        };
+        self.tell_news(shared);
+        self.output.push(&reply, self.protocol);
+        if self.failures > FAILURES_MAX {
+            self.closing = true;
+        }
+    }
+
+    /// Rule U5: what became of this client's blocks goes with the answer, before it.
+    fn tell_news(&mut self, shared: &mut Shared) {
+        if self.owner == NOBODY {
+            return;
+        }
+        let Notices { gone, unknown } = shared.store.notices(self.owner);
+        let full = shared.store.is_full();
+        if gone.is_empty() && !unknown && self.told_full == Some(full) {
+            return;
+        }
+        self.told_full = Some(full);
+        let gone = gone.into_iter().map(|key| Reply::Bytes(key.into_vec().into())).collect();
+        let news = vec![
+            Reply::text("pantler"),
+            Reply::Number(full.into()),
+            Reply::Number(unknown.into()),
+            Reply::List(gone),
+        ];
+        self.output.push(&Reply::Push(news), self.protocol);
+    }
+
+    /// Tells what others changed, if this connection tracks. Says whether there was anything to tell.
+    pub(super) fn tell_changes(&mut self, changes: &[(Box<[u8]>, bool)], flushed: bool, own: bool) -> bool {
+        let Some(tracking) = &self.tracking else { return false };
+        if flushed {
+            self.output.push(&Reply::Push(vec![Reply::text("invalidate"), Reply::Null]), self.protocol);
+            return true;
+        }
+        let wanted = |(key, evicted): &&(Box<[u8]>, bool)| {
+            let prefixed = tracking.prefixes.iter().any(|prefix| key.starts_with(prefix));
+            (tracking.prefixes.is_empty() || prefixed) && (*evicted || !own || !tracking.no_loop)
+        };
+        let keys: Vec<Reply> =
+            changes.iter().filter(wanted).map(|(key, _)| Reply::Bytes(Bytes::copy_from_slice(key))).collect();
+        if keys.is_empty() {
+            return false;
+        }
+        // Who does not read loses the connection, and knows that it does not know.
+        if self.output.len() > OUTPUT_BYTES_MAX {
+            self.ended = true;
+            return true;
+        }
+        let push = vec![Reply::text("invalidate"), Reply::List(keys)];
+        self.output.push(&Reply::Push(push), self.protocol);
+        true
+    }
+
+    /// What to wait for now.
+    pub(super) fn state(&mut self) -> State {
+        let write = self.wants_write();
+        if self.ended || (self.closing && !write) {
+            return State::Ended;
+        }
+        let read = !self.closing && self.output.len() < OUTPUT_BYTES_MAX;
+        let changed = (read, write) != (self.reading, self.writing);
+        (self.reading, self.writing) = (read, write);
+        State::Waits { read, write, changed }
+    }
+
+    /// The connection is taken off everybody's lists.
+    pub(super) fn end(&mut self, shared: &mut Shared) {
+        shared.store.leave(self.owner);
+        self.track(shared, None);
+    }
+
+    /// Tracks from now on, or not.
+    pub(super) fn track(&mut self, shared: &mut Shared, tracking: Option<Tracking>) {
+        shared.trackers += usize::from(tracking.is_some());
+        shared.trackers -= usize::from(self.tracking.is_some());
+        self.tracking = tracking;
+        shared.store.watch(shared.trackers > 0);
+    }
+
+    /// Ends after what is to be said.
+    pub(super) fn close(&mut self) {
+        self.closing = true;
+    }
+
+    fn wants_write(&self) -> bool {
+        self.output.len() > 0 || self.tls.as_ref().is_some_and(|tls| tls.wants_write())
+    }
+
+    /// Writes what the socket takes.
+    pub(super) fn write(&mut self) {
+        if self.ended {
+            return;
+        }
+        let written = match &mut self.tls {
+            None => self.output.write_to(&mut &self.stream),
+            Some(tls) => write_tls(tls, &mut self.output, &self.stream),
+        };
+        self.ended |= written.is_err();
+    }
+
+    /// Bytes that arrived. The peer's end is noted, and is 0, as is nothing new inside of TLS.
+    fn read(&mut self) -> io::Result<usize> {
+        let room = self.input.capacity() - self.input.len();
+        if room == 0 {
+            self.input.reserve(INPUT_BYTES);
+        }
+        let Some(tls) = &mut self.tls else {
+            let count = rustix::io::read(&self.stream, rustix::buffer::spare_capacity(&mut self.input))?;
+            self.ended |= count == 0;
+            return Ok(count);
+        };
+        let arrived = tls.read_tls(&mut &self.stream)?;
+        self.ended |= arrived == 0;
+        let state = tls.process_new_packets().map_err(io::Error::other)?;
+        let before = self.input.len();
+        let plain = state.plaintext_bytes_to_read();
+        tls.reader().take(plain as u64).read_to_end(&mut self.input)?;
+        // Bytes of a handshake count, too: there may be more.
+        Ok((self.input.len() - before).max(usize::from(arrived > 0)))
+    }
+}
+
+fn write_tls(tls: &mut rustls::ServerConnection, output: &mut Output, stream: &TcpStream) -> io::Result<()> {
+    loop {
+        while tls.wants_write() {
+            match tls.write_tls(&mut &*stream) {
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if output.len() == 0 || tls.is_handshaking() {
+            return Ok(());
+        }
+        // The buffer inside is bounded, and says so by taking less.
+        let before = output.len();
+        match output.write_to(&mut tls.writer()) {
+            Err(error) if error.kind() == io::ErrorKind::WriteZero => {}
+            written => written?,
+        }
+        if output.len() == before && !tls.wants_write() {
+            return Ok(());
+        }
+    }
+}
+
+/// Says that there is no room, and hangs up.
+pub(super) fn turn_away(mut stream: TcpStream) {
+    // Who does not read it need not know.
+    let _ = stream.set_nonblocking(true);
+    let _ = stream.write(b"-ERR max number of clients reached\r\n");
+}

@@ -1,0 +1,289 @@
+//! A tier in a file of this machine: bounded, checked, and still there after a restart.
+//!
+//! ```text
+//!   0        4096                4096 + 64 n           (rounded up to 4096)
+//!   +--------+-------------------+--+------------------+------------------+---
+//!   | super  | header 0 | ... n-1 |  | slot 0: envelope | slot 1: envelope | ...
+//!   +--------+-------------------+--+------------------+------------------+---
+//! ```
+//!
+//! A slot is written first and its header after it; nothing is waited for. Whatever a crash leaves is one of these, and
+//! all but the first are misses:
+//!
+//! | header | slot | |
+//! | --- | --- | --- |
+//! | of the block | of the block | it is there |
+//! | of another block, torn or zero | anything | the header's checksum fails, or it names the other block |
+//! | of the block | of another block, or torn | the envelope's check fails, which covers the key |
+//!
+//! D1  A key is in the index once, and its slot is in no other entry, nor free, nor being written.
+//! D2  A slot that is being written is in no entry: it enters the index when it is whole.
+//! D3  Blocks come back after a restart by the times in their headers, the oldest first (U7). Retrieving does not write,
+//!     so after a crash those are the times at which blocks came; an orderly end writes down the last uses.
+
+mod layout;
+mod open;
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use hashbrown::HashMap;
+
+use crate::seal::ENVELOPE_BYTES_MAX;
+use crate::tier::NEWS_MAX;
+use crate::{Given, Key, News, Retrieve, Seal, Tier, TierError, Wanted};
+use layout::{HEADER_BYTES, Header, Layout};
+
+/// A tier in a file.
+pub struct SsdTier {
+    name: String,
+    file: File,
+    layout: Layout,
+    seal: Seal,
+    index: Mutex<Index>,
+    damaged: AtomicU64,
+}
+
+#[derive(Clone, Copy)]
+struct Held {
+    slot: u32,
+    /// Last use in microseconds since 1970, as far as told.
+    time: u64,
+    length: u32,
+}
+
+struct Index {
+    held: HashMap<Key, Held, foldhash::fast::RandomState>,
+    /// By time, then slot: who goes first when somebody puts more than fits.
+    order: BTreeMap<(u64, u32), Key>,
+    free: Vec<u32>,
+    gone: Vec<Key>,
+    unknown: bool,
+}
+
+impl Index {
+    fn insert(&mut self, key: Key, held: Held) {
+        if let Some(before) = self.held.insert(key, held) {
+            self.order.remove(&(before.time, before.slot));
+            self.free.push(before.slot);
+        }
+        self.order.insert((held.time, held.slot), key);
+    }
+
+    fn remove(&mut self, key: &Key) -> Option<Held> {
+        let held = self.held.remove(key)?;
+        self.order.remove(&(held.time, held.slot));
+        self.free.push(held.slot);
+        Some(held)
+    }
+
+    fn touch(&mut self, key: &Key, time: u64) {
+        if let Some(held) = self.held.get_mut(key).filter(|held| held.time < time) {
+            self.order.remove(&(held.time, held.slot));
+            held.time = time;
+            self.order.insert((time, held.slot), *key);
+        }
+    }
+
+    /// A slot to write to: D2.
+    fn slot(&mut self) -> Option<u32> {
+        if let Some(slot) = self.free.pop() {
+            return Some(slot);
+        }
+        let key = *self.order.first_key_value()?.1;
+        self.remove(&key);
+        if self.gone.len() < NEWS_MAX {
+            self.gone.push(key)
+        } else {
+            self.unknown = true
+        }
+        self.free.pop()
+    }
+}
+
+impl SsdTier {
+    /// Opens the tier in `path`: a directory, which gets a file `pantler.tier`, or a file. What is missing is made.
+    /// It takes at most `bytes`, in blocks of `block_bytes`.
+    ///
+    /// # Errors
+    /// [`TierError`] naming the path, or the size that cannot be.
+    pub fn open(path: &Path, bytes: u64, block_bytes: usize, seal: Seal) -> Result<Self, TierError> {
+        let layout = Layout::new(bytes, block_bytes + ENVELOPE_BYTES_MAX)?;
+        let (file, at) = open::open(path, bytes, &layout)?;
+        let fail = |error| TierError::File { path: at.clone(), error };
+        let headers = open::headers(&file, &layout).map_err(fail)?;
+        let seed = foldhash::fast::RandomState::default();
+        let mut index = Index {
+            held: HashMap::with_hasher(seed),
+            order: BTreeMap::new(),
+            free: Vec::new(),
+            gone: Vec::new(),
+            unknown: false,
+        };
+        for (slot, header) in (0..layout.slots).zip(headers) {
+            match header {
+                // The younger of two that name the same block; its envelope will say whether it is that block.
+                Some(Header { key, time, length }) => {
+                    let older = index.held.get(&key).is_some_and(|held| held.time >= time);
+                    if older { index.free.push(slot) } else { index.insert(key, Held { slot, time, length }) }
+                }
+                None => index.free.push(slot),
+            }
+        }
+        index.free.reverse();
+        let name = format!("ssd:{}", path.display());
+        Ok(Self { name, file, layout, seal, index: Mutex::new(index), damaged: AtomicU64::new(0) })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Index> {
+        self.index.lock().expect("nobody panics with the index")
+    }
+
+    /// Reads an envelope, and hands out what is in it if it is right.
+    fn fetch(&self, key: &Key, held: Held, use_bytes: impl FnOnce(&[u8])) -> Result<bool, TierError> {
+        let mut sealed = vec![0; held.length as usize];
+        let offset = self.layout.slot_at(held.slot);
+        match self.file.read_exact_at(&mut sealed, offset) {
+            Ok(()) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => return Ok(false),
+            Err(error) => return Err(TierError::File { path: self.name.clone().into(), error }),
+        }
+        // What the tier holds need not be in the page cache, too.
+        let length = std::num::NonZeroU64::new(sealed.len() as u64);
+        let _ = rustix::fs::fadvise(&self.file, offset, length, rustix::fs::Advice::DontNeed);
+        Ok(self.seal.open(key, &sealed, use_bytes).is_some())
+    }
+
+    fn write(&self, slot: u32, header: &Header, sealed: &[u8]) -> std::io::Result<()> {
+        self.file.write_all_at(sealed, self.layout.slot_at(slot))?;
+        self.file.write_all_at(&header.encode(), self.layout.header_at(slot))
+    }
+
+    /// Recomputes what must hold, and panics with the number of what does not. For tests.
+    pub fn validate(&self) {
+        let index = self.lock();
+        let mut seen = vec![false; self.layout.slots as usize];
+        let taken = index.held.values().map(|held| held.slot);
+        for slot in taken.chain(index.free.iter().copied()) {
+            assert!(!std::mem::replace(&mut seen[slot as usize], true), "D1: slot {slot} twice");
+        }
+        assert_eq!(index.held.len(), index.order.len(), "D1: order");
+        for (key, held) in &index.held {
+            assert_eq!(index.order.get(&(held.time, held.slot)), Some(key), "D1: order of {key}");
+        }
+    }
+}
+
+impl Tier for SsdTier {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn retrieve(&self, wanted: &[Wanted], found: &mut dyn FnMut(usize, &[u8])) -> Result<(), TierError> {
+        for (position, Wanted { key, how }) in wanted.iter().enumerate() {
+            let Some(held) = self.lock().held.get(key).copied() else { continue };
+            let whole = self.fetch(key, held, |bytes| found(position, bytes))?;
+            let mut index = self.lock();
+            // Its slot may have been given to another block meanwhile: then it was not damaged.
+            let is_same = index.held.get(key).is_some_and(|now| now.slot == held.slot);
+            match (is_same, whole, how) {
+                (true, false, _) => {
+                    self.damaged.fetch_add(1, Ordering::Relaxed);
+                    index.remove(key);
+                }
+                (true, true, Retrieve::Take) => drop(index.remove(key)),
+                (true, true, Retrieve::Keep) => index.touch(key, now_us(Duration::ZERO)),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn put(&self, given: &[Given<'_>]) -> Result<(), TierError> {
+        let mut sealed = Vec::new();
+        for one in given {
+            let time = now_us(one.age);
+            let mut index = self.lock();
+            if index.held.contains_key(&one.key) {
+                // K1: it has these bytes.
+                index.touch(&one.key, time);
+                continue;
+            }
+            let Some(slot) = index.slot() else { continue };
+            drop(index);
+            self.seal.seal(&one.key, one.bytes, &mut sealed);
+            let header = Header { key: one.key, time, length: sealed.len() as u32 };
+            let written = match sealed.len() as u64 <= self.layout.slot_bytes {
+                true => self.write(slot, &header, &sealed),
+                false => Err(std::io::ErrorKind::InvalidInput.into()),
+            };
+            let mut index = self.lock();
+            match written {
+                Ok(()) => index.insert(one.key, Held { slot, time, length: header.length }),
+                Err(error) => {
+                    index.free.push(slot);
+                    return Err(TierError::File { path: self.name.clone().into(), error });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn remove(&self, keys: &[Key]) -> Result<(), TierError> {
+        let mut index = self.lock();
+        for key in keys {
+            index.remove(key);
+        }
+        Ok(())
+    }
+
+    fn news(&self) -> News {
+        let mut index = self.lock();
+        let (gone, unknown) = (std::mem::take(&mut index.gone), std::mem::take(&mut index.unknown));
+        News { full: Some(index.free.is_empty()), gone, unknown }
+    }
+
+    fn is_own(&self) -> bool {
+        true
+    }
+
+    fn frames(&self, _: usize) -> u32 {
+        self.layout.slots
+    }
+
+    fn held(&self) -> Vec<Key> {
+        self.lock().order.values().copied().collect()
+    }
+
+    fn heal(&self) -> Result<(), TierError> {
+        // A disk that was full or failed says so again at the next write, which costs a reader nothing.
+        Ok(())
+    }
+
+    fn damaged(&self) -> u64 {
+        self.damaged.load(Ordering::Relaxed)
+    }
+
+    fn close(&self) {
+        let index = self.lock();
+        let mut table = vec![0; self.layout.slots as usize * HEADER_BYTES];
+        for (key, held) in &index.held {
+            let header = Header { key: *key, time: held.time, length: held.length };
+            let at = held.slot as usize * HEADER_BYTES;
+            table[at..at + HEADER_BYTES].copy_from_slice(&header.encode());
+        }
+        if let Err(error) = self.file.write_all_at(&table, self.layout.header_at(0)) {
+            tracing::warn!(tier = self.name, %error, "the order of its blocks is not written down");
+        }
+    }
+}
+
+fn now_us(age: Duration) -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.saturating_sub(age).as_micros()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,91 @@
+//! Opening the file of an SSD tier: ours alone, and never somebody else's.
+
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
+
+use super::layout::{HEADER_BYTES, Header, Layout};
+use crate::TierError;
+
+/// Name of the file in a directory.
+const NAME: &str = "pantler.tier";
+
+/// The open, locked file with that layout, and where it is. A file of another layout begins anew, empty.
+pub(super) fn open(path: &Path, bytes: u64, layout: &Layout) -> Result<(File, PathBuf), TierError> {
+    let at = place(path)?;
+    let fail = |error| TierError::File { path: at.clone(), error };
+    let mut options = OpenOptions::new();
+    let flags = OFlags::NOFOLLOW | OFlags::NOCTTY | OFlags::NONBLOCK;
+    options.read(true).write(true).create(true).mode(0o600).custom_flags(flags.bits() as i32);
+    let file = options.open(&at).map_err(fail)?;
+    let metadata = file.metadata().map_err(fail)?;
+    let refuse = |why: &str| Err(fail(io::Error::other(why.to_owned())));
+    if !metadata.is_file() {
+        return refuse("expected a directory or a regular file");
+    }
+    if metadata.uid() != rustix::process::geteuid().as_raw() || metadata.mode() & 0o077 != 0 {
+        return refuse("expected a file of this user that nobody else may touch (chmod 0600)");
+    }
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return refuse("another mount uses it"),
+        Err(TryLockError::Error(error)) => return Err(fail(error)),
+    }
+    let mut start = [0; 32];
+    let got = read_start(&file, &mut start).map_err(fail)?;
+    if got > 0 && !Layout::is_ours(&start[..got]) {
+        return refuse("something else is in it");
+    }
+    check_room(&file, metadata.blocks() * 512, bytes).map_err(|room| {
+        let at = at.display();
+        TierError::Invalid(format!("tier {at}: {bytes} bytes, but the file system has room for {room}"))
+    })?;
+    if start != layout.encode() {
+        // Nothing of the old layout must be taken for something of the new one.
+        file.set_len(0).map_err(fail)?;
+        file.set_len(layout.file_bytes()).map_err(fail)?;
+        file.write_all_at(&layout.encode(), 0).map_err(fail)?;
+    }
+    Ok((file, at))
+}
+
+/// What headers say. Those that make no sense say nothing.
+pub(super) fn headers(file: &File, layout: &Layout) -> io::Result<Vec<Option<Header>>> {
+    let mut table = vec![0; layout.slots as usize * HEADER_BYTES];
+    file.read_exact_at(&mut table, layout.header_at(0))?;
+    Ok(table.chunks(HEADER_BYTES).map(|bytes| Header::decode(bytes, layout.slot_bytes)).collect())
+}
+
+fn place(path: &Path) -> Result<PathBuf, TierError> {
+    match path.symlink_metadata() {
+        Ok(found) if found.is_file() => return Ok(path.to_owned()),
+        Ok(_) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
+            made.map_err(|error| TierError::File { path: path.to_owned(), error })?;
+        }
+        Err(error) => return Err(TierError::File { path: path.to_owned(), error }),
+    }
+    Ok(path.join(NAME))
+}
+
+fn read_start(file: &File, start: &mut [u8]) -> io::Result<usize> {
+    let mut got = 0;
+    while got < start.len() {
+        match file.read_at(&mut start[got..], got as u64)? {
+            0 => break,
+            count => got += count,
+        }
+    }
+    Ok(got)
+}
+
+/// The file may use what it has, and what is free.
+fn check_room(file: &File, has: u64, bytes: u64) -> Result<(), u64> {
+    let Ok(stat) = rustix::fs::fstatvfs(file) else { return Ok(()) };
+    let room = has.saturating_add(stat.f_bavail.saturating_mul(stat.f_frsize));
+    if bytes > room { Err(room) } else { Ok(()) }
+}

@@ -1,0 +1,458 @@
+//! What the server keeps: blocks by key, ordered by last use, at most so many bytes (rules U5 and U6).
+//!
+//! ```text
+//!   oldest  [c 5] [d 6] [e 8] [a 12] [f 13]  youngest      one order for all clients
+//!            ^ goes first; its owner is told with the next answer
+//! ```
+//!
+//! What a client asks to be kept is the youngest. What it demotes comes with its age, and stands where that says.
+//! The pure part of `pantler tier serve`: no I/O and no clock; times arrive as numbers.
+//!
+//! R1  `used` is the sum of the charges of all entries, and at most `limit` between calls.
+//! R2  Every entry is in `order` once, under its time and slot.
+//! R3  An owner has at most [`NOTICES_MAX`] notices waiting; beyond, it is told that it does not know.
+//! R4  `blocks` of an owner counts its entries.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use bytes::Bytes;
+use hashbrown::HashMap;
+
+/// Memory that an entry takes beside its key and value: the entry, its place in the table and in the order, and what
+/// the allocator adds to three pieces.
+pub const ENTRY_BYTES: u64 = 256;
+/// Notices that wait for an owner that does not talk.
+pub const NOTICES_MAX: usize = 16_384;
+/// Owners that are known. More share none.
+pub const OWNERS_MAX: usize = 4096;
+
+/// Whose a block is: a number for the name that a client gave itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Owner(u32);
+
+/// Nobody: who only speaks the common commands.
+pub const NOBODY: Owner = Owner(u32::MAX);
+
+#[derive(Debug)]
+struct Entry {
+    key: Box<[u8]>,
+    value: Bytes,
+    time: u64,
+    owner: Owner,
+}
+
+impl Entry {
+    fn charge(&self) -> u64 {
+        charge(&self.key, &self.value)
+    }
+}
+
+/// Memory that a key and its value are charged with.
+pub fn charge(key: &[u8], value: &[u8]) -> u64 {
+    // The allocator hands out multiples of 16 bytes.
+    (key.len().next_multiple_of(16) + value.len().next_multiple_of(16)) as u64 + ENTRY_BYTES
+}
+
+#[derive(Debug, Default)]
+struct Client {
+    name: Box<str>,
+    notices: VecDeque<Box<[u8]>>,
+    /// More left than fits in `notices`.
+    lost: bool,
+    blocks: u64,
+    connections: u32,
+}
+
+/// What an owner is told with an answer.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Notices {
+    /// Its blocks that left, or are another's now, in order.
+    pub gone: Vec<Box<[u8]>>,
+    /// There were more than could be remembered.
+    pub unknown: bool,
+}
+
+/// What happened so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Blocks asked for that were there.
+    pub hits: u64,
+    /// Blocks asked for that were not.
+    pub misses: u64,
+    /// Blocks put for having been referenced, or by common commands.
+    pub kept: u64,
+    /// Blocks put for having left another tier.
+    pub demoted: u64,
+    /// Blocks that left because others came.
+    pub evicted: u64,
+    /// Blocks that were too large.
+    pub refused: u64,
+    /// Notices that owners were told.
+    pub notices: u64,
+}
+
+/// The blocks of a server.
+#[derive(Debug)]
+pub struct Store {
+    limit: u64,
+    used: u64,
+    /// The charge of what was put last: with blocks of one size, what another one takes.
+    unit: u64,
+    table: HashMap<Box<[u8]>, u32, foldhash::quality::RandomState>,
+    slots: Vec<Option<Entry>>,
+    free: Vec<u32>,
+    order: BTreeMap<(u64, u32), ()>,
+    clients: Vec<Client>,
+    names: HashMap<Box<str>, Owner, foldhash::quality::RandomState>,
+    counts: Counts,
+    /// Keys whose value changed or left, and whether they were evicted, where somebody watches.
+    changes: Option<Vec<(Box<[u8]>, bool)>>,
+}
+
+impl Store {
+    /// An empty store of at most so many bytes.
+    pub fn new(limit: u64) -> Self {
+        Self {
+            limit,
+            used: 0,
+            unit: 0,
+            table: HashMap::default(),
+            slots: Vec::new(),
+            free: Vec::new(),
+            order: BTreeMap::new(),
+            clients: Vec::new(),
+            names: HashMap::default(),
+            counts: Counts::default(),
+            changes: None,
+        }
+    }
+
+    /// A client connects under a name; the same name is the same owner. [`NOBODY`] where there are too many.
+    pub fn join(&mut self, name: &str) -> Owner {
+        if let Some(&owner) = self.names.get(name) {
+            self.clients[owner.0 as usize].connections += 1;
+            return owner;
+        }
+        let owner = if self.clients.len() < OWNERS_MAX {
+            self.clients.push(Client::default());
+            Owner(self.clients.len() as u32 - 1)
+        } else {
+            // One that has nothing and is not here can be forgotten.
+            let idle = self.clients.iter().position(|client| client.connections == 0 && client.blocks == 0);
+            let Some(idle) = idle else { return NOBODY };
+            self.names.remove(&self.clients[idle].name);
+            Owner(idle as u32)
+        };
+        self.clients[owner.0 as usize] = Client { name: name.into(), connections: 1, ..Client::default() };
+        self.names.insert(name.into(), owner);
+        owner
+    }
+
+    /// A connection of that owner ended.
+    pub fn leave(&mut self, owner: Owner) {
+        if let Some(client) = self.clients.get_mut(owner.0 as usize) {
+            client.connections = client.connections.saturating_sub(1);
+        }
+    }
+
+    /// The common command: who asks becomes nobody's rival, and the block the youngest.
+    pub fn get(&mut self, key: &[u8], now: u64) -> Option<Bytes> {
+        let slot = self.look(key)?;
+        self.touch(slot, now);
+        self.value(slot)
+    }
+
+    /// The block, unchanged in every respect.
+    pub fn read(&mut self, key: &[u8]) -> Option<Bytes> {
+        let slot = self.look(key)?;
+        self.value(slot)
+    }
+
+    /// The asker keeps the block nearer: it leaves if it is the asker's, and stays for its owner else (U6).
+    pub fn take(&mut self, key: &[u8], asker: Owner) -> Option<Bytes> {
+        let slot = self.look(key)?;
+        if self.entry(slot).is_some_and(|entry| entry.owner == asker) {
+            return self.remove_slot(slot, false).map(|entry| entry.value);
+        }
+        self.value(slot)
+    }
+
+    /// The block stays here for the asker, as the youngest; its former owner is told.
+    pub fn keep(&mut self, key: &[u8], asker: Owner, now: u64) -> Option<Bytes> {
+        let slot = self.look(key)?;
+        self.touch(slot, now);
+        self.pass(slot, asker);
+        self.value(slot)
+    }
+
+    /// The common command: the block leaves whoever owns it.
+    pub fn get_and_delete(&mut self, key: &[u8], asker: Owner) -> Option<Bytes> {
+        let slot = self.look(key)?;
+        let entry = self.remove_slot(slot, false)?;
+        if entry.owner != asker {
+            self.tell(entry.owner, entry.key);
+        }
+        Some(entry.value)
+    }
+
+    /// Puts a block, last used at `time`, for its new owner. A demoted block that is here already keeps the later time.
+    /// What is too much leaves, the oldest first: that may be the block itself. Says whether it could ever fit.
+    pub fn put(&mut self, key: &[u8], value: Bytes, asker: Owner, time: u64, demoted: bool) -> bool {
+        let charge = charge(key, &value);
+        let existing = self.table.get(key).copied();
+        if charge > self.limit {
+            self.counts.refused += 1;
+            if let Some(slot) = existing {
+                self.delete_slot(slot, asker);
+            }
+            return false;
+        }
+        let time = match existing.and_then(|slot| self.entry(slot)) {
+            Some(entry) if demoted => time.max(entry.time),
+            _ => time,
+        };
+        if let Some(slot) = existing {
+            self.delete_slot(slot, asker);
+        }
+        self.unit = charge;
+        self.used += charge;
+        self.insert(Entry { key: key.into(), value, time, owner: asker });
+        self.count(asker, true);
+        self.change(key, false);
+        if demoted {
+            self.counts.demoted += 1
+        } else {
+            self.counts.kept += 1
+        }
+        self.trim();
+        true
+    }
+
+    /// Removes a block. Says whether it was there.
+    pub fn delete(&mut self, key: &[u8], asker: Owner) -> bool {
+        let slot = self.table.get(key).copied();
+        slot.is_some_and(|slot| self.delete_slot(slot, asker))
+    }
+
+    /// Removes a block if it is the asker's. Says whether it was.
+    pub fn give_up(&mut self, key: &[u8], asker: Owner) -> bool {
+        let Some(&slot) = self.table.get(key) else { return false };
+        let owned = self.entry(slot).is_some_and(|entry| entry.owner == asker);
+        owned && self.remove_slot(slot, false).is_some()
+    }
+
+    /// Removes everything. Owners do not learn which blocks, but that they do not know.
+    pub fn flush(&mut self) {
+        self.table = HashMap::default();
+        (self.slots, self.free) = (Vec::new(), Vec::new());
+        self.order.clear();
+        self.used = 0;
+        for client in self.clients.iter_mut().filter(|client| client.blocks > 0) {
+            client.blocks = 0;
+            client.notices.clear();
+            client.lost = true;
+        }
+    }
+
+    /// Bytes of a value, without using it.
+    pub fn length(&self, key: &[u8]) -> Option<usize> {
+        let slot = *self.table.get(key)?;
+        self.entry(slot).map(|entry| entry.value.len())
+    }
+
+    /// When a block was last used, and whose it is.
+    pub fn standing(&self, key: &[u8]) -> Option<(u64, Owner)> {
+        let slot = *self.table.get(key)?;
+        self.entry(slot).map(|entry| (entry.time, entry.owner))
+    }
+
+    /// What an owner was not told yet. [`NOBODY`] is told nothing.
+    pub fn notices(&mut self, owner: Owner) -> Notices {
+        let Some(client) = self.clients.get_mut(owner.0 as usize) else { return Notices::default() };
+        if client.notices.is_empty() && !client.lost {
+            return Notices::default();
+        }
+        self.counts.notices += client.notices.len() as u64;
+        Notices {
+            gone: std::mem::take(&mut client.notices).into(),
+            unknown: std::mem::take(&mut client.lost),
+        }
+    }
+
+    /// Whether another block like the last one would make one leave.
+    pub fn is_full(&self) -> bool {
+        self.used + self.unit > self.limit
+    }
+
+    /// From now on changes are remembered, or not.
+    pub fn watch(&mut self, watched: bool) {
+        self.changes = watched.then(|| self.changes.take().unwrap_or_default());
+    }
+
+    /// What changed since the last call, and whether it was evicted; nothing unless [watched](Self::watch).
+    pub fn take_changes(&mut self) -> Vec<(Box<[u8]>, bool)> {
+        self.changes.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Keys of one owner from the oldest on.
+    pub fn keys_of(&self, owner: Owner) -> impl Iterator<Item = &[u8]> {
+        let entries = self.order.keys().filter_map(|&(_, slot)| self.entry(slot));
+        entries.filter(move |entry| entry.owner == owner).map(|entry| &*entry.key)
+    }
+
+    /// Keys from the oldest on.
+    pub fn keys(&self) -> impl Iterator<Item = &[u8]> {
+        self.order.keys().filter_map(|&(_, slot)| Some(&*self.entry(slot)?.key))
+    }
+
+    /// Blocks here.
+    pub fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.table.is_empty()
+    }
+
+    /// Bytes charged.
+    pub fn used(&self) -> u64 {
+        self.used
+    }
+
+    /// Most bytes.
+    pub fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// What happened so far.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Owners by name, with their blocks and connections.
+    pub fn owners(&self) -> impl Iterator<Item = (&str, u64, u32)> {
+        self.clients.iter().map(|client| (&*client.name, client.blocks, client.connections))
+    }
+
+    fn look(&mut self, key: &[u8]) -> Option<u32> {
+        let slot = self.table.get(key).copied();
+        match slot {
+            Some(_) => self.counts.hits += 1,
+            None => self.counts.misses += 1,
+        }
+        slot
+    }
+
+    fn entry(&self, slot: u32) -> Option<&Entry> {
+        self.slots.get(slot as usize)?.as_ref()
+    }
+
+    fn value(&self, slot: u32) -> Option<Bytes> {
+        self.entry(slot).map(|entry| entry.value.clone())
+    }
+
+    fn touch(&mut self, slot: u32, now: u64) {
+        if let Some(Some(entry)) = self.slots.get_mut(slot as usize)
+            && entry.time < now
+        {
+            self.order.remove(&(entry.time, slot));
+            entry.time = now;
+            self.order.insert((now, slot), ());
+        }
+    }
+
+    fn pass(&mut self, slot: u32, asker: Owner) {
+        let Some(Some(entry)) = self.slots.get_mut(slot as usize) else { return };
+        if entry.owner == asker {
+            return;
+        }
+        let former = std::mem::replace(&mut entry.owner, asker);
+        let key = entry.key.clone();
+        self.count(asker, true);
+        self.count(former, false);
+        self.tell(former, key);
+    }
+
+    fn insert(&mut self, entry: Entry) {
+        let slot = match self.free.pop() {
+            Some(slot) => slot,
+            None => {
+                self.slots.push(None);
+                (self.slots.len() - 1) as u32
+            }
+        };
+        self.order.insert((entry.time, slot), ());
+        self.table.insert(entry.key.clone(), slot);
+        self.slots[slot as usize] = Some(entry);
+    }
+
+    /// As `remove_slot`, and its owner is told if that is not who asked.
+    fn delete_slot(&mut self, slot: u32, asker: Owner) -> bool {
+        let Some(entry) = self.remove_slot(slot, false) else { return false };
+        if entry.owner != asker {
+            self.tell(entry.owner, entry.key);
+        }
+        true
+    }
+
+    fn remove_slot(&mut self, slot: u32, evicted: bool) -> Option<Entry> {
+        let entry = self.slots.get_mut(slot as usize)?.take()?;
+        self.free.push(slot);
+        self.order.remove(&(entry.time, slot));
+        self.table.remove(&entry.key);
+        self.used -= entry.charge();
+        self.count(entry.owner, false);
+        self.change(&entry.key, evicted);
+        Some(entry)
+    }
+
+    fn trim(&mut self) {
+        while self.used > self.limit {
+            let Some((&(_, slot), ())) = self.order.first_key_value() else { return };
+            if let Some(entry) = self.remove_slot(slot, true) {
+                self.counts.evicted += 1;
+                self.tell(entry.owner, entry.key);
+            }
+        }
+    }
+
+    fn tell(&mut self, owner: Owner, key: Box<[u8]>) {
+        let Some(client) = self.clients.get_mut(owner.0 as usize) else { return };
+        if client.notices.len() < NOTICES_MAX {
+            client.notices.push_back(key);
+        } else {
+            client.lost = true;
+        }
+    }
+
+    fn change(&mut self, key: &[u8], evicted: bool) {
+        if let Some(changes) = &mut self.changes {
+            changes.push((key.into(), evicted));
+        }
+    }
+
+    fn count(&mut self, owner: Owner, more: bool) {
+        if let Some(client) = self.clients.get_mut(owner.0 as usize) {
+            client.blocks = if more { client.blocks + 1 } else { client.blocks.saturating_sub(1) };
+        }
+    }
+
+    /// Checks R1 to R4, and panics with the number of what does not hold. For tests and fuzzing.
+    pub fn validate(&self) {
+        let entries = || (0u32..).zip(&self.slots).filter_map(|(slot, entry)| Some((slot, entry.as_ref()?)));
+        assert_eq!(entries().map(|(_, entry)| entry.charge()).sum::<u64>(), self.used, "R1: used");
+        assert!(self.used <= self.limit, "R1: {} of {} bytes", self.used, self.limit);
+        assert_eq!(entries().count(), self.table.len(), "R2: table");
+        assert_eq!(self.order.len(), self.table.len(), "R2: order");
+        for (slot, entry) in entries() {
+            assert_eq!(self.table.get(&entry.key), Some(&slot), "R2: slot {slot}");
+            assert!(self.order.contains_key(&(entry.time, slot)), "R2: order of slot {slot}");
+        }
+        for (number, client) in (0..).zip(&self.clients) {
+            assert!(client.notices.len() <= NOTICES_MAX, "R3: owner {number}");
+            let blocks = entries().filter(|(_, entry)| entry.owner == Owner(number)).count() as u64;
+            assert_eq!(blocks, client.blocks, "R4: owner {number}");
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! The tier in a file: what a restart, a crash and damage leave of it.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use pantler_tier::{
+    ENVELOPE_BYTES_MAX, Given, Key, Put, Retrieve, Seal, Secret, SsdTier, Stem, Tier, Wanted,
+};
+use proptest::prelude::*;
+
+const BLOCK: usize = 4096;
+/// Says to the test program that it is the one to be killed, and where.
+const VICTIM: &str = "PANTLER_TEST_SSD_VICTIM";
+
+fn size_of(blocks: u64) -> u64 {
+    let slot = (BLOCK + ENVELOPE_BYTES_MAX).next_multiple_of(64) as u64;
+    2 * 4096 + blocks * (slot + 64)
+}
+
+fn open(path: &Path, blocks: u64) -> SsdTier {
+    SsdTier::open(path, size_of(blocks), BLOCK, Seal::Checksum).unwrap()
+}
+
+fn key(index: u64) -> Key {
+    Stem::new(None, BLOCK as u32, [b"file".as_slice()]).block(index)
+}
+
+fn bytes(index: u64) -> Vec<u8> {
+    (0..BLOCK as u64).map(|at| (at * 7 + index * 31) as u8).collect()
+}
+
+fn give(tier: &SsdTier, index: u64, age_us: u64) {
+    let (bytes, age) = (bytes(index), Duration::from_micros(age_us));
+    tier.put(&[Given { key: key(index), bytes: &bytes, why: Put::Demote, age }]).unwrap();
+}
+
+fn ask(tier: &SsdTier, index: u64, how: Retrieve) -> bool {
+    let mut found = false;
+    let wanted = [Wanted { key: key(index), how }];
+    tier.retrieve(&wanted, &mut |_, got| {
+        assert_eq!(got, bytes(index), "block {index}");
+        found = true;
+    })
+    .unwrap();
+    found
+}
+
+fn file_in(folder: &Path) -> std::path::PathBuf {
+    folder.join("pantler.tier")
+}
+
+#[test]
+fn blocks_survive_a_restart_in_the_order_of_their_use() {
+    let folder = tempfile::tempdir().unwrap();
+    let tier = open(folder.path(), 10);
+    for index in 0..6 {
+        give(&tier, index, 1_000_000 * (10 - index));
+    }
+    assert!(ask(&tier, 0, Retrieve::Keep), "now the youngest");
+    assert!(ask(&tier, 3, Retrieve::Take));
+    tier.close();
+    drop(tier);
+    let tier = open(folder.path(), 10);
+    let order: Vec<u64> = tier.held().iter().map(|key| key.index).collect();
+    assert_eq!(order, [1, 2, 4, 5, 0]);
+    assert!(order.iter().all(|&index| ask(&tier, index, Retrieve::Read)));
+    tier.validate();
+    assert_eq!(fs::metadata(file_in(folder.path())).unwrap().permissions().mode() & 0o777, 0o600);
+}
+
+#[test]
+fn it_takes_no_more_than_its_size_and_says_what_leaves() {
+    let folder = tempfile::tempdir().unwrap();
+    let tier = open(folder.path(), 10);
+    for index in 0..25 {
+        give(&tier, index, 1_000_000 * (100 - index));
+        tier.validate();
+    }
+    let frames = u64::from(tier.frames(BLOCK));
+    let gone: Vec<u64> = tier.news().gone.iter().map(|key| key.index).collect();
+    assert_eq!(gone, (0..25 - frames).collect::<Vec<_>>(), "the oldest");
+    assert!((0..25).all(|index| ask(&tier, index, Retrieve::Read) == (index >= 25 - frames)));
+    assert!(fs::metadata(file_in(folder.path())).unwrap().len() <= size_of(10));
+}
+
+#[test]
+fn what_is_damaged_is_missing_and_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let tier = open(folder.path(), 40);
+    (0..20).for_each(|index| give(&tier, index, 0));
+    tier.close();
+    drop(tier);
+    let path = file_in(folder.path());
+    let whole = fs::read(&path).unwrap();
+    let mut state = 1_u64;
+    for _ in 0..200 {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        // Behind the first page: what is there says how the rest is read, and is tried below.
+        let at = 4096 + (state >> 20) as usize % (whole.len() - 4096);
+        let length = ((state >> 8) as usize % 9000).min(whole.len() - at);
+        let mut damaged = whole.clone();
+        damaged[at..at + length].fill((state >> 50) as u8);
+        fs::write(&path, &damaged).unwrap();
+        let tier = open(folder.path(), 40);
+        // `ask` compares the bytes.
+        let there = (0..20).filter(|&index| ask(&tier, index, Retrieve::Read)).count();
+        assert!(there >= 20 - length / 64 - 2, "{there} are left after {length} bytes at {at}");
+        tier.validate();
+    }
+    for length in [0, 10, 4096, 5000, whole.len() / 2] {
+        fs::write(&path, &whole[..length]).unwrap();
+        if let Ok(tier) = SsdTier::open(folder.path(), size_of(40), BLOCK, Seal::Checksum) {
+            (0..20).for_each(|index| drop(ask(&tier, index, Retrieve::Read)));
+        }
+    }
+}
+
+#[test]
+fn another_layout_or_secret_begins_anew_and_strangers_files_are_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let tier = open(folder.path(), 10);
+    give(&tier, 1, 0);
+    let refused = SsdTier::open(folder.path(), size_of(10), BLOCK, Seal::Checksum).err().unwrap();
+    assert!(refused.to_string().contains("another mount uses it"), "{refused}");
+    drop(tier);
+    let secret = Seal::Encrypted(Secret::new(b"x"));
+    let sealed = SsdTier::open(folder.path(), size_of(10), BLOCK, secret).unwrap();
+    assert!(!ask(&sealed, 1, Retrieve::Read), "not sealed with this secret");
+    drop(sealed);
+    let larger = open(folder.path(), 20);
+    assert_eq!(larger.held(), Vec::new());
+    drop(larger);
+    let path = file_in(folder.path());
+    fs::write(&path, "somebody's diary").unwrap();
+    assert!(SsdTier::open(folder.path(), size_of(10), BLOCK, Seal::Checksum).is_err());
+    assert_eq!(fs::read(&path).unwrap(), b"somebody's diary");
+    fs::remove_file(&path).unwrap();
+    std::os::unix::fs::symlink("/etc/hostname", &path).unwrap();
+    assert!(SsdTier::open(folder.path(), size_of(10), BLOCK, Seal::Checksum).is_err(), "a link");
+    fs::remove_file(&path).unwrap();
+    drop(open(folder.path(), 10));
+    fs::set_permissions(&path, PermissionsExt::from_mode(0o644)).unwrap();
+    let refused = SsdTier::open(folder.path(), size_of(10), BLOCK, Seal::Checksum).err().unwrap();
+    assert!(refused.to_string().contains("0600"), "{refused}");
+    let huge = SsdTier::open(&folder.path().join("x"), 1 << 60, BLOCK, Seal::Checksum).err().unwrap();
+    assert!(huge.to_string().contains("has room for"), "{huge}");
+}
+
+#[test]
+fn killed_at_any_moment_it_answers_right_or_not_at_all() {
+    if let Some(folder) = std::env::var_os(VICTIM) {
+        let tier = open(Path::new(&folder), 50);
+        for index in 0.. {
+            give(&tier, index % 120, 0);
+            ask(&tier, (index * 7) % 120, if index % 3 == 0 { Retrieve::Take } else { Retrieve::Keep });
+            if index == 60 {
+                println!("well under way");
+                std::io::stdout().flush().unwrap();
+            }
+        }
+    }
+    let folder = tempfile::tempdir().unwrap();
+    for round in 0..8 {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "killed_at_any_moment_it_answers_right_or_not_at_all", "--nocapture"])
+            .env(VICTIM, folder.path())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        use std::io::BufRead;
+        let lines = std::io::BufReader::new(child.stdout.take().unwrap()).lines();
+        assert!(lines.map_while(Result::ok).any(|line| line.ends_with("well under way")));
+        std::thread::sleep(Duration::from_micros(700 * round));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let tier = open(folder.path(), 50);
+        tier.validate();
+        let there = (0..120).filter(|&index| ask(&tier, index, Retrieve::Read)).count();
+        assert!(there > 20, "round {round}: {there} blocks are left");
+        // At most the one that was being written.
+        assert!(tier.damaged() <= 1, "round {round}: {} damaged", tier.damaged());
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn any_mix_of_calls_returns_what_was_given(steps in proptest::collection::vec((0..5_u8, 0..14_u64), 0..120)) {
+        let folder = tempfile::tempdir().unwrap();
+        let mut tier = open(folder.path(), 6);
+        for (what, index) in steps {
+            match what {
+                0 => give(&tier, index, index * 1000),
+                1 => drop(ask(&tier, index, Retrieve::Keep)),
+                2 => if ask(&tier, index, Retrieve::Take) {
+                    prop_assert!(!ask(&tier, index, Retrieve::Read));
+                },
+                3 => tier.remove(&[key(index)]).unwrap(),
+                _ => {
+                    tier.close();
+                    let held = tier.held();
+                    drop(tier);
+                    tier = open(folder.path(), 6);
+                    prop_assert_eq!(tier.held(), held);
+                }
+            }
+            tier.validate();
+        }
+    }
+
+    #[test]
+    fn arbitrary_files_open_or_are_refused(start in proptest::collection::vec(any::<u8>(), 0..300), ours in any::<bool>()) {
+        let folder = tempfile::tempdir().unwrap();
+        drop(open(folder.path(), 4));
+        let path = file_in(folder.path());
+        let file = fs::File::options().write(true).open(&path).unwrap();
+        file.write_all_at(&start, if ours { 8 } else { 0 }).unwrap();
+        if let Ok(tier) = SsdTier::open(folder.path(), size_of(4), BLOCK, Seal::Checksum) {
+            tier.validate();
+            give(&tier, 1, 0);
+            prop_assert!(ask(&tier, 1, Retrieve::Read));
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! The store against placement's own shared tier, and against what its invariants say.
+
+use bytes::Bytes;
+use pantler_steward::placement::{Client, Order, SharedTiers, Sizes, Tier};
+use pantler_tier::store::{NOBODY, Owner, Store, charge};
+use proptest::prelude::*;
+
+const CLIENTS: usize = 3;
+const FRAMES: u32 = 5;
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Keep(usize, u32),
+    Take(usize, u32),
+    Read(usize, u32),
+    Demote(usize, u32, u64),
+    Listen(usize),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let (client, block) = (0..CLIENTS, 0..12_u32);
+    prop_oneof![
+        (client.clone(), block.clone()).prop_map(|(client, block)| Step::Keep(client, block)),
+        (client.clone(), block.clone()).prop_map(|(client, block)| Step::Take(client, block)),
+        (client.clone(), block.clone()).prop_map(|(client, block)| Step::Read(client, block)),
+        (client.clone(), block, 0..40_u64).prop_map(|(client, block, age)| Step::Demote(client, block, age)),
+        client.prop_map(Step::Listen),
+    ]
+}
+
+fn key(block: u32) -> Vec<u8> {
+    format!("block-{block:02}").into_bytes()
+}
+
+fn value(block: u32) -> Bytes {
+    Bytes::from(vec![block as u8; 64])
+}
+
+/// Whom the store and its twin serve, side by side.
+struct Pair {
+    store: Store,
+    owners: Vec<Owner>,
+    twin: SharedTiers,
+    now: u64,
+}
+
+impl Pair {
+    fn new() -> Self {
+        let mut store = Store::new(u64::from(FRAMES) * charge(&key(0), &value(0)));
+        let owners = (0..CLIENTS).map(|client| store.join(&format!("client-{client}"))).collect();
+        let sizes = Sizes::new(&[1, FRAMES]).unwrap();
+        let twin = SharedTiers::new(&sizes, Tier(1), CLIENTS as u16, Order::Access);
+        Self { store, owners, twin, now: 1_000_000 }
+    }
+
+    fn request(&mut self, client: usize, block: u32, keep: Tier) -> bool {
+        let mut steps = Vec::new();
+        let answer = self.twin.request(Client(client as u16), block, keep, self.now, &mut steps);
+        answer.found == Tier(2)
+    }
+
+    fn step(&mut self, step: Step) {
+        self.now += 1000;
+        match step {
+            Step::Keep(client, block) => {
+                let (key, owner) = (key(block), self.owners[client]);
+                let found = self.store.keep(&key, owner, self.now).is_some();
+                if !found {
+                    assert!(self.store.put(&key, value(block), owner, self.now, false));
+                }
+                assert_eq!(found, self.request(client, block, Tier(2)), "{step:?}");
+            }
+            Step::Take(client, block) => {
+                let found = self.store.take(&key(block), self.owners[client]).is_some();
+                assert_eq!(found, self.request(client, block, Tier(1)), "{step:?}");
+            }
+            Step::Read(client, block) => {
+                let found = self.store.read(&key(block)).is_some();
+                assert_eq!(found, self.request(client, block, Tier(3)), "{step:?}");
+            }
+            Step::Demote(client, block, age) => {
+                // No two blocks have the same time: who goes first then is not said.
+                let time = self.now - age * 1000 - 1 - self.now / 1000 % 900;
+                self.store.put(&key(block), value(block), self.owners[client], time, true);
+                self.twin.demote(Client(client as u16), block, time, &mut Vec::new());
+            }
+            Step::Listen(client) => {
+                let told = self.store.notices(self.owners[client]).gone;
+                let mut expected = Vec::new();
+                while let Some(notice) = self.twin.notice(Client(client as u16)) {
+                    expected.push(key(notice.block).into_boxed_slice());
+                }
+                assert_eq!(told, expected, "notices of client {client}");
+            }
+        }
+        self.store.validate();
+        assert_eq!(self.store.len() as u32, self.twin.len(Tier(2)));
+        let full = self.twin.fullness().next().unwrap().1;
+        assert!(self.store.is_empty() || self.store.is_full() == full, "fullness");
+        for (time, block, client) in self.twin.contents(Tier(2)) {
+            let standing = self.store.standing(&key(block));
+            assert_eq!(standing, Some((time, self.owners[usize::from(client.0)])), "block {block}");
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn the_store_decides_as_placement_does(steps in proptest::collection::vec(step(), 0..300)) {
+        let mut pair = Pair::new();
+        for step in steps {
+            pair.step(step);
+        }
+    }
+
+    #[test]
+    fn any_mix_of_commands_and_sizes_stays_within_bounds(
+        steps in proptest::collection::vec((0..8_u8, 0..20_u32, 0..3_usize, 0..900_usize), 0..300),
+    ) {
+        let mut store = Store::new(4000);
+        let owners = [store.join("a"), store.join("b"), NOBODY];
+        store.watch(true);
+        for (now, (what, block, who, size)) in (1..).zip(steps) {
+            let (key, owner) = (key(block), owners[who]);
+            match what {
+                0 => drop(store.get(&key, now)),
+                1 => drop(store.take(&key, owner)),
+                2 => drop(store.keep(&key, owner, now)),
+                3 => drop(store.get_and_delete(&key, owner)),
+                4 => drop(store.delete(&key, owner)),
+                5 => drop(store.notices(owner)),
+                6 => drop(store.put(&key, vec![0; size * 8].into(), owner, now / 2, true)),
+                _ => drop(store.put(&key, vec![0; size].into(), owner, now, false)),
+            }
+            if now % 97 == 0 {
+                store.flush();
+            }
+            store.validate();
+        }
+    }
+}
+
+#[test]
+fn notices_are_bounded_and_what_is_lost_is_unknown() {
+    let mut store = Store::new(10 * charge(&[0; 8], &[]));
+    let (silent, busy) = (store.join("silent"), store.join("busy"));
+    let many = pantler_tier::store::NOTICES_MAX as u64 + 100;
+    for number in 0..many {
+        store.put(&number.to_le_bytes(), Bytes::new(), silent, number, false);
+    }
+    let told = store.notices(silent);
+    assert_eq!((told.gone.len(), told.unknown), (pantler_tier::store::NOTICES_MAX, true));
+    assert_eq!(store.notices(silent), Default::default());
+    store.put(b"x", Bytes::new(), busy, many, false);
+    store.flush();
+    assert!(store.notices(busy).unknown, "everything was removed");
+    store.validate();
+}
+
+#[test]
+fn owners_are_bounded_and_idle_ones_make_room() {
+    let mut store = Store::new(100_000);
+    let owners: Vec<Owner> =
+        (0..pantler_tier::store::OWNERS_MAX).map(|number| store.join(&number.to_string())).collect();
+    assert_eq!(store.join("one more"), NOBODY);
+    assert_eq!(store.join("17"), owners[17], "who is known stays known");
+    store.leave(owners[5]);
+    assert_ne!(store.join("one more"), NOBODY);
+    store.validate();
+}
