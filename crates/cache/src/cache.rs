@@ -14,6 +14,7 @@ use pantler_origin::Source;
 use pantler_steward::{Access, Block, FileId, Frame, Notice, OwnerId, Steward};
 
 use crate::frames::{Frames, Slot, State};
+use crate::lower::{Attached, Brain};
 use crate::prefetch::Prefetching;
 use crate::slab::Slab;
 use crate::{CacheError, Options};
@@ -54,6 +55,8 @@ pub struct Cache {
     changed: Condvar,
     /// Rung when there is something to prefetch, or no more.
     pub(crate) prefetches: Condvar,
+    /// Lower tiers, nearest first.
+    pub(crate) attached: Arc<[Attached]>,
     capacity: u32,
     block_shift: u32,
     pub(crate) fetches: AtomicU64,
@@ -71,7 +74,26 @@ impl Cache {
     /// # Errors
     /// [`CacheError`] when sizes make no sense or memory is short.
     pub fn new(options: Options) -> Result<Self, CacheError> {
+        Self::with_tiers(options, Vec::new())
+    }
+
+    /// An empty cache over lower tiers, nearest first. Each needs [a thread that serves it](Self::serve_tier).
+    ///
+    /// # Errors
+    /// [`CacheError`] when sizes make no sense or memory is short.
+    pub fn with_tiers(options: Options, tiers: Vec<Arc<dyn pantler_tier::Tier>>) -> Result<Self, CacheError> {
         let capacity = options.frames()?;
+        let attached: Arc<[Attached]> = tiers.into_iter().map(Attached::new).collect();
+        let brain = match attached.is_empty() {
+            true => None,
+            false => {
+                let buffers = (options.demotions as usize / attached.len()).max(1);
+                let (passing, block_bytes) = (options.passing, options.block_bytes);
+                let brain = Brain::new(capacity, passing, block_bytes, Arc::clone(&attached), buffers);
+                Some(brain.map_err(CacheError::Tiers)?)
+            }
+        };
+        let base = brain.as_ref().map_or(capacity, Brain::base);
         let steward = Steward::new(pantler_steward::Options {
             allocation: options.allocation,
             common_policy: options.policy,
@@ -81,16 +103,22 @@ impl Cache {
             prefetching: options.prefetching(),
             lookahead: options.lookahead,
             window: options.window,
-            ..pantler_steward::Options::new(capacity)
+            ..pantler_steward::Options::new(base)
         });
         let steward = steward.map_err(CacheError::Steward)?;
-        let buffers = capacity as usize + options.spare.max(1) as usize;
+        let waiting = if attached.is_empty() { 0 } else { options.demotions as usize + attached.len() };
+        let buffers = capacity as usize + options.spare.max(1) as usize + waiting;
         let slab = Slab::new(buffers, options.block_bytes).map_err(CacheError::Memory)?;
         Ok(Self {
             slab,
-            frames: Mutex::new(Frames::new(steward, Prefetching::new(options.order, options.prefetchers))),
+            frames: Mutex::new(Frames::new(
+                steward,
+                Prefetching::new(options.order, options.prefetchers),
+                brain,
+            )),
             changed: Condvar::new(),
             prefetches: Condvar::new(),
+            attached,
             capacity,
             block_shift: options.block_bytes.trailing_zeros(),
             fetches: AtomicU64::new(0),
@@ -168,7 +196,11 @@ impl Cache {
 
     /// Recomputes every invariant, and panics with the number of one that fails. For tests.
     pub fn validate(&self) {
-        self.lock().validate(&self.slab);
+        let frames = self.lock();
+        frames.validate(&self.slab);
+        if let Some(brain) = &frames.brain {
+            brain.validate(&frames.steward);
+        }
     }
 
     /// The bytes where they are, when one block holds them all, or several in adjoining buffers.
@@ -188,8 +220,10 @@ impl Cache {
             let block = Block::new(request.file, index);
             // What was fetched because of the one before may have replaced this one; its bytes are in use, and stay.
             if frames.steward.lookup(block).is_some() {
+                let plan = frames.plan(request.owner, block, &self.slab);
                 let access = frames.steward.access(request.owner, block);
                 assert!(!matches!(access, Access::Miss(_)), "F1: a cached block is no miss");
+                frames.place(plan, access, &self.slab);
             }
         }
         self.settle(&mut frames, Some(request));
@@ -245,12 +279,14 @@ impl Cache {
         run: usize,
     ) -> io::Result<Reading<'a>> {
         loop {
+            let plan = frames.plan(request.owner, block, &self.slab);
             let access = frames.steward.access(request.owner, block);
             let ticket = match access {
                 Access::Hit(frame) | Access::Arriving(frame) => frames.slot(frame).ticket,
                 Access::Miss(_) | Access::Full => 0,
             };
             self.settle(&mut frames, Some(request));
+            frames.place(plan, access, &self.slab);
             match access {
                 // What was fetched because of it replaced it: the steward keeps that from happening.
                 Access::Hit(frame) | Access::Arriving(frame) if frames.slot(frame).ticket != ticket => {}

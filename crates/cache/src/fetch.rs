@@ -1,10 +1,9 @@
 //! Misses: one read of the origin for a run of missing blocks, however many readers wait for them.
 
-use std::io::{self, IoSliceMut};
+use std::io;
 use std::sync::MutexGuard;
-use std::sync::atomic::Ordering;
 
-use pantler_origin::{READ_BUFFERS_MAX, Source};
+use pantler_origin::READ_BUFFERS_MAX;
 use pantler_steward::{Access, Block, Frame, Why};
 
 use crate::cache::{Cache, Reading, Request};
@@ -104,8 +103,10 @@ impl Cache {
                 Some(_) => return,
                 None => None,
             };
+            let plan = frames.plan(request.owner, block, &self.slab);
             let access = frames.steward.access(request.owner, block);
             self.settle(frames, Some(request));
+            frames.place(plan, access, &self.slab);
             let frame = match (access, queued) {
                 (Access::Miss(frame), None) => frame,
                 // On its way, so it has not left; and nobody could begin it meanwhile.
@@ -117,26 +118,6 @@ impl Cache {
                 None => return frames.discard(block, &self.slab),
             }
         }
-    }
-
-    /// Reads the blocks, which lie side by side, from the origin. The lock is not held.
-    pub(crate) fn fetch(&self, source: &dyn Source, missing: &[Missing]) -> io::Result<usize> {
-        let offset = missing[0].block.index * self.block_bytes() as u64;
-        let mut buffers: Vec<IoSliceMut<'_>> = missing
-            .iter()
-            .map(|one| {
-                // SAFETY: `equip` made this thread the buffer's only user, and the slot is not ready, so that nobody
-                // else takes it before `complete` (M1). The buffers of different slots are different (F1).
-                IoSliceMut::new(unsafe { self.slab.bytes_mut(one.slot.buffer) })
-            })
-            .collect();
-        self.fetches.fetch_add(1, Ordering::Relaxed);
-        let count = source.read_at(offset, &mut buffers);
-        match &count {
-            Ok(count) => self.fetched_bytes.fetch_add(*count as u64, Ordering::Relaxed),
-            Err(_) => self.failed.fetch_add(1, Ordering::Relaxed),
-        };
-        count
     }
 
     /// Publishes what a fetch brought, and wakes who waits. The first block is returned to be read, unless it was voided
@@ -168,8 +149,10 @@ impl Cache {
             }
             *frames.slot_mut(one.frame) = ready;
             frames.steward.fetched(one.block);
+            frames.arrived(one.block, one.frame, &self.slab);
         }
         self.settle(&mut frames, None);
+        frames.release(&self.slab);
         self.wake(&frames);
         first
     }

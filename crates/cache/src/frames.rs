@@ -8,10 +8,10 @@
 
 use std::collections::VecDeque;
 
-use pantler_steward::{Action, Block, Frame, Notice, OwnerId, Steward, Why};
+use pantler_steward::{Access, Action, Block, Frame, Notice, OwnerId, Steward, Why};
 
+use crate::lower::{Brain, Plan};
 use crate::prefetch::Prefetching;
-
 use crate::slab::Slab;
 
 /// No buffer.
@@ -53,6 +53,8 @@ pub(crate) struct Wanted {
 
 pub(crate) struct Frames {
     pub(crate) steward: Steward,
+    /// Where blocks go that leave, when there are lower tiers.
+    pub(crate) brain: Option<Brain>,
     slots: Vec<Slot>,
     free: Vec<u32>,
     /// Buffers whose block left while they had users.
@@ -71,10 +73,11 @@ pub(crate) struct Frames {
 }
 
 impl Frames {
-    pub(crate) fn new(steward: Steward, prefetching: Prefetching) -> Self {
+    pub(crate) fn new(steward: Steward, prefetching: Prefetching, brain: Option<Brain>) -> Self {
         let (slots, free, retired, notices) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         Self {
             steward,
+            brain,
             slots,
             free,
             retired,
@@ -106,7 +109,10 @@ impl Frames {
     pub(crate) fn settle(&mut self, slab: &Slab) {
         while let Some(action) = self.steward.poll() {
             match action {
-                Action::Drop { frame, .. } => self.empty(frame, slab),
+                Action::Drop { block, frame } => {
+                    self.demote(block, frame, slab);
+                    self.empty(frame, slab);
+                }
                 Action::Fetch { frame, why: Why::Demand, .. } => {
                     self.reserve(frame, State::Filling);
                 }
@@ -125,6 +131,70 @@ impl Frames {
                 }
                 _ => {}
             }
+        }
+    }
+
+    /// Before a reference: where its block is to be kept, when there are lower tiers.
+    pub(crate) fn plan(&mut self, owner: OwnerId, block: Block, slab: &Slab) -> Option<Plan> {
+        let plan = self.brain.as_mut()?.plan(&mut self.steward, owner, block);
+        self.settle(slab);
+        plan
+    }
+
+    /// The reference that was planned took place, and what the steward decided was carried out.
+    pub(crate) fn place(&mut self, plan: Option<Plan>, access: Access, slab: &Slab) {
+        let Some(brain) = &mut self.brain else { return };
+        if let Some(plan) = plan {
+            brain.place(&mut self.steward, plan, access);
+            // More or fewer blocks pass now, and another may leave for that.
+            self.settle(slab);
+        }
+        self.pass_down(slab);
+        // A miss brings its block first.
+        if !matches!(access, Access::Miss(_)) {
+            self.release(slab);
+        }
+    }
+
+    /// What left the frames goes to lower tiers.
+    fn pass_down(&mut self, slab: &Slab) {
+        let Some(brain) = &mut self.brain else { return };
+        while let Some(leaver) = brain.next_leaver() {
+            if !brain.pass_down(leaver) {
+                slab.leave(leaver.buffer);
+            }
+        }
+        brain.settle(&mut self.steward);
+        self.settle(slab);
+    }
+
+    /// What was ordered of lower tiers may be done.
+    pub(crate) fn release(&mut self, slab: &Slab) {
+        if self.brain.is_some() {
+            self.pass_down(slab);
+        }
+        if let Some(brain) = &self.brain {
+            brain.release_orders();
+        }
+    }
+
+    /// A block leaves its frame: its bytes may go to a lower tier.
+    fn demote(&mut self, block: Block, frame: Frame, slab: &Slab) {
+        let Some(brain) = &mut self.brain else { return };
+        let Slot { state, buffer, valid, .. } = self.slots[frame.0 as usize];
+        let holds = (state == State::Ready).then_some((buffer, valid));
+        if brain.leaving(&self.steward, block, frame, holds) {
+            slab.enter(buffer);
+        }
+    }
+
+    /// The bytes of a block have come: they may go to a lower tier.
+    pub(crate) fn arrived(&mut self, block: Block, frame: Frame, slab: &Slab) {
+        let Some(brain) = &mut self.brain else { return };
+        let slot = self.slots[frame.0 as usize];
+        slab.enter(slot.buffer);
+        if !brain.arrived(block, frame, slot.buffer, slot.valid) {
+            slab.leave(slot.buffer);
         }
     }
 

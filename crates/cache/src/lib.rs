@@ -41,6 +41,7 @@ mod cache;
 mod error;
 mod fetch;
 mod frames;
+mod lower;
 mod options;
 mod prefetch;
 mod scheduler;
@@ -49,5 +50,6 @@ mod write;
 
 pub use cache::{Cache, Request, Traffic};
 pub use error::CacheError;
+pub use lower::TierStat;
 pub use options::{BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, FRAME_METADATA_BYTES, Options};
 pub use prefetch::{ListEntry, Listed};

@@ -45,6 +45,10 @@ pub struct Options {
     pub trusting: bool,
     /// Threads that will [serve prefetches](crate::Cache::serve_prefetches): more runs are never on their way.
     pub prefetchers: u32,
+    /// Buffers for blocks on their way to lower tiers, shared evenly between those.
+    pub demotions: u32,
+    /// Frames for blocks that a lower tier keeps and that only pass here; `None` for a hundredth, and room for a request.
+    pub passing: Option<u32>,
     /// Seed of hash tables.
     pub seed: u64,
     /// Decisions that are remembered; 0 = off.
@@ -65,6 +69,8 @@ impl Default for Options {
             order: Order::Position,
             trusting: false,
             prefetchers: 8,
+            demotions: 0,
+            passing: None,
             seed: 0,
             log: 0,
         }
@@ -95,7 +101,7 @@ impl Options {
             return Err(CacheError::BlockBytes { bytes: self.block_bytes });
         }
         let block = self.block_bytes as u64;
-        let spare = u64::from(self.spare) * block;
+        let spare = (u64::from(self.spare) + u64::from(self.demotions)) * block;
         let charged = block + self.metadata_bytes();
         let frames = self.cache_bytes.saturating_sub(spare) / charged;
         if frames < FRAMES_MIN {

@@ -1,0 +1,28 @@
+//! Lower tiers: where blocks go that leave the frames, and where missing ones are looked for before the origin.
+//!
+//! ```text
+//!   reference --> brain: from which tier, to which                   under the lock of the frames
+//!   miss      --> tier 2, tier 3, ... origin                         by the thread that waits
+//!   eviction  --> queue of tier 2 --> its worker --> queue of 3      nobody waits
+//! ```
+//!
+//! *Who* leaves the frames is the steward's choice, LRU-SP and managers; *where it goes* is ULC's (design.md, 3.6).
+//! The brain holds a stack of [`Ulc`](pantler_steward::placement::Ulc) over the keys that tiers know. A block that ULC
+//! wants lower than tier 1 passes through a few frames that are kept for such blocks (U2), so that a scan does not
+//! displace what is wanted nearer.
+//!
+//! B1  The frames of the steward are `base`, and one more for each block that passes.
+//! B2  A block is handed to a tier only under the version that its file has now, and not while the file changes.
+//! B3  Nobody who reads waits for a put. Queues are bounded by buffers; what finds no room is dropped, and counted.
+//! B4  A tier that fails is left alone until its worker finds that it works again: a reader waits for a broken tier once
+//!     for its time limit, at most.
+
+mod attached;
+mod brain;
+mod breaker;
+mod retrieving;
+mod worker;
+
+pub(crate) use attached::Attached;
+pub use attached::TierStat;
+pub(crate) use brain::{Brain, Plan};

@@ -1,0 +1,218 @@
+//! A tier as the cache knows it: with a queue of what goes there, counters and a breaker.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::Duration;
+
+use pantler_tier::{Key, Put, Tier};
+
+use super::breaker::Breaker;
+
+/// What a worker is to do, in order.
+#[derive(Debug)]
+pub(crate) enum Order {
+    /// Put the bytes of a buffer, of which the order is a user.
+    Buffer { key: Key, buffer: u32, length: u32, why: Put, accessed_us: u64 },
+    /// Put these bytes: they come from the tier above.
+    Bytes { key: Key, bytes: Vec<u8>, accessed_us: u64 },
+    /// Pass a block to the next tier.
+    Pass { key: Key, accessed_us: u64 },
+    /// Remove a block.
+    Remove { key: Key },
+}
+
+/// Orders without a buffer that wait: cheap ones.
+const LIGHT_ORDERS_MAX: usize = 65_536;
+/// Orders with bytes of their own that wait, at most so many bytes.
+const HEAVY_BYTES_MAX: usize = 16 << 20;
+
+#[derive(Default)]
+pub(crate) struct Counts {
+    pub(crate) hits: AtomicU64,
+    pub(crate) misses: AtomicU64,
+    pub(crate) read_bytes: AtomicU64,
+    pub(crate) demotions: AtomicU64,
+    pub(crate) placements: AtomicU64,
+    pub(crate) written_bytes: AtomicU64,
+    pub(crate) dropped: AtomicU64,
+    pub(crate) notices: AtomicU64,
+    pub(crate) unknown: AtomicU64,
+    pub(crate) skipped: AtomicU64,
+}
+
+/// What is counted about a lower tier.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TierStat {
+    /// Which, without secrets.
+    pub name: String,
+    /// Whether it works now.
+    pub works: bool,
+    /// Blocks that it holds for this cache, as far as known.
+    pub blocks: u64,
+    /// Blocks that fit, as far as known.
+    pub frames: u64,
+    /// Blocks found there.
+    pub hits: u64,
+    /// Blocks looked for in vain.
+    pub misses: u64,
+    /// Bytes of blocks found there.
+    pub read_bytes: u64,
+    /// Blocks that came from the tier above.
+    pub demotions: u64,
+    /// Blocks that came from the origin or from farther tiers.
+    pub placements: u64,
+    /// Bytes of both.
+    pub written_bytes: u64,
+    /// Blocks that should have come and were dropped: no room to wait in, or a tier that failed.
+    pub dropped: u64,
+    /// Blocks that left, as the tier told.
+    pub notices: u64,
+    /// Times that it was unknown what left.
+    pub unknown: u64,
+    /// Blocks that were not looked for because the tier did not work.
+    pub skipped: u64,
+    /// Blocks that were not what they should be.
+    pub damaged: u64,
+    /// Times that it broke.
+    pub failures: u64,
+    /// Times that it worked again.
+    pub heals: u64,
+    /// Orders that wait.
+    pub queued: u64,
+}
+
+/// One lower tier.
+pub(crate) struct Attached {
+    pub(crate) tier: Arc<dyn Tier>,
+    pub(crate) breaker: Breaker,
+    pub(crate) counts: Counts,
+    queue: Mutex<Queue>,
+    changed: Condvar,
+    /// Orders that a worker holds.
+    pub(crate) under_way: AtomicU32,
+    pub(crate) stop: AtomicBool,
+}
+
+#[derive(Default)]
+struct Queue {
+    orders: VecDeque<Order>,
+    /// Orders that follow from a reference whose own block is still being retrieved: a tier that is full must give that
+    /// one up before it takes others.
+    held: VecDeque<Order>,
+    buffers: usize,
+    heavy_bytes: usize,
+}
+
+impl Attached {
+    pub(crate) fn new(tier: Arc<dyn Tier>) -> Self {
+        Self {
+            tier,
+            breaker: Breaker::default(),
+            counts: Counts::default(),
+            queue: Mutex::default(),
+            changed: Condvar::new(),
+            under_way: AtomicU32::new(0),
+            stop: AtomicBool::new(false),
+        }
+    }
+
+    /// Accepts an order, unless there is no room (B3): then it comes back. `buffers_max` orders may hold buffers. Nothing
+    /// is done before it is [released](Self::release).
+    pub(crate) fn order(&self, order: Order, buffers_max: usize) -> Result<(), Order> {
+        let mut queue = self.lock();
+        let fits = match &order {
+            Order::Buffer { .. } => queue.buffers < buffers_max,
+            Order::Bytes { bytes, .. } => queue.heavy_bytes + bytes.len() <= HEAVY_BYTES_MAX,
+            Order::Pass { .. } | Order::Remove { .. } => {
+                queue.orders.len() + queue.held.len() < LIGHT_ORDERS_MAX
+            }
+        };
+        if !fits || self.breaker.is_open() || self.stop.load(Ordering::Acquire) {
+            return Err(order);
+        }
+        match &order {
+            Order::Buffer { .. } => queue.buffers += 1,
+            Order::Bytes { bytes, .. } => queue.heavy_bytes += bytes.len(),
+            _ => {}
+        }
+        queue.held.push_back(order);
+        Ok(())
+    }
+
+    /// What was accepted may be done.
+    pub(crate) fn release(&self) {
+        let mut queue = self.lock();
+        if !queue.held.is_empty() {
+            let queue = &mut *queue;
+            queue.orders.append(&mut queue.held);
+            self.changed.notify_one();
+        }
+    }
+
+    /// The next orders, at most so many; waits for some, and at most so long. Buffers count until they are
+    /// [done](Self::done).
+    pub(crate) fn take(&self, most: usize, wait: Duration) -> Vec<Order> {
+        let mut queue = self.lock();
+        if queue.orders.is_empty() && !self.stop.load(Ordering::Acquire) {
+            (queue, _) = self.changed.wait_timeout(queue, wait).expect("nobody panics with orders");
+        }
+        let count = queue.orders.len().min(most);
+        let taken: Vec<Order> = queue.orders.drain(..count).collect();
+        for order in &taken {
+            if let Order::Bytes { bytes, .. } = order {
+                queue.heavy_bytes -= bytes.len();
+            }
+        }
+        self.under_way.store(taken.len() as u32, Ordering::Release);
+        taken
+    }
+
+    /// Orders were carried out, so many of them with buffers.
+    pub(crate) fn done(&self, buffers: usize) {
+        self.lock().buffers -= buffers;
+        self.under_way.store(0, Ordering::Release);
+    }
+
+    pub(crate) fn end(&self) {
+        // Under the lock, so that no worker misses it between looking and waiting.
+        let _queue = self.lock();
+        self.stop.store(true, Ordering::Release);
+        self.changed.notify_all();
+    }
+
+    pub(crate) fn waiting(&self) -> usize {
+        let queue = self.lock();
+        queue.orders.len() + queue.held.len() + self.under_way.load(Ordering::Acquire) as usize
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().expect("nobody panics with orders")
+    }
+
+    pub(crate) fn stat(&self, blocks: u64, block_bytes: usize) -> TierStat {
+        let counts = &self.counts;
+        let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let (failures, heals) = self.breaker.counts();
+        TierStat {
+            name: self.tier.name().to_owned(),
+            works: !self.breaker.is_open(),
+            blocks,
+            frames: self.tier.frames(block_bytes).into(),
+            hits: of(&counts.hits),
+            misses: of(&counts.misses),
+            read_bytes: of(&counts.read_bytes),
+            demotions: of(&counts.demotions),
+            placements: of(&counts.placements),
+            written_bytes: of(&counts.written_bytes),
+            dropped: of(&counts.dropped),
+            notices: of(&counts.notices),
+            unknown: of(&counts.unknown),
+            skipped: of(&counts.skipped),
+            damaged: self.tier.damaged(),
+            failures,
+            heals,
+            queued: self.waiting() as u64,
+        }
+    }
+}

@@ -1,0 +1,494 @@
+//! What ULC knows of the blocks of this cache, by the keys that tiers know them by. Guarded by the lock of the frames.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Instant;
+
+use pantler_steward::placement::{Retrieval, Sizes, SizesError, Step, Tier, Ulc};
+use pantler_steward::{Access, Block, FileId, Frame, OwnerId, Steward};
+use pantler_tier::{Key, News, Put, Stem};
+
+use super::attached::{Attached, Order};
+
+/// The frames of the cache.
+pub(crate) const NEAREST: Tier = Tier(1);
+
+/// What a frame holds, as the brain placed it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Placed {
+    key: Key,
+    /// Whose reference it was, whose priorities count.
+    owner: OwnerId,
+    /// Where ULC keeps it: tier 1, or another and the block only passes here.
+    keep: Tier,
+    /// It is to be put into the tier where ULC keeps it, once its bytes are here.
+    put: bool,
+}
+
+impl Placed {
+    fn passes(&self) -> bool {
+        self.keep > NEAREST
+    }
+}
+
+/// What is to become of a reference, before the steward knows of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan {
+    owner: OwnerId,
+    block: Block,
+    key: Key,
+    retrieval: Retrieval,
+}
+
+/// A block that left its frame for tier 2, with its buffer, of which this is a user.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Leaver {
+    key: Key,
+    pub(crate) buffer: u32,
+    length: u32,
+}
+
+/// A block that is looked for below.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sought {
+    pub(super) key: Key,
+    /// Where it is to be kept; `None` for what was fetched ahead, of which ULC does not know.
+    pub(super) keep: Option<Tier>,
+}
+
+pub(crate) struct Brain {
+    ulc: Ulc,
+    handles: HashMap<Key, u32>,
+    /// By handle; `None` where it is free.
+    keys: Vec<Option<Key>>,
+    free: Vec<u32>,
+    /// What the versions of files are called below; nothing is shared of others.
+    stems: HashMap<FileId, Stem>,
+    /// By frame.
+    placed: Vec<Option<Placed>>,
+    /// Blocks that pass, oldest first.
+    passing: VecDeque<(Block, Frame)>,
+    passing_max: u32,
+    /// B1.
+    base: u32,
+    attached: Arc<[Attached]>,
+    buffers_max: usize,
+    /// Blocks that left in the reference that takes place just now.
+    leavers: Vec<Leaver>,
+    steps: Vec<Step>,
+    started: Instant,
+}
+
+impl Brain {
+    /// A brain over `frames` frames, of which some are for blocks that pass, and the tiers below.
+    pub(crate) fn new(
+        frames: u32,
+        passing: Option<u32>,
+        block_bytes: usize,
+        attached: Arc<[Attached]>,
+        buffers_max: usize,
+    ) -> Result<Self, SizesError> {
+        // U2: a hundredth of tier 1; but a request of the kernel's brings several blocks at once.
+        let share = (frames / 100).max((frames / 16).min(16)).max(1);
+        let passing_max = passing.unwrap_or(share).clamp(1, frames / 2);
+        let base = frames - passing_max;
+        let mut sizes = vec![base];
+        sizes.extend(attached.iter().map(|one| one.tier.frames(block_bytes).clamp(1, 1 << 25)));
+        let own = 1 + attached.iter().take_while(|one| one.tier.is_own()).count();
+        let ulc = Ulc::with_own(Sizes::new(&sizes)?, Tier(own as u8));
+        let mut brain = Self {
+            ulc,
+            handles: HashMap::new(),
+            keys: Vec::new(),
+            free: Vec::new(),
+            stems: HashMap::new(),
+            placed: Vec::new(),
+            passing: VecDeque::new(),
+            passing_max,
+            base,
+            attached,
+            buffers_max,
+            leavers: Vec::new(),
+            steps: Vec::new(),
+            started: Instant::now(),
+        };
+        brain.restore();
+        Ok(brain)
+    }
+
+    /// U7.
+    fn restore(&mut self) {
+        let attached = Arc::clone(&self.attached);
+        // Farther tiers hold older blocks.
+        for (number, one) in attached.iter().enumerate().rev() {
+            let tier = tier_of(number);
+            for key in one.tier.held() {
+                let handle = self.handle(key);
+                if !self.ulc.restore(handle, tier) && self.ulc.time_of(handle).is_none() {
+                    self.release(handle);
+                }
+            }
+        }
+    }
+
+    /// Frames that the steward begins with.
+    pub(crate) fn base(&self) -> u32 {
+        self.base
+    }
+
+    /// What a version of a file is called below from now on; `None` while it changes, and when it is no more (B2).
+    pub(crate) fn share(&mut self, file: FileId, stem: Option<Stem>) {
+        match stem {
+            Some(stem) => drop(self.stems.insert(file, stem)),
+            None => drop(self.stems.remove(&file)),
+        }
+    }
+
+    /// Time of references, in microseconds.
+    pub(crate) fn now_us(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX)
+    }
+
+    /// Blocks that ULC keeps in a tier.
+    pub(crate) fn blocks_in(&self, number: usize) -> u64 {
+        self.ulc.blocks_in(tier_of(number)).into()
+    }
+
+    fn out(&self) -> Tier {
+        self.ulc.sizes().out()
+    }
+
+    fn handle(&mut self, key: Key) -> u32 {
+        if let Some(&handle) = self.handles.get(&key) {
+            return handle;
+        }
+        let handle = self.free.pop().unwrap_or_else(|| {
+            self.keys.push(None);
+            (self.keys.len() - 1) as u32
+        });
+        self.keys[handle as usize] = Some(key);
+        self.handles.insert(key, handle);
+        handle
+    }
+
+    fn release(&mut self, handle: u32) {
+        if let Some(key) = self.keys[handle as usize].take() {
+            self.handles.remove(&key);
+            self.free.push(handle);
+        }
+    }
+
+    /// Before a reference: where ULC wants the block. A frame is made free for it if it will only pass. `None` for
+    /// files that are not shared.
+    pub(crate) fn plan(&mut self, steward: &mut Steward, owner: OwnerId, block: Block) -> Option<Plan> {
+        let key = self.stems.get(&block.file)?.block(block.index);
+        let resident = steward.lookup(block);
+        if let Some(Placed { key: former, .. }) = resident.and_then(|frame| self.placed(frame)).copied()
+            && former != key
+        {
+            // The file has another version, and this block of it was kept in step.
+            self.left(former, None);
+        }
+        let handle = self.handle(key);
+        let is_near = resident.and_then(|frame| self.placed(frame)).is_some_and(|placed| !placed.passes());
+        if self.ulc.tier_of(handle) == NEAREST && !is_near {
+            self.ulc.left(handle, NEAREST, self.out());
+        }
+        let retrieval = self.ulc.plan(handle);
+        if resident.is_none() && retrieval.keep > NEAREST {
+            self.make_way(steward);
+        }
+        Some(Plan { owner, block, key, retrieval })
+    }
+
+    /// B1: room for one more block that passes.
+    fn make_way(&mut self, steward: &mut Steward) {
+        if self.passing.len() >= self.passing_max as usize
+            && let Some((block, _)) = self.passing.front().copied()
+        {
+            steward.forget(block);
+        } else {
+            self.fit(steward, 1);
+        }
+    }
+
+    fn fit(&self, steward: &mut Steward, more: usize) {
+        let passing = (self.passing.len() + more).min(self.passing_max as usize) as u32;
+        let frames = self.base + passing;
+        if steward.capacity() != frames {
+            // At least one: the base is.
+            let _ = steward.set_capacity(frames);
+        }
+    }
+
+    /// The reference took place. The caller settles the steward afterwards.
+    pub(crate) fn place(&mut self, steward: &mut Steward, plan: Plan, access: Access) {
+        let (frame, missed) = match access {
+            Access::Hit(frame) | Access::Arriving(frame) => (frame, false),
+            Access::Miss(frame) => (frame, true),
+            Access::Full => return self.fit(steward, 0),
+        };
+        let Plan { owner, block, key, retrieval } = plan;
+        let handle = self.handle(key);
+        let index = frame.0 as usize;
+        if index >= self.placed.len() {
+            self.placed.resize(index + 1, None);
+        }
+        let before = self.placed[index];
+        let mut keep = retrieval.keep;
+        // What stays in its frame anyway stays there: ULC may have room for it elsewhere, but it is here.
+        if !missed && before.is_none_or(|before| !before.passes()) {
+            keep = NEAREST;
+        }
+        let now = self.now_us();
+        self.ulc.enter(handle, keep, now);
+        let put = missed && keep > NEAREST && keep < self.out();
+        let put = put || before.is_some_and(|before| before.put && before.keep == keep);
+        self.placed[index] = Some(Placed { key, owner, keep, put });
+        let passed = before.is_some_and(|before| before.passes());
+        if keep == NEAREST
+            && let Some(before) =
+                before.filter(|before| before.passes() && !before.put && before.keep < self.out())
+        {
+            // U2: it is kept nearer now, and came from its frame here.
+            self.order(before.keep, key, Order::Remove { key });
+        }
+        match (keep > NEAREST, passed) {
+            (true, false) => self.passing.push_back((block, frame)),
+            (false, true) => self.passing.retain(|(_, passing)| *passing != frame),
+            _ => {}
+        }
+        self.fit(steward, 0);
+    }
+
+    /// The steward chose what left the frames before this; now that the block is where it is kept, those go down (U3).
+    pub(crate) fn settle(&mut self, steward: &mut Steward) {
+        let mut steps = std::mem::take(&mut self.steps);
+        self.ulc.trim_own(&mut steps);
+        self.ulc.settle(&mut steps);
+        self.steps = steps;
+        self.carry_out(Some(steward));
+    }
+
+    /// What was ordered may be done: no reference that it follows from is on its way any more, as far as known.
+    pub(crate) fn release_orders(&self) {
+        self.attached.iter().for_each(Attached::release);
+    }
+
+    /// Steps of tiers that are this client's own.
+    fn carry_out(&mut self, mut steward: Option<&mut Steward>) {
+        let mut steps = std::mem::take(&mut self.steps);
+        for step in steps.drain(..) {
+            match step {
+                // Only where more is pinned than fits: the yardstick goes, too.
+                Step::Demote { block: handle, from } if from == NEAREST => {
+                    let block = self.keys[handle as usize].and_then(|key| self.block_of(key));
+                    if let (Some(block), Some(steward)) = (block, steward.as_deref_mut()) {
+                        steward.forget(block);
+                    }
+                    self.ulc.left(handle, NEAREST.below(), self.out());
+                }
+                Step::Demote { block: handle, from } => {
+                    if let Some(key) = self.keys[handle as usize] {
+                        let accessed_us = self.ulc.time_of(handle).unwrap_or(0);
+                        self.order(from, key, Order::Pass { key, accessed_us });
+                    }
+                }
+                Step::Drop { block: handle, from } => {
+                    if let Some(key) = self.keys[handle as usize] {
+                        self.order(from, key, Order::Remove { key });
+                    }
+                }
+                Step::Forget { block: handle } => self.release(handle),
+                Step::Notice { .. } => {}
+            }
+        }
+        self.steps = steps;
+    }
+
+    fn block_of(&self, key: Key) -> Option<Block> {
+        let file = self.stems.iter().find(|(_, stem)| **stem == key.stem)?.0;
+        Some(Block::new(*file, key.index))
+    }
+
+    /// An order for the worker of a tier. What finds no room leaves the stack.
+    fn order(&mut self, tier: Tier, key: Key, order: Order) {
+        let Some(one) = self.attached.get(number_of(tier)) else { return };
+        if let Err(order) = one.order(order, self.buffers_max)
+            && matches!(order, Order::Pass { .. })
+        {
+            one.counts.dropped.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            self.left(key, None);
+        }
+    }
+
+    /// The steward gave a frame up. Says whether its bytes, if it `holds` them all, are to go down: the caller becomes a
+    /// user of the buffer for them.
+    pub(crate) fn leaving(
+        &mut self,
+        steward: &Steward,
+        block: Block,
+        frame: Frame,
+        holds: Option<(u32, u32)>,
+    ) -> bool {
+        let Some(placed) = self.placed.get_mut(frame.0 as usize).and_then(Option::take) else { return false };
+        if placed.passes() {
+            self.passing.retain(|(_, passing)| *passing != frame);
+            if placed.put {
+                // Its bytes did not come, so the tier does not have them.
+                self.left(placed.key, Some(placed.keep));
+            }
+            return false;
+        }
+        let is_current = self.stems.get(&block.file) == Some(&placed.key.stem);
+        let is_wanted = steward.priority(placed.owner, block.file) >= 0;
+        let works = self.attached.first().is_some_and(|one| !one.breaker.is_open());
+        let has_room = self.leavers.len() < self.buffers_max;
+        match holds {
+            Some((buffer, length)) if is_current && is_wanted && works && has_room => {
+                self.leavers.push(Leaver { key: placed.key, buffer, length });
+                true
+            }
+            _ => {
+                self.left(placed.key, Some(NEAREST));
+                false
+            }
+        }
+    }
+
+    /// A block that left since the last reference took place.
+    pub(crate) fn next_leaver(&mut self) -> Option<Leaver> {
+        if self.leavers.is_empty() { None } else { Some(self.leavers.remove(0)) }
+    }
+
+    /// It goes down. `false` when it is dropped instead: then nobody uses its buffer for it.
+    pub(crate) fn pass_down(&mut self, leaver: Leaver) -> bool {
+        let Leaver { key, buffer, length } = leaver;
+        let Some(&handle) = self.handles.get(&key) else { return false };
+        let accessed_us = self.ulc.time_of(handle).unwrap_or(0);
+        let mut steps = std::mem::take(&mut self.steps);
+        let known = self.ulc.passed_down(handle, NEAREST, &mut steps);
+        self.steps = steps;
+        self.carry_out(None);
+        let order = Order::Buffer { key, buffer, length, why: Put::Demote, accessed_us };
+        known && self.put(NEAREST.below(), order)
+    }
+
+    fn put(&mut self, tier: Tier, order: Order) -> bool {
+        let Order::Buffer { key, .. } = order else { return false };
+        let Some(one) = self.attached.get(number_of(tier)) else { return false };
+        let taken = one.order(order, self.buffers_max).is_ok();
+        if !taken {
+            one.counts.dropped.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            self.left(key, Some(tier));
+        }
+        taken
+    }
+
+    /// The bytes of a block have come into its frame. Says whether they are to be put into a tier, with a user of the
+    /// buffer for it.
+    pub(crate) fn arrived(&mut self, block: Block, frame: Frame, buffer: u32, length: u32) -> bool {
+        let current = self.stems.get(&block.file).copied();
+        let Some(Some(placed)) = self.placed.get_mut(frame.0 as usize) else { return false };
+        if !std::mem::take(&mut placed.put) {
+            return false;
+        }
+        let Placed { key, keep, .. } = *placed;
+        if current != Some(key.stem) {
+            self.left(key, Some(keep));
+            return false;
+        }
+        let accessed_us = self.handles.get(&key).and_then(|handle| self.ulc.time_of(*handle)).unwrap_or(0);
+        self.put(keep, Order::Buffer { key, buffer, length, why: Put::Keep, accessed_us })
+    }
+
+    /// What a missing block is looked for by.
+    pub(super) fn sought(&self, block: Block, frame: Frame) -> Option<Sought> {
+        if let Some(Placed { key, keep, .. }) = self.placed(frame) {
+            return Some(Sought { key: *key, keep: Some(*keep) });
+        }
+        let key = self.stems.get(&block.file)?.block(block.index);
+        Some(Sought { key, keep: None })
+    }
+
+    /// It was found in `found`, or nowhere below (`out`).
+    pub(super) fn was_found(&mut self, frame: Frame, key: Key, found: Tier) {
+        let out = self.out();
+        let Some(Some(placed)) = self.placed.get_mut(frame.0 as usize) else { return };
+        if placed.key != key {
+            return;
+        }
+        let keep = placed.keep;
+        placed.put &= found > keep;
+        if found < keep && keep < out {
+            // U5: it is somebody else's, nearer.
+            placed.put = false;
+            self.left(key, Some(keep));
+        }
+    }
+
+    /// A block is not where it was believed: in `tier`, or wherever it was.
+    pub(super) fn left(&mut self, key: Key, tier: Option<Tier>) {
+        let Some(&handle) = self.handles.get(&key) else { return };
+        let out = self.out();
+        let tier = tier.unwrap_or_else(|| self.ulc.tier_of(handle));
+        self.ulc.left(handle, tier, out);
+        let mut steps = std::mem::take(&mut self.steps);
+        self.ulc.settle(&mut steps);
+        if self.ulc.time_of(handle).is_none() {
+            self.release(handle);
+        }
+        self.steps = steps;
+        self.carry_out(None);
+    }
+
+    /// What a tier told (U5).
+    pub(super) fn listen(&mut self, number: usize, news: News) {
+        let tier = tier_of(number);
+        let gone = news.gone.len() as u64;
+        for key in news.gone {
+            self.left(key, Some(tier));
+        }
+        let Some(one) = self.attached.get(number) else { return };
+        let counts = &one.counts;
+        counts.notices.fetch_add(gone, std::sync::atomic::Ordering::Relaxed);
+        counts.unknown.fetch_add(news.unknown.into(), std::sync::atomic::Ordering::Relaxed);
+        if !one.tier.is_own() {
+            // A tier that does not say is full once this client's share is what it was said to have.
+            let share = self.ulc.blocks_in(tier) >= self.ulc.sizes().of(tier);
+            self.ulc.set_full(tier, news.full.unwrap_or(share));
+        }
+    }
+
+    fn placed(&self, frame: Frame) -> Option<&Placed> {
+        self.placed.get(frame.0 as usize)?.as_ref()
+    }
+
+    /// Checks B1 and what ULC believes of tier 1. For tests.
+    pub(crate) fn validate(&self, steward: &Steward) {
+        self.ulc.validate();
+        assert!(self.passing.len() <= self.passing_max as usize + 1, "B1: {} pass", self.passing.len());
+        let near = self.placed.iter().flatten().filter(|placed| !placed.passes());
+        for placed in near {
+            let tier = self.handles.get(&placed.key).map(|handle| self.ulc.tier_of(*handle));
+            assert_eq!(tier, Some(NEAREST), "B1: {} in a frame", placed.key);
+        }
+        for (block, frame) in &self.passing {
+            assert_eq!(steward.lookup(*block), Some(*frame), "B1: {block:?} passes");
+        }
+        for (handle, key) in self.keys.iter().enumerate() {
+            if let Some(key) = key {
+                assert_eq!(self.handles.get(key), Some(&(handle as u32)), "B1: handle of {key}");
+            }
+        }
+    }
+}
+
+/// Tier 2 is the first that is attached.
+pub(super) fn tier_of(number: usize) -> Tier {
+    Tier(number as u8 + 2)
+}
+
+fn number_of(tier: Tier) -> usize {
+    usize::from(tier.0).saturating_sub(2)
+}

@@ -1,0 +1,188 @@
+//! Looking for missing blocks in lower tiers, before the origin is asked for the rest.
+
+use std::io::{self, IoSliceMut};
+use std::sync::atomic::Ordering;
+
+use pantler_origin::Source;
+use pantler_steward::placement::Tier;
+use pantler_tier::{Retrieve, Wanted};
+
+use super::attached::Attached;
+use super::brain::{NEAREST, Sought, tier_of};
+use crate::cache::Cache;
+use crate::fetch::Missing;
+
+/// A block that this thread brings, and what is known of where it is.
+struct Quest {
+    /// Position among the missing blocks.
+    position: usize,
+    sought: Sought,
+    /// The tier that had it.
+    found: Option<Tier>,
+}
+
+impl Cache {
+    /// Brings the blocks, which lie side by side, into their buffers: from the tiers that have them, the others from the origin. Counts bytes
+    /// from the first on, as the origin does. The lock is not held.
+    pub(crate) fn fetch(&self, source: &dyn Source, missing: &[Missing]) -> io::Result<usize> {
+        if self.attached.is_empty() {
+            return self.fetch_from_origin(source, missing);
+        }
+        let mut quests = self.quests(missing);
+        let mut valid: Vec<Option<usize>> = vec![None; missing.len()];
+        for (number, one) in self.attached.iter().enumerate() {
+            self.ask_tier(number, one, missing, &mut quests, &mut valid);
+        }
+        self.note_found(missing, &quests);
+        self.fetch_gaps(source, missing, &mut valid)?;
+        Ok(self.count(&valid))
+    }
+
+    fn quests(&self, missing: &[Missing]) -> Vec<Quest> {
+        let frames = self.lock();
+        let Some(brain) = &frames.brain else { return Vec::new() };
+        let quest = |(position, one): (usize, &Missing)| {
+            let sought = brain.sought(one.block, one.frame)?;
+            Some(Quest { position, sought, found: None })
+        };
+        missing.iter().enumerate().filter_map(quest).collect()
+    }
+
+    /// B4: a tier that does not work is not asked.
+    fn ask_tier(
+        &self,
+        number: usize,
+        one: &Attached,
+        missing: &[Missing],
+        quests: &mut [Quest],
+        valid: &mut [Option<usize>],
+    ) {
+        let tier = tier_of(number);
+        let asked: Vec<usize> =
+            (0..quests.len()).filter(|&quest| valid[quests[quest].position].is_none()).collect();
+        if asked.is_empty() {
+            return;
+        }
+        if one.breaker.is_open() {
+            one.counts.skipped.fetch_add(asked.len() as u64, Ordering::Relaxed);
+            return;
+        }
+        let wanted: Vec<Wanted> = asked
+            .iter()
+            .map(|&quest| {
+                let Sought { key, keep } = quests[quest].sought;
+                let how = match keep.map(|keep| keep.cmp(&tier)) {
+                    Some(std::cmp::Ordering::Less) => Retrieve::Take,
+                    Some(std::cmp::Ordering::Equal) => Retrieve::Keep,
+                    Some(std::cmp::Ordering::Greater) | None => Retrieve::Read,
+                };
+                Wanted { key, how }
+            })
+            .collect();
+        let mut hits = 0;
+        let mut read_bytes = 0;
+        let result = one.tier.retrieve(&wanted, &mut |at, bytes| {
+            let Some(&quest) = asked.get(at) else { return };
+            let position = quests[quest].position;
+            if bytes.len() > self.block_bytes() || bytes.is_empty() {
+                return;
+            }
+            // SAFETY: this thread is the buffer's only user, and its slot is not ready (M1).
+            let buffer = unsafe { self.slab.bytes_mut(missing[position].slot.buffer) };
+            buffer[..bytes.len()].copy_from_slice(bytes);
+            valid[position] = Some(bytes.len());
+            quests[quest].found = Some(tier);
+            hits += 1;
+            read_bytes += bytes.len() as u64;
+        });
+        one.counts.hits.fetch_add(hits, Ordering::Relaxed);
+        one.counts.read_bytes.fetch_add(read_bytes, Ordering::Relaxed);
+        match result {
+            Ok(()) => drop(one.counts.misses.fetch_add(asked.len() as u64 - hits, Ordering::Relaxed)),
+            Err(error) => self.tier_failed(one, &error),
+        }
+        self.listen(number, one);
+    }
+
+    pub(crate) fn tier_failed(&self, one: &Attached, error: &pantler_tier::TierError) {
+        if one.breaker.trip() {
+            tracing::warn!(%error, "left alone until it works again");
+        }
+    }
+
+    pub(crate) fn listen(&self, number: usize, one: &Attached) {
+        let news = one.tier.news();
+        if let Some(brain) = &mut self.lock().brain {
+            brain.listen(number, news);
+        }
+    }
+
+    fn note_found(&self, missing: &[Missing], quests: &[Quest]) {
+        let mut frames = self.lock();
+        let Some(brain) = &mut frames.brain else { return };
+        let out = tier_of(self.attached.len());
+        for quest in quests {
+            let frame = missing[quest.position].frame;
+            brain.was_found(frame, quest.sought.key, quest.found.unwrap_or(out));
+        }
+    }
+
+    /// Reads what no tier had, in as few pieces as there are gaps.
+    fn fetch_gaps(
+        &self,
+        source: &dyn Source,
+        missing: &[Missing],
+        valid: &mut [Option<usize>],
+    ) -> io::Result<()> {
+        let mut start = 0;
+        while start < missing.len() {
+            if valid[start].is_some() {
+                start += 1;
+                continue;
+            }
+            let end = (start..missing.len()).find(|&at| valid[at].is_some()).unwrap_or(missing.len());
+            let count = self.fetch_from_origin(source, &missing[start..end])?;
+            for (number, valid) in valid[start..end].iter_mut().enumerate() {
+                let before = number * self.block_bytes();
+                *valid = Some(count.saturating_sub(before).min(self.block_bytes()));
+            }
+            start = end;
+        }
+        Ok(())
+    }
+
+    /// Bytes from the first block on, up to the first block that is not full.
+    fn count(&self, valid: &[Option<usize>]) -> usize {
+        let mut count = 0;
+        for valid in valid {
+            let valid = valid.unwrap_or(0);
+            count += valid;
+            if valid < self.block_bytes() {
+                break;
+            }
+        }
+        count
+    }
+
+    /// Reads the blocks, which lie side by side, from the origin. The lock is not held.
+    fn fetch_from_origin(&self, source: &dyn Source, missing: &[Missing]) -> io::Result<usize> {
+        let offset = missing[0].block.index * self.block_bytes() as u64;
+        let mut buffers: Vec<IoSliceMut<'_>> = missing
+            .iter()
+            .map(|one| {
+                // SAFETY: `equip` made this thread the buffer's only user, and the slot is not ready, so that nobody
+                // else takes it before `complete` (M1). The buffers of different slots are different (F1).
+                IoSliceMut::new(unsafe { self.slab.bytes_mut(one.slot.buffer) })
+            })
+            .collect();
+        self.fetches.fetch_add(1, Ordering::Relaxed);
+        let count = source.read_at(offset, &mut buffers);
+        match &count {
+            Ok(count) => self.fetched_bytes.fetch_add(*count as u64, Ordering::Relaxed),
+            Err(_) => self.failed.fetch_add(1, Ordering::Relaxed),
+        };
+        count
+    }
+}
+
+const _: () = assert!(NEAREST.0 == 1, "tier 2 is the first that is attached");

@@ -1,0 +1,266 @@
+//! A thread for each lower tier: carries out what was queued for it, and finds out when it works again.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use pantler_steward::FileId;
+use pantler_tier::{Given, Key, Put, Retrieve, Stem, Wanted};
+
+use super::attached::{Attached, Order, TierStat};
+use super::brain::tier_of;
+use crate::cache::Cache;
+
+/// Orders that go to a tier together.
+const BATCH_MAX: usize = 32;
+/// How long a worker without orders sleeps.
+const IDLE: Duration = Duration::from_secs(1);
+
+impl Cache {
+    /// Lower tiers.
+    pub fn tiers(&self) -> usize {
+        self.attached.len()
+    }
+
+    /// What a version of a file is called in lower tiers from now on. `None`: it is not shared, because it changes just
+    /// now, may change without a trace, or is no more (B2).
+    pub fn share(&self, file: FileId, stem: Option<Stem>) {
+        if self.attached.is_empty() {
+            return;
+        }
+        if let Some(brain) = &mut self.lock().brain {
+            brain.share(file, stem);
+        }
+    }
+
+    /// Serves a lower tier until [`stop_tiers`](Self::stop_tiers). One thread for each number below
+    /// [`tiers`](Self::tiers).
+    pub fn serve_tier(&self, number: usize) {
+        let Some(one) = self.attached.get(number) else { return };
+        loop {
+            let orders = one.take(BATCH_MAX, one.breaker.pause().unwrap_or(IDLE).min(IDLE));
+            let stopping = one.stop.load(Ordering::Acquire);
+            if orders.is_empty() && stopping {
+                return;
+            }
+            if !one.breaker.is_open() {
+                self.carry_out(number, one, orders);
+            } else {
+                self.give_orders_up(number, one, orders);
+                if !stopping {
+                    self.try_again(number, one);
+                }
+            }
+        }
+    }
+
+    /// No orders are taken any more; workers end after those that wait. Tiers write down what they should know.
+    pub fn stop_tiers(&self) {
+        self.lock().release(&self.slab);
+        self.attached.iter().for_each(Attached::end);
+    }
+
+    /// What tiers write down at the end, once their workers have ended.
+    pub fn close_tiers(&self) {
+        self.attached.iter().for_each(|one| one.tier.close());
+    }
+
+    /// Waits until no order is left, or the time is over. Says which. For tests and for an orderly end.
+    pub fn drain_tiers(&self, limit: Duration) -> bool {
+        let start = Instant::now();
+        self.lock().release(&self.slab);
+        while self.attached.iter().any(|one| one.waiting() > 0) {
+            if start.elapsed() > limit {
+                return false;
+            }
+            std::thread::sleep(Duration::from_micros(50));
+        }
+        true
+    }
+
+    /// What is counted about each lower tier, nearest first.
+    pub fn tier_stats(&self) -> Vec<TierStat> {
+        if self.attached.is_empty() {
+            return Vec::new();
+        }
+        let frames = self.lock();
+        let blocks = |number| frames.brain.as_ref().map_or(0, |brain| brain.blocks_in(number));
+        let numbered = self.attached.iter().enumerate();
+        numbered.map(|(number, one)| one.stat(blocks(number), self.block_bytes())).collect()
+    }
+
+    /// A tier that did not work at the start is left alone until it does.
+    pub fn begin_without_tier(&self, number: usize) {
+        if let Some(one) = self.attached.get(number) {
+            one.breaker.trip();
+        }
+    }
+
+    fn now_us(&self) -> u64 {
+        self.lock().brain.as_ref().map_or(0, super::Brain::now_us)
+    }
+
+    fn carry_out(&self, number: usize, one: &Attached, orders: Vec<Order>) {
+        if orders.is_empty() {
+            return;
+        }
+        let now_us = self.now_us();
+        let mut rest = orders.as_slice();
+        let mut failed = None;
+        while let Some(first) = rest.first() {
+            // Orders of a kind go together; the order of different ones stays.
+            let kind = std::mem::discriminant(first);
+            let same = rest.iter().take_while(|order| std::mem::discriminant(*order) == kind).count();
+            let (now, later) = rest.split_at(same);
+            if let Err(error) = self.carry_out_alike(number, one, now, now_us) {
+                self.tier_failed(one, &error);
+                failed = Some(rest);
+                break;
+            }
+            rest = later;
+        }
+        if let Some(rest) = failed {
+            self.forget_orders(number, one, rest);
+        }
+        self.release_buffers(one, &orders);
+        self.listen(number, one);
+    }
+
+    fn carry_out_alike(
+        &self,
+        number: usize,
+        one: &Attached,
+        orders: &[Order],
+        now_us: u64,
+    ) -> Result<(), pantler_tier::TierError> {
+        let age = |accessed_us: u64| Duration::from_micros(now_us.saturating_sub(accessed_us));
+        let mut given = Vec::new();
+        let mut removed = Vec::new();
+        let mut passed = Vec::new();
+        for order in orders {
+            match order {
+                Order::Buffer { key, buffer, length, why, accessed_us } => {
+                    // SAFETY: the order is a user of the buffer until `release_buffers`, so nobody writes to it (M1).
+                    let bytes = unsafe { &self.slab.bytes(*buffer, 1)[..*length as usize] };
+                    given.push(Given { key: *key, bytes, why: *why, age: age(*accessed_us) });
+                }
+                Order::Bytes { key, bytes, accessed_us } => {
+                    given.push(Given { key: *key, bytes, why: Put::Demote, age: age(*accessed_us) });
+                }
+                Order::Remove { key } => removed.push(*key),
+                Order::Pass { key, accessed_us } => passed.push((*key, *accessed_us)),
+            }
+        }
+        if !given.is_empty() {
+            one.tier.put(&given)?;
+            let demoted = given.iter().filter(|one| one.why == Put::Demote).count();
+            one.counts.demotions.fetch_add(demoted as u64, Ordering::Relaxed);
+            one.counts.placements.fetch_add((given.len() - demoted) as u64, Ordering::Relaxed);
+            let bytes: u64 = given.iter().map(|one| one.bytes.len() as u64).sum();
+            one.counts.written_bytes.fetch_add(bytes, Ordering::Relaxed);
+        }
+        if !removed.is_empty() {
+            one.tier.remove(&removed)?;
+        }
+        self.pass_down(number, one, &passed)
+    }
+
+    /// Rule U3 between two lower tiers: the bytes go by way of here.
+    fn pass_down(
+        &self,
+        number: usize,
+        one: &Attached,
+        passed: &[(Key, u64)],
+    ) -> Result<(), pantler_tier::TierError> {
+        if passed.is_empty() {
+            return Ok(());
+        }
+        let wanted: Vec<Wanted> =
+            passed.iter().map(|(key, _)| Wanted { key: *key, how: Retrieve::Take }).collect();
+        let mut found: Vec<Option<Vec<u8>>> = vec![None; passed.len()];
+        let result = one.tier.retrieve(&wanted, &mut |at, bytes| {
+            if let Some(found) = found.get_mut(at) {
+                *found = Some(bytes.to_vec());
+            }
+        });
+        let below = self.attached.get(number + 1);
+        let mut lost = Vec::new();
+        for ((key, accessed_us), bytes) in passed.iter().zip(found) {
+            let order = bytes.map(|bytes| Order::Bytes { key: *key, bytes, accessed_us: *accessed_us });
+            let taken = match (below, order) {
+                (Some(below), Some(order)) => below.order(order, 0).is_ok(),
+                _ => false,
+            };
+            if !taken {
+                lost.push(*key);
+                if let Some(below) = below {
+                    below.counts.dropped.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        }
+        if let Some(below) = below {
+            below.release();
+        }
+        self.forget_keys(number + 1, &lost);
+        result
+    }
+
+    /// A tier that does not work gets nothing.
+    fn give_orders_up(&self, number: usize, one: &Attached, orders: Vec<Order>) {
+        self.forget_orders(number, one, &orders);
+        self.release_buffers(one, &orders);
+    }
+
+    fn forget_orders(&self, number: usize, one: &Attached, orders: &[Order]) {
+        let keys: Vec<Key> = orders
+            .iter()
+            .filter_map(|order| match order {
+                Order::Buffer { key, .. } | Order::Bytes { key, .. } => Some(*key),
+                Order::Pass { .. } | Order::Remove { .. } => None,
+            })
+            .collect();
+        let passed: Vec<Key> = orders
+            .iter()
+            .filter_map(|order| if let Order::Pass { key, .. } = order { Some(*key) } else { None })
+            .collect();
+        one.counts.dropped.fetch_add(keys.len() as u64, Ordering::Relaxed);
+        self.forget_keys(number, &keys);
+        self.forget_keys(number + 1, &passed);
+    }
+
+    fn forget_keys(&self, number: usize, keys: &[Key]) {
+        if keys.is_empty() {
+            return;
+        }
+        if let Some(brain) = &mut self.lock().brain {
+            keys.iter().for_each(|key| brain.left(*key, Some(tier_of(number))));
+        }
+    }
+
+    fn release_buffers(&self, one: &Attached, orders: &[Order]) {
+        let mut count = 0;
+        for order in orders {
+            if let Order::Buffer { buffer, .. } = order {
+                self.slab.leave(*buffer);
+                count += 1;
+            }
+        }
+        one.done(count);
+    }
+
+    fn try_again(&self, number: usize, one: &Attached) {
+        if one.breaker.pause().is_some_and(|pause| !pause.is_zero()) {
+            return;
+        }
+        match one.tier.heal() {
+            Ok(()) => {
+                one.breaker.heal();
+                tracing::info!(tier = one.tier.name(), "works again");
+                self.listen(number, one);
+            }
+            Err(error) => {
+                tracing::debug!(%error, "still does not work");
+                one.breaker.failed_again();
+            }
+        }
+    }
+}

@@ -1,0 +1,511 @@
+//! A cache over lower tiers: what the simulator decides is what happens, and the bytes are right whatever breaks.
+
+use std::io::{self, IoSliceMut};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use pantler_cache::{Cache, Options, Request};
+use pantler_origin::Source;
+use pantler_steward::placement::{
+    Client, Order, Protocol, Retrieval, Sizes, Step, Tier as Level, Ulc, UlcClients,
+};
+use pantler_steward::{FileId, OwnerId};
+use pantler_tier::store::{Owner, Store, charge};
+use pantler_tier::{Given, Key, News, Put, Retrieve, Seal, SsdTier, Stem, Tier, TierError, Wanted};
+
+const BLOCK: usize = 4096;
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A tier in this process, shared by several clients: the store of the server without its sockets.
+struct Shared {
+    store: Mutex<(Store, u64)>,
+    started: std::time::Instant,
+    broken: AtomicBool,
+}
+
+impl Shared {
+    fn new(frames: u32) -> Arc<Self> {
+        let key = Stem::new(None, BLOCK as u32, [b"x".as_slice()]).block(0).pack();
+        let limit = u64::from(frames) * charge(&key, &[0; BLOCK]);
+        let (store, started) = (Mutex::new((Store::new(limit), 0)), std::time::Instant::now());
+        Arc::new(Self { store, started, broken: AtomicBool::new(false) })
+    }
+
+    fn client(self: &Arc<Self>, name: &str) -> Arc<dyn Tier> {
+        let owner = self.store.lock().unwrap().0.join(name);
+        Arc::new(Door { shared: Arc::clone(self), owner, frames: 1 << 20 })
+    }
+}
+
+struct Door {
+    shared: Arc<Shared>,
+    owner: Owner,
+    frames: u32,
+}
+
+impl Door {
+    fn with<R>(&self, work: impl FnOnce(&mut Store, u64, Owner) -> R) -> Result<R, TierError> {
+        if self.shared.broken.load(Ordering::SeqCst) {
+            return Err(TierError::Timeout { name: "test".into(), timeout_ms: 1 });
+        }
+        let mut store = self.shared.store.lock().unwrap();
+        // A clock that does not stand still between two requests.
+        store.1 = ((1 << 50) + self.shared.started.elapsed().as_nanos() as u64).max(store.1 + 1);
+        let now = store.1;
+        Ok(work(&mut store.0, now, self.owner))
+    }
+}
+
+impl Tier for Door {
+    fn name(&self) -> &str {
+        "test"
+    }
+
+    fn retrieve(&self, wanted: &[Wanted], found: &mut dyn FnMut(usize, &[u8])) -> Result<(), TierError> {
+        for (at, Wanted { key, how }) in wanted.iter().enumerate() {
+            let bytes = self.with(|store, now, owner| match how {
+                Retrieve::Take => store.take(&key.pack(), owner),
+                Retrieve::Keep => store.keep(&key.pack(), owner, now),
+                Retrieve::Read => store.read(&key.pack()),
+            })?;
+            if let Some(bytes) = bytes {
+                found(at, &bytes);
+            }
+        }
+        Ok(())
+    }
+
+    fn put(&self, given: &[Given<'_>]) -> Result<(), TierError> {
+        for one in given {
+            let age = one.age.as_nanos() as u64;
+            self.with(|store, now, owner| {
+                let value = Bytes::copy_from_slice(one.bytes);
+                store.put(&one.key.pack(), value, owner, now - age, one.why == Put::Demote)
+            })?;
+        }
+        Ok(())
+    }
+
+    fn remove(&self, keys: &[Key]) -> Result<(), TierError> {
+        keys.iter()
+            .try_for_each(|key| self.with(|store, _, owner| store.give_up(&key.pack(), owner)).map(|_| ()))
+    }
+
+    fn news(&self) -> News {
+        let told = self.with(|store, _, owner| (store.notices(owner), store.is_full()));
+        let Ok((notices, full)) = told else { return News { unknown: true, ..News::default() } };
+        let key = |packed: &[u8]| Key::unpack(packed.try_into().unwrap());
+        News {
+            full: Some(full),
+            gone: notices.gone.iter().map(|packed| key(packed)).collect(),
+            unknown: notices.unknown,
+        }
+    }
+
+    fn is_own(&self) -> bool {
+        false
+    }
+
+    fn frames(&self, _: usize) -> u32 {
+        self.frames
+    }
+
+    fn heal(&self) -> Result<(), TierError> {
+        self.with(|_, _, _| ())
+    }
+
+    fn damaged(&self) -> u64 {
+        0
+    }
+}
+
+/// Bytes that say which version of which block they are.
+struct Origin {
+    version: AtomicU64,
+    reads: AtomicU64,
+}
+
+impl Origin {
+    fn new() -> Arc<Self> {
+        Arc::new(Self { version: AtomicU64::new(1), reads: AtomicU64::new(0) })
+    }
+}
+
+fn content(version: u64, index: u64) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&version.to_le_bytes());
+    bytes[8..].copy_from_slice(&index.to_le_bytes());
+    bytes
+}
+
+impl Source for Origin {
+    fn read_at(&self, offset: u64, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        let version = self.version.load(Ordering::SeqCst);
+        for (index, buffer) in (offset / BLOCK as u64..).zip(buffers.iter_mut()) {
+            self.reads.fetch_add(1, Ordering::SeqCst);
+            buffer.fill(0);
+            buffer[..16].copy_from_slice(&content(version, index));
+        }
+        Ok(buffers.iter().map(|buffer| buffer.len()).sum())
+    }
+}
+
+/// A cache with threads that serve its tiers; they end with it.
+struct Cached {
+    cache: Arc<Cache>,
+    threads: Vec<std::thread::JoinHandle<()>>,
+}
+
+impl Cached {
+    /// `frames` for blocks that stay, and one for blocks that pass.
+    fn new(frames: u32, tiers: Vec<Arc<dyn Tier>>) -> Self {
+        let (spare, demotions) = (4, 64);
+        let cache_bytes = u64::from(frames + 1) * (BLOCK as u64 + 256) + (spare + demotions) * BLOCK as u64;
+        let (spare, demotions) = (spare as u32, demotions as u32);
+        let options = Options {
+            cache_bytes,
+            block_bytes: BLOCK,
+            spare,
+            demotions,
+            passing: Some(1),
+            ..Options::default()
+        };
+        assert_eq!(options.frames().unwrap(), frames + 1);
+        let cache = Arc::new(Cache::with_tiers(options, tiers).unwrap());
+        let serve = |number| {
+            let cache = Arc::clone(&cache);
+            std::thread::spawn(move || cache.serve_tier(number))
+        };
+        let threads = (0..cache.tiers()).map(serve).collect();
+        Self { cache, threads }
+    }
+
+    fn share(&self, file: u64, version: u64) {
+        let stem = Stem::new(None, BLOCK as u32, [&version.to_le_bytes()[..]]);
+        self.cache.share(FileId(file), Some(stem));
+    }
+
+    /// Reads a block, and waits until everything that follows from it was done.
+    fn read(&self, origin: &Arc<Origin>, file: u64, index: u64) -> Vec<u8> {
+        let bytes = self.read_now(origin, file, index);
+        assert!(self.cache.drain_tiers(PATIENCE));
+        bytes
+    }
+
+    fn read_now(&self, origin: &Arc<Origin>, file: u64, index: u64) -> Vec<u8> {
+        let (owner, file) = (OwnerId(1), FileId(file));
+        let (offset, size) = (index * BLOCK as u64, 1 << 40);
+        let source: Arc<dyn Source> = Arc::clone(origin) as _;
+        let request = Request { owner, file, offset, length: BLOCK, size, source: &source };
+        self.cache.read(&request, |bytes| bytes[..16].to_vec()).unwrap()
+    }
+}
+
+impl Drop for Cached {
+    fn drop(&mut self) {
+        self.cache.stop_tiers();
+        self.threads.drain(..).for_each(|thread| thread.join().unwrap());
+        self.cache.close_tiers();
+        if !std::thread::panicking() {
+            self.cache.validate();
+        }
+    }
+}
+
+fn ssd(folder: &Path, blocks: u64) -> Arc<SsdTier> {
+    let slot = (BLOCK + pantler_tier::ENVELOPE_BYTES_MAX).next_multiple_of(64) as u64;
+    let bytes = 2 * 4096 + blocks * (slot + 64) + 4096;
+    let tier = SsdTier::open(folder, bytes, BLOCK, Seal::Checksum).unwrap();
+    assert!(u64::from(tier.frames(BLOCK)).abs_diff(blocks) <= 1);
+    Arc::new(tier)
+}
+
+fn random(state: &mut u64) -> u64 {
+    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    *state >> 33
+}
+
+/// Skewed: a few blocks often, many seldom; and a loop now and then.
+fn references(count: usize, blocks: u64, seed: u64) -> Vec<u64> {
+    let mut state = seed;
+    let mut at = 0;
+    (0..count)
+        .map(|_| match random(&mut state) % 3 {
+            0 => {
+                at = (at + 1) % blocks;
+                at
+            }
+            1 => random(&mut state) % blocks,
+            _ => random(&mut state) % (blocks / 8),
+        })
+        .collect()
+}
+
+#[derive(Debug, Default, PartialEq)]
+struct Tallied {
+    hits: [u64; 3],
+    misses: u64,
+    demotions: u64,
+}
+
+#[test]
+fn a_second_scan_reads_no_more_than_what_no_tier_could_hold() {
+    let folder = tempfile::tempdir().unwrap();
+    let tier = ssd(folder.path(), 40);
+    let frames = u64::from(tier.frames(BLOCK)) + 20;
+    let cached = Cached::new(20, vec![tier]);
+    cached.share(1, 1);
+    let origin = Origin::new();
+    for pass in 0..4 {
+        let before = origin.reads.load(Ordering::SeqCst);
+        for index in 0..100 {
+            assert_eq!(cached.read(&origin, 1, index), content(1, index), "pass {pass}");
+        }
+        let read = origin.reads.load(Ordering::SeqCst) - before;
+        let most = if pass == 0 { 100 } else { 100 - frames };
+        assert!(read <= most, "pass {pass} read {read}, at most {most}");
+    }
+}
+
+#[test]
+fn hits_and_demotions_are_those_that_ulc_decides() {
+    for (seed, blocks) in [(1, 60), (2, 100), (3, 300)] {
+        let folder = tempfile::tempdir().unwrap();
+        let tier = ssd(folder.path(), 40);
+        let sizes = Sizes::new(&[20, tier.frames(BLOCK)]).unwrap();
+        let cached = Cached::new(20, vec![tier]);
+        cached.share(1, 1);
+        let origin = Origin::new();
+        let mut ulc = Ulc::new(sizes);
+        let (mut expected, mut steps) = (Tallied::default(), Vec::new());
+        let mut before = u64::MAX;
+        for (now, block) in (1..).zip(references(5000, blocks, seed)) {
+            if block == before {
+                continue;
+            }
+            before = block;
+            cached.read(&origin, 1, block);
+            let Retrieval { from, .. } = ulc.reference(block as u32, now, &mut steps);
+            match from {
+                Level(level @ 1..=2) => expected.hits[usize::from(level) - 1] += 1,
+                _ => expected.misses += 1,
+            }
+        }
+        let demoted = |step: &&Step| matches!(step, Step::Demote { from: Level(1), .. });
+        expected.demotions = steps.iter().filter(demoted).count() as u64;
+        let stat = &cached.cache.tier_stats()[0];
+        let totals = cached.cache.with_steward(|steward| steward.totals());
+        let found = Tallied {
+            hits: [totals.hits, stat.hits, 0],
+            misses: origin.reads.load(Ordering::SeqCst),
+            demotions: stat.demotions,
+        };
+        within_a_hundredth(&found, &expected, &format!("seed {seed}, {blocks} blocks"));
+        assert_eq!(stat.dropped + stat.damaged, 0);
+    }
+}
+
+#[test]
+fn several_clients_on_one_tier_do_as_in_the_simulator() {
+    const CLIENTS: usize = 3;
+    for (seed, blocks, frames) in [(1, 80, 40), (2, 150, 60), (3, 60, 100)] {
+        let shared = Shared::new(frames);
+        let caches: Vec<Cached> = (0..CLIENTS)
+            .map(|client| Cached::new(16, vec![shared.client(&format!("client-{client}"))]))
+            .collect();
+        caches.iter().for_each(|cached| cached.share(1, 1));
+        let origin = Origin::new();
+        let sizes = Sizes::new(&[16, frames]).unwrap();
+        let mut twin = UlcClients::new(&sizes, CLIENTS as u16, Order::Access);
+        let (mut expected, mut steps) = (Tallied::default(), Vec::new());
+        let mut last = [u64::MAX; CLIENTS];
+        let mut state = seed;
+        for block in references(6000, blocks, seed + 100) {
+            let client = random(&mut state) as usize % CLIENTS;
+            // Half of the blocks are of one client each.
+            let block = if block % 2 == 0 { block } else { block + 1000 * client as u64 };
+            if std::mem::replace(&mut last[client], block) == block {
+                continue;
+            }
+            assert_eq!(caches[client].read(&origin, 1, block), content(1, block));
+            match twin.reference(Client(client as u16), block as u32, &mut steps).from {
+                Level(level @ 1..=2) => expected.hits[usize::from(level) - 1] += 1,
+                _ => expected.misses += 1,
+            }
+        }
+        let demoted = |step: &&Step| matches!(step, Step::Demote { from: Level(1), .. });
+        expected.demotions = steps.iter().filter(demoted).count() as u64;
+        let mut found = Tallied { misses: origin.reads.load(Ordering::SeqCst), ..Tallied::default() };
+        for cached in &caches {
+            let stat = &cached.cache.tier_stats()[0];
+            found.hits[0] += cached.cache.with_steward(|steward| steward.totals()).hits;
+            found.hits[1] += stat.hits;
+            found.demotions += stat.demotions;
+        }
+        within_a_hundredth(&found, &expected, &format!("seed {seed}, {blocks} blocks, {frames} frames"));
+    }
+}
+
+fn within_a_hundredth(found: &Tallied, expected: &Tallied, what: &str) {
+    let requests = expected.hits.iter().sum::<u64>() + expected.misses;
+    println!("{what}: {found:?}, expected {expected:?}");
+    let close = |one: u64, other: u64| one.abs_diff(other) <= (requests / 100).max(2);
+    let all = found.hits.iter().zip(&expected.hits).all(|(one, other)| close(*one, *other));
+    assert!(
+        all && close(found.misses, expected.misses) && close(found.demotions, expected.demotions),
+        "{what}: {found:?}, expected {expected:?}"
+    );
+}
+
+#[test]
+fn a_file_that_changes_is_never_answered_with_what_it_was() {
+    let shared = Shared::new(30);
+    let caches: Vec<Cached> =
+        (0..2).map(|client| Cached::new(8, vec![shared.client(&format!("client-{client}"))])).collect();
+    let origin = Origin::new();
+    let mut state = 7;
+    let mut version = 1;
+    caches.iter().for_each(|cached| cached.share(version, version));
+    for _ in 0..4000 {
+        if random(&mut state).is_multiple_of(50) {
+            // Both look at the same moment.
+            version += 1;
+            origin.version.store(version, Ordering::SeqCst);
+            for cached in &caches {
+                cached.cache.supersede(FileId(version - 1), FileId(version));
+                cached.share(version, version);
+            }
+        }
+        let (client, index) = (random(&mut state) as usize % 2, random(&mut state) % 40);
+        assert_eq!(caches[client].read_now(&origin, version, index), content(version, index));
+    }
+    assert!(caches.iter().any(|cached| cached.cache.tier_stats()[0].hits > 0), "the tier took part");
+}
+
+#[test]
+fn a_file_that_is_not_shared_goes_to_no_tier() {
+    let shared = Shared::new(30);
+    let cached = Cached::new(8, vec![shared.client("one")]);
+    let origin = Origin::new();
+    for round in 0..3 {
+        for index in 0..20 {
+            assert_eq!(cached.read(&origin, 1, index), content(1, index), "round {round}");
+        }
+    }
+    assert!(shared.store.lock().unwrap().0.is_empty());
+    // Taken back while blocks are cached, too.
+    cached.share(1, 1);
+    (0..8).for_each(|index| drop(cached.read(&origin, 1, index)));
+    cached.cache.share(FileId(1), None);
+    (8..30).for_each(|index| drop(cached.read(&origin, 1, index)));
+    assert!(shared.store.lock().unwrap().0.is_empty());
+}
+
+#[test]
+fn a_tier_that_breaks_is_left_alone_and_taken_back() {
+    let shared = Shared::new(40);
+    let cached = Cached::new(10, vec![shared.client("one")]);
+    cached.share(1, 1);
+    let origin = Origin::new();
+    let scan = |round: &str| {
+        for index in 0..40 {
+            assert_eq!(cached.read(&origin, 1, index), content(1, index), "{round}");
+        }
+    };
+    scan("before");
+    scan("before");
+    shared.broken.store(true, Ordering::SeqCst);
+    scan("broken");
+    let stat = cached.cache.tier_stats().remove(0);
+    assert!(!stat.works && stat.failures == 1 && stat.skipped > 0, "{stat:?}");
+    shared.broken.store(false, Ordering::SeqCst);
+    let start = std::time::Instant::now();
+    while !cached.cache.tier_stats()[0].works {
+        assert!(start.elapsed() < PATIENCE, "it does not heal");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    (0..3).for_each(|_| scan("healed"));
+    let before = origin.reads.load(Ordering::SeqCst);
+    scan("healed");
+    assert_eq!(origin.reads.load(Ordering::SeqCst), before, "everything is in a tier again");
+    // Emptied behind our back.
+    shared.store.lock().unwrap().0.flush();
+    (0..4).for_each(|_| scan("emptied"));
+    let before = origin.reads.load(Ordering::SeqCst);
+    scan("emptied");
+    assert!(origin.reads.load(Ordering::SeqCst) - before <= 1, "and again");
+}
+
+#[test]
+fn blocks_of_negative_priority_are_dropped() {
+    let shared = Shared::new(40);
+    let cached = Cached::new(10, vec![shared.client("one")]);
+    (1..=2).for_each(|file| cached.share(file, file));
+    cached.cache.with_steward(|steward| steward.set_priority(OwnerId(1), FileId(1), -1)).unwrap();
+    let origin = Origin::new();
+    // Fills tier 1, which is not full before.
+    (0..10).for_each(|index| drop(cached.read(&origin, 1, index)));
+    assert!(shared.store.lock().unwrap().0.is_empty());
+    // These are placed in tier 2 at first, and nearer when they are read again: the others leave for them.
+    for _ in 0..3 {
+        (0..8).for_each(|index| drop(cached.read(&origin, 2, index)));
+    }
+    assert_eq!(cached.cache.tier_stats()[0].demotions, 0);
+}
+
+#[test]
+fn readers_at_once_see_whole_blocks_while_a_tier_comes_and_goes() {
+    let shared = Shared::new(64);
+    let folder = tempfile::tempdir().unwrap();
+    let cached = Cached::new(16, vec![ssd(folder.path(), 32), shared.client("one")]);
+    cached.share(1, 1);
+    let origin = Origin::new();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::SeqCst) {
+                shared.broken.fetch_xor(true, Ordering::SeqCst);
+                std::thread::sleep(Duration::from_millis(30));
+            }
+        });
+        let readers: Vec<_> = (0..4)
+            .map(|seed| {
+                let (cached, origin) = (&cached, &origin);
+                scope.spawn(move || {
+                    for block in references(3000, 150, seed) {
+                        assert_eq!(cached.read_now(origin, 1, block), content(1, block));
+                    }
+                })
+            })
+            .collect();
+        readers.into_iter().for_each(|reader| reader.join().unwrap());
+        done.store(true, Ordering::SeqCst);
+    });
+    shared.broken.store(false, Ordering::SeqCst);
+    assert!(cached.cache.drain_tiers(PATIENCE));
+    cached.cache.validate();
+    let stats = cached.cache.tier_stats();
+    assert!(stats[0].hits > 0 && stats[0].damaged == 0, "{stats:?}");
+}
+
+#[test]
+fn blocks_of_a_local_tier_are_found_again_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let origin = Origin::new();
+    for round in 0..2 {
+        let cached = Cached::new(10, vec![ssd(folder.path(), 40)]);
+        cached.share(1, 1);
+        let before = origin.reads.load(Ordering::SeqCst);
+        for _ in 0..2 {
+            for index in 0..45 {
+                assert_eq!(cached.read(&origin, 1, index), content(1, index));
+            }
+        }
+        let read = origin.reads.load(Ordering::SeqCst) - before;
+        // Tier 1 begins empty: what was there is read again, the rest is not.
+        assert!(if round == 0 { read >= 45 } else { read <= 16 }, "round {round} read {read}");
+    }
+}
