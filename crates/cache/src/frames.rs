@@ -148,6 +148,10 @@ impl Frames {
             brain.place(&mut self.steward, plan, access);
             // More or fewer blocks pass now, and another may leave for that.
             self.settle(slab);
+            if let Access::Hit(frame) = access {
+                // Fetched ahead, and kept elsewhere.
+                self.arrived(plan.block, frame, slab);
+            }
         }
         self.pass_down(slab);
         // A miss brings its block first.
@@ -192,6 +196,9 @@ impl Frames {
     pub(crate) fn arrived(&mut self, block: Block, frame: Frame, slab: &Slab) {
         let Some(brain) = &mut self.brain else { return };
         let slot = self.slots[frame.0 as usize];
+        if slot.state != State::Ready {
+            return;
+        }
         slab.enter(slot.buffer);
         if !brain.arrived(block, frame, slot.buffer, slot.valid) {
             slab.leave(slot.buffer);

@@ -337,6 +337,7 @@ impl Cache {
             }
             *frames.slot_mut(one.frame) = Slot { valid: valid as u32, state: State::Ready, ..slot };
             frames.steward.fetched(one.block);
+            frames.arrived(one.block, one.frame, &self.slab);
         }
     }
 }

@@ -47,6 +47,8 @@ pub enum Command {
     Web(Box<crate::web::Web>),
     /// Measure a web server
     WebLoad(crate::web_load::WebLoad),
+    /// Keep blocks for several mounts
+    Tier(crate::tier::Tier),
     /// List what this machine offers and what is missing
     Doctor(Doctor),
     /// Host mounts and runs for everybody who may speak to it
@@ -142,6 +144,8 @@ pub struct Mount {
     /// Refuse all changes
     #[arg(long)]
     pub read_only: bool,
+    #[command(flatten)]
+    pub tiers: Tiers,
     /// Where its log goes, about 2 MiB at most; in the background without it beside the control sockets
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
@@ -151,6 +155,54 @@ pub struct Mount {
     /// Be the host in the background
     #[arg(long, hide = true, requires = "foreground")]
     pub detached: bool,
+}
+
+/// Where blocks go that leave the cache.
+#[derive(Debug, Args)]
+pub struct Tiers {
+    /// A lower tier, nearest first: ssd:PATH,SIZE or redis://HOST:PORT,SIZE (also rediss:, redis-cluster:)
+    #[arg(long = "tier", value_name = "TIER", value_parser = tier)]
+    pub places: Vec<Tier>,
+    /// When a tier is not there at the start: fail, or go without until it is
+    #[arg(long = "tier-missing", value_name = "WHAT", default_value = "fail", value_parser = ["fail", "without"])]
+    pub missing: String,
+    /// Longest wait of a reader for a tier that does not answer, in milliseconds
+    #[arg(long = "tier-timeout", value_name = "MS", default_value = "250",
+          value_parser = |text: &str| whole(text, 1..=60_000_u32))]
+    pub timeout_ms: u32,
+    /// File with the password of servers, readable by you alone; without it PANTLER_TIER_PASSWORD
+    #[arg(long = "tier-password-file", value_name = "FILE")]
+    pub password_file: Option<PathBuf>,
+    /// File with a secret that all who share the tier know, and the tier does not
+    #[arg(long = "tier-secret-file", value_name = "FILE")]
+    pub secret_file: Option<PathBuf>,
+    /// What blocks are protected with there: checksum; with a secret mac or encrypt
+    #[arg(long = "tier-protect", value_name = "HOW", value_parser = ["checksum", "mac", "encrypt"])]
+    pub protect: Option<String>,
+    /// Certificate of the authority to trust with rediss:, in PEM
+    #[arg(long = "tier-authority", value_name = "FILE")]
+    pub authority: Option<PathBuf>,
+    /// Name of the origin in tiers, the same on all machines that mount it; without it its device number
+    #[arg(long = "tier-origin", value_name = "NAME")]
+    pub origin_name: Option<String>,
+}
+
+/// A tier as typed, with its size.
+#[derive(Debug, Clone)]
+pub struct Tier {
+    /// Everything but the size.
+    pub place: pantler_tier::Place,
+    /// As typed.
+    pub text: String,
+    /// Bytes.
+    pub size: Size,
+}
+
+/// What was typed for a tier.
+pub fn tier(text: &str) -> Result<Tier, String> {
+    let spec = pantler_tier::TierSpec::parse(text)?;
+    let size: Size = spec.size.parse().map_err(|error: pantler_control::SizeError| error.to_string())?;
+    Ok(Tier { place: spec.place, text: text.to_owned(), size })
 }
 
 #[derive(Debug, Args)]

@@ -30,6 +30,7 @@ mod sim;
 mod stage;
 mod stat;
 mod steering;
+mod tier;
 mod trace;
 mod web;
 mod web_load;
@@ -70,6 +71,7 @@ fn dispatch(arguments: &Arguments) -> anyhow::Result<u8> {
         Command::Dust(words) => dust::dust(words)?,
         Command::Web(words) => web::web(words)?,
         Command::WebLoad(words) => web_load::web_load(words)?,
+        Command::Tier(words) => tier::tier(words)?,
         Command::Daemon => daemon::daemon()?,
         Command::Profiles(profiles) => profiles::show(profiles)?,
         Command::Completions(completions) => profiles::completions(completions)?,

@@ -2,12 +2,15 @@
 
 use anyhow::Result;
 use pantler_control::{ControlError, Size};
-use pantler_mount::{Mount, MountError, MountOptions, Mounted, OwnerBy};
+use pantler_mount::{Mount, MountError, MountOptions, Mounted, OwnerBy, TierMissing, TierOptions};
+use pantler_tier::{Seal, Secret, read_secret, read_secret_file};
 use serde::{Deserialize, Serialize};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::args;
+use crate::tier;
 
 /// Decisions that `pantler explain` can tell about.
 const LOG_DECISIONS: u32 = 4096;
@@ -30,6 +33,85 @@ pub struct Wish {
     owner_by: String,
     allow_other: Option<bool>,
     read_only: bool,
+    #[serde(default)]
+    tiers: TierWish,
+}
+
+/// Lower tiers. Secrets stay in their files: only where those are travels.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct TierWish {
+    /// As typed.
+    places: Vec<String>,
+    without_missing: bool,
+    timeout_ms: u32,
+    password_file: Option<PathBuf>,
+    secret_file: Option<PathBuf>,
+    protect: Option<String>,
+    authority: Option<PathBuf>,
+    origin_name: Option<String>,
+}
+
+impl TierWish {
+    fn new(arguments: &args::Tiers) -> Result<TierWish> {
+        let absolute = |path: &Option<PathBuf>| path.as_ref().map(std::path::absolute).transpose();
+        let place = |tier: &args::Tier| {
+            Ok(match &tier.place {
+                pantler_tier::Place::Ssd(path) => {
+                    format!("ssd:{},{}", std::path::absolute(path)?.display(), tier.size)
+                }
+                _ => tier.text.clone(),
+            })
+        };
+        Ok(TierWish {
+            places: arguments.places.iter().map(place).collect::<Result<_>>()?,
+            without_missing: arguments.missing == "without",
+            timeout_ms: arguments.timeout_ms,
+            password_file: absolute(&arguments.password_file)?,
+            secret_file: absolute(&arguments.secret_file)?,
+            protect: arguments.protect.clone(),
+            authority: absolute(&arguments.authority)?,
+            origin_name: arguments.origin_name.clone(),
+        })
+    }
+
+    fn options(&self) -> Result<TierOptions, ControlError> {
+        let place = |text: &String| {
+            let tier = args::tier(text).map_err(ControlError::invalid)?;
+            Ok((tier.place, tier.size.bytes()))
+        };
+        let places = self.places.iter().map(place).collect::<Result<Vec<_>, ControlError>>()?;
+        if places.is_empty() {
+            return Ok(TierOptions::default());
+        }
+        Ok(TierOptions {
+            places,
+            timeout: Duration::from_millis(self.timeout_ms.max(1).into()),
+            missing: if self.without_missing { TierMissing::Without } else { TierMissing::Fail },
+            password: read_secret(self.password_file.as_deref(), tier::PASSWORD).map_err(tier::refused)?,
+            authority: self.authority.clone(),
+            origin_name: self.origin_name.clone(),
+            seal: self.seal()?,
+        })
+    }
+
+    fn seal(&self) -> Result<Seal, ControlError> {
+        let secret = match &self.secret_file {
+            Some(file) => Some(Secret::new(read_secret_file(file).map_err(tier::refused)?.as_bytes())),
+            None => None,
+        };
+        match (self.protect.as_deref(), secret) {
+            (None | Some("checksum"), None) => Ok(Seal::Checksum),
+            (None | Some("encrypt"), Some(secret)) => Ok(Seal::Encrypted(secret)),
+            (Some("mac"), Some(secret)) => Ok(Seal::Authenticated(secret)),
+            (Some(how), None) => Err(ControlError::invalid(format!(
+                "--tier-protect {how}: expected --tier-secret-file with it"
+            ))),
+            (Some(how), Some(_)) => Err(ControlError::invalid(format!(
+                "--tier-protect {how}: expected no --tier-secret-file with it"
+            ))),
+        }
+    }
 }
 
 impl Wish {
@@ -50,6 +132,7 @@ impl Wish {
             owner_by: arguments.owner_by.clone(),
             allow_other: arguments.allow_other.then_some(true),
             read_only: arguments.read_only,
+            tiers: TierWish::new(&arguments.tiers)?,
         })
     }
 
@@ -96,6 +179,7 @@ impl Wish {
         options.allow_other = self.allow_other.unwrap_or(options.allow_other);
         options.read_only = self.read_only;
         options.log = LOG_DECISIONS;
+        options.tiers = self.tiers.options()?;
         Ok(options)
     }
 }

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use pantler_control::client::unexpected;
 use pantler_control::wire::{Answer, Request};
-use pantler_control::{BodyStat, Counters, Prefetched};
+use pantler_control::{BodyStat, Counters, Prefetched, TierStat};
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -100,6 +100,12 @@ pub fn table(stat: &BodyStat) -> String {
         fetched_ahead(&mut text, "lists", &prefetching.lists);
         fetched_ahead(&mut text, "lookahead", &prefetching.lookahead);
     }
+    if !stat.tiers.is_empty() {
+        let _ = writeln!(text, "{:<28}{TIER_HEAD}", "  tier");
+    }
+    for tier in &stat.tiers {
+        tier_line(&mut text, tier);
+    }
     for (name, count) in stat.body_counters.iter().filter(|(_, count)| **count != 0) {
         let _ = writeln!(text, "  {}: {count}", name.replace('_', " "));
     }
@@ -114,6 +120,27 @@ fn fetched_ahead(text: &mut String, by: &str, counts: &Prefetched) {
             "  fetched ahead by {by}: {prefetched} blocks; {used} used, {used_late} of them late, {wasted} wasted, {harmful} harmful, {failed} failed"
         );
     }
+}
+
+const TIER_HEAD: &str =
+    "      hits    misses   read MB demotions  placed write MB   dropped   notices  blocks";
+
+fn tier_line(text: &mut String, tier: &TierStat) {
+    let state = if tier.works { "" } else { " (broken)" };
+    let _ = writeln!(
+        text,
+        "{:<28}{:>10}{:>10}{:>10.1}{:>10}{:>8}{:>9.1}{:>10}{:>10}{:>8}",
+        format!("  {}{state}", shortened(&tier.name, 25)),
+        tier.hits,
+        tier.misses,
+        tier.read_bytes as f64 / 1e6,
+        tier.demotions,
+        tier.placements,
+        tier.written_bytes as f64 / 1e6,
+        tier.dropped,
+        tier.notices,
+        tier.blocks
+    );
 }
 
 const HEAD: &str = "      hits    misses   hit %   read MB  overrules  mistakes revocations  blocks";
@@ -206,6 +233,7 @@ mod tests {
                 mistakes: 201,
                 granted: true,
             }],
+            tiers: Vec::new(),
             body_counters: [("events_lost".to_owned(), 3), ("drops_refused".to_owned(), 0)].into(),
         }
     }

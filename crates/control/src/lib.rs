@@ -43,5 +43,5 @@ pub use size::{Size, SizeError};
 pub use speaker::{OwnerSelector, Speaker};
 pub use stat::{
     BodyStat, Counters, DecisionLine, FileExplanation, FileStat, OwnerStat, PrefetchStat, Prefetched,
-    PriorityStat, RevocationStat,
+    PriorityStat, RevocationStat, TierStat,
 };

@@ -138,6 +138,47 @@ impl PrefetchStat {
     }
 }
 
+/// A lower tier of a mount.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TierStat {
+    /// Which, as given, without user and password.
+    pub name: String,
+    /// Whether it works now; if not it is left alone until it does.
+    pub works: bool,
+    /// Blocks that it holds for this mount, as far as known.
+    pub blocks: u64,
+    /// Blocks that fit, as far as known.
+    pub capacity_blocks: u64,
+    /// Blocks found there.
+    pub hits: u64,
+    /// Blocks looked for in vain.
+    pub misses: u64,
+    /// Bytes of blocks found there.
+    pub read_bytes: u64,
+    /// Blocks that came from the tier above.
+    pub demotions: u64,
+    /// Blocks that came from the origin or a farther tier.
+    pub placements: u64,
+    /// Bytes of both.
+    pub written_bytes: u64,
+    /// Blocks that should have come, and were dropped.
+    pub dropped: u64,
+    /// Blocks that left, as the tier told.
+    pub notices: u64,
+    /// Times that it was unknown what left.
+    pub unknown: u64,
+    /// Blocks that were not looked for because it did not work.
+    pub skipped: u64,
+    /// Blocks that were not what they should be.
+    pub damaged: u64,
+    /// Times that it broke.
+    pub failures: u64,
+    /// Times that it worked again.
+    pub heals: u64,
+    /// Blocks on their way to it.
+    pub queued: u64,
+}
+
 /// Everything `pantler stat` shows of one body.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BodyStat {
@@ -161,6 +202,9 @@ pub struct BodyStat {
     /// The last revocations, oldest first; bounded by the body.
     #[serde(default)]
     pub revocations: Vec<RevocationStat>,
+    /// Lower tiers of a mount, nearest first.
+    #[serde(default)]
+    pub tiers: Vec<TierStat>,
     /// What else the body counts, by name: `events_lost`, `drops_refused`, `stale_versions` and the like.
     pub body_counters: BTreeMap<String, u64>,
 }
@@ -316,6 +360,7 @@ mod tests {
             files: vec![FileStat { path: "f".into(), counters: Counters::default() }; 10],
             files_left_out: 7,
             revocations: Vec::new(),
+            tiers: Vec::new(),
             body_counters: BTreeMap::new(),
         };
         let whole = stat.clone();

@@ -64,6 +64,7 @@ impl Body for Recorder {
             files: vec![],
             files_left_out: 0,
             revocations: Vec::new(),
+            tiers: Vec::new(),
             body_counters: Default::default(),
         })
     }

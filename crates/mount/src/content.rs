@@ -4,6 +4,8 @@
 //!     it, and notes the version that the change made. So a version nobody noted is a change behind the mount.
 //! V2  When a change behind the mount is noticed, the file gets a new name in the cache, and the blocks of the old name
 //!     are forgotten. Readers that still use the old name find nothing there.
+//! V3  Lower tiers know a version by what makes it, from the look that settled it until something begins to change the file.
+//!     So nothing of it is given to a tier, or taken from one, under a name that is not its own.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,6 +14,8 @@ use std::sync::{Mutex, MutexGuard, TryLockError};
 use pantler_cache::Cache;
 use pantler_origin::{Attributes, Directory, Look};
 use pantler_steward::FileId;
+
+use crate::tiers::Stems;
 
 /// The last look at a file; `None` before the first.
 type State = Option<Look>;
@@ -32,13 +36,28 @@ pub(crate) struct Content {
 pub(crate) struct Shelf {
     pub(crate) origin: Directory,
     pub(crate) cache: Cache,
+    /// How tiers call versions, where there are tiers.
+    stems: Option<Stems>,
     next_file: AtomicU64,
     started: std::time::Instant,
 }
 
 impl Shelf {
-    pub(crate) fn new(origin: Directory, cache: Cache) -> Self {
-        Self { origin, cache, next_file: AtomicU64::new(1), started: std::time::Instant::now() }
+    pub(crate) fn new(origin: Directory, cache: Cache, stems: Option<Stems>) -> Self {
+        Self { origin, cache, stems, next_file: AtomicU64::new(1), started: std::time::Instant::now() }
+    }
+
+    /// Tells the cache what the version that was looked at is called in lower tiers; nothing, while that is not certain
+    /// (V3).
+    fn share(&self, file: u64, look: Option<&Look>) {
+        if let Some(stems) = &self.stems {
+            self.cache.share(FileId(file), look.and_then(|look| stems.of(look)));
+        }
+    }
+
+    /// A version that nobody asks for any more.
+    pub(crate) fn unshare(&self, file: FileId) {
+        self.share(file.0, None);
     }
 
     pub(crate) fn now_ms(&self) -> u64 {
@@ -109,13 +128,18 @@ impl Content {
     ) -> io::Result<R> {
         let mut state = self.lock();
         let before = self.look_locked(shelf, &mut state, &stat)?;
+        shelf.share(self.file().0, None);
         let result = change();
         let after = stat();
         let size = after.as_ref().map_or(before.size, |after| after.size);
         self.size.store(size, Ordering::Release);
         agree(&result, self.file(), before.size, size);
         match after {
-            Ok(after) => *state = Some(shelf.origin.look(&after)),
+            Ok(after) => {
+                let look = shelf.origin.look(&after);
+                shelf.share(self.file().0, Some(&look));
+                *state = Some(look);
+            }
             // Not knowing what there is now, believe nothing.
             Err(_) => self.replace(shelf),
         }
@@ -136,10 +160,13 @@ impl Content {
             // An unsettled version may have changed since without a trace.
             Some(last) => last.settled && last.version == look.version,
         };
-        *state = Some(look);
+        let is_same = state.replace(look) == Some(look);
         self.size.store(attributes.size, Ordering::Release);
         if !is_known {
             self.replace(shelf);
+        }
+        if !is_known || !is_same {
+            shelf.share(self.file().0, Some(&look));
         }
         self.looked_ms.store(now_ms, Ordering::Relaxed);
         Ok(attributes)
@@ -149,6 +176,7 @@ impl Content {
     fn replace(&self, shelf: &Shelf) {
         let new = shelf.new_file();
         let old = self.file.swap(new, Ordering::AcqRel);
+        shelf.share(old, None);
         shelf.cache.supersede(FileId(old), FileId(new));
     }
 

@@ -20,6 +20,7 @@ use crate::lists::Lists;
 use crate::owners::{Inherits, Newcomer, Owners};
 use crate::revoking::Revoking;
 use crate::runs::Runs;
+use crate::tiers::{self, Stems, TierThreads};
 use crate::{MountError, MountOptions};
 
 pub(crate) struct Core {
@@ -34,6 +35,7 @@ pub(crate) struct Core {
     pub(crate) revoking: Arc<Revoking>,
     pub(crate) lists: Arc<Lists>,
     pub(crate) janitor: Janitor,
+    pub(crate) tier_threads: TierThreads,
     pub(crate) refresh_ms: u64,
     /// Whether a control door gave the mount point back; by now it may be somebody else's.
     pub(crate) stopped: AtomicBool,
@@ -48,12 +50,18 @@ impl Core {
         options.check()?;
         let options = MountOptions { interpose: options.interposed(), ..options };
         let origin = pantler_origin::Directory::open(&options.origin)?;
-        let cache = Cache::new(options.cache()).map_err(|error| options.refused(error))?;
+        let opened = tiers::open(&options)?;
+        let cache =
+            Cache::with_tiers(options.cache(), opened.tiers).map_err(|error| options.refused(error))?;
+        for (number, _) in opened.works.iter().enumerate().filter(|(_, works)| !**works) {
+            cache.begin_without_tier(number);
+        }
+        let stems = Stems::new(&options);
         let path = options.origin.clone();
         let failed = |error| MountError::Origin(pantler_origin::OriginError::Open { path, error });
         let start = || -> io::Result<_> {
             let inodes = Inodes::new(origin.root()?)?;
-            let shelf = Arc::new(Shelf::new(origin, cache));
+            let shelf = Arc::new(Shelf::new(origin, cache, stems));
             let owners = Owners::new(options.owner_by.clone());
             let revoking = Arc::new(Revoking::default());
             let lists = Arc::new(Lists::default());
@@ -76,6 +84,7 @@ impl Core {
             revoking,
             lists,
             janitor,
+            tier_threads: TierThreads::default(),
             notifier: OnceLock::new(),
             is_broken: AtomicBool::new(false),
         })

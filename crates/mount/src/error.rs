@@ -16,6 +16,9 @@ pub enum MountError {
     /// A value that makes no sense; the text names it and what is allowed.
     #[error("{0}")]
     Option(String),
+    /// A lower tier cannot be used.
+    #[error(transparent)]
+    Tier(pantler_tier::TierError),
     /// There is no `/dev/fuse`, or it may not be opened.
     #[error("/dev/fuse: {0}")]
     Device(io::Error),

@@ -189,6 +189,7 @@ fn forget_idle(keys: &mut Keys, shelf: &Shelf) {
         });
         steward.forget_wishes(|file| gone.contains(&file));
     });
+    gone.iter().for_each(|file| shelf.unshare(*file));
 }
 
 #[cfg(test)]

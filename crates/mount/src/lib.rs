@@ -28,6 +28,7 @@
 //! | access lists through all doors | `lists` |
 //! | hints through the socket, statistics | `body` |
 //! | runs and their profiles | `runs` |
+//! | lower tiers | `tiers` |
 //! | mounts that a crash left behind | [`stale`] |
 
 // Lock order: a content's lock, then the inode keys, then the inode table, then the cache's frames; registries of owners,
@@ -56,6 +57,7 @@ mod reading;
 mod revoking;
 mod runs;
 pub mod stale;
+mod tiers;
 mod writing;
 
 pub use control::{Call, CallError};
@@ -65,3 +67,4 @@ pub use options::{Interpose, MountOptions, OwnerBy, WINDOW_MAX};
 pub use pantler_origin::DiskModel;
 pub use pantler_steward::Lookahead;
 pub use pantler_steward::scheduling::Order;
+pub use tiers::{TierMissing, TierOptions};

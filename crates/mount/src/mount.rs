@@ -39,6 +39,18 @@ pub struct MountedCounters {
     pub open_files: usize,
 }
 
+impl Mounted {
+    /// What it counted about each lower tier, nearest first.
+    pub fn tiers(&self) -> Vec<pantler_cache::TierStat> {
+        self.core.cache().tier_stats()
+    }
+
+    /// Waits until nothing waits to go to a lower tier, at most so long. Says whether nothing does.
+    pub fn drain_tiers(&self, limit: Duration) -> bool {
+        self.core.cache().drain_tiers(limit)
+    }
+}
+
 impl Mount {
     /// Opens the origin and makes the cache. Nothing is mounted yet.
     ///
@@ -64,6 +76,7 @@ impl Mount {
         let session = open_session(Served(Arc::clone(&self.core)), &mountpoint, options).map_err(failed)?;
         // There is no other session of this core.
         let _ = self.core.notifier.set(session.notifier());
+        self.core.tier_threads.start(&self.core.shelf).map_err(failed)?;
         let thread = std::thread::Builder::new().name("pantler-mount".into());
         let prefetchers = prefetch(&self.core).map_err(failed)?;
         let thread = thread.spawn(move || session.run()).map_err(failed)?;
@@ -204,6 +217,10 @@ impl Mounted {
             while !prefetcher.is_finished() && start.elapsed() < GRACE {
                 std::thread::sleep(Duration::from_millis(2));
             }
+        }
+        // Where a request panicked nobody can say what waits.
+        if !self.is_broken() {
+            self.core.tier_threads.stop(&self.core.shelf);
         }
         if self.is_broken() { Err(MountError::Broken { path: self.mountpoint.clone() }) } else { Ok(()) }
     }

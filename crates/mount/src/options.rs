@@ -10,7 +10,7 @@ use pantler_origin::{DiskModel, OpenFile, SimulatedDisk, Source};
 use pantler_steward::scheduling::Order;
 use pantler_steward::{Allocation, Lookahead, PolicyName, Revocation, Spec};
 
-use crate::MountError;
+use crate::{MountError, TierOptions};
 
 /// Whose blocks are whose (design.md, section 3.1).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -89,6 +89,8 @@ pub struct MountOptions {
     pub read_only: bool,
     /// Decisions of the steward that are remembered for `explain`; 0 = off.
     pub log: u32,
+    /// Where blocks go that leave the cache, and are looked for before the origin.
+    pub tiers: TierOptions,
     /// Makes the origin as slow as such a disk would be. What is measured then is simulated latency.
     pub simulate_disk: Option<DiskModel>,
     /// See [`Interpose`]. Before `simulate_disk`.
@@ -132,6 +134,7 @@ impl MountOptions {
             read_only: false,
             log: 0,
             simulate_disk: None,
+            tiers: TierOptions::default(),
             interpose: None,
         }
     }
@@ -182,6 +185,13 @@ impl MountOptions {
         CacheError::CacheBytes { bytes: self.cache_bytes, least, block_bytes }.into()
     }
 
+    fn demotions(&self) -> u32 {
+        match self.tiers.places.is_empty() {
+            true => 0,
+            false => self.tiers.waiting_buffers(self.cache_bytes, self.block_bytes),
+        }
+    }
+
     pub(crate) fn cache(&self) -> pantler_cache::Options {
         pantler_cache::Options {
             cache_bytes: self.cache_bytes - self.service_bytes(),
@@ -195,6 +205,8 @@ impl MountOptions {
             order: self.order,
             trusting: self.trusting,
             prefetchers: self.prefetchers as u32,
+            demotions: self.demotions(),
+            passing: None,
             seed: seed(),
             log: self.log,
         }

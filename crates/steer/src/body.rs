@@ -97,6 +97,7 @@ impl SteerBody {
             files,
             files_left_out,
             revocations: engine.revocations.stats(),
+            tiers: Vec::new(),
             body_counters,
             body: self.info(&engine),
         }

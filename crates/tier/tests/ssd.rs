@@ -108,13 +108,15 @@ fn what_is_damaged_is_missing_and_nothing_else() {
         let tier = open(folder.path(), 40);
         // `ask` compares the bytes.
         let there = (0..20).filter(|&index| ask(&tier, index, Retrieve::Read)).count();
-        assert!(there >= 20 - length / 64 - 2, "{there} are left after {length} bytes at {at}");
+        assert!(there + length / 64 + 2 >= 20, "{there} are left after {length} bytes at {at}");
         tier.validate();
     }
     for length in [0, 10, 4096, 5000, whole.len() / 2] {
         fs::write(&path, &whole[..length]).unwrap();
         if let Ok(tier) = SsdTier::open(folder.path(), size_of(40), BLOCK, Seal::Checksum) {
-            (0..20).for_each(|index| drop(ask(&tier, index, Retrieve::Read)));
+            for index in 0..20 {
+                ask(&tier, index, Retrieve::Read);
+            }
         }
     }
 }
@@ -196,7 +198,9 @@ proptest! {
         for (what, index) in steps {
             match what {
                 0 => give(&tier, index, index * 1000),
-                1 => drop(ask(&tier, index, Retrieve::Keep)),
+                1 => {
+                    ask(&tier, index, Retrieve::Keep);
+                }
                 2 => if ask(&tier, index, Retrieve::Take) {
                     prop_assert!(!ask(&tier, index, Retrieve::Read));
                 },

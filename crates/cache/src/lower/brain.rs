@@ -23,6 +23,8 @@ pub(super) struct Placed {
     keep: Tier,
     /// It is to be put into the tier where ULC keeps it, once its bytes are here.
     put: bool,
+    /// Number of the last reference.
+    seen: u64,
 }
 
 impl Placed {
@@ -35,7 +37,7 @@ impl Placed {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
     owner: OwnerId,
-    block: Block,
+    pub(crate) block: Block,
     key: Key,
     retrieval: Retrieval,
 }
@@ -73,6 +75,8 @@ pub(crate) struct Brain {
     base: u32,
     attached: Arc<[Attached]>,
     buffers_max: usize,
+    /// References so far.
+    references: u64,
     /// Blocks that left in the reference that takes place just now.
     leavers: Vec<Leaver>,
     steps: Vec<Step>,
@@ -108,6 +112,7 @@ impl Brain {
             base,
             attached,
             buffers_max,
+            references: 0,
             leavers: Vec::new(),
             steps: Vec::new(),
             started: Instant::now(),
@@ -194,8 +199,11 @@ impl Brain {
         if self.ulc.tier_of(handle) == NEAREST && !is_near {
             self.ulc.left(handle, NEAREST, self.out());
         }
+        // What waits, looked ahead, takes its frames from the same.
+        self.ulc.set_full(NEAREST, self.ulc.blocks_in(NEAREST) + steward.waiting_max() >= self.base);
         let retrieval = self.ulc.plan(handle);
-        if resident.is_none() && retrieval.keep > NEAREST {
+        let is_placed = resident.is_some_and(|frame| self.placed(frame).is_some());
+        if !is_placed && retrieval.keep > NEAREST {
             self.make_way(steward);
         }
         Some(Plan { owner, block, key, retrieval })
@@ -234,17 +242,29 @@ impl Brain {
         if index >= self.placed.len() {
             self.placed.resize(index + 1, None);
         }
+        self.references += 1;
         let before = self.placed[index];
+        if let Some(Some(before)) = self.placed.get_mut(index)
+            && before.key == key
+            && before.passes()
+            && self.references - before.seen <= u64::from(self.passing_max)
+        {
+            // B5.
+            before.seen = self.references;
+            return;
+        }
         let mut keep = retrieval.keep;
-        // What stays in its frame anyway stays there: ULC may have room for it elsewhere, but it is here.
-        if !missed && before.is_none_or(|before| !before.passes()) {
+        // A block of a version that is no more was kept in step in its frame, and stays there.
+        if !missed && before.is_some_and(|before| !before.passes()) {
             keep = NEAREST;
         }
+        // What was fetched ahead was read from wherever it is, and left there.
+        let missed = missed || before.is_none();
         let now = self.now_us();
         self.ulc.enter(handle, keep, now);
         let put = missed && keep > NEAREST && keep < self.out();
         let put = put || before.is_some_and(|before| before.put && before.keep == keep);
-        self.placed[index] = Some(Placed { key, owner, keep, put });
+        self.placed[index] = Some(Placed { key, owner, keep, put, seen: self.references });
         let passed = before.is_some_and(|before| before.passes());
         if keep == NEAREST
             && let Some(before) =

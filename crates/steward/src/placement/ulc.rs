@@ -194,7 +194,8 @@ impl Ulc {
         self.settle(steps);
     }
 
-    /// What a shared tier says of itself with an answer: whether all its frames are in use.
+    /// What a shared tier says of itself with an answer: whether all its frames are in use. Of an own tier: whether they
+    /// are, by blocks that this client does not know of, too.
     pub fn set_full(&mut self, tier: Tier, full: bool) {
         self.full[tier.index()] = full;
     }
@@ -254,7 +255,7 @@ impl Ulc {
         let mut tiers = self.sizes.iter();
         tiers
             .find(|&(tier, frames)| match tier <= self.own {
-                true => self.stack.len(tier) < frames,
+                true => self.stack.len(tier) < frames && !self.full[tier.index()],
                 false => !self.full[tier.index()],
             })
             .map(|(tier, _)| tier)

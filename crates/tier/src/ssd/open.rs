@@ -4,6 +4,7 @@ use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::fs::OFlags;
 
@@ -29,10 +30,10 @@ pub(super) fn open(path: &Path, bytes: u64, layout: &Layout) -> Result<(File, Pa
     if metadata.uid() != rustix::process::geteuid().as_raw() || metadata.mode() & 0o077 != 0 {
         return refuse("expected a file of this user that nobody else may touch (chmod 0600)");
     }
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => return refuse("another mount uses it"),
-        Err(TryLockError::Error(error)) => return Err(fail(error)),
+    match lock(&file) {
+        Ok(true) => {}
+        Ok(false) => return refuse("another mount uses it"),
+        Err(error) => return Err(fail(error)),
     }
     let mut start = [0; 32];
     let got = read_start(&file, &mut start).map_err(fail)?;
@@ -57,6 +58,18 @@ pub(super) fn headers(file: &File, layout: &Layout) -> io::Result<Vec<Option<Hea
     let mut table = vec![0; layout.slots as usize * HEADER_BYTES];
     file.read_exact_at(&mut table, layout.header_at(0))?;
     Ok(table.chunks(HEADER_BYTES).map(|bytes| Header::decode(bytes, layout.slot_bytes)).collect())
+}
+
+/// A child of this process that has not become its program yet holds what this process held: that takes a moment.
+fn lock(file: &File) -> io::Result<bool> {
+    for _ in 0..20 {
+        match file.try_lock() {
+            Ok(()) => return Ok(true),
+            Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(10)),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+    }
+    Ok(false)
 }
 
 fn place(path: &Path) -> Result<PathBuf, TierError> {

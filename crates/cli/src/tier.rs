@@ -1,0 +1,113 @@
+//! `pantler tier serve`: a tier for several mounts, in the memory of this machine.
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+use pantler_control::{ControlError, Size};
+use pantler_tier::serve::{ServeOptions, Server};
+use pantler_tier::{TierError, read_secret};
+use serde::Serialize;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use crate::output;
+
+/// Where a password comes from without a file.
+pub const PASSWORD: &str = "PANTLER_TIER_PASSWORD";
+
+/// Keep blocks for several mounts.
+#[derive(Debug, Args)]
+pub struct Tier {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Serve blocks over RESP, the protocol of Redis, until told to end
+    Serve(Serve),
+}
+
+#[derive(Debug, Args)]
+struct Serve {
+    /// Where to listen, such as 127.0.0.1:6379 or [::]:6379; port 0 for any
+    #[arg(long, value_name = "HOST:PORT", value_parser = address)]
+    listen: SocketAddr,
+    /// Memory for blocks and everything around them, such as 8G
+    #[arg(long, value_name = "SIZE")]
+    memory: Size,
+    /// Certificate chain for TLS, in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// Its key, in PEM, readable by you alone
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// File with the password that clients must know, readable by you alone; without it PANTLER_TIER_PASSWORD, or none
+    #[arg(long, value_name = "FILE")]
+    password_file: Option<PathBuf>,
+    /// Show counters over HTTP there, at /metrics
+    #[arg(long, value_name = "HOST:PORT", value_parser = address)]
+    metrics: Option<SocketAddr>,
+    /// Most connections at a time
+    #[arg(long, value_name = "COUNT", default_value = "1024")]
+    clients: usize,
+}
+
+/// What is said of a server that is ready.
+#[derive(Serialize)]
+struct Record {
+    listen: SocketAddr,
+    metrics: Option<SocketAddr>,
+    memory_bytes: u64,
+    tls: bool,
+    password: bool,
+    pid: u32,
+}
+
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let found = text.to_socket_addrs().ok().and_then(|mut found| found.next());
+    found.ok_or_else(|| "expected an address of this machine and a port, such as 127.0.0.1:6379".to_owned())
+}
+
+/// Does what the words say.
+pub fn tier(words: &Tier) -> Result<()> {
+    let What::Serve(serve) = &words.what;
+    let password = read_secret(serve.password_file.as_deref(), PASSWORD).map_err(refused)?;
+    let options = ServeOptions {
+        tls: serve.tls_cert.clone().zip(serve.tls_key.clone()),
+        password,
+        metrics: serve.metrics,
+        clients_max: serve.clients,
+        ..ServeOptions::new(serve.listen, serve.memory.bytes())
+    };
+    if options.password.is_none() && !serve.listen.ip().is_loopback() {
+        tracing::warn!("no password: whoever reaches {} reads and changes all blocks", serve.listen);
+    }
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    let server = Server::bind(&options).map_err(refused)?;
+    output::json(
+        "tier-serve",
+        &Record {
+            listen: server.address()?,
+            metrics: server.metrics_address(),
+            memory_bytes: serve.memory.bytes(),
+            tls: options.tls.is_some(),
+            password: options.password.is_some(),
+            pid: std::process::id(),
+        },
+    )?;
+    Ok(server.run(&stop)?)
+}
+
+/// Words that make no sense are a usage error, everything else a failure.
+pub fn refused(error: TierError) -> ControlError {
+    match error {
+        TierError::Invalid(text) => ControlError::invalid(text),
+        error => ControlError::failed(error.to_string()),
+    }
+}

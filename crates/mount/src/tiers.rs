@@ -1,0 +1,264 @@
+//! Lower tiers of a mount: opening them, the names that they know file versions by, and the threads that serve them.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use pantler_origin::{Look, Time, Version};
+use pantler_tier::{Place, RemoteOptions, RemoteTier, Seal, SsdTier, Stem, Tier, TierError};
+
+use crate::content::Shelf;
+use crate::{MountError, MountOptions};
+
+/// How long orders may take that wait when a mount ends.
+const DRAIN: Duration = Duration::from_secs(2);
+/// Buffers for blocks on their way to each tier, in bytes.
+const WAITING_BYTES: u64 = 4 << 20;
+
+/// What happens when a tier is not there at the start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum TierMissing {
+    /// Mounting fails.
+    #[default]
+    Fail,
+    /// The mount goes without until it is.
+    Without,
+}
+
+impl std::str::FromStr for TierMissing {
+    type Err = MountError;
+
+    fn from_str(text: &str) -> Result<Self, MountError> {
+        match text {
+            "fail" => Ok(Self::Fail),
+            "without" => Ok(Self::Without),
+            _ => Err(MountError::Option(format!("tier missing {text:?}: expected fail or without"))),
+        }
+    }
+}
+
+/// The lower tiers of a mount.
+#[derive(Clone)]
+pub struct TierOptions {
+    /// Where each is, and its size in bytes, nearest first.
+    pub places: Vec<(Place, u64)>,
+    /// How long an answer may take: what a reader waits for a tier that breaks.
+    pub timeout: Duration,
+    /// What happens when one is not there at the start.
+    pub missing: TierMissing,
+    /// The password of servers.
+    pub password: Option<String>,
+    /// The authority that servers' certificates are checked with, in PEM.
+    pub authority: Option<PathBuf>,
+    /// What stands for the device of the origin in names, so that several machines share what they see of one origin.
+    pub origin_name: Option<String>,
+    /// How blocks are protected.
+    pub seal: Seal,
+}
+
+impl Default for TierOptions {
+    fn default() -> Self {
+        Self {
+            places: Vec::new(),
+            timeout: Duration::from_millis(250),
+            missing: TierMissing::Fail,
+            password: None,
+            authority: None,
+            origin_name: None,
+            seal: Seal::Checksum,
+        }
+    }
+}
+
+impl TierOptions {
+    /// Bytes of buffers that all tiers together take from the cache.
+    pub(crate) fn waiting_buffers(&self, cache_bytes: u64, block_bytes: usize) -> u32 {
+        let bytes = (WAITING_BYTES * self.places.len() as u64).min(cache_bytes / 8);
+        (bytes / block_bytes as u64).max(self.places.len() as u64) as u32
+    }
+}
+
+/// Tiers that were opened, and whether each works.
+pub(crate) struct Opened {
+    pub(crate) tiers: Vec<Arc<dyn Tier>>,
+    pub(crate) works: Vec<bool>,
+}
+
+/// Opens the tiers of a mount.
+pub(crate) fn open(options: &MountOptions) -> Result<Opened, MountError> {
+    let mut opened = Opened { tiers: Vec::new(), works: Vec::new() };
+    let mut is_shared = false;
+    for (place, bytes) in &options.tiers.places {
+        let (tier, works) = open_one(options, place, *bytes)?;
+        if tier.is_own() && is_shared {
+            let text = format!("tier {place}: expected tiers of this machine before those that others share");
+            return Err(MountError::Option(text));
+        }
+        is_shared |= !tier.is_own();
+        opened.tiers.push(tier);
+        opened.works.push(works);
+    }
+    Ok(opened)
+}
+
+fn open_one(options: &MountOptions, place: &Place, bytes: u64) -> Result<(Arc<dyn Tier>, bool), MountError> {
+    let TierOptions { timeout, missing, password, authority, seal, .. } = &options.tiers;
+    if let Place::Ssd(path) = place {
+        let tier = SsdTier::open(path, bytes, options.block_bytes, seal.clone()).map_err(tier_error)?;
+        return Ok((Arc::new(tier), true));
+    }
+    let tier = RemoteTier::new(RemoteOptions {
+        place: place.clone(),
+        bytes,
+        timeout: *timeout,
+        password: password.clone(),
+        authority: authority.clone(),
+        client: client_name(options),
+        seal: seal.clone(),
+    });
+    let tier = tier.map_err(tier_error)?;
+    match tier.heal() {
+        Ok(()) => {
+            tracing::info!(tier = tier.name(), server = tier.server(), "is there");
+            Ok((Arc::new(tier), true))
+        }
+        Err(error) if *missing == TierMissing::Without => {
+            tracing::warn!(%error, "going without until it is there");
+            Ok((Arc::new(tier), false))
+        }
+        Err(error) => Err(tier_error(error)),
+    }
+}
+
+/// The same after a restart: who owned blocks on a server owns them again.
+fn client_name(options: &MountOptions) -> String {
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let place = options.mountpoint.to_string_lossy().into_owned();
+    let stem = Stem::new(None, 0, [host.as_bytes(), place.as_bytes()]);
+    let text = stem.block(0).to_string();
+    let hash = text.split(':').nth(2).unwrap_or_default();
+    format!("pantler-{hash}")
+}
+
+fn tier_error(error: TierError) -> MountError {
+    match error {
+        TierError::Invalid(text) => MountError::Option(text),
+        error => MountError::Tier(error),
+    }
+}
+
+/// How versions of files are called in tiers.
+pub(crate) struct Stems {
+    secret: Option<[u8; 32]>,
+    origin_name: Option<String>,
+    block_bytes: u32,
+}
+
+impl Stems {
+    /// `None` where there are no tiers.
+    pub(crate) fn new(options: &MountOptions) -> Option<Self> {
+        let tiers = &options.tiers;
+        (!tiers.places.is_empty()).then(|| Self {
+            secret: tiers.seal.stem_secret(),
+            origin_name: tiers.origin_name.clone(),
+            block_bytes: options.block_bytes as u32,
+        })
+    }
+
+    /// The stem of what was looked at. A version that could still change without a trace has none.
+    pub(crate) fn of(&self, look: &Look) -> Option<Stem> {
+        if !look.settled {
+            return None;
+        }
+        let Version { device, inode, born, size, modified, changed } = look.version;
+        let time =
+            |time: Time| [time.seconds.to_le_bytes(), u64::from(time.nanoseconds).to_le_bytes()].concat();
+        let device = device.to_le_bytes();
+        let (kind, origin) = match &self.origin_name {
+            Some(name) => (b"name", name.as_bytes()),
+            None => (b"disk", &device[..]),
+        };
+        let born = born.map_or(Vec::new(), time);
+        let numbers = [inode.to_le_bytes(), size.to_le_bytes()].concat();
+        let (modified, changed) = (time(modified), time(changed));
+        let parts: [&[u8]; 6] = [kind, origin, &numbers, &born, &modified, &changed];
+        Some(Stem::new(self.secret.as_ref(), self.block_bytes, parts))
+    }
+}
+
+/// Threads that serve tiers.
+#[derive(Default)]
+pub(crate) struct TierThreads {
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl TierThreads {
+    /// One for each tier of the cache.
+    pub(crate) fn start(&self, shelf: &Arc<Shelf>) -> std::io::Result<()> {
+        for number in 0..shelf.cache.tiers() {
+            let shelf = Arc::clone(shelf);
+            let thread = std::thread::Builder::new().name(format!("pantler-tier-{}", number + 2));
+            let thread = thread.spawn(move || shelf.cache.serve_tier(number))?;
+            self.threads.lock().expect("nobody panics with threads").push(thread);
+        }
+        Ok(())
+    }
+
+    /// Ends them, after what waits if that does not take long.
+    pub(crate) fn stop(&self, shelf: &Shelf) {
+        let threads = std::mem::take(&mut *self.threads.lock().expect("nobody panics with threads"));
+        if threads.is_empty() {
+            return;
+        }
+        shelf.cache.drain_tiers(DRAIN);
+        shelf.cache.stop_tiers();
+        for thread in threads {
+            // It may have been ended by a panic of its own, which was reported where it happened.
+            let _ = thread.join();
+        }
+        shelf.cache.close_tiers();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn look(change: impl FnOnce(&mut Version)) -> Look {
+        let mut version = pantler_origin::Attributes::default().version();
+        change(&mut version);
+        Look { version, settled: true }
+    }
+
+    #[test]
+    fn whatever_makes_a_version_makes_its_name() {
+        let mut options = MountOptions::new("/", "/");
+        assert!(Stems::new(&options).is_none());
+        options.tiers.places.push((Place::Ssd("/x".into()), 1 << 20));
+        let stems = Stems::new(&options).unwrap();
+        let time = Time { seconds: 1, nanoseconds: 2 };
+        let same = stems.of(&look(|_| {})).unwrap();
+        let changes: [fn(&mut Version, Time); 6] = [
+            |version, _| version.device += 1,
+            |version, _| version.inode += 1,
+            |version, _| version.size += 1,
+            |version, time| version.born = Some(time),
+            |version, time| version.modified = time,
+            |version, time| version.changed = time,
+        ];
+        for (number, change) in changes.iter().enumerate() {
+            assert_ne!(stems.of(&look(|version| change(version, time))), Some(same), "part {number}");
+        }
+        assert_eq!(stems.of(&look(|_| {})), Some(same));
+        assert_eq!(
+            stems.of(&Look { settled: false, ..look(|_| {}) }),
+            None,
+            "not before the tick has passed"
+        );
+        options.tiers.origin_name = Some("data".into());
+        let named = Stems::new(&options).unwrap();
+        assert_ne!(named.of(&look(|_| {})), Some(same));
+        assert_eq!(named.of(&look(|version| version.device += 1)), named.of(&look(|_| {})), "any machine");
+    }
+}

@@ -1,0 +1,89 @@
+//! Requests per second of `pantler tier serve` and of redis-server, by the same client, redis-benchmark, in one run.
+//!
+//! `cargo bench -p pantler-tier --bench serve`; `-- 50000` for that many requests each. Rounds alternate, and the best of
+//! three counts, so that what else the machine does hurts both alike.
+
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use pantler_tier::serve::{ServeOptions, Server};
+
+const ROUNDS: usize = 3;
+
+fn main() {
+    let requests = std::env::args().filter_map(|word| word.parse::<u32>().ok()).next().unwrap_or(20_000);
+    if Command::new("redis-benchmark").arg("--version").stdout(Stdio::null()).status().is_err() {
+        eprintln!("SKIPPED: needs redis-benchmark: apt-get install redis-server");
+        return;
+    }
+    let stop = Arc::new(AtomicBool::new(false));
+    let server = Server::bind(&ServeOptions::new("127.0.0.1:0".parse().unwrap(), 512 << 20)).unwrap();
+    let ours = server.address().unwrap().port();
+    let stopped = Arc::clone(&stop);
+    let thread = std::thread::spawn(move || server.run(&stopped).unwrap());
+    let (mut redis, theirs) = start_redis();
+    println!(
+        "{:>8} {:>11} {:>4} {:>14} {:>14} {:>7}",
+        "bytes", "connections", "", "pantler", "redis", "ratio"
+    );
+    for bytes in [4096, 65_536] {
+        for connections in [1, 50] {
+            let mut best = [[0.0_f64; 2]; 2];
+            for _ in 0..ROUNDS {
+                for (server, port) in [ours, theirs].into_iter().enumerate() {
+                    let measured = measure(port, bytes, connections, requests);
+                    for (best, now) in best[server].iter_mut().zip(measured) {
+                        *best = best.max(now);
+                    }
+                }
+            }
+            for (number, command) in ["SET", "GET"].into_iter().enumerate() {
+                let (ours, theirs) = (best[0][number], best[1][number]);
+                let ratio = ours / theirs;
+                println!(
+                    "{bytes:>8} {connections:>11} {command:>4} {ours:>12.0}/s {theirs:>12.0}/s {ratio:>7.2}"
+                );
+            }
+        }
+    }
+    stop.store(true, Ordering::Release);
+    thread.join().unwrap();
+    let _ = redis.kill();
+    let _ = redis.wait();
+}
+
+fn start_redis() -> (Child, u16) {
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let words =
+        ["--bind", "127.0.0.1", "--save", "", "--maxmemory", "512mb", "--maxmemory-policy", "allkeys-lru"];
+    let child = Command::new("redis-server")
+        .args(["--port", &port.to_string()])
+        .args(words)
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("redis-server starts");
+    while TcpStream::connect(("127.0.0.1", port)).is_err() {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    (child, port)
+}
+
+/// Requests per second of SET and of GET, over a thousand keys.
+fn measure(port: u16, bytes: u32, connections: u32, requests: u32) -> [f64; 2] {
+    let words = ["-t", "set,get", "-r", "1000", "--csv"];
+    let output = Command::new("redis-benchmark")
+        .args(["-p", &port.to_string(), "-d", &bytes.to_string(), "-c", &connections.to_string()])
+        .args(["-n", &requests.to_string()])
+        .args(words)
+        .output()
+        .expect("redis-benchmark runs");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let rate = |name: &str| {
+        let line = text.lines().find(|line| line.starts_with(&format!("\"{name}\"")))?;
+        line.split(',').nth(1)?.trim_matches('"').parse().ok()
+    };
+    [rate("SET").unwrap_or(0.0), rate("GET").unwrap_or(0.0)]
+}
