@@ -550,3 +550,95 @@ fn a_profile_tells_what_will_be_read() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("p.toml:1:12: prefetch \"sideways\""));
     place.umount();
 }
+
+#[test]
+fn a_mount_with_tiers_shows_them_and_refuses_what_makes_no_sense() {
+    let Some(place) = Place::new() else { return };
+    let (origin, point) = (place.origin().display().to_string(), place.point().display().to_string());
+    let tier = place.folder.path().join("tier");
+    let ssd = format!("ssd:{},4M", tier.display());
+    place.mount(&["--tier", &ssd]);
+    assert_eq!(fs::read(place.file()).unwrap(), fs::read(place.origin().join("file")).unwrap());
+    let stat = place.ok(&["stat", "--json"]);
+    assert!(stat.contains(&format!("\"tiers\":[{{\"name\":\"ssd:{}\"", tier.display())), "{stat}");
+    assert!(place.ok(&["stat"]).contains("  tier  "));
+    place.umount();
+    let start = Instant::now();
+    let nobody = {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.local_addr().unwrap().port()
+    };
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let (absent, mute) = (
+        format!("redis://127.0.0.1:{nobody},1G"),
+        format!("redis://127.0.0.1:{},1G", silent.local_addr().unwrap().port()),
+    );
+    let without = ["--tier", absent.as_str(), "--tier-missing", "without"];
+    let unprotected = ["--tier", absent.as_str(), "--tier-protect", "mac"];
+    let cases: [(Vec<&str>, i32); 8] = [
+        (vec!["--tier", "nfs:/x,1G"], 2),
+        (vec!["--tier", "ssd:/tmp"], 2),
+        (vec!["--tier", "redis://:s3cret@host:1,1G"], 2),
+        (vec!["--tier", "redis://127.0.0.1:1,many"], 2),
+        (vec!["--tier", "ssd:/tmp/pantler-too-large,900000000G"], 2),
+        (without[..2].to_vec(), 1),
+        (vec!["--tier", &mute], 1),
+        (unprotected.to_vec(), 2),
+    ];
+    for (words, status) in cases {
+        let output = place.pantler(&[&["mount", &origin, &point], &words[..]].concat());
+        let err = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(status), "{words:?}: {err}");
+        assert!(err.trim_end().lines().count() == 1 && !err.contains("s3cret"), "{words:?}: {err}");
+    }
+    assert!(start.elapsed() < Duration::from_secs(30), "something hangs");
+    // Without it, and says so.
+    place.mount(&without);
+    assert_eq!(fs::read(place.file()).unwrap(), fs::read(place.origin().join("file")).unwrap());
+    assert!(place.ok(&["stat"]).contains("(broken)"));
+    place.umount();
+}
+
+#[test]
+fn a_tier_server_says_where_it_listens_and_ends_in_order() {
+    let Some(place) = Place::new() else { return };
+    let start = |more: &[&str]| {
+        let words = ["tier", "serve", "--listen", "127.0.0.1:0", "--memory", "4M"];
+        let mut child = place.command(&[&words, more].concat()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.take().unwrap()), &mut line)
+            .unwrap();
+        (child, line)
+    };
+    let (child, line) = start(&[]);
+    let mut server = End(child);
+    let port = line.split("127.0.0.1:").nth(1).and_then(|rest| rest.split('"').next()).unwrap().to_owned();
+    let tier = format!("redis://127.0.0.1:{port},4M");
+    place.mount(&["--tier", &tier]);
+    for _ in 0..2 {
+        assert_eq!(fs::read(place.file()).unwrap(), fs::read(place.origin().join("file")).unwrap());
+    }
+    place.umount();
+    kill_process(Pid::from_child(&server.0), Signal::TERM).unwrap();
+    assert!(server.0.wait().unwrap().success());
+    for words in [&["--memory", "1K"][..], &["--memory", "900000G"], &["--password-file", "/nowhere"]] {
+        let mut all = vec!["tier", "serve", "--listen", "127.0.0.1:0"];
+        if words[0] != "--memory" {
+            all.extend(["--memory", "4M"]);
+        }
+        all.extend(words);
+        let output = place.pantler(&all);
+        assert!(matches!(output.status.code(), Some(1 | 2)), "{words:?}");
+        assert_eq!(String::from_utf8_lossy(&output.stderr).trim_end().lines().count(), 1, "{words:?}");
+    }
+}
+
+/// Ends with the test.
+struct End(Child);
+
+impl Drop for End {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

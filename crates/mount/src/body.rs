@@ -8,7 +8,8 @@ use std::sync::atomic::Ordering;
 
 use pantler_control::{
     Body, BodyInfo, BodyKind, BodyStat, ControlError, Counters, DecisionLine, FileExplanation, FileStat,
-    Hint, HintAnswer, OwnerSelector, OwnerStat, PrefetchStat, PriorityStat, RunId, RunSpec, Speaker, TierStat,
+    Hint, HintAnswer, OwnerSelector, OwnerStat, PrefetchStat, PriorityStat, RunId, RunSpec, Speaker,
+    TierStat,
 };
 use pantler_origin::Attributes;
 use pantler_steward::{Block, Decision, FileId, HintError, OwnerId, Steward};

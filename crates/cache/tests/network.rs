@@ -1,0 +1,219 @@
+//! Several clients in network namespaces of their own with one tier server: hits, demotions and bytes on the wire are what
+//! the simulator says.
+
+use std::fs::File;
+use std::io::{self, IoSliceMut};
+use std::os::fd::AsFd;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use pantler_cache::{Cache, Options, Request};
+use pantler_origin::Source;
+use pantler_steward::placement::{Client, Order, Protocol, Sizes, Step, Tier as Level, UlcClients};
+use pantler_steward::{FileId, OwnerId};
+use pantler_tier::serve::{ServeOptions, Server};
+use pantler_tier::{Place, RemoteOptions, RemoteTier, Seal, Stem, Tier};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+const BLOCK: usize = 64 << 10;
+const CLIENTS: usize = 3;
+const FRAMES: u32 = 40;
+const REFERENCES: usize = 4000;
+
+/// A server's namespace, and one for each client, with a cable between.
+struct Net {
+    names: Vec<String>,
+}
+
+fn ip(words: &str) -> bool {
+    let output = Command::new("ip").args(words.split(' ')).output();
+    output.is_ok_and(|output| output.status.success())
+}
+
+impl Net {
+    /// `None`, and a line that says why, where there can be none.
+    fn new() -> Option<Self> {
+        let id = std::process::id();
+        let names = (0..=CLIENTS).map(|number| format!("pantler-{id}-{number}")).collect();
+        let net = Self { names };
+        if net.lay() {
+            return Some(net);
+        }
+        let no_skip = std::env::var_os("PANTLER_NO_SKIP").is_some_and(|value| value == "1");
+        assert!(!no_skip, "needs root and iproute2, to make network namespaces");
+        eprintln!("SKIPPED: needs root and iproute2, to make network namespaces");
+        None
+    }
+
+    fn lay(&self) -> bool {
+        let server = &self.names[0];
+        let cable = |(number, client): (usize, &String)| {
+            ip(&format!("link add s{number} netns {server} type veth peer name c netns {client}"))
+                && ip(&format!("-n {server} addr add 10.77.{number}.1/24 dev s{number}"))
+                && ip(&format!("-n {server} link set s{number} up"))
+                && ip(&format!("-n {client} addr add 10.77.{number}.2/24 dev c"))
+                && ip(&format!("-n {client} link set c up"))
+        };
+        self.names.iter().all(|name| ip(&format!("netns add {name}")))
+            && self.names.iter().enumerate().skip(1).all(cable)
+    }
+
+    /// Does something in a namespace: sockets made there stay there.
+    fn within<R: Send>(&self, number: usize, work: impl FnOnce() -> R + Send) -> R {
+        let space = File::open(format!("/run/netns/{}", self.names[number])).unwrap();
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(move || {
+                move_into_link_name_space(space.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
+                work()
+            });
+            thread.join().unwrap()
+        })
+    }
+
+    /// Bytes that went over all cables, both ways.
+    fn bytes(&self) -> u64 {
+        let table = self.within(0, || std::fs::read_to_string("/proc/thread-self/net/dev").unwrap());
+        let line = |line: &str| -> Option<u64> {
+            let (name, numbers) = line.split_once(':')?;
+            let numbers: Vec<u64> = numbers.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+            name.trim().starts_with('s').then(|| numbers[0] + numbers[8])
+        };
+        table.lines().filter_map(line).sum()
+    }
+}
+
+impl Drop for Net {
+    fn drop(&mut self) {
+        for name in &self.names {
+            ip(&format!("netns del {name}"));
+        }
+    }
+}
+
+struct Origin(AtomicU64);
+
+impl Source for Origin {
+    fn read_at(&self, offset: u64, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        for (index, buffer) in (offset / BLOCK as u64..).zip(buffers.iter_mut()) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+            buffer.fill(index as u8);
+        }
+        Ok(buffers.iter().map(|buffer| buffer.len()).sum())
+    }
+}
+
+fn cache(tier: Arc<dyn Tier>) -> Arc<Cache> {
+    let (spare, demotions) = (2, 8);
+    let blocks = u64::from(FRAMES + 1 + spare + demotions);
+    let options = Options {
+        cache_bytes: blocks * BLOCK as u64 + u64::from(FRAMES + 1) * 256,
+        block_bytes: BLOCK,
+        spare,
+        demotions,
+        passing: Some(1),
+        ..Options::default()
+    };
+    assert_eq!(options.frames().unwrap(), FRAMES + 1);
+    let cache = Arc::new(Cache::with_tiers(options, vec![tier]).unwrap());
+    let stem = Stem::new(None, BLOCK as u32, [b"file".as_slice()]);
+    cache.share(FileId(1), Some(stem));
+    let served = Arc::clone(&cache);
+    std::thread::spawn(move || served.serve_tier(0));
+    cache
+}
+
+fn random(state: &mut u64) -> u64 {
+    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    *state >> 33
+}
+
+#[test]
+fn clients_in_namespaces_do_as_in_the_simulator() {
+    let Some(net) = Net::new() else { return };
+    let stop = Arc::new(AtomicBool::new(false));
+    let server =
+        net.within(0, || Server::bind(&ServeOptions::new("0.0.0.0:0".parse().unwrap(), 8 << 20)).unwrap());
+    let port = server.address().unwrap().port();
+    let stopped = Arc::clone(&stop);
+    let serving = std::thread::spawn(move || server.run(&stopped).unwrap());
+    let connect = |number: usize| {
+        net.within(number + 1, || {
+            let nodes = vec![(format!("10.77.{}.1", number + 1), port)];
+            let tier = RemoteTier::new(RemoteOptions {
+                place: Place::Remote { nodes, tls: false, cluster: false, user: None },
+                bytes: 1 << 30,
+                timeout: Duration::from_secs(5),
+                password: None,
+                authority: None,
+                client: format!("client-{number}"),
+                seal: Seal::Checksum,
+            });
+            let tier = tier.unwrap();
+            tier.heal().unwrap();
+            tier
+        })
+    };
+    let tiers: Vec<Arc<RemoteTier>> = (0..CLIENTS).map(|number| Arc::new(connect(number))).collect();
+    let frames = tiers[0].frames(BLOCK);
+    let caches: Vec<Arc<Cache>> = tiers.iter().map(|tier| cache(Arc::clone(tier) as Arc<dyn Tier>)).collect();
+    let sizes = Sizes::new(&[FRAMES, frames]).unwrap();
+    let mut twin = UlcClients::new(&sizes, CLIENTS as u16, Order::Access);
+    let (origin, mut steps) = (Arc::new(Origin(AtomicU64::new(0))), Vec::new());
+    let (mut near, mut below, mut missed, mut placed) = (0_u64, 0_u64, 0_u64, 0_u64);
+    let mut last = [u64::MAX; CLIENTS];
+    let mut state = 5;
+    let before = net.bytes();
+    for _ in 0..REFERENCES {
+        let client = random(&mut state) as usize % CLIENTS;
+        let block = match random(&mut state) % 2 {
+            0 => random(&mut state) % 100,
+            _ => random(&mut state) % 30 + 100 * (client as u64 + 1),
+        };
+        if std::mem::replace(&mut last[client], block) == block {
+            continue;
+        }
+        let source: Arc<dyn Source> = Arc::clone(&origin) as _;
+        let (offset, length, size) = (block * BLOCK as u64, BLOCK, 1 << 40);
+        let request = Request { owner: OwnerId(1), file: FileId(1), offset, length, size, source: &source };
+        caches[client]
+            .read(&request, |bytes| assert!(bytes.iter().all(|byte| *byte == block as u8)))
+            .unwrap();
+        assert!(caches[client].drain_tiers(Duration::from_secs(10)));
+        let retrieval = twin.reference(Client(client as u16), block as u32, &mut steps);
+        match retrieval.from {
+            Level(1) => near += 1,
+            Level(2) => below += 1,
+            _ => missed += 1,
+        }
+        placed += u64::from(retrieval.from > Level(2) && retrieval.keep == Level(2));
+    }
+    let wire = net.bytes() - before;
+    let demoted =
+        steps.iter().filter(|step| matches!(step, Step::Demote { from: Level(1), .. })).count() as u64;
+    let stats: Vec<_> = caches.iter().map(|cache| cache.tier_stats().remove(0)).collect();
+    let sum = |of: fn(&pantler_cache::TierStat) -> u64| stats.iter().map(of).sum::<u64>();
+    let found_near: u64 =
+        caches.iter().map(|cache| cache.with_steward(|steward| steward.totals()).hits).sum();
+    let moved = (below + demoted + placed) * BLOCK as u64;
+    println!("{CLIENTS} clients of {FRAMES} frames, {frames} frames at the server; found, then expected:");
+    println!("hits in tier 1: {found_near}, {near}; in tier 2: {}, {below}", sum(|stat| stat.hits));
+    println!("misses: {}, {missed}", origin.0.load(Ordering::SeqCst));
+    println!(
+        "demotions: {}, {demoted}; placements: {}, {placed}",
+        sum(|stat| stat.demotions),
+        sum(|stat| stat.placements)
+    );
+    println!(
+        "bytes of blocks on the wire: {}, {moved}; all bytes: {wire}",
+        sum(|stat| stat.read_bytes + stat.written_bytes)
+    );
+    let close = |one: u64, other: u64| one.abs_diff(other) <= REFERENCES as u64 / 100;
+    assert!(close(found_near, near) && close(sum(|stat| stat.hits), below));
+    assert!(close(origin.0.load(Ordering::SeqCst), missed) && close(sum(|stat| stat.demotions), demoted));
+    assert!(wire.abs_diff(moved) <= moved / 50, "{wire} bytes on the wire, {moved} bytes of blocks");
+    caches.iter().for_each(|cache| cache.stop_tiers());
+    stop.store(true, Ordering::Release);
+    serving.join().unwrap();
+}
