@@ -26,7 +26,7 @@ pub enum Command {
     /// Run a program and its children as one owner
     Run(Run),
     /// Mount a directory with a cache of its own
-    Mount(Mount),
+    Mount(Box<Mount>),
     /// Unmount what `pantler mount` mounted
     Umount(Umount),
     /// Say which blocks matter
@@ -161,8 +161,9 @@ pub struct Mount {
 #[derive(Debug, Args)]
 pub struct Tiers {
     /// A lower tier, nearest first: ssd:PATH,SIZE or redis://HOST:PORT,SIZE (also rediss:, redis-cluster:)
-    #[arg(long = "tier", value_name = "TIER", value_parser = tier)]
-    pub places: Vec<Tier>,
+    // Read later: the parser would repeat what is refused, and that may hold a password.
+    #[arg(long = "tier", value_name = "TIER")]
+    pub places: Vec<String>,
     /// When a tier is not there at the start: fail, or go without until it is
     #[arg(long = "tier-missing", value_name = "WHAT", default_value = "fail", value_parser = ["fail", "without"])]
     pub missing: String,
@@ -192,8 +193,6 @@ pub struct Tiers {
 pub struct Tier {
     /// Everything but the size.
     pub place: pantler_tier::Place,
-    /// As typed.
-    pub text: String,
     /// Bytes.
     pub size: Size,
 }
@@ -202,7 +201,7 @@ pub struct Tier {
 pub fn tier(text: &str) -> Result<Tier, String> {
     let spec = pantler_tier::TierSpec::parse(text)?;
     let size: Size = spec.size.parse().map_err(|error: pantler_control::SizeError| error.to_string())?;
-    Ok(Tier { place: spec.place, text: text.to_owned(), size })
+    Ok(Tier { place: spec.place, size })
 }
 
 #[derive(Debug, Args)]

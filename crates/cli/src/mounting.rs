@@ -55,12 +55,13 @@ struct TierWish {
 impl TierWish {
     fn new(arguments: &args::Tiers) -> Result<TierWish> {
         let absolute = |path: &Option<PathBuf>| path.as_ref().map(std::path::absolute).transpose();
-        let place = |tier: &args::Tier| {
+        let place = |text: &String| {
+            let tier = args::tier(text).map_err(ControlError::invalid)?;
             Ok(match &tier.place {
                 pantler_tier::Place::Ssd(path) => {
                     format!("ssd:{},{}", std::path::absolute(path)?.display(), tier.size)
                 }
-                _ => tier.text.clone(),
+                _ => text.clone(),
             })
         };
         Ok(TierWish {
