@@ -69,7 +69,7 @@ pub struct MountOptions {
     pub policy: Spec,
     /// What is looked ahead.
     pub lookahead: Lookahead,
-    /// Blocks looked ahead at a time, 1 to [`WINDOW_MAX`](crate::WINDOW_MAX).
+    /// Blocks looked ahead at a time, 1 to [`WINDOW_MAX`].
     pub window: u32,
     /// Threads that fetch ahead; with none nothing is.
     pub prefetchers: usize,
