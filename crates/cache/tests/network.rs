@@ -108,7 +108,7 @@ fn cache(tier: Arc<dyn Tier>) -> Arc<Cache> {
     let (spare, demotions) = (2, 8);
     let blocks = u64::from(FRAMES + 1 + spare + demotions);
     let options = Options {
-        cache_bytes: blocks * BLOCK as u64 + u64::from(FRAMES + 1) * 256,
+        cache_bytes: blocks * BLOCK as u64 + u64::from(FRAMES + 1) * pantler_cache::FRAME_METADATA_BYTES,
         block_bytes: BLOCK,
         spare,
         demotions,

@@ -163,7 +163,8 @@ impl Cached {
     /// `frames` for blocks that stay, and one for blocks that pass.
     fn new(frames: u32, tiers: Vec<Arc<dyn Tier>>) -> Self {
         let (spare, demotions) = (4, 64);
-        let cache_bytes = u64::from(frames + 1) * (BLOCK as u64 + 256) + (spare + demotions) * BLOCK as u64;
+        let cache_bytes = u64::from(frames + 1) * (BLOCK as u64 + pantler_cache::FRAME_METADATA_BYTES)
+            + (spare + demotions) * BLOCK as u64;
         let (spare, demotions) = (spare as u32, demotions as u32);
         let options = Options {
             cache_bytes,
