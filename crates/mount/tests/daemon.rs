@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use common::*;
-use pantler_mount::MountError;
+use pantler_mount::{Lookahead, MountError};
 use pantler_origin::Source;
 
 const CACHE_BYTES: u64 = 8_000_000;
@@ -79,7 +79,10 @@ fn unmounted_under_load() {
     if cannot_mount() {
         return;
     }
-    let mut fixture = Fixture::with(|options| options.cache_bytes = 2 << 20);
+    let mut fixture = Fixture::with(|options| {
+        options.cache_bytes = 2 << 20;
+        options.lookahead = Lookahead::EvenW2r;
+    });
     fs::write(fixture.origin.join("f"), pattern(8 << 20, 1)).unwrap();
     quote("Unmounting under load ends: requests under way are answered, later ones fail, nothing hangs.");
     let stop = AtomicBool::new(false);
@@ -142,7 +145,10 @@ fn readers_and_writers_with_checksums() {
         return;
     }
     // Several programs at once on few frames; fio checks what it reads against what it wrote.
-    let fixture = Fixture::with(|options| options.cache_bytes = 2 << 20);
+    let fixture = Fixture::with(|options| {
+        options.cache_bytes = 2 << 20;
+        options.lookahead = Lookahead::EvenW2r;
+    });
     // It leaves files about what it verified wherever it is started.
     let scratch = tempfile::tempdir().unwrap();
     let job = |extra: &str| {

@@ -139,7 +139,10 @@ fn a_scan_is_fetched_ahead() {
     quote(
         "A file that is read in order is fetched ahead of its reader, and what nobody reads leaves before what somebody did.",
     );
-    let fixture = Fixture::with(|options| options.cache_bytes = 90 * BLOCK as u64);
+    let fixture = Fixture::with(|options| {
+        options.cache_bytes = 90 * BLOCK as u64;
+        options.lookahead = Lookahead::EvenW2r;
+    });
     make(&fixture.origin, &["f", "g"], 40);
     assert_eq!(fs::read(fixture.mnt.join("f")).unwrap(), pattern(40 * BLOCK, 0));
     // Sniffed at in many places, to bring in what nobody reads.

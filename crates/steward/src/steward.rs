@@ -3,7 +3,7 @@
 //! S1  Every entry is on exactly one of `weighing` (the list `G`) and `waiting`, as its room says.
 //! S2  An entry in the weighing room is on its manager's list if a manager keeps it, and on none otherwise.
 //! S3  `P` points only into the weighing room, and holds no block of it.
-//! S4  Between events at most `waiting_max` blocks wait, unless pins keep them.
+//! S4  After a reference at most `waiting_max` blocks wait, unless pins kept them then.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -49,6 +49,8 @@ pub struct Steward {
     pub(crate) weighing: List,
     /// Blocks of the waiting room, oldest first.
     pub(crate) waiting: List,
+    /// Pins kept more blocks waiting than may when the room was last trimmed (S4).
+    pub(crate) waiting_is_over: bool,
     /// Links of all managers' lists.
     pub(crate) managed: Links,
     pub(crate) log: DecisionLog,
@@ -89,6 +91,7 @@ impl Steward {
             links: Links::default(),
             weighing: List::default(),
             waiting: List::default(),
+            waiting_is_over: false,
             managed: Links::with_stamps(0),
             log: DecisionLog::new(options.log),
             actions: VecDeque::new(),
@@ -361,8 +364,10 @@ impl Steward {
     }
 
     pub(crate) fn trim_waiting(&mut self) {
+        self.waiting_is_over = false;
         while self.waiting.len() > self.waiting_max() {
             if !self.drop_oldest_waiting() {
+                self.waiting_is_over = true;
                 return;
             }
         }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use pantler_mount::{Mount, MountOptions, Mounted};
+use pantler_mount::{Lookahead, Mount, MountOptions, Mounted};
 
 /// A user without privileges: nobody.
 pub const NOBODY: u32 = 65534;
@@ -74,6 +74,8 @@ impl Fixture {
         std::fs::create_dir(&mnt).unwrap();
         let mut options = MountOptions::new(&origin, &mnt);
         options.cache_bytes = 16 << 20;
+        // What is fetched ahead comes when it comes: tests that count say when they want it.
+        options.lookahead = Lookahead::None;
         choose(&mut options);
         let mounted = Some(Mount::new(options).unwrap().spawn().unwrap());
         Self { mounted, origin, mnt, _origin: None, point }
