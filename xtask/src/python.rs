@@ -14,7 +14,7 @@ const ENVIRONMENT: &str = "target/python/environment";
 const WHEELS: &str = "target/python/wheels";
 const COMMAND: &str = "target/debug/pantler";
 
-/// As [`test`]; without a package index it says so and passes, unless nothing may be skipped.
+/// As [`test()`]; without a package index it says so and passes, unless nothing may be skipped.
 pub fn test_if_possible() -> Result<()> {
     match environment() {
         Err(error) if std::env::var_os("PANTLER_NO_SKIP").is_none() => {
