@@ -1,6 +1,7 @@
-//! `pantler doctor`: what this machine offers, and what to do about what is missing.
+//! `pantler doctor`: which kernel this is, what the machine offers, and what to do about what is missing.
 
 use anyhow::Result;
+use pantler_steer::{Kernel, Version};
 use serde::Serialize;
 
 use crate::args;
@@ -12,7 +13,7 @@ use crate::program;
 pub struct Finding {
     /// The feature.
     pub feature: String,
-    /// What it is for: `steer`, `mount` or `control`.
+    /// What it is for: `all`, `steer`, `mount` or `control`.
     pub part: &'static str,
     /// Whether the part cannot do without it.
     pub needed: bool,
@@ -20,6 +21,9 @@ pub struct Finding {
     pub present: bool,
     /// What was found.
     pub detail: String,
+    /// The version of Linux that brought it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<String>,
     /// What to do when it is missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
@@ -47,7 +51,8 @@ fn sentence(finding: &Finding) -> String {
         (false, true) => "MISSING",
         (false, false) => "absent",
     };
-    let mut text = format!("{mark:<8}{:<8}{}: {}\n", finding.part, finding.feature, finding.detail);
+    let since = finding.since.as_ref().map(|since| format!(" (since {since})")).unwrap_or_default();
+    let mut text = format!("{mark:<8}{:<8}{}{since}: {}\n", finding.part, finding.feature, finding.detail);
     if let (false, Some(remedy)) = (finding.present, &finding.remedy) {
         text.push_str(&format!("                {remedy}\n"));
     }
@@ -55,10 +60,92 @@ fn sentence(finding: &Finding) -> String {
 }
 
 fn findings() -> Vec<Finding> {
-    let mut findings = Vec::new();
+    let running = Kernel::running();
+    let mut findings = vec![kernel(&running)];
     findings.extend(pantler_steer::doctor().into_iter().map(steer));
-    findings.extend([fuse_device(), fuse_helper(), control(), group()]);
+    findings.extend([beneath(&running), fine_times(&running), fuse_device(), fuse_helper(), for_others()]);
+    findings.extend([control(), group()]);
     findings
+}
+
+/// Since which version mounts and steering have all that they can use; each feature says its own.
+const EVERYTHING: Version = Version(6, 13);
+
+fn kernel(running: &Kernel) -> Finding {
+    let is_enough = running.has(EVERYTHING);
+    Finding {
+        feature: "kernel".into(),
+        part: "all",
+        needed: false,
+        present: is_enough,
+        detail: format!(
+            "{running} is {} Linux {EVERYTHING}, which has everything",
+            if is_enough { "at least" } else { "older than" }
+        ),
+        since: Some(EVERYTHING.to_string()),
+        remedy: Some("what is lost is said below; a newer kernel brings it".into()),
+    }
+}
+
+fn beneath(running: &Kernel) -> Finding {
+    // An answer other than ENOSYS comes from a kernel that has it.
+    let flags = rustix::fs::OFlags::PATH | rustix::fs::OFlags::CLOEXEC;
+    let resolve = rustix::fs::ResolveFlags::BENEATH;
+    let opened = rustix::fs::openat2(rustix::fs::CWD, ".", flags, rustix::fs::Mode::empty(), resolve);
+    let present = opened.as_ref().err() != Some(&rustix::io::Errno::NOSYS);
+    Finding {
+        feature: "openat2".into(),
+        part: "mount",
+        needed: true,
+        present,
+        detail: format!("{running} {} it", if present { "has" } else { "does not have" }),
+        since: Some("5.6".into()),
+        remedy: Some("run Linux 5.6 or newer; in a container let its system call filter pass openat2".into()),
+    }
+}
+
+fn fine_times(running: &Kernel) -> Finding {
+    let since = Version(6, 13);
+    Finding {
+        feature: "fine time stamps".into(),
+        part: "mount",
+        needed: false,
+        present: running.has(since),
+        detail: format!("{running}, and they came with {since}"),
+        since: Some(since.to_string()),
+        remedy: Some(
+            "without them a file is not believed unchanged for 20 ms: run Linux 6.13 or newer".into(),
+        ),
+    }
+}
+
+/// Whether mounts of users can let others in. Root's can.
+fn for_others() -> Finding {
+    const PATH: &str = "/etc/fuse.conf";
+    let is_root = rustix::process::geteuid().is_root();
+    let text = std::fs::read_to_string(PATH);
+    let (present, detail) = match &text {
+        _ if is_root => (true, "root needs no leave to let other users in".into()),
+        Ok(text) if allows_others(text) => (true, format!("{PATH} allows --allow-other")),
+        Ok(_) => (false, format!("{PATH} does not have it: your mounts are for you alone")),
+        Err(error) => (false, format!("{PATH}: {error}: your mounts are for you alone")),
+    };
+    Finding {
+        feature: "user_allow_other".into(),
+        part: "mount",
+        needed: false,
+        present,
+        detail,
+        since: None,
+        remedy: Some(
+            "for --allow-other put a line user_allow_other into /etc/fuse.conf, or mount as root".into(),
+        ),
+    }
+}
+
+/// As `fusermount3` reads its configuration: a line of its own, without a comment.
+fn allows_others(text: &str) -> bool {
+    text.lines().any(|line| line.split('#').next().is_some_and(|line| line.trim() == "user_allow_other"))
 }
 
 fn steer(check: pantler_steer::Check) -> Finding {
@@ -68,6 +155,7 @@ fn steer(check: pantler_steer::Check) -> Finding {
         needed: check.needed,
         present: check.present,
         detail: check.detail,
+        since: check.since.map(|since| since.to_string()),
         remedy: Some(check.remedy.to_owned()),
     }
 }
@@ -81,6 +169,7 @@ fn fuse_device() -> Finding {
         present: opened.is_ok(),
         detail: opened
             .map_or_else(|error| format!("/dev/fuse: {error}"), |_| "/dev/fuse can be opened".into()),
+        since: None,
         remedy: Some(
             "load the module (modprobe fuse); in a container pass the device (--device /dev/fuse)".into(),
         ),
@@ -96,6 +185,7 @@ fn fuse_helper() -> Finding {
         needed: !rustix::process::geteuid().is_root(),
         present: found.is_ok(),
         detail: found.map_or("not in PATH".into(), |path| path.display().to_string()),
+        since: None,
         remedy: Some("install the package fuse3".into()),
     }
 }
@@ -112,6 +202,7 @@ fn control() -> Finding {
             Some(client) => format!("listens at {}", client.path().display()),
             None => format!("none; commands host themselves in {}", folder.display()),
         },
+        since: None,
         remedy: Some("start pantler daemon, if mounts shall share one host".into()),
     }
 }
@@ -130,6 +221,36 @@ fn group() -> Finding {
             "only root speaks to root's hosts"
         }
         .into(),
+        since: None,
         remedy: Some("groupadd --system pantler, and usermod --append --groups pantler USER".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leave_to_let_others_in_is_read_as_the_helper_reads_it() {
+        for text in ["user_allow_other", "#mount_max = 1000\nuser_allow_other # for the team\n"] {
+            assert!(allows_others(text), "{text}");
+        }
+        for text in ["", "#user_allow_other", "user_allow_others\n", "mount_max = user_allow_other"] {
+            assert!(!allows_others(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_kernel_is_named_and_compared() {
+        let old = kernel(&Kernel::named("6.1.0-18-amd64"));
+        assert!(!old.present && !old.needed);
+        assert_eq!(
+            sentence(&old).lines().next(),
+            Some(
+                "absent  all     kernel (since 6.13): Linux 6.1.0-18-amd64 is older than Linux 6.13, which has everything"
+            )
+        );
+        assert!(kernel(&Kernel::named("6.18.1")).present);
+        assert!(!fine_times(&Kernel::named("6.12.9")).present);
     }
 }

@@ -87,6 +87,12 @@ impl Identity {
         })
     }
 
+    /// Opens a file or folder to look at it, not into it, with the rights of the user the program runs as.
+    pub fn open_to_name(&self, path: &std::path::Path) -> std::io::Result<fs::File> {
+        let path_only = (rustix::fs::OFlags::PATH | rustix::fs::OFlags::CLOEXEC).bits() as i32;
+        self.with_rights(|| fs::File::options().read(true).custom_flags(path_only).open(path))
+    }
+
     /// Opens a file to be written with the rights of the user the program runs as, not with ours; makes it when it is
     /// not there, and leaves what is in it.
     pub fn open_to_write(&self, path: &std::path::Path) -> std::io::Result<fs::File> {

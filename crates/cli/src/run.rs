@@ -8,6 +8,7 @@ use pantler_control::{BodyKind, BodyStat, ControlError, Profile, RunSpec, runtim
 use rustix::process::{getpid, set_child_subreaper};
 use std::fs::File;
 use std::io::Write;
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -41,7 +42,7 @@ pub fn run(arguments: &args::Run) -> Result<u8> {
     // Orphans of the program become our children: walking parents from any process of the run meets this one.
     set_child_subreaper(Some(getpid())).context("cannot collect orphans")?;
     let steered = match arguments.memory {
-        Some(memory) => steer(arguments, &spec, memory)?,
+        Some(memory) => steer(arguments, &spec, &identity, memory)?,
         None => None,
     };
     let mut mounts = announce(&spec);
@@ -111,7 +112,12 @@ fn owner_name(program: &str, leader: u32) -> String {
 }
 
 /// Starts a session and opens its door. `None` when it cannot and `--best-effort` allows that.
-fn steer(arguments: &args::Run, spec: &RunSpec, memory: pantler_control::Size) -> Result<Option<Steered>> {
+fn steer(
+    arguments: &args::Run,
+    spec: &RunSpec,
+    identity: &Identity,
+    memory: pantler_control::Size,
+) -> Result<Option<Steered>> {
     for removed in crate::steering::clean() {
         tracing::info!("removed what an earlier run left: {removed}");
     }
@@ -131,8 +137,21 @@ fn steer(arguments: &args::Run, spec: &RunSpec, memory: pantler_control::Size) -
         }
         Err(error) => return Err(error),
     };
+    mention(&session, arguments, identity);
     let server = open_door(&session).inspect_err(|error| tracing::warn!("no control socket: {error:#}")).ok();
     Ok(Some(Steered { session, server }))
+}
+
+/// Says if steering will have no effect on what the program will read, as far as its arguments name it: there, or else
+/// where it starts. What it opens besides is looked at while it runs.
+fn mention(session: &Session, arguments: &args::Run, identity: &Identity) {
+    let named = arguments.program[1..].iter().map(Path::new);
+    for path in named.chain([Path::new(".")]) {
+        if let Ok(file) = identity.open_to_name(path) {
+            let shown = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+            session.mention(file.as_fd(), &shown);
+        }
+    }
 }
 
 fn open_door(session: &Session) -> Result<Server> {

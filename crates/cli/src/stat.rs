@@ -5,6 +5,7 @@ use pantler_control::client::unexpected;
 use pantler_control::wire::{Answer, Request};
 use pantler_control::{BodyStat, Counters, Prefetched, TierStat};
 use std::fmt::Write;
+use std::io::{IsTerminal, stdout};
 use std::time::Duration;
 
 use crate::args;
@@ -23,9 +24,17 @@ pub fn stat(arguments: &args::Stat) -> Result<()> {
     if bodies.is_empty() {
         eprintln!("pantler: no mount and no run is active");
     }
+    let in_place = arguments.watch.is_some() && !arguments.json && stdout().is_terminal();
     loop {
+        let mut text = String::new();
         for body in &mut bodies {
-            show(body, arguments.json)?;
+            text.push_str(&told(body, arguments.json)?);
+        }
+        if in_place {
+            text = screen(&text, rustix::termios::tcgetwinsize(stdout()).map_or(0, |size| size.ws_row));
+        }
+        if !output::line(&text)? {
+            return Ok(());
         }
         let Some(seconds) = arguments.watch else { return Ok(()) };
         std::thread::sleep(Duration::from_secs(seconds.into()));
@@ -37,13 +46,26 @@ pub fn stat(arguments: &args::Stat) -> Result<()> {
     }
 }
 
-fn show(body: &mut Found, json: bool) -> Result<()> {
+fn told(body: &mut Found, json: bool) -> Result<String> {
     let request = Request::Stat { on: body.info.name.clone() };
     match body.ask(&request, None)? {
-        Answer::Stat(stat) if json => output::json("stat", &stat),
-        Answer::Stat(stat) => output::text(&table(&stat)),
+        Answer::Stat(stat) if json => output::to_json("stat", &stat),
+        Answer::Stat(stat) => Ok(table(&stat)),
         other => Err(unexpected(&other).into()),
     }
+}
+
+/// A text over the one before: from the top left corner, the rest of each line and of the screen cleared. What does not
+/// fit is left out, so that nothing scrolls; 0 rows are of a terminal that does not tell.
+fn screen(text: &str, rows: u16) -> String {
+    let rows = if rows == 0 { usize::MAX } else { usize::from(rows) - 1 };
+    let mut screen = "\x1b[H".to_owned();
+    for line in text.lines().take(rows) {
+        screen.push_str(line);
+        screen.push_str("\x1b[K\n");
+    }
+    screen.push_str("\x1b[J");
+    screen
 }
 
 /// The counters for people.
@@ -258,6 +280,13 @@ mod tests {
         let files = vec![sample().files[0].clone(); 22];
         let many = BodyStat { files, files_left_out: 5, ..sample() };
         assert!(table(&many).contains("  and 7 more files, 2 of them with --json\n"), "{}", table(&many));
+    }
+
+    #[test]
+    fn a_screen_is_drawn_over_the_one_before_and_does_not_scroll() {
+        assert_eq!(screen("a\nb\n", 24), "\x1b[Ha\x1b[K\nb\x1b[K\n\x1b[J");
+        assert_eq!(screen("a\nb\nc\n", 3), "\x1b[Ha\x1b[K\nb\x1b[K\n\x1b[J");
+        assert_eq!(screen("a\n", 0), "\x1b[Ha\x1b[K\n\x1b[J");
     }
 
     #[test]

@@ -4,6 +4,8 @@ use anyhow::Result;
 use pantler_control::{Body, BodyStat, ControlError, RunSpec, Size};
 use pantler_policy::Spec;
 use pantler_steer::{HitWatch, Steer, SteerError, SteerOptions};
+use std::os::fd::BorrowedFd;
+use std::path::Path;
 use std::sync::Arc;
 
 /// Decisions that `pantler explain` can tell about.
@@ -55,6 +57,11 @@ impl Session {
     /// The session as a body for the doors.
     pub fn body(&self) -> Arc<dyn Body> {
         self.steer.body()
+    }
+
+    /// Says in the log if steering will have no effect on what is open here, unless it was said of something else.
+    pub fn mention(&self, file: BorrowedFd<'_>, path: &Path) {
+        self.steer.mention(file, path);
     }
 
     /// Takes a process, and with it all its future children, into the run.

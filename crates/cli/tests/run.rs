@@ -387,3 +387,103 @@ fn without_privileges_steering_says_what_is_missing_and_best_effort_goes_on() {
     assert_eq!((status, out.as_str()), (Some(0), "ran\n"), "{err}");
     assert!(err.contains("unsteered"), "{err}");
 }
+
+/// Whether `pantler doctor` is content; loud where it is not.
+fn can_steer(folder: &Path) -> bool {
+    let able = ask(folder, &["doctor", "--json"]).0 == 0;
+    assert!(
+        able || std::env::var_os("PANTLER_NO_SKIP").is_none(),
+        "pantler doctor says that something is missing"
+    );
+    if !able {
+        eprintln!("skipped: pantler doctor says that something is missing");
+    }
+    able
+}
+
+#[test]
+fn files_that_cannot_be_steered_are_told_of_once() {
+    let folder = tempfile::tempdir().unwrap();
+    if !can_steer(folder.path()) {
+        return;
+    }
+    // Shared memory is a tmpfs on every Linux.
+    let memory = tempfile::tempdir_in("/dev/shm").unwrap();
+    let file = memory.path().join("data").display().to_string();
+    std::fs::write(&file, vec![7; 2 << 20]).unwrap();
+    let told = |directory: &Path, program: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pantler"));
+        command
+            .args(["run", "--memory", "16M", "--profile", "none", "--"])
+            .args(program)
+            .current_dir(directory);
+        command.env("PANTLER_RUNTIME_DIR", folder.path().join("run")).env_remove("SUDO_UID");
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(0));
+        let err = String::from_utf8(output.stderr).unwrap();
+        err.lines().filter(|line| line.contains("memory itself")).count()
+    };
+    let elsewhere = Path::new(env!("CARGO_MANIFEST_DIR"));
+    assert_eq!(told(elsewhere, &["cat", "Cargo.toml", "/dev/null"]), 0);
+    assert_eq!(told(elsewhere, &["cat", &file, &file]), 1, "named");
+    assert_eq!(told(memory.path(), &["sh", "-c", "cat data; sleep 0.3; cat data"]), 1, "where it starts");
+    let later = format!("exec 3< {file}; sleep 0.5; cat <&3");
+    assert_eq!(told(elsewhere, &["sh", "-c", &later]), 1, "opened later");
+}
+
+#[test]
+fn on_a_kernel_that_is_too_old_the_version_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    if !can_steer(folder.path()) {
+        return;
+    }
+    // A mount namespace in which the kernel has no such tracepoints, and a personality in which it calls itself 2.6.
+    let script = "mount -t tmpfs none /sys/kernel/tracing/events/filemap; exec setarch --uname-2.6 \"$@\"";
+    let on_it = |words: &[&str]| {
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "sh", "-ec", script, "sh", env!("CARGO_BIN_EXE_pantler")]).args(words);
+        command.env("PANTLER_RUNTIME_DIR", folder.path().join("run")).env_remove("SUDO_UID");
+        let output = command.stdin(Stdio::null()).output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (output.status.code(), text(output.stdout), text(output.stderr))
+    };
+    let (status, out, err) = on_it(&["run", "--memory", "16M", "--", "echo", "ran"]);
+    assert_eq!((status, out.as_str(), err.lines().count()), (Some(3), "", 1), "{err}");
+    assert!(err.contains("Linux 2.6.") && err.contains("run Linux 6.11 or newer"), "{err}");
+    let (status, out, err) = on_it(&["run", "--best-effort", "--memory", "16M", "--", "echo", "ran"]);
+    assert_eq!((status, out.as_str()), (Some(0), "ran\n"), "{err}");
+    assert!(err.contains("Linux 2.6.") && err.contains("unsteered"), "{err}");
+    let (status, out, _) = on_it(&["doctor", "--json"]);
+    assert_eq!(status, Some(3));
+    let line = |feature: &str| {
+        let start = format!("\"feature\":\"{feature}\"");
+        out.lines()
+            .find(|line| line.contains(&start))
+            .unwrap_or_else(|| panic!("{feature}: {out}"))
+            .to_owned()
+    };
+    let lacking = line("filemap tracepoints");
+    assert!(lacking.contains("\"present\":false") && lacking.contains("\"since\":\"6.11\""), "{lacking}");
+    assert!(lacking.contains("is older than 6.11 and lacks mm_filemap_get_pages"), "{lacking}");
+    assert!(line("kernel").contains("\"present\":false"), "{}", line("kernel"));
+    assert!(line("cachestat").contains("\"present\":true"), "what can be tried is tried");
+}
+
+#[test]
+fn watching_redraws_in_place_on_a_terminal_only() {
+    let Some(run) = Waiting::start() else { return };
+    let runtime = run.folder.path().join("run");
+    let watch = format!("timeout 2.5 {} stat --watch 1", env!("CARGO_BIN_EXE_pantler"));
+    let shown = |words: &[&str]| {
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).env("PANTLER_RUNTIME_DIR", &runtime).stdin(Stdio::null());
+        String::from_utf8(command.output().unwrap().stdout).unwrap()
+    };
+    // `script` is of util-linux, and gives what it runs a terminal.
+    let screen = shown(&["script", "--quiet", "--command", &watch, "/dev/null"]);
+    assert!(screen.matches("\x1b[H").count() >= 2 && screen.contains("job: "), "{screen:?}");
+    let plain = shown(&["sh", "-c", &format!("{watch} | cat")]);
+    assert!(!plain.contains('\x1b') && plain.matches("job: ").count() >= 2, "{plain:?}");
+    let json = shown(&["sh", "-c", &format!("{watch} --json | cat")]);
+    assert!(json.lines().count() >= 2 && json.lines().all(|line| line.starts_with('{')), "{json}");
+}

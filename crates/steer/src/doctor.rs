@@ -3,6 +3,7 @@
 use std::fmt::Display;
 
 use crate::group::mounts::{Memory, Places};
+use crate::kernel::{CACHESTAT, Kernel, TRACEPOINTS, Version};
 use crate::sys;
 use crate::trace::Kind;
 use crate::trace::instance::{mounted_tracefs, read_layout};
@@ -20,31 +21,28 @@ pub struct Check {
     pub detail: String,
     /// What to do when it is missing.
     pub remedy: &'static str,
+    /// The kernel that brought it.
+    pub since: Option<Version>,
 }
 
 /// Looks at everything that steering needs; changes nothing.
 pub fn doctor() -> Vec<Check> {
+    let kernel = Kernel::running();
     let mut checks = vec![privileges(), tracefs()];
     if let Some(root) = mounted_tracefs() {
         let missing: Vec<String> = Kind::ALL
             .iter()
-            .filter_map(|&kind| read_layout(&root, kind).err())
-            .map(|error| error.to_string())
+            .filter(|&&kind| read_layout(&root, kind).is_err())
+            .map(|kind| kind.tracepoint().to_owned())
             .collect();
-        checks.push(check(
-            "filemap tracepoints",
-            if missing.is_empty() { Ok("all five are there") } else { Err(missing.join("; ")) },
-            "mm_filemap_get_pages came with Linux 6.11; they need CONFIG_TRACEPOINTS and to be readable by us",
-        ));
+        let found = if missing.is_empty() { Ok("all five are there") } else { Err(missing.join(", ")) };
+        checks.push(tracepoints(&kernel, found));
     }
     let places = Places::read();
     checks.push(memory(places.as_ref().ok()));
     checks.push(device_counters(places.as_ref().ok()));
-    checks.push(check(
-        "cachestat",
-        if sys::has_cachestat() { Ok("this kernel has it") } else { Err("this kernel does not have it") },
-        "run Linux 6.5 or newer",
-    ));
+    checks.push(cachestat(&kernel, sys::has_cachestat()));
+    checks.extend(niceties(&kernel));
     checks
 }
 
@@ -53,7 +51,53 @@ fn check<F: Display, M: Display>(name: &'static str, found: Result<F, M>, remedy
         Ok(detail) => (true, detail.to_string()),
         Err(detail) => (false, detail.to_string()),
     };
-    Check { name, needed: true, present, detail, remedy }
+    Check { name, needed: true, present, detail, remedy, since: None }
+}
+
+fn tracepoints(kernel: &Kernel, found: Result<&str, String>) -> Check {
+    let found = found.map_err(|missing| {
+        if kernel.has(TRACEPOINTS) {
+            format!("{kernel} lacks {missing}, or we may not read them")
+        } else {
+            format!("{kernel} is older than {TRACEPOINTS} and lacks {missing}")
+        }
+    });
+    let remedy = "run Linux 6.11 or newer with CONFIG_TRACEPOINTS, as root";
+    Check { since: Some(TRACEPOINTS), ..check("filemap tracepoints", found, remedy) }
+}
+
+fn cachestat(kernel: &Kernel, is_there: bool) -> Check {
+    let found =
+        if is_there { Ok(format!("{kernel} has it")) } else { Err(format!("{kernel} does not have it")) };
+    Check { since: Some(CACHESTAT), ..check("cachestat", found, "run Linux 6.5 or newer") }
+}
+
+/// What steering gets by without. Judged by the version: there is nothing to try, or trying it would change something.
+const NICETIES: [(&str, Version, &str); 5] = [
+    ("pidfd_getfd", Version(5, 6), "without it the kernel's own readahead stays: run Linux 5.6 or newer"),
+    ("folio order", Version(5, 18), "without it each folio counts as one page: run Linux 5.18 or newer"),
+    ("memory.peak", Version(5, 19), "without it no peak is told on cgroup v2: run Linux 5.19 or newer"),
+    (
+        "overlay file handles",
+        Version(6, 6),
+        "without them files of overlays keep the kernel's readahead and no profile's rule: run Linux 6.6 or newer",
+    ),
+    (
+        "short slices",
+        Version(6, 12),
+        "without them the reader is scheduled like others of its nice value: run Linux 6.12 or newer",
+    ),
+];
+
+fn niceties(kernel: &Kernel) -> impl Iterator<Item = Check> {
+    NICETIES.into_iter().map(move |(name, since, remedy)| {
+        let found = if kernel.has(since) {
+            Ok(format!("{kernel}, and it came with {since}"))
+        } else {
+            Err(format!("{kernel} is older than {since}"))
+        };
+        Check { needed: false, since: Some(since), ..check(name, found, remedy) }
+    })
 }
 
 /// The capabilities that the work needs, as bits of `CapEff`.
@@ -115,6 +159,20 @@ fn device_counters(places: Option<&Places>) -> Check {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_old_kernel_is_compared_with_what_each_feature_needs() {
+        let old = Kernel::named("5.15.0-100-generic");
+        let present: Vec<_> = niceties(&old).filter(|check| check.present).map(|check| check.name).collect();
+        assert_eq!(present, ["pidfd_getfd"]);
+        assert!(niceties(&old).all(|check| check.detail.contains("5.15.0-100-generic") && !check.needed));
+        let lacking = tracepoints(&old, Err("mm_filemap_get_pages".to_owned()));
+        let expected = "Linux 5.15.0-100-generic is older than 6.11 and lacks mm_filemap_get_pages";
+        assert_eq!((lacking.present, lacking.detail.as_str()), (false, expected));
+        assert!(!cachestat(&old, false).present);
+        // What a distribution carried back is there.
+        assert!(cachestat(&old, true).present && tracepoints(&old, Ok("all")).present);
+    }
 
     #[test]
     fn everything_is_looked_at_and_each_miss_has_a_remedy() {

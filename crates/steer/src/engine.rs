@@ -208,19 +208,22 @@ impl Engine {
         if !known.is_resolved() {
             let pressure = self.steward.used() > self.capacity / 2;
             let eager = pressure || self.owners.needs_paths() || run >= RESOLVE_BLOCKS;
-            if eager && known.is_worth_a_try() && self.to_resolve.len() < WANTS_MAX {
-                self.to_resolve.push_back((file, tid));
+            if eager && known.is_worth_a_try() {
+                self.ask_to_resolve(file, tid);
             }
             return;
         }
         // A file that fits beside what is cached needs no bound on its readahead.
         let missing = known.size_blocks.saturating_sub(u64::from(known.blocks));
         let full = u64::from(self.steward.used()) + missing > u64::from(self.capacity);
-        if self.take_over
-            && full
-            && known.size_blocks >= TAKE_OVER_BLOCKS
-            && self.to_resolve.len() < WANTS_MAX
-        {
+        if self.take_over && full && known.size_blocks >= TAKE_OVER_BLOCKS {
+            self.ask_to_resolve(file, tid);
+        }
+    }
+
+    /// Asks once in a round: a file that is read in small pieces must not take the places of those read after it.
+    fn ask_to_resolve(&mut self, file: u32, tid: u32) {
+        if self.to_resolve.len() < WANTS_MAX && !self.to_resolve.contains(&(file, tid)) {
             self.to_resolve.push_back((file, tid));
         }
     }
@@ -437,7 +440,7 @@ impl Engine {
 
     fn resolve(&mut self, file: u32, tid: u32, now_ns: u64) {
         let was = self.files.get(file).is_resolved();
-        let numbers = self.files.resolve(file, tid, now_ns);
+        let descriptors = self.files.resolve(file, tid, now_ns);
         let known = self.files.get(file);
         if !was && known.is_resolved() {
             self.counters.resolved += 1;
@@ -452,12 +455,11 @@ impl Engine {
         let missing = known.size_blocks.saturating_sub(u64::from(known.blocks));
         let full = u64::from(self.steward.used()) + missing > u64::from(self.capacity);
         let large = known.is_resolved() && known.size_blocks >= TAKE_OVER_BLOCKS;
-        let key = known.key;
         let stream = self.streams.of(tid, file);
         if !self.take_over || stream.reader == Reader::Body || stream.attempts == 0 || !large || !full {
             return;
         }
-        let taken = numbers.iter().filter(|&&number| self.taken_over.take(tid, number, key).is_ok()).count();
+        let taken = descriptors.iter().filter(|&&found| self.taken_over.take(tid, found).is_ok()).count();
         stream.attempts -= 1;
         if taken > 0 {
             stream.reader = Reader::Body;

@@ -11,12 +11,17 @@ use std::collections::HashMap;
 use std::fs;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use foldhash::fast::FixedState;
-use pantler_control::mount_table::unescape;
 
 use crate::sys::{self, BLOCK_BYTES, FileHandle};
+
+pub(crate) mod devices;
+mod layers;
+
+pub use devices::Descriptor;
+use devices::{Devices, kernel_dev};
 
 /// Descriptors held at once.
 pub const DESCRIPTORS_MAX: usize = 256;
@@ -178,34 +183,64 @@ impl Files {
         self.by_key.values().map(|&slot| (slot, &self.slots[slot as usize]))
     }
 
-    /// Looks for the file among the descriptors of a thread, then among what its process has mapped. Returns the
-    /// numbers under which the thread has it open.
-    pub fn resolve(&mut self, slot: u32, tid: u32, now_ns: u64) -> Vec<i32> {
+    /// Looks for the file among the descriptors of a thread, then among what its process has mapped, and at last by its
+    /// number, for a program that closed it at once. Returns the descriptors under which the thread has it open.
+    pub fn resolve(&mut self, slot: u32, tid: u32, now_ns: u64) -> Vec<Descriptor> {
         let file = &mut self.slots[slot as usize];
         file.tries = file.tries.saturating_add(1);
         let (key, resolved) = (file.key, file.is_resolved());
-        let numbers = self.devices.descriptors_of(tid, key);
+        let descriptors = self.devices.descriptors_of(tid, key);
         if resolved {
-            return numbers;
+            return descriptors;
         }
-        let opened = |number: &i32| format!("/proc/{tid}/fd/{number}");
-        let found = numbers.iter().map(opened).any(|link| self.accept_link(slot, &link, now_ns));
-        if !found && let Some(range) = mapping_of(tid, key) {
-            self.accept_link(slot, &format!("/proc/{tid}/map_files/{range}"), now_ns);
+        let opened = |descriptor: &Descriptor| format!("/proc/{tid}/fd/{}", descriptor.number);
+        let found = descriptors.iter().map(opened).any(|link| self.accept_link(slot, &link, now_ns));
+        let mapped = if found { None } else { self.devices.mapping_of(tid, key) };
+        let link = mapped.map(|range| format!("/proc/{tid}/map_files/{range}"));
+        let found = found || link.is_some_and(|link| self.accept_link(slot, &link, now_ns));
+        if !found {
+            self.name_by_number(slot, now_ns);
         }
-        numbers
+        descriptors
     }
 
-    /// Opens a file through a link of `/proc` and takes it, if it is that file.
+    /// Opens a file by the number of its inode, where its file system knows files by that, and takes the name that the
+    /// kernel still has for it. A name that leads elsewhere is none.
+    fn name_by_number(&mut self, slot: u32, now_ns: u64) {
+        let Some(file) = self.descriptor(slot, now_ns) else { return };
+        let identity = |stat: rustix::fs::Stat| (stat.st_dev, stat.st_ino);
+        let opened = rustix::fs::fstat(file).map(identity);
+        let name = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok();
+        self.slots[slot as usize].path =
+            name.filter(|name| opened.is_ok() && rustix::fs::lstat(name).map(identity) == opened);
+    }
+
+    /// Opens a file through a link of `/proc` and takes it, or the file below it on an overlay, if it is that file.
     fn accept_link(&mut self, slot: u32, link: &str, now_ns: u64) -> bool {
         let name = fs::read_link(link).ok();
         let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
         let opened = rustix::fs::open(link, flags | rustix::fs::OFlags::CLOEXEC, rustix::fs::Mode::empty());
-        let accepted = opened.is_ok_and(|opened| self.accept(slot, opened, now_ns));
+        let Ok(opened) = opened else { return false };
+        let accepted = match self.below(slot, link.as_ref(), &opened) {
+            Some(below) => self.accept(slot, below, now_ns),
+            None => self.accept(slot, opened, now_ns),
+        };
         if accepted {
+            // Of a file on an overlay its name there: the one that the program knows.
             self.slots[slot as usize].path = name;
         }
         accepted
+    }
+
+    /// The file below one that is open on an overlay, if it can be that of the slot.
+    fn below(&mut self, slot: u32, link: &Path, opened: &OwnedFd) -> Option<OwnedFd> {
+        let key = self.slots[slot as usize].key;
+        let mount = self.devices.mount_of_descriptor(std::process::id(), opened.as_raw_fd())?.clone();
+        if !mount.is_overlay() {
+            return None;
+        }
+        let place = &self.devices.mount_of(key.dev)?.place;
+        layers::below_as(opened.as_fd(), link, &mount, place, key)
     }
 
     /// Takes a descriptor for a file, if it is that file (D1).
@@ -214,8 +249,10 @@ impl Files {
         let Ok(meta) = opened.metadata() else { return false };
         let key = self.slots[slot as usize].key;
         let same_device = |devices: &mut Devices| {
-            kernel_dev(meta.dev()) == key.dev
-                || devices.super_block_of(std::process::id(), opened.as_raw_fd()) == Some(key.dev)
+            let mount = |devices: &mut Devices| {
+                devices.mount_of_descriptor(std::process::id(), opened.as_raw_fd()).map(|mount| mount.dev)
+            };
+            kernel_dev(meta.dev()) == key.dev || mount(devices) == Some(key.dev)
         };
         if !meta.is_file() || meta.ino() != key.ino || !same_device(&mut self.devices) {
             return false;
@@ -252,7 +289,7 @@ impl Files {
             // Not O_PATH: `open_by_handle_at` answers EBADF to such a descriptor.
             let flags =
                 rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::DIRECTORY | rustix::fs::OFlags::CLOEXEC;
-            let mount = rustix::fs::open(mount, flags, rustix::fs::Mode::empty()).ok()?;
+            let mount = rustix::fs::open(&mount.place, flags, rustix::fs::Mode::empty()).ok()?;
             // A program that read a file and ended at once took its descriptor along: try the inode's number.
             let opened = match &file.handle {
                 Some(handle) => handle.open(mount.as_fd()),
@@ -311,116 +348,8 @@ impl Files {
     }
 
     fn key_of_opened(&mut self, file: BorrowedFd<'_>) -> Option<FileKey> {
-        let stat = rustix::fs::fstat(file).ok()?;
-        let dev = kernel_dev(stat.st_dev);
-        if self.devices.mount_of(dev).is_some() {
-            return Some(FileKey { dev, ino: stat.st_ino });
-        }
-        // btrfs: st_dev names the subvolume; events name the super block.
-        let dev = self.devices.super_block_of(std::process::id(), file.as_raw_fd())?;
-        Some(FileKey { dev, ino: stat.st_ino })
+        self.devices.named_by_events(file)
     }
-}
-
-/// The device number as events write it.
-pub fn kernel_dev(st_dev: u64) -> u32 {
-    rustix::fs::major(st_dev) << 20 | rustix::fs::minor(st_dev)
-}
-
-/// The mounted file systems, as `mountinfo` lists them.
-#[derive(Debug, Default)]
-struct Devices {
-    mounts: Vec<MountedAt>,
-    unknown: Vec<u32>,
-}
-
-#[derive(Debug)]
-struct MountedAt {
-    id: u32,
-    dev: u32,
-    place: PathBuf,
-}
-
-/// Devices remembered as not mounted before the list is read again.
-const UNKNOWN_MAX: usize = 64;
-
-impl Devices {
-    /// A place where the device is mounted. Devices that are not mounted anywhere hold no files for us.
-    fn mount_of(&mut self, dev: u32) -> Option<&PathBuf> {
-        if self.unknown.contains(&dev) {
-            return None;
-        }
-        if !self.mounts.iter().any(|mount| mount.dev == dev) {
-            self.reload();
-        }
-        let found = self.mounts.iter().position(|mount| mount.dev == dev);
-        if found.is_none() {
-            if self.unknown.len() >= UNKNOWN_MAX {
-                self.unknown.clear();
-            }
-            self.unknown.push(dev);
-        }
-        found.map(|at| &self.mounts[at].place)
-    }
-
-    fn reload(&mut self) {
-        // Bytes: one mount point that is no UTF-8 must not hide the others.
-        let table = fs::read("/proc/self/mountinfo").unwrap_or_default();
-        self.mounts = table.split(|&byte| byte == b'\n').filter_map(parse_mount).collect();
-    }
-
-    /// The super block's device of a descriptor, by the mount that its process's `fdinfo` names.
-    fn super_block_of(&mut self, tid: u32, number: i32) -> Option<u32> {
-        let info = fs::read_to_string(format!("/proc/{tid}/fdinfo/{number}")).ok()?;
-        let id: u32 = info.lines().find_map(|line| line.strip_prefix("mnt_id:"))?.trim().parse().ok()?;
-        if !self.mounts.iter().any(|mount| mount.id == id) {
-            self.reload();
-        }
-        self.mounts.iter().find(|mount| mount.id == id).map(|mount| mount.dev)
-    }
-
-    /// The numbers under which a thread has the file open.
-    fn descriptors_of(&mut self, tid: u32, key: FileKey) -> Vec<i32> {
-        let mut found = Vec::new();
-        let Ok(entries) = fs::read_dir(format!("/proc/{tid}/fd")) else { return found };
-        for entry in entries.flatten() {
-            // The link is followed by stat: this is the opened file, whatever its path is now.
-            let Ok(meta) = fs::metadata(entry.path()) else { continue };
-            if meta.ino() != key.ino || !meta.is_file() {
-                continue;
-            }
-            let Some(number) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
-                continue;
-            };
-            if kernel_dev(meta.dev()) == key.dev || self.super_block_of(tid, number) == Some(key.dev) {
-                found.push(number);
-            }
-        }
-        found
-    }
-}
-
-/// The address range at which a process has the file mapped, as `/proc` writes it.
-fn mapping_of(tid: u32, key: FileKey) -> Option<String> {
-    let maps = fs::read_to_string(format!("/proc/{tid}/maps")).ok()?;
-    let device = format!("{:02x}:{:02x}", key.dev >> 20, key.dev & 0xf_ffff);
-    let inode = key.ino.to_string();
-    maps.lines().find_map(|line| {
-        let mut words = line.split_ascii_whitespace();
-        let range = words.next()?;
-        let (dev, ino) = (words.nth(2)?, words.next()?);
-        (dev == device && ino == inode).then(|| range.to_owned())
-    })
-}
-
-fn parse_mount(line: &[u8]) -> Option<MountedAt> {
-    let mut words = line.split(|&byte| byte == b' ');
-    let text = |word| std::str::from_utf8(word).ok();
-    let id = text(words.next()?)?.parse().ok()?;
-    let (major, minor) = text(words.nth(1)?)?.split_once(':')?;
-    let dev = major.parse::<u32>().ok()? << 20 | minor.parse::<u32>().ok()?;
-    let place = words.nth(1)?;
-    Some(MountedAt { id, dev, place: unescape(place) })
 }
 
 /// Drops runs of blocks of one file and tells how many stayed.
@@ -434,17 +363,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mount_line_is_read() {
-        let line = br"36 35 254:3 / /mnt/a\040b rw,noatime master:1 - ext4 /dev/root rw";
-        let mount = parse_mount(line).expect("a mount");
-        assert_eq!((mount.id, mount.dev, mount.place), (36, 254 << 20 | 3, PathBuf::from("/mnt/a b")));
-        assert!(parse_mount(b"36 35 x / /").is_none() && parse_mount(b"").is_none());
-        // What is no text is a name like any other.
-        let odd = parse_mount(b"36 35 254:3 / /mnt/caf\xe9 rw").expect("a mount");
-        assert_eq!(odd.place.as_os_str().as_encoded_bytes(), b"/mnt/caf\xe9");
-    }
-
-    #[test]
     fn our_own_descriptor_is_found_and_verified() {
         let file = tempfile::NamedTempFile::new().expect("a file");
         fs::write(file.path(), vec![1; 10_000]).expect("written");
@@ -454,6 +372,7 @@ mod tests {
         };
         assert!(!files.get(slot).is_resolved());
         let numbers = files.resolve(slot, std::process::id(), 1);
+        let numbers: Vec<i32> = numbers.iter().map(|found| found.number).collect();
         assert_eq!(numbers, [file.as_file().as_raw_fd()]);
         assert_eq!(files.get(slot).size_blocks, 3);
         assert_eq!(files.get(slot).path.as_deref(), Some(file.path()));

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{self, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,6 +14,7 @@ use crate::counters::SteerCounters;
 use crate::engine::{Engine, Hits};
 use crate::error::SteerError;
 use crate::group::{self, RunGroup, mounts};
+use crate::kernel::{Kernel, TRACEPOINTS};
 use crate::names;
 use crate::options::SteerOptions;
 use crate::reader;
@@ -21,6 +22,7 @@ use crate::sys;
 use crate::trace::Kind;
 use crate::trace::feed::Feed;
 use crate::trace::instance::{self, Instance, InstanceOptions};
+use crate::unsteered::Lookout;
 use crate::watch;
 
 /// What the threads of a run share.
@@ -35,6 +37,8 @@ pub(crate) struct Shared {
     /// Open lists of threads that commands carry until they are started; emptied at the end, because an instance is
     /// busy while its files are open.
     doors: Mutex<Vec<Weak<Mutex<Option<Doors>>>>>,
+    /// Files of the run on which steering has no effect.
+    pub(crate) lookout: Mutex<Lookout>,
     /// Written to wake the reading thread.
     pub(crate) wake: OwnedFd,
 }
@@ -91,7 +95,7 @@ impl Steer {
     /// [`SteerError::Missing`] names what the machine lacks and the remedy; else what refused.
     pub fn start(options: SteerOptions) -> Result<Steer, SteerError> {
         options.check()?;
-        need_cachestat()?;
+        need(&Kernel::running(), sys::has_cachestat())?;
         if let Err(error) = names::clean_leftovers() {
             tracing::warn!(%error, "could not look for leftovers of crashed runs");
         }
@@ -170,6 +174,7 @@ impl Steer {
             others,
             stopping: AtomicBool::new(false),
             doors: Mutex::default(),
+            lookout: Mutex::default(),
             wake,
         });
         let started = start_threads(&shared, feed);
@@ -225,6 +230,14 @@ impl Steer {
             }
         }
         Ok(())
+    }
+
+    /// Says in the log if steering will have no effect on this open file or folder, unless it was said of another one.
+    pub fn mention(&self, file: BorrowedFd<'_>, path: &Path) {
+        let mut lookout = self.shared.lookout.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(said) = lookout.look_at(file, path) {
+            tracing::warn!("{said}");
+        }
     }
 
     /// The run's control group.
@@ -366,11 +379,13 @@ fn try_a_read(run: &Instance, feed: &mut Feed) -> Result<(), SteerError> {
     Ok(())
 }
 
-fn need_cachestat() -> Result<(), SteerError> {
-    if sys::has_cachestat() {
+/// Refuses a kernel without `cachestat`; the tracepoints are looked for when they are set up.
+fn need(kernel: &Kernel, has_cachestat: bool) -> Result<(), SteerError> {
+    if has_cachestat {
         return Ok(());
     }
-    Err(SteerError::Missing { what: "cachestat", remedy: "run Linux 6.5 or newer".to_owned() })
+    let remedy = format!("this is {kernel}; run Linux {TRACEPOINTS} or newer");
+    Err(SteerError::Missing { what: "cachestat", remedy })
 }
 
 /// Puts the calling process into the group; returns the files that bring it back.
@@ -413,6 +428,16 @@ fn decimal(mut number: u32, text: &mut [u8; 12]) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_kernel_that_is_too_old_is_named() {
+        let old = Kernel::named("6.1.0-18-amd64");
+        assert!(need(&old, true).is_ok(), "what is there counts, not the number");
+        let error = need(&old, false).expect_err("refused");
+        assert!(error.is_missing());
+        let expected = "cachestat is missing: this is Linux 6.1.0-18-amd64; run Linux 6.11 or newer";
+        assert_eq!(error.to_string(), expected);
+    }
 
     #[test]
     fn numbers_are_written_without_allocating() {

@@ -111,6 +111,31 @@ impl FileHandle {
     /// # Errors
     /// `EOPNOTSUPP` where the file system has none.
     pub fn of(file: BorrowedFd<'_>) -> io::Result<FileHandle> {
+        FileHandle::ask(file, libc::AT_EMPTY_PATH)
+    }
+
+    /// The handle of the file below a file of an overlay: what the overlay's own handle wraps (`struct ovl_fh`). A file
+    /// that was copied up has that of the file it came from. `None` where the overlay tells of none, before Linux 6.6.
+    pub fn below(file: BorrowedFd<'_>) -> Option<FileHandle> {
+        /// A name to compare, not to open: overlays have those always, and others only when they are exported.
+        const AT_HANDLE_FID: libc::c_int = 0x200;
+        /// `OVL_FILEID_V1`.
+        const OVERLAY: i32 = 0xf8;
+        /// Three bytes to align it, then version, magic, length from the version on, flags, type, and 16 bytes of UUID.
+        const HEAD_BYTES: usize = 24;
+        let outer = FileHandle::ask(file, libc::AT_EMPTY_PATH | AT_HANDLE_FID).ok()?;
+        let bytes = outer.handle.get(..outer.bytes as usize)?;
+        let (&version, &magic, &length, &kind) = (bytes.get(3)?, bytes.get(4)?, bytes.get(5)?, bytes.get(7)?);
+        if outer.kind != OVERLAY || (version, magic) != (0, 0xfb) {
+            return None;
+        }
+        let inner = bytes.get(HEAD_BYTES..usize::from(length) + 3)?;
+        let mut handle = [0; HANDLE_BYTES];
+        handle[..inner.len()].copy_from_slice(inner);
+        Some(FileHandle { bytes: inner.len() as u32, kind: kind.into(), handle })
+    }
+
+    fn ask(file: BorrowedFd<'_>, flags: libc::c_int) -> io::Result<FileHandle> {
         let mut handle = FileHandle { bytes: HANDLE_BYTES as u32, kind: 0, handle: [0; HANDLE_BYTES] };
         let mut mount_id: libc::c_int = 0;
         // SAFETY: `handle` is laid out as `struct file_handle` with room for `bytes` bytes; the path is an empty
@@ -122,7 +147,7 @@ impl FileHandle {
                 c"".as_ptr(),
                 std::ptr::from_mut(&mut handle),
                 std::ptr::from_mut(&mut mount_id),
-                libc::AT_EMPTY_PATH,
+                flags,
             )
         };
         if result == 0 { Ok(handle) } else { Err(io::Error::last_os_error()) }

@@ -9,7 +9,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 
-use crate::files::FileKey;
+use crate::files::Descriptor;
 use crate::sys;
 
 /// Open files remembered for restoring; of more than these the first taken stay as they are.
@@ -30,14 +30,16 @@ pub struct TakenOver {
 }
 
 impl TakenOver {
-    /// Switches the kernel's readahead off for descriptor `number` of a thread's process.
+    /// Switches the kernel's readahead off for a descriptor of a thread's process. On an overlay that reaches the open
+    /// file below.
     ///
     /// # Errors
     /// The process is gone, the descriptor is another file by now, or we may not.
-    pub fn take(&mut self, tid: u32, number: i32, key: FileKey) -> io::Result<()> {
+    pub fn take(&mut self, tid: u32, descriptor: Descriptor) -> io::Result<()> {
         let pid = process_of(tid)?;
-        advise(pid, number, key.ino, rustix::fs::Advice::Random)?;
-        let taken = Taken { pid, number, ino: key.ino };
+        let Descriptor { number, ino } = descriptor;
+        advise(pid, number, ino, rustix::fs::Advice::Random)?;
+        let taken = Taken { pid, number, ino };
         if self.taken.len() < TAKEN_OVER_MAX {
             self.taken.push(taken);
         } else {

@@ -4,13 +4,13 @@ mod common;
 
 use std::fs;
 use std::os::fd::AsFd;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
-use common::{Scratch, cached_blocks, outside, sh, start, start_with, turn};
+use common::{Scratch, cached_blocks, sh, start, start_with, turn};
 use pantler_control::{Hint, OwnerSelector, PolicyName, Speaker};
-use pantler_steer::HitWatch;
 use pantler_steer::group::mounts::{Memory, Places};
 use pantler_steer::names::clean_leftovers;
+use pantler_steer::{HitWatch, Steer};
 
 const MIB: u64 = 1 << 20;
 
@@ -113,6 +113,26 @@ fn files_that_were_closed_at_once_can_be_dropped() {
 }
 
 #[test]
+fn rules_hold_for_files_that_were_closed_at_once() {
+    let Some(_turn) = turn() else { return };
+    let scratch = Scratch::new("named");
+    for number in 0..64 {
+        scratch.file(&format!("f{number}"), MIB / 8);
+    }
+    let text = "[[file]]\nglob = \"f[0-9]*\"\npriority = 2\n";
+    let profile = pantler_control::Profile::parse("test", text).expect("a profile");
+    let steer = start_with(16 * MIB, |options| options.profile = Some(profile));
+    // Read in less time than anybody takes to look.
+    sh(&steer, &format!("cat {}* > /dev/null", scratch.path("f")));
+    steer.settle();
+    let stat = steer.stat();
+    let levels = &stat.owners.first().expect("an owner").priorities;
+    let named = levels.iter().find(|level| level.priority == 2).map_or(0, |level| level.blocks);
+    assert!(named >= 60 * 32, "{named} of 2048 blocks have the priority: {levels:?} {:?}", steer.counters());
+    steer.validate();
+}
+
+#[test]
 fn children_and_their_children_are_followed() {
     let Some(_turn) = turn() else { return };
     let scratch = Scratch::new("children");
@@ -127,6 +147,30 @@ fn children_and_their_children_are_followed() {
     assert!(seen, "{:?}", stat.files);
 }
 
+/// Users without privileges of every Debian machine: `games` has the hot file, `nobody` the run.
+const GAMES: u32 = 5;
+const NOBODY: u32 = 65_534;
+
+/// A program of a user that reads files from start to end. They are opened here: the folder may be closed to others.
+fn cat_as(uid: u32, paths: &[&str], steer: Option<&Steer>) {
+    for path in paths {
+        let ids = [format!("--reuid={uid}"), format!("--regid={uid}")];
+        let mut command = Command::new("setpriv");
+        command.args(ids).args([
+            "--clear-groups",
+            "sh",
+            "-c",
+            "[ $(id -u) = $0 ] && exec cat",
+            &uid.to_string(),
+        ]);
+        command.stdin(fs::File::open(path).expect("opened")).stdout(Stdio::null());
+        if let Some(steer) = steer {
+            steer.enter(&mut command).expect("entered");
+        }
+        assert!(command.status().expect("ran").success(), "{path} as {uid}");
+    }
+}
+
 #[test]
 fn another_user_s_hot_file_never_loses_a_page() {
     let Some(_turn) = turn() else { return };
@@ -134,15 +178,18 @@ fn another_user_s_hot_file_never_loses_a_page() {
     let hot = scratch.file("hot", 8 * MIB);
     let later = scratch.file("later", MIB);
     let big = scratch.file("big", 32 * MIB);
-    outside(&format!("cat {hot} > /dev/null"));
+    for path in [&hot, &later] {
+        std::os::unix::fs::chown(path, Some(GAMES), Some(GAMES)).expect("given away");
+    }
+    cat_as(GAMES, &[&hot], None);
     assert_eq!(cached_blocks(&hot), 2048);
-    let steer = start(4 * MIB);
-    sh(&steer, &format!("cat {hot} {later} > /dev/null"));
+    let steer = start_with(4 * MIB, |options| options.uid = NOBODY);
+    cat_as(NOBODY, &[&hot, &later], Some(&steer));
     steer.settle();
     // From here on somebody else uses what the run brought in.
-    outside(&format!("cat {later} > /dev/null"));
+    cat_as(GAMES, &[&later], None);
     steer.settle();
-    sh(&steer, &format!("cat {hot} {big} {hot} {big} > /dev/null"));
+    cat_as(NOBODY, &[&hot, &big, &hot, &big], Some(&steer));
     steer.settle();
     let counters = steer.counters();
     assert_eq!(cached_blocks(&hot), 2048, "the other's file lost pages: {counters:?}");

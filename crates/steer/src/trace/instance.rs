@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use super::Kind;
 use super::format::{Layout, Layouts, page_bytes};
 use crate::error::SteerError;
+use crate::kernel::{Kernel, TRACEPOINTS};
 
 /// Where the kernel documentation says tracefs belongs.
 const TRACEFS: &str = "/sys/kernel/tracing";
@@ -229,7 +230,11 @@ pub fn read_layout(root: &Path, kind: Kind) -> Result<Layout, SteerError> {
         Ok(text) => Layout::parse(kind, &text),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Err(SteerError::Missing {
             what: "the filemap tracepoints",
-            remedy: format!("this kernel has no {}; Linux 6.11 or newer has it", kind.tracepoint()),
+            remedy: format!(
+                "this is {}, without {}; run Linux {TRACEPOINTS} or newer, with CONFIG_TRACEPOINTS",
+                Kernel::running(),
+                kind.tracepoint()
+            ),
         }),
         Err(error) => Err(SteerError::file("read", path, error)),
     }

@@ -1,0 +1,201 @@
+//! The mounted file systems, as `mountinfo` lists them, and which device events name for an open file.
+
+use std::fs;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use pantler_control::mount_table::unescape;
+
+use super::FileKey;
+use super::layers;
+
+/// The device number as events write it.
+pub fn kernel_dev(st_dev: u64) -> u32 {
+    rustix::fs::major(st_dev) << 20 | rustix::fs::minor(st_dev)
+}
+
+/// What is mounted somewhere.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct MountedAt {
+    pub id: u32,
+    pub dev: u32,
+    pub place: PathBuf,
+    /// Type of the file system: `ext4`, `overlay`.
+    pub kind: String,
+    /// The directory that takes the writes of an overlay.
+    pub upper: Option<PathBuf>,
+}
+
+impl MountedAt {
+    pub fn is_overlay(&self) -> bool {
+        self.kind == "overlay"
+    }
+
+    fn parse(line: &[u8]) -> Option<MountedAt> {
+        let text = |word| std::str::from_utf8(word).ok();
+        let mut words = line.split(|&byte| byte == b' ');
+        let id = text(words.next()?)?.parse().ok()?;
+        let (major, minor) = text(words.nth(1)?)?.split_once(':')?;
+        let dev = major.parse::<u32>().ok()? << 20 | minor.parse::<u32>().ok()?;
+        let place = unescape(words.nth(1)?);
+        // Optional fields end with a dash; type, source and options of the file system follow.
+        let mut of_device = words.skip_while(|&word| word != b"-").skip(1);
+        let kind = of_device.next().and_then(text).unwrap_or_default().to_owned();
+        let options = of_device.nth(1).unwrap_or_default();
+        let upper = options.split(|&byte| byte == b',').find_map(|word| word.strip_prefix(b"upperdir="));
+        Some(MountedAt { id, dev, place, kind, upper: upper.map(unescape) })
+    }
+}
+
+/// A descriptor of some process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Descriptor {
+    /// Its number there.
+    pub number: i32,
+    /// The inode that `fstat` tells of it; on an overlay not always that of events.
+    pub ino: u64,
+}
+
+/// The mounted file systems.
+#[derive(Debug, Default)]
+pub(crate) struct Devices {
+    mounts: Vec<MountedAt>,
+    unknown: Vec<u32>,
+}
+
+/// Devices remembered as not mounted before the list is read again.
+const UNKNOWN_MAX: usize = 64;
+
+impl Devices {
+    /// Where the device is mounted. Devices that are not mounted anywhere hold no files for us.
+    pub fn mount_of(&mut self, dev: u32) -> Option<&MountedAt> {
+        if self.unknown.contains(&dev) {
+            return None;
+        }
+        if !self.mounts.iter().any(|mount| mount.dev == dev) {
+            self.reload();
+        }
+        let found = self.mounts.iter().position(|mount| mount.dev == dev);
+        if found.is_none() {
+            if self.unknown.len() >= UNKNOWN_MAX {
+                self.unknown.clear();
+            }
+            self.unknown.push(dev);
+        }
+        found.map(|at| &self.mounts[at])
+    }
+
+    fn reload(&mut self) {
+        // Bytes: one mount point that is no UTF-8 must not hide the others.
+        let table = fs::read("/proc/self/mountinfo").unwrap_or_default();
+        self.mounts = table.split(|&byte| byte == b'\n').filter_map(MountedAt::parse).collect();
+    }
+
+    /// The mount of a descriptor, which its process's `fdinfo` names.
+    pub fn mount_of_descriptor(&mut self, tid: u32, number: i32) -> Option<&MountedAt> {
+        let info = fs::read_to_string(format!("/proc/{tid}/fdinfo/{number}")).ok()?;
+        let id: u32 = info.lines().find_map(|line| line.strip_prefix("mnt_id:"))?.trim().parse().ok()?;
+        if !self.mounts.iter().any(|mount| mount.id == id) {
+            self.reload();
+        }
+        self.mounts.iter().find(|mount| mount.id == id)
+    }
+
+    /// The descriptors under which a thread has the file open.
+    pub fn descriptors_of(&mut self, tid: u32, key: FileKey) -> Vec<Descriptor> {
+        let mut found = Vec::new();
+        let Ok(entries) = fs::read_dir(format!("/proc/{tid}/fd")) else { return found };
+        for entry in entries.flatten() {
+            let link = entry.path();
+            // The link is followed by stat: this is the opened file, whatever its path is now.
+            let Ok(meta) = fs::metadata(&link) else { continue };
+            let number = entry.file_name().to_str().and_then(|name| name.parse().ok());
+            let (Some(number), true) = (number, meta.is_file()) else { continue };
+            let ino = meta.ino();
+            let is_it = ino == key.ino && kernel_dev(meta.dev()) == key.dev
+                || self.mount_of_descriptor(tid, number).cloned().is_some_and(|mount| {
+                    if mount.is_overlay() {
+                        layers::may_be(ino, &link, &mount, key)
+                    } else {
+                        ino == key.ino && mount.dev == key.dev
+                    }
+                });
+            if is_it {
+                found.push(Descriptor { number, ino });
+            }
+        }
+        found
+    }
+
+    /// The address range at which a process has the file mapped, as `/proc` writes it.
+    pub fn mapping_of(&mut self, tid: u32, key: FileKey) -> Option<String> {
+        let maps = fs::read_to_string(format!("/proc/{tid}/maps")).ok()?;
+        maps.lines().find_map(|line| {
+            let mut words = line.split_ascii_whitespace();
+            let range = words.next()?;
+            let (major, minor) = words.nth(2)?.split_once(':')?;
+            let number = |text| u32::from_str_radix(text, 16).ok();
+            let dev = number(major)? << 20 | number(minor)?;
+            let ino = words.next()?.parse::<u64>().ok()?;
+            let overlay = || self.mounts.iter().any(|mount| mount.dev == dev && mount.is_overlay());
+            let is_it = ino == key.ino && dev == key.dev || layers::same_number(ino, key.ino) && overlay();
+            is_it.then(|| range.to_owned())
+        })
+    }
+
+    /// The file that events name when somebody uses what is open here: itself, or the one below an overlay. `None` where
+    /// that cannot be found.
+    pub fn named_by_events(&mut self, file: BorrowedFd<'_>) -> Option<FileKey> {
+        let stat = rustix::fs::fstat(file).ok()?;
+        let dev = kernel_dev(stat.st_dev);
+        // Of btrfs `st_dev` names the subvolume and events the super block; of overlays it may name nothing at all.
+        let mount = match self.mount_of(dev) {
+            Some(mount) => mount.clone(),
+            None => self.mount_of_descriptor(std::process::id(), file.as_raw_fd())?.clone(),
+        };
+        if !mount.is_overlay() {
+            return Some(FileKey { dev: mount.dev, ino: stat.st_ino });
+        }
+        let mut seen = Vec::new();
+        let mut places: Vec<&Path> = Vec::new();
+        for other in self.mounts.iter().filter(|other| !other.is_overlay()) {
+            if !seen.contains(&other.dev) {
+                seen.push(other.dev);
+                places.push(&other.place);
+            }
+        }
+        let below = layers::below(file, &mount, &places)?;
+        let stat = rustix::fs::fstat(&below).ok()?;
+        let dev = match kernel_dev(stat.st_dev) {
+            dev if self.mount_of(dev).is_some() => dev,
+            _ => self.mount_of_descriptor(std::process::id(), below.as_raw_fd())?.dev,
+        };
+        Some(FileKey { dev, ino: stat.st_ino })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mount_line_is_read() {
+        let line = br"36 35 254:3 / /mnt/a\040b rw,noatime master:1 - ext4 /dev/root rw";
+        let mount = MountedAt::parse(line).expect("a mount");
+        assert_eq!((mount.id, mount.dev, mount.place), (36, 254 << 20 | 3, PathBuf::from("/mnt/a b")));
+        assert_eq!((mount.kind.as_str(), mount.upper), ("ext4", None));
+        assert!(MountedAt::parse(b"36 35 x / /").is_none() && MountedAt::parse(b"").is_none());
+        // What is no text is a name like any other.
+        let odd = MountedAt::parse(b"36 35 254:3 / /mnt/caf\xe9 rw").expect("a mount");
+        assert_eq!(odd.place.as_os_str().as_encoded_bytes(), b"/mnt/caf\xe9");
+    }
+
+    #[test]
+    fn of_an_overlay_the_upper_directory_is_known() {
+        let line = br"44 27 0:39 / /m rw,relatime - overlay none rw,lowerdir=/l,upperdir=/a\040b,workdir=/w";
+        let mount = MountedAt::parse(line).expect("a mount");
+        assert!(mount.is_overlay());
+        assert_eq!(mount.upper, Some(PathBuf::from("/a b")));
+    }
+}

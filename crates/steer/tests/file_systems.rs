@@ -1,0 +1,319 @@
+//! Steering on other file systems than the one the build lies on. Needs root and loop devices.
+
+mod common;
+
+use std::fs;
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use common::{Scratch, cached_blocks, outside, sh, start_with, turn};
+use pantler_control::{Hint, HintAnswer, OwnerSelector, Profile, Speaker};
+use pantler_steer::{Steer, group, names};
+
+const MIB: u64 = 1 << 20;
+/// A file, the budget for it, and how often it is read.
+const FILE: u64 = 16 * MIB;
+const BUDGET: u64 = 8 * MIB;
+const PASSES: u64 = 4;
+
+/// A file system in a file, mounted; gone again when dropped.
+struct Disk {
+    at: PathBuf,
+    device: Option<String>,
+    _folder: Option<Scratch>,
+}
+
+impl Disk {
+    /// `None`, loudly, where the program that makes it is missing.
+    fn new(make: &str, bytes: u64) -> Option<Disk> {
+        let program = make.split(' ').next().expect("a word");
+        if !Command::new("sh")
+            .args(["-c", &format!("command -v {program} >/dev/null")])
+            .status()
+            .unwrap()
+            .success()
+        {
+            assert!(
+                std::env::var_os("PANTLER_NO_SKIP").is_none(),
+                "PANTLER_NO_SKIP is set, and {program} is missing"
+            );
+            eprintln!("SKIPPED: {program} is missing: cargo xtask setup");
+            return None;
+        }
+        let folder = Scratch::new("disk");
+        let (image, at) = (folder.path("image"), PathBuf::from(folder.path("at")));
+        fs::File::create(&image).unwrap().set_len(bytes).unwrap();
+        outside(&format!("{make} {image}"));
+        fs::create_dir(&at).unwrap();
+        // Direct: what lies below must not be cached a second time.
+        let words = ["--find", "--show", "--direct-io=on", &image];
+        let output = Command::new("losetup").args(words).output().expect("losetup");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let device = String::from_utf8(output.stdout).unwrap().trim().to_owned();
+        outside(&format!("mount {device} {}", at.display()));
+        Some(Disk { at, device: Some(device), _folder: Some(folder) })
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.at.join(name).to_str().expect("a plain path").to_owned()
+    }
+
+    /// A file with data on the device and nothing in memory.
+    fn file(&self, name: &str) -> String {
+        let path = self.path(name);
+        write(&path, FILE);
+        forget(&path);
+        path
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = rustix::mount::unmount(&self.at, rustix::mount::UnmountFlags::DETACH);
+        if let Some(device) = &self.device {
+            let _ = Command::new("losetup").args(["--detach", device]).status();
+        }
+    }
+}
+
+fn write(path: &str, bytes: u64) {
+    let file = fs::File::create(path).expect("created");
+    // Not the same everywhere: a file system may store what is alike only once.
+    let mut state = 7u64;
+    for piece in 0..bytes / 65_536 {
+        let bytes: Vec<u8> = (0..8192)
+            .flat_map(|_| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                state.to_le_bytes()
+            })
+            .collect();
+        file.write_all_at(&bytes, piece * 65_536).expect("written");
+    }
+    file.sync_all().expect("synced");
+}
+
+fn forget(path: &str) {
+    let file = fs::File::open(path).expect("opened");
+    pantler_steer::sys::drop_blocks(file.as_fd(), 0, FILE / 4096).expect("dropped");
+}
+
+fn scans(file: &str) -> String {
+    format!("for i in $(seq {PASSES}); do dd if={file} of=/dev/null bs=8k status=none; done")
+}
+
+/// Bytes read from devices for a script by the kernel alone, with the budget as its limit.
+fn read_by_the_kernel_alone(script: &str) -> u64 {
+    let alone = group::create(&names::run_name("alone")).expect("a group");
+    alone.hard_limit(Some(BUDGET)).expect("limited");
+    let doors = alone.program_files();
+    let enter: Vec<String> = doors.iter().map(|door| format!("echo $$ > {};", door.display())).collect();
+    outside(&format!("{} {script}", enter.join(" ")));
+    let read = alone.device_read_bytes();
+    alone.remove().expect("removed");
+    read.expect("this machine counts device reads")
+}
+
+/// Runs a script in a run, and tells how many blocks of a file were cached at most.
+fn most_cached(steer: &Steer, script: &str, below: &str) -> u64 {
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let looking = scope.spawn(|| {
+            let mut most = 0;
+            while !over.load(Ordering::Acquire) {
+                most = most.max(cached_blocks(below));
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            most
+        });
+        sh(steer, script);
+        over.store(true, Ordering::Release);
+        looking.join().expect("looked")
+    })
+}
+
+/// Scans `file` in cycles under MRU. Its pages are those of `below`. The budget holds at every moment, and less is read than
+/// by the kernel alone.
+fn cycles(file: &str, below: &str) {
+    forget(below);
+    let alone = read_by_the_kernel_alone(&scans(file));
+    // On a busy machine the kernel may read ahead for a while before anybody gets to see it.
+    let most: Vec<u64> =
+        (0..4).map(|_| cycle(file, below, alone)).take_while(|&most| !is_within(most)).collect();
+    assert!(most.len() < 4, "{most:?} blocks were cached at once");
+}
+
+fn is_within(blocks: u64) -> bool {
+    blocks * 4096 <= BUDGET + BUDGET / 50
+}
+
+/// One time; returns how many blocks were cached at most.
+fn cycle(file: &str, below: &str, alone: u64) -> u64 {
+    forget(below);
+    let steer = start_with(BUDGET, |options| options.profile = Some(common::policy("mru")));
+    let most = most_cached(&steer, &scans(file), below);
+    steer.settle();
+    let counters = steer.counters();
+    let steered = steer.group().device_read_bytes().expect("counted");
+    eprintln!("{file}: {steered} bytes read, {alone} by the kernel alone, {most} blocks at most");
+    assert!(counters.references >= PASSES * FILE / 4096, "{counters:?}");
+    assert!((steered as f64) < 0.80 * alone as f64, "{steered} of {alone} bytes: {counters:?}");
+    let cached = cached_blocks(below);
+    assert!(is_within(cached), "{cached} blocks are cached: {counters:?}");
+    assert!(
+        cached * 4096 >= BUDGET * 2 / 3,
+        "{cached} blocks are cached, the budget is not used: {counters:?}"
+    );
+    assert!(counters.taken_over > 0, "readahead is bounded: {counters:?}");
+    steer.validate();
+    most
+}
+
+#[test]
+fn ext4() {
+    let Some(_turn) = turn() else { return };
+    let Some(disk) = Disk::new("mkfs.ext4 -q", 160 * MIB) else { return };
+    let file = disk.file("data");
+    cycles(&file, &file);
+}
+
+#[test]
+fn xfs() {
+    let Some(_turn) = turn() else { return };
+    let Some(disk) = Disk::new("mkfs.xfs -q", 320 * MIB) else { return };
+    let file = disk.file("data");
+    cycles(&file, &file);
+    closed_at_once(&disk);
+}
+
+#[test]
+fn btrfs() {
+    let Some(_turn) = turn() else { return };
+    let Some(disk) = Disk::new("mkfs.btrfs -q", 192 * MIB) else { return };
+    let file = disk.file("data");
+    cycles(&file, &file);
+    // A subvolume has a device number that no event names.
+    let volume = disk.path("volume");
+    outside(&format!("btrfs -q subvolume create {volume}"));
+    let file = disk.file("volume/data");
+    cycles(&file, &file);
+    closed_at_once(&disk);
+}
+
+/// Files whose readers are gone at once stay within the budget, or are told of.
+fn closed_at_once(disk: &Disk) {
+    for number in 0..64 {
+        let path = disk.path(&format!("f{number}"));
+        write(&path, MIB / 8);
+        forget(&path);
+    }
+    let steer = start_with(2 * MIB, |_| ());
+    sh(&steer, &format!("for f in {}; do cat $f > /dev/null; done", disk.path("f[0-9]*")));
+    steer.settle();
+    let counters = steer.counters();
+    let cached: u64 = (0..64).map(|number| cached_blocks(&disk.path(&format!("f{number}")))).sum();
+    let known = 2 * MIB / 4096 + counters.unreachable;
+    assert!(cached <= known + 64, "{cached} blocks are cached: {counters:?}");
+    assert!(counters.dropped + counters.unreachable >= 6 * 256, "{counters:?}");
+    steer.validate();
+}
+
+/// An overlay over directories of a disk.
+fn overlay(disk: &Disk, options: &str) -> Disk {
+    for name in ["lower", "upper", "work", "merged"] {
+        let _ = fs::create_dir(disk.at.join(name));
+    }
+    let at = disk.at.display();
+    let layers = format!("lowerdir={at}/lower,upperdir={at}/upper,workdir={at}/work{options}");
+    outside(&format!("mount -t overlay -o {layers} none {at}/merged"));
+    Disk { at: disk.at.join("merged"), device: None, _folder: None }
+}
+
+#[test]
+fn overlayfs_over_ext4() {
+    let Some(_turn) = turn() else { return };
+    let Some(disk) = Disk::new("mkfs.ext4 -q", 160 * MIB) else { return };
+    fs::create_dir(disk.at.join("lower")).unwrap();
+    let lower = disk.file("lower/below");
+    disk.file("lower/copied");
+    let merged = overlay(&disk, "");
+    cycles(&merged.path("below"), &lower);
+    // Copied up: another inode than the one the overlay goes on telling of.
+    fs::OpenOptions::new().write(true).open(merged.path("copied")).unwrap().write_all_at(b"x", 0).unwrap();
+    outside("sync");
+    cycles(&merged.path("copied"), &disk.path("upper/copied"));
+    by_name(&merged, [&lower, &disk.path("upper/copied")]);
+}
+
+#[test]
+fn overlayfs_over_xfs_with_numbers_that_tell_the_layer() {
+    let Some(_turn) = turn() else { return };
+    let Some(disk) = Disk::new("mkfs.xfs -q", 320 * MIB) else { return };
+    fs::create_dir(disk.at.join("lower")).unwrap();
+    let lower = disk.file("lower/below");
+    disk.file("lower/copied");
+    let merged = overlay(&disk, ",xino=on");
+    cycles(&merged.path("below"), &lower);
+    fs::OpenOptions::new().write(true).open(merged.path("copied")).unwrap().write_all_at(b"x", 0).unwrap();
+    outside("sync");
+    cycles(&merged.path("copied"), &disk.path("upper/copied"));
+    by_name(&merged, [&lower, &disk.path("upper/copied")]);
+}
+
+/// Rules of a profile about paths hold on an overlay, and so do hints and questions about its files.
+fn by_name(merged: &Disk, below: [&str; 2]) {
+    below.into_iter().for_each(forget);
+    let text =
+        "[[file]]\nglob = \"merged/below\"\npriority = 3\n[[file]]\nglob = \"merged/copied\"\npriority = 2\n";
+    let profile = Profile::parse("test", text).expect("a profile");
+    let steer = start_with(4 * FILE, |options| options.profile = Some(profile));
+    let (below, copied) = (merged.path("below"), merged.path("copied"));
+    let read = |path: &str| format!("dd if={path} of=/dev/null bs=64k count=32 status=none; sleep 0.1");
+    sh(&steer, &format!("{}; {}", read(&below), read(&copied)));
+    steer.settle();
+    let stat = steer.stat();
+    let blocks = |priority| {
+        let levels = &stat.owners.first().expect("an owner").priorities;
+        levels.iter().find(|level| level.priority == priority).map_or(0, |level| level.blocks)
+    };
+    assert!(blocks(3) >= 500 && blocks(2) >= 500, "{:?}", stat.owners);
+    for path in [&below, &copied] {
+        assert!(stat.files.iter().any(|file| file.path == Path::new(path)), "{:?}", stat.files);
+    }
+
+    let speaker = Speaker { uid: 0, gid: 0, groups: Vec::new(), pid: std::process::id() };
+    let ask = |path: &str| {
+        let file = fs::File::open(path).expect("opened");
+        let hint = Hint::GetPriority { path: path.into() };
+        let body = steer.body();
+        let told = body.explain(&speaker, path.as_ref(), file.as_fd()).expect("told");
+        let priority = body.hint(&speaker, &OwnerSelector::UserDefault, &hint, Some(file.as_fd()));
+        (priority.expect("a priority"), told.cached_blocks)
+    };
+    assert!(matches!(ask(&below), (HintAnswer::Priority(3), 500..)), "{:?}", ask(&below));
+    assert!(matches!(ask(&copied), (HintAnswer::Priority(2), 500..)), "{:?}", ask(&copied));
+}
+
+#[test]
+fn tmpfs_is_left_alone() {
+    let Some(_turn) = turn() else { return };
+    let folder = Scratch::new("tmpfs");
+    let at = PathBuf::from(folder.path("at"));
+    fs::create_dir(&at).unwrap();
+    outside(&format!("mount -t tmpfs -o size=64m none {}", at.display()));
+    let disk = Disk { at, device: None, _folder: Some(folder) };
+    let file = disk.path("data");
+    write(&file, FILE);
+    let steer = start_with(4 * MIB, |options| options.profile = Some(common::policy("mru")));
+    sh(&steer, &format!("for i in 1 2 3; do cat {file} | cmp - {file}; done"));
+    steer.settle();
+    let counters = steer.counters();
+    assert_eq!(cached_blocks(&file), FILE / 4096, "it has no other place");
+    // What the programs themselves are read from is all there is to see.
+    assert!(counters.references - counters.foreign < 512, "{counters:?}");
+    assert_eq!((counters.drops, counters.refused), (0, 0), "{counters:?}");
+    steer.validate();
+}
