@@ -67,6 +67,8 @@ pub struct Cache {
 
 /// How long a reader sleeps before it looks whether a spare buffer is idle: nobody announces that.
 const SPARE_WAIT: Duration = Duration::from_millis(1);
+/// Blocks that [`Cache::held`] looks for under one lock.
+const HELD_BATCH: u64 = 1024;
 
 impl Cache {
     /// An empty cache.
@@ -192,6 +194,26 @@ impl Cache {
             let done = self.gather(request, &mut gathered[..length])?;
             Ok(use_bytes(&gathered[..done]))
         })
+    }
+
+    /// How many of a file's bytes are here from `start` on, before `end` or the first gap: what can be read without waiting for
+    /// anybody. Asking is no reference. What is here may leave before it is read.
+    pub fn held(&self, file: FileId, start: u64, end: u64) -> u64 {
+        let block_bytes = self.block_bytes() as u64;
+        let mut at = start;
+        while at < end {
+            // Not under one lock for all of a large file.
+            let frames = self.lock();
+            let last = (at / block_bytes + HELD_BATCH).min(end.div_ceil(block_bytes));
+            for index in at / block_bytes..last {
+                let found = frames.find(Block::new(file, index));
+                if !found.is_some_and(|(_, slot)| slot.state == State::Ready) {
+                    return at - start;
+                }
+                at = ((index + 1) * block_bytes).min(end);
+            }
+        }
+        at - start
     }
 
     /// Recomputes every invariant, and panics with the number of one that fails. For tests.

@@ -315,7 +315,8 @@ impl Core {
         Some(done.map(|count| call.clone().answer(count.into())))
     }
 
-    /// A call on an open directory: those that are about no file. The others are unknown there.
+    /// A call on an open directory: those that are about no file, and the question what of it is cached, by which a program
+    /// finds out what kind of file system it looks at. The others are unknown there.
     pub(crate) fn ioctl_directory(
         &self,
         request: &Request,
@@ -327,6 +328,9 @@ impl Core {
             CallError::Value => io::Error::from_raw_os_error(libc::EINVAL),
             CallError::Unknown | CallError::Reserved => unknown(),
         })?;
+        if let Call::Held { .. } = call {
+            return Ok(call.answer(0));
+        }
         self.call_about_lists(self.owner(request), &call).unwrap_or_else(|| Err(unknown()))
     }
 
@@ -378,6 +382,10 @@ impl Core {
             Call::BlockList { ref ranges, append } => {
                 self.block_list(request, handle.number, &handle.file, ranges, append)?;
                 Ok(call.answer(0))
+            }
+            Call::Held { start, end } => {
+                let held = self.cache().held(file, start, end.min(handle.content.size()));
+                Ok(call.answer(held as i64))
             }
             // Answered above, without an open file.
             Call::FileListStart { .. } | Call::FileListEnd | Call::ForgetList => Ok(Vec::new()),

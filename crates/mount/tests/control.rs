@@ -232,6 +232,32 @@ fn calls() {
     assert_eq!(other, "0");
 
     quote(
+        "The call `PANTLER_HELD` tells how many bytes of a range are cached before its first gap; asking is no reference.",
+    );
+    let large = fixture.mnt.join("large");
+    fs::write(fixture.origin.join("large"), pattern(8 * BLOCK as usize, 2)).unwrap();
+    let large = File::open(large).unwrap();
+    let held = |start: u64, end: u64| {
+        let mut range: Vec<u8> = [start, end, 0].map(u64::to_ne_bytes).concat();
+        ioctl(&large, call(6, 3, 24), &mut range).unwrap();
+        u64::from_ne_bytes(range[16..].try_into().unwrap())
+    };
+    assert_eq!(held(0, 8 * BLOCK), 0, "nobody has read it");
+    large.read_exact_at(&mut [0; 10], 0).unwrap();
+    large.read_exact_at(&mut [0; 10], BLOCK).unwrap();
+    large.read_exact_at(&mut [0; 10], 3 * BLOCK).unwrap();
+    assert_eq!((held(0, 8 * BLOCK), held(5, BLOCK)), (2 * BLOCK, BLOCK - 5), "blocks 0 and 1 are there");
+    assert_eq!(
+        (held(2 * BLOCK, 4 * BLOCK), held(3 * BLOCK + 1, 4 * BLOCK)),
+        (0, BLOCK - 1),
+        "2 is not, 3 is"
+    );
+    assert_eq!((held(9 * BLOCK, u64::MAX), held(u64::MAX, u64::MAX)), (0, 0), "beyond the end");
+    assert_eq!(ioctl(&large, call(6, 3, 24), &mut [1; 24][..8].repeat(3)), Ok(()), "an empty range");
+    let mut backwards = [5u64, 4, 0].map(u64::to_ne_bytes).concat();
+    assert_eq!(ioctl(&large, call(6, 3, 24), &mut backwards), Err(libc::EINVAL));
+
+    quote(
         "An ioctl that nobody knows gets `ENOTTY`, and one that is kept for calls on lists to come `EOPNOTSUPP`.",
     );
     assert_eq!(ioctl(&file, 0x5401, &mut [0; 64]), Err(libc::ENOTTY));

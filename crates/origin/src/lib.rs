@@ -5,7 +5,7 @@
 //! * [`Node`]: one inode of it (an `O_PATH` descriptor) with every operation of a file system.
 //! * [`OpenFile`]: a file opened for reading, writing or both; bypasses the kernel's page cache where it can.
 //! * [`Attributes`], [`Version`], [`Look`]: what a file is like, and whether it changed since the last look.
-//! * [`is_cached`]: whether the kernel's page cache holds a piece of a file.
+//! * [`is_cached`], [`is_held`]: whether the kernel's page cache, or a mount of ours, holds a piece of a file.
 //! * [`SimulatedDisk`]: a disk slower than the real one, for measurements.
 //! * [`Caller`]: acting with somebody else's user, groups and file mode mask on the current thread.
 //!
@@ -33,7 +33,7 @@ pub use entries::{Entries, Entry};
 pub use error::OriginError;
 pub use file::{OpenFile, OpenMode};
 pub use node::Node;
-pub use residency::is_cached;
+pub use residency::{is_cached, is_held};
 pub use simulated::{DiskModel, SimulatedDisk};
 pub use source::{READ_BUFFERS_MAX, Source};
 pub use version::{Look, Version};

@@ -1,4 +1,4 @@
-//! What the page cache holds of an open file.
+//! What of an open file can be read without waiting: what the page cache holds of it, or the mount that it lies on.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -26,6 +26,21 @@ pub fn is_cached(file: BorrowedFd<'_>, start: u64, end: u64) -> io::Result<bool>
     let result =
         unsafe { libc::syscall(SYS_CACHESTAT, file.as_raw_fd(), range.as_ptr(), answer.as_mut_ptr(), 0u32) };
     if result == 0 { Ok(answer[0] >= pages) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Number of the call `PANTLER_HELD`, `_IOWR(0xA7, 6, uint64_t[3])`; docs/SEMANTICS.md says what it means.
+const HELD: u64 = 3 << 30 | 24 << 16 | 0xa7 << 8 | 6;
+
+/// Whether the mount of ours that a file lies on holds bytes `start..end` of it; of a directory, only whether it lies on one.
+///
+/// # Errors
+/// `ENOTTY` for what lies on no mount of ours.
+pub fn is_held(file: BorrowedFd<'_>, start: u64, end: u64) -> io::Result<bool> {
+    let mut range = [start, end, 0];
+    // SAFETY: the number says that three u64 go in and come back, and `range` lives through the call. A driver that means
+    // something else by this number is none of a regular file's or a directory's.
+    let result = unsafe { libc::ioctl(file.as_raw_fd(), HELD as libc::Ioctl, range.as_mut_ptr()) };
+    if result == 0 { Ok(range[2] >= end.saturating_sub(start)) } else { Err(io::Error::last_os_error()) }
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ use tokio::sync::oneshot;
 use crate::belief::Belief;
 use crate::buffers::Buffers;
 use crate::metrics::Metrics;
-use crate::opened::Opened;
+use crate::opened::{Below, Opened};
 use crate::options::{Options, Order};
 use crate::scheduler::{self, Arrival, GroupId, Lengths, Scheduler, Ticket, Wish, Work};
 use crate::store::Store;
@@ -193,8 +193,9 @@ impl Desk {
     /// # Errors
     /// The system's, from looking.
     pub fn ask(self: &Arc<Self>, file: &Arc<Opened>, wish: Wish) -> io::Result<Asked> {
-        // The steward of our own cache knows; so does the kernel, for a price, where it tells us.
-        let is_exact = self.order == Order::Truth || matches!(self.store, Store::Cache(_));
+        // The steward of our own cache knows, or of the mount below; so does the kernel, for a price, where it tells us.
+        let has_steward = matches!(self.store, Store::Cache(_)) || file.below() == Below::Mount;
+        let is_exact = self.order == Order::Truth || has_steward;
         let known = if is_exact && self.order != Order::Fifo { self.store.holds(file, wish) } else { None };
         let now = self.start.elapsed();
         let mut inner = self.lock();

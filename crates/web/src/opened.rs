@@ -7,9 +7,19 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use crate::conditions::Validators;
 
+/// Who keeps a file's bytes in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Below {
+    /// The kernel's page cache.
+    PageCache,
+    /// A mount of ours, whose steward says exactly what is there.
+    Mount,
+}
+
 /// A regular file below the root.
 #[derive(Debug)]
 pub struct Opened {
+    below: Below,
     descriptor: OwnedFd,
     /// What names its content.
     pub version: Version,
@@ -18,8 +28,13 @@ pub struct Opened {
 }
 
 impl Opened {
-    pub(crate) fn new(descriptor: OwnedFd, version: Version, validators: Validators) -> Self {
-        Self { descriptor, version, validators }
+    pub(crate) fn new(descriptor: OwnedFd, version: Version, validators: Validators, below: Below) -> Self {
+        Self { below, descriptor, version, validators }
+    }
+
+    /// Who keeps its bytes in memory.
+    pub fn below(&self) -> Below {
+        self.below
     }
 
     /// Bytes, when it was opened. It may have been cut since: every read says how much there is.
@@ -27,12 +42,17 @@ impl Opened {
         self.version.size
     }
 
-    /// Reads what the page cache holds. `None` if that is nothing: then the kernel has begun to read it from the disk.
-    /// `Some(0)` where the file ends.
+    /// Reads what is in memory. `None` if that is nothing: then the kernel, if it keeps the bytes, has begun to read them
+    /// from the disk. `Some(0)` where the file ends.
     ///
     /// # Errors
     /// The system's.
     pub fn read_now(&self, into: &mut [u8], offset: u64) -> io::Result<Option<usize>> {
+        if self.below == Below::Mount {
+            // A mount answers no read that must not wait; what it holds it gives at once.
+            let is_there = self.is_cached(offset, offset + into.len() as u64) == Some(true);
+            return if is_there { self.read_waiting(into, offset).map(Some) } else { Ok(None) };
+        }
         loop {
             let mut buffers = [IoSliceMut::new(into)];
             match rustix::io::preadv2(&self.descriptor, &mut buffers, offset, ReadWriteFlags::NOWAIT) {
@@ -58,9 +78,13 @@ impl Opened {
         }
     }
 
-    /// Whether the page cache holds all of a piece; `None` where the kernel does not tell us.
+    /// Whether all of a piece is in memory; `None` where nobody tells us.
     pub fn is_cached(&self, start: u64, end: u64) -> Option<bool> {
-        pantler_origin::is_cached(self.descriptor.as_fd(), start, end.min(self.size())).ok()
+        let (start, end) = (start.min(self.size()), end.min(self.size()));
+        match self.below {
+            Below::PageCache => pantler_origin::is_cached(self.descriptor.as_fd(), start, end).ok(),
+            Below::Mount => pantler_origin::is_held(self.descriptor.as_fd(), start, end).ok(),
+        }
     }
 }
 

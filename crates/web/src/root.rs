@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::conditions::Validators;
-use crate::opened::Opened;
+use crate::opened::{Below, Opened};
 use crate::{WebError, path::Names};
 
 /// See the head of this file.
@@ -20,6 +20,7 @@ use crate::{WebError, path::Names};
 pub struct Root {
     directory: Directory,
     node: Node,
+    below: Below,
 }
 
 /// What lies at a path.
@@ -44,12 +45,23 @@ impl Root {
             Err(error) => return Err(fail(io::Error::other(error))),
         };
         let node = directory.root().map_err(fail)?;
-        Ok(Self { directory, node })
+        // Only an open directory answers calls.
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let opened = rustix::fs::openat(node.as_fd(), c".", flags, Mode::empty());
+        let opened = opened.map_err(|error| fail(error.into()))?;
+        let is_mount = pantler_origin::is_held(opened.as_fd(), 0, 0).is_ok();
+        let below = if is_mount { Below::Mount } else { Below::PageCache };
+        Ok(Self { directory, node, below })
     }
 
     /// Where it is.
     pub fn path(&self) -> &Path {
         self.directory.path()
+    }
+
+    /// Who keeps the bytes of its files in memory. Another file system mounted below it is taken for the same.
+    pub fn below(&self) -> Below {
+        self.below
     }
 
     /// Opens what lies at a path without waiting for the disk; `None` if that cannot be.
@@ -92,7 +104,7 @@ impl Root {
             Kind::Regular => {
                 let look = self.directory.look(&attributes);
                 let validators = validators(&attributes, look.settled);
-                Ok(Found::File(Arc::new(Opened::new(descriptor, look.version, validators))))
+                Ok(Found::File(Arc::new(Opened::new(descriptor, look.version, validators, self.below))))
             }
             // Pipes, sockets and devices are nothing to be served.
             _ => Err(io::ErrorKind::NotFound.into()),

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use pantler_cache::{Cache, Request};
 use pantler_origin::Source;
-use pantler_steward::{Block, FileId, OwnerId};
+use pantler_steward::{FileId, OwnerId};
 use std::io;
 use std::sync::Arc;
 
@@ -42,12 +42,8 @@ impl Store {
         match self {
             Self::Files => file.is_cached(wish.start, wish.end),
             Self::Cache(cache) => {
-                let block_bytes = cache.block_bytes() as u64;
-                let id = FileId(wish.file.into());
-                let mut blocks = wish.start / block_bytes..wish.end.div_ceil(block_bytes);
-                Some(cache.with_steward(|steward| {
-                    blocks.all(|index| steward.lookup(Block::new(id, index)).is_some())
-                }))
+                let held = cache.held(FileId(wish.file.into()), wish.start, wish.end);
+                Some(held == wish.end - wish.start)
             }
         }
     }

@@ -1,5 +1,5 @@
-//! The calls of the papers as ioctl on an open file: five on caching, and those on access lists, which work on an open
-//! directory too, but for the list of blocks.
+//! The calls of the papers as ioctl on an open file: five on caching, one that asks what is cached, and those on access lists.
+//! The last work on an open directory too, but for the list of blocks; of a directory no byte is cached.
 //!
 //! Type `0xA7`, native byte order. A program in C defines them so:
 //!
@@ -12,6 +12,9 @@
 //! #define PANTLER_SET_POLICY    _IOW (0xA7, 3, struct pantler_policy)
 //! #define PANTLER_GET_POLICY    _IOWR(0xA7, 4, struct pantler_policy)
 //! #define PANTLER_SET_TEMPPRI   _IOWR(0xA7, 5, struct pantler_temporary)  /* last is inclusive */
+//!
+//! struct pantler_held { uint64_t start, end, held; };                     /* bytes of this file; end is exclusive */
+//! #define PANTLER_HELD          _IOWR(0xA7, 6, struct pantler_held)       /* cached bytes from start to the first gap */
 //!
 //! struct pantler_list   { uint32_t files; uint32_t zero; };
 //! struct pantler_chunk  { int64_t start, end; };                          /* bytes of this file; end is exclusive */
@@ -44,6 +47,7 @@ pub enum Call {
     SetPolicy { priority: i32, policy: PolicyName },
     GetPolicy { priority: i32 },
     SetTemporaryPriority { first: u64, last: u64, priority: i32 },
+    Held { start: u64, end: u64 },
     FileListStart { files: u32 },
     FileListEnd,
     BlockList { ranges: Vec<(i64, i64)>, append: bool },
@@ -90,6 +94,13 @@ impl Call {
                 }
                 Self::SetTemporaryPriority { first, last, priority: priority(data, 16)? }
             }
+            HELD => {
+                let (start, end) = (u64::from_ne_bytes(field(data, 0)?), u64::from_ne_bytes(field(data, 8)?));
+                if end < start {
+                    return Err(CallError::Value);
+                }
+                Self::Held { start, end }
+            }
             FILE_LIST_START => {
                 zero(data, 4)?;
                 Self::FileListStart { files: u32::from_ne_bytes(field(data, 0)?) }
@@ -111,6 +122,7 @@ impl Call {
             Self::FileListEnd => [(value as u32).to_ne_bytes(), [0; 4]].concat(),
             Self::GetPriority => [(value as i32).to_ne_bytes(), [0; 4]].concat(),
             Self::GetPolicy { priority } => [priority.to_ne_bytes(), (value as u32).to_ne_bytes()].concat(),
+            Self::Held { start, end } => [start, end, value as u64].map(u64::to_ne_bytes).concat(),
             Self::SetTemporaryPriority { first, last, priority } => {
                 let mut bytes = [first.to_ne_bytes(), last.to_ne_bytes()].concat();
                 bytes.extend(priority.to_ne_bytes());
@@ -132,6 +144,8 @@ pub const SET_POLICY: u32 = number(WRITES, 3, 8);
 pub const GET_POLICY: u32 = number(WRITES | READS, 4, 8);
 /// Gives cached blocks of a file a temporary priority.
 pub const SET_TEMPORARY: u32 = number(WRITES | READS, 5, 32);
+/// Asks how many bytes of a range are cached before its first gap.
+pub const HELD: u32 = number(WRITES | READS, 6, 24);
 
 /// The files that are opened from here on are the list.
 pub const FILE_LIST_START: u32 = number(WRITES, 16, 8);
@@ -211,6 +225,7 @@ mod tests {
         let mut data = [0; 32];
         data[0] = 9;
         assert_eq!(Call::decode(SET_TEMPORARY, &data), Err(CallError::Value), "range");
+        assert_eq!(Call::decode(HELD, &data[..24]), Err(CallError::Value), "range of bytes");
         assert_eq!(Call::decode(SET_POLICY, &[0, 0, 0, 0, 77, 0, 0, 0]), Err(CallError::Value), "policy");
         assert_eq!(Call::decode(SET_PRIORITY, &[0; 3]), Err(CallError::Value), "short");
         assert_eq!(Call::decode(SET_PRIORITY, &[0, 0, 0, 0, 1, 0, 0, 0]), Err(CallError::Value), "not zero");

@@ -1,0 +1,73 @@
+//! Over a mount of ours the order comes from its steward.
+
+mod common;
+
+use common::{parse, pattern};
+use pantler_mount::{Mount, MountOptions};
+use pantler_web::opened::Below;
+use pantler_web::{Options, Order, Server};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+const FILES: usize = 12;
+const FILE_BYTES: usize = 300_000;
+
+/// A mount needs root, or fusermount3 and /dev/fuse; CI allows no skipping.
+fn cannot_mount() -> bool {
+    let can = std::path::Path::new("/dev/fuse").exists();
+    assert!(can || std::env::var_os("PANTLER_NO_SKIP").is_none(), "no /dev/fuse");
+    if !can {
+        eprintln!("skipped: no /dev/fuse");
+    }
+    !can
+}
+
+fn get(server: &Server, path: &str) -> Vec<u8> {
+    let mut stream = TcpStream::connect(server.address()).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).unwrap();
+    let [answer] = <[_; 1]>::try_from(parse(&bytes, false)).unwrap();
+    assert_eq!(answer.status, 200, "{path}");
+    answer.body
+}
+
+#[test]
+fn over_a_mount_the_steward_is_asked_and_right() {
+    if cannot_mount() {
+        return;
+    }
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let (origin, point) = (folder.path().join("origin"), folder.path().join("mnt"));
+    std::fs::create_dir(&origin).unwrap();
+    std::fs::create_dir(&point).unwrap();
+    for number in 0..FILES {
+        std::fs::write(origin.join(format!("f{number}")), pattern(FILE_BYTES + number)).unwrap();
+    }
+    for order in [Order::MirrorVerify, Order::Truth] {
+        let mut options = MountOptions::new(&origin, &point);
+        // Five of twelve files fit.
+        options.cache_bytes = 2 << 20;
+        options.block_bytes = 16 << 10;
+        options.lookahead = pantler_steward::Lookahead::None;
+        let mounted = Mount::new(options).unwrap().spawn().unwrap();
+        let mut options = Options::new(&point, "127.0.0.1:0".parse().unwrap());
+        options.order = order;
+        options.threads = 2;
+        options.disk_reads = 2;
+        let server = Server::start(options).unwrap();
+        assert_eq!(server.site().root.below(), Below::Mount);
+        for number in [0, 1, 2, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 11, 10, 0, 1, 2] {
+            assert_eq!(
+                get(&server, &format!("/f{number}")),
+                pattern(FILE_BYTES + number),
+                "{order:?}: f{number}"
+            );
+        }
+        // One client at a time: nothing leaves between question and look, so an exact answer is never wrong.
+        let score = server.site().desk.with_belief(|belief| belief.score());
+        assert!(score.checked >= 20 && score.share() == 1.0, "{order:?}: {score:?}");
+        drop(server);
+        mounted.unmount().unwrap();
+    }
+}
