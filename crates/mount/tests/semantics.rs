@@ -5,8 +5,9 @@ mod common;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IoSliceMut, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use common::*;
@@ -122,7 +123,7 @@ p = mmap.mmap(g.fileno(), 0, mmap.MAP_PRIVATE, mmap.PROT_READ)
 assert p[99999:] == b"z" and p[5:8] == b"map"
 "#;
     let path = fixture.mnt.join("f");
-    let output = std::process::Command::new("python3").args(["-c", script]).arg(&path).output().unwrap();
+    let output = Command::new("python3").args(["-c", script]).arg(&path).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let origin = fs::read(fixture.origin.join("f")).unwrap();
     assert_eq!((&origin[..8], &origin[50_000..50_007]), (&b"aaaaamap"[..], &b"written"[..]));
@@ -152,6 +153,69 @@ fn holes() {
         assert_eq!(seek(&file), seek(&behind), "{at} {hole}");
     }
     assert_eq!(file.seek(SeekFrom::End(0)).unwrap(), (1 << 20) + 3);
+}
+
+/// An origin whose reads wait until they are let through, and are counted.
+struct Gated {
+    file: Arc<OpenFile>,
+    is_open: Arc<AtomicBool>,
+    reads: Arc<AtomicU64>,
+}
+
+impl Source for Gated {
+    fn read_at(&self, offset: u64, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        self.reads.fetch_add(1, Ordering::SeqCst);
+        let start = Instant::now();
+        while !self.is_open.load(Ordering::SeqCst) && start.elapsed() < Duration::from_secs(10) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        self.file.read_at(offset, buffers)
+    }
+}
+
+#[test]
+fn readers_at_once() {
+    if cannot_mount() {
+        return;
+    }
+    const READERS: u64 = 8;
+    let (is_open, reads) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let fixture = Fixture::with(|options| {
+        let (is_open, reads) = (Arc::clone(&is_open), Arc::clone(&reads));
+        // Each reader waits in a thread of the mount's own.
+        options.threads = READERS as usize + 1;
+        options.interpose = Some(Arc::new(move |file| {
+            Arc::new(Gated { file, is_open: Arc::clone(&is_open), reads: Arc::clone(&reads) })
+        }));
+    });
+    let data = pattern(4 * BLOCK, 5);
+    fs::write(fixture.origin.join("f"), &data).unwrap();
+    quote("Programs that read one missing block at the same time make one read of the origin.");
+    for block in 0..4 {
+        is_open.store(false, Ordering::SeqCst);
+        reads.store(0, Ordering::SeqCst);
+        let (fetches, before) = (fixture.fetches(), fixture.mounted().counters().totals.references);
+        let path = fixture.mnt.join("f");
+        // Programs of their own, each with a piece of its own: none is served by the kernel for another.
+        let readers: Vec<_> = (0..READERS)
+            .map(|reader| {
+                let skip = block * 16 + reader;
+                let script = format!("dd if={} bs=4k count=1 skip={skip} status=none", path.display());
+                Command::new("sh").args(["-c", &script]).stdout(Stdio::piped()).spawn().unwrap()
+            })
+            .collect();
+        // Held up until everybody asked.
+        eventually("all readers have asked", || {
+            fixture.mounted().counters().totals.references >= before + READERS
+        });
+        is_open.store(true, Ordering::SeqCst);
+        for (reader, child) in readers.into_iter().enumerate() {
+            let at = block as usize * BLOCK + reader * 4096;
+            assert!(child.wait_with_output().unwrap().stdout == data[at..at + 4096], "reader {reader}");
+        }
+        assert_eq!(reads.load(Ordering::SeqCst), 1, "block {block}");
+        assert_eq!(fixture.fetches(), fetches + 1);
+    }
 }
 
 /// An origin that fails when told to.
@@ -305,9 +369,8 @@ fn appending() {
     let writers = 4;
     let script =
         format!("i=0; while [ $i -lt 200 ]; do echo line $$ $i >> {}; i=$((i+1)); done", path.display());
-    let children: Vec<_> = (0..writers)
-        .map(|_| std::process::Command::new("sh").args(["-c", &script]).spawn().unwrap())
-        .collect();
+    let children: Vec<_> =
+        (0..writers).map(|_| Command::new("sh").args(["-c", &script]).spawn().unwrap()).collect();
     for mut child in children {
         assert!(child.wait().unwrap().success());
     }
