@@ -96,6 +96,10 @@ fn measure(folder: &Path, interrupt: &Interrupt) -> Result<()> {
     let mut report = Report::new(budget_bytes, scene.source.database_bytes, trace.as_ref());
     // What was built and unpacked must not be on its way to the disk while the raw disk is measured.
     rustix::fs::sync();
+    if let Some(why) = report::lacking(&pantler_steer::doctor()) {
+        say(format_args!("no {} rows: {why}", Kind::Steer));
+        report.fail(Kind::Steer, why);
+    }
     let start = Instant::now();
     for disk in [Disk::Raw, Disk::Throttled] {
         for repeat in 1..=REPEATS {

@@ -1,12 +1,23 @@
 //! The table, the JSON, and whether the demo shows what it promises.
 
 use anyhow::{Result, bail};
+use pantler_steer::Check;
 use serde_json::{Value, json};
 use std::fmt::Write;
 
 use super::runs::{Disk, Kind, Measured};
 use super::source::SYMBOLS;
 use super::trace::Trace;
+
+/// Why nothing can be steered here, if so: the kernel's version, what it lacks, and the remedy.
+pub fn lacking(checks: &[Check]) -> Option<String> {
+    let lacking: Vec<String> = checks
+        .iter()
+        .filter(|check| check.needed && !check.present)
+        .map(|check| format!("{}: {}: {}", check.name, check.detail, check.remedy))
+        .collect();
+    (!lacking.is_empty()).then(|| lacking.join("; "))
+}
 
 /// One run.
 pub struct Row {
@@ -202,6 +213,33 @@ mod tests {
 
     fn measured(read: u64) -> Measured {
         Measured { device_read_bytes: read, elapsed_s: 1.0, command_s: 2.0, memory_peak_bytes: 3 }
+    }
+
+    #[test]
+    fn a_kernel_that_is_too_old_costs_the_steered_rows_only() {
+        let check = |needed, present| Check {
+            name: "cachestat",
+            needed,
+            present,
+            detail: "Linux 6.1.0-18-amd64 does not have it".into(),
+            remedy: "run Linux 6.5 or newer",
+            since: None,
+        };
+        assert_eq!(lacking(&[check(true, true), check(false, false)]), None);
+        let mut report = Report::new(4096, 1_000_000, None);
+        report.fail(Kind::Steer, lacking(&[check(true, false), check(true, true)]).unwrap());
+        assert!(report.is_impossible(Kind::Steer));
+        for kind in [Kind::Kernel, Kind::MountLru, Kind::Mount] {
+            report.add(Row { kind, disk: Disk::Raw, measured: measured(8_000_000) });
+        }
+        let table = report.table();
+        let why = "no steer row: cachestat: Linux 6.1.0-18-amd64 does not have it: run Linux 6.5 or newer";
+        assert!(table.lines().any(|line| line == why), "{table}");
+        for kind in ["kernel", "mount-lru", "mount"] {
+            let mut rows = table.lines().filter(|line| line.starts_with("raw "));
+            assert!(rows.any(|line| line.split_whitespace().nth(1) == Some(kind)), "{kind}: {table}");
+        }
+        assert!(report.verdict().is_ok());
     }
 
     #[test]
