@@ -22,6 +22,9 @@ use fuser::{
 };
 use pantler_mount::{Mount, MountOptions};
 
+#[path = "../../../benches/environment.rs"]
+mod environment;
+
 const FILE_BYTES: usize = 256 << 20;
 const SMALL: usize = 4 << 10;
 const LARGE: usize = 1 << 20;
@@ -78,15 +81,8 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
         note("mount", measure(&point.join("f"))?);
         mounted.unmount()?;
     }
-    let uname = rustix::system::uname();
-    let kernel = uname.release().to_string_lossy();
-    let processors = std::thread::available_parallelism()?;
-    let load = std::fs::read_to_string("/proc/loadavg")?;
-    let load = load.split(' ').next().unwrap_or("?");
-    println!(
-        "{{\"kernel\":\"{kernel}\",\"processors\":{processors},\"threads\":{},\"load\":{load}}}",
-        threads()
-    );
+    let environment = environment::line(Some(&origin));
+    println!("{{\"environment\":\"{environment}\",\"threads\":{}}}", threads());
     print(&best);
     Ok(())
 }

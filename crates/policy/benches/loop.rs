@@ -13,10 +13,14 @@ use std::hint::black_box;
 use pantler_policy::min::{Min, NEVER, Reference};
 use pantler_policy::{Links, Offline, Online, Spec, Visitor};
 
+#[path = "../../../benches/environment.rs"]
+mod environment;
+
 /// How far ahead the policy is told of a reference.
 const AHEAD: usize = 16;
 
 fn main() {
+    println!("{}", environment::line(None));
     let mut options =
         Options { requests: 20_000_000, ids: 1_000_000, alpha: 1.0, runs: 3, policies: Vec::new() };
     let mut arguments = std::env::args().skip(1);

@@ -7,9 +7,13 @@ use pantler_sim::{Footprint, LruCurve, Sizes, Watch, simulate};
 use pantler_trace::Prepared;
 use std::time::Duration;
 
+#[path = "../../../benches/environment.rs"]
+mod environment;
+
 const REPETITIONS: u32 = 3;
 
 fn main() {
+    println!("{}", environment::line(None));
     let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with("--")).collect();
     let word = |index: usize, default: &str| words.get(index).cloned().unwrap_or(default.to_owned());
     let length: usize = word(2, "20000000").parse().expect("a number of references");

@@ -23,6 +23,9 @@ use std::time::{Duration, Instant};
 
 use pantler_steer::{HitWatch, Steer, SteerOptions, doctor};
 
+#[path = "../../../benches/environment.rs"]
+mod environment;
+
 type Failure = Box<dyn Error>;
 
 /// Makes this program the reader of part one: `BYTES READS PATH`.
@@ -45,25 +48,10 @@ fn main() -> Result<(), Failure> {
     let words: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
     let pairs: usize = words.first().map_or(Ok(20), |word| word.parse())?;
     let scratch = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR"))?;
-    environment()?;
+    println!("{}", environment::line(Some(scratch.path())));
     hot_reads(scratch.path())?;
     programs(scratch.path(), pairs, words.get(1).map(PathBuf::from))?;
     entering(pairs)
-}
-
-fn environment() -> Result<(), Failure> {
-    let release = fs::read_to_string("/proc/sys/kernel/osrelease")?;
-    let cpu = fs::read_to_string("/proc/cpuinfo")?;
-    let model = cpu.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or("\t: unknown");
-    let load = fs::read_to_string("/proc/loadavg")?;
-    println!(
-        "Linux {}, {} CPUs,{}, load {}",
-        release.trim(),
-        std::thread::available_parallelism()?,
-        model.trim_start_matches(['\t', ':']),
-        load.trim()
-    );
-    Ok(())
 }
 
 // Part one.

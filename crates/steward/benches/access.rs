@@ -14,6 +14,9 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use pantler_steward::{Access, Block, FileId, Options, OwnerId, PolicyName, Steward};
 use rustix::time::{ClockId, clock_gettime};
 
+#[path = "../../../benches/environment.rs"]
+mod environment;
+
 const FRAMES: u32 = 1_000_000;
 const OWNER: OwnerId = OwnerId(1);
 const REFERENCES: usize = 1 << 22;
@@ -120,6 +123,7 @@ fn warm(references: &[Block], policy: Option<PolicyName>) -> Steward {
 }
 
 fn accesses(criterion: &mut Criterion<CpuTime>) {
+    println!("{}", environment::line(None));
     let frames = u64::from(FRAMES);
     let traces = [
         ("cyclic, all hits", cyclic(frames)),

@@ -7,6 +7,9 @@
 use pantler_steward::placement::{Client, ProtocolSpec, Sizes};
 use rustix::time::{ClockId, clock_gettime};
 
+#[path = "../../../benches/environment.rs"]
+mod environment;
+
 const REFERENCES: u32 = 1 << 22;
 const PASSES: usize = 3;
 
@@ -37,6 +40,7 @@ fn zipf(bits: u32) -> Vec<u32> {
 }
 
 fn main() {
+    println!("{}", environment::line(None));
     let sizes = Sizes::new(&[333_334, 333_333, 333_333]).expect("sane sizes");
     let traces = [
         ("uniform over 1 million", uniform(1_000_000)),

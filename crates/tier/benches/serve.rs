@@ -11,9 +11,13 @@ use std::time::Duration;
 
 use pantler_tier::serve::{ServeOptions, Server};
 
+#[path = "../../../benches/environment.rs"]
+mod environment;
+
 const ROUNDS: usize = 3;
 
 fn main() {
+    println!("{}", environment::line(None));
     let requests = std::env::args().filter_map(|word| word.parse::<u32>().ok()).next().unwrap_or(20_000);
     if Command::new("redis-benchmark").arg("--version").stdout(Stdio::null()).status().is_err() {
         eprintln!("SKIPPED: needs redis-benchmark: apt-get install redis-server");

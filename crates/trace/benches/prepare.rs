@@ -16,9 +16,13 @@ use pantler_trace::generate::{Random, Zipf};
 use pantler_trace::{Options, Prepared, ReadOptions, Reader, prepare};
 use rustix::time::{ClockId, clock_gettime};
 
+#[path = "../../../benches/environment.rs"]
+mod environment;
+
 fn main() -> Result<()> {
     let requests = std::env::args().skip(1).find_map(|word| word.parse().ok()).unwrap_or(20_000_000);
     let folder = tempfile::tempdir()?;
+    println!("{}", environment::line(Some(folder.path())));
     let path = folder.path().join("zipf.oracleGeneral");
     step("generate", requests, || write(&path, requests))??;
     step("read", requests, || read(&path))??;
