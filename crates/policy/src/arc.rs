@@ -11,10 +11,19 @@
 //! lowers it; the step is larger where the ghost list is the shorter one. The victim is the front of t1 while t1 is
 //! longer than `p`, of t2 otherwise.
 //!
+//! Ghosts and resident handles of one kind stand on one list: what is replaced at the front of t1 becomes the newest of
+//! b1 where it stands, and only the boundary between them moves.
+//!
+//! ```text
+//!   l1  front [ b1 | t1 ] back        l2  front [ b2 | t2 ] back
+//!                   ^ first                           ^ first
+//! ```
+//!
 //! R1  A handle known is on exactly one of t1, t2, b1, b2, and its mark says on which.
 //! R2  0 <= p <= frames.
 //! R3  |t1| + |b1| <= frames and |t1| + |t2| + |b1| + |b2| <= 2 frames, once the resident are no more than the frames;
 //!     after a resize that shrinks, each verb forgets one ghost until that holds again.
+//! R4  On each list ghosts stand before resident handles; `first` is the first resident one, `resident` how many there are.
 //!
 //! Paper: Megiddo and Modha, ARC: A Self-Tuning, Low Overhead Replacement Cache, FAST 2003, figure 4.
 //! Differences: ghosts are trimmed when the newcomer enters and not before the victim leaves, which forgets the same
@@ -25,14 +34,25 @@ use core::hint::select_unpredictable;
 
 use crate::{Forgotten, Handle, Links, List, NONE, NoParameters, Online, Policy};
 
-/// Marks, which are indices of lists. The first stays empty: it is where no handle is.
+/// Marks: the lowest bit is the index of the list.
 const UNKNOWN: u8 = 0;
-const T1: u8 = 1;
-const T2: u8 = 2;
-const B1: u8 = 3;
-const B2: u8 = 4;
-/// Lists, and a power of two for the sake of the processor.
-const LISTS: usize = 8;
+const T1: u8 = RESIDENT;
+const T2: u8 = RESIDENT + 1;
+const B1: u8 = GHOST;
+const B2: u8 = GHOST + 1;
+/// What tells resident handles from ghosts.
+const RESIDENT: u8 = 2;
+const GHOST: u8 = 4;
+
+/// Lists by index: of handles referenced once, and again.
+const RECENT: usize = 0;
+const FREQUENT: usize = 1;
+
+/// The list of a mark.
+#[inline(always)]
+fn list_of(mark: u8) -> usize {
+    usize::from(mark & 1)
+}
 
 /// Adaptive Replacement Cache.
 #[derive(Clone, Debug)]
@@ -40,8 +60,12 @@ pub struct Arc {
     frames: u32,
     /// Frames that t1 should have.
     target: f64,
-    /// By mark. An array and not four fields, so that a hit need not branch on the list that it finds.
-    lists: [List; LISTS],
+    /// Arrays and not two fields each, so that a hit need not branch on the list that it finds.
+    lists: [List; 2],
+    /// By list: its first resident handle, or `NONE`.
+    first: [Handle; 2],
+    /// By list: resident handles.
+    resident: [u32; 2],
     /// Whether the miss that is being served was on b2: ties go against t1 then.
     frequent_comes_back: bool,
     forgotten: Forgotten,
@@ -53,45 +77,66 @@ impl Arc {
         self.target
     }
 
-    #[inline]
-    fn known(&self, links: &Links, handle: Handle) -> u8 {
-        links.mark(handle)
+    fn ghosts(&self, list: usize) -> u32 {
+        self.lists[list].len() - self.resident[list]
     }
 
-    fn length(&self, list: u8) -> u32 {
-        self.lists[usize::from(list) % LISTS].len()
-    }
-
-    /// Moves a handle that is on a list to the back of another.
+    /// Moves a known handle to the back of t2; `was` is its mark.
     #[inline(always)]
-    fn shift(&mut self, links: &mut Links, handle: Handle, to: u8) {
-        let from = usize::from(links.mark(handle)) % LISTS;
-        List::transfer(&mut self.lists, from, usize::from(to) % LISTS, links, handle);
-        links.set_mark(handle, to);
+    fn promote(&mut self, links: &mut Links, handle: Handle, was: u8) {
+        let from = list_of(was);
+        let after = List::transfer(&mut self.lists, from, FREQUENT, links, handle);
+        self.resident[from] -= u32::from(was & RESIDENT != 0);
+        self.resident[FREQUENT] += 1;
+        // Chosen and not jumped to, here and below: no processor can guess which.
+        self.first[from] = select_unpredictable(self.first[from] == handle, after, self.first[from]);
+        let first = self.first[FREQUENT];
+        self.first[FREQUENT] = if first == NONE { handle } else { first };
+        links.set_mark(handle, T2);
     }
 
-    /// The list that a victim is taken from, unless it is empty or all on it are pinned.
+    /// A stranger becomes the back of t1.
     #[inline(always)]
-    fn replaced_first(&self) -> u8 {
-        let length = f64::from(self.length(T1));
+    fn enter(&mut self, links: &mut Links, handle: Handle) {
+        self.lists[RECENT].push_back(links, handle);
+        self.resident[RECENT] += 1;
+        if self.first[RECENT] == NONE {
+            self.first[RECENT] = handle;
+        }
+        links.set_mark(handle, T1);
+    }
+
+    /// The list that a victim is taken from, unless none of it is resident or all that is, is pinned.
+    #[inline(always)]
+    fn replaced_first(&self) -> usize {
+        let length = f64::from(self.resident[RECENT]);
         let tie = self.frequent_comes_back & (length == self.target);
-        // Chosen and not jumped to: no processor can guess which.
-        select_unpredictable((length > 0.0) & ((length > self.target) | tie), T1, T2)
+        select_unpredictable((length > 0.0) & ((length > self.target) | tie), RECENT, FREQUENT)
+    }
+
+    /// The first resident handle of a list becomes its newest ghost.
+    #[inline(always)]
+    fn replace(&mut self, links: &mut Links, list: usize) -> Handle {
+        let victim = self.first[list];
+        self.first[list] = self.lists[list].after(links, victim).unwrap_or(NONE);
+        self.resident[list] -= 1;
+        links.set_mark(victim, GHOST + list as u8);
+        // It is the next one to leave.
+        links.prefetch(self.first[list]);
+        victim
     }
 
     /// Forgets at most one ghost. `newest` became one just now, and nobody was told.
     #[inline(always)]
     fn trim(&mut self, links: &mut Links, newest: Handle) {
-        let recent = self.length(T1) + self.length(B1);
-        let all = u64::from(recent) + u64::from(self.length(T2) + self.length(B2));
-        let from_recent = (recent > self.frames) & (self.length(B1) > 0);
-        if !from_recent & (all <= 2 * u64::from(self.frames)) {
+        let (recent, frequent) = (self.lists[RECENT].len(), self.lists[FREQUENT].len());
+        let from_recent = (recent > self.frames) & (recent > self.resident[RECENT]);
+        let too_many = u64::from(recent) + u64::from(frequent) > 2 * u64::from(self.frames);
+        if !from_recent & !(too_many & (frequent > self.resident[FREQUENT])) {
             return;
         }
-        let list = select_unpredictable(from_recent, B1, B2);
-        let ghosts = &mut self.lists[usize::from(list)];
-        if let Some(oldest) = ghosts.front() {
-            ghosts.remove(links, oldest);
+        let list = select_unpredictable(from_recent, RECENT, FREQUENT);
+        if let Some(oldest) = self.lists[list].pop_front(links) {
             links.set_mark(oldest, UNKNOWN);
             if oldest != newest {
                 self.forgotten.note(oldest);
@@ -108,24 +153,29 @@ impl Online for Arc {
 
     #[inline]
     fn reference(&mut self, links: &mut Links, handle: Handle, frames: u32) -> Option<bool> {
-        let known = self.known(links, handle);
-        if matches!(known, T1 | T2) {
-            self.hit(links, handle);
+        let known = links.mark(handle);
+        if known & RESIDENT != 0 {
+            self.promote(links, handle, known);
             return Some(true);
         }
-        self.miss(links, handle);
+        if known != UNKNOWN {
+            self.miss(links, handle);
+        }
         if self.len() >= frames {
             // A resident handle that becomes a ghost, or a ghost that comes back, changes no sum of R3.
             let first = self.replaced_first();
-            let list = if self.length(first) > 0 { first } else { T1 + T2 - first };
-            let Some(victim) = self.lists[usize::from(list) % LISTS].front() else { return Some(false) };
-            self.shift(links, victim, list + (B1 - T1));
+            let list = if self.resident[first] > 0 { first } else { 1 - first };
+            if self.resident[list] == 0 {
+                return Some(false);
+            }
+            self.replace(links, list);
         }
         if known == UNKNOWN {
-            self.insert(links, handle);
+            self.enter(links, handle);
+            self.trim(links, NONE);
         } else {
             self.frequent_comes_back = false;
-            self.shift(links, handle, T2);
+            self.promote(links, handle, known);
         }
         Some(false)
     }
@@ -134,7 +184,9 @@ impl Online for Arc {
         Self {
             frames: frames.max(1),
             target: 0.0,
-            lists: [List::default(); LISTS],
+            lists: [List::default(); 2],
+            first: [NONE; 2],
+            resident: [0; 2],
             frequent_comes_back: false,
             forgotten: Forgotten::default(),
         }
@@ -144,14 +196,15 @@ impl Online for Arc {
 impl Policy for Arc {
     #[inline]
     fn hit(&mut self, links: &mut Links, handle: Handle) {
-        self.shift(links, handle, T2);
+        let known = links.mark(handle);
+        self.promote(links, handle, known);
     }
 
     #[inline]
     fn miss(&mut self, links: &mut Links, handle: Handle) {
-        let known = self.known(links, handle);
+        let known = links.mark(handle);
         self.frequent_comes_back = known == B2;
-        let (recent, frequent) = (f64::from(self.length(B1)), f64::from(self.length(B2)));
+        let (recent, frequent) = (f64::from(self.ghosts(RECENT)), f64::from(self.ghosts(FREQUENT)));
         match known {
             B1 => self.target = (self.target + (frequent / recent).max(1.0)).min(f64::from(self.frames)),
             B2 => self.target = (self.target - (recent / frequent).max(1.0)).max(0.0),
@@ -162,11 +215,9 @@ impl Policy for Arc {
     #[inline]
     fn insert(&mut self, links: &mut Links, handle: Handle) {
         self.frequent_comes_back = false;
-        if self.known(links, handle) == UNKNOWN {
-            self.lists[usize::from(T1)].push_back(links, handle);
-            links.set_mark(handle, T1);
-        } else {
-            self.shift(links, handle, T2);
+        match links.mark(handle) {
+            UNKNOWN => self.enter(links, handle),
+            known => self.promote(links, handle, known),
         }
         self.trim(links, NONE);
     }
@@ -174,28 +225,42 @@ impl Policy for Arc {
     #[inline]
     fn evict(&mut self, links: &mut Links, pinned: &dyn Fn(Handle) -> bool) -> Option<Handle> {
         let first = self.replaced_first();
-        for list in [first, T1 + T2 - first] {
-            let found = self.lists[usize::from(list)].iter(links).find(|&handle| !pinned(handle));
-            if let Some(victim) = found {
-                self.shift(links, victim, list + (B1 - T1));
-                self.trim(links, victim);
-                return Some(victim);
+        for list in [first, 1 - first] {
+            let mut next = (self.first[list] != NONE).then_some(self.first[list]);
+            while let Some(victim) = next {
+                if !pinned(victim) {
+                    if victim != self.first[list] {
+                        self.lists[list].move_before(links, victim, self.first[list]);
+                        self.first[list] = victim;
+                    }
+                    self.replace(links, list);
+                    self.trim(links, victim);
+                    return Some(victim);
+                }
+                next = self.lists[list].after(links, victim);
             }
         }
         None
     }
 
     fn remove(&mut self, links: &mut Links, handle: Handle) {
-        self.lists[usize::from(links.mark(handle)) % LISTS].remove(links, handle);
+        let known = links.mark(handle);
+        let list = list_of(known);
+        if self.first[list] == handle {
+            self.first[list] = self.lists[list].after(links, handle).unwrap_or(NONE);
+        }
+        self.lists[list].remove(links, handle);
+        self.resident[list] -= u32::from(known & RESIDENT != 0);
         links.set_mark(handle, UNKNOWN);
     }
 
+    #[inline]
     fn len(&self) -> u32 {
-        self.length(T1) + self.length(T2)
+        self.resident[RECENT] + self.resident[FREQUENT]
     }
 
     fn is_ghost(&self, links: &Links, handle: Handle) -> bool {
-        matches!(self.known(links, handle), B1 | B2)
+        links.mark(handle) & GHOST != 0
     }
 
     fn forgotten(&mut self) -> Option<Handle> {
@@ -208,12 +273,15 @@ impl Policy for Arc {
     }
 
     fn validate(&self, links: &Links) {
-        assert!(self.lists[usize::from(UNKNOWN)].is_empty(), "R1: a list of what is unknown");
-        for (list, mark) in self.lists.iter().zip(UNKNOWN..) {
-            list.validate(links);
-            for handle in list.iter(links) {
-                assert_eq!(links.mark(handle), mark, "R1: {handle} is on another list than its mark says");
+        for (list, (handles, marks)) in self.lists.iter().zip([(B1, T1), (B2, T2)]).enumerate() {
+            handles.validate(links);
+            let ghosts = self.ghosts(list) as usize;
+            for (at, handle) in handles.iter(links).enumerate() {
+                let mark = if at < ghosts { marks.0 } else { marks.1 };
+                assert_eq!(links.mark(handle), mark, "R1, R4: {handle} is elsewhere than its mark says");
             }
+            let first = handles.iter(links).nth(ghosts).unwrap_or(NONE);
+            assert_eq!(self.first[list], first, "R4: the first resident handle of list {list}");
         }
         assert!((0.0..=f64::from(self.frames)).contains(&self.target), "R2: p is {}", self.target);
     }

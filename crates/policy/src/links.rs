@@ -268,10 +268,16 @@ impl List {
         was_linked
     }
 
-    /// Moves `handle` from the back, front or middle of one of some lists to the back of the same or another: the same as
-    /// [`remove`](Self::remove) and [`push_back`](Self::push_back), in one go. For slabs without stamps.
+    /// Moves `handle` from one of some lists to the back of the same or another: the same as [`remove`](Self::remove) and
+    /// [`push_back`](Self::push_back), in one go. Says who came after it, or `NONE`. For slabs without stamps.
     #[inline(always)]
-    pub(crate) fn transfer(lists: &mut [Self], from: usize, to: usize, links: &mut Links, handle: Handle) {
+    pub(crate) fn transfer(
+        lists: &mut [Self],
+        from: usize,
+        to: usize,
+        links: &mut Links,
+        handle: Handle,
+    ) -> Handle {
         debug_assert!(!links.stamped, "K3: a transfer is no reference");
         let links = &mut links.links[..];
         let Link { prev, next } = links[handle as usize];
@@ -294,6 +300,31 @@ impl List {
         }
         list.tail = handle;
         list.len += 1;
+        next
+    }
+
+    /// Unlinks the front, if there is one.
+    #[inline(always)]
+    pub(crate) fn pop_front(&mut self, links: &mut Links) -> Option<Handle> {
+        let front = self.front()?;
+        let next = links.links[front as usize].next;
+        match next {
+            NONE => self.tail = NONE,
+            next => links.links[next as usize].prev = NONE,
+        }
+        links.links[front as usize] = UNLINKED;
+        self.head = next;
+        self.len -= 1;
+        Some(front)
+    }
+
+    /// Moves `handle` to just before `place`, both on this list and the handle behind the place. For slabs without stamps.
+    pub(crate) fn move_before(&mut self, links: &mut Links, handle: Handle, place: Handle) {
+        debug_assert!(!links.stamped && handle != place, "K3: a move is no reference");
+        self.remove(links, handle);
+        let prev = links.links[place as usize].prev;
+        self.settle(links, handle, Link { prev, next: place });
+        self.len += 1;
     }
 
     /// Exchanges the positions of two different handles of this list. Stamps do not move with them, so this is for
