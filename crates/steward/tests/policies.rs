@@ -92,6 +92,36 @@ fn alone_each_policy_is_the_one_of_the_simulator() {
     }
 }
 
+/// Past six handles for each frame numbers are used again, and only who remembers more than that may notice.
+#[test]
+fn policies_that_remember_little_stay_exact_when_handles_run_out() {
+    const FRAMES: u32 = 300;
+    let mut random = Random(seed());
+    // The square prefers low numbers, and there are far more blocks than handles.
+    let trace: Vec<u64> = (0..40_000).map(|_| random.below(120) * random.below(120)).collect();
+    let mut other = Vec::new();
+    for name in PolicyName::ALL.into_iter().filter(|&name| !depends_on_names(name)) {
+        let spec: Spec = name.into();
+        let bare = spec.with(FRAMES, Bare { trace: &trace, frames: FRAMES });
+        let options = Options { common_policy: spec, ..Options::new(FRAMES) };
+        let mut steward = Steward::new(options).expect("online");
+        let hits = trace.iter().map(|&index| {
+            let access = steward.observed(OwnerId(1), Block::new(FileId(1), index));
+            while steward.poll().is_some() {}
+            matches!(access, Access::Hit(_))
+        });
+        if !hits.eq(bare) {
+            other.push(name.as_str());
+        }
+    }
+    let expected = |name: &&str| REMEMBER_MORE.contains(name);
+    assert!(other.iter().all(expected), "{other:?} differ, seed {}", seed());
+    assert!(other.contains(&"lfu-perfect"), "handles did not run out");
+}
+
+/// Default parameters with which a policy may remember more than five blocks for each frame.
+const REMEMBER_MORE: [&str; 3] = ["lfu-perfect", "lru-k", "lirs"];
+
 #[test]
 fn under_random_operations_every_policy_stays_in_order() {
     for name in PolicyName::ALL {
