@@ -129,6 +129,9 @@ impl<'a> Session<'a> {
 
     /// Runs jobs over one trace. JSON lines go out as they come.
     fn run(&mut self, loaded: &mut Loaded, jobs: &[Job]) -> Result<()> {
+        if !jobs.iter().any(Job::needs_blocks) {
+            loaded.forget_blocks();
+        }
         let references = loaded.references(jobs);
         let progress = Progress::new(&self.watch, references, jobs.len(), self.words.progress);
         let json = self.words.json || self.words.job.is_some();

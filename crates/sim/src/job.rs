@@ -74,6 +74,13 @@ impl What {
     }
 }
 
+impl Job {
+    /// Whether it asks which file and place a block is: an allocation and a lookahead do, a policy does not.
+    pub fn needs_blocks(&self) -> bool {
+        self.ahead.is_some() || matches!(self.what, What::Sharing(_))
+    }
+}
+
 /// References at the start that are not counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

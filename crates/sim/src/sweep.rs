@@ -51,6 +51,11 @@ impl Loaded {
         Self { trace, skipped_lines, lru_jobs: 0, curves: Mutex::default(), samples: OnceLock::new() }
     }
 
+    /// From now on only jobs are run that [need no blocks](Job::needs_blocks): their names give their memory back.
+    pub fn forget_blocks(&mut self) {
+        self.trace.forget_blocks();
+    }
+
     /// The trace.
     pub fn trace(&self) -> &Prepared {
         &self.trace

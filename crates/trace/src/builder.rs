@@ -146,6 +146,7 @@ impl PreparedBuilder {
             next_uses: OnceLock::new(),
             owners: (!self.owners.is_empty()).then(|| self.owners.into()),
             owner_names,
+            distinct: u32::try_from(blocks.len()).expect("bounded by IDS_MAX"),
             blocks: blocks.into(),
             files: files.map(Into::into),
             file_names,

@@ -12,7 +12,8 @@
 //! P1  Ids are dense, and numbered in order of first use: the first request is 0, and each is at most one more than
 //!     the largest before it.
 //! P2  `next_uses[t]` is the next position of `requests[t]`, or [`NEVER`].
-//! P3  Columns per request are as long as `requests`, columns per id as long as `blocks`.
+//! P3  Columns per request are as long as `requests`, columns per id as there are ids; `blocks` is empty where names were
+//!     forgotten.
 //! P4  Owners and files are indices into their names, where there are names; owners are at most 65,535.
 
 use std::sync::OnceLock;
@@ -40,6 +41,7 @@ pub struct Prepared {
     pub(crate) next_uses: OnceLock<Column<u32>>,
     pub(crate) owners: Option<Column<u16>>,
     pub(crate) owner_names: Vec<String>,
+    pub(crate) distinct: u32,
     pub(crate) blocks: Column<u64>,
     pub(crate) files: Option<Column<u32>>,
     pub(crate) file_names: Vec<String>,
@@ -78,7 +80,7 @@ impl Prepared {
 
     /// How many different blocks are referenced; ids are `0..distinct()`.
     pub fn distinct(&self) -> u32 {
-        u32::try_from(self.blocks.len()).expect("the builder bounds the number of ids")
+        self.distinct
     }
 
     /// For each reference the position of the next one to the same block, or [`NEVER`] (P2).
@@ -108,15 +110,24 @@ impl Prepared {
         &self.file_names
     }
 
-    /// For each id the number of the block in its file, or the key as given.
+    /// For each id the number of the block in its file, or the key as given; empty once they were
+    /// [forgotten](Self::forget_blocks).
     pub fn blocks(&self) -> &[u64] {
         &self.blocks
+    }
+
+    /// Forgets which blocks ids name, and of which files they are: 8 bytes for each id, and a simulation of policies needs
+    /// ids only. From now on each block is named by its id.
+    pub fn forget_blocks(&mut self) {
+        self.blocks = Column::default();
+        self.files = None;
     }
 
     /// Which block an id names.
     pub fn block_of(&self, id: u32) -> Block {
         let file = self.files().map_or(0, |files| files[id as usize]);
-        Block { file, index: self.blocks[id as usize] }
+        let index = if self.blocks.is_empty() { id.into() } else { self.blocks[id as usize] };
+        Block { file, index }
     }
 
     /// Bytes of each id as of its first reference; `None` where the trace does not say, or all are equal.
@@ -139,7 +150,8 @@ impl Prepared {
             known += u32::from(id == known);
         }
         assert_eq!(known, self.distinct(), "P1");
-        let (requests, distinct) = (self.requests.len(), self.blocks.len());
+        let (requests, distinct) = (self.requests.len(), self.distinct as usize);
+        assert!(self.blocks.is_empty() || self.blocks.len() == distinct, "P3");
         assert_eq!(self.next_uses().len(), requests, "P3");
         // Forwards, where the computation goes backwards.
         let mut last: Vec<Option<usize>> = vec![None; distinct];
@@ -187,6 +199,15 @@ mod tests {
         trace.validate();
         assert_eq!(trace.distinct(), 0);
         assert!(trace.next_uses().is_empty());
+    }
+
+    #[test]
+    fn forgotten_blocks_are_named_by_their_ids() {
+        let mut trace = Prepared::from_ids([70, 30, 70]);
+        trace.forget_blocks();
+        trace.validate();
+        assert_eq!((trace.requests(), trace.distinct()), (&[0, 1, 0][..], 2));
+        assert_eq!(trace.block_of(1), Block { file: 0, index: 1 });
     }
 
     proptest! {

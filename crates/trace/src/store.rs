@@ -108,7 +108,14 @@ impl Prepared {
         body.column(next_uses.map_or(&[][..], |column| column))?;
         columns |= if self.owners.is_some() { OWNERS } else { 0 };
         body.column(self.owners().unwrap_or_default())?;
-        body.column(&self.blocks)?;
+        let ids: Vec<u64>;
+        body.column(match &self.blocks[..] {
+            [] => {
+                ids = (0..self.distinct.into()).collect();
+                &ids
+            }
+            blocks => blocks,
+        })?;
         columns |= if self.files.is_some() { FILES } else { 0 };
         body.column(self.files().unwrap_or_default())?;
         columns |= if self.sizes.is_some() { SIZES } else { 0 };
@@ -120,7 +127,7 @@ impl Prepared {
         header.extend(VERSION.to_le_bytes());
         header.extend(columns.to_le_bytes());
         header.extend((self.requests.len() as u64).to_le_bytes());
-        header.extend((self.blocks.len() as u64).to_le_bytes());
+        header.extend(u64::from(self.distinct).to_le_bytes());
         let unit = if let Unit::Block(bytes) = self.unit { bytes } else { 0 };
         header.extend(unit.to_le_bytes());
         header.extend(0_u32.to_le_bytes());
@@ -184,6 +191,8 @@ impl Prepared {
             next_uses,
             owners: owners.then(|| Column::mapped(&map, places[2], requests)),
             owner_names,
+            distinct: u32::try_from(distinct)
+                .map_err(|_| wrong(format!("{distinct} blocks are too many")))?,
             blocks: Column::mapped(&map, places[3], distinct),
             files: numbers(FILES, 4, distinct),
             file_names,
@@ -202,7 +211,7 @@ impl Prepared {
             known += u32::from(id == known);
             fits
         });
-        rule(dense && known as usize == self.blocks.len(), "P1")?;
+        rule(dense && known == self.distinct, "P1")?;
         if let Some(next_uses) = self.next_uses.get() {
             let later = |(at, &next): (usize, &u32)| {
                 next == NEVER

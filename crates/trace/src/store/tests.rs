@@ -40,6 +40,19 @@ fn what_is_saved_comes_back() {
 }
 
 #[test]
+fn forgotten_blocks_come_back_as_ids() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.prepared");
+    let mut trace = sample();
+    trace.forget_blocks();
+    trace.save(&path, "").unwrap();
+    let (back, _) = Prepared::load(&path).unwrap();
+    back.validate();
+    assert!(back.blocks().iter().copied().eq(0..u64::from(trace.distinct())));
+    assert_eq!((back.requests(), back.files()), (trace.requests(), None));
+}
+
+#[test]
 fn every_cut_and_every_damaged_byte_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.prepared");
