@@ -1,9 +1,7 @@
 //! `pantler sim`: policies and allocations over traces.
 
 use anyhow::{Context, Result};
-use pantler_sim::{
-    Job, Loaded, Record, RunError, Source, Watch, csv, html, load, load_kept, png, svg, table,
-};
+use pantler_sim::{Job, Loaded, Record, RunError, Source, Watch, csv, html, load_kept, png, svg, table};
 use pantler_trace::TraceError;
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -47,7 +45,7 @@ pub fn sim(words: &Sim) -> Result<u8> {
     }
     let plan = Plan::new(words)?;
     if let Some(path) = &words.jobs_out {
-        return write_jobs(&plan, path);
+        return session.write_jobs(&plan, path);
     }
     session.run_plan(&plan)
 }
@@ -213,6 +211,25 @@ impl<'a> Session<'a> {
         self.finish(result)
     }
 
+    /// Jobs of all traces, one per line. Some of them would look like all, so Ctrl-C leaves none.
+    fn write_jobs(&self, plan: &Plan, path: &Path) -> Result<u8> {
+        let mut text = String::new();
+        for source in &plan.sources {
+            let Some(loaded) = self.load(source)? else { return Ok(INTERRUPTED) };
+            let sizes = plan.sizes.resolve(loaded.footprint()).map_err(Usage::new)?;
+            for job in plan.jobs(source, &sizes) {
+                text += &serde_json::to_string(&job).context("a job becomes JSON")?;
+                text.push('\n');
+            }
+        }
+        if path.as_os_str() == "-" {
+            output::text(&text)?;
+        } else {
+            write(path, text.as_bytes())?;
+        }
+        Ok(0)
+    }
+
     /// Shows what was not shown yet, then says what went wrong.
     fn finish(&self, result: Result<()>) -> Result<u8> {
         if result.is_ok() || !self.records.is_empty() {
@@ -247,25 +264,6 @@ fn remarks(record: &Record, said: &mut BTreeSet<String>) {
             eprintln!("pantler: {sentence}");
         }
     }
-}
-
-/// Jobs of all traces, one per line.
-fn write_jobs(plan: &Plan, path: &Path) -> Result<u8> {
-    let mut text = String::new();
-    for source in &plan.sources {
-        let (loaded, _) = load(source).map_err(trace_error)?;
-        let sizes = plan.sizes.resolve(loaded.footprint()).map_err(Usage::new)?;
-        for job in plan.jobs(source, &sizes) {
-            text += &serde_json::to_string(&job).context("a job becomes JSON")?;
-            text.push('\n');
-        }
-    }
-    if path.as_os_str() == "-" {
-        output::text(&text)?;
-    } else {
-        write(path, text.as_bytes())?;
-    }
-    Ok(0)
 }
 
 fn write(path: &Path, content: &[u8]) -> Result<()> {

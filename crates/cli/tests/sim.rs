@@ -388,6 +388,51 @@ fn an_impatient_interrupt_shows_what_is_done_too() {
     assert!((4..3000).contains(&out.lines().count()), "{out}");
 }
 
+/// Interrupts once while a trace without end is read from standard input: what it shows, and what remains to be said.
+fn interrupted_while_reading(words: &[&str]) -> (String, String) {
+    let mut child =
+        command(words).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    // More than a pipe holds: once it is gone, somebody reads.
+    let text: String = (0..300_000_u64).map(|at| format!("{}\n", at * at % 10_007)).collect();
+    std::io::Write::write_all(&mut input, text.as_bytes()).unwrap();
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let start = std::time::Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        if start.elapsed() > std::time::Duration::from_secs(20) {
+            child.kill().unwrap();
+            panic!("one interrupt did not end {words:?}");
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    // Until here the trace could have gone on.
+    drop(input);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{words:?}");
+    (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
+}
+
+#[test]
+fn an_interrupt_while_a_trace_is_read_shows_what_is_done() {
+    let folder = Folder::new();
+    let trace = numbers(&folder);
+    let lirs = ["--format", "lirs", "--policy", "lru,fifo", "--size", "2,3"];
+    let (out, err) = interrupted_while_reading(&[&[trace.as_str(), "-", "--json"], &lirs[..]].concat());
+    let found: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(found.len(), 4, "{out}");
+    assert!(found.iter().all(|record| record["trace"] == json!(trace) && record["requests"] == json!(10)));
+    assert_eq!(err, "");
+    let (out, _) = interrupted_while_reading(&[&[trace.as_str(), "-"], &lirs[..]].concat());
+    assert!(out.starts_with(&format!("{trace}: 10 requests")) && out.lines().count() == 4, "{out}");
+    let (out, _) = interrupted_while_reading(&[&["-"], &lirs[..]].concat());
+    assert_eq!(out, "", "nothing was done");
+    let jobs = folder.path("jobs");
+    let planned = [&[trace.as_str(), "-", "--jobs-out", jobs.to_str().unwrap()], &lirs[..]].concat();
+    let (out, _) = interrupted_while_reading(&planned);
+    assert!(out.is_empty() && !jobs.exists(), "some jobs would look like all");
+}
+
 #[test]
 fn a_reader_that_goes_away_ends_the_sweep() {
     let folder = Folder::new();
