@@ -312,7 +312,7 @@ fn trace_error(error: TraceError) -> anyhow::Error {
 
 fn run_error(error: RunError) -> anyhow::Error {
     match error {
-        RunError::Control(_) | RunError::Options(_) => Usage::new(error).into(),
+        RunError::Control(_) | RunError::Options(_) | RunError::Sample { .. } => Usage::new(error).into(),
         error => error.into(),
     }
 }

@@ -297,6 +297,19 @@ fn mistakes_are_one_line_with_the_nearest_name() {
         "unknown allocation \"lru-sq\", did you mean \"lru-s\"? \
         expected one of global-lru, alloc-lru, lru-s, lru-sp, lru-sp-one",
     );
+    refused(
+        &[trace, "--allocation", "lru-sp,global-lru", "--common-policy", "mru"],
+        "common policy \"mru\": global-lru has one LRU list for all owners and no policy for some; choose another allocation",
+    );
+    assert_eq!(sim(&[trace, "--allocation", "global-lru", "--common-policy", "lru"]).0, 0);
+    refused(
+        &[trace, "--sample", "1%", "--size", "100"],
+        "a sample of 0.01 has 0.0 of 3 blocks: expected a share that draws at least 16 blocks, or no sample",
+    );
+    refused(
+        &["uniform:ids=5000,requests=20000", "--sample", "1%", "--size", "90"],
+        "a sample of 0.01 has 0.9 of 90 frames: expected a size of at least one frame of the sample, or a larger share",
+    );
     let control = folder.file("c.toml", "[a.policies]\n0 = \"mro\"\n");
     let (status, _, err) = sim(&[trace, "--allocation", "lru-sp", "--control", &control]);
     assert_eq!(status, 2);

@@ -40,6 +40,15 @@ impl Sharing {
             control: Control::default(),
         }
     }
+
+    /// What is wrong with an [idle](Self::is_policy_idle) policy.
+    pub const IDLE_POLICY: &'static str =
+        "global-lru has one LRU list for all owners and no policy for some; choose another allocation";
+
+    /// Whether the common policy would be nobody's: under one LRU list for all.
+    pub fn is_policy_idle(&self) -> bool {
+        self.allocation == Allocation::GlobalLru && self.common_policy != PolicyName::Lru
+    }
 }
 
 /// What one run counted.
@@ -69,7 +78,7 @@ pub struct OwnerCounts {
 }
 
 /// Why there is no result.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SharedError {
     /// A wish passes a bound.
@@ -78,6 +87,18 @@ pub enum SharedError {
     /// The steward cannot have so many frames.
     #[error(transparent)]
     Options(#[from] OptionsError),
+    /// Too little would be simulated to say anything of the whole.
+    #[error("a sample of {rate} has {share:.1} of {whole} {what}")]
+    Sample {
+        /// Its share of the blocks.
+        rate: f64,
+        /// How much of `whole` it has.
+        share: f64,
+        /// Of the trace or the cache.
+        whole: u32,
+        /// Of what, and what is expected.
+        what: &'static str,
+    },
     /// Stopped by whoever watches.
     #[error(transparent)]
     Stopped(#[from] Stopped),

@@ -282,13 +282,15 @@ fn what(text: &Text) -> Result<What, JobError> {
                 share_percent: it.share_percent,
             });
             check(text.sample.is_none(), "sample", "an allocation is never estimated")?;
-            Ok(What::Sharing(Box::new(Sharing {
+            let sharing = Sharing {
                 allocation,
                 common_policy: common.map_err(|error| refuse("common_policy")(error.to_string()))?,
                 placeholders: text.placeholders,
                 revocation,
                 control: text.control.clone(),
-            })))
+            };
+            check(!sharing.is_policy_idle(), "common_policy", Sharing::IDLE_POLICY)?;
+            Ok(What::Sharing(Box::new(sharing)))
         }
         _ => Err(refuse("policy")("expected either a policy or an allocation".to_owned())),
     }
@@ -356,6 +358,10 @@ mod tests {
             (r#","policy":"lru","size":1,"warm_up":{"share":2}}"#, "warm_up: expected a share"),
             (r#","policy":"lru","size":1,"sample":{"rate":0,"seed":1}}"#, "sample: expected a rate"),
             (r#","allocation":"lru-s","size":1,"sample":{"rate":1,"seed":1}}"#, "sample: an allocation"),
+            (
+                r#","allocation":"global-lru","common_policy":"mru","size":1}"#,
+                "common_policy: global-lru has",
+            ),
             (r#","policy":"lru","size":1,"lookahead":"two"}"#, "lookahead: unknown lookahead `two`"),
             (r#","policy":"opt","size":1,"lookahead":"obl"}"#, "lookahead: expected a policy"),
             (r#","policy":"lru","size":1,"lookahead":"obl","window":0}"#, "window: expected a positive"),

@@ -32,6 +32,9 @@ use crate::watch::{Stopped, Watch};
 /// From so many LRU sizes on one trace the whole curve is cheaper than separate runs.
 const CURVE_FROM: usize = 8;
 
+/// Blocks of a sample, at least: what fewer show is chance.
+const SAMPLE_BLOCKS_MIN: f64 = 16.0;
+
 /// A trace ready for jobs.
 #[derive(Debug)]
 pub struct Loaded {
@@ -140,6 +143,7 @@ impl Loaded {
     /// [`RunError`].
     pub fn run(&self, job: &Job, watch: &Watch) -> Result<Record, RunError> {
         let warm_up = job.warm_up.references(self.trace.requests().len());
+        self.check_sample(job)?;
         match &job.what {
             What::Sharing(sharing) => self.run_sharing(job, sharing, warm_up, watch),
             What::Policy(spec) => Ok(Record::Policy(match job.sample {
@@ -148,6 +152,22 @@ impl Loaded {
                 None => self.run_policy(job, *spec, warm_up, watch)?,
             })),
         }
+    }
+
+    /// How samples differ says nothing of how far off they are when they hold next to nothing.
+    fn check_sample(&self, job: &Job) -> Result<(), RunError> {
+        let Some(Sampling { rate, .. }) = job.sample else { return Ok(()) };
+        let check = |whole: u32, least: f64, what| {
+            let share = rate * f64::from(whole);
+            if rate < 1.0 && share < least {
+                return Err(RunError::Sample { rate, share, whole, what });
+            }
+            Ok(())
+        };
+        const BLOCKS: &str = "blocks: expected a share that draws at least 16 blocks, or no sample";
+        const FRAMES: &str = "frames: expected a size of at least one frame of the sample, or a larger share";
+        check(self.trace.distinct(), SAMPLE_BLOCKS_MIN, BLOCKS)?;
+        check(job.size, 1.0, FRAMES)
     }
 
     fn run_policy(

@@ -251,13 +251,18 @@ fn allocations(names: &str, words: &Sim) -> Result<Vec<What>, Usage> {
         let allocation: Result<Allocation, _> = name.parse();
         let allocation = allocation
             .map_err(|_| unknown("allocation", name, all(), &format!("expected one of {expected}")))?;
-        let what = What::Sharing(Box::new(Sharing {
+        let sharing = Sharing {
             common_policy: words.common_policy.unwrap_or_default(),
             placeholders: words.placeholders,
             revocation,
             control: control.clone(),
             ..Sharing::new(allocation)
-        }));
+        };
+        if sharing.is_policy_idle() {
+            let common = sharing.common_policy.as_str();
+            return Err(Usage(format!("common policy {common:?}: {}", Sharing::IDLE_POLICY)));
+        }
+        let what = What::Sharing(Box::new(sharing));
         if !whats.contains(&what) {
             whats.push(what);
         }
