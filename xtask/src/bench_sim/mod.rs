@@ -6,7 +6,8 @@
 //! ```
 //!
 //! The peer is run as a separate process and built outside of the tree, below `target/`. One thread each.
-//! A run that was ended goes on where it was; the report has all rows that are there.
+//! A run that was ended goes on where it was; the report has all rows that are there. `--prepare` downloads and builds the
+//! peer and generates traces, and measures nothing.
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
@@ -49,6 +50,10 @@ struct Choice {
     again: bool,
     /// Print instead of writing the report.
     dry: bool,
+    /// Only have the peer and the traces ready for a later run.
+    prepare: bool,
+    /// Which form of the peer; `None`: the command, or else the package.
+    peer: Option<peer::Form>,
 }
 
 /// One policy as both call it, and how much faster ours shall be: in the loop, from file to result.
@@ -95,7 +100,7 @@ struct Row {
 #[derive(Serialize, Deserialize)]
 struct When {
     commit: String,
-    /// Processes that wanted a processor, at the end of the row: ours is one of them.
+    /// Processes that wanted a processor in the last minute of the row, on average: ours is one of them.
     load: f64,
     peer: Option<String>,
 }
@@ -123,8 +128,11 @@ struct Curve {
 pub fn bench(words: &[&str]) -> Result<()> {
     let choice = choose(words)?;
     fs::create_dir_all(ROWS)?;
+    let peer = peer::ensure(choice.peer).map_err(|error| say(format_args!("no peer: {error:#}"))).ok();
+    if choice.prepare {
+        return prepare(&choice, peer.as_ref());
+    }
     shell::run(&["cargo", "build", "--release", "--package", "pantler-cli"])?;
-    let peer = peer::ensure().map_err(|error| say(format_args!("no peer: {error:#}"))).ok();
     let (mut rows, mut curves) = (Vec::new(), Vec::new());
     for trace in traces::all(&choice) {
         let chosen = choice.trace.as_ref().is_none_or(|name| *name == trace.name);
@@ -164,6 +172,19 @@ pub fn bench(words: &[&str]) -> Result<()> {
     Ok(())
 }
 
+/// Makes what is missing of the traces, so that a run on a calm machine only measures.
+fn prepare(choice: &Choice, peer: Option<&Peer>) -> Result<()> {
+    for trace in traces::all(choice) {
+        match trace.prepare()? {
+            Some(path) => say(format_args!("{}: {}", trace.name, path.display())),
+            None => say(format_args!("{}: cannot be had", trace.name)),
+        }
+    }
+    let peer = peer.context("no peer to measure beside")?;
+    say(format_args!("ready to measure beside {}", peer.name));
+    Ok(())
+}
+
 /// What was measured before under that name, or, if it is chosen, what is measured now.
 fn kept<T: Serialize + for<'de> Deserialize<'de>>(
     name: &str,
@@ -198,6 +219,8 @@ fn choose(words: &[&str]) -> Result<Choice> {
         only: None,
         again: false,
         dry: false,
+        prepare: false,
+        peer: None,
     };
     let mut words = words.iter();
     while let Some(word) = words.next() {
@@ -210,8 +233,11 @@ fn choose(words: &[&str]) -> Result<Choice> {
             "--large" => choice.large = true,
             "--again" => choice.again = true,
             "--dry" => choice.dry = true,
+            "--prepare" => choice.prepare = true,
+            "--peer" => choice.peer = Some(value()?.parse()?),
             _ => bail!(
-                "{word}: expected --requests N, --pairs N, --trace NAME, --only POLICY, --large, --again or --dry"
+                "{word}: expected --requests N, --pairs N, --trace NAME, --only POLICY, --peer command|package, --large, \
+                 --again, --dry or --prepare"
             ),
         }
     }
@@ -282,8 +308,14 @@ fn curve(trace: &Trace, path: &Path) -> Result<Curve> {
 
 /// Processes that wanted a processor in the last minute, on average.
 fn load() -> f64 {
+    loads()[0]
+}
+
+/// The same, and in the last five and fifteen minutes.
+fn loads() -> [f64; 3] {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    text.split(' ').next().and_then(|load| load.parse().ok()).unwrap_or(f64::NAN)
+    let mut loads = text.split(' ').map(|load| load.parse().unwrap_or(f64::NAN));
+    [(); 3].map(|()| loads.next().unwrap_or(f64::NAN))
 }
 
 /// Mean seconds of one start of the command.

@@ -1,7 +1,7 @@
 //! libCacheSim: its own command, built from the source distribution that its Python package comes with; where that cannot
 //! be built, the Python package itself, and then the report says so.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -35,15 +35,31 @@ print(f'{requests} req, miss ratio {ratio:.4f}, throughput {requests / seconds /
 /// The program, ready to run.
 pub struct Peer {
     form: Form,
+    /// `cachesim`, or a Python with the package.
+    program: PathBuf,
     /// What it is, for the report.
     pub name: String,
 }
 
-enum Form {
+/// What is run of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
     /// `cachesim`.
-    Command(PathBuf),
-    /// A Python with the package.
-    Package(PathBuf),
+    Command,
+    /// Its Python package.
+    Package,
+}
+
+impl std::str::FromStr for Form {
+    type Err = anyhow::Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        match name {
+            "command" => Ok(Self::Command),
+            "package" => Ok(Self::Package),
+            _ => bail!("peer {name:?}: expected command or package"),
+        }
+    }
 }
 
 /// What it says of a run.
@@ -54,12 +70,16 @@ pub struct Said {
     pub seconds: f64,
 }
 
-/// Finds the peer, or downloads and builds it: the command, or else the package.
-pub fn ensure() -> Result<Peer> {
-    command().or_else(|error| {
-        say(format_args!("cachesim cannot be had ({error:#}): taking the Python package in its place"));
-        package()
-    })
+/// Finds the peer in one form, or downloads and builds it; without a form the command, or else the package.
+pub fn ensure(form: Option<Form>) -> Result<Peer> {
+    match form {
+        Some(Form::Command) => command(),
+        Some(Form::Package) => package(),
+        None => command().or_else(|error| {
+            say(format_args!("cachesim cannot be had ({error:#}): taking the Python package in its place"));
+            package()
+        }),
+    }
 }
 
 fn command() -> Result<Peer> {
@@ -80,7 +100,7 @@ fn command() -> Result<Peer> {
         shell::run(&["cmake", "--build", build, "--target", "cachesim"])?;
     }
     let name = format!("libCacheSim {VERSION}, its own `cachesim` from the source distribution, {FLAGS}");
-    Ok(Peer { form: Form::Command(path), name })
+    Ok(Peer { form: Form::Command, program: path, name })
 }
 
 fn package() -> Result<Peer> {
@@ -97,26 +117,23 @@ fn package() -> Result<Peer> {
         "libCacheSim {VERSION}, its Python package as PyPI has it (not the command): compiled for any processor, and \
          each run starts a Python"
     );
-    Ok(Peer { form: Form::Package(python), name })
+    Ok(Peer { form: Form::Package, program: python, name })
 }
 
 impl Peer {
     /// Runs one policy at one size, objects of size one.
     pub fn run(&self, trace: &str, policy: &str, size: u64) -> Result<(Usage, Said)> {
         let size = size.to_string();
-        let usage = match &self.form {
-            Form::Command(path) => {
+        let program = self.program.to_str().context("a path of ours")?;
+        let usage = match self.form {
+            Form::Command => {
                 let words =
                     [trace, "oracleGeneral", policy, &size, "--ignore-obj-size", "1", "--num-thread", "1"];
                 // It leaves a file with results where it runs, and nobody reads it.
                 let output = format!("{FOLDER}/peer-output");
-                let program = path.to_str().context("a path of ours")?;
                 measure::run(program, &[&words[..], &["--output", &output]].concat())?
             }
-            Form::Package(python) => {
-                let program = python.to_str().context("a path of ours")?;
-                measure::run(program, &["-c", SCRIPT, trace, policy, &size])?
-            }
+            Form::Package => measure::run(program, &["-c", SCRIPT, trace, policy, &size])?,
         };
         let said =
             said(&usage.out).or_else(|| said(&usage.err)).context("the peer said nothing of its run")?;
