@@ -61,6 +61,13 @@ pub struct Accuracy {
 }
 
 impl Accuracy {
+    /// One prediction was checked: `cached` is what was true.
+    pub fn add(&mut self, predicted: bool, cached: bool) {
+        self.checked += 1;
+        self.falsely_cached += u64::from(predicted && !cached);
+        self.falsely_absent += u64::from(!predicted && cached);
+    }
+
     /// Share of right predictions, 1 if none was checked.
     pub fn share(&self) -> f64 {
         let wrong = self.falsely_cached + self.falsely_absent;
@@ -158,9 +165,7 @@ impl Mirror {
     /// A prediction turned out to be right or wrong: `cached` is what was true. Every so many of them the size is adjusted.
     pub fn verified(&mut self, predicted: bool, cached: bool) {
         self.window_cached += u32::from(predicted);
-        self.window.checked += 1;
-        self.window.falsely_cached += u64::from(predicted && !cached);
-        self.window.falsely_absent += u64::from(!predicted && cached);
+        self.window.add(predicted, cached);
         if self.window.checked >= u64::from(WINDOW) {
             self.adjust();
         }

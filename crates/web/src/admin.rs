@@ -96,7 +96,7 @@ fn state(site: &Site) -> String {
         "buffer_bytes": desk.buffers.outstanding(),
         "numbers": numbers,
         "beliefs": {
-            "checked": score.checked, "falsely_cached": score.falsely_cached, "falsely_missing": score.falsely_missing,
+            "checked": score.checked, "falsely_cached": score.falsely_cached, "falsely_missing": score.falsely_absent,
             "right_share": score.share(), "recent_share": recent,
         },
         "model": model.map(|(policy, bytes)| json!({"policy": policy, "bytes": bytes})),

@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 
 use crate::options::Model;
 use crate::scheduler::Wish;
-use pantler_dust::Mirror;
+use pantler_dust::{Accuracy, Mirror};
 
 /// Bytes of a block of the model: a page.
 pub const BLOCK_BYTES: u64 = 4096;
@@ -33,31 +33,6 @@ const SHRINKING_MAX: f64 = 0.1;
 /// Verifications of which the recent accuracy is told.
 const RECENT: usize = 2000;
 
-/// How beliefs turned out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Score {
-    /// Beliefs that were verified.
-    pub checked: u64,
-    /// Believed cached, and not there.
-    pub falsely_cached: u64,
-    /// Believed missing, and there.
-    pub falsely_missing: u64,
-}
-
-impl Score {
-    fn add(&mut self, believed: bool, cached: bool) {
-        self.checked += 1;
-        self.falsely_cached += u64::from(believed && !cached);
-        self.falsely_missing += u64::from(!believed && cached);
-    }
-
-    /// Share of right beliefs; 1 when none was verified.
-    pub fn share(&self) -> f64 {
-        let wrong = self.falsely_cached + self.falsely_missing;
-        1.0 - wrong as f64 / self.checked.max(1) as f64
-    }
-}
-
 /// Versions of files by number, and a mirror of the cache that holds them.
 #[derive(Debug)]
 pub struct Belief {
@@ -65,10 +40,10 @@ pub struct Belief {
     /// By number: what people call it, and its size.
     names: Vec<(String, u64)>,
     model: Option<(Model, Mirror)>,
-    score: Score,
+    score: Accuracy,
     recent: VecDeque<bool>,
     recent_right: usize,
-    window: Score,
+    window: Accuracy,
     window_believed: u32,
     /// Whether verification changes the model.
     corrects: bool,
@@ -85,10 +60,10 @@ impl Belief {
             numbers: HashMap::default(),
             names: Vec::new(),
             model,
-            score: Score::default(),
+            score: Accuracy::default(),
             recent: VecDeque::new(),
             recent_right: 0,
-            window: Score::default(),
+            window: Accuracy::default(),
             window_believed: 0,
             corrects,
         })
@@ -158,7 +133,7 @@ impl Belief {
     }
 
     /// Of all beliefs that were verified.
-    pub fn score(&self) -> Score {
+    pub fn score(&self) -> Accuracy {
         self.score
     }
 
@@ -189,8 +164,8 @@ impl Belief {
 
     fn correct(&mut self) {
         let falsely_cached = self.window.falsely_cached as f64 / f64::from(self.window_believed.max(1));
-        let falsely_missing = self.window.falsely_missing as f64 / self.window.checked as f64;
-        (self.window, self.window_believed) = (Score::default(), 0);
+        let falsely_missing = self.window.falsely_absent as f64 / self.window.checked as f64;
+        (self.window, self.window_believed) = (Accuracy::default(), 0);
         let Some((model, mirror)) = &mut self.model else { return };
         // A wrong "cached" counts first: such requests are served first, so they are met more often than they are made.
         let factor = if falsely_cached > GROSS {
@@ -255,7 +230,7 @@ mod tests {
             let mut belief = belief(start);
             let mut random = Random::new(5);
             for _ in 0..12_000 {
-                let file = (random.next() % 4000) as u32;
+                let file = random.below(4000);
                 let cached = truth.holds(file.into(), 0);
                 belief.verified(wish(file), belief.believes(wish(file)), cached);
                 truth.request(file.into(), 0..1);

@@ -9,6 +9,7 @@
 //! An open loop shows what a closed one hides: a server that stalls is not asked less.
 
 use hdrhistogram::Histogram;
+use random::normal;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -18,7 +19,7 @@ mod client;
 mod random;
 
 pub use client::run;
-pub use random::Random;
+pub use pantler_dust::infer::random::Random;
 
 /// Mean and deviation of the logarithm of the sizes of most files (SURGE: Barford and Crovella, SIGMETRICS 1998).
 const BODY: (f64, f64) = (9.357, 1.318);
@@ -62,7 +63,7 @@ impl Plan {
         let size = if random.unit() < share {
             least * random.unit().max(1e-12).powf(-1.0 / exponent)
         } else {
-            (BODY.0 + BODY.1 * random.normal()).exp()
+            (BODY.0 + BODY.1 * normal(random)).exp()
         };
         size.clamp(1.0, SIZE_MAX) as u64
     }
@@ -74,7 +75,7 @@ impl Plan {
     pub fn make(&self, folder: &Path) -> io::Result<()> {
         let mut random = Random::new(!self.seed);
         let mut noise = vec![0; 64 << 10];
-        noise.iter_mut().for_each(|byte| *byte = random.next() as u8);
+        noise.iter_mut().for_each(|byte| *byte = random.word() as u8);
         for (number, size) in self.sizes().into_iter().enumerate() {
             let mut file = BufWriter::with_capacity(1 << 20, File::create(folder.join(name(number)))?);
             let mut left = size as usize;

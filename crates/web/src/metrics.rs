@@ -194,7 +194,7 @@ impl Metrics {
             "beliefs_falsely_missing_total",
             "counter",
             "Believed missing, and there.",
-            score.falsely_missing as f64,
+            score.falsely_absent as f64,
         );
         one("beliefs_right_share", "gauge", "Share of right beliefs, of the last few thousand.", recent);
         if let Some((_, bytes)) = model {

@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 use tokio::task::LocalSet;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use super::random::Popularity;
+use super::random::{Popularity, gap};
 use super::{Load, Pace, Random, Report, name};
 
 /// Requests of an open loop that are out at a time; past this they are dropped and counted.
@@ -89,7 +89,7 @@ async fn open(shared: &Rc<Shared>, rate: f64) {
     let mut due = Instant::now();
     let mut out = Vec::new();
     loop {
-        due += Duration::from_secs_f64(random.gap(rate));
+        due += Duration::from_secs_f64(gap(&mut random, rate));
         if due >= shared.end {
             break;
         }

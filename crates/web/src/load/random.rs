@@ -1,42 +1,16 @@
-//! Random numbers from a seed, and what is drawn with them.
+//! What clients draw from random numbers.
 
-/// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
-#[derive(Debug, Clone)]
-pub struct Random {
-    state: u64,
+use pantler_dust::infer::random::Random;
+
+/// With mean 0 and deviation 1 (Box and Muller).
+pub fn normal(random: &mut Random) -> f64 {
+    let (one, other) = (random.unit().max(1e-300), random.unit());
+    (-2.0 * one.ln()).sqrt() * (std::f64::consts::TAU * other).cos()
 }
 
-impl Random {
-    /// From a seed.
-    pub fn new(seed: u64) -> Self {
-        Self { state: seed }
-    }
-
-    /// The next number.
-    #[allow(clippy::should_implement_trait, reason = "it never ends")]
-    pub fn next(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.state;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// From 0 to 1, without 1.
-    pub fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 53) as f64
-    }
-
-    /// With mean 0 and deviation 1 (Box and Muller).
-    pub fn normal(&mut self) -> f64 {
-        let (one, other) = (self.unit().max(1e-300), self.unit());
-        (-2.0 * one.ln()).sqrt() * (std::f64::consts::TAU * other).cos()
-    }
-
-    /// Time to the next of events that come `rate` times per second, in seconds.
-    pub fn gap(&mut self, rate: f64) -> f64 {
-        -(1.0 - self.unit()).ln() / rate
-    }
+/// Time to the next of events that come `rate` times per second, in seconds.
+pub fn gap(random: &mut Random, rate: f64) -> f64 {
+    -(1.0 - random.unit()).ln() / rate
 }
 
 /// Which file is asked for next.
@@ -59,9 +33,7 @@ impl Popularity {
         let weights = weights.collect();
         let mut random = Random::new(seed ^ 0x7a69_7066);
         let mut files: Vec<u32> = (0..files).collect();
-        for at in (1..files.len()).rev() {
-            files.swap(at, (random.next() % (at as u64 + 1)) as usize);
-        }
+        random.shuffle(&mut files);
         Self { weights, files }
     }
 
@@ -96,7 +68,7 @@ mod tests {
     #[test]
     fn gaps_have_the_rate() {
         let mut random = Random::new(3);
-        let sum: f64 = (0..10_000).map(|_| random.gap(50.0)).sum();
+        let sum: f64 = (0..10_000).map(|_| gap(&mut random, 50.0)).sum();
         assert!((sum / 10_000.0 - 0.02).abs() < 0.001);
     }
 }
