@@ -22,7 +22,8 @@ usage: cargo xtask <command>
   bench            the benchmarks of the workspace
   fuzz [SECONDS]   each fuzz target so long, default 60; needs a nightly compiler
   bench-sim        the simulator beside libCacheSim (--requests N, --pairs N, --trace NAME, --only POLICY,
-                   --large, --again, --dry); rows that are there are not measured again
+                   --peer command|package, --large, --again, --dry); rows that are there are not measured again;
+                   --prepare has the peer and the traces ready and measures nothing
   test-python      build the Python package and test it; needs a package index for Python
   install          build and copy the command (--prefix DIR, default /usr/local)
 ";
