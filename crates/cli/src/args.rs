@@ -70,10 +70,10 @@ pub enum Command {
 #[derive(Debug, Args)]
 pub struct Run {
     /// Budget for file blocks in the kernel's page cache, such as 64M
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
     pub memory: Option<Size>,
     /// Aim for everything the run holds: file blocks make way for other memory, which is never limited itself
-    #[arg(long, value_name = "SIZE", requires = "memory")]
+    #[arg(long, value_name = "SIZE", requires = "memory", allow_negative_numbers = true)]
     pub total: Option<Size>,
     /// Profile by name or file; without it the one for the program's name; `none` for none
     #[arg(long, value_name = "NAME|FILE")]
@@ -109,10 +109,10 @@ pub struct Mount {
     /// Where to mount it: a directory, whose own content is hidden meanwhile
     pub mount_point: PathBuf,
     /// Memory for cached blocks, such as 512M
-    #[arg(long, value_name = "SIZE", default_value = "256M")]
+    #[arg(long, value_name = "SIZE", default_value = "256M", allow_negative_numbers = true)]
     pub cache: Size,
     /// Bytes in a block: a power of two from 4K to 1M
-    #[arg(long, value_name = "SIZE", value_parser = block_size)]
+    #[arg(long, value_name = "SIZE", value_parser = block_size, allow_negative_numbers = true)]
     pub block_size: Option<Size>,
     /// Threads that answer the kernel
     #[arg(long, value_name = "COUNT", value_parser = |text: &str| whole(text, 1..=256_u16))]

@@ -39,6 +39,10 @@ fn bad_values_are_refused_in_one_line() {
         &format!("invalid value '0' for '--memory <SIZE>': size \"0\": {SIZE}"),
     );
     refused(
+        &["run", "--memory", "-1", "true"],
+        &format!("invalid value '-1' for '--memory <SIZE>': size \"-1\": {SIZE}"),
+    );
+    refused(
         &["run", "--memory", "64MB", "true"],
         &format!("invalid value '64MB' for '--memory <SIZE>': size \"64MB\": {SIZE}"),
     );
