@@ -44,7 +44,7 @@ pub use disk::{DISKS, DiskError, DiskModel, DiskOrder};
 pub use layout::{Layout, Place};
 pub use lists::Lists;
 pub use machine::{MachineError, MachineOptions, run_processes};
-pub use outcome::{Fetches, ProcessOutcome, ProcessesOutcome};
+pub use outcome::{DiskRead, Fetches, ProcessOutcome, ProcessesOutcome};
 pub use program::{Hint, Program, Step};
 pub use record::{ProcessRecord, ProcessesRecord};
 pub use report::processes_table;

@@ -17,7 +17,7 @@ use super::clock::{Clock, Event};
 use super::configuration::Configuration;
 use super::disk::{Disk, DiskModel, Read};
 use super::layout::Layout;
-use super::outcome::ProcessesOutcome;
+use super::outcome::{DiskRead, ProcessesOutcome};
 use super::process::{Process, State};
 use super::program::{Hint, Step};
 use super::scene::Scene;
@@ -54,6 +54,8 @@ pub struct MachineOptions {
     pub revocation: Revocation,
     /// Where folders begin, and in which order files lie there.
     pub seed: u64,
+    /// Whether each read of a disk is written down.
+    pub log_reads: bool,
 }
 
 impl MachineOptions {
@@ -71,6 +73,7 @@ impl MachineOptions {
             pace: None,
             revocation: Revocation::NEVER,
             seed: 1,
+            log_reads: false,
         }
     }
 }
@@ -462,6 +465,10 @@ impl<'a> Machine<'a> {
                 station.runs.insert(run.tag(), run);
             }
             while let Some((tag, took)) = station.disk.start() {
+                if let Some(run) = station.runs.get(&tag).filter(|_| self.options.log_reads) {
+                    let (position, count) = (run.position(), run.count());
+                    self.outcome.reads.push(DiskRead { disk: number, began_ns: now, position, count });
+                }
                 self.clock.announce(now + took, Event::Served { disk: number, tag });
             }
         }

@@ -21,6 +21,19 @@ impl Fetches {
     }
 }
 
+/// A read that a disk served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DiskRead {
+    /// Which disk.
+    pub disk: usize,
+    /// When it began.
+    pub began_ns: u64,
+    /// The first block there.
+    pub position: u64,
+    /// How many blocks.
+    pub count: u32,
+}
+
 /// All processes together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProcessesOutcome {
@@ -32,6 +45,8 @@ pub struct ProcessesOutcome {
     pub prefetched: Prefetched,
     /// What became of blocks that were looked ahead.
     pub looked: Looked,
+    /// What the disks served, in that order, if [wanted](super::MachineOptions::log_reads).
+    pub reads: Vec<DiskRead>,
     /// By process, in the order of the programs.
     pub processes: Vec<ProcessOutcome>,
 }
