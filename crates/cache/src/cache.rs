@@ -48,6 +48,19 @@ pub struct Traffic {
     pub voided: u64,
 }
 
+/// What readers and prefetches are doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Activity {
+    /// Readers that sleep until something arrives.
+    pub sleepers: u32,
+    /// Reads of the origin that were begun: prefetches and what somebody waits for.
+    pub on_their_way: u32,
+    /// Prefetches that may begin now, whatever else is on its way.
+    pub due: u32,
+    /// Blocks to prefetch that nobody has begun.
+    pub waiting: u32,
+}
+
 /// Blocks in memory. See the [crate] for an example.
 pub struct Cache {
     pub(crate) slab: Slab,
@@ -307,13 +320,19 @@ impl Cache {
                 Access::Hit(frame) | Access::Arriving(frame) => frames.slot(frame).ticket,
                 Access::Miss(_) | Access::Full => 0,
             };
+            if let Access::Miss(frame) = access {
+                // Before what is fetched because of it.
+                frames.settle(&self.slab);
+                self.demand(&mut frames, request.owner, block, frame, run);
+            }
             self.settle(&mut frames, Some(request));
             frames.place(plan, access, &self.slab);
             match access {
                 // What was fetched because of it replaced it: the steward keeps that from happening.
                 Access::Hit(frame) | Access::Arriving(frame) if frames.slot(frame).ticket != ticket => {}
-                // Queued, and now somebody waits for it: not its turn decides, but who waits.
-                Access::Arriving(frame) if frames.take_queued(frame) => {
+                // Queued, and now somebody waits for it: not its turn decides, but who waits, unless it goes with a batch.
+                Access::Arriving(frame) if frames.take_needed(frame, request.owner) => {
+                    self.demand(&mut frames, request.owner, block, frame, run);
                     return self.fetch_run(frames, request, block, frame, run);
                 }
                 Access::Hit(frame) | Access::Arriving(frame) => {
@@ -364,6 +383,18 @@ impl Cache {
     pub(crate) fn lock(&self) -> MutexGuard<'_, Frames> {
         // A panic under this lock means a broken invariant: nothing here can be trusted any more.
         self.frames.lock().expect("the frames are in order")
+    }
+
+    /// What is going on, all at the same moment.
+    pub fn activity(&self) -> Activity {
+        let frames = self.lock();
+        let scheduler = &frames.prefetching.scheduler;
+        Activity {
+            sleepers: frames.sleepers,
+            on_their_way: scheduler.on_their_way(),
+            due: scheduler.due(),
+            waiting: scheduler.waiting() as u32,
+        }
     }
 
     /// Whether something panicked under the lock.

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::MutexGuard;
 
 use pantler_origin::READ_BUFFERS_MAX;
-use pantler_steward::{Access, Block, Frame, Why};
+use pantler_steward::{Access, Block, Frame, OwnerId, Why};
 
 use crate::cache::{Cache, Reading, Request};
 use crate::frames::{Frames, Slot, State, Wanted};
@@ -39,7 +39,17 @@ impl Drop for Fetching<'_> {
 }
 
 impl Cache {
-    /// Fetches `block`, which has just missed, and with it the missing blocks that directly follow, `run` at most.
+    /// Somebody waits for `block` from now on, and reads as many blocks as are missing from there on, `run` at most. Until
+    /// then prefetches hold back.
+    pub(crate) fn demand(&self, frames: &mut Frames, owner: OwnerId, block: Block, frame: Frame, run: usize) {
+        let wanted = Wanted { block, frame, ticket: frames.slot(frame).ticket, why: Why::Demand };
+        let position =
+            frames.prefetching.position(block).map(|start| start.saturating_add(self.offset(block)));
+        frames.prefetching.scheduler.demand(owner, wanted, run as u32, position);
+    }
+
+    /// Fetches `block`, which was [demanded](Self::demand), and with it the missing blocks that directly follow, `run` at
+    /// most.
     pub(crate) fn fetch_run<'a>(
         &'a self,
         mut frames: MutexGuard<'a, Frames>,
@@ -48,14 +58,16 @@ impl Cache {
         frame: Frame,
         run: usize,
     ) -> io::Result<Reading<'a>> {
+        let ticket = frames.slot(frame).ticket;
         let slot = loop {
             match frames.equip(frame, &self.slab) {
                 Some(slot) => break slot,
                 None => {
-                    let ticket = frames.slot(frame).ticket;
                     frames = self.sleep(frames);
                     if frames.slot(frame).ticket != ticket {
                         // Voided before it began: begin again.
+                        frames.prefetching.scheduler.demanded(ticket);
+                        self.encourage(&frames);
                         drop(frames);
                         return self.retry(request, block, run);
                     }
@@ -64,9 +76,10 @@ impl Cache {
         };
         let mut fetching = Fetching { cache: self, missing: vec![Missing { block, frame, slot }] };
         self.extend_run(&mut frames, request, &mut fetching.missing, run);
-        let count = fetching.missing.len() as u32;
-        let wanted = Wanted { block, frame, ticket: slot.ticket, why: Why::Demand };
-        frames.prefetching.scheduler.demand(request.owner, wanted, count);
+        while !frames.prefetching.scheduler.may_go(ticket) {
+            self.prefetches.notify_all();
+            frames = self.sleep(frames);
+        }
         drop(frames);
         let mut count = self.fetch(&**request.source, &fetching.missing);
         if count.is_err() && fetching.missing.len() > 1 {
@@ -99,7 +112,12 @@ impl Cache {
         for index in (first.index + 1..).take(run.min(READ_BUFFERS_MAX) - 1) {
             let block = Block::new(first.file, index);
             let queued = match frames.find(block) {
-                Some((frame, slot)) if slot.state == State::Queued => Some(frame),
+                Some((frame, slot))
+                    if slot.state == State::Queued
+                        && !frames.prefetching.scheduler.keeps_its_place(slot.ticket) =>
+                {
+                    Some(frame)
+                }
                 Some(_) => return,
                 None => None,
             };

@@ -4,7 +4,8 @@
 //! F2  Every buffer is in a slot, `free`, `retired`, or with a fetch or update whose slot was taken away meanwhile
 //!     (then in `retired` too).
 //! F3  A slot's ticket changes whenever its content is voided, so who waited or worked outside the lock can tell.
-//! F4  A slot that is queued belongs to nobody yet: whoever holds the lock may take it, a demand before its turn.
+//! F4  A slot that is queued belongs to nobody yet: whoever holds the lock may take it, a demand before its turn unless it
+//!     keeps its place in a batch.
 
 use std::collections::VecDeque;
 
@@ -220,6 +221,17 @@ impl Frames {
     pub(crate) fn discard(&mut self, block: Block, slab: &Slab) {
         self.steward.forget(block);
         self.settle(slab);
+    }
+
+    /// A block of this frame is needed by `owner`: takes it out of the queue, if it is there and does not keep its place
+    /// (Q6). Whoever gets it brings its bytes (F4); else they come.
+    pub(crate) fn take_needed(&mut self, frame: Frame, owner: OwnerId) -> bool {
+        let Slot { ticket, state, .. } = self.slot(frame);
+        if state == State::Queued && self.prefetching.scheduler.keeps_its_place(ticket) {
+            self.prefetching.scheduler.hurry(ticket, owner);
+            return false;
+        }
+        self.take_queued(frame)
     }
 
     /// Takes a slot out of the queue, if it is there: whoever asks brings its bytes (F4).

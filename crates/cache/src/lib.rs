@@ -48,7 +48,7 @@ mod scheduler;
 mod slab;
 mod write;
 
-pub use cache::{Cache, Request, Traffic};
+pub use cache::{Activity, Cache, Request, Traffic};
 pub use error::CacheError;
 pub use lower::TierStat;
 pub use options::{BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, FRAME_METADATA_BYTES, Options};

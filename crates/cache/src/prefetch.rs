@@ -6,15 +6,16 @@
 //!      v
 //!   scheduler --- run of neighbours ---> worker: one read of the origin ---> ready, unpinned
 //!      ^                                     |
-//!      '-- a demand takes a queued block     '-- failed: counted and forgotten; who needs the block asks again
-//!          and reads it itself                   and meets the error
+//!      '-- who needs a block that was        '-- failed: counted and forgotten; who needs the block asks again
+//!          looked ahead takes it and reads       and meets the error
+//!          it itself; who needs one of a
+//!          list waits for its batch (Q6)
 //! ```
 //!
 //! A worker treats bytes as a demand does: should a block be voided while they are on their way (a write, a cut, another
 //! version), its ticket has changed, and they go nowhere (F3).
 //!
-//! A prefetch never waits for a buffer, and nothing waits for a prefetch that nobody has begun. Where nobody serves
-//! prefetches, what is wanted is given up at once.
+//! A prefetch never waits for a buffer. Where nobody serves prefetches, what is wanted is given up at once.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -63,6 +64,11 @@ impl Prefetching {
     pub(crate) fn new(order: Order, workers: u32) -> Self {
         let scheduler = Scheduler::new(order, workers);
         Self { scheduler, sources: HashMap::new(), workers: 0, stopping: false }
+    }
+
+    /// Where the file of a block begins, if it is on anybody's list and that is known.
+    pub(crate) fn position(&self, block: Block) -> Option<u64> {
+        self.sources.values().find_map(|sources| sources.files.get(&block.file)?.0.position)
     }
 }
 
@@ -155,18 +161,20 @@ impl Cache {
         frames.prefetching.workers += 1;
         while !frames.prefetching.stopping {
             frames = match frames.prefetching.scheduler.next() {
-                Some(run) => self.bring(frames, run),
+                Some(run) => {
+                    if frames.prefetching.scheduler.holds_demands() {
+                        self.wake(&frames);
+                    }
+                    self.bring(frames, run)
+                }
                 None => self.prefetches.wait(frames).expect("the frames are in order"),
             };
         }
         frames.prefetching.workers -= 1;
         if frames.prefetching.workers == 0 {
             // Nobody will bring what is queued, and a queued block is pinned.
-            while let Some(run) = frames.prefetching.scheduler.next() {
-                frames.prefetching.scheduler.completed(&run);
-                for wish in run.wishes {
-                    self.give_up(&mut frames, wish.wanted);
-                }
+            for wish in frames.prefetching.scheduler.abandon() {
+                self.give_up(&mut frames, wish.wanted);
             }
             self.wake(&frames);
         }
@@ -245,7 +253,7 @@ impl Cache {
         is_within.then_some(Wish { wanted, owner: request.owner, position: 0, source })
     }
 
-    fn offset(&self, block: Block) -> u64 {
+    pub(crate) fn offset(&self, block: Block) -> u64 {
         block.index.saturating_mul(self.block_bytes() as u64)
     }
 

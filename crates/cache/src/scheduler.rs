@@ -1,12 +1,21 @@
-//! The steward's scheduler before an origin: wishes in, runs of neighbours out, demands counted.
+//! The steward's scheduler before an origin: wishes and demands in, and who may begin out.
 //!
-//! A demand is read by the thread that waits for it, at once, also when the block is queued here: it passes by the
-//! queue, and is told to the scheduler so that prefetches hold back for it (Q1, Q5 of the steward's rules).
-//! Without scheduling (`Order::Arrival`) there is nothing to tell: prefetches go out as they come.
+//! ```text
+//!   submit (prefetch) --.                      .--> a worker takes the first run, in order
+//!                        >-- rules Q1 to Q6 --> departures
+//!   demand -------------'                      '--> whoever waits reads it itself, once the runs before it are taken
+//! ```
 //!
-//! R1  A tag in `wishes` waits in `order`, and the other way round.
+//! A demand is read by the thread that waits for it. It leaves at once, unless lists are to catch up (Q6): then what is
+//! awaited there reaches the device before it.
+//! Who needs a block that a list has asked for and that is queued here waits for its batch (Q6); one that was looked ahead
+//! is taken out and becomes a demand.
+//! Without scheduling (`Order::Arrival`) all leave as they come, and nobody is taken out.
+//!
+//! R1  A tag in `wishes` waits in `ordered`, and the other way round: demands leave when they come.
+//! R2  A demand in `departures` has a thread that will [ask](Scheduler::may_go) for it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -36,10 +45,22 @@ pub(crate) struct Begun {
     pub(crate) wishes: Vec<Wish>,
 }
 
+/// What may go to the origin now.
+enum Departure {
+    /// For a worker.
+    Run(Begun),
+    /// For the thread that waits for it, by its ticket.
+    Demand(u64),
+}
+
 pub(crate) struct Scheduler {
     order: Order,
     ordered: Ordered,
     wishes: HashMap<u64, Wish>,
+    /// In the order in which they shall reach the device.
+    departures: VecDeque<Departure>,
+    /// Position of what departed last.
+    stands: u64,
     started: Instant,
 }
 
@@ -53,8 +74,8 @@ impl Scheduler {
         };
         // Demands are on their way when they are told.
         let options = SchedulerOptions { order, run_max: RUN_MAX, demands_max: u32::MAX, pace };
-        let (ordered, wishes) = (Ordered::new(options), HashMap::new());
-        Self { order, ordered, wishes, started: Instant::now() }
+        let (ordered, wishes, departures) = (Ordered::new(options), HashMap::new(), VecDeque::new());
+        Self { order, ordered, wishes, departures, stands: 0, started: Instant::now() }
     }
 
     pub(crate) fn submit(&mut self, wish: Wish) {
@@ -72,27 +93,78 @@ impl Scheduler {
         }
     }
 
+    /// Q6: whether a request that nobody has begun stays where it is when somebody waits for it. Else it is taken out.
+    pub(crate) fn keeps_its_place(&self, ticket: u64) -> bool {
+        match self.order {
+            Order::Arrival => true,
+            // What is not here is about to be taken by a worker.
+            Order::Position => self.wishes.get(&ticket).is_none_or(|wish| wish.wanted.why == Why::List),
+        }
+    }
+
+    /// Q6: `owner` begins to wait for it.
+    pub(crate) fn hurry(&mut self, ticket: u64, owner: OwnerId) {
+        self.ordered.hurry(ticket, owner);
+    }
+
     /// The next run to read, if one may begin now. Whoever takes it says when it is [completed](Self::completed).
     pub(crate) fn next(&mut self) -> Option<Begun> {
-        let run = self.ordered.next(self.now_ns())?;
-        let wishes = run.requests.iter().filter_map(|request| self.wishes.remove(&request.tag));
-        Some(Begun { tag: run.tag(), wishes: wishes.collect() })
+        let first = self.departures.iter().position(|departure| matches!(departure, Departure::Run(_)));
+        match first.and_then(|first| self.departures.remove(first)) {
+            Some(Departure::Run(run)) => Some(run),
+            // Demands leave when they come: there is none to meet here.
+            _ => self.depart().map(|(tag, wishes)| Begun { tag, wishes }),
+        }
     }
 
     pub(crate) fn completed(&mut self, run: &Begun) {
         self.end(run.tag);
     }
 
-    /// Somebody reads blocks that they wait for, from now until [it is over](Self::demanded).
-    pub(crate) fn demand(&mut self, owner: OwnerId, wanted: Wanted, count: u32) {
-        if self.order == Order::Arrival {
-            return;
-        }
-        let Wanted { block, ticket, .. } = wanted;
-        let (file, first, why, position) = (block.file, block.index, Why::Demand, 0);
+    /// Somebody waits for blocks from now on, until [it is over](Self::demanded), and reads them once they
+    /// [may go](Self::may_go).
+    ///
+    /// Without a position it is as if the device stood there already.
+    pub(crate) fn demand(&mut self, owner: OwnerId, wanted: Wanted, count: u32, position: Option<u64>) {
+        let position = position.unwrap_or(self.stands);
+        let Wanted { block, ticket, why, .. } = wanted;
+        let (file, first) = (block.file, block.index);
         self.ordered.submit(Request { owner, why, file, first, count, position, tag: ticket });
-        let run = self.ordered.next(self.now_ns());
-        debug_assert!(run.is_some_and(|run| run.tag() == ticket), "no other demand waits");
+        while let Some((tag, wishes)) = self.depart() {
+            if tag == ticket {
+                self.departures.push_back(Departure::Demand(ticket));
+                return;
+            }
+            self.departures.push_back(Departure::Run(Begun { tag, wishes }));
+        }
+    }
+
+    /// Whether everything that goes before that demand has been taken. Asked until it is so, and then no more.
+    pub(crate) fn may_go(&mut self, ticket: u64) -> bool {
+        for (at, departure) in self.departures.iter().enumerate() {
+            match departure {
+                Departure::Run(_) => return false,
+                Departure::Demand(other) if *other == ticket => {
+                    self.departures.remove(at);
+                    return true;
+                }
+                Departure::Demand(_) => {}
+            }
+        }
+        debug_assert!(false, "R2: demand {ticket} has gone already");
+        true
+    }
+
+    /// Whether a demand waits for workers to take what goes before it.
+    pub(crate) fn holds_demands(&self) -> bool {
+        self.departures.iter().any(|departure| matches!(departure, Departure::Demand(_)))
+    }
+
+    fn depart(&mut self) -> Option<(u64, Vec<Wish>)> {
+        let run = self.ordered.next(self.now_ns())?;
+        self.stands = run.requests.last().map_or(0, |last| last.position);
+        let wishes = run.requests.iter().filter_map(|request| self.wishes.remove(&request.tag));
+        Some((run.tag(), wishes.collect()))
     }
 
     /// The demand with that ticket is over.
@@ -105,9 +177,44 @@ impl Scheduler {
         self.ordered.completed(tag, now_ns);
     }
 
-    /// Requests that wait.
+    /// Gives up all that nobody has begun.
+    pub(crate) fn abandon(&mut self) -> Vec<Wish> {
+        let mut abandoned = Vec::new();
+        let departures = std::mem::take(&mut self.departures);
+        for departure in departures {
+            match departure {
+                Departure::Run(run) => {
+                    self.completed(&run);
+                    abandoned.extend(run.wishes);
+                }
+                demand => self.departures.push_back(demand),
+            }
+        }
+        let tickets: Vec<u64> = self.wishes.keys().copied().collect();
+        for ticket in tickets {
+            self.ordered.cancel(ticket);
+            abandoned.extend(self.wishes.remove(&ticket));
+        }
+        abandoned
+    }
+
+    /// Requests that nobody has begun.
     pub(crate) fn waiting(&self) -> usize {
-        self.wishes.len()
+        let begun = |departure: &Departure| match departure {
+            Departure::Run(run) => run.wishes.len(),
+            Departure::Demand(_) => 0,
+        };
+        self.wishes.len() + self.departures.iter().map(begun).sum::<usize>()
+    }
+
+    /// Runs and demands that were taken.
+    pub(crate) fn on_their_way(&self) -> u32 {
+        self.ordered.in_flight().saturating_sub(self.departures.len() as u32)
+    }
+
+    /// Runs that a worker may take now because something waits for them.
+    pub(crate) fn due(&self) -> u32 {
+        self.departures.iter().filter(|departure| matches!(departure, Departure::Run(_))).count() as u32
     }
 
     /// How many requests lists should have on their way.
@@ -184,10 +291,55 @@ mod tests {
         for (order, begins) in [(Order::Position, false), (Order::Arrival, true)] {
             let mut scheduler = Scheduler::new(order, 1);
             scheduler.submit(wish(Why::Lookahead, 5));
-            scheduler.demand(OwnerId(2), wanted(Why::Demand, 77), 3);
+            scheduler.demand(OwnerId(2), wanted(Why::Demand, 77), 3, None);
+            // Without scheduling what came before it goes before it.
+            assert_eq!(scheduler.may_go(77), !begins);
             assert_eq!(scheduler.next().is_some(), begins);
+            assert!(!begins || scheduler.may_go(77));
             scheduler.demanded(77);
             assert_eq!(scheduler.next().is_some(), !begins);
         }
+    }
+
+    #[test]
+    fn who_is_awaited_overtakes_a_flood_of_demands() {
+        let mut scheduler = Scheduler::new(Order::Position, 1);
+        for index in [9, 3, 20] {
+            scheduler.submit(wish(Why::List, index));
+        }
+        scheduler.submit(wish(Why::Lookahead, 30));
+        assert!(scheduler.keeps_its_place(9) && !scheduler.keeps_its_place(30));
+        scheduler.hurry(9, OwnerId(1));
+        let demand = |ticket| Wanted { ticket, ..wanted(Why::Demand, ticket) };
+        for ticket in 100..116 {
+            scheduler.demand(OwnerId(2), demand(ticket), 1, Some(ticket));
+            assert!(scheduler.may_go(ticket) && (ticket == 115 || scheduler.next().is_none()), "{ticket}");
+            scheduler.demanded(ticket);
+        }
+        // A turn of them was enough: the batch goes before the next, up to what is awaited.
+        scheduler.demand(OwnerId(2), demand(116), 1, None);
+        for index in [3, 9] {
+            assert!(!scheduler.may_go(116), "before {index}");
+            let run = scheduler.next().expect("its turn");
+            assert_eq!(indices(&run), [index]);
+            scheduler.completed(&run);
+            scheduler.validate();
+        }
+        assert!(scheduler.may_go(116));
+        scheduler.demanded(116);
+    }
+
+    #[test]
+    fn what_nobody_serves_is_given_up() {
+        let mut scheduler = Scheduler::new(Order::Position, 1);
+        for index in [9, 3, 20] {
+            scheduler.submit(wish(Why::List, index));
+        }
+        scheduler.demand(OwnerId(2), wanted(Why::Demand, 77), 1, None);
+        assert_eq!(scheduler.abandon().len(), 3);
+        assert!(scheduler.may_go(77) && scheduler.waiting() == 0);
+        scheduler.demanded(77);
+        assert_eq!(scheduler.on_their_way(), 0);
+        scheduler.validate();
     }
 }
