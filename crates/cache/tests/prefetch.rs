@@ -195,7 +195,7 @@ fn a_list_is_fetched_before_it_is_read_and_neighbours_in_one_read() {
 }
 
 #[test]
-fn a_block_on_its_way_is_waited_for_and_one_in_the_queue_is_taken() {
+fn a_block_on_its_way_is_waited_for_and_one_of_a_list_keeps_its_place_in_the_queue() {
     let source = Memory::new(64);
     let scene = Scene::new(32, Lookahead::None, 1, 1);
     source.hold();
@@ -203,15 +203,16 @@ fn a_block_on_its_way_is_waited_for_and_one_in_the_queue_is_taken() {
     eventually("the first is on its way", || source.waiting.load(Ordering::SeqCst) == 1);
     std::thread::scope(|scope| {
         let first = scope.spawn(|| scene.check(1, &source, 0, BLOCK));
-        // The one worker is busy with the first: this one is read by who needs it.
+        // The one worker is busy with the first: whoever needs the second waits for its turn (Q6).
         let second = scope.spawn(|| scene.check(1, &source, 8 * BLOCK, BLOCK));
-        eventually("the second was taken", || source.waiting.load(Ordering::SeqCst) == 2);
+        eventually("both wait", || scene.cache.activity().sleepers == 2);
+        assert_eq!(source.asked(), [(0, 1)], "the second was not read out of turn");
         source.release();
         first.join().unwrap();
         second.join().unwrap();
     });
     scene.quiet();
-    assert_eq!(source.asked().len(), 2);
+    assert_eq!(source.asked(), [(0, 1), (8, 1)]);
     let seen = scene.cache.with_steward(|steward| steward.prefetched());
     assert_eq!((seen.prefetched, seen.used, seen.used_late), (2, 2, 2));
 }
