@@ -18,6 +18,7 @@ pub fn test() -> Result<()> {
     packages::ensure(packages::TEST)?;
     run(&["cargo", "fmt", "--all", "--check"])?;
     run(&["cargo", "clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"])?;
+    python::prepare_if_possible()?;
     // Tests of the command start the binary; building all targets first keeps its build out of their time.
     run(&["cargo", "test", "--workspace", "--all-features", "--no-fail-fast"])?;
     pure()?;

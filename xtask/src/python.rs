@@ -10,9 +10,22 @@ use crate::shell::{command, run, run_command, say};
 /// What builds and tests need besides the tests of the workspace.
 const PACKAGES: &[&str] = &["python3", "python3-venv"];
 const FOLDER: &str = "bindings/python";
+/// Programs that tests of the workspace talk to.
+const PROGRAMS: &str = "xtask/requirements-programs.txt";
 const ENVIRONMENT: &str = "target/python/environment";
 const WHEELS: &str = "target/python/wheels";
 const COMMAND: &str = "target/debug/pantler";
+
+/// The environment alone, where it can be made: tests of the workspace use programs of it.
+pub fn prepare_if_possible() -> Result<()> {
+    match environment() {
+        Err(error) if std::env::var_os("PANTLER_NO_SKIP").is_none() => {
+            say(format_args!("without programs in Python: {error:#}"));
+            Ok(())
+        }
+        result => result.context("programs in Python cannot be installed, and PANTLER_NO_SKIP is set"),
+    }
+}
 
 /// As [`test()`]; without a package index it says so and passes, unless nothing may be skipped.
 pub fn test_if_possible() -> Result<()> {
@@ -34,7 +47,10 @@ fn environment() -> Result<()> {
     run(&["/usr/bin/python3", "-m", "venv", ENVIRONMENT])?;
     let requirements = format!("{FOLDER}/requirements-test.txt");
     let pip = format!("{ENVIRONMENT}/bin/pip");
-    run(&[&pip, "install", "--quiet", "--disable-pip-version-check", "--requirement", &requirements])
+    let install =
+        |list: &str| run(&[&pip, "install", "--quiet", "--disable-pip-version-check", "--requirement", list]);
+    install(&requirements)?;
+    install(PROGRAMS)
 }
 
 /// Lints, builds, installs and tests the package.

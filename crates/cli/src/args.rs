@@ -99,12 +99,12 @@ pub struct Run {
     pub program: Vec<OsString>,
 }
 
-/// Mount a directory with a cache of its own.
+/// Mount a directory or an object store with a cache of its own.
 ///
 /// Returns once the mount is ready; the cache is served in the background.
 #[derive(Debug, Args)]
 pub struct Mount {
-    /// The directory to cache
+    /// The directory to cache; or s3://BUCKET/PREFIX, gs://, az:// or http(s)://, which are mounted read only
     pub origin: PathBuf,
     /// Where to mount it: a directory, whose own content is hidden meanwhile
     pub mount_point: PathBuf,
@@ -145,6 +145,8 @@ pub struct Mount {
     #[arg(long)]
     pub read_only: bool,
     #[command(flatten)]
+    pub store: Store,
+    #[command(flatten)]
     pub tiers: Tiers,
     /// Where its log goes, about 2 MiB at most; in the background without it beside the control sockets
     #[arg(long, value_name = "FILE")]
@@ -155,6 +157,26 @@ pub struct Mount {
     /// Be the host in the background
     #[arg(long, hide = true, requires = "foreground")]
     pub detached: bool,
+}
+
+/// How an object store is dealt with.
+#[derive(Debug, Args)]
+pub struct Store {
+    /// Longest wait of a reader for an object store, repetitions included, in milliseconds
+    #[arg(id = "origin_timeout", long = "origin-timeout", value_name = "MS", default_value = "30000",
+          value_parser = |text: &str| whole(text, 10..=600_000_u32))]
+    pub timeout_ms: u32,
+    /// How often a request to an object store is repeated that failed for a reason that may pass
+    #[arg(id = "origin_retries", long = "origin-retries", value_name = "COUNT", default_value = "5",
+          value_parser = |text: &str| whole(text, 0..=100_u32))]
+    pub retries: u32,
+    /// How old what is known of names in an object store may be, in milliseconds
+    #[arg(id = "origin_refresh", long = "origin-refresh", value_name = "MS", default_value = "1000",
+          value_parser = |text: &str| whole(text, 0..=3_600_000_u32))]
+    pub refresh_ms: u32,
+    /// File with NAME=VALUE lines such as AWS_ACCESS_KEY_ID=..., readable by you alone; without it the environment
+    #[arg(id = "origin_credentials", long = "origin-credentials", value_name = "FILE")]
+    pub credentials: Option<PathBuf>,
 }
 
 /// Where blocks go that leave the cache.

@@ -60,6 +60,7 @@ pub fn mount(arguments: &args::Mount) -> Result<u8> {
         return host(&wish, arguments).map(|()| 0);
     }
     if rustix::process::geteuid().is_root()
+        && !wish.needs_environment()
         && let Some(mut daemon) = Client::daemon()
     {
         if let Some(log) = &arguments.log {

@@ -2,7 +2,10 @@
 
 use anyhow::Result;
 use pantler_control::{ControlError, Size};
-use pantler_mount::{Mount, MountError, MountOptions, Mounted, OwnerBy, TierMissing, TierOptions};
+use pantler_mount::{
+    Credentials, Mount, MountError, MountOptions, Mounted, OwnerBy, Place, StoreAddress, StoreOptions,
+    TierMissing, TierOptions,
+};
 use pantler_tier::{Seal, Secret, read_secret, read_secret_file};
 use serde::{Deserialize, Serialize};
 use std::io::ErrorKind;
@@ -34,7 +37,61 @@ pub struct Wish {
     allow_other: Option<bool>,
     read_only: bool,
     #[serde(default)]
+    store: Option<StoreWish>,
+    #[serde(default)]
     tiers: TierWish,
+}
+
+/// How an object store is dealt with. Credentials stay in their file, too.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StoreWish {
+    address: String,
+    timeout_ms: u32,
+    retries: u32,
+    refresh_ms: u32,
+    credentials: Option<PathBuf>,
+}
+
+impl StoreWish {
+    /// `None` when what was typed is a path.
+    fn new(origin: &Path, words: &args::Store) -> Result<Option<StoreWish>> {
+        let address = origin.to_str().map_or(Ok(None), StoreAddress::parse).map_err(ControlError::invalid)?;
+        let Some(address) = address else {
+            return match &words.credentials {
+                Some(_) => {
+                    let text = "--origin-credentials: expected an object store as origin";
+                    Err(ControlError::invalid(text).into())
+                }
+                None => Ok(None),
+            };
+        };
+        Ok(Some(StoreWish {
+            address: address.to_string(),
+            timeout_ms: words.timeout_ms,
+            retries: words.retries,
+            refresh_ms: words.refresh_ms,
+            credentials: words.credentials.as_ref().map(std::path::absolute).transpose()?,
+        }))
+    }
+
+    fn place(&self) -> Result<Place, ControlError> {
+        let address = StoreAddress::parse(&self.address).map_err(ControlError::invalid)?;
+        let address = address.ok_or_else(|| ControlError::invalid("origin: expected an address"))?;
+        let milliseconds = |count: u32| Duration::from_millis(count.into());
+        let mut options = StoreOptions {
+            timeout: milliseconds(self.timeout_ms.max(1)),
+            retries: self.retries,
+            refresh: milliseconds(self.refresh_ms),
+            ..StoreOptions::default()
+        };
+        if let Some(file) = &self.credentials {
+            let text = read_secret_file(file).map_err(tier::refused)?;
+            let wrong = |what| ControlError::invalid(format!("{}: {what}", file.display()));
+            options.credentials = Credentials::parse(&text).map_err(wrong)?;
+        }
+        Ok(Place::Store(address, options))
+    }
 }
 
 /// Lower tiers. Secrets stay in their files: only where those are travels.
@@ -118,8 +175,12 @@ impl TierWish {
 impl Wish {
     /// What the words say, with paths made absolute: a daemon stands elsewhere.
     pub fn new(arguments: &args::Mount) -> Result<Wish> {
+        let store = StoreWish::new(&arguments.origin, &arguments.store)?;
         Ok(Wish {
-            origin: folder(&arguments.origin, "origin")?,
+            origin: match &store {
+                Some(store) => PathBuf::from(&store.address),
+                None => folder(&arguments.origin, "origin")?,
+            },
             mount_point: folder(&arguments.mount_point, "mount point")?,
             cache: arguments.cache,
             block_size: arguments.block_size,
@@ -133,6 +194,7 @@ impl Wish {
             owner_by: arguments.owner_by.clone(),
             allow_other: arguments.allow_other.then_some(true),
             read_only: arguments.read_only,
+            store,
             tiers: TierWish::new(&arguments.tiers)?,
         })
     }
@@ -142,6 +204,11 @@ impl Wish {
         &self.mount_point
     }
 
+    /// Whether the environment of whoever asks counts, which a daemon does not have.
+    pub fn needs_environment(&self) -> bool {
+        self.store.as_ref().is_some_and(|store| store.credentials.is_none())
+    }
+
     /// Mounts.
     pub fn mount(&self) -> Result<Mounted, ControlError> {
         let options = self.options()?;
@@ -149,7 +216,11 @@ impl Wish {
     }
 
     fn options(&self) -> Result<MountOptions, ControlError> {
-        let mut options = MountOptions::new(&self.origin, &self.mount_point);
+        let place = match &self.store {
+            Some(store) => store.place()?,
+            None => Place::from(&self.origin),
+        };
+        let mut options = MountOptions::new(place, &self.mount_point);
         options.cache_bytes = self.cache.bytes();
         if let Some(size) = self.block_size {
             options.block_bytes = size.bytes() as usize;

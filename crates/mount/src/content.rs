@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
 use pantler_cache::Cache;
-use pantler_origin::{Attributes, Directory, Look};
+use pantler_origin::{Attributes, Look, Origin};
 use pantler_steward::FileId;
 
 use crate::tiers::Stems;
@@ -34,7 +34,7 @@ pub(crate) struct Content {
 
 /// Where contents live: the two that every look needs, and a supply of names.
 pub(crate) struct Shelf {
-    pub(crate) origin: Directory,
+    pub(crate) origin: Origin,
     pub(crate) cache: Cache,
     /// How tiers call versions, where there are tiers.
     stems: Option<Stems>,
@@ -43,7 +43,7 @@ pub(crate) struct Shelf {
 }
 
 impl Shelf {
-    pub(crate) fn new(origin: Directory, cache: Cache, stems: Option<Stems>) -> Self {
+    pub(crate) fn new(origin: Origin, cache: Cache, stems: Option<Stems>) -> Self {
         Self { origin, cache, stems, next_file: AtomicU64::new(1), started: std::time::Instant::now() }
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use fuser::{INodeNo, Notifier, Request};
 use pantler_cache::Cache;
-use pantler_origin::{Acting, Attributes, Caller, Kind, Node};
+use pantler_origin::{Acting, Attributes, Caller, Kind, Node, Origin};
 use pantler_steward::OwnerId;
 
 use crate::content::{Content, Shelf};
@@ -49,18 +49,19 @@ impl Core {
     pub(crate) fn new(options: MountOptions) -> Result<Self, MountError> {
         options.check()?;
         let options = MountOptions { interpose: options.interposed(), ..options };
-        let origin = pantler_origin::Directory::open(&options.origin)?;
+        let origin = Origin::open(&options.origin)?;
+        let options = MountOptions { read_only: options.read_only || options.origin.is_store(), ..options };
         let opened = tiers::open(&options)?;
         let cache =
             Cache::with_tiers(options.cache(), opened.tiers).map_err(|error| options.refused(error))?;
         for (number, _) in opened.works.iter().enumerate().filter(|(_, works)| !**works) {
             cache.begin_without_tier(number);
         }
-        let stems = Stems::new(&options);
-        let path = options.origin.clone();
+        let stems = Stems::new(&options, origin.identity());
+        let path = options.origin.shown().into();
         let failed = |error| MountError::Origin(pantler_origin::OriginError::Open { path, error });
         let start = || -> io::Result<_> {
-            let inodes = Inodes::new(origin.root()?)?;
+            let inodes = Inodes::new(origin.root()?, options.origin.is_store())?;
             let shelf = Arc::new(Shelf::new(origin, cache, stems));
             let owners = Owners::new(options.owner_by.clone());
             let revoking = Arc::new(Revoking::default());
@@ -147,6 +148,10 @@ impl Core {
 
     /// Acts for who asked, until the guard is dropped.
     pub(crate) fn act(&self, request: &Request, umask: u32) -> io::Result<Acting> {
+        if self.options.origin.is_store() {
+            // It knows no users: whom the kernel let in may read everything.
+            return Caller { umask, ..Caller::own() }.act();
+        }
         let (uid, gid) = (request.uid(), request.gid());
         let is_plain_root = uid == 0 && gid == 0;
         // A process that is gone, or cannot be seen from here, keeps its primary group only.

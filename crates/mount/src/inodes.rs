@@ -42,6 +42,8 @@ pub(crate) struct Inodes {
     /// By device and inode of the origin. Also the lock for coming and going.
     keys: Mutex<Keys>,
     device: u64,
+    /// Whether numbers of the origin are hashes, so that any may be taken that is free.
+    are_hashes: bool,
 }
 
 /// A file of the origin. Numbers of inodes are used again; the birth tells the file that has one now from the one that had.
@@ -69,14 +71,15 @@ struct Keys {
 }
 
 impl Inodes {
-    pub(crate) fn new(root: Node) -> io::Result<Self> {
+    pub(crate) fn new(root: Node, are_hashes: bool) -> io::Result<Self> {
         let attributes = root.attributes()?;
         let key = (attributes.device, attributes.inode);
         let inode = Arc::new(Inode { number: ROOT, node: root, key, content: None });
         let keys = Keys { numbers: HashMap::from([(key, ROOT)]), ..Keys::default() };
         // The root is never forgotten.
         let table = HashMap::from([(ROOT, (inode, 1))]);
-        Ok(Self { table: RwLock::new(table), keys: Mutex::new(keys), device: attributes.device })
+        let device = attributes.device;
+        Ok(Self { table: RwLock::new(table), keys: Mutex::new(keys), device, are_hashes })
     }
 
     /// The inode of that number; `ESTALE` when the kernel should not know it.
@@ -95,7 +98,8 @@ impl Inodes {
             *lookups += 1;
             return Arc::clone(inode);
         }
-        let number = self.number(&mut keys, attributes);
+        let is_free = self.are_hashes && !table.contains_key(&attributes.inode);
+        let number = self.number(&mut keys, attributes, is_free);
         let is_regular = attributes.kind == Kind::Regular;
         let content = is_regular.then(|| content_of(&mut keys, shelf, attributes.into()));
         let inode = Arc::new(Inode { number, node, key, content });
@@ -154,9 +158,10 @@ impl Inodes {
         if inode == 0 { FOREIGN_FIRST } else { inode }
     }
 
-    fn number(&self, keys: &mut Keys, attributes: &Attributes) -> u64 {
+    fn number(&self, keys: &mut Keys, attributes: &Attributes, is_free: bool) -> u64 {
         let own = attributes.inode;
-        if attributes.device == self.device && own > ROOT && own < FOREIGN_FIRST {
+        let is_ours = attributes.device == self.device || is_free;
+        if is_ours && own > ROOT && own < FOREIGN_FIRST {
             return own;
         }
         keys.foreign += 1;

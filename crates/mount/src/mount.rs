@@ -121,7 +121,7 @@ fn mount_as_root(mountpoint: &Path, options: &MountOptions) -> io::Result<OwnedF
     let data = std::ffi::CString::new(data)?;
     let mut flags = MountFlags::NOSUID | MountFlags::NODEV;
     flags.set(MountFlags::RDONLY, options.read_only);
-    rustix::mount::mount(&options.origin, mountpoint, FILE_SYSTEM_TYPE, flags, data.as_c_str())?;
+    rustix::mount::mount(options.origin.shown(), mountpoint, FILE_SYSTEM_TYPE, flags, data.as_c_str())?;
     Ok(device.into())
 }
 
@@ -129,7 +129,7 @@ fn config(options: &MountOptions) -> Config {
     let mut config = Config::default();
     config.mount_options = vec![
         // A comma would end the name.
-        MountOption::FSName(options.origin.to_string_lossy().replace(',', "_")),
+        MountOption::FSName(options.origin.shown().to_string_lossy().replace(',', "_")),
         MountOption::Subtype(SUBTYPE.into()),
         MountOption::DefaultPermissions,
         MountOption::NoSuid,

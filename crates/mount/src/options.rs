@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use pantler_cache::CacheError;
 use pantler_control::{ControlError, OwnerSelector};
-use pantler_origin::{DiskModel, OpenFile, SimulatedDisk, Source};
+use pantler_origin::{DiskModel, OpenFile, Place, SimulatedDisk, Source};
 use pantler_steward::scheduling::Order;
 use pantler_steward::{Allocation, Lookahead, PolicyName, Revocation, Spec};
 
@@ -53,8 +53,8 @@ pub type Interpose = Arc<dyn Fn(Arc<OpenFile>) -> Arc<dyn Source> + Send + Sync>
 /// Options of a [`Mount`](crate::Mount).
 #[derive(Clone)]
 pub struct MountOptions {
-    /// Directory to serve.
-    pub origin: PathBuf,
+    /// What to serve: a directory, or an object store, which is served read only.
+    pub origin: Place,
     /// Directory to serve it on.
     pub mountpoint: PathBuf,
     /// Memory for blocks and their bookkeeping, in bytes.
@@ -112,9 +112,9 @@ const THREADS_MAX: usize = 256;
 
 impl MountOptions {
     /// Defaults for serving `origin` on `mountpoint`.
-    pub fn new(origin: impl Into<PathBuf>, mountpoint: impl Into<PathBuf>) -> Self {
+    pub fn new(origin: impl Into<Place>, mountpoint: impl Into<PathBuf>) -> Self {
+        let origin = origin.into();
         Self {
-            origin: origin.into(),
             mountpoint: mountpoint.into(),
             cache_bytes: 256 << 20,
             block_bytes: 64 << 10,
@@ -129,13 +129,19 @@ impl MountOptions {
             trusting: false,
             revocation: Revocation::default(),
             owner_by: OwnerBy::default(),
-            refresh: Duration::from_millis(100),
-            allow_other: rustix::process::geteuid().is_root(),
+            refresh: match &origin {
+                // The other half is the store's own memory.
+                Place::Store(_, options) => options.refresh / 2,
+                _ => Duration::from_millis(100),
+            },
+            // A store knows no users, so nothing would decide who of them may read what.
+            allow_other: rustix::process::geteuid().is_root() && !origin.is_store(),
             read_only: false,
             log: 0,
             simulate_disk: None,
             tiers: TierOptions::default(),
             interpose: None,
+            origin,
         }
     }
 

@@ -1,6 +1,5 @@
 //! Runs that continue on a mount, and the profiles that speak for their programs.
 
-use std::os::fd::{AsFd, AsRawFd};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -173,9 +172,7 @@ impl Core {
     /// The path of an inode as programs see it, below the mount point. Of a file with several names it is the one by which
     /// it was found; a file without name has none.
     pub(crate) fn path(&self, inode: &Inode) -> Option<PathBuf> {
-        let link = format!("/proc/self/fd/{}", inode.node.as_fd().as_raw_fd());
-        let path = std::fs::read_link(link).ok()?;
-        let below = path.strip_prefix(self.shelf.origin.path()).ok()?;
+        let below = inode.node.path_below(self.shelf.origin.path())?;
         Some(self.options.mountpoint.join(below))
     }
 }

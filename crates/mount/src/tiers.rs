@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use pantler_origin::{Look, Time, Version};
+use pantler_origin::{Look, Tag, Time, Version};
 use pantler_tier::{Place, RemoteOptions, RemoteTier, Seal, SsdTier, Stem, Tier, TierError};
 
 use crate::content::Shelf;
@@ -152,16 +152,19 @@ fn tier_error(error: TierError) -> MountError {
 pub(crate) struct Stems {
     secret: Option<[u8; 32]>,
     origin_name: Option<String>,
+    /// What names an object store.
+    identity: Option<[u8; 16]>,
     block_bytes: u32,
 }
 
 impl Stems {
     /// `None` where there are no tiers.
-    pub(crate) fn new(options: &MountOptions) -> Option<Self> {
+    pub(crate) fn new(options: &MountOptions, identity: Option<[u8; 16]>) -> Option<Self> {
         let tiers = &options.tiers;
         (!tiers.places.is_empty()).then(|| Self {
             secret: tiers.seal.stem_secret(),
             origin_name: tiers.origin_name.clone(),
+            identity,
             block_bytes: options.block_bytes as u32,
         })
     }
@@ -171,14 +174,22 @@ impl Stems {
         if !look.settled {
             return None;
         }
-        let Version { device, inode, born, size, modified, changed } = look.version;
+        let Version { device, inode, born, size, modified, changed, tag } = look.version;
         let time =
             |time: Time| [time.seconds.to_le_bytes(), u64::from(time.nanoseconds).to_le_bytes()].concat();
         let device = device.to_le_bytes();
-        let (kind, origin) = match &self.origin_name {
-            Some(name) => (b"name", name.as_bytes()),
-            None => (b"disk", &device[..]),
+        let (kind, origin) = match (&self.origin_name, &self.identity) {
+            (Some(name), _) => (b"name", name.as_bytes()),
+            (None, Some(identity)) => (b"shop", &identity[..]),
+            (None, None) => (b"disk", &device[..]),
         };
+        if let Some(Tag(tag)) = tag {
+            return Some(Stem::new(
+                self.secret.as_ref(),
+                self.block_bytes,
+                [&b"object"[..], kind, origin, &tag],
+            ));
+        }
         let born = born.map_or(Vec::new(), time);
         let numbers = [inode.to_le_bytes(), size.to_le_bytes()].concat();
         let (modified, changed) = (time(modified), time(changed));
@@ -234,18 +245,19 @@ mod tests {
     #[test]
     fn whatever_makes_a_version_makes_its_name() {
         let mut options = MountOptions::new("/", "/");
-        assert!(Stems::new(&options).is_none());
+        assert!(Stems::new(&options, None).is_none());
         options.tiers.places.push((Place::Ssd("/x".into()), 1 << 20));
-        let stems = Stems::new(&options).unwrap();
+        let stems = Stems::new(&options, None).unwrap();
         let time = Time { seconds: 1, nanoseconds: 2 };
         let same = stems.of(&look(|_| {})).unwrap();
-        let changes: [fn(&mut Version, Time); 6] = [
+        let changes: [fn(&mut Version, Time); 7] = [
             |version, _| version.device += 1,
             |version, _| version.inode += 1,
             |version, _| version.size += 1,
             |version, time| version.born = Some(time),
             |version, time| version.modified = time,
             |version, time| version.changed = time,
+            |version, _| version.tag = Some(Tag([1; 16])),
         ];
         for (number, change) in changes.iter().enumerate() {
             assert_ne!(stems.of(&look(|version| change(version, time))), Some(same), "part {number}");
@@ -257,7 +269,7 @@ mod tests {
             "not before the tick has passed"
         );
         options.tiers.origin_name = Some("data".into());
-        let named = Stems::new(&options).unwrap();
+        let named = Stems::new(&options, None).unwrap();
         assert_ne!(named.of(&look(|_| {})), Some(same));
         assert_eq!(named.of(&look(|version| version.device += 1)), named.of(&look(|_| {})), "any machine");
     }

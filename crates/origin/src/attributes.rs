@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::version::Version;
+use crate::version::{Tag, Version};
 
 /// A point in time as file systems keep it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
@@ -118,6 +118,8 @@ pub struct Attributes {
     pub modified: Time,
     /// Last change of anything.
     pub changed: Time,
+    /// What an object store calls this version of the file.
+    pub tag: Option<Tag>,
 }
 
 impl Attributes {
@@ -126,7 +128,7 @@ impl Attributes {
     /// # Errors
     /// The system's.
     pub fn of(file: std::os::fd::BorrowedFd<'_>) -> std::io::Result<Self> {
-        crate::node::attributes_of(file)
+        crate::directory::attributes_of(file)
     }
 
     /// The version of the file these attributes belong to.
@@ -138,6 +140,7 @@ impl Attributes {
             size: self.size,
             modified: self.modified,
             changed: self.changed,
+            tag: self.tag,
         }
     }
 }
@@ -163,6 +166,7 @@ impl From<&rustix::fs::Statx> for Attributes {
             accessed: time(&stat.stx_atime),
             modified: time(&stat.stx_mtime),
             changed: time(&stat.stx_ctime),
+            tag: None,
         }
     }
 }

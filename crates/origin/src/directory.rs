@@ -5,7 +5,18 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::{Look, Node, OriginError, Time, attributes::Attributes};
+use crate::{Look, OriginError, Time, attributes::Attributes};
+
+mod entries;
+mod extent;
+mod file;
+mod node;
+mod xattr;
+
+pub use entries::LocalEntries;
+pub use file::LocalFile;
+pub use node::LocalNode;
+pub(crate) use node::attributes_of;
 
 /// A directory tree, and what is known about the file system that holds it.
 ///
@@ -67,8 +78,8 @@ impl Directory {
     ///
     /// # Errors
     /// When no descriptor is left.
-    pub fn root(&self) -> std::io::Result<Node> {
-        Ok(Node::new(self.root.try_clone()?))
+    pub fn root(&self) -> std::io::Result<LocalNode> {
+        Ok(LocalNode::new(self.root.try_clone()?))
     }
 
     /// Judges attributes that were just read.

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-/// Why a directory cannot serve as origin.
+/// Why something cannot serve as origin.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OriginError {
@@ -14,5 +14,13 @@ pub enum OriginError {
         path: PathBuf,
         /// The system's answer.
         error: io::Error,
+    },
+    /// A store that does not answer as one, or settings that make no sense.
+    #[error("origin {place}: {reason}")]
+    Store {
+        /// Its address.
+        place: String,
+        /// What is wrong, and what helps, in one line without credentials.
+        reason: String,
     },
 }

@@ -1,16 +1,12 @@
-//! An open file of an origin.
+//! A file of an origin, opened.
 
-use rustix::fs::{Advice, FallocateFlags, Mode, OFlags, SeekFrom};
-use rustix::io::{Errno, ReadWriteFlags};
-use std::fs::File;
+use rustix::fs::OFlags;
+use rustix::io::Errno;
 use std::io::{self, IoSliceMut};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::attributes::Attributes;
-use crate::node::attributes_of;
-use crate::source::{READ_BUFFERS_MAX, Source};
+use crate::source::Source;
+use crate::{LocalFile, StoreFile};
 
 /// How a file is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,7 +25,7 @@ impl OpenMode {
     /// For both.
     pub const READ_WRITE: Self = Self { read: true, write: true, truncate: false, sync: OFlags::empty() };
 
-    /// From the flags of `open`. Whether to append is for whoever writes to say, see [`OpenFile::write_at`].
+    /// From the flags of `open`. Whether to append is for whoever writes to say, see [`LocalFile::write_at`].
     pub fn from_flags(flags: i32) -> Self {
         let (read, write) = match flags & libc::O_ACCMODE {
             libc::O_RDONLY => (true, false),
@@ -71,65 +67,41 @@ impl OpenMode {
     }
 }
 
-/// Bytes written before writing them back is started and what is clean leaves the kernel's page cache.
-const WRITE_BEHIND_BYTES: u64 = 4 << 20;
-
-/// A regular file of an origin, open.
-///
-/// Reads go past the kernel's page cache (`O_DIRECT`) where the file system allows it; elsewhere what they brought
-/// in is dropped again. Written bytes are in the kernel's hands when a write returns, so they survive the death of
-/// this process; they leave the page cache once they are on the device.
+/// A regular file of an origin, open. Objects of a store refuse every change with `EROFS`.
 #[derive(Debug)]
-pub struct OpenFile {
-    /// Through the page cache: writes, and reads where nothing else works.
-    plain: File,
-    /// Past the page cache; made at the first read. `None` when the file system has no such thing.
-    direct: OnceLock<Option<File>>,
-    mode: OpenMode,
-    /// Bytes written since writing back was last started.
-    unflushed: AtomicU64,
-    wrote: std::sync::atomic::AtomicBool,
+pub enum OpenFile {
+    /// Of a directory.
+    Local(LocalFile),
+    /// Of an object store.
+    Stored(StoreFile),
 }
 
 impl OpenFile {
-    pub(crate) fn new(plain: File, mode: OpenMode) -> Self {
-        let (direct, unflushed, wrote) = (OnceLock::new(), AtomicU64::new(0), false.into());
-        Self { plain, direct, mode, unflushed, wrote }
-    }
-
     /// How it was opened.
     pub fn mode(&self) -> OpenMode {
-        self.mode
+        match self {
+            Self::Local(file) => file.mode(),
+            Self::Stored(_) => OpenMode::READ,
+        }
     }
 
-    /// What the file is like now.
+    /// What the file is like now. An object never changes: what replaces it is another file.
     ///
     /// # Errors
     /// The system's.
     pub fn attributes(&self) -> io::Result<Attributes> {
-        attributes_of(self.plain.as_fd())
+        match self {
+            Self::Local(file) => file.attributes(),
+            Self::Stored(file) => Ok(file.attributes()),
+        }
     }
 
-    /// Writes all of `data` at `offset`, or as much as fits. With `append`, writes where the file ends, wherever
-    /// that is by now. Returns the number of bytes written. See [`write_behind`](Self::write_behind) for afterwards.
+    /// See [`LocalFile::write_at`].
     ///
     /// # Errors
-    /// The system's, when nothing was written.
+    /// The system's.
     pub fn write_at(&self, offset: u64, data: &[u8], append: bool) -> io::Result<usize> {
-        let flags = if append { ReadWriteFlags::APPEND } else { ReadWriteFlags::empty() };
-        let mut done = 0;
-        while done < data.len() {
-            let slices = [io::IoSlice::new(&data[done..])];
-            match rustix::io::pwritev2(&self.plain, &slices, offset + done as u64, flags) {
-                Ok(0) => break,
-                Ok(count) => done += count,
-                Err(Errno::INTR) => continue,
-                Err(error) if done == 0 => return Err(error.into()),
-                Err(_) => break,
-            }
-        }
-        self.written(done as u64);
-        Ok(done)
+        self.local()?.write_at(offset, data, append)
     }
 
     /// Cuts or extends the file.
@@ -137,7 +109,7 @@ impl OpenFile {
     /// # Errors
     /// The system's.
     pub fn set_len(&self, size: u64) -> io::Result<()> {
-        self.plain.set_len(size)
+        self.local()?.set_len(size)
     }
 
     /// Makes what was written safe against power failure; with `data_only`, leaves out times.
@@ -145,13 +117,10 @@ impl OpenFile {
     /// # Errors
     /// The system's: also of earlier writes that failed on their way to the device.
     pub fn sync(&self, data_only: bool) -> io::Result<()> {
-        if data_only {
-            self.plain.sync_data()?
-        } else {
-            self.plain.sync_all()?
+        match self {
+            Self::Local(file) => file.sync(data_only),
+            Self::Stored(_) => Ok(()),
         }
-        self.drop_clean();
-        Ok(())
     }
 
     /// Reports errors of earlier writes without waiting for the device, as closing a file does.
@@ -159,11 +128,10 @@ impl OpenFile {
     /// # Errors
     /// The system's.
     pub fn flush(&self) -> io::Result<()> {
-        // Closing a duplicate reports what closing the original would.
-        let copy: OwnedFd = self.plain.try_clone()?.into();
-        // SAFETY: the descriptor is owned here and used no more.
-        let result = unsafe { libc::close(std::os::fd::IntoRawFd::into_raw_fd(copy)) };
-        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+        match self {
+            Self::Local(file) => file.flush(),
+            Self::Stored(_) => Ok(()),
+        }
     }
 
     /// Reserves or releases space. `mode` as for `fallocate`.
@@ -171,18 +139,19 @@ impl OpenFile {
     /// # Errors
     /// The system's.
     pub fn allocate(&self, mode: u32, offset: u64, length: u64) -> io::Result<()> {
-        let mode = FallocateFlags::from_bits(mode).ok_or(Errno::OPNOTSUPP)?;
-        Ok(rustix::fs::fallocate(&self.plain, mode, offset, length)?)
+        self.local()?.allocate(mode, offset, length)
     }
 
-    /// Where the next data (or, with `hole`, the next hole) begins at or after `offset`.
+    /// Where the next data (or, with `hole`, the next hole) begins at or after `offset`. Objects are data up to their end.
     ///
     /// # Errors
     /// The system's; `ENXIO` when there is none.
     pub fn seek(&self, offset: u64, hole: bool) -> io::Result<u64> {
-        let position = if hole { SeekFrom::Hole(offset) } else { SeekFrom::Data(offset) };
-        // This moves the file position, which nothing here uses.
-        Ok(rustix::fs::seek(&self.plain, position)?)
+        match self {
+            Self::Local(file) => file.seek(offset, hole),
+            Self::Stored(file) if offset >= file.attributes().size => Err(Errno::NXIO.into()),
+            Self::Stored(file) => Ok(if hole { file.attributes().size } else { offset }),
+        }
     }
 
     /// Copies bytes to another file of the origin, sharing blocks where the file system can.
@@ -190,149 +159,46 @@ impl OpenFile {
     /// # Errors
     /// The system's.
     pub fn copy_to(&self, offset: u64, to: &OpenFile, to_offset: u64, length: usize) -> io::Result<usize> {
-        let (mut from, mut into) = (offset, to_offset);
-        let length = length.min(0x7fff_f000);
-        let done =
-            rustix::fs::copy_file_range(&self.plain, Some(&mut from), &to.plain, Some(&mut into), length)?;
-        self.drop_clean();
-        to.written(done as u64);
-        Ok(done)
+        self.local()?.copy_to(offset, to.local()?, to_offset, length)
     }
 
     /// Where on its device the file begins, in bytes, if its file system tells.
     pub fn position(&self) -> Option<u64> {
-        crate::extent::first(self.plain.as_fd())
+        self.local().ok()?.position()
     }
 
     /// Whether anything was written through this handle.
     pub fn wrote(&self) -> bool {
-        self.wrote.load(Ordering::Relaxed)
+        self.local().is_ok_and(LocalFile::wrote)
     }
 
-    /// Waits until everything written is on the device, and takes it out of the page cache. Failures are left
-    /// for `sync` to report.
+    /// See [`LocalFile::settle`].
     pub fn settle(&self) {
-        let all = libc::SYNC_FILE_RANGE_WAIT_BEFORE
-            | libc::SYNC_FILE_RANGE_WRITE
-            | libc::SYNC_FILE_RANGE_WAIT_AFTER;
-        self.sync_range(all);
-        self.drop_clean();
+        if let Self::Local(file) = self {
+            file.settle();
+        }
     }
 
-    fn written(&self, count: u64) {
-        self.wrote.store(true, Ordering::Relaxed);
-        self.unflushed.fetch_add(count, Ordering::Relaxed);
-    }
-
-    /// Keeps what is written from piling up in the page cache: may wait for the device. To be called after writing, without
-    /// any lock.
+    /// See [`LocalFile::write_behind`].
     pub fn write_behind(&self) {
-        if self.unflushed.load(Ordering::Relaxed) < WRITE_BEHIND_BYTES {
-            return;
+        if let Self::Local(file) = self {
+            file.write_behind();
         }
-        self.unflushed.store(0, Ordering::Relaxed);
-        // Waits for the piece before and starts on this one: at most two pieces are dirty per writer.
-        self.sync_range(libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WRITE);
-        self.drop_clean();
     }
 
-    fn sync_range(&self, flags: u32) {
-        // SAFETY: takes no pointers. A failure shows again at the next fsync, which reports it.
-        unsafe { libc::sync_file_range(self.plain.as_raw_fd(), 0, 0, flags) };
-    }
-
-    fn drop_clean(&self) {
-        // Advice only: what cannot be dropped stays, and the kernel will deal with it.
-        let _ = rustix::fs::fadvise(&self.plain, 0, None, Advice::DontNeed);
-    }
-
-    fn direct(&self) -> Option<&File> {
-        self.direct.get_or_init(|| self.open_direct()).as_ref()
-    }
-
-    // Whoever opened the file may read it, so this needs nobody's rights but the process's own. It runs while the
-    // thread does not act for anybody.
-    fn open_direct(&self) -> Option<File> {
-        let path = format!("/proc/self/fd/{}", self.plain.as_raw_fd());
-        let flags = OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC;
-        rustix::fs::open(path, flags, Mode::empty()).ok().map(File::from)
-    }
-
-    fn read_plain(&self, offset: u64, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        let count = read_whole(&self.plain, offset, buffers)?;
-        let length = std::num::NonZeroU64::new(count as u64);
-        if length.is_some() {
-            let _ = rustix::fs::fadvise(&self.plain, offset, length, Advice::DontNeed);
+    fn local(&self) -> io::Result<&LocalFile> {
+        match self {
+            Self::Local(file) => Ok(file),
+            Self::Stored(_) => Err(Errno::ROFS.into()),
         }
-        Ok(count)
     }
 }
 
 impl Source for OpenFile {
-    /// For a direct read, buffers must be aligned to and multiples of 4 KiB, and `offset` too; else the read goes
-    /// through the page cache.
     fn read_at(&self, offset: u64, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        if buffers.len() > READ_BUFFERS_MAX {
-            return Err(Errno::INVAL.into());
+        match self {
+            Self::Local(file) => file.read_at(offset, buffers),
+            Self::Stored(file) => file.read_at(offset, buffers),
         }
-        let Some(direct) = self.direct() else { return self.read_plain(offset, buffers) };
-        match read_whole(direct, offset, buffers) {
-            // The device asks for more alignment than we have: the page cache has none to ask for.
-            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => self.read_plain(offset, buffers),
-            result => result,
-        }
-    }
-}
-
-/// Reads until the buffers are full or the file ends: a short count alone does not mean the end.
-fn read_whole(file: &File, offset: u64, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-    let wanted: usize = buffers.iter().map(|buffer| buffer.len()).sum();
-    let count = retry(|| rustix::io::preadv(file, buffers, offset))?;
-    if count == 0 || count == wanted {
-        return Ok(count);
-    }
-    let mut done = count;
-    let mut start = 0;
-    for buffer in buffers {
-        let end = start + buffer.len();
-        while done < end {
-            let part = &mut buffer[done - start..];
-            match retry(|| rustix::io::pread(file, &mut *part, offset + done as u64)) {
-                Ok(0) => return Ok(done),
-                Ok(count) => done += count,
-                // The rest of a direct read begins where the file ended, which need not be aligned.
-                Err(error) if error.raw_os_error() == Some(libc::EINVAL) => return Ok(done),
-                Err(error) => return Err(error),
-            }
-        }
-        start = end;
-    }
-    Ok(done)
-}
-
-fn retry(mut read: impl FnMut() -> rustix::io::Result<usize>) -> io::Result<usize> {
-    loop {
-        match read() {
-            Err(Errno::INTR) => continue,
-            result => return Ok(result?),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Directory;
-
-    #[test]
-    fn writing_does_not_wait_for_the_device_and_writing_behind_does() {
-        let folder = tempfile::tempdir().unwrap();
-        let root = Directory::open(folder.path()).unwrap().root().unwrap();
-        let (_, file) = root.create("f".as_ref(), 0o600, OpenMode::WRITE, true).unwrap();
-        let bytes = vec![1; WRITE_BEHIND_BYTES as usize];
-        assert_eq!(file.write_at(0, &bytes, false).unwrap(), bytes.len());
-        assert_eq!(file.unflushed.load(Ordering::Relaxed), WRITE_BEHIND_BYTES);
-        file.write_behind();
-        assert_eq!(file.unflushed.load(Ordering::Relaxed), 0);
     }
 }

@@ -1,9 +1,12 @@
-//! Where the bytes come from: directories.
+//! Where the bytes come from: directories and object stores.
 //!
 //! * [`Source`]: the bytes of one open file. All that the cache needs to know of an origin.
-//! * [`Directory`]: a directory of this machine, seen through handles that name inodes, never paths.
-//! * [`Node`]: one inode of it (an `O_PATH` descriptor) with every operation of a file system.
-//! * [`OpenFile`]: a file opened for reading, writing or both; bypasses the kernel's page cache where it can.
+//! * [`Origin`]: what a body asks. [`Place`] says where it is.
+//! * [`Node`], [`OpenFile`], [`Entries`]: an inode with every operation of a file system, an open file, a listing.
+//! * [`Directory`], [`LocalNode`], [`LocalFile`]: a directory of this machine, seen through handles that name inodes, never
+//!   paths; files are read past the kernel's page cache where that can be.
+//! * [`Store`], [`StoreNode`], [`StoreFile`]: an object store, read only; a node is one version of one object. Whoever
+//!   implements [`Objects`] can stand behind it.
 //! * [`Attributes`], [`Version`], [`Look`]: what a file is like, and whether it changed since the last look.
 //! * [`is_cached`], [`is_held`]: whether the kernel's page cache, or a mount of ours, holds a piece of a file.
 //! * [`SimulatedDisk`]: a disk slower than the real one, for measurements.
@@ -17,23 +20,27 @@ mod caller;
 mod directory;
 mod entries;
 mod error;
-mod extent;
 mod file;
 mod node;
+mod origin;
+mod place;
 mod residency;
 mod simulated;
 mod source;
+mod store;
 mod version;
-mod xattr;
 
 pub use attributes::{Attributes, Changes, Kind, Time};
 pub use caller::{Acting, Caller, read_process};
-pub use directory::{Directory, Stamps};
+pub use directory::{Directory, LocalEntries, LocalFile, LocalNode, Stamps};
 pub use entries::{Entries, Entry};
 pub use error::OriginError;
 pub use file::{OpenFile, OpenMode};
 pub use node::Node;
+pub use origin::Origin;
+pub use place::{Credentials, Place, Scheme, StoreAddress, StoreOptions};
 pub use residency::{is_cached, is_held};
 pub use simulated::{DiskModel, SimulatedDisk};
 pub use source::{READ_BUFFERS_MAX, Source};
-pub use version::{Look, Version};
+pub use store::{Found, Object, Objects, Store, StoreEntries, StoreFile, StoreNode};
+pub use version::{Look, Tag, Version};

@@ -23,7 +23,13 @@ pub struct Version {
     pub modified: Time,
     /// Time of the last change of anything.
     pub changed: Time,
+    /// In an object store, what stands for all the others.
+    pub tag: Option<Tag>,
 }
+
+/// What names one version of one object: its place below the origin, its entity tag, its size and its time, hashed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Tag(pub [u8; 16]);
 
 /// A version together with the moment at which it was seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 //!
 //! The kernel checks that no step leads out (`RESOLVE_BENEATH`), be it by `..`, by an absolute link or by one of /proc.
 
-use pantler_origin::{Attributes, Directory, Kind, Node};
+use pantler_origin::{Attributes, Directory, Kind, LocalNode};
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use std::io;
@@ -19,7 +19,7 @@ use crate::{WebError, path::Names};
 #[derive(Debug)]
 pub struct Root {
     directory: Directory,
-    node: Node,
+    node: LocalNode,
     below: Below,
 }
 

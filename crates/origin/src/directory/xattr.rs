@@ -5,12 +5,12 @@ use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::io;
 
-use crate::Node;
+use super::LocalNode;
 
 /// The largest value and the longest list the kernel allows.
 const XATTR_BYTES_MAX: usize = 64 << 10;
 
-impl Node {
+impl LocalNode {
     /// The value of an extended attribute.
     ///
     /// # Errors

@@ -1,0 +1,226 @@
+//! Object stores from the command line: against moto, which speaks S3 as Amazon's tools expect it, and against what is none.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+const SECRET: &str = "s3cretAccessKeyOfNobody";
+/// More than a store lists at once.
+const MANY: usize = 1_100;
+
+/// Variables, and what they are.
+type Environment<'a> = &'a [(&'a str, &'a str)];
+
+/// Where `cargo xtask test-python` installs it.
+fn moto() -> Option<PathBuf> {
+    let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/python/environment/bin/moto_server");
+    let places = std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())
+        .map(|folder| folder.join("moto_server"))
+        .collect::<Vec<_>>();
+    [ours].into_iter().chain(places).find(|path| path.exists())
+}
+
+struct Moto {
+    child: Child,
+    port: u16,
+}
+
+impl Moto {
+    fn start(program: &Path) -> Self {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let mut command = Command::new(program);
+        command
+            .args(["-p", &port.to_string()])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        let child = command.spawn().unwrap();
+        let start = Instant::now();
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            assert!(start.elapsed() < Duration::from_secs(60), "moto does not listen");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Self { child, port }
+    }
+
+    /// It does not look at signatures, only that there is something like one.
+    fn put(&self, path: &str, bytes: &[u8]) {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        let credential = "Credential=me/20200101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=x";
+        let head = format!(
+            "PUT {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {}\r\nConnection: close\r\n\
+             Content-Type: application/octet-stream\r\nAuthorization: AWS4-HMAC-SHA256 {credential}\r\n\r\n",
+            bytes.len()
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        stream.write_all(bytes).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    }
+}
+
+impl Drop for Moto {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+struct Place {
+    folder: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("mnt")).unwrap();
+        Self { folder }
+    }
+
+    fn point(&self) -> PathBuf {
+        self.folder.path().join("mnt")
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pantler"));
+        command.args(words).env("PANTLER_RUNTIME_DIR", self.folder.path().join("run"));
+        for (name, _) in std::env::vars_os() {
+            if ["AWS_", "GOOGLE_", "AZURE_"].iter().any(|prefix| name.to_string_lossy().starts_with(prefix)) {
+                command.env_remove(name);
+            }
+        }
+        command.stdin(Stdio::null());
+        command
+    }
+
+    fn mount(&self, origin: &str, more: &[&str], environment: Environment) -> Output {
+        let point = self.point().display().to_string();
+        let words = [&["mount", origin, &point, "--cache", "16M"], more].concat();
+        self.command(&words).envs(environment.iter().copied()).output().unwrap()
+    }
+
+    fn umount(&self) {
+        let output = self.command(&["umount", &self.point().display().to_string()]).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    /// Everything that mounts wrote where somebody could read it.
+    fn logs(&self) -> String {
+        let entries = fs::read_dir(self.folder.path().join("run")).into_iter().flatten().flatten();
+        let files = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()));
+        files.map(|entry| String::from_utf8_lossy(&fs::read(entry.path()).unwrap()).into_owned()).collect()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = rustix::mount::unmount(self.point(), rustix::mount::UnmountFlags::DETACH);
+    }
+}
+
+fn cannot(what: &str) {
+    assert!(std::env::var_os("PANTLER_NO_SKIP").is_none(), "cannot run: {what}");
+    eprintln!("skipped: {what}");
+}
+
+#[test]
+fn a_bucket_is_mounted_with_credentials_that_nobody_sees() {
+    let Some(program) = moto() else { return cannot("needs moto_server: cargo xtask test-python") };
+    if !rustix::process::geteuid().is_root() || !Path::new("/dev/fuse").exists() {
+        return cannot("mounting needs root and /dev/fuse");
+    }
+    let moto = Moto::start(&program);
+    let bytes = (0..3_000_000_u32).flat_map(|number| (number.wrapping_mul(2_654_435_761)).to_le_bytes());
+    let bytes = bytes.take(3_000_000).collect::<Vec<u8>>();
+    moto.put("/bucket", b"");
+    moto.put("/bucket/data/d/f", &bytes);
+    moto.put("/bucket/data/sp%20ace", &bytes);
+    moto.put("/bucket/data/empty", b"");
+    for number in 0..MANY {
+        moto.put(&format!("/bucket/data/many/{number:04}"), number.to_string().as_bytes());
+    }
+    let place = Place::new();
+    let mnt = place.point();
+    let endpoint = format!("http://127.0.0.1:{}", moto.port);
+    let environment = [
+        ("AWS_ENDPOINT", endpoint.as_str()),
+        ("AWS_ACCESS_KEY_ID", "me"),
+        ("AWS_SECRET_ACCESS_KEY", SECRET),
+        ("PANTLER_LOG", "trace"),
+    ];
+    let file = place.folder.path().join("credentials");
+    let text = format!(
+        "# for the test\nAWS_ENDPOINT={endpoint}\nAWS_ACCESS_KEY_ID=me\nAWS_SECRET_ACCESS_KEY={SECRET}\n"
+    );
+    fs::write(&file, text).unwrap();
+    fs::set_permissions(&file, PermissionsExt::from_mode(0o600)).unwrap();
+    let named = file.display().to_string();
+    let ways: [(&[&str], Environment); 2] =
+        [(&[], &environment), (&["--origin-credentials", &named], &[("PANTLER_LOG", "trace")])];
+    for (more, environment) in ways {
+        let output = place.mount("s3://bucket/data", more, environment);
+        let err = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{err}");
+        assert!(
+            fs::read(mnt.join("d/f")).unwrap() == bytes && fs::read(mnt.join("sp ace")).unwrap() == bytes
+        );
+        assert_eq!(fs::read(mnt.join("empty")).unwrap(), b"");
+        assert_eq!(fs::read_dir(mnt.join("many")).unwrap().count(), MANY, "listings come in pages");
+        assert_eq!(fs::read(mnt.join("many/1099")).unwrap(), b"1099");
+        let refused = fs::write(mnt.join("new"), "x").unwrap_err();
+        assert_eq!(refused.raw_os_error(), Some(rustix::io::Errno::ROFS.raw_os_error()));
+        // Replaced behind the mount.
+        moto.put("/bucket/data/changes", b"first");
+        assert_eq!(fs::read(mnt.join("changes")).unwrap(), b"first");
+        moto.put("/bucket/data/changes", b"then");
+        std::thread::sleep(Duration::from_millis(1_100));
+        assert_eq!(fs::read(mnt.join("changes")).unwrap(), b"then");
+        let said =
+            [err.into_owned(), String::from_utf8_lossy(&output.stdout).into_owned(), place.logs()].concat();
+        assert!(!said.contains(SECRET), "the secret is in a log");
+        place.umount();
+    }
+    fs::set_permissions(&file, PermissionsExt::from_mode(0o644)).unwrap();
+    let output = place.mount("s3://bucket/data", &["--origin-credentials", &named], &[]);
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && err.contains("0600") && !err.contains(SECRET), "{err}");
+    for origin in ["s3://nobucket", "s3://bucket/absent"] {
+        let output = place.mount(origin, &[], &environment[..3]);
+        let err = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{err}");
+        assert!(err.contains("there is no") && err.trim_end().lines().count() == 1, "{origin}: {err}");
+    }
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_in_one_line() {
+    let place = Place::new();
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let silent = format!("http://{}/", silent.local_addr().unwrap());
+    let brief = ["--origin-timeout", "1000", "--origin-retries", "1"];
+    let nobody = [("AWS_ENDPOINT", "http://127.0.0.1:1"), ("AWS_METADATA_ENDPOINT", "http://127.0.0.1:1")];
+    let cases: [(&str, Environment, i32, &str); 8] = [
+        ("ftp://host/x", &[], 2, "origin scheme \"ftp\""),
+        ("s3://", &[], 2, "expected"),
+        ("s3://me:s3cret@bucket/", &[], 2, "--origin-credentials"),
+        ("http://127.0.0.1:1/?token=s3cret", &[], 2, "nothing after the path"),
+        ("s3://bucket", &nobody, 1, "AWS_ACCESS_KEY_ID"),
+        ("az://container", &[], 1, "AZURE_STORAGE_ACCOUNT_NAME"),
+        ("http://127.0.0.1:1/x", &[], 1, "origin http://127.0.0.1:1/x: "),
+        (&silent, &[], 1, "origin http://127.0.0.1:"),
+    ];
+    for (origin, environment, status, words) in cases {
+        let start = Instant::now();
+        let output = place.mount(origin, &brief, environment);
+        let err = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(status), "{origin}: {err}");
+        assert!(err.contains(words) && !err.contains("s3cret"), "{origin}: {err}");
+        assert_eq!(err.trim_end().lines().count(), 1, "{origin}: {err}");
+        assert!(start.elapsed() < Duration::from_secs(5), "{origin}: {:?}", start.elapsed());
+    }
+}

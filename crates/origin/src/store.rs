@@ -1,0 +1,235 @@
+//! An object store as origin, read only: S3 and what is compatible, Google Cloud Storage, Azure, HTTP.
+//!
+//! ```text
+//!   names    object("a/b") or has_below("a/b") --> Recent (at most `refresh` old) --> node: one version, for ever
+//!   bytes    read(version, range) --> GET with If-Match --> bytes of that version, or ESTALE
+//! ```
+
+mod client;
+mod node;
+mod object;
+mod recent;
+
+use rustix::io::Errno;
+use std::fmt;
+use std::io::{self, IoSliceMut};
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+pub use node::{StoreEntries, StoreFile, StoreNode};
+pub use object::{Found, Object, Objects};
+
+use crate::attributes::{Attributes, Kind, Time};
+use crate::place::{Scheme, StoreAddress, StoreOptions};
+use crate::{Look, OriginError};
+use client::Client;
+use recent::Recent;
+
+/// Longest name of a file: what FUSE takes.
+const NAME_BYTES_MAX: usize = 1024;
+/// What a program should read at once.
+const READ_BYTES: u32 = 1 << 20;
+/// Step of tags that are made of times in whole seconds, as HTTP servers do, with a margin for clocks that disagree.
+const TAG_TICK: Duration = Duration::from_millis(2_020);
+
+/// An object store.
+pub struct Store {
+    objects: Box<dyn Objects>,
+    name: String,
+    identity: [u8; 16],
+    /// Whether a tag may stay the same when an object changes twice within a moment.
+    tags_tick: bool,
+    recent: Mutex<Recent>,
+    opened: Time,
+    uid: u32,
+    gid: u32,
+    /// The errno of the last answer: what goes wrong is logged once.
+    last: AtomicI32,
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Store({})", self.name)
+    }
+}
+
+impl Store {
+    /// Connects to a store, and asks for something: what is missing is known at once.
+    ///
+    /// # Errors
+    /// [`OriginError`]: settings that make no sense, no credentials, no such bucket, nothing that answers in time.
+    pub fn open(address: &StoreAddress, options: &StoreOptions) -> Result<Self, OriginError> {
+        let place = address.to_string();
+        let refuse = |reason| OriginError::Store { place: place.clone(), reason };
+        let (client, server) = Client::connect(address, options).map_err(refuse)?;
+        client.check(address).map_err(refuse)?;
+        let tags_tick = matches!(address.scheme, Scheme::Http | Scheme::Https);
+        Ok(Self::new(Box::new(client), &place, &server, tags_tick, options.refresh))
+    }
+
+    /// What `objects` answers for. `name` is shown; `server` tells apart what is called the same in several places.
+    pub fn of(objects: Box<dyn Objects>, name: &str, server: &str, refresh: Duration) -> Self {
+        Self::new(objects, name, server, false, refresh)
+    }
+
+    fn new(objects: Box<dyn Objects>, name: &str, server: &str, tags_tick: bool, refresh: Duration) -> Self {
+        Self {
+            objects,
+            name: name.to_owned(),
+            identity: object::name(&[b"store", name.as_bytes(), server.as_bytes()]).0,
+            tags_tick,
+            // The kernel remembers for as long again.
+            recent: Mutex::new(Recent::new(refresh / 2)),
+            opened: Time::now(),
+            uid: rustix::process::geteuid().as_raw(),
+            gid: rustix::process::getegid().as_raw(),
+            last: AtomicI32::new(0),
+        }
+    }
+
+    /// Its address.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What is the same for everybody who uses this store, and for nobody else.
+    pub fn identity(&self) -> [u8; 16] {
+        self.identity
+    }
+
+    /// The directory at the top.
+    pub fn root(store: &Arc<Self>) -> StoreNode {
+        StoreNode::new(Arc::clone(store), String::new(), Found::Directory)
+    }
+
+    /// Judges what was found. Without a tag a change may leave no trace.
+    pub(crate) fn look(&self, attributes: &Attributes) -> Look {
+        let is_old = || attributes.modified.plus(TAG_TICK) < Time::now();
+        let settled = attributes.tag.is_some() && (!self.tags_tick || is_old());
+        Look { version: attributes.version(), settled }
+    }
+
+    fn attributes(&self, path: &str, found: &Found) -> Attributes {
+        let (device, inode) = node::numbers(path, found);
+        let common = Attributes {
+            device,
+            inode,
+            uid: self.uid,
+            gid: self.gid,
+            links: 1,
+            block_bytes: READ_BYTES,
+            ..Attributes::default()
+        };
+        match found {
+            Found::Directory => {
+                let time = self.opened;
+                let times = Attributes { accessed: time, modified: time, changed: time, ..common };
+                Attributes { kind: Kind::Directory, permissions: 0o555, ..times }
+            }
+            Found::Object(object) => {
+                let time = object.modified;
+                let times = Attributes { accessed: time, modified: time, changed: time, ..common };
+                Attributes {
+                    permissions: 0o444,
+                    size: object.size,
+                    blocks: object.size.div_ceil(512),
+                    tag: object.tag.as_ref().map(|_| object.version(path)),
+                    ..times
+                }
+            }
+        }
+    }
+
+    /// What a path stands for. An object hides what is below its name.
+    fn find(&self, path: &str) -> io::Result<Found> {
+        let asked = Instant::now();
+        if let Some(found) = self.recent().get(path, asked) {
+            return Ok(found);
+        }
+        let found = match self.noted(self.objects.object(path)) {
+            Ok(object) => Found::Object(object),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                match self.noted(self.objects.has_below(path)) {
+                    Ok(true) => Found::Directory,
+                    Ok(false) => return Err(error),
+                    // Who cannot list has no directories.
+                    Err(refused) if refused.raw_os_error() == Some(libc::EOPNOTSUPP) => return Err(error),
+                    Err(failed) => return Err(failed),
+                }
+            }
+            Err(error) => return Err(error),
+        };
+        self.recent().put(path.to_owned(), asked, found.clone());
+        Ok(found)
+    }
+
+    /// What is directly below, by name, in order.
+    fn list(&self, path: &str) -> io::Result<Vec<(String, Found)>> {
+        let asked = Instant::now();
+        let mut children = self.noted(self.objects.list(path))?;
+        children.retain(|(name, _)| is_name(name));
+        // Of an object and a directory of one name the object comes first, and stays.
+        children.sort_by(|one, other| {
+            (&one.0, one.1 == Found::Directory).cmp(&(&other.0, other.1 == Found::Directory))
+        });
+        children.dedup_by(|later, first| later.0 == first.0);
+        let mut recent = self.recent();
+        for (name, found) in &children {
+            recent.put(node::join(path, name), asked, found.clone());
+        }
+        Ok(children)
+    }
+
+    fn read(
+        &self,
+        path: &str,
+        object: &Object,
+        offset: u64,
+        buffers: &mut [IoSliceMut<'_>],
+    ) -> io::Result<usize> {
+        let asked: u64 = buffers.iter().map(|buffer| buffer.len() as u64).sum();
+        let wanted = object.size.saturating_sub(offset).min(asked);
+        if wanted == 0 {
+            return Ok(0);
+        }
+        let result = self.noted(self.objects.read(path, object, offset, buffers));
+        match result {
+            // Fewer bytes would mean that the file ends there.
+            Ok(count) if count as u64 != wanted => Err(Errno::IO.into()),
+            Err(error) if error.raw_os_error() == Some(libc::ESTALE) => {
+                self.recent().forget(path);
+                Err(error)
+            }
+            result => result,
+        }
+    }
+
+    fn recent(&self) -> MutexGuard<'_, Recent> {
+        // Nothing panics with it in between two changes.
+        self.recent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says in the log what goes wrong, when that is something else than last time.
+    fn noted<R>(&self, result: io::Result<R>) -> io::Result<R> {
+        let code = match &result {
+            Err(error) => error.raw_os_error().unwrap_or(libc::EIO),
+            Ok(_) => 0,
+        };
+        // These are answers.
+        if !matches!(code, libc::ENOENT | libc::ESTALE | libc::EOPNOTSUPP) {
+            let last = self.last.swap(code, Ordering::Relaxed);
+            if code != 0 && code != last {
+                tracing::warn!(origin = self.name, error = %io::Error::from_raw_os_error(code), "does not answer as it should");
+            } else if code == 0 && last != 0 {
+                tracing::info!(origin = self.name, "answers again");
+            }
+        }
+        result
+    }
+}
+
+/// Whether a part of a key can be the name of a file.
+fn is_name(name: &str) -> bool {
+    !matches!(name, "" | "." | "..") && name.len() <= NAME_BYTES_MAX && !name.contains(['/', '\0'])
+}

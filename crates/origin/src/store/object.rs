@@ -1,0 +1,94 @@
+//! What a store is asked, and what it answers.
+
+use std::io::{self, IoSliceMut};
+
+use crate::Time;
+use crate::version::Tag;
+
+/// One version of one object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Object {
+    /// Bytes.
+    pub size: u64,
+    /// Last change, in whole seconds: listings and single answers of one server differ in the rest.
+    pub modified: Time,
+    /// The entity tag as the server writes it, where it gives one.
+    pub tag: Option<String>,
+}
+
+impl Object {
+    /// The tag without what only says how it is written.
+    pub(crate) fn plain_tag(&self) -> Option<&str> {
+        self.tag.as_deref().map(plain_tag)
+    }
+
+    /// Names this version of what is at `path`.
+    pub(crate) fn version(&self, path: &str) -> Tag {
+        let (tag, size) = (self.plain_tag(), self.size.to_le_bytes());
+        let time = self.modified.seconds.to_le_bytes();
+        match tag {
+            Some(tag) => name(&[b"tagged", path.as_bytes(), tag.as_bytes(), &size]),
+            None => name(&[b"dated", path.as_bytes(), &time, &size]),
+        }
+    }
+}
+
+/// What a tag says, and not how.
+pub(crate) fn plain_tag(tag: &str) -> &str {
+    tag.trim_matches('"')
+}
+
+/// A hash over parts that are told apart by their lengths.
+pub(crate) fn name(parts: &[&[u8]]) -> Tag {
+    let mut hasher = blake3::Hasher::new_derive_key("pantler 2026 version of an object");
+    for part in parts {
+        hasher.update(&(part.len() as u64).to_le_bytes());
+        hasher.update(part);
+    }
+    let mut hash = [0; 16];
+    hash.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
+    Tag(hash)
+}
+
+/// What a name stands for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Found {
+    /// An object.
+    Object(Object),
+    /// What keys of objects begin with.
+    Directory,
+}
+
+/// Who answers for a store. Calls wait for the answer, for a bounded time; paths are relative to the origin, without slashes
+/// at their ends. What is not there is `ENOENT`, what is not spoken `EOPNOTSUPP`.
+pub trait Objects: Send + Sync {
+    /// The object at `path`.
+    ///
+    /// # Errors
+    /// `ENOENT` when there is none.
+    fn object(&self, path: &str) -> io::Result<Object>;
+
+    /// What is at `path` or directly below, by name; everything, in any order.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP` where the server does not list.
+    fn list(&self, path: &str) -> io::Result<Vec<(String, Found)>>;
+
+    /// Whether anything is below `path`.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP` where the server does not list.
+    fn has_below(&self, path: &str) -> io::Result<bool>;
+
+    /// Fills `buffers` with what is from `offset` on, up to the end of that version.
+    ///
+    /// # Errors
+    /// `ESTALE` when there is another version by now, or none.
+    fn read(
+        &self,
+        path: &str,
+        object: &Object,
+        offset: u64,
+        buffers: &mut [IoSliceMut<'_>],
+    ) -> io::Result<usize>;
+}
