@@ -1,7 +1,7 @@
 //! Requests per second of `pantler tier serve` and of redis-server, by the same client, redis-benchmark, in one run.
 //!
-//! `cargo bench -p pantler-tier --bench serve`; `-- 50000` for that many requests each. Rounds alternate, and the best of
-//! three counts, so that what else the machine does hurts both alike.
+//! `cargo bench -p pantler-tier --bench serve`; `-- 50000` for that many requests each. Rounds alternate, so that what else
+//! the machine does hurts both alike; medians of five, with the lowest and the highest. Prints a table in Markdown.
 
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
@@ -14,7 +14,7 @@ use pantler_tier::serve::{ServeOptions, Server};
 #[path = "../../../benches/environment.rs"]
 mod environment;
 
-const ROUNDS: usize = 3;
+const ROUNDS: usize = 5;
 
 fn main() {
     println!("{}", environment::line(None));
@@ -29,27 +29,18 @@ fn main() {
     let stopped = Arc::clone(&stop);
     let thread = std::thread::spawn(move || server.run(&stopped).unwrap());
     let (mut redis, theirs) = start_redis();
-    println!(
-        "{:>8} {:>11} {:>4} {:>14} {:>14} {:>7}",
-        "bytes", "connections", "", "pantler", "redis", "ratio"
-    );
+    println!("\n| bytes | connections | | pantler, 1/s | redis-server, 1/s | ratio |");
+    println!("| ---: | ---: | --- | ---: | ---: | ---: |");
     for bytes in [4096, 65_536] {
         for connections in [1, 50] {
-            let mut best = [[0.0_f64; 2]; 2];
-            for _ in 0..ROUNDS {
-                for (server, port) in [ours, theirs].into_iter().enumerate() {
-                    let measured = measure(port, bytes, connections, requests);
-                    for (best, now) in best[server].iter_mut().zip(measured) {
-                        *best = best.max(now);
-                    }
-                }
-            }
+            let rounds: Vec<[[f64; 2]; 2]> = (0..ROUNDS)
+                .map(|_| [ours, theirs].map(|port| measure(port, bytes, connections, requests)))
+                .collect();
             for (number, command) in ["SET", "GET"].into_iter().enumerate() {
-                let (ours, theirs) = (best[0][number], best[1][number]);
-                let ratio = ours / theirs;
-                println!(
-                    "{bytes:>8} {connections:>11} {command:>4} {ours:>12.0}/s {theirs:>12.0}/s {ratio:>7.2}"
-                );
+                let [ours, theirs] =
+                    [0, 1].map(|server| Rates::of(rounds.iter().map(|round| round[server][number])));
+                let ratio = ours.median / theirs.median;
+                println!("| {bytes} | {connections} | {command} | {ours} | {theirs} | {ratio:.2} |");
             }
         }
     }
@@ -57,6 +48,27 @@ fn main() {
     thread.join().unwrap();
     let _ = redis.kill();
     let _ = redis.wait();
+}
+
+/// Requests per second over all rounds.
+struct Rates {
+    median: f64,
+    lowest: f64,
+    highest: f64,
+}
+
+impl Rates {
+    fn of(rounds: impl Iterator<Item = f64>) -> Self {
+        let mut rates: Vec<f64> = rounds.collect();
+        rates.sort_by(f64::total_cmp);
+        Self { median: rates[rates.len() / 2], lowest: rates[0], highest: rates[rates.len() - 1] }
+    }
+}
+
+impl std::fmt::Display for Rates {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:.0} ({:.0} to {:.0})", self.median, self.lowest, self.highest)
+    }
 }
 
 fn start_redis() -> (Child, u16) {
@@ -85,9 +97,10 @@ fn measure(port: u16, bytes: u32, connections: u32, requests: u32) -> [f64; 2] {
         .output()
         .expect("redis-benchmark runs");
     let text = String::from_utf8_lossy(&output.stdout);
-    let rate = |name: &str| {
+    let rate = |name: &str| -> Option<f64> {
         let line = text.lines().find(|line| line.starts_with(&format!("\"{name}\"")))?;
         line.split(',').nth(1)?.trim_matches('"').parse().ok()
     };
-    [rate("SET").unwrap_or(0.0), rate("GET").unwrap_or(0.0)]
+    ["SET", "GET"]
+        .map(|name| rate(name).unwrap_or_else(|| panic!("redis-benchmark has no row for {name}: {text}")))
 }
