@@ -356,11 +356,9 @@ fn build(address: &StoreAddress, options: &StoreOptions) -> Result<Built, String
         Scheme::Memory => Ok((Arc::new(InMemory::new()), String::new(), true)),
         Scheme::S3 => {
             let builder = AmazonS3Builder::from_env().with_bucket_name(bucket).with_retry(retry);
-            let (mut builder, is_given) =
-                configured(builder, &options.credentials, AmazonS3Builder::with_config)?;
-            for (key, value) in limits {
-                builder = builder.with_config(AmazonS3ConfigKey::Client(key), value);
-            }
+            let settings =
+                (&options.credentials, limits.map(|(key, value)| (AmazonS3ConfigKey::Client(key), value)));
+            let (mut builder, is_given) = configured(builder, settings, AmazonS3Builder::with_config)?;
             let value = |key| builder.get_config_value(&key);
             let endpoint = value(AmazonS3ConfigKey::Endpoint);
             let is_known = is_given
@@ -375,21 +373,17 @@ fn build(address: &StoreAddress, options: &StoreOptions) -> Result<Built, String
         }
         Scheme::Gcs => {
             let builder = GoogleCloudStorageBuilder::from_env().with_bucket_name(bucket).with_retry(retry);
-            let (mut builder, is_given) =
-                configured(builder, &options.credentials, GoogleCloudStorageBuilder::with_config)?;
-            for (key, value) in limits {
-                builder = builder.with_config(GoogleConfigKey::Client(key), value);
-            }
+            let settings =
+                (&options.credentials, limits.map(|(key, value)| (GoogleConfigKey::Client(key), value)));
+            let (builder, is_given) = configured(builder, settings, GoogleCloudStorageBuilder::with_config)?;
             let is_known = is_given || is_in_environment("GOOGLE_");
             Ok((Arc::new(builder.build().map_err(failed)?), String::new(), is_known))
         }
         Scheme::Azure => {
             let builder = MicrosoftAzureBuilder::from_env().with_container_name(bucket).with_retry(retry);
-            let (mut builder, is_given) =
-                configured(builder, &options.credentials, MicrosoftAzureBuilder::with_config)?;
-            for (key, value) in limits {
-                builder = builder.with_config(AzureConfigKey::Client(key), value);
-            }
+            let settings =
+                (&options.credentials, limits.map(|(key, value)| (AzureConfigKey::Client(key), value)));
+            let (builder, is_given) = configured(builder, settings, MicrosoftAzureBuilder::with_config)?;
             let value = |key| builder.get_config_value(&key).unwrap_or_default();
             let server =
                 format!("{} {}", value(AzureConfigKey::AccountName), value(AzureConfigKey::Endpoint));
@@ -418,10 +412,10 @@ fn build(address: &StoreAddress, options: &StoreOptions) -> Result<Built, String
     }
 }
 
-/// A builder told all settings, and whether there was one.
+/// A builder told the user's settings and then ours, and whether there was one of the user's.
 fn configured<B, K: FromStr>(
     mut builder: B,
-    credentials: &Credentials,
+    (credentials, ours): (&Credentials, [(K, String); 2]),
     with: impl Fn(B, K, String) -> B,
 ) -> Result<(B, bool), String> {
     for (name, value) in &credentials.settings {
@@ -430,6 +424,7 @@ fn configured<B, K: FromStr>(
         })?;
         builder = with(builder, key, value.clone());
     }
+    builder = ours.into_iter().fold(builder, |builder, (key, value)| with(builder, key, value));
     Ok((builder, !credentials.is_empty()))
 }
 

@@ -112,8 +112,12 @@ impl Devices {
             let Ok(meta) = fs::metadata(&link) else { continue };
             let number = entry.file_name().to_str().and_then(|name| name.parse().ok());
             let (Some(number), true) = (number, meta.is_file()) else { continue };
-            let ino = meta.ino();
-            let is_it = ino == key.ino && kernel_dev(meta.dev()) == key.dev
+            let (dev, ino) = (kernel_dev(meta.dev()), meta.ino());
+            // Only an overlay may tell another inode than events do: of the others no more is asked.
+            if ino != key.ino && self.mounts.iter().any(|mount| mount.dev == dev && !mount.is_overlay()) {
+                continue;
+            }
+            let is_it = ino == key.ino && dev == key.dev
                 || self.mount_of_descriptor(tid, number).cloned().is_some_and(|mount| {
                     if mount.is_overlay() {
                         layers::may_be(ino, &link, &mount, key)
