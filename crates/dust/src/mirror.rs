@@ -92,6 +92,8 @@ pub struct Mirror {
     accuracy: Accuracy,
     window: Accuracy,
     window_cached: u32,
+    /// Blocks that had to make room since somebody asked, if anybody does.
+    left: Option<Vec<(u64, u64)>>,
 }
 
 impl Mirror {
@@ -110,7 +112,19 @@ impl Mirror {
             accuracy: Accuracy::default(),
             window: Accuracy::default(),
             window_cached: 0,
+            left: None,
         })
+    }
+
+    /// From now on it can be asked which blocks [left](Self::take_left).
+    pub fn tell_what_leaves(&mut self) {
+        self.left.get_or_insert_default();
+    }
+
+    /// File and block of all that had to make room since this was last asked, in the order in which they did; some may be
+    /// back. Nothing, unless it was [told to](Self::tell_what_leaves).
+    pub fn take_left(&mut self) -> Vec<(u64, u64)> {
+        self.left.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// The policy.
@@ -249,10 +263,13 @@ impl Mirror {
 
     /// Takes back the numbers of what left and is not remembered.
     fn clear(&mut self, victim: Option<Handle>) {
-        if let Some(victim) = victim
-            && !self.cache.remembers(victim)
-        {
-            self.release(victim);
+        if let Some(victim) = victim {
+            if let Some(left) = &mut self.left {
+                left.extend(self.names[victim as usize]);
+            }
+            if !self.cache.remembers(victim) {
+                self.release(victim);
+            }
         }
         self.drain();
     }
@@ -298,6 +315,37 @@ mod tests {
     fn requests(random: &mut Random) -> (u64, Range<u64>) {
         let first = u64::from(random.below(400) * random.below(400) / 400);
         (u64::from(random.below(3)), first..first + 1 + u64::from(random.below(4)))
+    }
+
+    #[test]
+    fn it_tells_what_leaves() {
+        let mut silent = mirror("w-tinylfu", 50);
+        let mut telling = mirror("w-tinylfu", 50);
+        telling.tell_what_leaves();
+        let mut held = std::collections::HashSet::new();
+        let mut random = Random::new(11);
+        for step in 0..4000 {
+            let (file, blocks) = requests(&mut random);
+            for block in blocks {
+                silent.request(file, block..block + 1);
+                telling.request(file, block..block + 1);
+                held.insert((file, block));
+                telling
+                    .take_left()
+                    .iter()
+                    .for_each(|name| assert!(held.remove(name), "{name:?} was not there"));
+                if step % 1000 == 999 {
+                    telling.resize(50 - step / 200);
+                    telling
+                        .take_left()
+                        .iter()
+                        .for_each(|name| assert!(held.remove(name), "{name:?} was not there"));
+                }
+                assert_eq!(held.len(), telling.cache.len() as usize);
+            }
+            assert!(held.iter().all(|&(file, block)| telling.holds(file, block)));
+        }
+        assert!(silent.take_left().is_empty());
     }
 
     #[test]
