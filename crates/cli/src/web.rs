@@ -5,7 +5,7 @@ use clap::Args;
 use pantler_control::{ControlError, Size};
 use pantler_policy::Spec;
 use pantler_web::{
-    AccessLog, Limits, LogFormat, Misses, Model, Options, Order, Server, StoreKind, Tls, WebError,
+    AccessLog, Keep, Limits, LogFormat, Misses, Model, Options, Order, Server, StoreKind, Tls, WebError,
 };
 use serde::{Deserialize, Serialize};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -42,6 +42,10 @@ pub struct Web {
     /// that verification corrects without it
     #[arg(long, value_name = "FILE|POLICY:SIZE", value_parser = model)]
     pub model: Option<Model>,
+    /// Who decides what stays in the page cache of what is read here, with mirror+verify: a policy (the server lets go of
+    /// what it evicts) or kernel. Without it w-tinylfu, or the kernel where --model says how the kernel decides
+    #[arg(long, value_name = "POLICY|kernel", value_parser = keep)]
+    pub keep: Option<Keep>,
     /// Where bytes lie while they are served: files (the kernel's page cache) or cache:SIZE (a cache of our own)
     #[arg(long, value_name = "STORE", default_value = "files", value_parser = store)]
     pub store: StoreKind,
@@ -149,6 +153,8 @@ fn options(words: &Web) -> Options {
     options.admin = words.admin;
     options.order = words.order;
     options.model = words.model.unwrap_or(options.model);
+    let default = if words.model.is_some() { Keep::Kernel } else { options.keep };
+    options.keep = words.keep.unwrap_or(default);
     options.store = words.store;
     options.disk_reads = words.disk_reads;
     options.age_cap = words.age_cap;
@@ -266,6 +272,10 @@ fn model(text: &str) -> Result<Model, String> {
     let (policy, bytes) = text.rsplit_once(':').ok_or(expected)?;
     let bytes = size(bytes).map_err(|error| format!("{expected} ({error})"))?;
     Ok(Model { policy: online(policy)?, bytes })
+}
+
+fn keep(text: &str) -> Result<Keep, String> {
+    if text == "kernel" { Ok(Keep::Kernel) } else { online(text).map(Keep::Policy) }
 }
 
 fn online(text: &str) -> Result<Spec, String> {

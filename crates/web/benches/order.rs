@@ -13,7 +13,7 @@
 use anyhow::{Context, Result, bail};
 use pantler_steer::group::{self, RunGroup, Throttle};
 use pantler_web::load::{Load, Pace, Plan, Report, Sizes, run};
-use pantler_web::{Model, Options, Order, Server};
+use pantler_web::{Keep, Options, Order, Server};
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
 use std::net::{SocketAddr, TcpStream};
@@ -87,7 +87,12 @@ fn serve(root: &str, order: &str, model: &str, age_cap: &str, threads: &str) -> 
     let mut options = Options::new(root, "127.0.0.1:0".parse()?);
     options.admin = Some("127.0.0.1:0".parse()?);
     options.order = order.parse().map_err(anyhow::Error::msg)?;
-    options.model = Model { bytes: model.parse()?, ..options.model };
+    if let Some((keeper, bytes)) = model.split_once(':') {
+        options.model.bytes = bytes.parse()?;
+        if keeper == "kernel" {
+            options.keep = Keep::Kernel;
+        }
+    }
     options.age_cap = Duration::from_millis(age_cap.parse()?);
     options.threads = threads.parse()?;
     // What the server holds comes out of the same memory as what it caches.
@@ -120,16 +125,38 @@ fn hold(address: &str, count: &str) -> Result<()> {
     Ok(())
 }
 
+/// What the server believes of the cache at first.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Guess {
+    /// What it finds.
+    Own,
+    /// So many bytes, of which it decides itself what they hold.
+    Keep(u64),
+    /// So many bytes, of which the kernel decides what they hold.
+    Kernel(u64),
+}
+
+impl Guess {
+    fn word(self) -> String {
+        match self {
+            Guess::Own => "own".to_owned(),
+            Guess::Keep(bytes) => format!("keep:{bytes}"),
+            Guess::Kernel(bytes) => format!("kernel:{bytes}"),
+        }
+    }
+}
+
 /// Which server.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Rival {
-    Own { order: Order, model: u64, age_cap: &'static str },
+    Own { order: Order, guess: Guess, age_cap: &'static str },
     Nginx { aio: bool },
 }
 
 impl Rival {
     fn own(order: Order) -> Rival {
-        Rival::Own { order, model: CACHE_BYTES, age_cap: AGE_CAP }
+        let guess = if order == Order::Mirror { Guess::Kernel(CACHE_BYTES) } else { Guess::Own };
+        Rival::Own { order, guess, age_cap: AGE_CAP }
     }
 
     fn name(&self) -> String {
@@ -139,7 +166,13 @@ impl Rival {
             Rival::Own { order, .. } if !matches!(order, Order::Mirror | Order::MirrorVerify) => {
                 order.as_str().to_owned()
             }
-            Rival::Own { order, model, .. } => format!("{}, {} MB", order.as_str(), model / 1_000_000),
+            Rival::Own { order, guess: Guess::Own, .. } => order.as_str().to_owned(),
+            Rival::Own { order, guess: Guess::Keep(bytes), .. } => {
+                format!("{}, {} MB", order.as_str(), bytes / 1_000_000)
+            }
+            Rival::Own { order, guess: Guess::Kernel(bytes), .. } => {
+                format!("{}, linux:{}M", order.as_str(), bytes / 1_000_000)
+            }
         }
     }
 }
@@ -279,13 +312,13 @@ impl Bench {
         }
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         match rival {
-            Rival::Own { order, model, age_cap } => {
+            Rival::Own { order, guess, age_cap } => {
                 let root = root.display().to_string();
                 command.arg(&self.own).args([
                     "serve",
                     &root,
                     order.as_str(),
-                    &model.to_string(),
+                    &guess.word(),
                     age_cap,
                     &threads.to_string(),
                 ]);
@@ -378,15 +411,14 @@ impl Bench {
         rivals.push(Rival::own(Order::Truth));
         let sizes: &[u64] = if self.is_quick { &[10, 64, 96, 160] } else { &[10, 20, 40, 64, 96, 120, 160] };
         for megabytes in sizes {
-            rivals.push(Rival::Own {
-                order: Order::MirrorVerify,
-                model: megabytes * 1_000_000,
-                age_cap: AGE_CAP,
-            });
+            for guess in [Guess::Keep(megabytes * 1_000_000), Guess::Kernel(megabytes * 1_000_000)] {
+                rivals.push(Rival::Own { order: Order::MirrorVerify, guess, age_cap: AGE_CAP });
+            }
         }
         let mirrors: &[u64] = if self.is_quick { &[80] } else { &[40, 64, 80, 96, 160] };
         for megabytes in mirrors {
-            rivals.push(Rival::Own { order: Order::Mirror, model: megabytes * 1_000_000, age_cap: AGE_CAP });
+            let guess = Guess::Kernel(megabytes * 1_000_000);
+            rivals.push(Rival::Own { order: Order::Mirror, guess, age_cap: AGE_CAP });
         }
         header();
         let mut base = None;
@@ -426,7 +458,7 @@ impl Bench {
         println!("\nStarvation: 200 files of 1 MB, Zipf 1.2, {CLIENTS} clients, by age cap");
         header();
         for age_cap in ["2000", "5000", "600000"] {
-            let rival = Rival::Own { order: Order::MirrorVerify, model: CACHE_BYTES, age_cap };
+            let rival = Rival::Own { order: Order::MirrorVerify, guess: Guess::Own, age_cap };
             let mut row =
                 self.row(rival, &root, &self.load(&plan, 1.2, Pace::Closed { clients: CLIENTS }))?;
             row.name = format!("cap {} s", age_cap.parse::<f64>()? / 1000.0);

@@ -206,9 +206,13 @@ impl Site {
         let (kind, has_forms) = kind(&names.joined);
         let has_forms = has_forms && self.options.precompressed;
         let form = if has_forms { self.precompressed(&file, names, request.headers()).await } else { None };
-        let (file, coding) = match form {
-            Some((file, encoding)) => (file, Some(encoding)),
-            None => (file, None),
+        let form_names;
+        let (file, names, coding) = match form {
+            Some((file, names, encoding)) => {
+                form_names = names;
+                (file, &form_names, Some(encoding))
+            }
+            None => (file, names, None),
         };
         let mut draft = Draft::empty(StatusCode::OK);
         let validators = &file.validators;
@@ -275,7 +279,7 @@ impl Site {
         plain: &Opened,
         names: &Names,
         headers: &HeaderMap,
-    ) -> Option<(Arc<Opened>, Encoding)> {
+    ) -> Option<(Arc<Opened>, Names, Encoding)> {
         let fields: Vec<&str> =
             headers.get_all(ACCEPT_ENCODING).iter().filter_map(|field| field.to_str().ok()).collect();
         if fields.is_empty() {
@@ -287,7 +291,7 @@ impl Site {
             if let Ok(Found::File(file)) = self.open(&names).await
                 && file.version.modified >= plain.version.modified
             {
-                return Some((file, encoding));
+                return Some((file, names, encoding));
             }
         }
         None
@@ -346,7 +350,7 @@ impl Site {
     }
 
     fn feed(&self, file: Arc<Opened>, names: &Names, span: Span, pulse: &Arc<Pulse>) -> Feed {
-        let number = self.desk.number(&file, || String::from_utf8_lossy(&names.joined).into_owned());
+        let number = self.desk.number(&file, || names.joined.clone());
         Feed::new(self.desk.clone(), file, pulse.clone(), number, span)
     }
 }

@@ -8,13 +8,18 @@
 //!
 //! The mirror adjusts its own size finely. Where it is far off, as when somebody guessed its size, that would take as
 //! long as reading the whole cache many times over, so gross errors are corrected here at once.
+//!
+//! Who *keeps* decides what stays instead of guessing what does: then the mirror's policy is what the cache is made to
+//! follow, and what leaves the mirror is to be [dropped](Belief::take_drops) from the cache below. Its size is looked for as
+//! that of a window on a network: up a little with each part of the cache that was dropped without a wrong belief, down as
+//! above when the kernel has dropped something by itself.
 
-use foldhash::HashMap;
+use foldhash::{HashMap, HashSet};
 use pantler_origin::Version;
 use std::collections::VecDeque;
 
 use crate::options::Model;
-use crate::scheduler::Wish;
+use crate::scheduler::{WINDOW_BYTES, Wish};
 use pantler_dust::{Accuracy, Mirror};
 
 /// Bytes of a block of the model: a page.
@@ -32,14 +37,61 @@ const GROWTH_MAX: f64 = 0.25;
 const SHRINKING_MAX: f64 = 0.1;
 /// Verifications of which the recent accuracy is told.
 const RECENT: usize = 2000;
+/// Who keeps tries a size that is larger by this share when it has dropped this share of the size it has, and no more than
+/// this share of its beliefs in "cached" were wrong meanwhile; by more until some were.
+const TRIAL_GROWTH: f64 = 0.02;
+const TRIAL_GROWTH_AT_FIRST: f64 = 0.1;
+const TRIAL_DROPPED: f64 = 0.25;
+const TRIAL_WRONG: f64 = 0.005;
+
+/// Part of a file that is to leave the cache below.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Piece {
+    /// The version that is meant.
+    pub version: Version,
+    /// Where it was found.
+    pub name: Vec<u8>,
+    /// First byte.
+    pub start: u64,
+    /// One past the last byte.
+    pub end: u64,
+}
+
+/// What decides what stays.
+#[derive(Debug, Default)]
+struct Keeper {
+    /// Files that were read from the disk for us: nobody else has asked for their bytes, as far as we know.
+    brought: HashSet<u32>,
+    /// Blocks dropped, beliefs in "cached" that were verified, and those that were wrong, since the size was last tried.
+    dropped: u64,
+    believed: u32,
+    falsely_cached: u32,
+    /// Whether a size was too large once.
+    has_met_the_end: bool,
+}
+
+impl Keeper {
+    /// By what the size of so many frames is to grow, if it is time to try.
+    fn trial(&mut self, frames: u32) -> Option<f64> {
+        if (self.dropped as f64) < f64::from(frames) * TRIAL_DROPPED {
+            return None;
+        }
+        let is_too_large = f64::from(self.falsely_cached) > f64::from(self.believed) * TRIAL_WRONG;
+        self.has_met_the_end |= is_too_large;
+        (self.dropped, self.believed, self.falsely_cached) = (0, 0, 0);
+        let growth = if self.has_met_the_end { TRIAL_GROWTH } else { TRIAL_GROWTH_AT_FIRST };
+        Some(if is_too_large { 0.0 } else { growth })
+    }
+}
 
 /// Versions of files by number, and a mirror of the cache that holds them.
 #[derive(Debug)]
 pub struct Belief {
     numbers: HashMap<Version, u32>,
-    /// By number: what people call it, and its size.
-    names: Vec<(String, u64)>,
+    /// By number: where it was found, and which version.
+    names: Vec<(Vec<u8>, Version)>,
     model: Option<(Model, Mirror)>,
+    keeper: Option<Keeper>,
     score: Accuracy,
     recent: VecDeque<bool>,
     recent_right: usize,
@@ -60,6 +112,7 @@ impl Belief {
             numbers: HashMap::default(),
             names: Vec::new(),
             model,
+            keeper: None,
             score: Accuracy::default(),
             recent: VecDeque::new(),
             recent_right: 0,
@@ -69,8 +122,17 @@ impl Belief {
         })
     }
 
-    /// The number of a version of a file; `name` says it to people.
-    pub fn number(&mut self, version: &Version, name: impl FnOnce() -> String) -> u32 {
+    /// From now on the model decides what stays.
+    pub fn keep(mut self) -> Self {
+        if let Some((_, mirror)) = &mut self.model {
+            mirror.tell_what_leaves();
+            self.keeper = Some(Keeper::default());
+        }
+        self
+    }
+
+    /// The number of a version of a file; `name` is where it was found.
+    pub fn number(&mut self, version: &Version, name: impl FnOnce() -> Vec<u8>) -> u32 {
         if let Some(number) = self.numbers.get(version) {
             return *number;
         }
@@ -80,11 +142,16 @@ impl Belief {
             if let Some((model, mirror_of)) = &mut self.model {
                 model.bytes = u64::from(mirror_of.frames()) * BLOCK_BYTES;
                 *mirror_of = mirror(model).expect("the policy did before");
+                if self.keeper.is_some() {
+                    // What was kept is left to the kernel.
+                    mirror_of.tell_what_leaves();
+                    self.keeper = Some(Keeper::default());
+                }
             }
         }
         let number = self.names.len() as u32;
         self.numbers.insert(*version, number);
-        self.names.push((name(), version.size));
+        self.names.push((name(), *version));
         number
     }
 
@@ -103,6 +170,52 @@ impl Belief {
         if let Some((_, mirror)) = &mut self.model {
             mirror.request(wish.file.into(), blocks(wish));
         }
+    }
+
+    /// A piece was brought in from the disk for us, or found to be there already, before it was [read](Self::read).
+    pub fn brought(&mut self, wish: Wish, was_cached: bool) {
+        let Some(keeper) = &mut self.keeper else { return };
+        if was_cached {
+            // Somebody else's, as far as we know: not ours to drop.
+            keeper.brought.remove(&wish.file);
+        } else {
+            keeper.brought.insert(wish.file);
+        }
+    }
+
+    /// What is to leave the cache below now. Of a run of blocks that left, all around it that is not held goes with it: the
+    /// kernel drops whole folios only, and those may reach over its ends.
+    pub fn take_drops(&mut self) -> Vec<Piece> {
+        let (Some(keeper), Some((_, mirror))) = (&mut self.keeper, &mut self.model) else {
+            return Vec::new();
+        };
+        let mut left = mirror.take_left();
+        keeper.dropped += left.len() as u64;
+        left.retain(|&(file, block)| keeper.brought.contains(&(file as u32)) && !mirror.holds(file, block));
+        left.sort_unstable();
+        let mut drops: Vec<(u64, std::ops::Range<u64>)> = Vec::new();
+        for (file, block) in left {
+            if drops.last().is_some_and(|(last, run)| *last == file && run.contains(&block)) {
+                continue;
+            }
+            let blocks = self.names[file as usize].1.size.div_ceil(BLOCK_BYTES);
+            let window = WINDOW_BYTES / BLOCK_BYTES;
+            let (from, to) = (block / window * window, blocks.min((block / window + 1) * window));
+            let is_out = |block: &u64| !mirror.holds(file, *block);
+            let start = block - (from..block).rev().take_while(is_out).count() as u64;
+            let end = block + (block..to).take_while(is_out).count() as u64;
+            drops.push((file, start..end));
+        }
+        let drops = drops.into_iter().map(|(file, run)| {
+            let (name, version) = &self.names[file as usize];
+            Piece {
+                version: *version,
+                name: name.clone(),
+                start: run.start * BLOCK_BYTES,
+                end: run.end * BLOCK_BYTES,
+            }
+        });
+        drops.collect()
     }
 
     /// A belief about a piece turned out to be right or wrong.
@@ -126,6 +239,10 @@ impl Belief {
                 // Else the read to come would be a second reference to a page that the cache sees for the first time.
                 mirror.forget(wish.file.into(), blocks(wish));
             }
+        }
+        if let Some(keeper) = &mut self.keeper {
+            keeper.believed += u32::from(believed);
+            keeper.falsely_cached += u32::from(believed && !cached);
         }
         if self.window.checked >= u64::from(WINDOW) {
             self.correct();
@@ -151,10 +268,10 @@ impl Belief {
     /// The files of which most is believed cached: name, bytes believed cached, size; at most so many.
     pub fn cached_files(&self, most: usize) -> Vec<(String, u64, u64)> {
         let Some((_, mirror)) = &self.model else { return Vec::new() };
-        let cached = |(number, (name, size)): (usize, &(String, u64))| {
-            let all = size.div_ceil(BLOCK_BYTES);
-            let bytes = ((all - mirror.missing(number as u64, 0..all)) * BLOCK_BYTES).min(*size);
-            (bytes > 0).then(|| (name.clone(), bytes, *size))
+        let cached = |(number, (name, version)): (usize, &(Vec<u8>, Version))| {
+            let all = version.size.div_ceil(BLOCK_BYTES);
+            let bytes = ((all - mirror.missing(number as u64, 0..all)) * BLOCK_BYTES).min(version.size);
+            (bytes > 0).then(|| (String::from_utf8_lossy(name).into_owned(), bytes, version.size))
         };
         let mut files: Vec<_> = self.names.iter().enumerate().filter_map(cached).collect();
         files.sort_by(|one, other| other.1.cmp(&one.1).then_with(|| one.0.cmp(&other.0)));
@@ -170,8 +287,11 @@ impl Belief {
         // A wrong "cached" counts first: such requests are served first, so they are met more often than they are made.
         let factor = if falsely_cached > GROSS {
             1.0 - (falsely_cached / 4.0).min(SHRINKING_MAX)
-        } else if falsely_missing > GROSS {
+        } else if falsely_missing > GROSS && self.keeper.is_none() {
+            // To who keeps, that says that others have read something, and nothing about the size.
             1.0 + (falsely_missing / 2.0).min(GROWTH_MAX)
+        } else if let Some(growth) = self.keeper.as_mut().and_then(|keeper| keeper.trial(mirror.frames())) {
+            1.0 + growth
         } else {
             return;
         };
@@ -194,6 +314,8 @@ fn blocks(wish: Wish) -> std::ops::Range<u64> {
 mod tests {
     use super::*;
     use crate::load::Random;
+    use crate::load::random::Popularity;
+    use pantler_origin::Time;
     use pantler_policy::PolicyName;
 
     fn wish(file: u32) -> Wish {
@@ -240,6 +362,130 @@ mod tests {
             assert!((600..=1000).contains(&found), "from {start} to {found}");
             assert!(belief.recent_share() > 0.94, "{}", belief.recent_share());
         }
+    }
+
+    /// A version of a file of so many blocks.
+    fn version(inode: u64, blocks: u64) -> Version {
+        let time = Time { seconds: 1, nanoseconds: 0 };
+        let size = blocks * BLOCK_BYTES;
+        Version { device: 1, inode, born: None, size, modified: time, changed: time, tag: None }
+    }
+
+    /// A kernel's cache: what was used last, last; it evicts by itself when there are more than `frames`.
+    struct Kernel {
+        frames: usize,
+        held: Vec<(u32, u64)>,
+    }
+
+    impl Kernel {
+        fn read(&mut self, file: u32, blocks: std::ops::Range<u64>) {
+            for block in blocks {
+                self.held.retain(|held| *held != (file, block));
+                self.held.push((file, block));
+            }
+            let over = self.held.len().saturating_sub(self.frames);
+            self.held.drain(..over);
+        }
+
+        fn holds(&self, file: u32, mut blocks: std::ops::Range<u64>) -> bool {
+            blocks.all(|block| self.held.contains(&(file, block)))
+        }
+    }
+
+    /// 300 files of one to eight blocks, the first asked for most; returns how often the cache had what was asked for, in
+    /// the second half.
+    fn serve(belief: &mut Belief, kernel: &mut Kernel, requests: u32, seed: u64) -> f64 {
+        let popularity = Popularity::new(300, 1.0, 3);
+        let mut random = Random::new(seed);
+        let (mut hits, mut counted) = (0, 0);
+        for step in 0..requests {
+            let at = popularity.draw(&mut random);
+            let size = 1 + u64::from(at % 8);
+            let file = belief.number(&version(at.into(), size), || format!("f{at}").into_bytes());
+            let wish = Wish { file, start: 0, end: size * BLOCK_BYTES };
+            let (believed, cached) = (belief.believes(wish), kernel.holds(file, 0..size));
+            belief.verified(wish, believed, cached);
+            if !believed {
+                belief.brought(wish, cached);
+            }
+            kernel.read(file, 0..size);
+            belief.read(wish);
+            for piece in belief.take_drops() {
+                let gone = belief.number(&piece.version, || unreachable!("it was dropped by its number"));
+                let run = piece.start / BLOCK_BYTES..piece.end / BLOCK_BYTES;
+                kernel.held.retain(|(file, block)| *file != gone || !run.contains(block));
+            }
+            if step >= requests / 2 {
+                (hits, counted) = (hits + u32::from(cached), counted + 1);
+            }
+        }
+        f64::from(hits) / f64::from(counted)
+    }
+
+    fn keeper(frames: u64) -> Belief {
+        let model = Model { policy: PolicyName::WTinyLfu.spec(), bytes: frames * BLOCK_BYTES };
+        Belief::new(Some(model), true).unwrap().keep()
+    }
+
+    #[test]
+    fn who_keeps_knows_what_there_is() {
+        let (mut belief, mut kernel) = (keeper(200), Kernel { frames: 10_000, held: Vec::new() });
+        belief.model.as_mut().unwrap().1.resize(200);
+        serve(&mut belief, &mut kernel, 3000, 5);
+        assert_eq!(belief.score().falsely_cached + belief.score().falsely_absent, 0);
+        let (_, mirror) = belief.model.as_ref().unwrap();
+        assert!(kernel.held.iter().all(|&(file, block)| mirror.holds(file.into(), block)));
+    }
+
+    #[test]
+    fn who_keeps_finds_the_size_and_has_more_hits_than_the_kernel() {
+        for start in [100, 400, 1200] {
+            let (mut belief, mut kernel) = (keeper(start), Kernel { frames: 400, held: Vec::new() });
+            let kept = serve(&mut belief, &mut kernel, 30_000, 5);
+            let found = frames(&belief);
+            assert!((300..=440).contains(&found), "from {start} to {found}");
+            assert!(belief.recent_share() > 0.97, "from {start}: {}", belief.recent_share());
+            let mut kernel = Kernel { frames: 400, held: Vec::new() };
+            let left = serve(&mut Belief::new(None, true).unwrap(), &mut kernel, 30_000, 5);
+            assert!(kept > left + 0.04, "from {start}: {kept} instead of {left}");
+        }
+    }
+
+    #[test]
+    fn what_others_have_read_is_not_dropped() {
+        let mut belief = keeper(8);
+        let others = belief.number(&version(1, 4), || b"others".to_vec());
+        let wish = |file| Wish { file, start: 0, end: 4 * BLOCK_BYTES };
+        belief.brought(wish(others), true);
+        belief.read(wish(others));
+        for inode in 2..100 {
+            let file = belief.number(&version(inode, 4), || b"ours".to_vec());
+            belief.brought(wish(file), false);
+            belief.read(wish(file));
+            assert!(belief.take_drops().iter().all(|piece| piece.name == b"ours"), "at {inode}");
+        }
+        assert!(!belief.believes(wish(others)), "it left the model all the same");
+    }
+
+    #[test]
+    fn a_drop_takes_what_lies_around_it_and_is_not_held() {
+        let mut belief = keeper(100);
+        let file = belief.number(&version(1, 300), || b"f".to_vec());
+        let all = Wish { file, start: 0, end: 300 * BLOCK_BYTES };
+        belief.brought(all, false);
+        belief.read(all);
+        let (_, mirror) = belief.model.as_ref().unwrap();
+        let held: Vec<bool> = (0..300).map(|block| mirror.holds(file.into(), block)).collect();
+        let mut dropped = vec![false; 300];
+        for piece in belief.take_drops() {
+            let run = piece.start / BLOCK_BYTES..piece.end / BLOCK_BYTES;
+            assert!(run.start < run.end && run.start / 256 == (run.end - 1) / 256, "{run:?} in one window");
+            run.for_each(|block| dropped[block as usize] = true);
+        }
+        assert!(
+            (0..300).all(|block| dropped[block] != held[block]),
+            "all that is not held, and nothing else"
+        );
     }
 
     #[test]

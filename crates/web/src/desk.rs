@@ -20,11 +20,13 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
-use crate::belief::Belief;
+use crate::belief::{Belief, Piece};
 use crate::buffers::Buffers;
 use crate::metrics::Metrics;
 use crate::opened::{Below, Opened};
-use crate::options::{Options, Order};
+use crate::options::{Keep, Options, Order};
+use crate::path::Names;
+use crate::root::{Found, Root};
 use crate::scheduler::{self, Arrival, GroupId, Lengths, Scheduler, Ticket, Wish, Work};
 use crate::store::Store;
 use crate::{WebError, options};
@@ -117,6 +119,7 @@ pub struct Desk {
     work: Condvar,
     start: Instant,
     order: Order,
+    root: Arc<Root>,
     /// Where the bytes lie.
     pub store: Store,
     /// Memory on the way.
@@ -141,15 +144,26 @@ impl Desk {
     /// Options that make no sense, and threads that do not start.
     pub fn open(
         options: &Options,
+        root: Arc<Root>,
         metrics: Arc<Metrics>,
     ) -> Result<(Arc<Self>, Vec<JoinHandle<()>>), WebError> {
         let order = options.order;
         let has_model = matches!(order, Order::Mirror | Order::MirrorVerify)
             && options.store == options::StoreKind::Files;
-        let model = has_model.then_some(options.model);
-        let belief = Belief::new(model, order == Order::MirrorVerify).ok_or_else(|| {
-            WebError::Options(format!("model `{}` would have to know the future", options.model.policy))
+        let mut model = options.model;
+        let keeps = match options.keep {
+            // What a mount holds is its steward's business.
+            Keep::Policy(policy) if order == Order::MirrorVerify && root.below() == Below::PageCache => {
+                model.policy = policy;
+                true
+            }
+            _ => false,
+        };
+        let belief = Belief::new(has_model.then_some(model), order == Order::MirrorVerify);
+        let belief = belief.ok_or_else(|| {
+            WebError::Options(format!("policy `{}` would have to know the future", model.policy))
         })?;
+        let belief = if keeps { belief.keep() } else { belief };
         let in_order = order == Order::Fifo;
         let rules = scheduler::Options {
             in_order,
@@ -170,6 +184,7 @@ impl Desk {
             work: Condvar::new(),
             start: Instant::now(),
             order,
+            root,
             store: Store::new(options.store, options.threads + options.disk_reads)?,
             buffers: Buffers::new(options.buffer_bytes),
             metrics,
@@ -184,7 +199,7 @@ impl Desk {
     }
 
     /// The number by which scheduler and model know a version of a file.
-    pub fn number(&self, file: &Opened, name: impl FnOnce() -> String) -> u32 {
+    pub fn number(&self, file: &Opened, name: impl FnOnce() -> Vec<u8>) -> u32 {
         self.lock().belief.number(&file.version, name)
     }
 
@@ -383,13 +398,16 @@ impl Desk {
                 Ok(_) => Ok(None),
                 Err(error) => Err(error.kind()),
             };
+            let mut drops = Vec::new();
             self.with(|inner, messages| {
                 if let Some(was_cached) = was_cached
                     && self.order != Order::Fifo
                 {
                     inner.belief.verified(wish, false, was_cached);
                 }
+                inner.belief.brought(wish, was_cached == Some(true));
                 inner.belief.read(wish);
+                drops = inner.belief.take_drops();
                 let now = self.start.elapsed();
                 for ticket in inner.scheduler.done(id) {
                     let waiter = inner.waiters.remove(&ticket).expect("K1: who is in a group has a waiter");
@@ -402,6 +420,18 @@ impl Desk {
                     messages.push((waiter.told, message));
                 }
             });
+            drops.iter().for_each(|part| self.let_go(part));
+        }
+    }
+
+    /// Lets go of a part of a file that is still the same. What cannot be let go of is left to the kernel.
+    fn let_go(&self, part: &Piece) {
+        let names = Names { joined: part.name.clone(), is_directory: false };
+        if let Ok(Found::File(file)) = self.root.open_waiting(&names)
+            && file.version == part.version
+            && file.drop_cached(part.start, part.end).is_ok()
+        {
+            self.metrics.let_go(part.end - part.start);
         }
     }
 

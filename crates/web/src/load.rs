@@ -16,7 +16,7 @@ use std::path::Path;
 use std::time::Duration;
 
 mod client;
-mod random;
+pub(crate) mod random;
 
 pub use client::run;
 pub use pantler_dust::infer::random::Random;

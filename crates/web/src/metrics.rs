@@ -70,6 +70,8 @@ pub struct Metrics {
     reads: AtomicU64,
     read_bytes: AtomicU64,
     needless_reads: AtomicU64,
+    /// Bytes of the page cache that were let go of.
+    let_go_bytes: AtomicU64,
     /// Lines of the access log that were lost because it could not keep up.
     pub log_lost: AtomicU64,
     waits: Histogram,
@@ -105,6 +107,11 @@ impl Metrics {
         self.read_times.add(time);
     }
 
+    /// Bytes of the page cache were let go of.
+    pub fn let_go(&self, bytes: u64) {
+        add(&self.let_go_bytes, bytes);
+    }
+
     /// Somebody waited so long for a read to end.
     pub fn waited(&self, time: Duration) {
         self.waits.add(time);
@@ -136,6 +143,7 @@ impl Metrics {
             ("reads", get(&self.reads)),
             ("read_bytes", get(&self.read_bytes)),
             ("needless_reads", get(&self.needless_reads)),
+            ("let_go_bytes", get(&self.let_go_bytes)),
             ("broken", get(&self.broken)),
             ("timed_out", get(&self.timed_out)),
         ]
@@ -175,6 +183,12 @@ impl Metrics {
             "counter",
             "Pieces that were cached although believed missing.",
             get(&self.needless_reads),
+        );
+        one(
+            "let_go_bytes_total",
+            "counter",
+            "Bytes of the page cache that were let go of.",
+            get(&self.let_go_bytes),
         );
         one("log_lines_lost_total", "counter", "Lines the access log could not take.", get(&self.log_lost));
         one("buffer_bytes", "gauge", "Memory between disk and network.", desk.buffers.outstanding() as f64);

@@ -1,6 +1,7 @@
 //! One version of a file, open for reading.
 
 use pantler_origin::Version;
+use rustix::fs::Advice;
 use rustix::io::{Errno, ReadWriteFlags};
 use std::io::{self, IoSliceMut};
 use std::os::fd::{AsFd, OwnedFd};
@@ -76,6 +77,17 @@ impl Opened {
                 result => return Ok(result?),
             }
         }
+    }
+
+    /// Lets go of a piece: what of it is clean, and mapped by nobody, leaves the page cache.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn drop_cached(&self, start: u64, end: u64) -> io::Result<()> {
+        let length = std::num::NonZeroU64::new(end.saturating_sub(start));
+        // No length means to the end.
+        let Some(length) = length else { return Ok(()) };
+        Ok(rustix::fs::fadvise(&self.descriptor, start, Some(length), Advice::DontNeed)?)
     }
 
     /// Whether all of a piece is in memory; `None` where nobody tells us.

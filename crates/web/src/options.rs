@@ -120,6 +120,15 @@ pub struct Model {
     pub bytes: u64,
 }
 
+/// Who decides what stays in the kernel's page cache of what is read here.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Keep {
+    /// The kernel.
+    Kernel,
+    /// The server, by this policy: it lets go of what the policy evicts.
+    Policy(Spec),
+}
+
 /// Where the bytes lie while they are served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum StoreKind {
@@ -151,6 +160,8 @@ pub struct Options {
     pub age_cap: Duration,
     /// What is believed at first, by the orders that have a model.
     pub model: Model,
+    /// Who decides what stays, in the order `mirror+verify` over the page cache. A policy takes the place of the model's.
+    pub keep: Keep,
     /// Where the bytes lie.
     pub store: StoreKind,
     /// Memory for bytes between the disk and the network.
@@ -188,6 +199,7 @@ impl Options {
                 policy: pantler_policy::PolicyName::Linux.spec(),
                 bytes: crate::memory::available(),
             },
+            keep: Keep::Policy(pantler_policy::PolicyName::WTinyLfu.spec()),
             store: StoreKind::default(),
             buffer_bytes: 64 << 20,
             index: vec!["index.html".into()],

@@ -69,7 +69,7 @@ impl Server {
     /// [`WebError`], with nothing left running.
     pub fn start(options: Options) -> Result<Self, WebError> {
         memory::raise_descriptor_limit();
-        let root = Root::open(&options.root)?;
+        let root = Arc::new(Root::open(&options.root)?);
         let tls = options.tls.as_ref().map(tls::acceptor).transpose()?;
         let listener = listen(options.listen)?;
         let admin_listener = options.admin.map(listen).transpose()?;
@@ -79,11 +79,11 @@ impl Server {
             None => None,
         };
         let (log, log_writer) = options.log.as_ref().map(Log::open).transpose()?.unzip();
-        let (desk, readers) = Desk::open(&options, Arc::new(Metrics::default()))?;
+        let (desk, readers) = Desk::open(&options, root.clone(), Arc::new(Metrics::default()))?;
         let (stop, stopped) = watch::channel(false);
         let threads = options.threads.max(1);
         let seats = Arc::new(Semaphore::new(options.limits.connections.max(threads) as usize));
-        let site = Arc::new(Site { root: Arc::new(root), desk, log, options });
+        let site = Arc::new(Site { root, desk, log, options });
         let builder = connection::builder(&site.options.limits);
         let mut server = Self {
             address,

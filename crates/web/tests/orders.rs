@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Site, parse, pattern, site};
-use pantler_web::{Misses, Order, StoreKind};
+use pantler_web::{Keep, Misses, Order, StoreKind};
 use rustix::fs::{Advice, fadvise};
 use std::fs::File;
 use std::io::{Read, Write};
@@ -202,4 +202,57 @@ fn prometheus_and_the_page_say_how_it_goes() {
     assert!(page.field("content-type").unwrap().starts_with("text/html"));
     assert!(!page.text().contains("http://") && !page.text().contains("https://"), "nothing from elsewhere");
     assert_eq!(ask("/nothing").status, 404);
+}
+
+/// Bytes of these files that are in the page cache.
+fn cached(site: &Site, names: impl Iterator<Item = String>) -> u64 {
+    use std::os::fd::AsFd;
+    names
+        .map(|name| {
+            let file = File::open(site.path(&name)).unwrap();
+            let size = file.metadata().unwrap().len();
+            let pages = (0..size.div_ceil(4096)).map(|page| (page * 4096, size.min((page + 1) * 4096)));
+            pages
+                .filter(|(start, end)| pantler_origin::is_cached(file.as_fd(), *start, *end).unwrap())
+                .map(|(start, end)| end - start)
+                .sum::<u64>()
+        })
+        .sum()
+}
+
+#[test]
+fn what_is_popular_stays_and_the_rest_is_let_go() {
+    for keep in [Keep::Policy(pantler_policy::PolicyName::WTinyLfu.spec()), Keep::Kernel] {
+        let site = site(|options| {
+            options.keep = keep;
+            options.model.bytes = 2 << 20;
+        });
+        let popular = |number| format!("popular{number}");
+        let rare = |number| format!("rare{number}");
+        for number in 0..5 {
+            std::fs::write(site.path(&popular(number)), pattern(200_000)).unwrap();
+        }
+        for number in 0..100 {
+            std::fs::write(site.path(&rare(number)), pattern(200_000)).unwrap();
+        }
+        (0..5).for_each(|number| forget(&site, &popular(number)));
+        (0..100).for_each(|number| forget(&site, &rare(number)));
+        // Somebody else has read these before the server does.
+        (0..10).for_each(|number| drop(std::fs::read(site.path(&rare(number))).unwrap()));
+        for round in 0..100 {
+            assert_eq!(site.get(&format!("/{}", popular(round % 5))).body, pattern(200_000));
+            assert_eq!(site.get(&format!("/{}", rare(round))).body, pattern(200_000));
+        }
+        settled(&site);
+        let others = cached(&site, (0..10).map(rare));
+        assert_eq!(others, 2_000_000, "{keep:?}: what somebody else has read stays");
+        let kept = cached(&site, (0..5).map(popular));
+        assert!(kept > 800_000, "{keep:?}: {kept} bytes of what is popular");
+        let left = cached(&site, (10..100).map(rare));
+        match keep {
+            Keep::Kernel => assert_eq!(left, 90 * 200_000, "the kernel has room for all"),
+            // The size grows as long as the kernel evicts nothing: from 2 MB to 3 or 4 of the 18 that were asked for.
+            Keep::Policy(_) => assert!(left < 6_000_000, "{left} bytes of what is rare"),
+        }
+    }
 }
