@@ -362,7 +362,7 @@ fn online(text: &str) -> Result<Spec, String> {
     }
 }
 
-fn whole<T: FromStr + PartialOrd + Display>(text: &str, allowed: RangeInclusive<T>) -> Result<T, String> {
+pub fn whole<T: FromStr + PartialOrd + Display>(text: &str, allowed: RangeInclusive<T>) -> Result<T, String> {
     let number = text.parse().ok().filter(|number| allowed.contains(number));
     number.ok_or_else(|| format!("expected a whole number from {} to {}", allowed.start(), allowed.end()))
 }

@@ -149,27 +149,36 @@ impl TierWish {
             password: read_secret(self.password_file.as_deref(), tier::PASSWORD).map_err(tier::refused)?,
             authority: self.authority.clone(),
             origin_name: self.origin_name.clone(),
-            seal: self.seal()?,
+            seal: seal("tier", self.protect.as_deref(), self.secret_file.as_deref())?,
         })
     }
+}
 
-    fn seal(&self) -> Result<Seal, ControlError> {
-        let secret = match &self.secret_file {
-            Some(file) => Some(Secret::new(read_secret_file(file).map_err(tier::refused)?.as_bytes())),
-            None => None,
-        };
-        match (self.protect.as_deref(), secret) {
-            (None | Some("checksum"), None) => Ok(Seal::Checksum),
-            (None | Some("encrypt"), Some(secret)) => Ok(Seal::Encrypted(secret)),
-            (Some("mac"), Some(secret)) => Ok(Seal::Authenticated(secret)),
-            (Some(how), None) => Err(ControlError::invalid(format!(
-                "--tier-protect {how}: expected --tier-secret-file with it"
-            ))),
-            (Some(how), Some(_)) => Err(ControlError::invalid(format!(
-                "--tier-protect {how}: expected no --tier-secret-file with it"
-            ))),
-        }
+/// How blocks are protected, by two options that begin with `--` and `whose`.
+pub fn seal(whose: &str, protect: Option<&str>, secret_file: Option<&Path>) -> Result<Seal, ControlError> {
+    let secret = match secret_file {
+        Some(file) => Some(Secret::new(read_secret_file(file).map_err(tier::refused)?.as_bytes())),
+        None => None,
+    };
+    let refuse = |how: &str, what: &str| {
+        let text = format!("--{whose}-protect {how}: expected {what}--{whose}-secret-file with it");
+        Err(ControlError::invalid(text))
+    };
+    match (protect, secret) {
+        (None | Some("checksum"), None) => Ok(Seal::Checksum),
+        (None | Some("encrypt"), Some(secret)) => Ok(Seal::Encrypted(secret)),
+        (Some("mac"), Some(secret)) => Ok(Seal::Authenticated(secret)),
+        (Some(how), None) => refuse(how, ""),
+        (Some(how), Some(_)) => refuse(how, "no "),
     }
+}
+
+/// Where the files of a server's origin are.
+pub fn origin(origin: &Path, words: &args::Store) -> Result<Place> {
+    Ok(match StoreWish::new(origin, words)? {
+        Some(store) => store.place()?,
+        None => Place::from(folder(origin, "origin")?),
+    })
 }
 
 impl Wish {

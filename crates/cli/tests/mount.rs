@@ -610,8 +610,9 @@ fn a_tier_server_says_where_it_listens_and_ends_in_order() {
             .unwrap();
         (child, line)
     };
-    let (child, line) = start(&[]);
+    let (child, line) = start(&["--origin", &place.origin().display().to_string(), "--origin-wait", "5000"]);
     let mut server = End(child);
+    assert!(line.contains(&format!("\"origin\":\"{}", place.origin().display())), "{line}");
     let port = line.split("127.0.0.1:").nth(1).and_then(|rest| rest.split('"').next()).unwrap().to_owned();
     let tier = format!("redis://127.0.0.1:{port},4M");
     place.mount(&["--tier", &tier]);
@@ -621,7 +622,16 @@ fn a_tier_server_says_where_it_listens_and_ends_in_order() {
     place.umount();
     kill_process(Pid::from_child(&server.0), Signal::TERM).unwrap();
     assert!(server.0.wait().unwrap().success());
-    for words in [&["--memory", "1K"][..], &["--memory", "900000G"], &["--password-file", "/nowhere"]] {
+    let refused = [
+        &["--memory", "1K"][..],
+        &["--memory", "900000G"],
+        &["--password-file", "/nowhere"],
+        &["--origin", "/nowhere"],
+        &["--origin", "ftp://host/"],
+        &["--origin", "/tmp", "--origin-readers", "0"],
+        &["--origin", "/tmp", "--origin-protect", "mac"],
+    ];
+    for words in refused {
         let mut all = vec!["tier", "serve", "--listen", "127.0.0.1:0"];
         if words[0] != "--memory" {
             all.extend(["--memory", "4M"]);

@@ -14,8 +14,7 @@ use std::sync::{Mutex, MutexGuard, TryLockError};
 use pantler_cache::Cache;
 use pantler_origin::{Attributes, Look, Origin};
 use pantler_steward::FileId;
-
-use crate::tiers::Stems;
+use pantler_tier::Stems;
 
 /// The last look at a file; `None` before the first.
 type State = Option<Look>;

@@ -20,7 +20,7 @@ use crate::lists::Lists;
 use crate::owners::{Inherits, Newcomer, Owners};
 use crate::revoking::Revoking;
 use crate::runs::Runs;
-use crate::tiers::{self, Stems, TierThreads};
+use crate::tiers::{self, TierThreads};
 use crate::{MountError, MountOptions};
 
 pub(crate) struct Core {
@@ -57,7 +57,7 @@ impl Core {
         for (number, _) in opened.works.iter().enumerate().filter(|(_, works)| !**works) {
             cache.begin_without_tier(number);
         }
-        let stems = Stems::new(&options, origin.identity());
+        let stems = tiers::stems(&options, origin.identity());
         let path = options.origin.shown().into();
         let failed = |error| MountError::Origin(pantler_origin::OriginError::Open { path, error });
         let start = || -> io::Result<_> {

@@ -1,12 +1,11 @@
-//! Lower tiers of a mount: opening them, the names that they know file versions by, and the threads that serve them.
+//! Lower tiers of a mount: opening them, and the threads that serve them.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use pantler_origin::{Look, Tag, Time, Version};
-use pantler_tier::{Place, RemoteOptions, RemoteTier, Seal, SsdTier, Stem, Tier, TierError};
+use pantler_tier::{Place, RemoteOptions, RemoteTier, Seal, SsdTier, Stem, Stems, Tier, TierError};
 
 use crate::content::Shelf;
 use crate::{MountError, MountOptions};
@@ -148,54 +147,11 @@ fn tier_error(error: TierError) -> MountError {
     }
 }
 
-/// How versions of files are called in tiers.
-pub(crate) struct Stems {
-    secret: Option<[u8; 32]>,
-    origin_name: Option<String>,
-    /// What names an object store.
-    identity: Option<[u8; 16]>,
-    block_bytes: u32,
-}
-
-impl Stems {
-    /// `None` where there are no tiers.
-    pub(crate) fn new(options: &MountOptions, identity: Option<[u8; 16]>) -> Option<Self> {
-        let tiers = &options.tiers;
-        (!tiers.places.is_empty()).then(|| Self {
-            secret: tiers.seal.stem_secret(),
-            origin_name: tiers.origin_name.clone(),
-            identity,
-            block_bytes: options.block_bytes as u32,
-        })
-    }
-
-    /// The stem of what was looked at. A version that could still change without a trace has none.
-    pub(crate) fn of(&self, look: &Look) -> Option<Stem> {
-        if !look.settled {
-            return None;
-        }
-        let Version { device, inode, born, size, modified, changed, tag } = look.version;
-        let time =
-            |time: Time| [time.seconds.to_le_bytes(), u64::from(time.nanoseconds).to_le_bytes()].concat();
-        let device = device.to_le_bytes();
-        let (kind, origin) = match (&self.origin_name, &self.identity) {
-            (Some(name), _) => (b"name", name.as_bytes()),
-            (None, Some(identity)) => (b"shop", &identity[..]),
-            (None, None) => (b"disk", &device[..]),
-        };
-        if let Some(Tag(tag)) = tag {
-            return Some(Stem::new(
-                self.secret.as_ref(),
-                self.block_bytes,
-                [&b"object"[..], kind, origin, &tag],
-            ));
-        }
-        let born = born.map_or(Vec::new(), time);
-        let numbers = [inode.to_le_bytes(), size.to_le_bytes()].concat();
-        let (modified, changed) = (time(modified), time(changed));
-        let parts: [&[u8]; 6] = [kind, origin, &numbers, &born, &modified, &changed];
-        Some(Stem::new(self.secret.as_ref(), self.block_bytes, parts))
-    }
+/// How tiers call versions of files. `None` where there are no tiers.
+pub(crate) fn stems(options: &MountOptions, identity: Option<[u8; 16]>) -> Option<Stems> {
+    let tiers = &options.tiers;
+    let made = || Stems::new(&tiers.seal, tiers.origin_name.clone(), identity, options.block_bytes as u32);
+    (!tiers.places.is_empty()).then(made)
 }
 
 /// Threads that serve tiers.
@@ -229,48 +185,5 @@ impl TierThreads {
             let _ = thread.join();
         }
         shelf.cache.close_tiers();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn look(change: impl FnOnce(&mut Version)) -> Look {
-        let mut version = pantler_origin::Attributes::default().version();
-        change(&mut version);
-        Look { version, settled: true }
-    }
-
-    #[test]
-    fn whatever_makes_a_version_makes_its_name() {
-        let mut options = MountOptions::new("/", "/");
-        assert!(Stems::new(&options, None).is_none());
-        options.tiers.places.push((Place::Ssd("/x".into()), 1 << 20));
-        let stems = Stems::new(&options, None).unwrap();
-        let time = Time { seconds: 1, nanoseconds: 2 };
-        let same = stems.of(&look(|_| {})).unwrap();
-        let changes: [fn(&mut Version, Time); 7] = [
-            |version, _| version.device += 1,
-            |version, _| version.inode += 1,
-            |version, _| version.size += 1,
-            |version, time| version.born = Some(time),
-            |version, time| version.modified = time,
-            |version, time| version.changed = time,
-            |version, _| version.tag = Some(Tag([1; 16])),
-        ];
-        for (number, change) in changes.iter().enumerate() {
-            assert_ne!(stems.of(&look(|version| change(version, time))), Some(same), "part {number}");
-        }
-        assert_eq!(stems.of(&look(|_| {})), Some(same));
-        assert_eq!(
-            stems.of(&Look { settled: false, ..look(|_| {}) }),
-            None,
-            "not before the tick has passed"
-        );
-        options.tiers.origin_name = Some("data".into());
-        let named = Stems::new(&options, None).unwrap();
-        assert_ne!(named.of(&look(|_| {})), Some(same));
-        assert_eq!(named.of(&look(|version| version.device += 1)), named.of(&look(|_| {})), "any machine");
     }
 }

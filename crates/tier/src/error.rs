@@ -18,6 +18,9 @@ pub enum TierError {
         /// What the system says.
         error: io::Error,
     },
+    /// An origin that a server is to read.
+    #[error(transparent)]
+    Origin(#[from] pantler_origin::OriginError),
     /// A tier elsewhere. Without secrets.
     #[error("tier {name}: {reason}")]
     Remote {

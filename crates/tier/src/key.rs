@@ -23,7 +23,7 @@ const MADE: &str = "1";
 /// One version of one file, with the size of its blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Stem {
-    hash: [u8; 16],
+    pub(crate) hash: [u8; 16],
     block_bytes: u32,
 }
 
@@ -45,6 +45,11 @@ impl Stem {
         let mut hash = [0; 16];
         hash.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
         Self { hash, block_bytes }
+    }
+
+    /// Bytes of a block.
+    pub fn block_bytes(self) -> u32 {
+        self.block_bytes
     }
 
     /// The block of that index.

@@ -8,11 +8,15 @@
 //! than the system calls around it. Large values are taken over from the input buffer and written from the store, so
 //! that they are copied by the kernel alone.
 //!
+//! With an origin ([`InlineOptions`]) what is missing is read by other threads, and who asked is answered when it comes;
+//! what was asked after it on the same connection is carried out, and answered after it.
+//!
 //! Bounds: connections ([`ServeOptions::clients_max`]), a command ([`COMMAND_BYTES_MAX`]), output that waits
 //! ([`OUTPUT_BYTES_MAX`], beyond which a connection is not read from), and the memory of the store.
 
 mod command;
 mod connection;
+mod inline;
 mod listing;
 mod metrics;
 mod output;
@@ -23,14 +27,17 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use rustix::event::{Timespec, epoll};
 
-use crate::TierError;
-use crate::store::Store;
+use crate::store::{Owner, Store};
+use crate::{Key, Retrieve, TierError};
 use connection::{Connection, State};
+pub use inline::InlineOptions;
+use inline::{Asker, Brought, How, Inline};
 use metrics::Gauges;
 
 /// Longest command: a block of the largest size with its envelope, and room.
@@ -41,13 +48,16 @@ pub const OUTPUT_BYTES_MAX: usize = 8 << 20;
 pub const MEMORY_BYTES_MIN: u64 = 1 << 20;
 /// Share of the memory that is kept for connections: one part in so many.
 const CONNECTIONS_SHARE: u64 = 32;
+/// Share of the memory that is kept for what is known of an origin.
+const INDEX_SHARE: u64 = 8;
 /// How often the loop looks whether it shall end, in milliseconds.
-const LOOK_MS: i64 = 100;
+const LOOK_MS: u64 = 100;
 /// How long output may take on its way out after the end was asked for.
 const GRACE: Duration = Duration::from_secs(2);
 /// Where ages are counted back from, in nanoseconds: before the start of the server there was time, too.
 const EPOCH_NS: u64 = 1 << 60;
 const LISTENER: u64 = u64::MAX;
+const INLINE: u64 = u64::MAX - 1;
 
 /// What can be chosen about a server.
 #[derive(Debug, Clone)]
@@ -64,12 +74,22 @@ pub struct ServeOptions {
     pub metrics: Option<SocketAddr>,
     /// Most connections at a time.
     pub clients_max: usize,
+    /// What is read that is not here.
+    pub inline: Option<InlineOptions>,
 }
 
 impl ServeOptions {
-    /// Without TLS, password and metrics.
+    /// Without TLS, password, metrics and origin.
     pub fn new(listen: SocketAddr, memory_bytes: u64) -> Self {
-        Self { listen, memory_bytes, tls: None, password: None, metrics: None, clients_max: 1024 }
+        Self {
+            listen,
+            memory_bytes,
+            tls: None,
+            password: None,
+            metrics: None,
+            clients_max: 1024,
+            inline: None,
+        }
     }
 }
 
@@ -104,10 +124,47 @@ pub(crate) struct Shared {
     /// Everything was removed: who tracks must know.
     pub(crate) flushed: bool,
     pub(crate) port: u16,
+    inline: Option<Inline>,
     last_ns: u64,
 }
 
 impl Shared {
+    /// Asks the origin for what is not here. Says whether an answer will come.
+    fn ask_origin(&mut self, key: &[u8], asker: Asker) -> bool {
+        let Some(inline) = &mut self.inline else { return false };
+        Key::parse(key).is_some_and(|key| inline.ask(key, asker))
+    }
+
+    /// What is counted about the origin, by the names that `INFO` has for it.
+    fn origin(&self) -> [(&'static str, u64); 10] {
+        let none = inline::Counts::default();
+        let counts = self.inline.as_ref().map_or(&none, Inline::counts);
+        let (files, left_out) = self.inline.as_ref().map_or((0, 0), Inline::files);
+        let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        [
+            ("pantler_origin_files", files),
+            ("pantler_origin_left_out", left_out),
+            ("pantler_origin_walks", of(&counts.walks)),
+            ("pantler_origin_reads", of(&counts.reads)),
+            ("pantler_origin_read_bytes", of(&counts.read_bytes)),
+            ("pantler_origin_joined", of(&counts.joined)),
+            ("pantler_origin_absent", of(&counts.absent)),
+            ("pantler_origin_failed", of(&counts.failed)),
+            ("pantler_origin_late", of(&counts.late)),
+            ("pantler_origin_refused", of(&counts.refused)),
+        ]
+    }
+
+    /// What the origin sent for a key under which there was nothing.
+    fn brought(&mut self, key: &Key, sealed: &Bytes, asker: &Asker, owner: Owner) {
+        let text = key.to_string();
+        let is_kept = matches!(asker.how, How::Get | How::Retrieve(Retrieve::Keep));
+        if is_kept {
+            let now = self.now();
+            self.store.bring(text.as_bytes(), sealed, owner, now);
+        }
+    }
+
     /// Never the same twice, so that the order of requests is the order of times.
     pub(crate) fn now(&mut self) -> u64 {
         let now = EPOCH_NS + u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX / 2);
@@ -160,7 +217,15 @@ impl Server {
             Some(address) => Some(metrics::Listener::start(address, Arc::clone(&gauges))?),
             None => None,
         };
-        let store_bytes = options.memory_bytes - options.memory_bytes / CONNECTIONS_SHARE;
+        let index_bytes = options.memory_bytes / INDEX_SHARE;
+        let inline = options.inline.as_ref().map(|inline| Inline::start(inline, index_bytes)).transpose()?;
+        let mut store_bytes = options.memory_bytes - options.memory_bytes / CONNECTIONS_SHARE;
+        if let Some(inline) = &inline {
+            store_bytes -= index_bytes;
+            let data = epoll::EventData::new_u64(INLINE);
+            epoll::add(&poll, inline.wake(), data, epoll::EventFlags::IN)
+                .map_err(|error| fail("poll", error.into()))?;
+        }
         Ok(Self {
             listener,
             poll,
@@ -180,6 +245,7 @@ impl Server {
                 trackers: 0,
                 flushed: false,
                 port,
+                inline,
                 last_ns: 0,
             },
             gauges,
@@ -208,19 +274,17 @@ impl Server {
     pub fn run(mut self, stop: &AtomicBool) -> io::Result<()> {
         let mut events = Vec::with_capacity(256);
         let mut shown = Instant::now();
-        let timeout = Timespec { tv_sec: 0, tv_nsec: LOOK_MS * 1_000_000 };
         while !stop.load(Ordering::Acquire) {
-            self.turn(&mut events, &timeout)?;
-            if shown.elapsed() > Duration::from_millis(LOOK_MS as u64) {
+            self.turn(&mut events, Duration::from_millis(LOOK_MS))?;
+            if shown.elapsed() > Duration::from_millis(LOOK_MS) {
                 self.gauges.show(&self.shared);
                 shown = Instant::now();
             }
         }
         let deadline = Instant::now() + GRACE;
-        let brief = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
         epoll::delete(&self.poll, &self.listener)?;
         loop {
-            self.turn(&mut events, &brief)?;
+            self.turn(&mut events, Duration::from_millis(10))?;
             let waiting = self.connections.iter().flatten().any(Connection::has_output);
             if !waiting || Instant::now() > deadline {
                 return Ok(());
@@ -228,19 +292,50 @@ impl Server {
         }
     }
 
-    fn turn(&mut self, events: &mut Vec<epoll::Event>, timeout: &Timespec) -> io::Result<()> {
+    fn turn(&mut self, events: &mut Vec<epoll::Event>, longest: Duration) -> io::Result<()> {
         events.clear();
-        match epoll::wait(&self.poll, rustix::buffer::spare_capacity(events), Some(timeout)) {
+        let deadline = self.shared.inline.as_ref().and_then(Inline::deadline);
+        let wait = deadline.map_or(longest, |at| at.saturating_duration_since(Instant::now()).min(longest));
+        let timeout = Timespec { tv_sec: 0, tv_nsec: wait.as_nanos() as i64 };
+        match epoll::wait(&self.poll, rustix::buffer::spare_capacity(events), Some(&timeout)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
+        let mut brought = deadline.is_some_and(|at| at <= Instant::now());
         for event in events.iter() {
             match event.data.u64() {
                 LISTENER => self.accept(),
+                INLINE => brought = true,
                 number => self.serve(number as usize, event.flags),
             }
         }
+        if brought {
+            self.bring();
+        }
         Ok(())
+    }
+
+    /// Answers who waits for what the origin has.
+    fn bring(&mut self) {
+        let Some(inline) = &mut self.shared.inline else { return };
+        for Brought { asker, key, sealed } in inline.collect() {
+            let Some(Some(connection)) = self.connections.get_mut(asker.number) else { continue };
+            if connection.id == asker.id {
+                connection.bring(&mut self.shared, &asker, &key, sealed);
+                self.dirty.push(asker.number);
+            }
+        }
+        self.tell_trackers(usize::MAX);
+        self.settle_dirty();
+    }
+
+    fn settle_dirty(&mut self) {
+        while let Some(number) = self.dirty.pop() {
+            if let Some(Some(connection)) = self.connections.get_mut(number) {
+                connection.advance(&mut self.shared);
+                self.settle(number);
+            }
+        }
     }
 
     fn accept(&mut self) {
@@ -253,7 +348,7 @@ impl Server {
             }
             self.shared.connections += 1;
             let id = self.shared.connections;
-            let Ok(connection) =
+            let Ok(mut connection) =
                 Connection::new(stream, id, self.tls.as_ref(), self.shared.password.is_none())
             else {
                 continue;
@@ -268,6 +363,7 @@ impl Server {
                 continue;
             }
             self.shared.connected += 1;
+            connection.number = number;
             self.connections[number] = Some(connection);
         }
     }
@@ -276,19 +372,17 @@ impl Server {
         // An event of a connection that ended a moment ago.
         let Some(Some(connection)) = self.connections.get_mut(number) else { return };
         if flags.intersects(epoll::EventFlags::OUT) {
-            connection.write();
+            connection.advance(&mut self.shared);
         }
         if flags.intersects(epoll::EventFlags::IN | epoll::EventFlags::HUP | epoll::EventFlags::ERR) {
             connection.serve(&mut self.shared);
         }
+        if flags.intersects(epoll::EventFlags::HUP | epoll::EventFlags::ERR) {
+            connection.hang_up();
+        }
         self.tell_trackers(number);
         self.settle(number);
-        while let Some(other) = self.dirty.pop() {
-            if let Some(Some(connection)) = self.connections.get_mut(other) {
-                connection.write();
-                self.settle(other);
-            }
-        }
+        self.settle_dirty();
     }
 
     /// Tells who tracks what a connection's commands changed.

@@ -228,6 +228,17 @@ impl Store {
         true
     }
 
+    /// Puts a block that was missed and fetched for `asker`, as the youngest; what came meanwhile stays.
+    pub fn bring(&mut self, key: &[u8], value: &Bytes, asker: Owner, now: u64) {
+        match self.table.get(key).copied() {
+            Some(slot) => {
+                self.touch(slot, now);
+                self.pass(slot, asker);
+            }
+            None => drop(self.put(key, value.clone(), asker, now, false)),
+        }
+    }
+
     /// Removes a block. Says whether it was there.
     pub fn delete(&mut self, key: &[u8], asker: Owner) -> bool {
         let slot = self.table.get(key).copied();

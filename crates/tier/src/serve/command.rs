@@ -3,7 +3,9 @@
 use bytes::Bytes;
 
 use super::connection::{Connection, Tracking};
+use super::inline::How;
 use super::{Shared, listing};
+use crate::Retrieve;
 use crate::store::Owner;
 use crate::wire::{Protocol, Reply, WORD_BYTES_MAX};
 
@@ -138,6 +140,24 @@ pub(super) fn execute(
     }
 }
 
+/// How the origin may be asked for what a command did not find.
+pub(super) fn retrieves(words: &Words<'_>) -> Option<How> {
+    match words {
+        [name, _] if name.eq_ignore_ascii_case(b"GET") => Some(How::Get),
+        [name, _, how] if name.eq_ignore_ascii_case(b"PANTLER.GET") => how_of(how).map(How::Retrieve),
+        _ => None,
+    }
+}
+
+fn how_of(word: &[u8]) -> Option<Retrieve> {
+    match word.to_ascii_uppercase().as_slice() {
+        b"TAKE" => Some(Retrieve::Take),
+        b"KEEP" => Some(Retrieve::Keep),
+        b"READ" => Some(Retrieve::Read),
+        _ => None,
+    }
+}
+
 fn unknown(words: &Words<'_>) -> Reply {
     let name: String = String::from_utf8_lossy(words[0]).chars().take(64).collect();
     let count = words.len() - 1;
@@ -187,14 +207,14 @@ fn set(connection: &Connection, shared: &mut Shared, words: &Words<'_>, taken: O
 /// `PANTLER.GET key TAKE|KEEP|READ`
 fn retrieve(connection: &Connection, shared: &mut Shared, words: &Words<'_>) -> Reply {
     let (key, owner) = (words[1], connection.owner);
-    match words[2].to_ascii_uppercase().as_slice() {
-        b"TAKE" => found(shared.store.take(key, owner)),
-        b"KEEP" => {
+    match how_of(words[2]) {
+        Some(Retrieve::Take) => found(shared.store.take(key, owner)),
+        Some(Retrieve::Keep) => {
             let now = shared.now();
             found(shared.store.keep(key, owner, now))
         }
-        b"READ" => found(shared.store.read(key)),
-        _ => syntax(),
+        Some(Retrieve::Read) => found(shared.store.read(key)),
+        None => syntax(),
     }
 }
 

@@ -1,15 +1,18 @@
 //! One connection: bytes in, commands, bytes out.
 
+use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::inline::Asker;
 use super::output::Output;
 use super::{COMMAND_BYTES_MAX, OUTPUT_BYTES_MAX, Shared, command};
 use crate::store::{NOBODY, Notices, Owner};
 use crate::wire::{self, Begin, Protocol, Reply};
+use crate::{ENVELOPE_BYTES_MAX, Key};
 
 /// Room for what arrives first.
 const INPUT_BYTES: usize = 16 << 10;
@@ -21,6 +24,18 @@ const TAKEN_BYTES_MIN: usize = 16 << 10;
 const FAILURES_MAX: u32 = 8;
 /// What may be said before the password: neither long nor much.
 const STRANGER_BYTES_MAX: usize = 8 << 10;
+
+/// Answers that wait for the origin; with more, a connection is not read from.
+const HELD_MAX: usize = 128;
+
+/// An answer that waits for the origin, and what is said after it.
+struct Held {
+    ticket: u64,
+    /// Bytes that it may have.
+    expected: usize,
+    answer: Option<Output>,
+    after: Output,
+}
 
 /// What a connection waits for.
 pub(super) enum State {
@@ -45,10 +60,16 @@ pub(super) struct Connection {
     tls: Option<Box<rustls::ServerConnection>>,
     input: Vec<u8>,
     output: Output,
+    /// Answers that wait, in order; what is said meanwhile stands behind the last one.
+    held: VecDeque<Held>,
+    tickets: u64,
+    /// There are commands in the input that wait for room for their answers.
+    stalled: bool,
     reading: bool,
     writing: bool,
     closing: bool,
     ended: bool,
+    pub(super) number: usize,
     pub(super) id: u64,
     pub(super) protocol: Protocol,
     pub(super) name: String,
@@ -81,10 +102,14 @@ impl Connection {
             tls,
             input: Vec::new(),
             output: Output::default(),
+            held: VecDeque::new(),
+            tickets: 0,
+            stalled: false,
             reading: true,
             writing: false,
             closing: false,
             ended: false,
+            number: usize::MAX,
             id,
             protocol: Protocol::default(),
             name: String::new(),
@@ -101,13 +126,13 @@ impl Connection {
     }
 
     pub(super) fn has_output(&self) -> bool {
-        !self.ended && self.wants_write()
+        !self.ended && (self.wants_write() || !self.held.is_empty())
     }
 
     /// Reads what is there and answers it.
     pub(super) fn serve(&mut self, shared: &mut Shared) {
         let mut turn = 0;
-        while !self.ended && !self.closing && self.output.len() < OUTPUT_BYTES_MAX && turn < TURN_BYTES_MAX {
+        while !self.ended && !self.closing && !self.is_backed_up() && !self.stalled && turn < TURN_BYTES_MAX {
             match self.read() {
                 Ok(0) => break,
                 Ok(count) => turn += count,
@@ -121,14 +146,44 @@ impl Connection {
                 break;
             }
         }
+        self.advance(shared);
+    }
+
+    /// Writes, and answers what waited for room.
+    pub(super) fn advance(&mut self, shared: &mut Shared) {
         self.write();
+        while self.stalled && !self.ended && !self.is_backed_up() {
+            self.answer(shared);
+            self.write();
+        }
+    }
+
+    /// Bytes that wait, or will.
+    fn waiting_bytes(&self) -> usize {
+        let held = |held: &Held| held.after.len() + held.answer.as_ref().map_or(held.expected, Output::len);
+        self.output.len() + self.held.iter().map(held).sum::<usize>()
+    }
+
+    /// Whether commands have to wait until answers have gone.
+    fn is_backed_up(&self) -> bool {
+        self.held.len() >= HELD_MAX || self.waiting_bytes() >= OUTPUT_BYTES_MAX
+    }
+
+    /// The peer is gone: nobody waits for what the origin would bring.
+    pub(super) fn hang_up(&mut self) {
+        self.ended |= !self.held.is_empty();
     }
 
     /// Answers the whole commands in the input.
     fn answer(&mut self, shared: &mut Shared) {
         let mut start = 0;
+        self.stalled = false;
         let bytes_max = if self.known { COMMAND_BYTES_MAX } else { STRANGER_BYTES_MAX };
         while !self.closing && start < self.input.len() {
+            if self.is_backed_up() {
+                self.stalled = true;
+                break;
+            }
             match wire::begin(&self.input[start..], bytes_max) {
                 Ok(Begin::Command { words, length }) => {
                     self.execute(shared, start, &words, length);
@@ -149,7 +204,7 @@ impl Connection {
                 }
                 Err(error) => {
                     shared.malformed += 1;
-                    self.output.push(&Reply::Error(format!("ERR Protocol error: {error}")), self.protocol);
+                    self.say(&Reply::Error(format!("ERR Protocol error: {error}")));
                     self.closing = true;
                     self.input = Vec::new();
                     return;
@@ -191,27 +246,79 @@ impl Connection {
                 let words: Vec<&[u8]> =
                     words.iter().map(|word| &input[start + word.start..start + word.end]).collect();
                 let reply = command::execute(self, shared, &words, None);
+                let waits = reply == Reply::Null && self.ask_origin(shared, &words);
                 drop(words);
                 self.input = input;
+                if waits {
+                    return;
+                }
                 reply
             }
         };
-        self.tell_news(shared);
-        self.output.push(&reply, self.protocol);
+        if let Some(news) = self.news(shared) {
+            self.say(&news);
+        }
+        self.say(&reply);
         if self.failures > FAILURES_MAX {
             self.closing = true;
         }
     }
 
+    /// Asks the origin for what a command did not find. Says whether the answer waits.
+    fn ask_origin(&mut self, shared: &mut Shared, words: &[&[u8]]) -> bool {
+        let Some(how) = command::retrieves(words) else { return false };
+        self.tickets += 1;
+        let asker = Asker { number: self.number, id: self.id, ticket: self.tickets, how };
+        let waits = shared.ask_origin(words[1], asker);
+        if waits {
+            let block = Key::parse(words[1]).map_or(0, |key| key.stem.block_bytes() as usize);
+            let expected = block + ENVELOPE_BYTES_MAX;
+            self.held.push_back(Held {
+                ticket: self.tickets,
+                expected,
+                answer: None,
+                after: Output::default(),
+            });
+        }
+        waits
+    }
+
+    /// An answer that waited has come: the block, or that it is not here.
+    pub(super) fn bring(&mut self, shared: &mut Shared, asker: &Asker, key: &Key, sealed: Option<Bytes>) {
+        if let Some(sealed) = &sealed {
+            shared.brought(key, sealed, asker, self.owner);
+        }
+        let news = self.news(shared);
+        let Some(held) = self.held.iter_mut().find(|held| held.ticket == asker.ticket) else { return };
+        let mut answer = Output::default();
+        if let Some(news) = news {
+            answer.push(&news, self.protocol);
+        }
+        answer.push(&sealed.map_or(Reply::Null, Reply::Bytes), self.protocol);
+        held.answer = Some(answer);
+        while let Some(answer) = self.held.front_mut().and_then(|held| held.answer.take()) {
+            self.output.append(answer);
+            if let Some(held) = self.held.pop_front() {
+                self.output.append(held.after);
+            }
+        }
+    }
+
+    /// Says something after everything that was said before it.
+    fn say(&mut self, reply: &Reply) {
+        let output = self.held.back_mut().map_or(&mut self.output, |held| &mut held.after);
+        output.push(reply, self.protocol);
+    }
+
     /// Rule U5: what became of this client's blocks goes with the answer, before it.
-    fn tell_news(&mut self, shared: &mut Shared) {
+    fn news(&mut self, shared: &mut Shared) -> Option<Reply> {
         if self.owner == NOBODY {
-            return;
+            return None;
         }
         let Notices { gone, unknown } = shared.store.notices(self.owner);
         let full = shared.store.is_full();
         if gone.is_empty() && !unknown && self.told_full == Some(full) {
-            return;
+            return None;
         }
         self.told_full = Some(full);
         let gone = gone.into_iter().map(|key| Reply::Bytes(key.into_vec().into())).collect();
@@ -221,14 +328,14 @@ impl Connection {
             Reply::Number(unknown.into()),
             Reply::List(gone),
         ];
-        self.output.push(&Reply::Push(news), self.protocol);
+        Some(Reply::Push(news))
     }
 
     /// Tells what others changed, if this connection tracks. Says whether there was anything to tell.
     pub(super) fn tell_changes(&mut self, changes: &[(Box<[u8]>, bool)], flushed: bool, own: bool) -> bool {
         let Some(tracking) = &self.tracking else { return false };
         if flushed {
-            self.output.push(&Reply::Push(vec![Reply::text("invalidate"), Reply::Null]), self.protocol);
+            self.say(&Reply::Push(vec![Reply::text("invalidate"), Reply::Null]));
             return true;
         }
         let wanted = |(key, evicted): &&(Box<[u8]>, bool)| {
@@ -241,22 +348,22 @@ impl Connection {
             return false;
         }
         // Who does not read loses the connection, and knows that it does not know.
-        if self.output.len() > OUTPUT_BYTES_MAX {
+        if self.waiting_bytes() > OUTPUT_BYTES_MAX {
             self.ended = true;
             return true;
         }
         let push = vec![Reply::text("invalidate"), Reply::List(keys)];
-        self.output.push(&Reply::Push(push), self.protocol);
+        self.say(&Reply::Push(push));
         true
     }
 
     /// What to wait for now.
     pub(super) fn state(&mut self) -> State {
         let write = self.wants_write();
-        if self.ended || (self.closing && !write) {
+        if self.ended || (self.closing && !write && self.held.is_empty()) {
             return State::Ended;
         }
-        let read = !self.closing && self.output.len() < OUTPUT_BYTES_MAX;
+        let read = !self.closing && !self.stalled && !self.is_backed_up();
         let changed = (read, write) != (self.reading, self.writing);
         (self.reading, self.writing) = (read, write);
         State::Waits { read, write, changed }

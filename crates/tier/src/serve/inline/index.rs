@@ -1,0 +1,131 @@
+//! What is below the origin: which file has the version that a stem names.
+
+use hashbrown::HashMap;
+
+/// What a version is charged with beside its path: its place in a table that may be growing, and what the allocator adds.
+const FILE_BYTES: u64 = 160;
+
+struct File {
+    path: Box<[u8]>,
+    /// The walk that saw it last.
+    seen: u32,
+}
+
+/// Paths below the origin by what names their version.
+///
+/// X1  `used` is the sum of the charges of all files, and at most `limit`.
+/// X2  After a walk that came to its end only what it saw is there.
+pub(super) struct Index {
+    limit: u64,
+    used: u64,
+    files: HashMap<[u8; 16], File, foldhash::quality::RandomState>,
+    walk: u32,
+    left_out: u64,
+    /// Of the walk that is under way.
+    leaving_out: u64,
+}
+
+fn charge(path: &[u8]) -> u64 {
+    path.len().next_multiple_of(16) as u64 + FILE_BYTES
+}
+
+impl Index {
+    /// An empty one of at most so many bytes.
+    pub(super) fn new(limit: u64) -> Self {
+        Self { limit, used: 0, files: HashMap::default(), walk: 0, left_out: 0, leaving_out: 0 }
+    }
+
+    /// Where the file is, or was when it was last seen.
+    pub(super) fn path(&self, version: &[u8; 16]) -> Option<&[u8]> {
+        self.files.get(version).map(|file| &*file.path)
+    }
+
+    /// A walk begins.
+    pub(super) fn begin(&mut self) {
+        self.walk = self.walk.wrapping_add(1);
+        self.leaving_out = 0;
+    }
+
+    /// The walk saw a version at a path. Of several paths the last one stays.
+    pub(super) fn note(&mut self, version: [u8; 16], path: &[u8]) {
+        if let Some(file) = self.files.get_mut(&version) {
+            file.seen = self.walk;
+            if *file.path == *path {
+                return;
+            }
+            self.forget(&version);
+        }
+        if self.used + charge(path) > self.limit {
+            self.leaving_out += 1;
+            return;
+        }
+        self.used += charge(path);
+        self.files.insert(version, File { path: path.into(), seen: self.walk });
+    }
+
+    /// The walk came to its end: what it did not see is no more.
+    pub(super) fn end(&mut self) {
+        let walk = self.walk;
+        let mut freed = 0;
+        self.files.retain(|_, file| {
+            let stays = file.seen == walk;
+            freed += if stays { 0 } else { charge(&file.path) };
+            stays
+        });
+        self.used -= freed;
+        self.left_out = self.leaving_out;
+    }
+
+    /// A version is not where it was.
+    pub(super) fn forget(&mut self, version: &[u8; 16]) {
+        if let Some(file) = self.files.remove(version) {
+            self.used -= charge(&file.path);
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.files.len()
+    }
+
+    /// Files that found no room in the last walk.
+    pub(super) fn left_out(&self) -> u64 {
+        self.left_out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn validate(index: &Index) {
+        assert_eq!(index.files.values().map(|file| charge(&file.path)).sum::<u64>(), index.used, "X1");
+        assert!(index.used <= index.limit, "X1");
+    }
+
+    #[test]
+    fn a_walk_brings_what_it_sees_and_takes_what_it_does_not() {
+        let mut index = Index::new(10 * (FILE_BYTES + 16));
+        let version = |number: u8| [number; 16];
+        index.begin();
+        for number in 0..12 {
+            index.note(version(number), &[b'a' + number]);
+            validate(&index);
+        }
+        index.end();
+        assert_eq!((index.len(), index.left_out()), (10, 2), "bounded");
+        index.begin();
+        for number in 5..12 {
+            index.note(version(number), b"elsewhere");
+            validate(&index);
+        }
+        assert_eq!(index.path(&version(0)), Some(&b"a"[..]), "until the walk has come to its end");
+        index.end();
+        validate(&index);
+        assert_eq!(index.path(&version(0)), None);
+        assert_eq!(index.path(&version(5)), Some(&b"elsewhere"[..]));
+        index.forget(&version(5));
+        index.forget(&version(5));
+        validate(&index);
+        assert_eq!(index.path(&version(5)), None);
+    }
+}
