@@ -28,7 +28,7 @@ fn main() {
     let ours = server.address().unwrap().port();
     let stopped = Arc::clone(&stop);
     let thread = std::thread::spawn(move || server.run(&stopped).unwrap());
-    let (mut redis, theirs) = start_redis();
+    let (_redis, theirs) = start_redis();
     println!("\n| bytes | connections | | pantler, 1/s | redis-server, 1/s | ratio |");
     println!("| ---: | ---: | --- | ---: | ---: | ---: |");
     for bytes in [4096, 65_536] {
@@ -46,8 +46,6 @@ fn main() {
     }
     stop.store(true, Ordering::Release);
     thread.join().unwrap();
-    let _ = redis.kill();
-    let _ = redis.wait();
 }
 
 /// Requests per second over all rounds.
@@ -71,7 +69,17 @@ impl std::fmt::Display for Rates {
     }
 }
 
-fn start_redis() -> (Child, u16) {
+/// Ends with the bench, however that ends.
+struct Redis(Child);
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn start_redis() -> (Redis, u16) {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let words =
         ["--bind", "127.0.0.1", "--save", "", "--maxmemory", "512mb", "--maxmemory-policy", "allkeys-lru"];
@@ -81,6 +89,7 @@ fn start_redis() -> (Child, u16) {
         .stdout(Stdio::null())
         .spawn()
         .expect("redis-server starts");
+    let child = Redis(child);
     while TcpStream::connect(("127.0.0.1", port)).is_err() {
         std::thread::sleep(Duration::from_millis(20));
     }

@@ -20,6 +20,8 @@ const INPUT_BYTES: usize = 16 << 10;
 const TURN_BYTES_MAX: usize = 1 << 20;
 /// From this size on a value stays in the buffer that it arrived in, if it takes most of it.
 const TAKEN_BYTES_MIN: usize = 16 << 10;
+/// Room for a whole command is made before its size is known, if the one before was no larger.
+const AHEAD_BYTES_MAX: usize = 256 << 10;
 /// Wrong passwords of one connection.
 const FAILURES_MAX: u32 = 8;
 /// What may be said before the password: neither long nor much.
@@ -59,6 +61,8 @@ pub(super) struct Connection {
     stream: TcpStream,
     tls: Option<Box<rustls::ServerConnection>>,
     input: Vec<u8>,
+    /// Room for the next command, judging by the one before.
+    ahead: usize,
     output: Output,
     /// Answers that wait, in order; what is said meanwhile stands behind the last one.
     held: VecDeque<Held>,
@@ -101,6 +105,7 @@ impl Connection {
             stream,
             tls,
             input: Vec::new(),
+            ahead: INPUT_BYTES,
             output: Output::default(),
             held: VecDeque::new(),
             tickets: 0,
@@ -133,16 +138,22 @@ impl Connection {
     pub(super) fn serve(&mut self, shared: &mut Shared) {
         let mut turn = 0;
         while !self.ended && !self.closing && !self.is_backed_up() && !self.stalled && turn < TURN_BYTES_MAX {
-            match self.read() {
-                Ok(0) => break,
-                Ok(count) => turn += count,
+            let more = match self.read() {
+                Ok((0, _)) => break,
+                Ok((count, more)) => {
+                    turn += count;
+                    more
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(_) => self.ended = true,
-            }
+                Err(_) => {
+                    self.ended = true;
+                    false
+                }
+            };
             self.answer(shared);
-            // Most clients wait for the answer: asking the kernel for more would be in vain.
-            if self.input.is_empty() && turn < INPUT_BYTES {
+            // Asking the kernel for more would be in vain, or most likely: clients wait for their answers.
+            if !more || self.input.is_empty() {
                 break;
             }
         }
@@ -237,11 +248,13 @@ impl Connection {
         });
         let reply = match value.cloned() {
             Some(value) => {
+                self.ahead = if length <= AHEAD_BYTES_MAX { length } else { INPUT_BYTES };
                 let taken = Bytes::from(std::mem::take(&mut self.input));
                 let words: Vec<&[u8]> = words.iter().map(|word| &taken[word.clone()]).collect();
                 command::execute(self, shared, &words, Some(taken.slice(value)))
             }
             None => {
+                self.ahead = INPUT_BYTES;
                 let input = std::mem::take(&mut self.input);
                 let words: Vec<&[u8]> =
                     words.iter().map(|word| &input[start + word.start..start + word.end]).collect();
@@ -404,16 +417,19 @@ impl Connection {
         self.ended |= written.is_err();
     }
 
-    /// Bytes that arrived. The peer's end is noted, and is 0, as is nothing new inside of TLS.
-    fn read(&mut self) -> io::Result<usize> {
-        let room = self.input.capacity() - self.input.len();
-        if room == 0 {
-            self.input.reserve(INPUT_BYTES);
+    /// Bytes that arrived, and whether there may be more. The peer's end is noted, and is 0, as is nothing new inside of
+    /// TLS.
+    fn read(&mut self) -> io::Result<(usize, bool)> {
+        if self.input.capacity() == self.input.len() {
+            let room = if self.input.is_empty() { self.ahead.max(INPUT_BYTES) } else { INPUT_BYTES };
+            self.input.reserve_exact(room);
         }
         let Some(tls) = &mut self.tls else {
+            let room = self.input.capacity() - self.input.len();
             let count = rustix::io::read(&self.stream, rustix::buffer::spare_capacity(&mut self.input))?;
             self.ended |= count == 0;
-            return Ok(count);
+            // The kernel gave all that it had.
+            return Ok((count, count == room));
         };
         let arrived = tls.read_tls(&mut &self.stream)?;
         self.ended |= arrived == 0;
@@ -422,7 +438,7 @@ impl Connection {
         let plain = state.plaintext_bytes_to_read();
         tls.reader().take(plain as u64).read_to_end(&mut self.input)?;
         // Bytes of a handshake count, too: there may be more.
-        Ok((self.input.len() - before).max(usize::from(arrived > 0)))
+        Ok(((self.input.len() - before).max(usize::from(arrived > 0)), true))
     }
 }
 

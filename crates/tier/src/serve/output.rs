@@ -67,15 +67,20 @@ impl Output {
     /// Writes as much as the sink takes. An error of the kind `WouldBlock` is not one.
     pub(super) fn write_to(&mut self, sink: &mut impl Write) -> io::Result<()> {
         while self.len() > 0 {
-            let wrote = if self.pieces.is_empty() {
-                sink.write(&self.tail)
+            let (offered, wrote) = if self.pieces.is_empty() {
+                (self.tail.len(), sink.write(&self.tail))
             } else {
                 let pieces = self.pieces.iter().map(|piece| &piece[..]).chain([&self.tail[..]]);
                 let slices: Vec<IoSlice<'_>> = pieces.take(PIECES_MAX).map(IoSlice::new).collect();
-                sink.write_vectored(&slices)
+                (slices.iter().map(|slice| slice.len()).sum(), sink.write_vectored(&slices))
             };
             match wrote {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) if count < offered => {
+                    // It is full: trying again at once would be in vain.
+                    self.advance(count);
+                    return Ok(());
+                }
                 Ok(count) => self.advance(count),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
