@@ -11,8 +11,10 @@
 //!
 //! Environment: `PANTLER_BENCH_DIR` (a directory on a real disk; default: the target directory), `PANTLER_BENCH_ROUNDS` (default 3; of
 //! `scan` the best counts, because other work on the machine only ever adds), `PANTLER_BENCH_ROWS` (rows with all these
-//! words, for example `simulated cscope`), `PANTLER_BENCH_VERBOSE` (what was counted in each row).
+//! words, for example `simulated cscope`, `throttled` or `simulated pairs`; `alone` are those that are no pairs), `PANTLER_BENCH_VERBOSE` (what was counted in each row).
 
+#[path = "../../../../benches/environment.rs"]
+mod environment;
 mod programs;
 mod scan;
 mod stage;
@@ -33,6 +35,7 @@ fn main() {
         {
             return programs::measure_row(rest);
         }
+        println!("{}", environment::line(Some(&base())));
         if wanted("scan") {
             scan::scan()?;
         }

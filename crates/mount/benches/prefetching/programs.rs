@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use pantler_control::{Hint, OwnerSelector, RunSpec, Speaker};
@@ -14,7 +14,7 @@ use pantler_mount::{DiskModel, Lookahead, Mount, MountOptions, Mounted, Order};
 use pantler_steer::group::{self, Throttle};
 use pantler_steward::Allocation;
 
-use crate::stage::{Program, Stage};
+use crate::stage::{Program, Running, Stage};
 use crate::{Outcome, base};
 
 /// The six file systems of the ACFS paper: name, control, lists, scheduling.
@@ -69,16 +69,17 @@ pub fn programs() -> Outcome<()> {
             }
             for (configuration, ..) in CONFIGURATIONS {
                 let row = Row { disk: disk.into(), scene: scene.into(), configuration: configuration.into() };
-                let words = [disk, scene, configuration];
+                let words = [disk, scene, configuration, if scene.contains(',') { "pairs" } else { "alone" }];
                 let is_wanted = only.split_whitespace().all(|word| words.contains(&word));
-                if !is_wanted || kept.iter().any(|(other, _)| *other == row) {
+                if !is_wanted || kept.iter().any(|kept| kept.row == row) {
                     continue;
                 }
                 let load = load();
                 let seconds = measure(&stage, &row)?;
                 println!("{disk:<10} {scene:<16} {configuration:<24} {seconds:>8.2} s   load {load}");
-                append(&stage, &row, seconds, &load)?;
-                kept.push((row, seconds));
+                let measured = Measured { row, seconds, load };
+                append(&stage, &measured)?;
+                kept.push(measured);
             }
         }
     }
@@ -93,23 +94,31 @@ struct Row {
     configuration: String,
 }
 
-fn load() -> String {
-    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    text.split(' ').next().unwrap_or("?").to_owned()
+/// A row, and what else went on when it was measured.
+struct Measured {
+    row: Row,
+    seconds: f64,
+    load: f64,
 }
 
-fn rows(stage: &Stage) -> Vec<(Row, f64)> {
+/// Mean number of processes that ran or waited for a disk, over the last minute.
+fn load() -> f64 {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split(' ').next().and_then(|word| word.parse().ok()).unwrap_or(f64::NAN)
+}
+
+fn rows(stage: &Stage) -> Vec<Measured> {
     let text = std::fs::read_to_string(stage.results()).unwrap_or_default();
     let row = |line: &str| {
         let mut words = line.split('\t').map(str::to_owned);
         let row = Row { disk: words.next()?, scene: words.next()?, configuration: words.next()? };
-        Some((row, words.next()?.parse().ok()?))
+        Some(Measured { row, seconds: words.next()?.parse().ok()?, load: words.next()?.parse().ok()? })
     };
     text.lines().filter_map(row).collect()
 }
 
-fn append(stage: &Stage, row: &Row, seconds: f64, load: &str) -> Outcome<()> {
-    let Row { disk, scene, configuration } = row;
+fn append(stage: &Stage, measured: &Measured) -> Outcome<()> {
+    let Measured { row: Row { disk, scene, configuration }, seconds, load } = measured;
     let mut file = std::fs::OpenOptions::new().create(true).append(true).open(stage.results())?;
     std::io::Write::write_all(
         &mut file,
@@ -118,26 +127,28 @@ fn append(stage: &Stage, row: &Row, seconds: f64, load: &str) -> Outcome<()> {
     Ok(())
 }
 
-fn print_tables(rows: &[(Row, f64)]) {
-    for disk in DISKS {
+fn print_tables(rows: &[Measured]) {
+    for disk in DISKS.into_iter().filter(|disk| rows.iter().any(|measured| measured.row.disk == *disk)) {
+        let loads = || rows.iter().filter(|measured| measured.row.disk == disk).map(|measured| measured.load);
         let what = match disk {
             "simulated" => format!("simulated latency, {MODEL}"),
             "throttled" => format!("the real disk, at most {} MiB per second", THROTTLE >> 20),
             _ => "the real disk".to_owned(),
         };
         println!(
-            "\n{what}; cache {} MB, blocks of {} KiB; elapsed seconds, and what that is of lru+obl",
+            "\n{what}; cache {} MB, blocks of {} KiB; load {:.1} to {:.1}; elapsed seconds, and what that is of lru+obl",
             CACHE_BYTES >> 20,
-            BLOCK_BYTES >> 10
+            BLOCK_BYTES >> 10,
+            loads().fold(f64::INFINITY, f64::min),
+            loads().fold(0.0, f64::max),
         );
         println!("| | {} |", SCENES.join(" | "));
         println!("| --- |{}", " ---: |".repeat(SCENES.len()));
         for (configuration, ..) in CONFIGURATIONS {
             let found = |scene: &str, configuration: &str| {
-                let is_it = |row: &&(Row, f64)| {
-                    row.0.disk == disk && row.0.scene == scene && row.0.configuration == configuration
-                };
-                rows.iter().find(is_it).map(|(_, seconds)| *seconds)
+                let wanted =
+                    Row { disk: disk.into(), scene: scene.into(), configuration: configuration.into() };
+                rows.iter().find(|measured| measured.row == wanted).map(|measured| measured.seconds)
             };
             let mut line = format!("| `{configuration}` |");
             for scene in SCENES {
@@ -214,36 +225,31 @@ fn perform(
     options.order = if scheduling { Order::Position } else { Order::Arrival };
     options.simulate_disk = disk.map(str::parse::<DiskModel>).transpose()?;
     let mounted = Mount::new(options)?.spawn()?;
-    let mut running: Vec<Child> =
+    let mut running: Vec<Running> =
         programs.iter().map(|program| start(&mounted, program, control, lists)).collect::<Outcome<_>>()?;
     let begin = Instant::now();
-    // Each waits for a line.
-    running.iter_mut().for_each(|child| drop(child.stdin.take()));
-    let mut failed = false;
-    for child in &mut running {
-        // cscope and glimpse say by their status whether anything was found.
-        failed |= child.wait()?.code().is_none();
+    for program in &mut running {
+        program.go()?;
     }
+    let await_done = |program: &mut Running| program.await_done().map_err(|error| error.to_string());
+    std::thread::scope(|scope| {
+        let waits: Vec<_> =
+            running.iter_mut().map(|program| scope.spawn(move || await_done(program))).collect();
+        waits.into_iter().try_for_each(|wait| wait.join().map_err(|_| "a wait panicked")?)
+    })?;
     let seconds = begin.elapsed().as_secs_f64();
     if std::env::var_os("PANTLER_BENCH_VERBOSE").is_some() {
         let stat = mounted.body().stat(&root(std::process::id()))?;
         eprintln!("{:?} {:?} {:?}", stat.totals, stat.prefetching, stat.body_counters);
     }
+    running.into_iter().try_for_each(Running::end)?;
     mounted.unmount()?;
-    if failed {
-        return Err("a program was killed".into());
-    }
     Ok(seconds)
 }
 
-fn start(mounted: &Mounted, program: &Program, control: bool, lists: bool) -> Outcome<Child> {
-    let script = format!("read go; {}", program.script);
-    let child = Command::new("sh")
-        .args(["-c", &script])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()?;
+/// Starts a program, and gives its list as soon as it is ready.
+fn start(mounted: &Mounted, program: &Program, control: bool, lists: bool) -> Outcome<Running> {
+    let mut child = program.spawn(&mut Command::new("env"))?;
     let (body, speaker) = (mounted.body(), root(child.id()));
     let run = RunSpec { name: program.name.clone(), keep: false, leader: child.id(), uid: 0, profile: None };
     body.begin_run(&speaker, &run)?;
@@ -261,6 +267,7 @@ fn start(mounted: &Mounted, program: &Program, control: bool, lists: bool) -> Ou
             say(Hint::SetPriority { path: path.clone(), priority: 1 }, Some(path))?;
         }
     }
+    child.start()?;
     if lists {
         // PostgreSQL makes and removes some of what it reads.
         let there = program.list.iter().filter(|(path, _)| path.exists());

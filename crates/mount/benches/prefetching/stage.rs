@@ -3,13 +3,17 @@
 //! What a program will read is found out by tracing its system calls once: a list that is not what is read is worth nothing,
 //! and what is read is not what one thinks. cscope reads head and tail of its database and then the sources in the order
 //! of their names, whatever the order in its list of files.
+//!
+//! PostgreSQL is a server that runs when a query comes: one process, whose first query, on other tuples, is over before
+//! anything is measured or listed. So what it reads of its catalogue is in nobody's time, as in the paper, and the list
+//! has what the paper's program knew: the pages of the index and the blocks of the table, in the order of the index.
 
 use std::collections::HashMap;
 use std::fs;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 
 use pantler_control::PolicyName;
 use pantler_mount::{Mount, MountOptions};
@@ -19,16 +23,28 @@ use crate::programs::BLOCK_BYTES;
 
 const SOURCES: usize = 300;
 const QUERIES: [&str; 3] = ["mutex_lock", "kmem_cache", "hrtimer"];
-/// Rows of the table of PostgreSQL, and how many of them a query selects.
+/// Rows of the table of PostgreSQL.
 const TUPLES: u32 = 60_000;
-const SELECTED: u32 = 400;
-/// Present when the stage is complete.
-const READY: &str = "ready";
+/// Its queries as shares of all rows, in percent: from where on, and how many. The paper selects 1 and 2 percent.
+const SELECTIONS: [(u64, u64); 2] = [(30, 1), (60, 2)];
+/// Present when the stage is complete. Another name for another stage.
+const READY: &str = "ready-2";
+/// A program opens it when it begins with what is measured: so its trace tells where that begins.
+const BEGIN: &str = "begin";
+/// What programs in a shell say when they are ready, and when they are done.
+const WORD: &str = "pantler-bench";
+/// What PostgreSQL says when it is ready for a query.
+const PROMPT: &str = "backend> ";
 
 /// A program: its queries as a shell script, and what it will read, in order.
 pub struct Program {
     pub name: String,
+    /// Waits for a line before it does anything, and for another once it is ready.
     pub script: String,
+    /// What it says when it is ready and when it is done, and after how many of these it is which.
+    pub word: &'static str,
+    pub ready_after: usize,
+    pub done_after: usize,
     pub list: Vec<(PathBuf, Vec<(i64, i64)>)>,
     /// Files that every query needs more than others.
     pub index: Vec<PathBuf>,
@@ -66,6 +82,7 @@ impl Stage {
         fs::create_dir(&point)?;
         // Programs that do not run as root go through here.
         fs::set_permissions(folder, fs::Permissions::from_mode(0o755))?;
+        fs::write(folder.join(BEGIN), "")?;
         copy_sources(tree, &origin.join("src"))?;
         let makers: [(&str, &str, Maker); 3] = [
             ("cscope", "cscope", make_cscope),
@@ -77,8 +94,9 @@ impl Stage {
                 println!("{name} is left out: there is no {binary}");
                 continue;
             }
-            let (queries, index) = make(&origin, &point)?;
-            trace(folder, &origin, &point, name, &queries)?;
+            let (script, index) = make(folder)?;
+            fs::write(folder.join(format!("{name}.script")), &script)?;
+            trace(folder, &Program::new(folder, name)?)?;
             let index: Vec<String> = index.iter().map(|path| format!("{}\n", path.display())).collect();
             fs::write(folder.join(format!("{name}.index")), index.concat())?;
         }
@@ -92,19 +110,117 @@ impl Stage {
         let mut programs = Vec::new();
         for name in ["cscope", "glimpse", "postgres"] {
             let file = |kind: &str| folder.join(format!("{name}.{kind}"));
-            let Ok(script) = fs::read_to_string(file("script")) else { continue };
+            if !file("script").exists() {
+                continue;
+            }
             let list = parse_list(&fs::read_to_string(file("list"))?);
             let index = fs::read_to_string(file("index"))?.lines().map(PathBuf::from).collect();
-            // What is read again and again is read in cycles by all but PostgreSQL.
-            let policy = if name == "postgres" { PolicyName::Lru } else { PolicyName::Mru };
-            programs.push(Program { name: name.to_owned(), script, list, index, policy });
+            programs.push(Program { list, index, ..Program::new(folder, name)? });
         }
         Ok(Self { folder: folder.to_owned(), programs })
     }
 }
 
-/// What is needed is made in the origin; the queries, one shell command each, and the index files are the mount's.
-type Maker = fn(&Path, &Path) -> Outcome<(Vec<String>, Vec<PathBuf>)>;
+impl Program {
+    /// Without a list.
+    fn new(folder: &Path, name: &str) -> Outcome<Self> {
+        let script = fs::read_to_string(folder.join(format!("{name}.script")))?;
+        // What is read again and again is read in cycles by all but PostgreSQL.
+        let (policy, word, ready_after, done_after) = match name {
+            // It prompts before each query, and before it finds that there is none.
+            "postgres" => (PolicyName::Lru, PROMPT, 2, 2 + SELECTIONS.len()),
+            _ => (PolicyName::Mru, WORD, 1, 2),
+        };
+        let (list, index) = (Vec::new(), Vec::new());
+        Ok(Self { name: name.to_owned(), script, word, ready_after, done_after, list, index, policy })
+    }
+
+    /// Starts its shell.
+    pub fn spawn(&self, command: &mut Command) -> Outcome<Running> {
+        command.args(["sh", "-c", &self.script]);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
+        let output = child.stdout.take().ok_or("no pipe")?;
+        let Self { word, ready_after, done_after, .. } = *self;
+        Ok(Running { child, output, word, heard: 0, ready_after, done_after, tail: Vec::new() })
+    }
+}
+
+/// A program that runs. One that is given up is killed.
+pub struct Running {
+    child: Child,
+    output: ChildStdout,
+    word: &'static str,
+    heard: usize,
+    ready_after: usize,
+    done_after: usize,
+    /// What may be the beginning of the word.
+    tail: Vec<u8>,
+}
+
+impl Running {
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Has it start, and waits until it is ready.
+    pub fn start(&mut self) -> Outcome<()> {
+        self.child.stdin.as_mut().ok_or("it has begun already")?.write_all(b"start\n")?;
+        self.hear(self.ready_after)
+    }
+
+    /// Has it begin with its queries.
+    pub fn go(&mut self) -> Outcome<()> {
+        let mut input = self.child.stdin.take().ok_or("it has begun already")?;
+        Ok(input.write_all(b"go\n")?)
+    }
+
+    /// Waits until its queries are answered.
+    pub fn await_done(&mut self) -> Outcome<()> {
+        self.hear(self.done_after)
+    }
+
+    /// Waits until it has ended.
+    pub fn end(mut self) -> Outcome<()> {
+        std::io::copy(&mut self.output, &mut std::io::sink())?;
+        // cscope and glimpse say by their status whether anything was found.
+        self.child.wait()?.code().map(drop).ok_or_else(|| "a program was killed".into())
+    }
+
+    fn hear(&mut self, times: usize) -> Outcome<()> {
+        let mut piece = [0; 4096];
+        while self.heard < times {
+            let count = self.output.read(&mut piece)?;
+            if count == 0 {
+                return Err(format!("a program ended before it said {:?} {times} times", self.word).into());
+            }
+            self.tail.extend_from_slice(&piece[..count]);
+            while let Some(at) =
+                self.tail.windows(self.word.len()).position(|part| part == self.word.as_bytes())
+            {
+                self.tail.drain(..at + self.word.len());
+                self.heard += 1;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What is needed is made in the origin of a stage; the script and the index files are the mount's.
+type Maker = fn(&Path) -> Outcome<(String, Vec<PathBuf>)>;
+
+/// Shell commands, one after the other, as a program that says when it is ready and when it is done.
+fn script(folder: &Path, queries: &[String]) -> String {
+    let queries: Vec<String> = queries.iter().map(|query| format!("({query}) > /dev/null; ")).collect();
+    let begin = folder.join(BEGIN);
+    format!("read start; echo {WORD}; read go; : < {}; {}echo {WORD}", begin.display(), queries.concat())
+}
 
 fn exists(binary: &str) -> bool {
     Command::new("sh")
@@ -152,13 +268,15 @@ fn find(folder: &Path, found: &mut Vec<PathBuf>) -> Outcome<()> {
     Ok(())
 }
 
-fn make_cscope(origin: &Path, point: &Path) -> Outcome<(Vec<String>, Vec<PathBuf>)> {
+fn make_cscope(folder: &Path) -> Outcome<(String, Vec<PathBuf>)> {
+    let (origin, point) = (folder.join("origin"), folder.join("mnt"));
     must(Command::new("cscope").args(["-b", "-c", "-k"]).current_dir(origin.join("src")))?;
     let query = |word| format!("cd {} && cscope -d -L -4 {word}", point.join("src").display());
-    Ok((QUERIES.map(query).to_vec(), Vec::new()))
+    Ok((script(folder, &QUERIES.map(query)), Vec::new()))
 }
 
-fn make_glimpse(origin: &Path, point: &Path) -> Outcome<(Vec<String>, Vec<PathBuf>)> {
+fn make_glimpse(folder: &Path) -> Outcome<(String, Vec<PathBuf>)> {
+    let (origin, point) = (&folder.join("origin"), &folder.join("mnt"));
     fs::create_dir(origin.join("index"))?;
     let mounted = Mount::new(MountOptions::new(origin, point))?.spawn()?;
     // The index names files as the mount does.
@@ -167,11 +285,12 @@ fn make_glimpse(origin: &Path, point: &Path) -> Outcome<(Vec<String>, Vec<PathBu
     let query = |word| format!("glimpse -y -H {} {word}", point.join("index").display());
     let names =
         fs::read_dir(origin.join("index"))?.map(|entry| Ok(point.join("index").join(entry?.file_name())));
-    Ok((QUERIES.map(query).to_vec(), names.collect::<Outcome<_>>()?))
+    Ok((script(folder, &QUERIES.map(query)), names.collect::<Outcome<_>>()?))
 }
 
 /// A table in random order and an index on its key, as in the paper.
-fn make_postgres(origin: &Path, point: &Path) -> Outcome<(Vec<String>, Vec<PathBuf>)> {
+fn make_postgres(folder: &Path) -> Outcome<(String, Vec<PathBuf>)> {
+    let (origin, point) = (&folder.join("origin"), &folder.join("mnt"));
     let data = origin.join("pg");
     fs::create_dir(&data)?;
     must(Command::new("chown").arg("postgres:").arg(&data))?;
@@ -196,18 +315,21 @@ fn make_postgres(origin: &Path, point: &Path) -> Outcome<(Vec<String>, Vec<PathB
     let mut files = said.split('"').filter(|word| word.starts_with("base/"));
     let index = files.next().ok_or("the index has no file")?.to_owned();
     let table = files.next().ok_or("the table has no file")?;
-    // What is listed: the log and the catalogue are read anew each time, up to where they end by then.
-    fs::write(origin.with_file_name("postgres.only"), format!("{index}\n{table}\n"))?;
+    // What the program knows once it has searched the index.
+    fs::write(folder.join("postgres.only"), format!("{index}\n{table}\n"))?;
     let path = point.join("pg");
-    let step = (1u64 << 32) / u64::from(TUPLES) * u64::from(SELECTED);
-    let query = |number: u64| {
-        let (from, to) = (number * 7 * step, (number * 7 + 1) * step);
-        format!(
-            "echo 'SELECT count(pad) FROM t WHERE key BETWEEN {from} AND {to}' | setpriv --reuid=postgres --regid=postgres --clear-groups {}",
-            single_words(&path.to_string_lossy()).join(" ")
-        )
+    let query = |(from, count): (u64, u64)| {
+        let key = |percent: u64| (1u64 << 32) / 100 * percent;
+        format!("SELECT count(pad) FROM t WHERE key BETWEEN {} AND {};\\n\\n", key(from), key(from + count))
     };
-    Ok(((1..=QUERIES.len() as u64).map(query).collect(), vec![path.join(index)]))
+    let queries: String = SELECTIONS.map(query).concat();
+    let script = format!(
+        "read start; (printf 'SELECT count(pad) FROM t WHERE key BETWEEN 0 AND 100000;\\n\\n'; read go; : < {}; printf '{queries}') | \
+         setpriv --reuid=postgres --regid=postgres --clear-groups {}",
+        folder.join(BEGIN).display(),
+        single_words(&path.to_string_lossy()).join(" ")
+    );
+    Ok((script, vec![path.join(index)]))
 }
 
 /// One process that waits for no write, few buffers of its own, and index scans only.
@@ -244,20 +366,26 @@ fn single(command: &mut Command, sql: &str) -> Outcome<String> {
     }
 }
 
-/// Runs the queries under strace and writes down what they read of the mount.
-fn trace(folder: &Path, origin: &Path, point: &Path, name: &str, queries: &[String]) -> Outcome<()> {
-    let mounted = Mount::new(MountOptions::new(origin, point))?.spawn()?;
+/// Runs a program under strace and writes down what it reads of the mount.
+fn trace(folder: &Path, program: &Program) -> Outcome<()> {
+    let (name, point) = (&program.name, &folder.join("mnt"));
+    let mounted = Mount::new(MountOptions::new(folder.join("origin"), point))?.spawn()?;
     let trace = folder.join("trace");
-    let mut reads = Vec::new();
-    for query in queries {
-        let mut strace = Command::new("strace");
-        strace
-            .args(["-f", "-y", "-s", "0", "-e", "trace=open,openat,read,pread64,lseek,close", "-o"])
-            .arg(&trace);
-        strace.args(["sh", "-c", query]).stdout(Stdio::null()).stderr(Stdio::null()).status()?;
-        reads.extend(blocks_read(&fs::read_to_string(&trace)?, point));
-    }
+    let mut strace = Command::new("strace");
+    strace
+        .args(["-f", "-y", "-s", "0", "-e", "trace=open,openat,read,pread64,lseek,close", "-o"])
+        .arg(&trace);
+    let mut running = program.spawn(&mut strace)?;
+    running.start()?;
+    running.go()?;
+    running.await_done()?;
+    running.end()?;
     mounted.unmount()?;
+    let text = fs::read_to_string(&trace)?;
+    let begin = folder.join(BEGIN).display().to_string();
+    let begins =
+        text.find(&begin).ok_or_else(|| format!("the trace of {name} does not tell where it begins"))?;
+    let mut reads = blocks_read(&text[begins..], point);
     if let Ok(only) = fs::read_to_string(folder.join(format!("{name}.only"))) {
         reads.retain(|(path, _): &(PathBuf, u64)| only.lines().any(|end| path.ends_with(end)));
         reads.dedup();
@@ -271,8 +399,6 @@ fn trace(folder: &Path, origin: &Path, point: &Path, name: &str, queries: &[Stri
         list += &format!("{} {} {}\n", first * block, (last + 1) * block, path.display());
     }
     fs::write(folder.join(format!("{name}.list")), list)?;
-    let script: Vec<String> = queries.iter().map(|query| format!("({query}) > /dev/null")).collect();
-    fs::write(folder.join(format!("{name}.script")), script.join("; "))?;
     Ok(())
 }
 
