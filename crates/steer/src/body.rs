@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use pantler_control::{
     Body, BodyInfo, BodyKind, BodyStat, ControlError, Counters, DecisionLine, FileExplanation, FileStat,
-    Hint, HintAnswer, OwnerSelector, OwnerStat, PriorityStat, Speaker,
+    Hint, HintAnswer, OwnerSelector, OwnerStat, PrefetchStat, PriorityStat, Speaker,
 };
 use pantler_steward::{Block, OwnerId};
 
@@ -18,6 +18,7 @@ use crate::files::FileKey;
 use crate::group;
 use crate::steer::{Shared, Steer};
 use crate::sys::BLOCK_BYTES;
+use crate::watch;
 
 /// Files shown by `stat`.
 const FILES_SHOWN: usize = 100;
@@ -91,7 +92,7 @@ impl SteerBody {
         let (files, files_left_out) = file_stats(&engine);
         BodyStat {
             totals,
-            prefetching: None,
+            prefetching: Some(PrefetchStat::new(engine.steward.prefetched(), engine.steward.looked())),
             owners: self.owner_stats(&engine, &totals),
             owners_left_out: 0,
             files,
@@ -168,9 +169,13 @@ impl Body for SteerBody {
             speaker.check_may_grant(self.0.options.uid, || self.holds(speaker.pid))?;
         }
         let owner = self.owner(speaker, selector)?;
+        self.0.engine().want_hits();
+        if let Hint::ListFile { .. } = hint {
+            // Now: a list whose beginning is read unseen is followed late, or not at all.
+            watch::watch_hits(&self.0);
+        }
         let mut engine = self.0.engine();
         let engine = &mut *engine;
-        engine.want_hits();
         let answer = match *hint {
             Hint::SetPriority { ref path, priority } => {
                 let file = hinted_file(engine, path, file)?;
@@ -201,6 +206,15 @@ impl Body for SteerBody {
                     return Err(ControlError::failed(format!("{selector} has not lost control")));
                 }
                 engine.revocations.grant(owner);
+                HintAnswer::Done
+            }
+            Hint::ListFile { ref path, ref ranges, append } => {
+                let file = file.ok_or_else(|| ControlError::not_found(format!("file {}", path.display())))?;
+                HintAnswer::List(engine.list_file(owner, speaker, (path, file), ranges, append)?)
+            }
+            Hint::GetList => HintAnswer::List(engine.list_answer(owner)),
+            Hint::EndList => {
+                engine.steward.end_list(owner);
                 HintAnswer::Done
             }
             _ => return Err(ControlError::unsupported("this hint")),

@@ -15,6 +15,10 @@ pub struct SteerCounters {
     pub brought_in: u64,
     /// Blocks that our readahead brought in.
     pub read_ahead: u64,
+    /// Those of them that access lists asked for.
+    pub listed: u64,
+    /// Access lists given up because what was read was not what they said.
+    pub lists_discarded: u64,
     /// References that gave a block a place.
     pub admitted: u64,
     /// Blocks the steward gave up.
@@ -63,7 +67,7 @@ impl SteerCounters {
     }
 
     /// All counters by name.
-    pub fn named(&self) -> [(&'static str, u64); 23] {
+    pub fn named(&self) -> [(&'static str, u64); 25] {
         [
             ("events", self.events),
             ("events_lost", self.events_lost),
@@ -71,6 +75,8 @@ impl SteerCounters {
             ("foreign", self.foreign),
             ("brought_in", self.brought_in),
             ("read_ahead", self.read_ahead),
+            ("listed", self.listed),
+            ("lists_discarded", self.lists_discarded),
             ("admitted", self.admitted),
             ("drops", self.drops),
             ("dropped", self.dropped),

@@ -8,11 +8,13 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use pantler_control::Revocations;
-use pantler_steward::{Access, Action, Block, FileId, Steward};
+use pantler_steward::lists::Prefetching;
+use pantler_steward::{Access, Action, Block, FileId, Notice, Steward, Why};
 
 use crate::counters::SteerCounters;
 use crate::error::SteerError;
 use crate::files::{FileKey, Files, drop_span};
+use crate::foretold::{self, Coming, Foretold};
 use crate::ledger::{Belief, Ledger, Span, Stuck};
 use crate::options::SteerOptions;
 use crate::owners::RunOwners;
@@ -42,6 +44,8 @@ const WANTS_MAX: usize = 64;
 /// Ends of the kernel's bursts that are looked after in one round.
 const ENDS_MAX: usize = 64;
 
+/// Files or ranges of an access list.
+pub(crate) const LIST_ENTRIES_MAX: u32 = 65_536;
 /// Chunks of 2 MiB whose beliefs are checked at each tick: about 5 us each.
 const AUDIT_CHUNKS: usize = 16;
 /// Distance at which a gap in what is cached is near: 4 MiB, about 10 ms of a program that looks at what it reads.
@@ -100,6 +104,8 @@ pub struct Engine {
     /// does not hold them.
     held_back: u32,
     stuck: Stuck,
+    /// What access lists want.
+    foretold: Foretold,
     /// Files that came since the other instance's filter was last made.
     pub(crate) new_files: bool,
 }
@@ -118,6 +124,10 @@ impl Engine {
         chosen.common_policy = options.common_policy;
         chosen.revocation = options.revocation;
         chosen.log = options.log;
+        chosen.prefetching =
+            Prefetching { batch: foretold::BATCH, catches_up: true, ..Prefetching::default() };
+        // Nothing streams lists into a run: what one may hold at once is what a mount holds in all.
+        chosen.limits.list_entries = LIST_ENTRIES_MAX;
         chosen.seed = sys::monotonic_ns();
         let mut steward = Steward::new(chosen).map_err(|error| SteerError::Options(error.to_string()))?;
         let owners = RunOwners::new(options, &mut steward)?;
@@ -144,6 +154,7 @@ impl Engine {
             ripe: Vec::new(),
             stuck: Stuck::default(),
             held_back: 0,
+            foretold: Foretold::default(),
             new_files: false,
         })
     }
@@ -239,6 +250,8 @@ impl Engine {
                 Belief::Unknown => {
                     // In memory because of somebody else: not charged to us, nothing to decide.
                     self.counters.foreign += 1;
+                    self.steward.passed(owner, Block::new(self.file_id(file), index));
+                    self.poll();
                     continue;
                 }
                 Belief::Leaving | Belief::Ahead => self.enter(file, index),
@@ -261,6 +274,9 @@ impl Engine {
         self.new_files |= known.brought_in == 0;
         known.brought_in += pages;
         for index in event.first..=event.last {
+            if self.overtook(Block::new(self.file_id(file), index)) {
+                continue;
+            }
             // What was believed ended without an event, or it could not have been added.
             if self.ledger.belief(file, index) != Belief::Unknown {
                 self.block_gone(file, index);
@@ -357,8 +373,16 @@ impl Engine {
                     self.counters.drops += 1;
                     self.ledger.leave(slot_of(block.file), block.index, self.counters.now_ns);
                 }
+                Action::Fetch { block, why: Why::List, .. } => self.foretell(block),
                 Action::Notice { notice, owner } => {
                     let name = self.owners.name(owner);
+                    if notice == Notice::ListDiscarded {
+                        tracing::info!(
+                            owner = name,
+                            "a list was discarded: what is read is not what it says"
+                        );
+                        self.counters.lists_discarded += 1;
+                    }
                     self.revocations.note(owner, notice, name, Some(self.owners.uid()));
                 }
                 _ => {}
@@ -416,6 +440,7 @@ impl Engine {
         while let Some((tid, file)) = self.ends.pop() {
             self.end_bursts(tid, file);
         }
+        active |= self.follow_lists(now_ns);
         active |= !self.wants.is_empty();
         while let Some(want) = self.wants.pop() {
             self.read_ahead(want, now_ns);
@@ -444,12 +469,7 @@ impl Engine {
         let known = self.files.get(file);
         if !was && known.is_resolved() {
             self.counters.resolved += 1;
-            let id = self.file_id(file);
-            let outcome = self.owners.apply_profile(&mut self.steward, file, id, known.path.as_deref());
-            if let Err(error) = outcome {
-                tracing::warn!(%error, "a rule of the profile was not taken");
-            }
-            self.poll();
+            self.apply_profile(file);
         }
         let known = self.files.get(file);
         let missing = known.size_blocks.saturating_sub(u64::from(known.blocks));
@@ -466,6 +486,16 @@ impl Engine {
             self.counters.taken_over += 1;
             self.end_bursts(tid, file);
         }
+    }
+
+    /// A file was found, or told of: the profile's rule for it counts from now on.
+    pub(crate) fn apply_profile(&mut self, file: u32) {
+        let id = self.file_id(file);
+        let path = self.files.get(file).path.as_deref();
+        if let Err(error) = self.owners.apply_profile(&mut self.steward, file, id, path) {
+            tracing::warn!(%error, "a rule of the profile was not taken");
+        }
+        self.poll();
     }
 
     fn read_ahead(&mut self, want: Want, now_ns: u64) {
@@ -521,6 +551,95 @@ impl Engine {
             self.steward.looked_ahead(Block::new(self.file_id(file), index));
         }
         self.poll();
+    }
+
+    /// A list wants a block. It is ours from here on, as the steward has it (E1).
+    fn foretell(&mut self, block: Block) {
+        let file = slot_of(block.file);
+        if self.file_id(file) != block.file {
+            // Forgotten since it was listed.
+            return self.steward.failed(block);
+        }
+        let belief = self.ledger.belief(file, block.index);
+        self.enter(file, block.index);
+        match belief {
+            Belief::Unknown => self.foretold.wanted.push(block),
+            // In memory: the kernel read it ahead, or it was given up and has not left.
+            _ => self.steward.fetched(block),
+        }
+    }
+
+    /// Whether the program itself has just brought in what a list wanted. It is here then.
+    fn overtook(&mut self, block: Block) -> bool {
+        let is_foretold = self.ledger.belief(slot_of(block.file), block.index) == Belief::Ours
+            && self.steward.explain(block).is_some_and(|known| known.arriving);
+        if is_foretold {
+            self.files.get_mut(slot_of(block.file)).blocks += 1;
+            self.steward.fetched(block);
+            self.poll();
+        }
+        is_foretold
+    }
+
+    /// Takes note of what has arrived, and asks for what lists want. Returns whether anything is on its way.
+    fn follow_lists(&mut self, now_ns: u64) -> bool {
+        if self.foretold.is_idle() {
+            return false;
+        }
+        let files = &mut self.files;
+        let here = |coming: &mut Coming| {
+            coming.is_here(files.descriptor(slot_of(coming.first.file), now_ns), now_ns)
+        };
+        let here: Vec<Coming> = self.foretold.coming.extract_if(.., here).collect();
+        for block in here.iter().flat_map(Coming::blocks) {
+            self.steward.fetched(block);
+        }
+        self.poll();
+        let steward = &self.steward;
+        // Others have come, or are gone, since the list asked for them.
+        self.foretold.wanted.retain(|&block| steward.explain(block).is_some_and(|known| known.arriving));
+        for (first, blocks) in self.foretold.take_runs() {
+            self.bring_foretold(Coming { first, blocks, since_ns: now_ns });
+        }
+        self.poll();
+        !self.foretold.is_idle()
+    }
+
+    /// Reads a run that a list wants, as far as nobody else keeps it in memory.
+    fn bring_foretold(&mut self, run: Coming) {
+        let Coming { first, blocks, since_ns } = run;
+        let file = slot_of(first.file);
+        let descriptor = self.files.descriptor(file, since_ns);
+        let cached = descriptor.and_then(|file| sys::cachestat(file, first.index, blocks).ok());
+        match (descriptor, cached.map(|stat| stat.cached)) {
+            (Some(descriptor), Some(0)) if sys::read_ahead(descriptor, first.index, blocks).is_ok() => {
+                self.counters.read_ahead += blocks;
+                self.counters.listed += blocks;
+                self.counters.brought_in += blocks;
+                let known = self.files.get_mut(file);
+                known.brought_in += blocks;
+                known.blocks += blocks as u32;
+                self.foretold.coming.push(run);
+            }
+            (_, Some(cached)) if cached >= blocks => self.give_back(run, |steward, block| {
+                steward.needless(block);
+            }),
+            (_, Some(cached)) if cached > 0 => {
+                let half = blocks / 2;
+                let middle = Block::new(first.file, first.index + half);
+                self.bring_foretold(Coming { blocks: half, ..run });
+                self.bring_foretold(Coming { first: middle, blocks: blocks - half, ..run });
+            }
+            _ => self.give_back(run, Steward::failed),
+        }
+    }
+
+    /// Blocks that a list wanted will not be ours.
+    fn give_back(&mut self, run: Coming, say: impl Fn(&mut Steward, Block)) {
+        for block in run.blocks() {
+            say(&mut self.steward, block);
+            self.ledger.gone(slot_of(block.file), block.index);
+        }
     }
 
     fn drop_ripe(&mut self, now_ns: u64) -> bool {

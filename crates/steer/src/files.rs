@@ -215,6 +215,20 @@ impl Files {
             name.filter(|name| opened.is_ok() && rustix::fs::lstat(name).map(identity) == opened);
     }
 
+    /// Takes an open file, or one opened by name only, so that the slot can be acted on; it is not kept open where its file
+    /// system has handles. Says whether that is possible.
+    pub fn accept_opened(&mut self, slot: u32, file: BorrowedFd<'_>, now_ns: u64) -> bool {
+        let was_open = self.slots[slot as usize].descriptor.is_some();
+        if !self.accept_link(slot, &format!("/proc/self/fd/{}", file.as_raw_fd()), now_ns) {
+            return false;
+        }
+        let file = &mut self.slots[slot as usize];
+        if !was_open && file.handle.is_some() && file.descriptor.take().is_some() {
+            self.held -= 1;
+        }
+        true
+    }
+
     /// Opens a file through a link of `/proc` and takes it, or the file below it on an overlay, if it is that file.
     fn accept_link(&mut self, slot: u32, link: &str, now_ns: u64) -> bool {
         let name = fs::read_link(link).ok();

@@ -69,7 +69,7 @@ pub(crate) fn run(shared: &Shared) {
 }
 
 /// Switches the tracepoints of references on, once they are wanted. They stay on.
-fn watch_hits(shared: &Shared) {
+pub(crate) fn watch_hits(shared: &Shared) {
     if shared.engine().hits != Hits::Wanted {
         return;
     }

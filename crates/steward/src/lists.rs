@@ -51,13 +51,16 @@ pub struct Prefetching {
     pub match_steps: u32,
     /// Whether a batch starts whenever nothing that the owner asked for is on its way, and not only when the cursor moves.
     pub when_idle: bool,
+    /// Whether a cursor that moved while a batch was on its way starts the next one when that has arrived, and not only when
+    /// it moves again: for bodies that learn of references in bursts, some time afterwards.
+    pub catches_up: bool,
     /// Whether lists are believed from the start, as in the model of the bound. Else they earn it (P8).
     pub trusting: bool,
 }
 
 impl Default for Prefetching {
     fn default() -> Self {
-        Self { threshold: 4, batch: 16, match_steps: 2, when_idle: false, trusting: false }
+        Self { threshold: 4, batch: 16, match_steps: 2, when_idle: false, catches_up: false, trusting: false }
     }
 }
 

@@ -80,6 +80,38 @@ impl Steward {
         self.options.prefetching.batch = requests.max(1);
     }
 
+    /// `owner` references `block`, which is in memory because of somebody else and takes no frame here: only its list hears
+    /// of it. Can queue drops and fetches.
+    pub fn passed(&mut self, owner: OwnerId, block: Block) {
+        if self.lists.is_empty() {
+            return;
+        }
+        let key = self.owners.key(owner);
+        let met = self.meet_list(key, block);
+        self.follow_list(key, block, met, false);
+    }
+
+    /// The fetch of `block` that a list asked for is not needed: it is in memory because of somebody else, and takes no frame
+    /// here. It counts neither as prefetched nor as failed. Says whether it was on its way; else nothing changes.
+    ///
+    /// As after [`failed`](Self::failed) the list takes it for no hole for a while.
+    pub fn needless(&mut self, block: Block) -> bool {
+        let Some(frame) = self.entries.find(block) else { return false };
+        let mut lists = self.lists.iter_mut().filter(|list| list.in_flight.contains(&block));
+        let Some(list) = lists.next() else { return false };
+        list.remember_failed(block);
+        self.prefetched.prefetched -= 1;
+        if self.entries[frame].brought != Brought::List {
+            // Referenced already, and counted so.
+            self.prefetched.used -= 1;
+            self.prefetched.used_late -= 1;
+        }
+        self.entries[frame].brought = Brought::Reference;
+        self.remove(frame);
+        (0..self.lists.len()).for_each(|at| self.go_on(at));
+        true
+    }
+
     fn new_list(&mut self, owner: OwnerId, chunks: &[Chunk]) -> Result<(), HintError> {
         let limits = self.options.limits;
         if !self.options.allocation.has_managers() {
@@ -168,6 +200,7 @@ impl Steward {
             }
         }
         let list = &mut self.lists[at];
+        list.moved = true;
         list.hole = list.hole.max(list.steps.base());
         for frame in useless {
             let entry = self.entries[frame];
@@ -205,6 +238,7 @@ impl Steward {
         if !self.lists[at].in_flight.is_empty() || self.lists[at].unserved.is_some() {
             return;
         }
+        self.lists[at].moved = false;
         let deserved = if options.trusting { u32::MAX } else { self.lists[at].deserved_batch() };
         let mut batch: Vec<(Block, Handle)> = Vec::new();
         while (batch.len() as u32) < options.batch.min(deserved) {
@@ -373,9 +407,16 @@ impl Steward {
             self.lists.iter_mut().for_each(|list| list.gone(block));
         }
         for at in 0..self.lists.len() {
-            if self.lists[at].settle(block) && self.when_idle() {
-                self.prefetch(at);
+            if self.lists[at].settle(block) {
+                self.go_on(at);
             }
+        }
+    }
+
+    /// P5: something that the list waited for is settled.
+    fn go_on(&mut self, at: usize) {
+        if self.when_idle() || self.options.prefetching.catches_up && self.lists[at].moved {
+            self.prefetch(at);
         }
     }
 

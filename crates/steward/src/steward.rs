@@ -589,7 +589,7 @@ impl Steward {
     }
 
     /// L8: a block leaves otherwise than as victim.
-    fn remove(&mut self, frame: Handle) {
+    pub(crate) fn remove(&mut self, frame: Handle) {
         if self.entries[frame].room == Room::Weighing {
             self.placeholders.clear(frame);
         }

@@ -49,6 +49,8 @@ pub(crate) struct List {
     history: u64,
     /// References that matched a step.
     matched: u32,
+    /// The cursor has moved since the last batch.
+    pub(crate) moved: bool,
 }
 
 impl List {
@@ -64,6 +66,7 @@ impl List {
             failed: Vec::new(),
             history: 0,
             matched: 0,
+            moved: false,
         }
     }
 

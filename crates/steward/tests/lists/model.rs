@@ -7,8 +7,14 @@ use pantler_steward::lists::Prefetching;
 use crate::machine::{Case, Sums, greedy, optimum, run, traces};
 
 /// Threshold 1, `B` = 1, also when the disk falls idle: the policy of the theorem.
-const CONTROLLED: Prefetching =
-    Prefetching { threshold: 1, batch: 1, match_steps: 2, when_idle: true, trusting: true };
+const CONTROLLED: Prefetching = Prefetching {
+    threshold: 1,
+    batch: 1,
+    match_steps: 2,
+    when_idle: true,
+    catches_up: false,
+    trusting: true,
+};
 
 /// Figure 1 of the paper: ABCA, A and B cached, two frames, a fetch takes four units.
 #[test]

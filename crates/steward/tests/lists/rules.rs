@@ -41,7 +41,14 @@ fn listed(actions: &[Action]) -> Vec<u64> {
 
 /// P4 in the model of the bound: one owner, full knowledge, threshold 1, B = 1.
 fn obeys_the_four_rules(frames: u32, trace: &[u64], delays: &[u8]) {
-    let options = Prefetching { threshold: 1, batch: 1, match_steps: 2, when_idle: true, trusting: true };
+    let options = Prefetching {
+        threshold: 1,
+        batch: 1,
+        match_steps: 2,
+        when_idle: true,
+        catches_up: false,
+        trusting: true,
+    };
     let mut steward = steward(frames, options);
     let chunks: Vec<Chunk> = trace.iter().map(|&index| chunk(index, index)).collect();
     steward.give_list(A, &chunks).expect("a good list");
@@ -241,4 +248,32 @@ fn a_prefetch_that_fails_is_counted_and_forgotten() {
     assert_eq!(steward.prefetched().failed, 1);
     // The demand read asks for it again, and reports.
     assert!(matches!(steward.access(A, block(1)), Access::Miss(_)));
+}
+
+#[test]
+fn what_somebody_else_keeps_in_memory_takes_no_frame_and_moves_the_cursor() {
+    let prefetching = Prefetching { trusting: true, batch: 4, ..Prefetching::default() };
+    let mut steward = steward(8, prefetching);
+    steward.give_list(A, &[chunk(0, 19)]).expect("a good list");
+    assert_eq!(listed(&actions(&mut steward)), [0, 1, 2, 3]);
+    // Late for its own fetch.
+    assert!(matches!(steward.observed(A, block(0)), Access::Arriving(_)));
+    for index in 0..4 {
+        assert!(steward.needless(block(index)), "{index} is on its way");
+        assert!(!steward.needless(block(index)), "once");
+    }
+    assert_eq!((steward.used(), steward.prefetched().prefetched, steward.prefetched().failed), (0, 0, 0));
+    assert_eq!(listed(&actions(&mut steward)), [], "what was found there is no hole");
+    assert_eq!((steward.prefetched().used, steward.prefetched().used_late), (0, 0));
+    for index in 1..4 {
+        steward.passed(A, block(index));
+    }
+    assert_eq!(listed(&actions(&mut steward)), [4, 5, 6, 7], "the list goes on");
+    assert_eq!(steward.list(A).expect("a list").done, 4);
+    steward.fetched(block(4));
+    assert!(!steward.needless(block(4)), "it has arrived");
+    // A reference to what is cached here is as ever.
+    assert!(matches!(steward.observed(A, block(4)), Access::Hit(_)));
+    assert_eq!((steward.prefetched().used, steward.totals().references), (1, 2));
+    steward.validate();
 }

@@ -372,6 +372,7 @@ fn prefetching() -> impl Strategy<Value = Prefetching> {
         batch,
         match_steps,
         when_idle,
+        catches_up: false,
         trusting,
     });
     prop_oneof![1 => Just(Prefetching::default()), 3 => random]
