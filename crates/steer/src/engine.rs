@@ -14,7 +14,7 @@ use pantler_steward::{Access, Action, Block, FileId, Notice, Steward, Why};
 use crate::counters::SteerCounters;
 use crate::error::SteerError;
 use crate::files::{FileKey, Files, drop_span};
-use crate::foretold::{self, Coming, Foretold};
+use crate::foretold::{self, Foretold};
 use crate::ledger::{Belief, Ledger, Span, Stuck};
 use crate::options::SteerOptions;
 use crate::owners::RunOwners;
@@ -105,7 +105,7 @@ pub struct Engine {
     held_back: u32,
     stuck: Stuck,
     /// What access lists want.
-    foretold: Foretold,
+    pub(crate) foretold: Foretold,
     /// Files that came since the other instance's filter was last made.
     pub(crate) new_files: bool,
 }
@@ -343,7 +343,7 @@ impl Engine {
         }
     }
 
-    fn enter(&mut self, file: u32, index: u64) {
+    pub(crate) fn enter(&mut self, file: u32, index: u64) {
         if self.ledger.belief(file, index) == Belief::Leaving {
             self.counters.rescued += 1;
         }
@@ -551,95 +551,6 @@ impl Engine {
             self.steward.looked_ahead(Block::new(self.file_id(file), index));
         }
         self.poll();
-    }
-
-    /// A list wants a block. It is ours from here on, as the steward has it (E1).
-    fn foretell(&mut self, block: Block) {
-        let file = slot_of(block.file);
-        if self.file_id(file) != block.file {
-            // Forgotten since it was listed.
-            return self.steward.failed(block);
-        }
-        let belief = self.ledger.belief(file, block.index);
-        self.enter(file, block.index);
-        match belief {
-            Belief::Unknown => self.foretold.wanted.push(block),
-            // In memory: the kernel read it ahead, or it was given up and has not left.
-            _ => self.steward.fetched(block),
-        }
-    }
-
-    /// Whether the program itself has just brought in what a list wanted. It is here then.
-    fn overtook(&mut self, block: Block) -> bool {
-        let is_foretold = self.ledger.belief(slot_of(block.file), block.index) == Belief::Ours
-            && self.steward.explain(block).is_some_and(|known| known.arriving);
-        if is_foretold {
-            self.files.get_mut(slot_of(block.file)).blocks += 1;
-            self.steward.fetched(block);
-            self.poll();
-        }
-        is_foretold
-    }
-
-    /// Takes note of what has arrived, and asks for what lists want. Returns whether anything is on its way.
-    fn follow_lists(&mut self, now_ns: u64) -> bool {
-        if self.foretold.is_idle() {
-            return false;
-        }
-        let files = &mut self.files;
-        let here = |coming: &mut Coming| {
-            coming.is_here(files.descriptor(slot_of(coming.first.file), now_ns), now_ns)
-        };
-        let here: Vec<Coming> = self.foretold.coming.extract_if(.., here).collect();
-        for block in here.iter().flat_map(Coming::blocks) {
-            self.steward.fetched(block);
-        }
-        self.poll();
-        let steward = &self.steward;
-        // Others have come, or are gone, since the list asked for them.
-        self.foretold.wanted.retain(|&block| steward.explain(block).is_some_and(|known| known.arriving));
-        for (first, blocks) in self.foretold.take_runs() {
-            self.bring_foretold(Coming { first, blocks, since_ns: now_ns });
-        }
-        self.poll();
-        !self.foretold.is_idle()
-    }
-
-    /// Reads a run that a list wants, as far as nobody else keeps it in memory.
-    fn bring_foretold(&mut self, run: Coming) {
-        let Coming { first, blocks, since_ns } = run;
-        let file = slot_of(first.file);
-        let descriptor = self.files.descriptor(file, since_ns);
-        let cached = descriptor.and_then(|file| sys::cachestat(file, first.index, blocks).ok());
-        match (descriptor, cached.map(|stat| stat.cached)) {
-            (Some(descriptor), Some(0)) if sys::read_ahead(descriptor, first.index, blocks).is_ok() => {
-                self.counters.read_ahead += blocks;
-                self.counters.listed += blocks;
-                self.counters.brought_in += blocks;
-                let known = self.files.get_mut(file);
-                known.brought_in += blocks;
-                known.blocks += blocks as u32;
-                self.foretold.coming.push(run);
-            }
-            (_, Some(cached)) if cached >= blocks => self.give_back(run, |steward, block| {
-                steward.needless(block);
-            }),
-            (_, Some(cached)) if cached > 0 => {
-                let half = blocks / 2;
-                let middle = Block::new(first.file, first.index + half);
-                self.bring_foretold(Coming { blocks: half, ..run });
-                self.bring_foretold(Coming { first: middle, blocks: blocks - half, ..run });
-            }
-            _ => self.give_back(run, Steward::failed),
-        }
-    }
-
-    /// Blocks that a list wanted will not be ours.
-    fn give_back(&mut self, run: Coming, say: impl Fn(&mut Steward, Block)) {
-        for block in run.blocks() {
-            say(&mut self.steward, block);
-            self.ledger.gone(slot_of(block.file), block.index);
-        }
     }
 
     fn drop_ripe(&mut self, now_ns: u64) -> bool {
