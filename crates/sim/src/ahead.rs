@@ -54,6 +54,38 @@ pub fn simulate_ahead(
     spec.with(frames.max(1), Run { trace, ahead, frames, warm_up, watch, seen })
 }
 
+/// Sizes of a room that are kept of a run.
+const COURSE_LENGTH: usize = 100;
+
+/// The size of a room over time, at equal distances.
+#[derive(Debug)]
+pub(crate) struct Course {
+    references: usize,
+    seen: usize,
+    sizes: Vec<u32>,
+}
+
+impl Course {
+    /// Over so many references.
+    pub(crate) fn new(references: usize) -> Self {
+        Self { references, seen: 0, sizes: Vec::with_capacity(COURSE_LENGTH) }
+    }
+
+    /// The size after one more.
+    pub(crate) fn see(&mut self, size: u32) {
+        self.seen += 1;
+        if self.seen * COURSE_LENGTH >= (self.sizes.len() + 1) * self.references {
+            self.sizes.push(size);
+        }
+    }
+
+    /// The sizes; none of a room that never was.
+    pub(crate) fn finish(mut self) -> Vec<u32> {
+        self.sizes.truncate(if self.sizes.iter().all(|size| *size == 0) { 0 } else { COURSE_LENGTH });
+        self.sizes
+    }
+}
+
 struct Run<'a, F> {
     trace: &'a Prepared,
     ahead: Ahead,
@@ -94,5 +126,24 @@ impl<F: FnMut(u32)> Visitor for Run<'_, F> {
     fn offline(self, policy: Offline) -> Self::Output {
         let outcome = offline::run(self.trace, policy, self.frames, self.warm_up, self.watch)?;
         Ok((outcome, LookedAhead::default()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_course_has_a_hundred_sizes_the_last_one_included() {
+        for references in [1, 7, 100, 101, 914_145] {
+            let mut course = Course::new(references);
+            (1..=references as u32).for_each(|size| course.see(size));
+            let sizes = course.finish();
+            assert_eq!(sizes.len(), references.min(COURSE_LENGTH), "{references}");
+            assert_eq!(sizes.last(), Some(&(references as u32)));
+        }
+        let mut course = Course::new(5);
+        (0..5).for_each(|_| course.see(0));
+        assert!(course.finish().is_empty(), "there was no room");
     }
 }

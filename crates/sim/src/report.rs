@@ -5,6 +5,7 @@ mod csv;
 mod html;
 mod numbers;
 mod png;
+mod rooms;
 mod svg;
 mod table;
 
@@ -19,12 +20,44 @@ pub(crate) use svg::svg as draw_svg;
 pub(crate) use table::aligned;
 pub use table::table;
 
-/// Charts of all results as SVG, one for each trace.
+/// Charts of all results as SVG: for each trace hit ratios, and below them the room over time where lookahead had one.
 pub fn svg(records: &[Record]) -> String {
-    svg::svg(&chart::charts(records))
+    svg::svg(&figures(records))
 }
 
-/// Charts of all results as PNG, one for each trace. `None` when there are none, or too many for a picture.
+/// The same charts as PNG. `None` when there are none, or too many for a picture.
 pub fn png(records: &[Record]) -> Option<Vec<u8>> {
-    png::png(&chart::charts(records))
+    png::png(&figures(records))
+}
+
+/// A chart of either kind.
+enum Figure {
+    Ratios(chart::Chart),
+    Rooms(rooms::RoomChart),
+}
+
+fn figures(records: &[Record]) -> Vec<Figure> {
+    let mut figures = Vec::new();
+    for chart in chart::charts(records) {
+        let rooms = rooms::chart_of(&chart.trace, records);
+        figures.push(Figure::Ratios(chart));
+        figures.extend(rooms.map(Figure::Rooms));
+    }
+    figures
+}
+
+impl Drawing for Figure {
+    fn height(&self) -> f64 {
+        match self {
+            Self::Ratios(chart) => chart.height(),
+            Self::Rooms(chart) => chart.height(),
+        }
+    }
+
+    fn shapes(&self) -> Vec<Shape> {
+        match self {
+            Self::Ratios(chart) => chart.shapes(),
+            Self::Rooms(chart) => chart.shapes(),
+        }
+    }
 }

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
 use pantler_policy::Spec;
 use pantler_trace::{Prepared, Unit};
 
-use crate::ahead::simulate_ahead;
+use crate::ahead::{Course, simulate_ahead};
 use crate::allocation::{SharedError, Sharing, share};
 use crate::curve::LruCurve;
 use crate::engine::simulate;
@@ -192,7 +192,9 @@ impl Loaded {
 
     fn run_ahead(&self, job: &Job, spec: Spec, warm_up: u64, watch: &Watch) -> Result<PolicyRecord, Stopped> {
         let Some(ahead) = job.ahead else { return self.run_policy(job, spec, warm_up, watch) };
-        let (outcome, did) = simulate_ahead(&self.trace, spec, ahead, job.size, warm_up, watch, |_| {})?;
+        let mut course = Course::new(self.trace.requests().len());
+        let seen = |room| course.see(room);
+        let (outcome, did) = simulate_ahead(&self.trace, spec, ahead, job.size, warm_up, watch, seen)?;
         Ok(PolicyRecord {
             shown: format!("{spec}+{}", ahead.lookahead),
             ahead: Some(AheadRecord {
@@ -202,6 +204,7 @@ impl Loaded {
                 used: did.looked.used,
                 wasted: did.looked.wasted,
                 room: did.room,
+                room_over_time: course.finish(),
             }),
             ..self.whole_record(job, spec, outcome, warm_up)
         })

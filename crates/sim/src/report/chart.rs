@@ -14,11 +14,11 @@ use crate::record::Record;
 /// Width and height of the whole, in points.
 pub(crate) const SIZE: (f64, f64) = (880.0, 480.0);
 /// Where lines may be: left, top, right, bottom.
-const PLOT: (f64, f64, f64, f64) = (70.0, 44.0, 700.0, 424.0);
+pub(super) const PLOT: (f64, f64, f64, f64) = (70.0, 44.0, 700.0, 424.0);
 /// Lines of the grid, about.
 const TICKS: f64 = 6.0;
 /// Height of a legend's line.
-const LEGEND_STEP: f64 = 19.0;
+pub(super) const LEGEND_STEP: f64 = 19.0;
 /// Names longer than this are cut in the legend.
 const NAME_CHARS_MAX: usize = 17;
 /// Distinct colours; after these, dashes differ.
@@ -213,11 +213,11 @@ impl Chart {
     }
 }
 
-fn text(at: (f64, f64), text: String, anchor: Anchor) -> Shape {
+pub(super) fn text(at: (f64, f64), text: String, anchor: Anchor) -> Shape {
     Shape::Text { at, text, anchor }
 }
 
-fn shortened(text: &str, chars: usize) -> String {
+pub(super) fn shortened(text: &str, chars: usize) -> String {
     let count = text.chars().count();
     if count <= chars {
         return text.to_owned();
@@ -228,7 +228,7 @@ fn shortened(text: &str, chars: usize) -> String {
 }
 
 /// One, two or five times a power of ten, about [`TICKS`] of which reach `top`.
-fn step(top: f64) -> f64 {
+pub(super) fn step(top: f64) -> f64 {
     let rough = top / TICKS;
     let power = 10_f64.powf(rough.log10().floor());
     [1.0, 2.0, 5.0, 10.0].into_iter().map(|times| times * power).find(|step| *step >= rough).unwrap_or(power)

@@ -5,8 +5,9 @@ use std::fmt::Write;
 
 use serde_json::json;
 
-use super::chart::{COLOURS, Chart, Ink, SIZE, charts};
+use super::chart::{COLOURS, Chart, Drawing, Ink, SIZE, charts};
 use super::numbers::{grouped, percent};
+use super::rooms::{RoomChart, chart_of};
 use super::svg::{dashes, escaped, write_shape};
 use crate::record::Record;
 
@@ -24,6 +25,10 @@ pub fn html(records: &[Record]) -> String {
     for chart in &charts {
         let of_trace: Vec<&Record> = records.iter().filter(|record| record.trace() == chart.trace).collect();
         section(&mut text, chart, &of_trace);
+        if let Some(rooms) = chart_of(&chart.trace, records) {
+            room_drawing(&mut text, &rooms);
+        }
+        text += "</section>\n";
     }
     let _ = write!(text, "</main>\n<script>\n{}</script>\n</body>\n</html>\n", include_str!("page.js"));
     text
@@ -49,7 +54,17 @@ fn section(text: &mut String, chart: &Chart, records: &[&Record]) {
     let _ = writeln!(text, "<output aria-live=\"polite\"></output>");
     let _ = writeln!(text, "<script type=\"application/json\">{data}</script>\n</figure>");
     table(text, chart);
-    *text += "</section>\n";
+}
+
+/// The same numbers are in the records that `--json` prints.
+fn room_drawing(text: &mut String, rooms: &RoomChart) {
+    let (width, height) = (SIZE.0, rooms.height());
+    let _ = writeln!(
+        text,
+        "<svg viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"Size of the waiting room over time\">"
+    );
+    rooms.shapes().iter().for_each(|shape| write_shape(text, shape, &class));
+    *text += "</svg>\n";
 }
 
 fn drawing(text: &mut String, chart: &Chart) {
