@@ -14,9 +14,11 @@
 //! W1  A call returns within the time limit, whatever the server does.
 //! W2  After a connection was lost, what the server holds is unknown. So is what this client owns there.
 //! W3  Passwords are in no error and no log.
+//! W4  A node of a cluster that does not answer costs its own blocks: they are absent, and the other nodes go on.
 
 mod connect;
 mod hear;
+mod shards;
 
 use std::collections::HashSet;
 use std::future::Future;
@@ -32,6 +34,7 @@ use crate::store::ENTRY_BYTES;
 use crate::{Given, Key, News, Place, Put, Retrieve, Seal, Tier, TierError, Wanted};
 use connect::{Connected, Kind};
 use hear::Ears;
+use shards::Node;
 
 /// Keys that one client believes its own on Redis.
 const OWNED_MAX: usize = 1 << 22;
@@ -70,6 +73,8 @@ pub struct RemoteTier {
     _stop: tokio::sync::oneshot::Sender<()>,
     connected: Mutex<Option<Connected>>,
     ears: Arc<Mutex<Ears>>,
+    /// Nodes of the cluster when it was seen last: those that were given may be gone.
+    nodes: Mutex<Vec<Node>>,
     /// On Redis: keys that this client put and believes there.
     owned: Mutex<HashSet<Key>>,
     damaged: AtomicU64,
@@ -104,6 +109,7 @@ impl RemoteTier {
             _stop: stop,
             connected: Mutex::new(None),
             ears: Arc::default(),
+            nodes: Mutex::default(),
             owned: Mutex::default(),
             damaged: AtomicU64::new(0),
         })
@@ -126,13 +132,18 @@ impl RemoteTier {
         self.owned.lock().expect("nobody panics with keys")
     }
 
+    fn nodes(&self) -> MutexGuard<'_, Vec<Node>> {
+        self.nodes.lock().expect("nobody panics with nodes")
+    }
+
     fn broken(&self, reason: impl ToString) -> TierError {
         TierError::Remote { name: self.name.clone(), reason: reason.to_string() }
     }
 
-    /// As [`within`](Self::within), for what no reader waits for.
+    /// As [`within`](Self::within), for what no reader waits for. A cluster is asked first who is there.
     fn patiently<T>(&self, work: impl Future<Output = T>) -> Result<T, TierError> {
-        let timeout = self.options.timeout.max(CONNECT_TIMEOUT);
+        let steps = if matches!(self.options.place, Place::Remote { cluster: true, .. }) { 3 } else { 1 };
+        let timeout = self.options.timeout.max(CONNECT_TIMEOUT) * steps;
         let limited = async { tokio::time::timeout(timeout, work).await };
         self.runtime.block_on(limited).map_err(|_| TierError::Timeout {
             name: self.name.clone(),
@@ -229,11 +240,12 @@ impl Tier for RemoteTier {
 
     fn retrieve(&self, wanted: &[Wanted], found: &mut dyn FnMut(usize, &[u8])) -> Result<(), TierError> {
         let connected = self.connected()?;
-        for (batch, wanted) in wanted.chunks(BATCH_MAX).enumerate() {
-            let commands: Vec<Cmd> = wanted.iter().map(|one| self.retrieving(connected.kind, one)).collect();
+        let served = wanted.iter().enumerate().filter(|(_, one)| connected.serves(&one.key));
+        for wanted in served.collect::<Vec<_>>().chunks(BATCH_MAX) {
+            let commands: Vec<Cmd> =
+                wanted.iter().map(|(_, one)| self.retrieving(connected.kind, one)).collect();
             let answers = self.ask(&connected, &commands)?;
-            for (at, (one, answer)) in wanted.iter().zip(answers).enumerate() {
-                let position = batch * BATCH_MAX + at;
+            for (&(position, one), answer) in wanted.iter().zip(answers) {
                 match answer {
                     Value::Nil => {}
                     Value::BulkString(sealed) => {
@@ -260,7 +272,10 @@ impl Tier for RemoteTier {
 
     fn put(&self, given: &[Given<'_>]) -> Result<(), TierError> {
         let connected = self.connected()?;
-        for given in given.chunks(BATCH_MAX) {
+        let (served, missed): (Vec<&Given<'_>>, Vec<&Given<'_>>) =
+            given.iter().partition(|one| connected.serves(&one.key));
+        missed.iter().for_each(|one| self.ears().miss(one.key));
+        for given in served.chunks(BATCH_MAX) {
             let commands: Vec<Cmd> = given.iter().map(|one| self.putting(connected.kind, one)).collect();
             self.ask(&connected, &commands)?;
         }
@@ -270,9 +285,10 @@ impl Tier for RemoteTier {
     fn remove(&self, keys: &[Key]) -> Result<(), TierError> {
         let connected = self.connected()?;
         let word = if connected.kind == Kind::Redis { "UNLINK" } else { "PANTLER.DROP" };
-        for keys in keys.chunks(BATCH_MAX) {
-            let command = |key: &Key| {
-                self.owned().remove(key);
+        let served: Vec<&Key> = keys.iter().filter(|key| connected.serves(key)).collect();
+        for keys in served.chunks(BATCH_MAX) {
+            let command = |key: &&Key| {
+                self.owned().remove(*key);
                 let mut command = cmd(word);
                 command.arg(key.to_string());
                 command
@@ -331,8 +347,16 @@ impl Tier for RemoteTier {
         }
         // What the connection before says late must not be taken for news of this one.
         let line = self.ears().begin();
-        let connected = self.patiently(connect::connect(&self.options, &self.ears, line))?;
-        *self.lock() = Some(connected.map_err(|reason| self.broken(reason))?);
+        let known = self.nodes().clone();
+        let connected = self.patiently(connect::connect(&self.options, &known, &self.ears, line))?;
+        let connected = connected.map_err(|reason| self.broken(reason))?;
+        if let Some(shards) = &connected.shards {
+            *self.nodes() = shards.nodes().into_iter().cloned().collect();
+            for (host, port) in shards.down() {
+                tracing::warn!(tier = self.name, host, port, "a node does not answer: its blocks are absent");
+            }
+        }
+        *self.lock() = Some(connected);
         Ok(())
     }
 

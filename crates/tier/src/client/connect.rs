@@ -1,6 +1,7 @@
 //! Connecting, and finding out what is on the other side.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::cluster::ClusterClient;
@@ -13,10 +14,13 @@ use redis::{
 
 use super::RemoteOptions;
 use super::hear::Ears;
-use crate::{PREFIX, Place};
+use super::shards::{LOOK_TIMEOUT, Node, Shards};
+use crate::{Key, PREFIX, Place};
 
 /// Longest text of an error that is passed on.
 const REASON_CHARS_MAX: usize = 200;
+/// How soon a cluster is looked at again, and how seldom at last.
+const WATCH_PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(5));
 
 /// What is on the other side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +42,8 @@ enum Link {
 pub(super) struct Connected {
     link: Link,
     pub(super) kind: Kind,
+    /// Of a cluster.
+    pub(super) shards: Option<Arc<Shards>>,
 }
 
 impl Connected {
@@ -55,6 +61,11 @@ impl Connected {
             (Kind::Redis, Link::Cluster(_)) => "Redis protocol, cluster".to_owned(),
         }
     }
+
+    /// Whether somebody is there who would have that block (W4).
+    pub(super) fn serves(&self, key: &Key) -> bool {
+        self.shards.as_ref().is_none_or(|shards| shards.serve(&key.to_string()))
+    }
 }
 
 /// An error as one short line.
@@ -64,9 +75,102 @@ pub(super) fn plain(error: &RedisError) -> String {
     line.chars().filter(|c| !c.is_control()).take(REASON_CHARS_MAX).collect()
 }
 
-/// Connects; what the server says unasked goes to `ears` as from `line`.
+/// How servers are spoken to: with which name and password, and over what.
+#[derive(Clone)]
+pub(super) struct Manner {
+    settings: RedisConnectionInfo,
+    tls: bool,
+    authority: Option<Vec<u8>>,
+}
+
+impl Manner {
+    fn new(options: &RemoteOptions, tls: bool, user: Option<&str>) -> Result<Self, String> {
+        let mut settings =
+            RedisConnectionInfo::default().set_protocol(ProtocolVersion::RESP3).set_skip_set_lib_name();
+        if let Some(user) = user {
+            settings = settings.set_username(user);
+        }
+        if let Some(password) = &options.password {
+            settings = settings.set_password(password);
+        }
+        let authority = match &options.authority {
+            Some(path) if tls => {
+                Some(std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?)
+            }
+            _ => None,
+        };
+        if tls {
+            // Another part of the process may have chosen one already, which will do.
+            let _ = rustls::crypto::ring::default_provider().install_default();
+        }
+        Ok(Self { settings, tls, authority })
+    }
+
+    fn info(&self, (host, port): &Node) -> RedisResult<ConnectionInfo> {
+        let (host, port) = (host.clone(), *port);
+        let address = match self.tls {
+            true => ConnectionAddr::TcpTls { host, port, insecure: false, tls_params: None },
+            false => ConnectionAddr::Tcp(host, port),
+        };
+        Ok(address.into_connection_info()?.set_redis_settings(self.settings.clone()))
+    }
+
+    fn certificates(&self) -> Option<TlsCertificates> {
+        let root = self.authority.clone()?;
+        Some(TlsCertificates { client_tls: None, root_cert: Some(root) })
+    }
+
+    /// A connection to look at a server by.
+    pub(super) async fn dial(&self, node: &Node) -> RedisResult<MultiplexedConnection> {
+        self.one(node, |_| Ok::<_, redis::aio::SendError>(())).await
+    }
+
+    async fn one(
+        &self,
+        node: &Node,
+        hear: impl redis::aio::AsyncPushSender,
+    ) -> RedisResult<MultiplexedConnection> {
+        let info = self.info(node)?;
+        let client = match self.certificates() {
+            Some(certificates) => Client::build_with_tls(info, certificates)?,
+            None => Client::open(info)?,
+        };
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(None)
+            // The limit on the whole of a request is ours.
+            .set_response_timeout(None)
+            .set_push_sender(hear);
+        client.get_multiplexed_async_connection_with_config(&config).await
+    }
+
+    /// All nodes of a cluster that answer.
+    async fn several(
+        &self,
+        shards: &Shards,
+        timeout: Duration,
+        hear: impl redis::aio::AsyncPushSender,
+    ) -> RedisResult<ClusterConnection> {
+        let down: Vec<&Node> = shards.down().collect();
+        let nodes = shards.nodes().into_iter().filter(|node| !down.contains(node));
+        let infos = nodes.map(|node| self.info(node)).collect::<RedisResult<Vec<_>>>()?;
+        let mut builder = ClusterClient::builder(infos)
+            .use_protocol(ProtocolVersion::RESP3)
+            // While it looks for a node that is not there, nothing else goes on.
+            .connection_timeout(LOOK_TIMEOUT)
+            .response_timeout(timeout)
+            .retries(1)
+            .push_sender(hear);
+        if let Some(certificates) = self.certificates() {
+            builder = builder.certs(certificates);
+        }
+        builder.build()?.get_async_connection().await
+    }
+}
+
+/// Connects; what the server says unasked goes to `ears` as from `line`. `known` are nodes beside those that were given.
 pub(super) async fn connect(
     options: &RemoteOptions,
+    known: &[Node],
     ears: &Arc<Mutex<Ears>>,
     line: u64,
 ) -> Result<Connected, String> {
@@ -80,78 +184,46 @@ pub(super) async fn connect(
             Ok(())
         }
     };
-    let mut settings =
-        RedisConnectionInfo::default().set_protocol(ProtocolVersion::RESP3).set_skip_set_lib_name();
-    if let Some(user) = user {
-        settings = settings.set_username(user);
-    }
-    if let Some(password) = &options.password {
-        settings = settings.set_password(password);
-    }
-    let authority = match &options.authority {
-        Some(path) if *tls => {
-            Some(std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?)
+    let manner = Manner::new(options, *tls, user.as_deref())?;
+    let said = |error: RedisError| plain(&error);
+    let mut connected = match cluster {
+        false => {
+            let node = nodes.first().ok_or("expected a server")?;
+            let link = Link::One(manner.one(node, hear).await.map_err(said)?);
+            Connected { link, kind: Kind::Redis, shards: None }
         }
-        _ => None,
+        true => {
+            let asked: Vec<Node> = nodes.iter().chain(known).cloned().collect();
+            let shards = Shards::look(&manner, &asked).await?;
+            let link = Link::Cluster(manner.several(&shards, options.timeout, hear).await.map_err(said)?);
+            Connected { link, kind: Kind::Redis, shards: Some(Arc::new(shards)) }
+        }
     };
-    if *tls {
-        // Another part of the process may have chosen one already, which will do.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-    }
-    let info = |(host, port): &(String, u16)| -> RedisResult<ConnectionInfo> {
-        let (host, port) = (host.clone(), *port);
-        let address = match tls {
-            true => ConnectionAddr::TcpTls { host, port, insecure: false, tls_params: None },
-            false => ConnectionAddr::Tcp(host, port),
-        };
-        Ok(address.into_connection_info()?.set_redis_settings(settings.clone()))
-    };
-    let infos = nodes.iter().map(info).collect::<RedisResult<Vec<_>>>().map_err(|error| plain(&error))?;
-    let link = match cluster {
-        false => one(infos, authority, hear).await.map(Link::One),
-        true => several(options, infos, authority, hear).await.map(Link::Cluster),
-    };
-    let mut connected = Connected { link: link.map_err(|error| plain(&error))?, kind: Kind::Redis };
     identify(&mut connected, &options.client).await?;
+    if let Some(shards) = &connected.shards {
+        tokio::spawn(watch(manner, Arc::clone(shards), Arc::downgrade(ears), line));
+    }
     Ok(connected)
 }
 
-async fn one(
-    mut infos: Vec<ConnectionInfo>,
-    authority: Option<Vec<u8>>,
-    hear: impl redis::aio::AsyncPushSender,
-) -> RedisResult<MultiplexedConnection> {
-    let info = infos.remove(0);
-    let client = match authority {
-        Some(root) => {
-            Client::build_with_tls(info, TlsCertificates { client_tls: None, root_cert: Some(root) })?
+/// Looks at a cluster now and then. When it is not what it was, whoever uses the connection is told that it ended: the
+/// next one knows better, and hears what all nodes say.
+async fn watch(manner: Manner, shards: Arc<Shards>, ears: Weak<Mutex<Ears>>, line: u64) {
+    let nodes: Vec<Node> = shards.nodes().into_iter().cloned().collect();
+    let mut pause = WATCH_PAUSES.0;
+    loop {
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(WATCH_PAUSES.1);
+        let looked = Shards::look(&manner, &nodes).await;
+        let Some(ears) = ears.upgrade() else { return };
+        let mut ears = ears.lock().expect("nobody panics while listening");
+        if !ears.is_line(line) {
+            return;
         }
-        None => Client::open(info)?,
-    };
-    let config = AsyncConnectionConfig::new()
-        .set_connection_timeout(None)
-        // The limit on the whole of a request is ours.
-        .set_response_timeout(None)
-        .set_push_sender(hear);
-    client.get_multiplexed_async_connection_with_config(&config).await
-}
-
-async fn several(
-    options: &RemoteOptions,
-    infos: Vec<ConnectionInfo>,
-    authority: Option<Vec<u8>>,
-    hear: impl redis::aio::AsyncPushSender,
-) -> RedisResult<ClusterConnection> {
-    let mut builder = ClusterClient::builder(infos)
-        .use_protocol(ProtocolVersion::RESP3)
-        .connection_timeout(options.timeout.max(super::CONNECT_TIMEOUT))
-        .response_timeout(options.timeout)
-        .retries(1)
-        .push_sender(hear);
-    if let Some(root) = authority {
-        builder = builder.certs(TlsCertificates { client_tls: None, root_cert: Some(root) });
+        if looked.is_ok_and(|looked| looked != *shards) {
+            return ears.disconnect();
+        }
     }
-    builder.build()?.get_async_connection().await
 }
 
 /// Our own server knows a command that others do not. Others are asked to tell what changes.

@@ -28,6 +28,15 @@ impl Ears {
         self.disconnected
     }
 
+    pub(super) fn is_line(&self, line: u64) -> bool {
+        self.line == line
+    }
+
+    /// The connection is no good any more.
+    pub(super) fn disconnect(&mut self) {
+        self.disconnected = true;
+    }
+
     /// The connection was lost: what left meanwhile is unknown, and not gone.
     pub(super) fn lost(&mut self) {
         self.line += 1;
@@ -66,13 +75,19 @@ impl Ears {
         }
     }
 
+    /// A block that is not there, as far as anybody asks from now on.
+    pub(super) fn miss(&mut self, key: Key) {
+        match self.gone.len() < NEWS_MAX {
+            true => self.gone.push(key),
+            false => self.unknown = true,
+        }
+    }
+
     fn leave(&mut self, keys: &[Value]) {
         for key in keys {
             let Value::BulkString(text) = key else { continue };
-            match Key::parse(text) {
-                Some(key) if self.gone.len() < NEWS_MAX => self.gone.push(key),
-                Some(_) => self.unknown = true,
-                None => {}
+            if let Some(key) = Key::parse(text) {
+                self.miss(key);
             }
         }
     }
