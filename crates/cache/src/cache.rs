@@ -134,7 +134,7 @@ impl Cache {
             changed: Condvar::new(),
             prefetches: Condvar::new(),
             attached,
-            capacity,
+            capacity: base,
             block_shift: options.block_bytes.trailing_zeros(),
             fetches: AtomicU64::new(0),
             fetched_bytes: AtomicU64::new(0),
@@ -148,7 +148,8 @@ impl Cache {
         self.slab.block_bytes()
     }
 
-    /// Blocks that fit. Known without the lock, so that it can be told whatever happened to what the lock guards.
+    /// Blocks that are kept; over lower tiers, without the frames of those that only pass. Known without the lock, so that
+    /// it can be told whatever happened to what the lock guards.
     pub fn capacity(&self) -> u32 {
         self.capacity
     }
@@ -333,7 +334,10 @@ impl Cache {
                 // Queued, and now somebody waits for it: not its turn decides, but who waits, unless it goes with a batch.
                 Access::Arriving(frame) if frames.take_needed(frame, request.owner) => {
                     self.demand(&mut frames, request.owner, block, frame, run);
-                    return self.fetch_run(frames, request, block, frame, run);
+                    if let Some(reading) = self.fetch_run(frames, request, block, frame, run)? {
+                        return Ok(reading);
+                    }
+                    frames = self.lock();
                 }
                 Access::Hit(frame) | Access::Arriving(frame) => {
                     let reading;
@@ -342,7 +346,12 @@ impl Cache {
                         return Ok(reading);
                     }
                 }
-                Access::Miss(frame) => return self.fetch_run(frames, request, block, frame, run),
+                Access::Miss(frame) => {
+                    if let Some(reading) = self.fetch_run(frames, request, block, frame, run)? {
+                        return Ok(reading);
+                    }
+                    frames = self.lock();
+                }
                 Access::Full => frames = self.sleep(frames),
             }
         }

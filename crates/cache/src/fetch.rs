@@ -49,7 +49,7 @@ impl Cache {
     }
 
     /// Fetches `block`, which was [demanded](Self::demand), and with it the missing blocks that directly follow, `run` at
-    /// most.
+    /// most. `None` when it was voided meanwhile: then it has to be referenced again.
     pub(crate) fn fetch_run<'a>(
         &'a self,
         mut frames: MutexGuard<'a, Frames>,
@@ -57,7 +57,7 @@ impl Cache {
         block: Block,
         frame: Frame,
         run: usize,
-    ) -> io::Result<Reading<'a>> {
+    ) -> io::Result<Option<Reading<'a>>> {
         let ticket = frames.slot(frame).ticket;
         let slot = loop {
             match frames.equip(frame, &self.slab) {
@@ -65,11 +65,10 @@ impl Cache {
                 None => {
                     frames = self.sleep(frames);
                     if frames.slot(frame).ticket != ticket {
-                        // Voided before it began: begin again.
+                        // Voided before it began.
                         frames.prefetching.scheduler.demanded(ticket);
                         self.encourage(&frames);
-                        drop(frames);
-                        return self.retry(request, block, run);
+                        return Ok(None);
                     }
                 }
             }
@@ -90,14 +89,7 @@ impl Cache {
         }
         let reading = fetching.complete(&count);
         count?;
-        match reading {
-            Some(reading) => Ok(reading),
-            None => self.retry(request, block, run),
-        }
-    }
-
-    fn retry(&self, request: &Request<'_>, block: Block, run: usize) -> io::Result<Reading<'_>> {
-        self.reference(self.lock(), request, block, run)
+        Ok(reading)
     }
 
     /// Takes the blocks after a miss along, up to the first that is cached, or that gets no frame.

@@ -11,7 +11,8 @@
 //! wants lower than tier 1 passes through a few frames that are kept for such blocks (U2), so that a scan does not
 //! displace what is wanted nearer.
 //!
-//! B1  The frames of the steward are `base`, and one more for each block that passes.
+//! B1  The frames of the steward are `base`, and one more for each block that passes, up to a bound. More pass only while
+//!     they are on their way: then they take frames of others.
 //! B2  A block is handed to a tier only under the version that its file has now, and not while the file changes.
 //! B3  Nobody who reads waits for a put. Queues are bounded by buffers; what finds no room is dropped, and counted.
 //! B4  A tier that fails is left alone until its worker finds that it works again: a reader waits for a broken tier once

@@ -23,6 +23,8 @@ pub(super) struct Placed {
     keep: Tier,
     /// It is to be put into the tier where ULC keeps it, once its bytes are here.
     put: bool,
+    /// Its bytes are here.
+    here: bool,
     /// Number of the last reference.
     seen: u64,
 }
@@ -209,15 +211,17 @@ impl Brain {
         Some(Plan { owner, block, key, retrieval })
     }
 
-    /// B1: room for one more block that passes.
+    /// B1: room for one more block that passes. Who waits for one that is on its way would have to begin again if it left
+    /// now, and would find no end where a request asks for more of them than may pass.
     fn make_way(&mut self, steward: &mut Steward) {
-        if self.passing.len() >= self.passing_max as usize
-            && let Some((block, _)) = self.passing.front().copied()
-        {
+        let surplus = (self.passing.len() + 1).saturating_sub(self.passing_max as usize);
+        let here = |(_, frame): &&(Block, Frame)| self.placed(*frame).is_some_and(|placed| placed.here);
+        let leaving: Vec<Block> =
+            self.passing.iter().filter(here).take(surplus).map(|(block, _)| *block).collect();
+        for block in leaving {
             steward.forget(block);
-        } else {
-            self.fit(steward, 1);
         }
+        self.fit(steward, 1);
     }
 
     fn fit(&self, steward: &mut Steward, more: usize) {
@@ -264,7 +268,8 @@ impl Brain {
         self.ulc.enter(handle, keep, now);
         let put = missed && keep > NEAREST && keep < self.out();
         let put = put || before.is_some_and(|before| before.put && before.keep == keep);
-        self.placed[index] = Some(Placed { key, owner, keep, put, seen: self.references });
+        let here = matches!(access, Access::Hit(_));
+        self.placed[index] = Some(Placed { key, owner, keep, put, here, seen: self.references });
         let passed = before.is_some_and(|before| before.passes());
         if keep == NEAREST
             && let Some(before) =
@@ -410,6 +415,7 @@ impl Brain {
     pub(crate) fn arrived(&mut self, block: Block, frame: Frame, buffer: u32, length: u32) -> bool {
         let current = self.stems.get(&block.file).copied();
         let Some(Some(placed)) = self.placed.get_mut(frame.0 as usize) else { return false };
+        placed.here = true;
         if !std::mem::take(&mut placed.put) {
             return false;
         }
@@ -487,7 +493,7 @@ impl Brain {
     /// Checks B1 and what ULC believes of tier 1. For tests.
     pub(crate) fn validate(&self, steward: &Steward) {
         self.ulc.validate();
-        assert!(self.passing.len() <= self.passing_max as usize + 1, "B1: {} pass", self.passing.len());
+        assert!(steward.capacity() <= self.base + self.passing_max, "B1: {} frames", steward.capacity());
         let near = self.placed.iter().flatten().filter(|placed| !placed.passes());
         for placed in near {
             let tier = self.handles.get(&placed.key).map(|handle| self.ulc.tier_of(*handle));

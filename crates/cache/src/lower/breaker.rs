@@ -3,6 +3,8 @@
 //! ```text
 //!   closed --failure--> open --its worker found it working--> closed
 //! ```
+//!
+//! What fails again soon after it was found working is tried ever more seldom: each time, somebody may have waited for it.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,6 +12,8 @@ use std::time::{Duration, Instant};
 
 /// How soon a broken tier is tried again, and how seldom at last.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+/// A failure is a relapse within so many of the last pauses.
+const RELAPSE_PAUSES: u32 = 10;
 
 #[derive(Default)]
 pub(crate) struct Breaker {
@@ -18,6 +22,8 @@ pub(crate) struct Breaker {
     heals: AtomicU64,
     /// When to try again, and how long to wait after that.
     next: Mutex<Option<(Instant, Duration)>>,
+    /// When it was found working last, and the pause before.
+    healed: Mutex<Option<(Instant, Duration)>>,
 }
 
 impl Breaker {
@@ -31,7 +37,11 @@ impl Breaker {
         let is_news = !self.open.swap(true, Ordering::AcqRel);
         if is_news {
             self.trips.fetch_add(1, Ordering::Relaxed);
-            *self.lock() = Some((Instant::now() + PAUSES.0, PAUSES.0));
+            let pause = match *self.healed.lock().expect("nobody panics with a time") {
+                Some((at, pause)) if at.elapsed() < pause * RELAPSE_PAUSES => (pause * 2).min(PAUSES.1),
+                _ => PAUSES.0,
+            };
+            *self.lock() = Some((Instant::now() + pause, pause));
         }
         is_news
     }
@@ -51,7 +61,9 @@ impl Breaker {
 
     /// It was tried, and works.
     pub(crate) fn heal(&self) {
-        *self.lock() = None;
+        if let Some((_, pause)) = self.lock().take() {
+            *self.healed.lock().expect("nobody panics with a time") = Some((Instant::now(), pause));
+        }
         if self.open.swap(false, Ordering::AcqRel) {
             self.heals.fetch_add(1, Ordering::Relaxed);
         }
@@ -82,8 +94,27 @@ mod tests {
         assert!(breaker.pause().unwrap() <= PAUSES.1 && breaker.pause().unwrap() > PAUSES.1 / 2);
         breaker.heal();
         assert!(!breaker.is_open() && breaker.pause().is_none());
+        *breaker.healed.lock().unwrap() = None;
         breaker.trip();
         assert!(breaker.pause().unwrap() <= PAUSES.0);
         assert_eq!(breaker.counts(), (2, 1));
+    }
+
+    #[test]
+    fn what_fails_as_soon_as_it_works_is_tried_more_and_more_seldom() {
+        let breaker = Breaker::default();
+        let mut before = Duration::ZERO;
+        for _ in 0..5 {
+            breaker.trip();
+            let pause = breaker.pause().unwrap();
+            assert!(pause > before, "{pause:?} after {before:?}");
+            before = pause;
+            breaker.heal();
+        }
+        for _ in 0..10 {
+            breaker.trip();
+            assert!(breaker.pause().unwrap() <= PAUSES.1);
+            breaker.heal();
+        }
     }
 }
