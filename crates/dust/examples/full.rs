@@ -1,7 +1,8 @@
 //! The whole matrix of simulated trials: `make dust-full`, or a part of it.
 //!
 //! ```text
-//! full [--trials N] [--capacity N]... [--scenario NAME]... [--seed N] [--only FAMILY]... [--kept FILE]
+//! full [--trials N] [--capacity N]... [--scenario NAME]... [--seed N] [--only FAMILY]... [--threads N] [--kept FILE]
+//!      [--html FILE]
 //! ```
 //!
 //! Every trial's outcome is kept in a file, one line each, so that a run goes on where the last one was interrupted. The
@@ -9,22 +10,36 @@
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
-use std::io::{BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pantler_dust::infer::random::Random;
-use pantler_dust::trials::{STRANGERS, Stranger, Trial, alike, leaves, near, off_grid};
+use pantler_dust::trials::{Confusion, STRANGERS, Stranger, Trial, alike, leaves, near, off_grid};
 use pantler_dust::{Inquiry, Known, Options, Verdict, investigate};
+use rustix::time::{ClockId, clock_gettime};
 
-/// Name, share of wrong answers, foreign blocks per access, least share that must be right.
-const SCENARIOS: [(&str, f64, f64, f64); 5] = [
-    ("noise-2", 0.02, 0.0, 0.99),
-    ("noise-10", 0.10, 0.0, 0.97),
-    ("interference-2", 0.02, 0.02, 0.95),
+/// What a trial is made of.
+#[derive(Clone, Copy, Debug)]
+struct Scenario {
+    name: &'static str,
+    /// Share of wrong answers.
+    noise: f64,
+    /// Foreign blocks per access.
+    interference: f64,
+    /// Least share that must be right.
+    bar: f64,
+}
+
+const SCENARIOS: [Scenario; 5] = [
+    Scenario { name: "noise-2", noise: 0.02, interference: 0.0, bar: 0.99 },
+    Scenario { name: "noise-10", noise: 0.10, interference: 0.0, bar: 0.97 },
+    Scenario { name: "interference-2", noise: 0.02, interference: 0.02, bar: 0.95 },
     // Right or unknown.
-    ("off-grid", 0.02, 0.0, 0.95),
+    Scenario { name: "off-grid", noise: 0.02, interference: 0.0, bar: 0.95 },
     // Unknown.
-    ("strangers", 0.02, 0.0, 0.95),
+    Scenario { name: "strangers", noise: 0.02, interference: 0.0, bar: 0.95 },
 ];
 
 /// Outcome of a trial, as it is kept.
@@ -35,6 +50,8 @@ struct Outcome {
     frames: u32,
     capacity: u32,
     accesses: usize,
+    /// Time of a processor.
+    took_ms: u64,
 }
 
 impl Outcome {
@@ -42,21 +59,23 @@ impl Outcome {
         let known = verdict.verdict == Known::Known;
         let said = if known { verdict.family.clone() } else { "unknown".into() };
         let (capacity, accesses) = (verdict.capacity, verdict.accesses);
-        Self { truth: truth.replace(' ', "-"), said, frames, capacity, accesses }
+        Self { truth: truth.replace(' ', "-"), said, frames, capacity, accesses, took_ms: 0 }
     }
 
     fn line(&self) -> String {
-        format!("{} {} {} {} {}", self.truth, self.said, self.frames, self.capacity, self.accesses)
+        let Self { truth, said, frames, capacity, accesses, took_ms } = self;
+        format!("{truth} {said} {frames} {capacity} {accesses} {took_ms}")
     }
 
     fn from(words: &[&str]) -> Option<Self> {
-        let [truth, said, frames, capacity, accesses] = words else { return None };
+        let [truth, said, frames, capacity, accesses, took_ms] = words else { return None };
         Some(Self {
             truth: (*truth).into(),
             said: (*said).into(),
             frames: frames.parse().ok()?,
             capacity: capacity.parse().ok()?,
             accesses: accesses.parse().ok()?,
+            took_ms: took_ms.parse().ok()?,
         })
     }
 
@@ -66,6 +85,91 @@ impl Outcome {
             "off-grid" => self.said == "unknown" || alike(&self.said, &self.truth),
             _ => alike(&self.said, &self.truth),
         }
+    }
+}
+
+/// One trial of the matrix.
+#[derive(Clone, Debug)]
+struct Task {
+    scenario: Scenario,
+    capacity: u32,
+    trial: u64,
+    /// Which of the scenario's policies.
+    at: usize,
+    seed: u64,
+    /// Where the values off the grid come from.
+    draw: Random,
+}
+
+impl Task {
+    fn key(&self) -> String {
+        format!("{} {} {} {}", self.scenario.name, self.capacity, self.trial, self.at)
+    }
+
+    /// `None` if its family was not asked for.
+    fn run(&self, only: &[String]) -> Option<Outcome> {
+        let start = processor_ms();
+        let mut random =
+            Random::new(self.seed ^ (self.trial << 32) ^ ((self.at as u64) << 16) ^ u64::from(self.capacity));
+        let frames = near(self.capacity, &mut random);
+        let mut outcome = if self.scenario.name == "strangers" {
+            stranger(self.at, frames, self.scenario.noise, &mut random)
+        } else {
+            self.policy(frames, &mut random, only)?
+        };
+        outcome.took_ms = processor_ms() - start;
+        Some(outcome)
+    }
+
+    fn policy(&self, frames: u32, random: &mut Random, only: &[String]) -> Option<Outcome> {
+        let specs = match self.scenario.name {
+            "off-grid" => off_grid(&mut self.draw.clone(), self.trial + 77),
+            _ => leaves(self.trial + 77),
+        };
+        let (spec, Scenario { noise, interference, .. }) = (specs[self.at], self.scenario);
+        let trial = Trial { spec, frames, noise, interference, seed: random.word() };
+        if !only.is_empty() && !only.contains(&trial.truth()) {
+            return None;
+        }
+        let verdict = trial.run(Options::default()).expect("online policies are targets");
+        let outcome = Outcome::of(&trial.truth(), frames, &verdict);
+        if !outcome.right(self.scenario.name) {
+            println!("{spec}, {frames} frames, seed {}: {}", trial.seed, about(&verdict));
+        }
+        Some(outcome)
+    }
+}
+
+/// All trials of a scenario at a capacity, in order.
+fn tasks(scenario: Scenario, capacity: u32, trials: u64, seed: u64) -> Vec<Task> {
+    let mut tasks = Vec::new();
+    for trial in 0..trials {
+        let draw = Random::new(seed ^ (trial << 32) ^ (u64::from(capacity) << 8));
+        let count = match scenario.name {
+            "strangers" => STRANGERS.len(),
+            "off-grid" => off_grid(&mut draw.clone(), trial + 77).len(),
+            _ => leaves(trial + 77).len(),
+        };
+        tasks.extend((0..count).map(|at| Task { scenario, capacity, trial, at, seed, draw: draw.clone() }));
+    }
+    tasks
+}
+
+/// What is there already, and the file that keeps what comes.
+struct Kept {
+    outcomes: HashMap<String, Outcome>,
+    file: File,
+}
+
+impl Kept {
+    fn open(path: &str) -> io::Result<Self> {
+        let outcomes = read(path);
+        Ok(Self { outcomes, file: OpenOptions::new().create(true).append(true).open(path)? })
+    }
+
+    fn keep(&mut self, key: String, outcome: Outcome) {
+        writeln!(self.file, "{key} {}", outcome.line()).expect("the outcome is written");
+        self.outcomes.insert(key, outcome);
     }
 }
 
@@ -81,9 +185,10 @@ impl Words {
     }
 }
 
-fn main() -> std::io::Result<()> {
+fn main() -> io::Result<()> {
     let words = Words(std::env::args().collect());
     let (trials, seed) = (words.number("--trials", 20), words.number("--seed", 1));
+    let threads = words.number("--threads", 1).max(1);
     let mut capacities: Vec<u32> =
         words.all("--capacity").iter().filter_map(|value| value.parse().ok()).collect();
     if capacities.is_empty() {
@@ -93,68 +198,54 @@ fn main() -> std::io::Result<()> {
     let commit = Command::new("git").args(["describe", "--always", "--dirty"]).output();
     let commit =
         commit.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default();
-    let kept = words.all("--kept").pop().unwrap_or(format!("target/dust-full-{seed}-{commit}.txt"));
-    let mut outcomes = read(&kept);
-    let mut file = OpenOptions::new().create(true).append(true).open(&kept)?;
-    println!("seed {seed}, commit {commit}, kept in {kept}");
-    for (scenario, noise, interference, bar) in SCENARIOS {
-        if !scenarios.is_empty() && !scenarios.iter().any(|name| name == scenario) {
+    let path = words.all("--kept").pop().unwrap_or(format!("target/dust-full-{seed}-{commit}.txt"));
+    let page = words.all("--html").pop().unwrap_or(format!("target/dust-full-{seed}-{commit}.html"));
+    let kept = Mutex::new(Kept::open(&path)?);
+    println!("seed {seed}, commit {commit}, kept in {path}, matrices in {page}");
+    let mut html = format!("{HEAD}<h1>Dust: seed {seed}, commit {commit}</h1>\n");
+    for scenario in SCENARIOS {
+        if !scenarios.is_empty() && !scenarios.iter().any(|name| name == scenario.name) {
             continue;
         }
         for &capacity in &capacities {
-            let mut these = Vec::new();
-            for trial in 0..trials {
-                let mut draw = Random::new(seed ^ (trial << 32) ^ (u64::from(capacity) << 8));
-                let count = match scenario {
-                    "strangers" => STRANGERS.len(),
-                    "off-grid" => off_grid(&mut draw.clone(), trial + 77).len(),
-                    _ => leaves(trial + 77).len(),
-                };
-                for at in 0..count {
-                    let key = format!("{scenario} {capacity} {trial} {at}");
-                    let mut random =
-                        Random::new(seed ^ (trial << 32) ^ ((at as u64) << 16) ^ u64::from(capacity));
-                    let outcome = match outcomes.get(&key) {
-                        Some(outcome) => outcome.clone(),
-                        None => {
-                            let frames = near(capacity, &mut random);
-                            let outcome = if scenario == "strangers" {
-                                stranger(at, frames, noise, &mut random)
-                            } else {
-                                let specs = match scenario {
-                                    "off-grid" => off_grid(&mut draw.clone(), trial + 77),
-                                    _ => leaves(trial + 77),
-                                };
-                                let spec = specs[at];
-                                let trial = Trial { spec, frames, noise, interference, seed: random.word() };
-                                if !only.is_empty() && !only.contains(&trial.truth()) {
-                                    continue;
-                                }
-                                let verdict =
-                                    trial.run(Options::default()).expect("online policies are targets");
-                                let outcome = Outcome::of(&trial.truth(), frames, &verdict);
-                                if !outcome.right(scenario) {
-                                    println!(
-                                        "{spec}, {frames} frames, seed {}: {}",
-                                        trial.seed,
-                                        about(&verdict)
-                                    );
-                                }
-                                outcome
-                            };
-                            writeln!(file, "{key} {}", outcome.line())?;
-                            outcomes.insert(key, outcome.clone());
-                            outcome
-                        }
-                    };
-                    these.push(outcome);
-                }
-                draw.word();
-            }
-            show(scenario, capacity, bar, &these);
+            let tasks = tasks(scenario, capacity, trials, seed);
+            run(&tasks, threads, &only, &kept);
+            let kept = kept.lock().expect("nobody panicked");
+            let these: Vec<&Outcome> =
+                tasks.iter().filter_map(|task| kept.outcomes.get(&task.key())).collect();
+            let (text, confusion) = sums(scenario, capacity, &these);
+            println!("{text}\n{confusion}");
+            html += &format!(
+                "<h2>{}, capacity {capacity}</h2>\n<p>{text}</p>\n{}",
+                scenario.name,
+                confusion.html()
+            );
+            std::fs::write(&page, &html)?;
         }
     }
     Ok(())
+}
+
+const HEAD: &str = "<!DOCTYPE html>\n<meta charset=\"utf-8\"><title>Dust: confusion matrices</title>\n<style>\
+body{font-family:sans-serif;margin:2em}table{border-collapse:collapse;font-size:11px}\
+td,th{border:1px solid #ddd;padding:1px 4px;text-align:right}.said{height:9em;vertical-align:bottom}\
+.said span{writing-mode:vertical-rl}.right{background:#cde8cd}.unknown{background:#eee}.wrong{background:#f3b9b9}</style>\n";
+
+/// Carries out what is not kept yet, on so many threads.
+fn run(tasks: &[Task], threads: u64, only: &[String], kept: &Mutex<Kept>) {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        while let Some(task) = tasks.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let key = task.key();
+            if kept.lock().expect("nobody panicked").outcomes.contains_key(&key) {
+                continue;
+            }
+            if let Some(outcome) = task.run(only) {
+                kept.lock().expect("nobody panicked").keep(key, outcome);
+            }
+        }
+    };
+    std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
 }
 
 fn stranger(at: usize, frames: u32, noise: f64, random: &mut Random) -> Outcome {
@@ -163,6 +254,12 @@ fn stranger(at: usize, frames: u32, noise: f64, random: &mut Random) -> Outcome 
     let inquiry = Inquiry::new(Options { seed: random.word(), ..Options::default() });
     let verdict = investigate(inquiry, &mut stranger).expect("it always answers").verdict();
     Outcome::of(name, frames, &verdict)
+}
+
+/// Time that this thread had a processor.
+fn processor_ms() -> u64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as u64 * 1000 + time.tv_nsec as u64 / 1_000_000
 }
 
 fn about(verdict: &Verdict) -> String {
@@ -188,30 +285,21 @@ fn read(path: &str) -> HashMap<String, Outcome> {
     BufReader::new(file).lines().map_while(Result::ok).filter_map(outcome).collect()
 }
 
-/// What went wrong by truth, and the sums.
-fn show(scenario: &str, capacity: u32, bar: f64, outcomes: &[Outcome]) {
-    let mut wrong: HashMap<(&str, &str), u32> = HashMap::new();
-    for outcome in outcomes.iter().filter(|outcome| !alike(&outcome.said, &outcome.truth)) {
-        *wrong.entry((&outcome.truth, &outcome.said)).or_default() += 1;
+/// The sums in a line, and what each truth was called.
+fn sums(scenario: Scenario, capacity: u32, outcomes: &[&Outcome]) -> (String, Confusion) {
+    let mut confusion = Confusion::default();
+    for one in outcomes {
+        confusion.count(&one.truth, &one.said, (one.frames, one.capacity), one.accesses);
     }
-    let mut wrong: Vec<_> = wrong.into_iter().collect();
-    wrong.sort();
-    let count = outcomes.len().max(1) as f64;
-    let right = outcomes.iter().filter(|outcome| outcome.right(scenario)).count();
-    let unknown = outcomes.iter().filter(|outcome| outcome.said == "unknown").count();
-    let off =
-        |outcome: &&Outcome| (f64::from(outcome.capacity) / f64::from(outcome.frames) - 1.0).abs() > 0.05;
-    let most = outcomes.iter().map(|outcome| outcome.accesses as f64 / f64::from(outcome.frames));
-    println!(
-        "{scenario}, capacity {capacity} +- 20 %: {right} of {} right ({:.2} %, bar {:.0} %), {unknown} unknown, capacity \
-         off by more than 5 % in {}, at most {:.1} accesses per block",
+    let right = outcomes.iter().filter(|outcome| outcome.right(scenario.name)).count();
+    let took_ms: u64 = outcomes.iter().map(|outcome| outcome.took_ms).sum();
+    let text = format!(
+        "{}, capacity {capacity} +- 20 %: {right} of {} right ({:.2} %, bar {:.0} %) in {:.0} s of a processor",
+        scenario.name,
         outcomes.len(),
-        100.0 * right as f64 / count,
-        100.0 * bar,
-        outcomes.iter().filter(off).count(),
-        most.fold(0.0, f64::max)
+        100.0 * right as f64 / outcomes.len().max(1) as f64,
+        100.0 * scenario.bar,
+        took_ms as f64 / 1000.0
     );
-    for ((truth, said), times) in wrong {
-        println!("  {truth} was called {said} {times} times");
-    }
+    (text, confusion)
 }

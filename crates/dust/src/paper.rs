@@ -193,7 +193,7 @@ fn panel(
         let Some(spec) = spec else { continue };
         let visit = Visit::imagined(&trace);
         let mut hits = vec![0; trace.accesses.len()];
-        simulate(spec, capacity, Nuisances::default(), seed, &visit, &mut hits, None);
+        simulate(spec, capacity, Nuisances::default(), seed, &visit, &mut hits);
         probes.extend(trace.probes.iter().map(|&at| (trace.accesses[at], hits[at] > 0)));
     }
     let kept = kept(&probes, region);

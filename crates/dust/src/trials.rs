@@ -1,16 +1,15 @@
 //! Seeded trials on simulated caches: how often Dust is right, and whom it confuses with whom.
 
+mod confusion;
 mod strangers;
-
-use std::collections::BTreeMap;
-use std::fmt;
 
 use pantler_policy::Spec;
 
 use crate::infer::family::{Axis, Family, Scale};
 use crate::infer::random::Random;
 use crate::targets::SimulatedTarget;
-use crate::{Inquiry, Known, Options, TargetError, Verdict, investigate};
+use crate::{Inquiry, Options, TargetError, Verdict, investigate};
+pub use confusion::Confusion;
 pub use strangers::{STRANGERS, Stranger};
 
 /// What a trial is about.
@@ -91,65 +90,4 @@ pub fn off_grid(random: &mut Random, seed: u64) -> Vec<Spec> {
 pub fn near(nominal: u32, random: &mut Random) -> u32 {
     let fifth = nominal / 5;
     nominal - fifth + random.below(2 * fifth + 1)
-}
-
-/// Counts of verdicts by truth.
-#[derive(Clone, Debug, Default)]
-pub struct Confusion {
-    counts: BTreeMap<String, BTreeMap<String, u32>>,
-    /// Trials in all.
-    pub trials: u32,
-    /// Family right, by name or declared equivalence.
-    pub right: u32,
-    /// The answer was "unknown".
-    pub unknown: u32,
-    /// Trials that took more accesses than allowed, or more capacity error than 5 %.
-    pub capacity_off: u32,
-    /// Most accesses per block of true capacity.
-    pub accesses_per_block_max: f64,
-}
-
-impl Confusion {
-    /// Enters a verdict.
-    pub fn enter(&mut self, truth: &str, frames: u32, verdict: &Verdict) {
-        self.trials += 1;
-        let said = if verdict.verdict == Known::Known { verdict.family.as_str() } else { "unknown" };
-        self.right += u32::from(alike(said, truth));
-        self.unknown += u32::from(said == "unknown");
-        let off = (f64::from(verdict.capacity) / f64::from(frames) - 1.0).abs();
-        self.capacity_off += u32::from(off > 0.05);
-        self.accesses_per_block_max =
-            self.accesses_per_block_max.max(verdict.accesses as f64 / f64::from(frames));
-        *self.counts.entry(truth.into()).or_default().entry(said.into()).or_default() += 1;
-    }
-
-    /// Trials in which a wrong family was called known.
-    pub fn wrong(&self) -> u32 {
-        self.trials - self.right - self.unknown
-    }
-}
-
-impl fmt::Display for Confusion {
-    /// One row for each truth; what is right first, then everything else.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (truth, row) in &self.counts {
-            let total: u32 = row.values().sum();
-            let right: u32 = row.iter().filter(|(said, _)| alike(said, truth)).map(|(_, count)| count).sum();
-            write!(f, "{truth:<20} {right:>4} of {total:<4}")?;
-            for (said, count) in row.iter().filter(|(said, _)| *said != truth) {
-                write!(f, " {said} {count}")?;
-            }
-            writeln!(f)?;
-        }
-        writeln!(
-            f,
-            "{} of {} right, {} unknown, {} wrong; capacity off by more than 5 % in {}; at most {:.1} accesses per block",
-            self.right,
-            self.trials,
-            self.unknown,
-            self.wrong(),
-            self.capacity_off,
-            self.accesses_per_block_max
-        )
-    }
 }

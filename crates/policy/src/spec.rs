@@ -20,8 +20,8 @@ pub trait Visitor {
     /// What the visit gives.
     type Output;
 
-    /// The policy sees one reference after the other.
-    fn online<P: crate::Online>(self, policy: P) -> Self::Output;
+    /// The policy sees one reference after the other. It owns what it needs, so it may be kept.
+    fn online<P: crate::Online + 'static>(self, policy: P) -> Self::Output;
 
     /// The policy must be told the future: see [`min`](mod@crate::min).
     fn offline(self, policy: Offline) -> Self::Output;

@@ -4,7 +4,7 @@ use pantler_policy::Spec;
 
 use super::evidence::Visit;
 use super::family::Family;
-use super::simulate::{Judge, Nuisances, simulate};
+use super::simulate::{Nuisances, Simulation, begin};
 
 /// The seed that is not shown, because it is the default.
 const DEFAULT_SEED: u64 = 1;
@@ -20,6 +20,13 @@ pub struct Candidate {
     pub frames: u32,
     /// What else the cache does.
     pub nuisances: Nuisances,
+}
+
+impl PartialEq for Candidate {
+    fn eq(&self, other: &Self) -> bool {
+        let values = self.values == other.values && self.frames == other.frames;
+        values && std::ptr::eq(self.family, other.family) && self.nuisances == other.nuisances
+    }
 }
 
 impl Candidate {
@@ -68,19 +75,22 @@ impl Candidate {
         hits
     }
 
-    /// For a candidate that draws nothing: goes through a visit for as long as the judge says.
-    pub fn judged(&self, visit: &Visit, judge: &mut Judge<'_>) {
-        if let Some(spec) = self.family.spec(&self.values, DEFAULT_SEED) {
-            let mut hits = vec![0; visit.accesses.len()];
-            simulate(spec, self.frames, self.nuisances, DEFAULT_SEED, visit, &mut hits, Some(judge));
+    /// One draw, added to `hits`.
+    pub fn draw(&self, visit: &Visit, draw: u32, hits: &mut [u16]) {
+        if let Some(mut simulation) = self.begin(visit, draw) {
+            simulation.go_on(&visit.accesses, hits);
         }
     }
 
-    /// One draw, added to `hits`.
-    pub fn draw(&self, visit: &Visit, draw: u32, hits: &mut [u16]) {
+    /// So many draws side by side; one, if it draws nothing.
+    pub fn begin_all(&self, visit: &Visit, draws: u32) -> Vec<Box<dyn Simulation>> {
+        let draws = if self.draws() { draws } else { 1 };
+        (0..draws).filter_map(|draw| self.begin(visit, draw)).collect()
+    }
+
+    fn begin(&self, visit: &Visit, draw: u32) -> Option<Box<dyn Simulation>> {
         let seed = u64::from(draw).wrapping_mul(0x9e37_79b9).wrapping_add(17);
-        if let Some(spec) = self.family.spec(&self.values, seed) {
-            simulate(spec, self.frames, self.nuisances, seed, visit, hits, None);
-        }
+        let spec = self.family.spec(&self.values, seed)?;
+        begin(spec, self.frames, self.nuisances, seed, visit)
     }
 }

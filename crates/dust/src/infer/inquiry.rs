@@ -396,7 +396,7 @@ impl Inquiry {
 
     fn screen(&mut self) {
         let ledger = Ledger::new(&self.evidence, self.calibration.noise);
-        self.fits = rank(&self.options.families, self.range, &ledger);
+        self.fits = rank(&self.options.families, self.range, &ledger, None);
         self.consider_nuisances();
     }
 
@@ -408,7 +408,7 @@ impl Inquiry {
         // Once after the first trace that discriminates, and once at the end.
         if dubious && (self.stage == Stage::Verifying || !self.ranked_again) {
             self.ranked_again = true;
-            let others = rank(&self.options.families, self.range, &ledger);
+            let others = rank(&self.options.families, self.range, &ledger, self.fits.first());
             self.fits = merge(std::mem::take(&mut self.fits), others);
         }
         self.consider_nuisances();
@@ -423,8 +423,10 @@ impl Inquiry {
     fn consider_nuisances(&mut self) {
         let ledger = Ledger::new(&self.evidence, self.calibration.noise);
         let Some(best) = self.fits.first() else { return };
-        if !best.candidate.draws() && !self.is_good() {
-            self.fits = rank_with_nuisances(std::mem::take(&mut self.fits), &ledger);
+        // Whoever draws explains the nuisances of others, too, so that is no answer.
+        let drawing = best.candidate.family.draws;
+        if drawing || (!best.candidate.draws() && !self.is_good()) {
+            self.fits = rank_with_nuisances(std::mem::take(&mut self.fits), &ledger, !drawing);
         }
     }
 

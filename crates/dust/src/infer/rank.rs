@@ -6,10 +6,12 @@
 
 use super::candidate::Candidate;
 use super::family::Family;
-use super::refine::{Fit, refine, with_nuisances};
-use super::score::Ledger;
+use super::refine::{Fit, MARGIN, MARGIN_PER_ACCESS, refine, with_nuisances};
+use super::score::{Bars, Course, Ledger};
 
-/// Factor between neighbours of the coarse grid of capacities.
+/// Factor between neighbours of the grid of capacities on which a first leader is found.
+const CAPACITY_FACTOR_WIDEST: f64 = 1.1;
+/// The same of the coarse grid.
 const CAPACITY_FACTOR: f64 = 1.025;
 /// The same of the fine grid: policies that adapt are steep in the capacity.
 const CAPACITY_FACTOR_FINE: f64 = 1.006;
@@ -18,9 +20,9 @@ const REFINED: usize = 20;
 const REFINED_PER_FAMILY: usize = 2;
 /// Fits that are tried with nuisances when none explains enough without.
 const WITH_NUISANCES: usize = 6;
-/// Log likelihood below the best at which a leaf is given up, and so much more for each access.
-const MARGIN: f64 = 250.0;
-const MARGIN_PER_ACCESS: f64 = 0.05;
+/// Log likelihood behind the best at which a fit is not refined again, and so much more for each access.
+const NEAR: f64 = 100.0;
+const NEAR_PER_ACCESS: f64 = 0.01;
 /// Log likelihood that a free parameter has to bring: as much as two observations that mislead.
 const PARAMETER_COST: f64 = 8.0;
 /// Draws on the coarse grid.
@@ -35,29 +37,46 @@ pub const TEMPER: f64 = 0.2;
 
 /// Scores every leaf of the families at capacities in the range, and refines the most likely.
 ///
-/// The coarse grid comes first: what it finds ends most of the fine one early.
-pub fn rank(families: &[&'static Family], range: (u32, u32), ledger: &Ledger<'_>) -> Vec<Fit> {
+/// The coarse grid comes first: what it finds ends most of the fine one early. So does `lead`, a fit that is known already.
+pub fn rank(
+    families: &[&'static Family],
+    range: (u32, u32),
+    ledger: &Ledger<'_>,
+    lead: Option<&Fit>,
+) -> Vec<Fit> {
     let leaves =
         families.iter().flat_map(|family| family.leaves().into_iter().map(move |leaf| (*family, leaf)));
     let leaves: Vec<_> = leaves.collect();
     let mut found: Vec<Option<Fit>> = vec![None; leaves.len()];
-    let margin = MARGIN + MARGIN_PER_ACCESS * ledger.len() as f64;
-    let mut most = f64::NEG_INFINITY;
-    let coarse: Vec<u32> = capacities(range, CAPACITY_FACTOR).collect();
-    let between: Vec<u32> =
-        capacities(range, CAPACITY_FACTOR_FINE).filter(|frames| !coarse.contains(frames)).collect();
-    for (grid, fine) in [(coarse, false), (between, true)] {
+    let mut hopeless = Hopeless::new(lead, ledger);
+    let grid = |factor: f64| capacities(range, factor).collect::<Vec<u32>>();
+    let [widest, coarse, fine] = [CAPACITY_FACTOR_WIDEST, CAPACITY_FACTOR, CAPACITY_FACTOR_FINE].map(grid);
+    let between = |grid: &[u32], others: &[&[u32]]| -> Vec<u32> {
+        let new = grid.iter().filter(|frames| others.iter().all(|other| !other.contains(frames)));
+        new.copied().collect()
+    };
+    let passes = [
+        (false, widest.clone()),
+        (false, between(&coarse, &[&widest])),
+        // Whoever draws is dear to simulate, and not steep in anything: once the leader is known, on the coarse grid alone.
+        (true, coarse.clone()),
+        (false, between(&fine, &[&widest, &coarse])),
+    ];
+    let middle = f64::from(range.0).midpoint(f64::from(range.1)) as u32;
+    for (draws, mut grid) in passes {
         for ((family, leaf), found) in leaves.iter().zip(&mut found) {
-            // Whoever draws is not steep in anything.
-            if family.draws && fine {
+            if family.draws != draws {
                 continue;
             }
+            // The likely ones first: what is found early ends the others early.
+            let near = found.as_ref().or(hopeless.lead.as_ref()).map_or(middle, |fit| fit.candidate.frames);
+            grid.sort_by_key(|frames| frames.abs_diff(near));
+            let mut bars = hopeless.bars(found.as_ref());
             for &frames in &grid {
                 let candidate = Candidate::new(family, leaf.clone(), frames);
-                let floor =
-                    found.as_ref().map_or(f64::NEG_INFINITY, |fit| fit.log_likelihood).max(most - margin);
-                if let Some(fit) = Fit::above(floor, candidate, ledger, DRAWS_COARSE) {
-                    most = most.max(fit.log_likelihood);
+                if let Some(fit) = Fit::above(&bars, candidate, ledger, DRAWS_COARSE) {
+                    hopeless.learn(&fit);
+                    bars = hopeless.bars(Some(&fit));
                     *found = Some(fit);
                 }
             }
@@ -65,10 +84,49 @@ pub fn rank(families: &[&'static Family], range: (u32, u32), ledger: &Ledger<'_>
     }
     let mut fits: Vec<Fit> = found.into_iter().flatten().collect();
     sort(&mut fits);
-    let mut fits: Vec<Fit> =
-        most_likely(fits).into_iter().map(|fit| refine(fit, ledger, DRAWS_SEARCH)).collect();
+    let refined = |fit: Fit| {
+        // Few draws explain less than many of the same.
+        let fit = if fit.candidate.draws() { Fit::of(fit.candidate, ledger, DRAWS_SEARCH) } else { fit };
+        refine(fit, ledger, DRAWS_SEARCH)
+    };
+    let mut fits: Vec<Fit> = most_likely(fits).into_iter().map(refined).collect();
     sort(&mut fits);
     fits
+}
+
+/// Ends what is far behind the best fit of all that is known so far.
+struct Hopeless<'a> {
+    lead: Option<Fit>,
+    bars: Bars,
+    ledger: &'a Ledger<'a>,
+}
+
+impl<'a> Hopeless<'a> {
+    fn new(lead: Option<&Fit>, ledger: &'a Ledger<'a>) -> Self {
+        let mut hopeless = Self { lead: None, bars: Bars::default(), ledger };
+        lead.into_iter().for_each(|lead| hopeless.learn(lead));
+        hopeless
+    }
+
+    fn learn(&mut self, fit: &Fit) {
+        if self.lead.as_ref().is_none_or(|lead| lead.log_likelihood < fit.log_likelihood) {
+            self.ledger.raise_behind(&mut self.bars, &fit.course, MARGIN, MARGIN_PER_ACCESS);
+            self.lead = Some(fit.clone());
+        }
+    }
+
+    /// The log likelihood that lies behind the best by so much, and so much more for each access.
+    fn floor(&self, margin: f64, per_access: f64) -> f64 {
+        let margin = margin + per_access * self.ledger.len() as f64;
+        self.lead.as_ref().map_or(0.0, |lead| lead.log_likelihood - margin)
+    }
+
+    /// Bars for the leaf whose best so far is given.
+    fn bars(&self, best: Option<&Fit>) -> Bars {
+        let mut bars = best.map_or_else(Bars::default, |best| best.bars(self.ledger));
+        bars.raise_over(&self.bars);
+        bars
+    }
 }
 
 /// The most likely of two lists of fits to the same observations.
@@ -78,18 +136,45 @@ pub fn merge(mut fits: Vec<Fit>, more: Vec<Fit>) -> Vec<Fit> {
     most_likely(fits)
 }
 
-/// Refines what is there after more was observed.
+/// Refines what is there after more was observed. What is hopeless by now stays last, as it is.
 pub fn rank_again(fits: Vec<Fit>, ledger: &Ledger<'_>) -> Vec<Fit> {
-    let again = |fit: Fit| refine(Fit::of(fit.candidate, ledger, DRAWS_SEARCH), ledger, DRAWS_SEARCH);
-    let mut fits: Vec<Fit> = fits.into_iter().map(again).collect();
-    sort(&mut fits);
-    fits
+    let mut hopeless = Hopeless::new(None, ledger);
+    let mut again: Vec<Fit> = Vec::new();
+    let mut last: Vec<Fit> = Vec::new();
+    for fit in fits {
+        match Fit::above(&hopeless.bars, fit.candidate.clone(), ledger, DRAWS_SEARCH) {
+            Some(scored) => {
+                hopeless.learn(&scored);
+                // What was refined before and is far behind by now does not come back by another step.
+                let near = scored.log_likelihood > hopeless.floor(NEAR, NEAR_PER_ACCESS);
+                let fit = if near { refine(scored, ledger, DRAWS_SEARCH) } else { scored };
+                hopeless.learn(&fit);
+                again.push(fit);
+            }
+            None => last.push(fit),
+        }
+    }
+    sort(&mut again);
+    // Far below everything that was scored, in the order that they had.
+    let least =
+        again.last().map_or(0.0, |fit| fit.log_likelihood).min(hopeless.floor(MARGIN, MARGIN_PER_ACCESS));
+    for (at, mut fit) in last.into_iter().enumerate() {
+        fit.log_likelihood = least - 1.0 - at as f64;
+        fit.course = Course::default();
+        again.push(fit);
+    }
+    again
 }
 
-/// Lets the most likely have nuisances, too.
-pub fn rank_with_nuisances(mut fits: Vec<Fit>, ledger: &Ledger<'_>) -> Vec<Fit> {
-    for fit in fits.iter_mut().take(WITH_NUISANCES) {
-        *fit = with_nuisances(fit, ledger, DRAWS_SEARCH);
+/// Lets the most likely have nuisances, too; of those that draw only if `drawing`.
+pub fn rank_with_nuisances(mut fits: Vec<Fit>, ledger: &Ledger<'_>, drawing: bool) -> Vec<Fit> {
+    let mut bars = Bars::default();
+    if let Some(lead) = fits.first() {
+        ledger.raise_behind(&mut bars, &lead.course, MARGIN, MARGIN_PER_ACCESS);
+    }
+    let these = fits.iter_mut().filter(|fit| drawing || !fit.candidate.family.draws);
+    for fit in these.take(WITH_NUISANCES) {
+        *fit = with_nuisances(fit, ledger, DRAWS_SEARCH, &bars);
     }
     sort(&mut fits);
     fits

@@ -5,7 +5,7 @@
 
 use super::candidate::Candidate;
 use super::family::Scale;
-use super::score::Ledger;
+use super::score::{Bars, Course, Ledger};
 use super::simulate::Nuisances;
 
 /// Steps of parameters, in quarters of their range.
@@ -15,6 +15,14 @@ const CAPACITY_STEPS: [f64; 4] = [0.04, 0.015, 0.006, 0.0];
 /// Rates of foreign insertions that are tried, per access.
 const FOREIGN: [f64; 5] = [0.005, 0.01, 0.02, 0.035, 0.06];
 
+/// Log likelihood behind the best at which a candidate is given up together with all its neighbours, and so much more for
+/// each access.
+pub(super) const MARGIN: f64 = 250.0;
+pub(super) const MARGIN_PER_ACCESS: f64 = 0.02;
+/// Log likelihood by which a step of a climb may lie behind where it started, and so much more for each access, before it is ended.
+const BEHIND: f64 = 80.0;
+const BEHIND_PER_ACCESS: f64 = 0.01;
+
 /// A candidate and its log likelihood.
 #[derive(Clone, Debug)]
 pub struct Fit {
@@ -22,104 +30,138 @@ pub struct Fit {
     pub candidate: Candidate,
     /// Natural logarithm of its likelihood.
     pub log_likelihood: f64,
+    /// How it came about.
+    pub course: Course,
 }
 
 impl Fit {
     /// Scores a candidate.
     pub fn of(candidate: Candidate, ledger: &Ledger<'_>, draws: u32) -> Self {
-        let log_likelihood = ledger.log_likelihood(&candidate, draws);
-        Self { candidate, log_likelihood }
+        let course = ledger.course(&candidate, draws, &Bars::default()).unwrap_or_default();
+        Self { candidate, log_likelihood: course.total(), course }
     }
 
-    /// Scores a candidate. `None` if it is below `floor`.
-    pub fn above(floor: f64, candidate: Candidate, ledger: &Ledger<'_>, draws: u32) -> Option<Self> {
-        let log_likelihood = ledger.log_likelihood_above(&candidate, draws, floor);
-        (log_likelihood >= floor).then_some(Self { candidate, log_likelihood })
+    /// Scores a candidate. `None` if it falls below a bar.
+    pub fn above(bars: &Bars, candidate: Candidate, ledger: &Ledger<'_>, draws: u32) -> Option<Self> {
+        let course = ledger.course(&candidate, draws, bars)?;
+        Some(Self { candidate, log_likelihood: course.total(), course })
+    }
+
+    /// Bars for what shall be better than this fit.
+    pub fn bars(&self, ledger: &Ledger<'_>) -> Bars {
+        let mut bars = Bars::default();
+        ledger.raise_to(&mut bars, self.log_likelihood);
+        ledger.raise_behind(&mut bars, &self.course, BEHIND, BEHIND_PER_ACCESS);
+        bars
+    }
+}
+
+/// A local search from one fit, which never tries the same candidate twice.
+struct Climb<'a> {
+    fit: Fit,
+    bars: Bars,
+    ledger: &'a Ledger<'a>,
+    draws: u32,
+    tried: Vec<Candidate>,
+}
+
+impl<'a> Climb<'a> {
+    fn new(fit: Fit, ledger: &'a Ledger<'a>, draws: u32) -> Self {
+        let bars = fit.bars(ledger);
+        Self { tried: vec![fit.candidate.clone()], fit, bars, ledger, draws }
     }
 
     /// Takes the change if it explains more. Returns whether it does.
-    fn improve(&mut self, ledger: &Ledger<'_>, draws: u32, change: impl FnOnce(&mut Candidate)) -> bool {
-        let mut candidate = self.candidate.clone();
+    fn improve(&mut self, change: impl FnOnce(&mut Candidate)) -> bool {
+        let mut candidate = self.fit.candidate.clone();
         change(&mut candidate);
-        let same = candidate.frames == self.candidate.frames
-            && candidate.values == self.candidate.values
-            && candidate.nuisances == self.candidate.nuisances;
-        if same || candidate.frames == 0 {
+        if candidate.frames == 0 || self.tried.contains(&candidate) {
             return false;
         }
-        let floor = self.log_likelihood + 1e-9;
-        let log_likelihood = ledger.log_likelihood_above(&candidate, draws, floor);
-        let other = Self { candidate, log_likelihood };
-        let better = log_likelihood > floor;
-        if better {
-            *self = other;
-        }
-        better
+        self.tried.push(candidate.clone());
+        let found = Fit::above(&self.bars, candidate, self.ledger, self.draws);
+        let better = found.filter(|found| found.log_likelihood > self.fit.log_likelihood + 1e-9);
+        let Some(better) = better else { return false };
+        self.fit = better;
+        self.bars = self.fit.bars(self.ledger);
+        true
     }
-}
 
-/// Climbs from `fit` to the nearest peak of the likelihood.
-pub fn refine(mut fit: Fit, ledger: &Ledger<'_>, draws: u32) -> Fit {
-    scan(&mut fit, ledger, draws);
-    for (round, &step) in STEPS.iter().enumerate() {
-        // Twice at each width: parameters and capacity depend on each other.
-        for _ in 0..2 {
-            let mut moved = capacity(&mut fit, ledger, draws, CAPACITY_STEPS[round]);
-            moved |= parameters(&mut fit, ledger, draws, step);
-            if !moved {
-                break;
-            }
+    /// Tries capacities all around: policies that adapt have many small peaks.
+    fn scan(&mut self) {
+        let centre = i64::from(self.fit.candidate.frames);
+        let stride = (centre / 125).max(1);
+        for step in -4..=4 {
+            let frames = (centre + step * stride).max(1) as u32;
+            self.improve(|candidate| candidate.frames = frames);
         }
     }
-    capacity(&mut fit, ledger, draws, 0.0);
-    fit
-}
 
-/// Tries capacities all around: policies that adapt have many small peaks.
-fn scan(fit: &mut Fit, ledger: &Ledger<'_>, draws: u32) {
-    let centre = i64::from(fit.candidate.frames);
-    let stride = (centre / 125).max(1);
-    for step in -4..=4 {
-        let frames = (centre + step * stride).max(1) as u32;
-        fit.improve(ledger, draws, |candidate| candidate.frames = frames);
-    }
-}
-
-fn capacity(fit: &mut Fit, ledger: &Ledger<'_>, draws: u32, share: f64) -> bool {
-    let mut moved = false;
-    for sign in [1i64, -1] {
-        // Uphill for as long as it goes.
-        for _ in 0..6 {
-            let step = (f64::from(fit.candidate.frames) * share).round().max(1.0) as i64;
-            let frames =
-                (i64::from(fit.candidate.frames) + sign * step).clamp(1, i64::from(u32::MAX / 4)) as u32;
-            if !fit.improve(ledger, draws, |candidate| candidate.frames = frames) {
-                break;
-            }
-            moved = true;
-        }
-    }
-    moved
-}
-
-fn parameters(fit: &mut Fit, ledger: &Ledger<'_>, draws: u32, step: f64) -> bool {
-    let mut moved = false;
-    for (at, axis) in fit.candidate.family.axes.iter().enumerate() {
-        for sign in [1.0, -1.0] {
-            for _ in 0..3 {
-                let value = axis.moved(fit.candidate.values[at], sign * step);
-                if !fit.improve(ledger, draws, |candidate| candidate.values[at] = value) {
+    fn capacity(&mut self, share: f64) -> bool {
+        let mut moved = false;
+        for sign in [1i64, -1] {
+            // Uphill for as long as it goes.
+            for _ in 0..6 {
+                let now = self.fit.candidate.frames;
+                let step = (f64::from(now) * share).round().max(1.0) as i64;
+                let frames = (i64::from(now) + sign * step).clamp(1, i64::from(u32::MAX / 4)) as u32;
+                if !self.improve(|candidate| candidate.frames = frames) {
                     break;
                 }
                 moved = true;
             }
         }
+        moved
     }
-    moved
+
+    fn parameters(&mut self, step: f64) -> bool {
+        let mut moved = false;
+        for (at, axis) in self.fit.candidate.family.axes.iter().enumerate() {
+            for sign in [1.0, -1.0] {
+                for _ in 0..3 {
+                    let value = axis.moved(self.fit.candidate.values[at], sign * step);
+                    if !self.improve(|candidate| candidate.values[at] = value) {
+                        break;
+                    }
+                    moved = true;
+                }
+            }
+        }
+        moved
+    }
 }
 
-/// Tries what a cache may do besides its policy, and keeps what explains more than it costs.
-pub fn with_nuisances(fit: &Fit, ledger: &Ledger<'_>, draws: u32) -> Fit {
+/// Climbs from `fit` to the nearest peak of the likelihood.
+pub fn refine(fit: Fit, ledger: &Ledger<'_>, draws: u32) -> Fit {
+    // Whoever draws is not steep in anything, and every step of it costs many simulations.
+    let rounds = match (fit.candidate.family.draws, fit.candidate.draws()) {
+        (true, _) => 2,
+        (false, true) => 3,
+        (false, false) => STEPS.len(),
+    };
+    let mut climb = Climb::new(fit, ledger, draws);
+    if rounds == STEPS.len() {
+        climb.scan();
+    }
+    for (round, &step) in STEPS.iter().enumerate().take(rounds) {
+        // Twice at each width: parameters and capacity depend on each other.
+        for _ in 0..2 {
+            let mut moved = climb.capacity(CAPACITY_STEPS[round]);
+            moved |= climb.parameters(step);
+            if !moved {
+                break;
+            }
+        }
+    }
+    if rounds == STEPS.len() {
+        climb.capacity(0.0);
+    }
+    climb.fit
+}
+
+/// Tries what a cache may do besides its policy, and keeps what explains more than it costs. What falls below `bars` is
+/// given up.
+pub fn with_nuisances(fit: &Fit, ledger: &Ledger<'_>, draws: u32, bars: &Bars) -> Fit {
     /// Log likelihood that a nuisance has to bring.
     const WORTH: f64 = 6.0;
     let mut best = fit.clone();
@@ -129,10 +171,14 @@ pub fn with_nuisances(fit: &Fit, ledger: &Ledger<'_>, draws: u32) -> Fit {
         .map(|foreign| Nuisances { foreign, ..fit.candidate.nuisances })
         .chain(batches.clone().map(|batch| Nuisances { batch, ..fit.candidate.nuisances }))
         .chain(batches.map(|late| Nuisances { late, ..fit.candidate.nuisances }));
+    let mut bars = bars.clone();
+    ledger.raise_behind(&mut bars, &fit.course, MARGIN, MARGIN_PER_ACCESS);
     for nuisances in deviations {
         let candidate = Candidate { nuisances, ..fit.candidate.clone() };
-        let mut other = Fit::of(candidate, ledger, draws);
-        capacity(&mut other, ledger, draws, 0.03);
+        let Some(other) = Fit::above(&bars, candidate, ledger, draws) else { continue };
+        let mut climb = Climb::new(other, ledger, draws);
+        climb.capacity(0.03);
+        let other = climb.fit;
         if other.log_likelihood > best.log_likelihood {
             best = other;
         }
@@ -144,8 +190,7 @@ pub fn with_nuisances(fit: &Fit, ledger: &Ledger<'_>, draws: u32) -> Fit {
 pub fn interval(fit: &Fit, ledger: &Ledger<'_>, draws: u32, drop: f64) -> (u32, u32) {
     let holds = |frames: u32| {
         let candidate = Candidate { frames, ..fit.candidate.clone() };
-        let floor = fit.log_likelihood - drop;
-        ledger.log_likelihood_above(&candidate, draws, floor) > floor
+        ledger.is_above(fit.log_likelihood - drop, &candidate, draws)
     };
     let centre = fit.candidate.frames;
     let most = centre / 4 + 2;
@@ -177,8 +222,7 @@ pub fn parameter_interval(fit: &Fit, at: usize, ledger: &Ledger<'_>, draws: u32,
     let holds = |value: f64| {
         let mut candidate = fit.candidate.clone();
         candidate.values[at] = value;
-        let floor = fit.log_likelihood - drop;
-        ledger.log_likelihood_above(&candidate, draws, floor) > floor
+        ledger.is_above(fit.log_likelihood - drop, &candidate, draws)
     };
     [-1.0, 1.0].map(|sign| {
         let mut inside = fit.candidate.values[at];

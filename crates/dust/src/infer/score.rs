@@ -10,9 +10,15 @@
 //! Whether the best candidate explains enough is another question than which is best: [`Score::excess`] compares the
 //! score with what the candidate itself would typically get.
 
+mod course;
+
 use super::candidate::Candidate;
 use super::evidence::Evidence;
-use super::simulate::Judge;
+
+pub use course::{Bars, Course};
+
+/// Accesses between two looks at the course of a candidate.
+const LOOK: usize = 128;
 
 /// Draws are few: between never and always there is room for so many more.
 const SMOOTHING: f64 = 0.1;
@@ -24,6 +30,8 @@ pub struct Ledger<'a> {
     noise: f64,
     /// Log probability of each observation if the access was a hit, and if it was a miss.
     logs: Vec<Vec<(f32, f32)>>,
+    /// At each look, the last visit first: accesses so far, and the highest log likelihood that the rest can have.
+    looks: Vec<(usize, f64)>,
 }
 
 /// How a candidate did.
@@ -42,38 +50,59 @@ pub struct Score {
 impl<'a> Ledger<'a> {
     /// Prepares the evidence.
     pub fn new(evidence: &'a Evidence, noise: f64) -> Self {
-        let logs = evidence
+        let logs: Vec<Vec<(f32, f32)>> = evidence
             .visits()
             .iter()
             .map(|visit| visit.odds.iter().map(|&odds| logs(f64::from(odds), noise)).collect())
             .collect();
-        Self { evidence, noise, logs }
+        let looks = looks(evidence, &logs);
+        Self { evidence, noise, logs, looks }
     }
 
     /// The log likelihood of a candidate in so many draws.
     pub fn log_likelihood(&self, candidate: &Candidate, draws: u32) -> f64 {
-        self.log_likelihood_above(candidate, draws, f64::NEG_INFINITY)
+        self.course(candidate, draws, &Bars::default()).map_or(f64::NEG_INFINITY, |course| course.total())
     }
 
-    /// The same, but whatever turns out to be below `floor` may be given too high, though below `floor`, in less time.
-    pub fn log_likelihood_above(&self, candidate: &Candidate, draws: u32, floor: f64) -> f64 {
-        let mut total = 0.0;
-        let once = !candidate.draws();
+    /// Whether the log likelihood of a candidate is above `floor`.
+    pub fn is_above(&self, floor: f64, candidate: &Candidate, draws: u32) -> bool {
+        let mut bars = Bars::default();
+        self.raise_to(&mut bars, floor);
+        self.course(candidate, draws, &bars).is_some_and(|course| course.total() > floor)
+    }
+
+    /// Ends whatever cannot reach `floor` any more.
+    pub fn raise_to(&self, bars: &mut Bars, floor: f64) {
+        bars.raise(self.looks.iter().map(|(_, rest)| floor - rest));
+    }
+
+    /// Ends whatever lies behind a course by `margin` and so much more for each access so far.
+    pub fn raise_behind(&self, bars: &mut Bars, course: &Course, margin: f64, per_access: f64) {
+        let behind =
+            |(sum, (accesses, _)): (&f64, &(usize, f64))| sum - margin - per_access * *accesses as f64;
+        bars.raise(course.sums.iter().zip(&self.looks).map(behind));
+    }
+
+    /// The course of a candidate in so many draws. `None` if it falls below a bar.
+    pub fn course(&self, candidate: &Candidate, draws: u32, bars: &Bars) -> Option<Course> {
+        let draws = if candidate.draws() { draws } else { 1 };
+        let (mut sum, mut sums) = (0.0, Vec::with_capacity(self.looks.len()));
+        let mut hits = [0; LOOK];
         // The last visits tell most.
         for (visit, logs) in self.evidence.visits().iter().zip(&self.logs).rev() {
-            total = if once {
-                let mut judge = Judge { logs, sum: total, floor };
-                candidate.judged(visit, &mut judge);
-                judge.sum
-            } else {
-                let hits = candidate.hits(visit, draws);
-                total + hits.iter().zip(logs).map(|(&hits, log)| mixed(share(hits, draws), *log)).sum::<f64>()
-            };
-            if total < floor {
-                break;
+            let mut running = candidate.begin_all(visit, draws);
+            for (accesses, logs) in visit.accesses.chunks(LOOK).zip(logs.chunks(LOOK)) {
+                let hits = &mut hits[..accesses.len()];
+                hits.fill(0);
+                running.iter_mut().for_each(|simulation| simulation.go_on(accesses, hits));
+                sum += explained(hits, logs, draws);
+                if !bars.admit(sums.len(), sum) {
+                    return None;
+                }
+                sums.push(sum);
             }
         }
-        total
+        Some(Course { sums })
     }
 
     /// Observations in all.
@@ -132,6 +161,36 @@ impl<'a> Ledger<'a> {
         let deficit = (typical - total) / count.max(1) as f64;
         Score { log_likelihood: total, mismatch: wrong / count.max(1) as f64, excess, deficit }
     }
+}
+
+/// See [`Ledger::looks`].
+fn looks(evidence: &Evidence, logs: &[Vec<(f32, f32)>]) -> Vec<(usize, f64)> {
+    let (mut accesses, mut most) = (0, 0.0);
+    let mut looks = Vec::new();
+    for (visit, logs) in evidence.visits().iter().zip(logs).rev() {
+        let mut blocks = 0;
+        for (chunk, logs) in visit.accesses.chunks(LOOK).zip(logs.chunks(LOOK)) {
+            for (&block, &(hit, miss)) in chunk.iter().zip(logs) {
+                // Nobody predicts a hit of what was never read.
+                let first = block == blocks;
+                blocks += u32::from(first);
+                most += f64::from(if first { miss } else { hit.max(miss) });
+            }
+            accesses += chunk.len();
+            looks.push((accesses, most));
+        }
+    }
+    let all = most;
+    looks.into_iter().map(|(accesses, most)| (accesses, all - most)).collect()
+}
+
+/// Sum of the log probabilities of observations, given in how many draws each access was a hit.
+fn explained(hits: &[u16], logs: &[(f32, f32)], draws: u32) -> f64 {
+    let each = hits.iter().zip(logs);
+    if draws == 1 {
+        return each.map(|(&hits, log)| f64::from(if hits == 0 { log.1 } else { log.0 })).sum();
+    }
+    each.map(|(&hits, log)| mixed(share(hits, draws), *log)).sum()
 }
 
 /// Log probabilities of an observation, given a hit and given a miss.

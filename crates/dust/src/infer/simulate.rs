@@ -25,30 +25,30 @@ impl Default for Nuisances {
     }
 }
 
-/// Looks at what a simulation predicts while it runs, and ends it as soon as it is hopeless.
-#[derive(Clone, Debug)]
-pub struct Judge<'a> {
-    /// Log probability of each observation if the access was a hit, and if it was a miss.
-    pub logs: &'a [(f32, f32)],
-    /// Sum of the log probabilities so far. It only falls.
-    pub sum: f64,
-    /// The simulation ends when the sum is below this.
-    pub floor: f64,
+/// A simulation that goes on from where it is, as far as it is told: many of them can run side by side.
+pub trait Simulation {
+    /// Whether each of the next accesses would be a hit, added to `hits`.
+    fn go_on(&mut self, accesses: &[u32], hits: &mut [u16]);
 }
 
-/// Accesses between two looks of a judge.
-const JUDGED: usize = 128;
-
-impl Judge<'_> {
-    /// Whether to go on after the accesses from `from` on, whose hits are given.
-    fn goes_on(&mut self, from: usize, hits: &[u16]) -> bool {
-        let log = |(&hits, log): (&u16, &(f32, f32))| f64::from(if hits == 0 { log.1 } else { log.0 });
-        self.sum += hits.iter().zip(&self.logs[from..]).map(log).sum::<f64>();
-        self.sum >= self.floor
-    }
+/// An empty cache to which a visit is about to be made. `None` for policies that need to know the future: they are no candidates.
+pub fn begin(
+    spec: Spec,
+    frames: u32,
+    nuisances: Nuisances,
+    seed: u64,
+    visit: &super::evidence::Visit,
+) -> Option<Box<dyn Simulation>> {
+    let foreign = (visit.accesses.len() as f64 * nuisances.foreign * 2.0) as u32 + 64;
+    let foreign = if nuisances.foreign > 0.0 { foreign } else { 0 };
+    let handles = visit.blocks + foreign;
+    spec.with(
+        frames.max(1),
+        Begin { frames, nuisances, random: Random::new(seed), next: visit.blocks, handles },
+    )
 }
 
-/// Whether each access would be a hit, added to `hits`. A judge needs `hits` to be zero before.
+/// Whether each access of a visit would be a hit, added to `hits`.
 pub fn simulate(
     spec: Spec,
     frames: u32,
@@ -56,54 +56,56 @@ pub fn simulate(
     seed: u64,
     visit: &super::evidence::Visit,
     hits: &mut [u16],
-    judge: Option<&mut Judge<'_>>,
 ) {
-    let (accesses, blocks) = (visit.accesses.as_slice(), visit.blocks);
-    spec.with(frames.max(1), Run { accesses, blocks, frames, nuisances, seed, hits, judge });
+    if let Some(mut simulation) = begin(spec, frames, nuisances, seed, visit) {
+        simulation.go_on(&visit.accesses, hits);
+    }
 }
 
-struct Run<'a, 'j> {
-    accesses: &'a [u32],
-    blocks: u32,
+struct Begin {
     frames: u32,
     nuisances: Nuisances,
-    seed: u64,
-    hits: &'a mut [u16],
-    judge: Option<&'a mut Judge<'j>>,
+    random: Random,
+    /// Handles for the blocks of others, from here on and up to there.
+    next: Handle,
+    handles: Handle,
 }
 
-impl Visitor for Run<'_, '_> {
-    type Output = ();
+impl Visitor for Begin {
+    type Output = Option<Box<dyn Simulation>>;
 
-    fn online<P: Online>(mut self, policy: P) {
-        let foreign = (self.accesses.len() as f64 * self.nuisances.foreign * 2.0) as u32 + 64;
-        let foreign = if self.nuisances.foreign > 0.0 { foreign } else { 0 };
-        let handles = self.blocks + foreign;
-        let mut cache = Simulated::new(policy, self.frames, self.nuisances, handles);
-        let (mut random, mut next) = (Random::new(self.seed), self.blocks);
-        for (from, accesses) in (0..).step_by(JUDGED).zip(self.accesses.chunks(JUDGED)) {
-            let hits = &mut self.hits[from..from + accesses.len()];
-            if foreign == 0 {
-                for (&block, hits) in accesses.iter().zip(&mut *hits) {
-                    *hits += u16::from(cache.access(block));
-                }
-            } else {
-                for (&block, hits) in accesses.iter().zip(&mut *hits) {
-                    if random.chance(self.nuisances.foreign) && next < handles {
-                        cache.access(next);
-                        next += 1;
-                    }
-                    *hits += u16::from(cache.access(block));
-                }
-            }
-            if self.judge.as_mut().is_some_and(|judge| !judge.goes_on(from, hits)) {
-                return;
-            }
-        }
+    fn online<P: Online + 'static>(self, policy: P) -> Self::Output {
+        let cache = Simulated::new(policy, self.frames, self.nuisances, self.handles);
+        Some(Box::new(Running { cache, begun: self }))
     }
 
-    /// Offline policies are no candidates: nothing hits.
-    fn offline(self, _: Offline) {}
+    fn offline(self, _: Offline) -> Self::Output {
+        None
+    }
+}
+
+struct Running<P> {
+    cache: Simulated<P>,
+    begun: Begin,
+}
+
+impl<P: Policy> Simulation for Running<P> {
+    fn go_on(&mut self, accesses: &[u32], hits: &mut [u16]) {
+        let Self { cache, begun: Begin { nuisances, random, next, handles, .. } } = self;
+        if nuisances.foreign == 0.0 {
+            for (&block, hits) in accesses.iter().zip(hits) {
+                *hits += u16::from(cache.access(block));
+            }
+            return;
+        }
+        for (&block, hits) in accesses.iter().zip(hits) {
+            if random.chance(nuisances.foreign) && *next < *handles {
+                cache.access(*next);
+                *next += 1;
+            }
+            *hits += u16::from(cache.access(block));
+        }
+    }
 }
 
 /// A demand cache of handles around one policy, with what a real evictor does besides.
@@ -157,7 +159,7 @@ mod tests {
         trace.scan(accesses.iter().copied());
         let visit = Visit::imagined(&trace);
         let mut hits = vec![0; accesses.len()];
-        simulate(spec.parse().expect("a policy"), frames, nuisances, 1, &visit, &mut hits, None);
+        simulate(spec.parse().expect("a policy"), frames, nuisances, 1, &visit, &mut hits);
         hits
     }
 
