@@ -94,7 +94,7 @@ fn lookahead_says_what_it_brought() {
         })
     };
     let mut looked = object("sa-w2r", 1, 20, 19, 1.0);
-    looked["room_over_time"] = json!([1; 20]);
+    looked["room_over_time"] = json!(vec![1; 20]);
     assert_eq!(found, [object("none", 20, 0, 0, 0.0), looked]);
     let expected = "expected one of none, obl, obl-2, w2r, sa-w2r, even-w2r";
     let mistaken = format!("unknown lookahead \"sa-wr2\", did you mean \"sa-w2r\"? {expected}");
