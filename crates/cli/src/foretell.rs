@@ -1,12 +1,15 @@
-//! What the profile of a run says about the order in which its program reads, told to the mounts before it starts.
+//! What the profile of a run says about the order in which its program reads, told to the mounts and to the run itself, if it
+//! is steered, before it starts.
 //!
-//! Names are found and files are opened with the rights of the user the program runs as; a mount gets the open file, and
+//! Names are found and files are opened with the rights of the user the program runs as; a body gets the open file, and
 //! never a name or a pattern.
 
 use anyhow::Result;
 use pantler_control::client::Client;
 use pantler_control::wire::{Answer, Request};
-use pantler_control::{BodyKind, ControlError, Hint, HintAnswer, OwnerSelector, Prefetch, Profile};
+use pantler_control::{
+    Body, BodyKind, ControlError, Hint, HintAnswer, OwnerSelector, Prefetch, Profile, Speaker,
+};
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -15,52 +18,120 @@ use crate::identity::Identity;
 
 /// Largest file of names.
 const NAMES_BYTES_MAX: u64 = 16 << 20;
-/// Files told at the start: what a mount takes at once.
-const FILES_MAX: usize = 5000;
+/// Files told at the start: what a body holds of all lists, whatever it follows at once.
+const FILES_MAX: usize = 65_536;
 /// Folders looked into for files that match.
 const FOLDERS_MAX: usize = 10_000;
 
-/// Tells every mount that took the run what will be read. Says how many files are on a list.
+/// Tells every mount that took the run, and the run itself if it is steered, what will be read. Says how many files are on a
+/// list.
 ///
 /// # Errors
-/// Names that cannot be read. What a mount refuses is only logged: the program runs as well without.
-pub fn foretell(profile: &Profile, mounts: &mut [Client], identity: &Identity) -> Result<usize> {
+/// Names that cannot be read. What a body refuses is only logged: the program runs as well without.
+pub fn foretell(
+    profile: &Profile,
+    mounts: &mut [Client],
+    steered: Option<&dyn Body>,
+    identity: &Identity,
+) -> Result<usize> {
     let names = match &profile.prefetch {
         Some(Prefetch::List(file)) => listed(file, identity)?,
         Some(Prefetch::GlobOrder) => matching(profile, identity),
         _ => return Ok(0),
     };
-    let open = |name: &PathBuf| identity.open_to_read(name).ok().map(|file| (name.clone(), file));
-    let files: Vec<(PathBuf, File)> = names.iter().take(FILES_MAX).filter_map(open).collect();
-    let count = mounts.iter_mut().map(|mount| tell(mount, &files)).sum();
-    tracing::info!(names = names.len(), opened = files.len(), listed = count, "what will be read is told");
+    if names.len() > FILES_MAX {
+        tracing::warn!(
+            "the profile lists {} files: the first {FILES_MAX} are told, which is all that a body holds; \
+             list fewer, or send the rest with pantler prefetch --files while the program runs",
+            names.len()
+        );
+    }
+    let mut listeners = listeners(mounts, steered, identity);
+    let (mut opened, mut count) = (0, 0);
+    for name in names.iter().take(FILES_MAX) {
+        // One at a time: so many descriptors are nobody's.
+        let Ok(file) = identity.open_to_read(name) else { continue };
+        opened += 1;
+        // A file is on one mount at most, and only what is on none is in the page cache.
+        count += usize::from(listeners.iter_mut().any(|listener| listener.tell(name, &file)));
+    }
+    tracing::info!(names = names.len(), opened, listed = count, "what will be read is told");
     Ok(count)
 }
 
-fn tell(client: &mut Client, files: &[(PathBuf, File)]) -> usize {
-    let bodies = client.bodies().unwrap_or_default();
-    let mut count = 0;
-    for body in bodies.iter().filter(|body| body.kind == BodyKind::Mount) {
-        let mut append = false;
-        for (path, file) in files {
-            let hint = Hint::ListFile { path: path.clone(), ranges: Vec::new(), append };
-            let request = Request::Hint { on: body.name.clone(), owner: OwnerSelector::Caller, hint };
-            match client.ask(&request, Some(file.as_fd())) {
-                Ok(Answer::Hint(HintAnswer::List(_))) => {
-                    append = true;
-                    count += 1;
-                }
-                // A file of another mount, or of none.
-                Err(ControlError::NotFound { .. }) => {}
-                Err(error) => {
-                    tracing::info!(%error, on = body.name, "the rest of the list is left out");
-                    break;
-                }
-                Ok(_) => break,
+/// A body that is told what will be read.
+struct Listener<'a> {
+    body: Told<'a>,
+    name: String,
+    /// Files on the list.
+    count: usize,
+    /// It has refused a file that is its own: a list with gaps is worth nothing.
+    is_done: bool,
+}
+
+enum Told<'a> {
+    Mount(Client),
+    Run(&'a dyn Body, Speaker),
+}
+
+/// The mounts first.
+fn listeners<'a>(
+    mounts: &mut [Client],
+    steered: Option<&'a dyn Body>,
+    identity: &Identity,
+) -> Vec<Listener<'a>> {
+    let listener = |body, name| Listener { body, name, count: 0, is_done: false };
+    let mut found = Vec::new();
+    for mount in mounts {
+        let bodies = mount.bodies().unwrap_or_default();
+        for body in bodies.into_iter().filter(|body| body.kind == BodyKind::Mount) {
+            // A conversation of its own for each.
+            match Client::connect(mount.path()) {
+                Ok(client) => found.push(listener(Told::Mount(client), body.name)),
+                Err(error) => tracing::info!(%error, on = body.name, "nothing is told"),
             }
         }
     }
-    count
+    let (gid, groups) = match &identity.credentials {
+        Some(credentials) => (credentials.gid, credentials.groups.clone()),
+        None => (rustix::process::getegid().as_raw(), Vec::new()),
+    };
+    let speaker = Speaker { uid: identity.uid, gid, groups, pid: std::process::id() };
+    found.extend(steered.map(|body| listener(Told::Run(body, speaker), body.describe().name)));
+    found
+}
+
+impl Listener<'_> {
+    /// Whether the file is this body's, and on its list now.
+    fn tell(&mut self, path: &Path, file: &File) -> bool {
+        if self.is_done {
+            return false;
+        }
+        let hint = Hint::ListFile { path: path.to_path_buf(), ranges: Vec::new(), append: self.count > 0 };
+        let said = match &mut self.body {
+            Told::Mount(client) => {
+                let owner = OwnerSelector::Caller;
+                client.ask(&Request::Hint { on: self.name.clone(), owner, hint }, Some(file.as_fd()))
+            }
+            Told::Run(body, speaker) => {
+                body.hint(speaker, &OwnerSelector::UserDefault, &hint, Some(file.as_fd())).map(Answer::Hint)
+            }
+        };
+        match said {
+            Ok(Answer::Hint(HintAnswer::List(_))) => {
+                self.count += 1;
+                return true;
+            }
+            // A file of another mount, or of none.
+            Err(ControlError::NotFound { .. }) => {}
+            Err(error) => {
+                tracing::warn!(%error, on = self.name, listed = self.count, "the rest of the list is left out");
+                self.is_done = true;
+            }
+            Ok(_) => self.is_done = true,
+        }
+        false
+    }
 }
 
 fn listed(file: &Path, identity: &Identity) -> Result<Vec<PathBuf>> {

@@ -51,7 +51,10 @@ pub fn run(arguments: &args::Run) -> Result<u8> {
         return Err(ControlError::invalid(text).into());
     }
     if let Some(profile) = &spec.profile
-        && let Err(error) = foretell::foretell(profile, &mut mounts, &identity)
+        && let Err(error) = {
+            let body = steered.as_ref().map(|steered| steered.session.body());
+            foretell::foretell(profile, &mut mounts, body.as_deref(), &identity)
+        }
     {
         // The program may make the list itself, or do without.
         tracing::warn!("nothing is told of what will be read: {error:#}");

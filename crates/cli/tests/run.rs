@@ -487,3 +487,36 @@ fn watching_redraws_in_place_on_a_terminal_only() {
     let json = shown(&["sh", "-c", &format!("{watch} --json | cat")]);
     assert!(json.lines().count() >= 2 && json.lines().all(|line| line.starts_with('{')), "{json}");
 }
+
+#[test]
+fn a_steered_run_reads_ahead_what_its_profile_lists() {
+    // A real disk: what is only in memory is not read ahead.
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let names: Vec<String> = (0..16).map(|number| format!("f{:02}", number * 7 % 16)).collect();
+    for name in &names {
+        std::fs::write(folder.path().join(name), vec![b'x'; 128 << 10]).unwrap();
+    }
+    std::fs::write(folder.path().join("names"), names.join("\n") + "\ngone\n").unwrap();
+    std::fs::write(folder.path().join("p.toml"), "prefetch = \"list:names\"\n").unwrap();
+    let forget = "sync f*; for f in f*; do dd if=$f iflag=nocache count=0 status=none; done";
+    let at = |command: &mut Command| command.current_dir(folder.path()).status().unwrap().success();
+    assert!(at(Command::new("sh").args(["-c", forget])));
+
+    let script = "for f in $(head -n 16 names); do dd if=$f of=/dev/null bs=8k status=none; sleep 0.02; done";
+    let words =
+        ["run", "--best-effort", "--memory", "16M", "--report", "report", "--profile", "./p.toml", "--"];
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pantler"));
+    command.args(words).args(["sh", "-c", script]);
+    command.env("PANTLER_RUNTIME_DIR", folder.path().join("run"));
+    command.env_remove("SUDO_UID").env_remove("SUDO_GID");
+    assert!(at(&mut command));
+    let report = std::fs::read_to_string(folder.path().join("report")).unwrap();
+    if report.is_empty() {
+        assert!(std::env::var_os("PANTLER_NO_SKIP").is_none(), "PANTLER_NO_SKIP is set");
+        return eprintln!("SKIPPED: this machine cannot steer");
+    }
+    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    let lists = &report["prefetching"]["lists"];
+    let of = |name: &str| lists[name].as_u64().unwrap();
+    assert!(of("prefetched") >= 8 * 32 && of("used") * 10 >= of("prefetched") * 9, "{report}");
+}

@@ -94,11 +94,34 @@ impl Lists {
         if is_empty {
             state.waiting.remove(&owner);
         }
+        // Under the lock, so that nothing that is appended meanwhile comes before it.
+        let extended = cache.extend_list(owner, &now);
         drop(state);
-        if let Err(error) = cache.extend_list(owner, &now) {
+        if let Err(error) = extended {
             tracing::debug!(%error, "the rest of a list is refused");
             self.forget(owner);
         }
+    }
+
+    /// These come after the list of `owner`: at once, or when that has been read so far that they fit.
+    fn append(&self, cache: &Cache, owner: OwnerId, mut entries: Vec<ListEntry>) -> Result<(), HintError> {
+        let mut state = self.lock();
+        let room = match state.waiting.contains_key(&owner) {
+            true => 0,
+            false => ENTRIES_MAX.saturating_sub(cache.list(owner).map_or(0, |list| list.ranges as usize)),
+        };
+        let rest = entries.split_off(entries.len().min(room));
+        if state.held + rest.len() > FILES_MAX {
+            return Err(HintError::TooManyEntries { limit: FILES_MAX as u32 });
+        }
+        if !entries.is_empty() {
+            cache.extend_list(owner, &entries)?;
+        }
+        if !rest.is_empty() {
+            state.held += rest.len();
+            state.waiting.entry(owner).or_default().extend(rest);
+        }
+        Ok(())
     }
 
     /// What an owner reads is not what its list says.
@@ -216,7 +239,7 @@ impl Core {
         let owner = self.owner(request);
         let entries = self.listed(&inode, &self.caller_of(request), file, Some(ranges));
         match append {
-            true => self.cache().extend_list(owner, &entries).map_err(refused),
+            true => self.lists.append(self.cache(), owner, entries).map_err(refused),
             false => self.lists.give(self.cache(), owner, entries).map_err(refused),
         }
     }
@@ -254,7 +277,7 @@ impl Core {
         let trimmed = ranges.len().max(1).saturating_sub(entries.len()) as u64;
         match append {
             true if entries.is_empty() => {}
-            true => self.cache().extend_list(owner, &entries)?,
+            true => self.lists.append(self.cache(), owner, entries)?,
             false => self.lists.give(self.cache(), owner, entries)?,
         }
         Ok(ListAnswer { trimmed, ..self.list_answer(owner) })

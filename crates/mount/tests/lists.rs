@@ -206,6 +206,12 @@ fn a_program_lists_files_by_opening_them() {
     }
     let seen = counters(&fixture).lists;
     assert!(seen.used > 5_200, "{seen:?}");
+    // What is appended waits for room as well.
+    let (file, block) = (File::open(fixture.mnt.join("a")).unwrap(), BLOCK as i64);
+    let pair = [(0, block), (2 * block, 3 * block)].repeat(140);
+    for call in 0..20 {
+        assert_eq!(block_list(&file, call > 0, &pair), Ok(()), "call {call}");
+    }
     // A list can be taken back.
     start(&door, 1).unwrap();
     drop(File::open(fixture.mnt.join("a")).unwrap());
