@@ -10,6 +10,7 @@
 //! * [`Attributes`], [`Version`], [`Look`]: what a file is like, and whether it changed since the last look.
 //! * [`is_cached`], [`is_held`]: whether the kernel's page cache, or a mount of ours, holds a piece of a file.
 //! * [`SimulatedDisk`]: a disk slower than the real one, for measurements.
+//! * [`trial()`]: whether threads or io_uring read this machine's disk faster.
 //! * [`Caller`]: acting with somebody else's user, groups and file mode mask on the current thread.
 //!
 //! Nothing here resolves a path with more than one component below the origin: a symbolic link in the origin, or a
@@ -28,6 +29,7 @@ mod residency;
 mod simulated;
 mod source;
 mod store;
+mod trial;
 mod version;
 
 pub use attributes::{Attributes, Changes, Kind, Time};
@@ -43,4 +45,5 @@ pub use residency::{is_cached, is_held};
 pub use simulated::{DiskModel, SimulatedDisk};
 pub use source::{READ_BUFFERS_MAX, Source};
 pub use store::{Found, Object, Objects, Store, StoreEntries, StoreFile, StoreNode};
+pub use trial::{Trial, trial};
 pub use version::{Look, Tag, Version};

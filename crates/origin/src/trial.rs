@@ -1,0 +1,228 @@
+//! A trial of the two ways to have several reads of a local disk on their way: threads that each wait for theirs, and
+//! io_uring.
+//!
+//! Both read blocks at random places of one file, past the page cache, so many at once as a mount does by default. They take
+//! turns, so that what else the machine does meets both.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
+
+use io_uring::{IoUring, opcode, types};
+use rustix::fs::{Mode, OFlags};
+
+/// Bytes of one read: a block of a mount.
+const READ_BYTES: usize = 64 << 10;
+/// What direct reads ask of memory.
+const ALIGNMENT: usize = 4096;
+/// Turns of each.
+const TURNS: u32 = 3;
+
+/// How often each way read a block.
+#[derive(Debug)]
+pub struct Trial {
+    /// Reads on their way at a time.
+    pub at_once: u32,
+    /// Bytes of each.
+    pub read_bytes: usize,
+    /// Reads per second by threads.
+    pub threads: f64,
+    /// Reads per second by io_uring; else why it cannot be used.
+    pub ring: Result<f64, io::Error>,
+}
+
+impl Trial {
+    /// How much more io_uring must read to be worth a second way: less is within what two trials differ by.
+    pub const WORTH: f64 = 1.2;
+
+    /// Whether io_uring is worth using.
+    pub fn ring_wins(&self) -> bool {
+        self.ring.as_ref().is_ok_and(|ring| *ring >= Self::WORTH * self.threads)
+    }
+}
+
+/// Reads a file in both ways, for about `time` in all.
+///
+/// # Errors
+/// The file cannot be read past the page cache, or is shorter than a few blocks.
+pub fn trial(path: &Path, at_once: u32, time: Duration) -> io::Result<Trial> {
+    let file = open_direct(path)?;
+    let blocks = file.metadata()?.len() / READ_BYTES as u64;
+    if blocks < 4 {
+        let text = format!("{} is shorter than {} bytes", path.display(), 4 * READ_BYTES);
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+    }
+    // What refuses direct reads does so here.
+    Buffer::new().read(&file, 0)?;
+    let turn = time / (2 * TURNS);
+    let (mut threads, mut rings, mut ring) = (0.0, 0.0, Ok(()));
+    for number in 0..u64::from(TURNS) {
+        threads += with_threads(&file, blocks, at_once, turn, number)?;
+        if ring.is_ok() {
+            ring = with_ring(&file, blocks, at_once, turn, number).map(|rate| rings += rate);
+        }
+    }
+    let turns = f64::from(TURNS);
+    let ring = ring.map(|()| rings / turns);
+    Ok(Trial { at_once, read_bytes: READ_BYTES, threads: threads / turns, ring })
+}
+
+fn open_direct(path: &Path) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(path, flags, Mode::empty())?.into())
+}
+
+/// Places that look random, the same in each trial.
+struct Places {
+    state: u64,
+    blocks: u64,
+}
+
+impl Places {
+    fn new(blocks: u64, seed: u64) -> Self {
+        Self { state: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1, blocks }
+    }
+
+    fn next(&mut self) -> u64 {
+        self.state ^= self.state << 13;
+        self.state ^= self.state >> 7;
+        self.state ^= self.state << 17;
+        self.state % self.blocks * READ_BYTES as u64
+    }
+}
+
+/// Memory as direct reads want it.
+struct Buffer(Vec<u8>);
+
+impl Buffer {
+    fn new() -> Self {
+        Self(vec![0; READ_BYTES + ALIGNMENT])
+    }
+
+    fn bytes(&mut self) -> &mut [u8] {
+        let start = self.0.as_ptr().align_offset(ALIGNMENT);
+        &mut self.0[start..start + READ_BYTES]
+    }
+
+    fn read(&mut self, file: &File, place: u64) -> io::Result<usize> {
+        file.read_at(self.bytes(), place)
+    }
+}
+
+fn with_threads(file: &File, blocks: u64, at_once: u32, turn: Duration, seed: u64) -> io::Result<f64> {
+    let together = Barrier::new(at_once as usize);
+    let work = |number: u64| {
+        let (mut places, mut buffer) = (Places::new(blocks, seed * 1000 + number), Buffer::new());
+        together.wait();
+        let (begin, mut count) = (Instant::now(), 0u32);
+        while begin.elapsed() < turn {
+            buffer.read(file, places.next())?;
+            count += 1;
+        }
+        Ok(f64::from(count) / begin.elapsed().as_secs_f64())
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> =
+            (0..u64::from(at_once)).map(|number| scope.spawn(move || work(number))).collect();
+        let rates = threads.into_iter().map(|thread| thread.join().unwrap_or(Ok(0.0)));
+        rates.sum()
+    })
+}
+
+fn with_ring(file: &File, blocks: u64, at_once: u32, turn: Duration, seed: u64) -> io::Result<f64> {
+    let mut buffers: Vec<Buffer> = (0..at_once).map(|_| Buffer::new()).collect();
+    let mut ring = IoUring::new(at_once.next_power_of_two())?;
+    let mut places = Places::new(blocks, seed * 1000);
+    let file = types::Fd(file.as_raw_fd());
+    let mut submit = |ring: &mut IoUring, buffer: &mut Buffer, number: usize| {
+        let bytes = buffer.bytes();
+        let read = opcode::Read::new(file, bytes.as_mut_ptr(), bytes.len() as u32);
+        let entry = read.offset(places.next()).build().user_data(number as u64);
+        // SAFETY: the memory and the file outlive the read: nothing returns before `left` is 0, and a buffer is handed over
+        // again only after its completion.
+        unsafe { ring.submission().push(&entry) }.map_err(io::Error::other)
+    };
+    let (begin, mut count, mut left) = (Instant::now(), 0u32, 0);
+    let mut failed = None;
+    for (number, buffer) in buffers.iter_mut().enumerate() {
+        match submit(&mut ring, buffer, number) {
+            Ok(()) => left += 1,
+            Err(error) => failed = Some(error),
+        }
+    }
+    while left > 0 {
+        match ring.submit_and_wait(1) {
+            Ok(_) => {}
+            Err(error) if error.raw_os_error() == Some(libc::EINTR) => {}
+            Err(error) => {
+                // What is on its way may still be written to.
+                std::mem::forget(buffers);
+                return Err(error);
+            }
+        }
+        let done: Vec<_> =
+            ring.completion().map(|entry| (entry.user_data() as usize, entry.result())).collect();
+        for (number, result) in done {
+            left -= 1;
+            if result < 0 {
+                failed = Some(io::Error::from_raw_os_error(-result));
+            }
+            count += 1;
+            if failed.is_none() && begin.elapsed() < turn {
+                match submit(&mut ring, &mut buffers[number], number) {
+                    Ok(()) => left += 1,
+                    Err(error) => failed = Some(error),
+                }
+            }
+        }
+    }
+    match failed {
+        Some(error) => Err(error),
+        None => Ok(f64::from(count) / begin.elapsed().as_secs_f64()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_ways_read_and_are_counted() {
+        let file = tempfile::NamedTempFile::new_in(".").expect("a file");
+        std::fs::write(file.path(), vec![1; 16 * READ_BYTES]).expect("written");
+        file.as_file().sync_all().expect("synced");
+        let begin = Instant::now();
+        let trial = match trial(file.path(), 4, Duration::from_millis(30)) {
+            Ok(trial) => trial,
+            Err(error) => {
+                assert!(std::env::var_os("PANTLER_NO_SKIP").is_none(), "{error}");
+                return eprintln!("SKIPPED: no direct reads here: {error}");
+            }
+        };
+        assert!(begin.elapsed() < Duration::from_secs(5));
+        assert!(trial.threads > 0.0, "{trial:?}");
+        match &trial.ring {
+            Ok(rate) => assert!(*rate > 0.0),
+            Err(error) => assert!(!trial.ring_wins(), "{error}"),
+        }
+    }
+
+    #[test]
+    fn what_is_too_short_is_named() {
+        let file = tempfile::NamedTempFile::new_in(".").expect("a file");
+        let Err(error) = trial(file.path(), 1, Duration::ZERO) else { panic!("there is nothing to read") };
+        let text = error.to_string();
+        assert!(text.contains("shorter than 262144 bytes") || error.raw_os_error().is_some(), "{text}");
+    }
+
+    #[test]
+    fn a_little_faster_is_not_worth_it() {
+        let trial = |ring| Trial { at_once: 8, read_bytes: READ_BYTES, threads: 1000.0, ring };
+        assert!(!trial(Ok(1190.0)).ring_wins() && trial(Ok(1200.0)).ring_wins());
+        assert!(!trial(Err(io::ErrorKind::Unsupported.into())).ring_wins());
+    }
+}
