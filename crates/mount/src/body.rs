@@ -11,7 +11,7 @@ use pantler_control::{
     Hint, HintAnswer, OwnerSelector, OwnerStat, PrefetchStat, PriorityStat, RunId, RunSpec, Speaker,
     TierStat,
 };
-use pantler_origin::Attributes;
+use pantler_origin::{Attributes, Origin};
 use pantler_steward::{Block, Decision, FileId, HintError, OwnerId, Steward};
 use rustix::fs::{AtFlags, StatxFlags};
 
@@ -337,7 +337,7 @@ impl Body for MountBody {
             .cache()
             .with_steward(|steward| (steward.totals(), steward.prefetched(), steward.looked()));
         let (in_flight, latency_ns) = self.core.cache().pace();
-        let body_counters = BTreeMap::from([
+        let mut body_counters = BTreeMap::from([
             ("origin_reads".to_owned(), traffic.fetches),
             ("origin_reads_failed".to_owned(), traffic.failed),
             ("blocks_voided".to_owned(), traffic.voided),
@@ -346,6 +346,9 @@ impl Body for MountBody {
             ("prefetches_at_once".to_owned(), u64::from(in_flight)),
             ("prefetch_latency_us".to_owned(), latency_ns / 1000),
         ]);
+        if let Origin::Store(store) = &self.core.shelf.origin {
+            body_counters.insert("keys_left_out".to_owned(), store.left_out());
+        }
         let (files, files_left_out) = self.file_stats(speaker);
         Ok(BodyStat {
             body: self.describe(),

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use common::{Fixture, cannot_mount, eventually, pattern, quote, shell};
+use pantler_control::Speaker;
 use pantler_mount::{Lookahead, Mount, MountError, MountOptions, Place, StoreOptions};
 use pantler_tier::Place as TierPlace;
 use pantler_tier::serve::{ServeOptions, Server};
@@ -97,6 +98,63 @@ fn prefixes_are_directories_and_objects_are_files() {
     assert!(fs::read(mnt.join("d/e/c")).unwrap() == bytes);
     assert_eq!(gets(&shop), before);
     assert_eq!(fixture.mounted().body().describe().origin.unwrap(), Path::new("s3://bucket/data"));
+}
+
+#[test]
+fn keys_that_are_no_paths_are_left_out_and_reach_nothing() {
+    if cannot_mount() {
+        return;
+    }
+    quote(
+        "Keys that are no paths (`a//b`, `/a`, parts `.` and `..`, control characters) are left out of directories, which is logged and counted; nothing reaches their objects.",
+    );
+    let shop = Shop::open();
+    shop.shelf.put("data/a", vec![1; 100]);
+    shop.shelf.put("data/d/", vec![]);
+    shop.shelf.put("data/d/b", vec![2; 100]);
+    let strange = [
+        "data//a",
+        "data/./a",
+        "data/../a",
+        "data/d//b",
+        "data/d/.",
+        "data/d/..",
+        "data/d/../../secret",
+        "data/x//y",
+        "data/..",
+        "data/d/b/",
+        "secret",
+        "/data/a",
+    ];
+    for key in strange {
+        shop.shelf.put(key, vec![9; 100]);
+    }
+    let fixture = mounted(&shop, |_| {}, |_| {});
+    let names = |path: &Path| {
+        let names =
+            fs::read_dir(path).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut names = names.collect::<Vec<_>>();
+        names.sort();
+        names
+    };
+    let mnt = &fixture.mnt;
+    assert_eq!(names(mnt), ["a", "d", "x"]);
+    assert_eq!(names(&mnt.join("d")), ["b"], "neither its own marker");
+    assert_eq!(names(&mnt.join("x")), Vec::<String>::new(), "it is there, and nothing in it has a name");
+    assert_eq!(fs::read(mnt.join("a")).unwrap(), [1; 100]);
+    assert_eq!(fs::read(mnt.join("d/b")).unwrap(), [2; 100]);
+    // What the kernel makes of such names is a way between directories, and no key.
+    assert_eq!(fs::read(mnt.join("d/../a")).unwrap(), [1; 100]);
+    assert_eq!(fs::read(mnt.join(".//d/./b")).unwrap(), [2; 100]);
+    for name in ["secret", "d/secret", "..%2fsecret", "%2e%2e", "d%2fb", "d\\b"] {
+        assert_eq!(code(fs::read(mnt.join(name))), libc::ENOENT, "{name}");
+    }
+    let speaker = Speaker { uid: 0, gid: 0, groups: Vec::new(), pid: std::process::id() };
+    let stat = fixture.mounted().body().stat(&speaker).unwrap();
+    assert!(stat.body_counters["keys_left_out"] >= 8, "{:?}", stat.body_counters);
+    // A prefix below which no key is a path is a directory without names.
+    let strange = over(shop.place("data/x", |_| {}), |_| {});
+    assert_eq!(names(&strange.mnt), Vec::<String>::new());
 }
 
 #[test]

@@ -6,6 +6,7 @@
 //! ```
 
 mod client;
+mod listing;
 mod node;
 mod object;
 mod recent;
@@ -96,6 +97,11 @@ impl Store {
     /// What is the same for everybody who uses this store, and for nobody else.
     pub fn identity(&self) -> [u8; 16] {
         self.identity
+    }
+
+    /// How often keys were left out of listings because they are no paths, such as `a//b`.
+    pub fn left_out(&self) -> u64 {
+        self.objects.left_out()
     }
 
     /// The directory at the top.

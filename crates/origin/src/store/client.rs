@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Runtime;
 
+use super::listing::{Connector, LeftOut};
 use super::object::{Found, Object, Objects, plain_tag};
 use crate::Time;
 use crate::place::{Credentials, Scheme, StoreAddress, StoreOptions};
@@ -44,6 +45,7 @@ pub(super) struct Client {
     timeout: Duration,
     /// Whether anybody said who we are.
     is_known: bool,
+    left_out: Arc<LeftOut>,
 }
 
 /// What can go wrong with a request.
@@ -78,7 +80,8 @@ impl Client {
             _ => Path::parse(&address.prefix),
         };
         let prefix = prefix.map_err(|error| error.to_string())?;
-        let (store, server, is_known) = build(address, options)?;
+        let left_out = LeftOut::new(address.to_string());
+        let (store, server, is_known) = build(address, options, &left_out)?;
         let client = Self {
             store,
             runtime: Some(runtime),
@@ -86,6 +89,7 @@ impl Client {
             prefix,
             timeout: options.timeout,
             is_known,
+            left_out,
         };
         Ok((client, server))
     }
@@ -106,6 +110,8 @@ impl Client {
                         let listed = self.store.list_with_delimiter(Some(&self.prefix)).await;
                         Ok(listed.is_ok_and(|all| !all.objects.is_empty() || !all.common_prefixes.is_empty()))
                     }
+                    // So servers answer for directories that they do not list; files in them may be read.
+                    Err(object_store::Error::PermissionDenied { .. }) => Ok(true),
                     Err(error) => Err(error.into()),
                 }
             }),
@@ -193,11 +199,16 @@ impl Objects for Client {
         let listed = self.ask(self.timeout * LISTING_FACTOR, async {
             Ok(self.store.list_with_delimiter(Some(&key)).await?)
         })?;
-        let objects =
-            listed.objects.iter().map(|meta| (meta.location.filename(), Found::Object(object(meta))));
+        // Not what marks this very directory.
+        let objects = listed.objects.iter().filter(|meta| meta.location != key);
+        let objects = objects.map(|meta| (meta.location.filename(), Found::Object(object(meta))));
         let directories = listed.common_prefixes.iter().map(|path| (path.filename(), Found::Directory));
         let named = |(name, found): (Option<&str>, Found)| Some((name?.to_owned(), found));
         Ok(objects.chain(directories).filter_map(named).collect())
+    }
+
+    fn left_out(&self) -> u64 {
+        self.left_out.keys()
     }
 
     fn has_below(&self, path: &str) -> io::Result<bool> {
@@ -337,7 +348,8 @@ fn reason(fault: &Fault) -> String {
 
 type Built = (Arc<dyn ObjectStore>, String, bool);
 
-fn build(address: &StoreAddress, options: &StoreOptions) -> Result<Built, String> {
+fn build(address: &StoreAddress, options: &StoreOptions, left_out: &Arc<LeftOut>) -> Result<Built, String> {
+    let connector = || Connector(Arc::clone(left_out));
     let retry = RetryConfig {
         backoff: BackoffConfig { max_backoff: PAUSE_MAX, ..BackoffConfig::default() },
         max_retries: options.retries as usize,
@@ -355,7 +367,10 @@ fn build(address: &StoreAddress, options: &StoreOptions) -> Result<Built, String
     match address.scheme {
         Scheme::Memory => Ok((Arc::new(InMemory::new()), String::new(), true)),
         Scheme::S3 => {
-            let builder = AmazonS3Builder::from_env().with_bucket_name(bucket).with_retry(retry);
+            let builder = AmazonS3Builder::from_env()
+                .with_http_connector(connector())
+                .with_bucket_name(bucket)
+                .with_retry(retry);
             let settings =
                 (&options.credentials, limits.map(|(key, value)| (AmazonS3ConfigKey::Client(key), value)));
             let (mut builder, is_given) = configured(builder, settings, AmazonS3Builder::with_config)?;
@@ -372,7 +387,10 @@ fn build(address: &StoreAddress, options: &StoreOptions) -> Result<Built, String
             Ok((Arc::new(store), endpoint.unwrap_or_default(), is_known))
         }
         Scheme::Gcs => {
-            let builder = GoogleCloudStorageBuilder::from_env().with_bucket_name(bucket).with_retry(retry);
+            let builder = GoogleCloudStorageBuilder::from_env()
+                .with_http_connector(connector())
+                .with_bucket_name(bucket)
+                .with_retry(retry);
             let settings =
                 (&options.credentials, limits.map(|(key, value)| (GoogleConfigKey::Client(key), value)));
             let (builder, is_given) = configured(builder, settings, GoogleCloudStorageBuilder::with_config)?;
@@ -380,7 +398,10 @@ fn build(address: &StoreAddress, options: &StoreOptions) -> Result<Built, String
             Ok((Arc::new(builder.build().map_err(failed)?), String::new(), is_known))
         }
         Scheme::Azure => {
-            let builder = MicrosoftAzureBuilder::from_env().with_container_name(bucket).with_retry(retry);
+            let builder = MicrosoftAzureBuilder::from_env()
+                .with_http_connector(connector())
+                .with_container_name(bucket)
+                .with_retry(retry);
             let settings =
                 (&options.credentials, limits.map(|(key, value)| (AzureConfigKey::Client(key), value)));
             let (builder, is_given) = configured(builder, settings, MicrosoftAzureBuilder::with_config)?;

@@ -74,6 +74,11 @@ pub trait Objects: Send + Sync {
     /// `EOPNOTSUPP` where the server does not list.
     fn list(&self, path: &str) -> io::Result<Vec<(String, Found)>>;
 
+    /// How often keys were left out of listings because they are no paths.
+    fn left_out(&self) -> u64 {
+        0
+    }
+
     /// Whether anything is below `path`.
     ///
     /// # Errors
