@@ -1,0 +1,104 @@
+//! Network namespaces: one for a server, and one for each client, with a cable between.
+
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+static NETS: AtomicU32 = AtomicU32::new(0);
+
+pub struct Net {
+    /// The server's, and the clients'.
+    names: Vec<String>,
+}
+
+fn ip(words: &str) -> bool {
+    let output = Command::new("ip").args(words.split(' ')).output();
+    output.is_ok_and(|output| output.status.success())
+}
+
+impl Net {
+    /// `None`, and a line that says why, where there can be none.
+    pub fn new(clients: usize) -> Option<Self> {
+        let (id, net) = (std::process::id(), NETS.fetch_add(1, Ordering::SeqCst));
+        let names = (0..=clients).map(|number| format!("pantler-{id}-{net}-{number}")).collect();
+        let net = Self { names };
+        if net.lay() {
+            return Some(net);
+        }
+        let no_skip = std::env::var_os("PANTLER_NO_SKIP").is_some_and(|value| value == "1");
+        assert!(!no_skip, "needs root and iproute2, to make network namespaces");
+        eprintln!("SKIPPED: needs root and iproute2, to make network namespaces");
+        None
+    }
+
+    fn lay(&self) -> bool {
+        let server = &self.names[0];
+        let cable = |(number, client): (usize, &String)| {
+            ip(&format!("link add s{number} netns {server} type veth peer name c netns {client}"))
+                && ip(&format!("-n {server} addr add 10.77.{number}.1/24 dev s{number}"))
+                && ip(&format!("-n {server} link set s{number} up"))
+                && ip(&format!("-n {client} addr add 10.77.{number}.2/24 dev c"))
+                && ip(&format!("-n {client} link set c up"))
+        };
+        self.names.iter().all(|name| ip(&format!("netns add {name}")))
+            && ip(&format!("-n {server} link set lo up"))
+            && self.names.iter().enumerate().skip(1).all(cable)
+    }
+
+    /// The server as that client, from 1 on, sees it.
+    pub fn server(&self, client: usize) -> String {
+        format!("10.77.{client}.1")
+    }
+
+    /// A command that begins in a namespace: 0 is the server's.
+    pub fn command(&self, number: usize, program: &str) -> Command {
+        let mut command = Command::new("nsenter");
+        command.arg(format!("--net=/run/netns/{}", self.names[number])).args(["--", program]);
+        command
+    }
+
+    /// Does something in a namespace: sockets made there stay there.
+    pub fn within<R: Send>(&self, number: usize, work: impl FnOnce() -> R + Send) -> R {
+        let space = File::open(format!("/run/netns/{}", self.names[number])).unwrap();
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(move || {
+                move_into_link_name_space(space.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
+                work()
+            });
+            thread.join().unwrap()
+        })
+    }
+
+    /// Cuts all cables, or mends them.
+    pub fn cut(&self, is_cut: bool) {
+        let state = if is_cut { "down" } else { "up" };
+        for number in 1..self.names.len() {
+            assert!(
+                ip(&format!("-n {} link set s{number} {state}", self.names[0])),
+                "cable {number} {state}"
+            );
+        }
+    }
+
+    /// Bytes that went over all cables, both ways.
+    pub fn bytes(&self) -> u64 {
+        let table = self.within(0, || std::fs::read_to_string("/proc/thread-self/net/dev").unwrap());
+        let line = |line: &str| -> Option<u64> {
+            let (name, numbers) = line.split_once(':')?;
+            let numbers: Vec<u64> = numbers.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+            name.trim().starts_with('s').then(|| numbers[0] + numbers[8])
+        };
+        table.lines().filter_map(line).sum()
+    }
+}
+
+impl Drop for Net {
+    fn drop(&mut self) {
+        for name in &self.names {
+            ip(&format!("netns del {name}"));
+        }
+    }
+}
