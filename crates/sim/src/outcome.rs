@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use pantler_trace::{Prepared, Unit};
+use pantler_trace::Prepared;
 
 /// What one run counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -78,12 +78,13 @@ impl<'a> Tally<'a> {
     /// What was counted in all.
     pub(crate) fn finish(mut self) -> Outcome {
         let Self { outcome, trace, by_owner, .. } = &mut self;
-        if let (Unit::Block(size), None) = (trace.unit(), outcome.bytes) {
+        if let (Some(size), None) = (trace.equal_bytes(), outcome.bytes) {
             let scale = |count: u64| count * u64::from(size);
             let Counts { requests, misses } = outcome.total;
             outcome.bytes = Some(Counts { requests: scale(requests), misses: scale(misses) });
         }
-        if let (false, [only]) = (*by_owner, &mut outcome.owners[..]) {
+        // All is the first one's, though names of others stand in lines that were skipped.
+        if let (false, Some(only)) = (*by_owner, outcome.owners.first_mut()) {
             *only = outcome.total;
         }
         self.outcome

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
 
 use pantler_policy::Spec;
-use pantler_trace::{Prepared, Unit};
+use pantler_trace::Prepared;
 
 use crate::ahead::{Course, simulate_ahead};
 use crate::allocation::{SharedError, Sharing, share};
@@ -72,13 +72,13 @@ impl Loaded {
     /// What sizes may be measured against.
     pub fn footprint(&self) -> Footprint {
         let blocks = self.trace.distinct();
-        let block_bytes = match (self.trace.unit(), self.trace.sizes()) {
-            (Unit::Block(bytes), _) => Some(f64::from(bytes)),
-            (Unit::Object, Some(sizes)) => {
+        let block_bytes = match (self.trace.equal_bytes(), self.trace.sizes()) {
+            (Some(bytes), _) => Some(f64::from(bytes)),
+            (None, Some(sizes)) => {
                 let bytes: u64 = sizes.iter().map(|&size| u64::from(size)).sum();
                 (bytes > 0).then(|| bytes as f64 / f64::from(blocks))
             }
-            (Unit::Object, None) => None,
+            (None, None) => None,
         };
         Footprint { blocks, block_bytes }
     }
@@ -100,7 +100,7 @@ impl Loaded {
 
     /// Whether the answer to a job will be read off the whole curve.
     pub fn is_on_curve(&self, job: &Job) -> bool {
-        // Owners and bytes are not known by distance.
+        // Owners and sizes that differ are not known by distance.
         let known = self.trace.sizes().is_none() && self.trace.owner_names().is_empty();
         self.lru_jobs >= CURVE_FROM && known && is_lru(job)
     }
@@ -181,7 +181,7 @@ impl Loaded {
             let curve = self.curve(warm_up, watch)?;
             let counts = Counts { requests: curve.requests(), misses: curve.misses(job.size) };
             let mut record = self.record(job, spec, counts, warm_up);
-            if let Unit::Block(_) = self.trace.unit() {
+            if self.trace.equal_bytes().is_some() {
                 record.byte_hit_ratio = Some(counts.hit_ratio());
             }
             return Ok(record);

@@ -136,10 +136,12 @@ impl PreparedBuilder {
                 (keys.iter().map(|key| key.1).collect(), Some(keys.iter().map(|key| key.0).collect()))
             }
         };
-        let sizes = match self.sizes {
-            Sizes::Each(sizes) if sizes.windows(2).any(|pair| pair[0] != pair[1]) => Some(sizes.into()),
-            Sizes::Equal(_) | Sizes::Each(_) => None,
+        let (sizes, object_bytes) = match self.sizes {
+            Sizes::Each(sizes) if sizes.windows(2).any(|pair| pair[0] != pair[1]) => (Some(sizes.into()), 0),
+            Sizes::Each(sizes) => (None, sizes.first().copied().unwrap_or(0)),
+            Sizes::Equal(bytes) => (None, bytes),
         };
+        let object_bytes = if self.unit == Unit::Object { object_bytes } else { 0 };
         Prepared {
             unit: self.unit,
             requests: self.requests.into(),
@@ -151,6 +153,7 @@ impl PreparedBuilder {
             files: files.map(Into::into),
             file_names,
             sizes,
+            object_bytes,
         }
     }
 

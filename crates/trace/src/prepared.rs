@@ -6,7 +6,7 @@
 //!                 owners     0 0 1 1 0 ...      who asked; only where the trace knows several
 //!   per id        blocks     which block of its file, or the key as given
 //!                 files      which file; only where the trace knows several
-//!                 sizes      bytes at the first reference; only where the trace knows sizes
+//!                 sizes      bytes at the first reference; only where they differ
 //! ```
 //!
 //! P1  Ids are dense, and numbered in order of first use: the first request is 0, and each is at most one more than
@@ -15,6 +15,8 @@
 //! P3  Columns per request are as long as `requests`, columns per id as there are ids; `blocks` is empty where names were
 //!     forgotten.
 //! P4  Owners and files are indices into their names, where there are names; owners are at most 65,535.
+//! P5  One number says the bytes of every object, or there is a column, or nobody knows; under [`Unit::Block`] the unit
+//!     says it.
 
 use std::sync::OnceLock;
 
@@ -46,6 +48,8 @@ pub struct Prepared {
     pub(crate) files: Option<Column<u32>>,
     pub(crate) file_names: Vec<String>,
     pub(crate) sizes: Option<Column<u32>>,
+    /// Bytes of every object, where all are equal and known; else 0.
+    pub(crate) object_bytes: u32,
 }
 
 /// Keys looked up together.
@@ -130,11 +134,27 @@ impl Prepared {
         Block { file, index }
     }
 
-    /// Bytes of each id as of its first reference; `None` where the trace does not say, or all are equal.
-    ///
-    /// Under [`Unit::Block`] all are equal: see [`unit`](Prepared::unit).
+    /// Bytes of each id as of its first reference; `None` where the trace does not say, or all are equal: then
+    /// [`equal_bytes`](Prepared::equal_bytes) knows.
     pub fn sizes(&self) -> Option<&[u32]> {
         self.sizes.as_deref()
+    }
+
+    /// Bytes of every block, where all have as many: what the unit says, or the trace of each object. `None` where sizes
+    /// differ, or the trace does not say.
+    ///
+    /// ```
+    /// use pantler_trace::{PreparedBuilder, Unit};
+    ///
+    /// let mut builder = PreparedBuilder::new(Unit::Object);
+    /// builder.plain(&[1, 2, 1], &[4096; 3]).unwrap();
+    /// assert_eq!(builder.finish(Vec::new(), Vec::new()).equal_bytes(), Some(4096));
+    /// ```
+    pub fn equal_bytes(&self) -> Option<u32> {
+        match self.unit {
+            Unit::Block(bytes) => Some(bytes),
+            Unit::Object => (self.object_bytes > 0).then_some(self.object_bytes),
+        }
     }
 
     /// What one reference is.
@@ -165,6 +185,7 @@ impl Prepared {
         assert!(self.owners().is_none_or(|owners| owners.len() == requests), "P3");
         assert!(self.files().is_none_or(|files| files.len() == distinct), "P3");
         assert!(self.sizes().is_none_or(|sizes| sizes.len() == distinct), "P3");
+        assert!(self.object_bytes == 0 || (self.sizes().is_none() && self.unit == Unit::Object), "P5");
         let named = |names: &[String], index: usize| index < names.len().max(1);
         assert!(
             self.owners()

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   0        8         12       16         24         32     36      40      48          56         64
-//!   | magic  | version | columns| requests | distinct | unit | words | names | checksum  | checksum |
-//!   |        |         |        |          |          |      | 0     | bytes | of body   | of these |
+//!   | magic  | version | columns| requests | distinct | unit | bytes | names | checksum  | checksum |
+//!   |        |         |        |          |          |      | each  | bytes | of body   | of these |
 //!   64
 //!   | requests | next uses? | owners? | blocks | files? | sizes? | names |      each starts at a multiple of 8
 //! ```
@@ -27,7 +27,7 @@ use crate::{NEVER, Prepared, TraceError, Unit};
 /// First bytes of a file.
 pub const MAGIC: [u8; 8] = *b"PANTLERP";
 /// Version that is written, and the only one that is read.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Bytes before the columns.
 const HEADER_BYTES: usize = 64;
 /// Where the checksum of all behind the header stands.
@@ -52,6 +52,7 @@ struct Layout {
     requests: usize,
     distinct: usize,
     unit: Unit,
+    object_bytes: u32,
     names: usize,
 }
 
@@ -130,7 +131,7 @@ impl Prepared {
         header.extend(u64::from(self.distinct).to_le_bytes());
         let unit = if let Unit::Block(bytes) = self.unit { bytes } else { 0 };
         header.extend(unit.to_le_bytes());
-        header.extend(0_u32.to_le_bytes());
+        header.extend(self.object_bytes.to_le_bytes());
         header.extend((names.len() as u64).to_le_bytes());
         header.extend(body.checksum.finish().to_le_bytes());
         header.extend(checksum(&header).to_le_bytes());
@@ -197,12 +198,13 @@ impl Prepared {
             files: numbers(FILES, 4, distinct),
             file_names,
             sizes: numbers(SIZES, 5, distinct),
+            object_bytes: layout.object_bytes,
         };
         trace.check().map_err(|rule| wrong(format!("its numbers break rule {rule} of prepared traces")))?;
         Ok((trace, about.pop().unwrap_or_default()))
     }
 
-    /// What simulations rely on (P1 to P4), in one pass over each column.
+    /// What simulations rely on (P1 to P4; the header's own check is P5), in one pass over each column.
     fn check(&self) -> Result<(), &'static str> {
         let rule = |holds: bool, rule: &'static str| if holds { Ok(()) } else { Err(rule) };
         let mut known = 0;
@@ -271,10 +273,12 @@ fn layout(header: &[u8; HEADER_BYTES]) -> Result<Layout, String> {
     };
     let (requests, distinct, names) = (long(16), long(24), long(40));
     let bounded = requests <= NEVER.into() && distinct <= requests && names <= NAME_BYTES_MAX;
+    // Sizes are said once: by the unit, by a column, or here.
+    let known_once = word(36) == 0 || (unit == Some(Unit::Object) && word(12) & SIZES == 0);
     match unit {
-        Some(unit) if bounded && word(12) & !(NEXT_USES | OWNERS | FILES | SIZES) == 0 && word(36) == 0 => {
+        Some(unit) if bounded && word(12) & !(NEXT_USES | OWNERS | FILES | SIZES) == 0 && known_once => {
             let (requests, distinct, names) = (requests as usize, distinct as usize, names as usize);
-            Ok(Layout { columns: word(12), requests, distinct, unit, names })
+            Ok(Layout { columns: word(12), requests, distinct, unit, object_bytes: word(36), names })
         }
         _ => Err("its header makes no sense".to_owned()),
     }

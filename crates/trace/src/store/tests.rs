@@ -19,6 +19,7 @@ fn same(one: &Prepared, two: &Prepared) {
     assert_eq!((one.owners(), one.owner_names()), (two.owners(), two.owner_names()));
     assert_eq!((one.files(), one.file_names()), (two.files(), two.file_names()));
     assert_eq!((one.blocks(), one.sizes(), one.unit()), (two.blocks(), two.sizes(), two.unit()));
+    assert_eq!(one.equal_bytes(), two.equal_bytes());
 }
 
 #[test]
@@ -26,7 +27,11 @@ fn what_is_saved_comes_back() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.prepared");
     let plain = Prepared::from_ids([]);
-    for trace in [sample(), Prepared::from_ids([5, 6, 5, u64::MAX]), plain] {
+    let mut equal = PreparedBuilder::new(Unit::Object);
+    equal.plain(&[7, 8, 7], &[4096; 3]).unwrap();
+    let equal = equal.finish(Vec::new(), Vec::new());
+    assert_eq!((equal.sizes(), equal.equal_bytes()), (None, Some(4096)));
+    for trace in [sample(), Prepared::from_ids([5, 6, 5, u64::MAX]), plain, equal] {
         // Without next uses, then with them.
         for _ in 0..2 {
             trace.save(&path, "about").unwrap();
@@ -100,12 +105,40 @@ fn numbers_that_break_the_rules_are_refused_though_checksums_fit() {
         let message = load(wrong).unwrap_err().to_string();
         assert!(message.contains(rule), "{at}: {message}");
     }
-    for (at, value) in [(16, 200), (24, 200), (12, 255), (32, 3), (36, 1), (40, 255), (23, 1)] {
+    for (at, value) in [(16, 200), (24, 200), (12, 255), (32, 3), (40, 255), (23, 1)] {
         let mut wrong = bytes.clone();
         wrong[at] = value;
         let message = load(wrong).unwrap_err().to_string();
         assert!(message.contains("its header"), "{at}: {message}");
     }
+}
+
+#[test]
+fn sizes_that_are_said_twice_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.prepared");
+    // This one has blocks of 4,096 bytes and a column of sizes: neither leaves room for a size of every object.
+    sample().save(&path, "").unwrap();
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[36] = 1;
+    fs::write(&path, sealed(bytes)).unwrap();
+    assert!(Prepared::load(&path).unwrap_err().to_string().contains("its header"));
+}
+
+/// Files of version 1 do not know how large objects of one size are.
+#[test]
+fn files_of_the_version_before_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.prepared");
+    sample().save(&path, "").unwrap();
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[8] = 1;
+    fs::write(&path, sealed(bytes)).unwrap();
+    let message = Prepared::load(&path).unwrap_err().to_string();
+    assert!(
+        message.contains("version 1, and this program reads version 2: prepare the trace again"),
+        "{message}"
+    );
 }
 
 #[test]
