@@ -73,13 +73,13 @@ pub enum TraceError {
         source: io::Error,
     },
     /// What was compressed cannot be decompressed to its end.
-    #[error("{}: cannot decompress as {compression} after {byte} bytes of content: {source}; the file is damaged or cut, so fetch or compress it again", path.display())]
+    #[error("{}: cannot decompress as {compression} after at least {byte} bytes of content: {source}; the file is damaged or cut, so fetch or compress it again", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
         /// How it is compressed.
         compression: &'static str,
-        /// Bytes of content that came out before.
+        /// Bytes of content that came out before; some decompressors keep the last of them back.
         byte: u64,
         /// What the decompressor said.
         source: io::Error,

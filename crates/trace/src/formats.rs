@@ -137,6 +137,11 @@ impl Format {
         !matches!(self, Lirs | Keys32 | Keys64 | HashIds | OracleGeneral | Lcs)
     }
 
+    /// Whether a line that is cut may look whole: as a shorter number.
+    pub(crate) fn hides_cuts(self) -> bool {
+        matches!(self, Format::Lirs | Format::Csv | Format::Arc)
+    }
+
     fn entry(self) -> &'static (Format, &'static str, &'static str) {
         FORMATS.iter().find(|entry| entry.0 == self).expect("every format is in the table")
     }

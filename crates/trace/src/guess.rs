@@ -5,6 +5,7 @@
 
 use crate::TraceError;
 use crate::formats::csv::Csv;
+use crate::formats::text::without_mark;
 use crate::formats::{Format, Lines, arc, blkparse, cloud_physics, hash_ids, keys, lcs, lirs, msr};
 use crate::formats::{oracle_general, recorded, recorded_json, spc, strace, vscsi};
 use crate::input::Input;
@@ -68,7 +69,7 @@ fn is_text(sample: &[u8]) -> bool {
 
 /// The text format that understands most lines, if it understands half of them.
 fn text(sample: &[u8]) -> Option<Guess> {
-    let mut lines: Vec<&[u8]> = sample.split(|&byte| byte == b'\n').collect();
+    let mut lines: Vec<&[u8]> = without_mark(sample).split(|&byte| byte == b'\n').collect();
     if sample.len() >= SAMPLE_BYTES {
         // The last one is cut.
         lines.pop();
@@ -99,7 +100,8 @@ fn text(sample: &[u8]) -> Option<Guess> {
     let scores: Vec<(usize, Format)> = scores.collect();
     let best = scores.iter().map(|score| score.0).max()?;
     if best == 0 || best * 2 < lines.len() {
-        return None;
+        // Names of columns are evidence enough: what is wrong with the lines below is for the parser to say.
+        return Csv::is_header(first).then(|| Guess::sure(Format::Csv));
     }
     let mut equals = scores.iter().filter(|score| score.0 == best).map(|score| score.1);
     let format = equals.next()?;

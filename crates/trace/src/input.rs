@@ -48,6 +48,8 @@ pub struct Input {
     start: usize,
     end: usize,
     ended: bool,
+    /// Whether a line ran into the end.
+    unended: bool,
 }
 
 impl Input {
@@ -93,6 +95,7 @@ impl Input {
             start: 0,
             end: 0,
             ended: false,
+            unended: false,
         };
         input.decompress()?;
         Ok(input)
@@ -121,6 +124,11 @@ impl Input {
     /// Where the next byte stands in the content.
     pub fn offset(&self) -> u64 {
         self.content_bytes - (self.end - self.start) as u64
+    }
+
+    /// Whether the last line was given, and had no line break behind it.
+    pub fn is_unended(&self) -> bool {
+        self.unended
     }
 
     /// The next bytes, without taking them: `bytes` of them, or fewer at the end.
@@ -156,6 +164,7 @@ impl Input {
                 if looked_at == 0 {
                     return Ok(None);
                 }
+                self.unended = true;
                 let first = std::mem::replace(&mut self.start, self.end);
                 return Ok(Some(&self.buffer[first..self.end]));
             }

@@ -19,7 +19,7 @@ use crate::error::{Bad, Place};
 use crate::formats::csv::{Columns, Csv};
 use crate::formats::{Format, Lines, Records};
 use crate::formats::{arc, blkparse, cloud_physics, hash_ids, keys, lcs, lirs, msr, oracle_general};
-use crate::formats::{recorded, recorded_json, spc, strace, vscsi};
+use crate::formats::{recorded, recorded_json, spc, strace, text, vscsi};
 use crate::guess::{self, Guess};
 use crate::input::{Input, LINE_BYTES_MAX};
 use crate::names::Names;
@@ -253,7 +253,10 @@ impl Reader {
                 self.ended = true;
                 break;
             };
+            let line = if self.line == 0 { text::without_mark(line) } else { line };
             self.line += 1;
+            // Programs for DOS end files, not lines, with a mark.
+            let last = line.trim_ascii() != b"\x1a";
             let result = if line.len() >= LINE_BYTES_MAX {
                 Err(Bad::new(line, "a line of less than a mebibyte"))
             } else {
@@ -261,6 +264,11 @@ impl Reader {
             };
             if let Err(bad) = result {
                 return Ok(Err((Place::Line(self.line), bad)));
+            }
+            if last && self.input.is_unended() && self.guess.format.hides_cuts() {
+                let text = format!("line {}, the last one, has no end: it may be cut", self.line);
+                let note = &mut self.guess.note;
+                *note = Some(note.take().map_or(text.clone(), |note| format!("{note}; {text}")));
             }
         }
         Ok(Ok(()))

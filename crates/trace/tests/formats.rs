@@ -122,6 +122,52 @@ fn csv_by_its_first_line() {
     assert!(reader.has_ranges());
 }
 
+/// Times as the world writes them: they are no reason to refuse a trace, and sizes in floating point are none either.
+#[test]
+fn csv_whose_times_are_no_seconds_from_0() {
+    for time in ["1700000000123", "2024-01-01T00:00:00Z", "-1", "", "99999999999999999999"] {
+        let text = format!("timestamp,key,size\n{time},7,4096\n{time},8,100.0\n");
+        let (requests, _) = guessed(text.as_bytes(), Format::Csv);
+        assert_eq!((objects(&requests), requests[0].time_ns), (vec![7, 8], None), "{time}");
+        assert_eq!((requests[0].length, requests[1].length), (4096, 100));
+    }
+    let (requests, _) = guessed(b"time_ms,key\n1700000000123,7\n", Format::Csv);
+    assert_eq!(requests[0].time_ns, Some(1_700_000_000_123_000_000));
+}
+
+#[test]
+fn csv_with_a_header_is_told_its_own_mistakes() {
+    let message = |text: &str| refused(text.as_bytes(), &options(None));
+    assert_eq!(
+        message("key,size\n1,4294967296\n2,4294967296\n3,4294967296\n"),
+        "sample: line 2: \"4294967296\": expected a size below 4 GiB, or --columns without a column of sizes"
+    );
+    assert_eq!(message("key;size\n1;-5\n2;x\n3;\n"), "sample: line 2: \"-5\": expected a size in bytes");
+    assert!(message("this page is prose\nand\nno\ntrace\n").contains("text of no known trace format"));
+}
+
+#[test]
+fn marks_of_editors_and_ends_of_lines() {
+    let (requests, reader) = guessed(b"\xef\xbb\xbf1\n2\n1\n", Format::Lirs);
+    assert_eq!((objects(&requests), reader.note()), (vec![1, 2, 1], None));
+    for (text, format) in [("1\n2\n12", Format::Lirs), ("key\n1\n12", Format::Csv)] {
+        let (_, reader) = guessed(text.as_bytes(), format);
+        assert_eq!(reader.note(), Some("line 3, the last one, has no end: it may be cut"));
+    }
+    let (_, reader) = guessed(b"1\n2\n1\n\x1a", Format::Lirs);
+    assert_eq!(reader.note(), None, "an end of file as DOS writes it");
+}
+
+#[test]
+fn msr_with_a_first_line_of_names() {
+    let text = "Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime\n\
+                128166372003061629,hm,1,Read,383496192,32768,41286\n\
+                128166372016382155,hm,1,Write,310738944,16384,24100\n";
+    let (requests, reader) = guessed(text.as_bytes(), Format::Msr);
+    assert_eq!((objects(&requests), reader.note()), (vec![383_496_192, 310_738_944], None));
+    assert_eq!(reader.file_names(), ["hm.1"]);
+}
+
 #[test]
 fn csv_by_columns() {
     let columns =

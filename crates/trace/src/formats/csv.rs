@@ -12,6 +12,9 @@
 //! One column must name the block. Where its first value is a number, all must be; else values are text, and become
 //! 64-bit hashes that are the same on every machine.
 //!
+//! A time that is none of the numbers its column promises is no time, and the line counts all the same: no policy asks
+//! for times, and columns of that name hold dates, milliseconds, or -1. `--columns time_ms=NAME` says what a number means.
+//!
 //! Fields may be quoted as in RFC 4180, but a line break ends a line even between quotes.
 
 use std::borrow::Cow;
@@ -173,13 +176,23 @@ impl Csv {
         names.any(|name| Meaning::of(name.trim_matches('"')).is_some_and(names_block))
     }
 
+    /// Whether a first line is a header beyond doubt: all of it names, one of them of the block, and words between blanks
+    /// only if each means something.
+    pub fn is_header(line: &[u8]) -> bool {
+        let delimiter = delimiter_of(line);
+        let text = String::from_utf8_lossy(line);
+        let names = || {
+            let parts = text.split(char::from(delimiter)).map(|name| name.trim().trim_matches('"'));
+            parts.filter(|name| !name.is_empty())
+        };
+        let meant = names().filter_map(Meaning::of).count();
+        names().filter_map(Meaning::of).any(names_block)
+            && names().all(|name| name.starts_with(|first: char| first.is_alphabetic() || first == '_'))
+            && (delimiter != b' ' || meant == names().count())
+    }
+
     fn start(&mut self, line: &[u8]) -> Result<bool, Bad> {
-        let delimiter = *self.delimiter.get_or_insert_with(|| {
-            let count = |delimiter: &u8| line.iter().filter(|byte| *byte == delimiter).count();
-            // The one that occurs most; the earlier one of equals.
-            let most = DELIMITERS.iter().rev().max_by_key(|&delimiter| count(delimiter));
-            *most.expect("the list is not empty")
-        });
+        let delimiter = *self.delimiter.get_or_insert_with(|| delimiter_of(line));
         self.split(line, delimiter);
         let names: Vec<String> =
             (0..self.fields.len()).map(|at| String::from_utf8_lossy(&self.field(line, at)).into()).collect();
@@ -304,16 +317,15 @@ impl Csv {
                     }
                 }
                 Meaning::Length => {
-                    let length = text::number(field).and_then(|length| u32::try_from(length).ok());
-                    request.length = length.ok_or_else(|| Bad::new(field, "a size in bytes below 4 GiB"))?;
+                    let length = text::whole(field).ok_or_else(|| Bad::new(field, "a size in bytes"))?;
+                    let length = u32::try_from(length);
+                    request.length = length.map_err(|_| {
+                        Bad::new(field, "a size below 4 GiB, or --columns without a column of sizes")
+                    })?;
                 }
                 // Words that no list knows read: what an operation is called is nobody's standard.
                 Meaning::Operation => request.write = text::writes(field).unwrap_or(false),
-                Meaning::Time(digits) => {
-                    let time = text::scaled(field, digits);
-                    request.time_ns =
-                        Some(time.ok_or_else(|| Bad::new(field, "a time, as a number from 0"))?);
-                }
+                Meaning::Time(digits) => request.time_ns = text::scaled(field, digits),
             }
         }
         Ok(request)
@@ -340,8 +352,6 @@ impl Csv {
 
 impl Lines for Csv {
     fn line(&mut self, line: &[u8], names: &mut Names, out: &mut Vec<Request>) -> Result<(), Bad> {
-        // Editors of other systems put a byte order mark first.
-        let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
         if line.trim_ascii().is_empty() {
             return Ok(());
         }
@@ -358,6 +368,13 @@ impl Lines for Csv {
         let columns = self.columns.as_deref().unwrap_or_default();
         columns.iter().any(|(meaning, _)| matches!(meaning, Meaning::Offset | Meaning::Sector))
     }
+}
+
+/// What stands between fields: what occurs most, the earlier one of equals.
+fn delimiter_of(line: &[u8]) -> u8 {
+    let count = |delimiter: &u8| line.iter().filter(|byte| *byte == delimiter).count();
+    let most = DELIMITERS.iter().rev().max_by_key(|&delimiter| count(delimiter));
+    *most.expect("the list is not empty")
 }
 
 /// A hash of text that is the same everywhere: FNV-1a, with a final mix because it is used as a key.

@@ -1,7 +1,7 @@
 //! `timestamp,host,disk,Read|Write,offset,size,response`: the block traces of MSR Cambridge.
 //!
 //! Times count tenths of microseconds since 1601; offset and size are bytes. Each disk of a host is a file. As
-//! objects, the offset is the key.
+//! objects, the offset is the key. A first line with the names of the columns is passed over.
 
 use super::{Lines, text};
 use crate::Request;
@@ -27,6 +27,9 @@ impl Lines for Msr {
         let (time, host, disk) = (next(SEVEN)?, next(SEVEN)?, next(SEVEN)?);
         let (operation, offset, size) = (next(SEVEN)?, next(SEVEN)?, next(SEVEN)?);
         next(SEVEN)?;
+        if self.start.is_none() && time.eq_ignore_ascii_case(b"timestamp") {
+            return Ok(());
+        }
         let number = |field: &[u8], expected| text::number(field).ok_or_else(|| Bad::new(field, expected));
         let time = number(time, "a timestamp in tenths of microseconds as first field")?;
         let write =

@@ -15,6 +15,18 @@ pub fn number(field: &[u8]) -> Option<u64> {
     })
 }
 
+/// A whole number, perhaps with a point and zeros behind it, as programs write that count in floating point.
+pub fn whole(field: &[u8]) -> Option<u64> {
+    let point = field.iter().position(|&byte| byte == b'.').unwrap_or(field.len());
+    let zeros = field[point..].iter().skip(1).all(|&byte| byte == b'0');
+    zeros.then(|| number(&field[..point])).flatten()
+}
+
+/// A line without the mark that editors of other systems put before the first.
+pub fn without_mark(line: &[u8]) -> &[u8] {
+    line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line)
+}
+
 /// Seconds with or without a fraction, as nanoseconds.
 pub fn seconds(field: &[u8]) -> Option<u64> {
     scaled(field, 9)
@@ -69,6 +81,16 @@ mod tests {
         for bad in ["", "+1", "-1", " 1", "1 ", "1.0", "0x1", "18446744073709551616", "000000000000000000001"]
         {
             assert_eq!(number(bad.as_bytes()), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn whole_numbers_may_have_zeros_behind_the_point() {
+        for (text, number) in [("100", 100), ("100.0", 100), ("7.", 7), ("0.000", 0)] {
+            assert_eq!(whole(text.as_bytes()), Some(number), "{text}");
+        }
+        for bad in ["", ".", ".0", "1.5", "1.0.0", "-1", "1e3"] {
+            assert_eq!(whole(bad.as_bytes()), None, "{bad}");
         }
     }
 

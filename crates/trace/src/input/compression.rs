@@ -59,7 +59,8 @@ impl Compression {
                 failure: None,
             }),
             Compression::Xz => {
-                Box::new(Xz { source, stream: XzStream::new_mem_limit(true, XZ_MEMORY_KIB), ended: false })
+                let stream = XzStream::new_mem_limit(true, XZ_MEMORY_KIB);
+                Box::new(Xz { source, stream, taken: 0, ended: false })
             }
         }
     }
@@ -165,22 +166,33 @@ impl<R: BufRead> Read for Zstd<R> {
 struct Xz<R> {
     source: R,
     stream: XzStream,
+    /// Compressed bytes so far.
+    taken: u64,
     ended: bool,
 }
+
+/// Bytes taken from an xz stream at once: what came out of a step that fails is lost with it, so steps are short.
+const XZ_STEP_BYTES: usize = 512;
 
 impl<R: BufRead> Read for Xz<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         while !self.ended && !buffer.is_empty() {
             let input = self.source.fill_buf()?;
             let action = if input.is_empty() { Action::Finish } else { Action::Run };
-            let step = self.stream.process(input, buffer, action)?;
+            let input = &input[..input.len().min(XZ_STEP_BYTES)];
+            let step = self.stream.process(input, buffer, action).map_err(|error| {
+                let text = format!("{error}, behind byte {} of the file", self.taken);
+                io::Error::new(error.kind(), text)
+            })?;
             self.source.consume(step.bytes_consumed);
+            self.taken += step.bytes_consumed as u64;
             self.ended = step.status == Status::StreamEnd;
             if step.bytes_produced > 0 {
                 return Ok(step.bytes_produced);
             }
             if action == Action::Finish && step.bytes_consumed == 0 && !self.ended {
-                return Err(ErrorKind::UnexpectedEof.into());
+                let text = format!("its {} bytes are no whole stream", self.taken);
+                return Err(io::Error::new(ErrorKind::UnexpectedEof, text));
             }
         }
         Ok(0)
