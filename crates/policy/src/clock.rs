@@ -12,6 +12,9 @@
 //! operating system does whose hardware sets the bit when the faulting instruction runs again.
 //!
 //! R1  A walk clears each bit that it meets, so one evict passes over a handle at most twice.
+//!
+//! No parameters. No differences otherwise.
+//! Source: F. J. Corbató, A paging experiment with the Multics system, MIT Project MAC, MAC-M-384, 1968.
 
 use crate::{Handle, Links, List, NoParameters, Online, Policy, Queue, Ring, Verdict};
 

@@ -8,6 +8,8 @@
 //! What came first stays for ever: the best that a policy without memory of references can do on a loop.
 //!
 //! R1  Along the list from front to back, times of insertion go from old to new.
+//!
+//! No parameters. No paper proposes it: FIFO from the other end, as a bound for loops.
 
 use crate::{Handle, Links, List, NoParameters, Online, Policy};
 

@@ -9,6 +9,9 @@
 //! the rest passes through one frame (paper 000, section 3, "cyclic access").
 //!
 //! R1  Along the list from front to back, last references go from old to new, placed handles before all of them.
+//!
+//! No parameters. Source: H.-T. Chou and D. J. DeWitt, An evaluation of buffer management strategies for relational
+//! database systems, VLDB 1985, for references in a loop.
 
 use crate::{Handle, Links, List, NoParameters, Online, Policy};
 

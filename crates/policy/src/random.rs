@@ -8,6 +8,9 @@
 //! passed over to the next place, round the end of the bag.
 //!
 //! R1  A handle's link names its place in the bag.
+//!
+//! Default: `seed=1`. Source: L. A. Belady, A study of replacement algorithms for a virtual-storage computer, IBM Systems
+//! Journal 5(2), 1966.
 
 use crate::draws::Draws;
 use crate::parameters::parameters;

@@ -89,6 +89,22 @@ impl FromStr for Spec {
     }
 }
 
+impl Spec {
+    /// The same policy with that seed, if it draws; else the same.
+    ///
+    /// ```
+    /// use pantler_policy::Spec;
+    /// let seeded = |name: &str| name.parse::<Spec>().unwrap().seeded(7).to_string();
+    /// assert_eq!((seeded("random"), seeded("lru")), ("random:seed=7".to_owned(), "lru".to_owned()));
+    /// ```
+    #[must_use]
+    pub fn seeded(mut self, seed: u64) -> Self {
+        // Who draws nothing knows no such parameter, and every number is a seed.
+        let _ = self.set("seed", &seed.to_string());
+        self
+    }
+}
+
 impl fmt::Display for Spec {
     /// Parameters at their defaults are left out.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
