@@ -1,10 +1,14 @@
 //! Simulated references per second, by policy: `cargo bench -p pantler-sim --bench simulate -- lru,arc 1%,10%`.
 //!
+//! Behind the policies come the allocations, each without control and with one owner of two that wants MRU: what the
+//! steward costs beside plain LRU. The fifth word says how many references they get, two million without.
+//!
 //! A Zipf trace of twenty million references (or as many as the third word says), in memory and prepared: what is
 //! measured is the loop alone, in CPU time of its thread, best of three.
 
-use pantler_sim::{Footprint, LruCurve, Sizes, Watch, simulate};
-use pantler_trace::Prepared;
+use pantler_sim::{Control, Footprint, LruCurve, Sharing, Sizes, Watch, share, simulate};
+use pantler_steward::Allocation;
+use pantler_trace::{Block, Prepared, PreparedBuilder, Unit};
 use std::time::Duration;
 
 #[path = "../../../benches/environment.rs"]
@@ -32,9 +36,41 @@ fn main() {
             println!("{policy:<12} {frames:>9} frames  miss {ratio:.4}  {:>7.1} M/s", per_second(time));
         }
     }
+    allocations(word(4, "2000000").parse().expect("a number of references"), alpha, &sizes);
     let (time, curve) = best(|| LruCurve::new(trace.requests(), trace.distinct(), 0));
     let all = curve.footprint();
     println!("lru curve    {all:>9} sizes   {:>18.1} M/s  {:.2} s", per_second(time), time.as_secs_f64());
+}
+
+/// The same law for two owners, one of which asks for every fourth block.
+fn allocations(length: usize, alpha: f64, sizes: &Sizes) {
+    let plain = zipf(length, 1_000_000, alpha);
+    let mut builder = PreparedBuilder::new(Unit::Object);
+    builder.reserve(length);
+    for &id in plain.requests() {
+        let owner = u32::from(id % 4 == 0);
+        builder.reference(owner, Block { file: owner, index: id.into() }, 0).expect("two owners");
+    }
+    let names = |names: [&str; 2]| names.map(str::to_owned).to_vec();
+    let trace = builder.finish(names(["a", "b"]), names(["x", "y"]));
+    drop(plain);
+    let footprint = Footprint { blocks: trace.distinct(), block_bytes: None };
+    let per_second = |time: Duration| length as f64 / time.as_secs_f64() / 1e6;
+    let mru = Control::parse("bench", "[b.policies]\n0 = \"mru\"\n").expect("control");
+    println!("{length} references of two owners");
+    for frames in sizes.resolve(footprint).expect("sizes without bytes") {
+        let lru = "lru".parse().expect("a policy");
+        let plain = || simulate(&trace, lru, frames, 0, &Watch::default()).expect("nobody stops it");
+        println!("{:<20} {frames:>9} frames  {:>7.1} M/s", "lru", per_second(best(plain).0));
+        for allocation in Allocation::ALL {
+            for (what, control) in [("", Control::default()), (" + mru", mru.clone())] {
+                let sharing = Sharing { control, ..Sharing::new(allocation) };
+                let run = || share(&trace, &sharing, frames, 0, &Watch::default()).expect("nobody stops it");
+                let name = format!("{allocation}{what}");
+                println!("{name:<20} {frames:>9} frames  {:>7.1} M/s", per_second(best(run).0));
+            }
+        }
+    }
 }
 
 fn best<T>(mut run: impl FnMut() -> T) -> (Duration, T) {

@@ -3,15 +3,19 @@
 //! Every reference is told as [`observed`](Steward::observed): there is no device that a fetch would wait for, so a
 //! block has arrived when it is asked for. Decisions are those of [`access`](Steward::access) followed by
 //! [`fetched`](Steward::fetched), which a test holds against this.
+//!
+//! Where nobody controls anything every allocation is one LRU list, and so is `global-lru` whatever anybody wants: that
+//! list is run instead, many times faster, and a test holds its counts against the steward's.
 
+use pantler_policy::Spec;
 use pantler_steward::{
     Allocation, Block, Counters, FileId, Options, OptionsError, OwnerId, PolicyName, Revocation, Steward,
 };
 use pantler_trace::Prepared;
 
 use crate::control::{Control, ControlError, owner_id, owner_names};
-use crate::engine::BATCH;
-use crate::outcome::Counts;
+use crate::engine::{BATCH, simulate};
+use crate::outcome::{Counts, Outcome};
 use crate::watch::{Stopped, Watch};
 
 /// How a cache is shared between owners.
@@ -44,6 +48,12 @@ impl Sharing {
     /// What is wrong with an [idle](Self::is_policy_idle) policy.
     pub const IDLE_POLICY: &'static str =
         "global-lru has one LRU list for all owners and no policy for some; choose another allocation";
+
+    /// Whether all owners together are one LRU list: candidates are always the victims then.
+    pub fn is_one_list(&self) -> bool {
+        self.allocation == Allocation::GlobalLru
+            || (self.control.is_empty() && self.common_policy == PolicyName::Lru)
+    }
 
     /// Whether the common policy would be nobody's: under one LRU list for all.
     pub fn is_policy_idle(&self) -> bool {
@@ -124,7 +134,12 @@ pub fn share(
         revocation: sharing.revocation,
         ..Options::new(frames)
     })?;
+    // What is wrong with options and wishes is said even where neither changes anything.
     let unknown = sharing.control.apply(trace, &mut steward)?;
+    if sharing.is_one_list() {
+        let outcome = simulate(trace, Spec::Lru(Default::default()), frames, warm_up, watch)?;
+        return Ok(one_list(trace, outcome, unknown));
+    }
     let length = trace.requests().len();
     let warm = usize::try_from(warm_up).unwrap_or(usize::MAX).min(length);
     drive(trace, &mut steward, 0, warm, watch)?;
@@ -143,6 +158,17 @@ pub fn share(
         total.misses += owner.counts.misses;
     }
     Ok(Shared { total, owners, revocations: steward.totals().revocations - revocations, unknown })
+}
+
+/// What one LRU list for all did, as a steward would say it.
+fn one_list(trace: &Prepared, outcome: Outcome, unknown: Vec<String>) -> Shared {
+    let counts = if outcome.owners.is_empty() { vec![outcome.total] } else { outcome.owners };
+    let owner = |(name, counts): (&String, Counts)| {
+        let name = name.clone();
+        OwnerCounts { name, counts, overrules: 0, mistakes: 0 }
+    };
+    let owners = owner_names(trace).iter().zip(counts).map(owner).collect();
+    Shared { total: outcome.total, owners, revocations: 0, unknown }
 }
 
 /// Makes the references from `from` to `to`.
