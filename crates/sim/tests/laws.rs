@@ -2,7 +2,9 @@
 
 use pantler_policy::Spec;
 use pantler_sim::{Job, Loaded, LruCurve, Record, Sharing, Source, WarmUp, Watch, What, share, simulate};
-use pantler_steward::{Access, Allocation, Block, FileId, Options, OwnerId, PolicyName, Revocation, Steward};
+use pantler_steward::{
+    Access, Allocation, Block, Counters, FileId, Options, OwnerId, PolicyName, Revocation, Steward,
+};
 use pantler_trace::{Prepared, PreparedBuilder, Unit};
 use proptest::prelude::*;
 use std::num::NonZeroUsize;
@@ -133,6 +135,43 @@ fn owners_and_bytes_add_up() {
     assert_eq!((bytes.requests, bytes.misses), (140, 100));
 }
 
+/// One size for all is one number, not a column: bytes are as many times the references, and the curve knows them too.
+#[test]
+fn objects_of_one_size_have_bytes() {
+    let plain = mixed(5_000);
+    let keys: Vec<u64> = plain.requests().iter().map(|&id| id.into()).collect();
+    let mut builder = PreparedBuilder::new(Unit::Object);
+    builder.plain(&keys, &vec![4096; keys.len()]).unwrap();
+    let sized = builder.finish(Vec::new(), Vec::new());
+    let outcome = simulate(&sized, "fifo".parse().unwrap(), 60, 100, &Watch::default()).unwrap();
+    let (bytes, total) = (outcome.bytes.unwrap(), outcome.total);
+    assert_eq!((bytes.requests, bytes.misses), (total.requests * 4096, total.misses * 4096));
+    let footprint = Loaded::new(sized, 0).footprint();
+    assert_eq!("8K,1M".parse::<pantler_sim::Sizes>().unwrap().resolve(footprint).unwrap(), [2, 256]);
+}
+
+#[test]
+fn the_curve_knows_bytes_of_objects_of_one_size() {
+    let mut builder = PreparedBuilder::new(Unit::Object);
+    builder.plain(&[1, 2, 3, 1, 2, 3, 4, 1], &[4096; 8]).unwrap();
+    let mut loaded = Loaded::new(builder.finish(Vec::new(), Vec::new()), 0);
+    let job = |size| Job {
+        source: Source { trace: "t".to_owned(), ..Source::default() },
+        what: What::Policy("lru".parse().unwrap()),
+        size,
+        ahead: None,
+        warm_up: WarmUp::None,
+        sample: None,
+    };
+    let jobs: Vec<Job> = (1..=8).map(job).collect();
+    loaded.expect(&jobs);
+    for job in &jobs {
+        assert!(loaded.is_on_curve(job));
+        let record = loaded.run(job, &Watch::default()).unwrap();
+        assert_eq!(record.byte_hit_ratio(), Some(record.hit_ratio()), "{} frames", job.size);
+    }
+}
+
 #[test]
 fn without_control_every_allocation_is_lru() {
     let one = mixed(9_000);
@@ -184,7 +223,7 @@ fn the_steward_here_decides_as_one_driven_by_hand() {
             let control = pantler_sim::Control::parse("c", control).unwrap();
             let sharing = Sharing { control, revocation, ..Sharing::new(allocation) };
             let shared = share(&trace, &sharing, 80, 0, &Watch::default()).unwrap();
-            let steward = by_hand(&trace, allocation, revocation, 80);
+            let steward = by_hand(&trace, allocation, revocation, 80, true);
             let totals = steward.totals();
             assert_eq!(shared.total.misses, totals.misses, "{allocation}");
             assert_eq!(shared.revocations, totals.revocations, "{allocation}");
@@ -199,15 +238,69 @@ fn the_steward_here_decides_as_one_driven_by_hand() {
     }
 }
 
+/// One LRU list is run where a steward would do nothing else: every count of every owner is the steward's.
+#[test]
+fn one_list_counts_as_the_steward_does() {
+    let (one, many) = (mixed(9_000), owned(9_000, 3));
+    let wishes =
+        "[o0.policies]\n0 = \"mru\"\n[o1.policies]\n1 = \"fifo\"\n[o1.priorities]\nf2 = 1\nf3 = -1\n";
+    let wishes = pantler_sim::Control::parse("c", wishes).unwrap();
+    for allocation in Allocation::ALL {
+        for revocation in [Revocation::NEVER, Revocation { window: 200, needed: 50, share_percent: 20 }] {
+            for (trace, is_controlled) in [(&one, false), (&many, false), (&many, true)] {
+                for frames in [1, 2, 30, 80, 100, 5_000] {
+                    let control = if is_controlled { wishes.clone() } else { Default::default() };
+                    let sharing = Sharing { control, revocation, ..Sharing::new(allocation) };
+                    assert_eq!(sharing.is_one_list(), !is_controlled || allocation == Allocation::GlobalLru);
+                    if !sharing.is_one_list() {
+                        continue;
+                    }
+                    let shared = share(trace, &sharing, frames, 0, &Watch::default()).unwrap();
+                    let steward = by_hand(trace, allocation, revocation, frames, is_controlled);
+                    let totals = steward.totals();
+                    let counted = (shared.total.requests, shared.total.misses, shared.revocations);
+                    assert_eq!(
+                        counted,
+                        (totals.references, totals.misses, totals.revocations),
+                        "{allocation}"
+                    );
+                    assert_eq!(shared.owners.len(), trace.owner_names().len().max(1));
+                    for (number, owner) in (1..).zip(&shared.owners) {
+                        let counters = steward.owner_counters(OwnerId(number)).unwrap();
+                        let counted =
+                            (owner.counts.requests, owner.counts.misses, owner.overrules, owner.mistakes);
+                        let Counters { references, misses, overrules, mistakes, .. } = counters;
+                        assert_eq!(
+                            counted,
+                            (references, misses, overrules, mistakes),
+                            "{allocation} {frames}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+}
+
 /// As a body does it: access, fetch, poll.
-fn by_hand(trace: &Prepared, allocation: Allocation, revocation: Revocation, frames: u32) -> Steward {
+fn by_hand(
+    trace: &Prepared,
+    allocation: Allocation,
+    revocation: Revocation,
+    frames: u32,
+    is_controlled: bool,
+) -> Steward {
     let options = Options { allocation, revocation, ..Options::new(frames) };
     let mut steward = Steward::new(options).unwrap();
-    steward.set_policy(OwnerId(1), 0, PolicyName::Mru).unwrap();
-    steward.set_policy(OwnerId(2), 1, PolicyName::Fifo).unwrap();
-    steward.set_priority(OwnerId(2), FileId(2), 1).unwrap();
-    steward.set_priority(OwnerId(2), FileId(3), -1).unwrap();
-    for (&id, &owner) in trace.requests().iter().zip(trace.owners().unwrap()) {
+    if is_controlled {
+        steward.set_policy(OwnerId(1), 0, PolicyName::Mru).unwrap();
+        steward.set_policy(OwnerId(2), 1, PolicyName::Fifo).unwrap();
+        steward.set_priority(OwnerId(2), FileId(2), 1).unwrap();
+        steward.set_priority(OwnerId(2), FileId(3), -1).unwrap();
+    }
+    let owners = trace.owners();
+    for (at, &id) in trace.requests().iter().enumerate() {
+        let owner = owners.map_or(0, |owners| owners[at]);
         let block = trace.block_of(id);
         let block = Block::new(FileId(block.file.into()), block.index);
         if let Access::Miss(_) = steward.access(OwnerId(u64::from(owner) + 1), block) {

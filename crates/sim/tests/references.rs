@@ -25,8 +25,11 @@ const TRACES: [(&str, &str); 8] = [
 /// All are equal to the last miss. The issue asks for less where an algorithm leaves room (ARC 0.1 points of hit ratio,
 /// CLOCK, 2Q, S3-FIFO, SIEVE and CLOCK-Pro 0.3, LIRS 0.5): whoever changes a policy may fall back to that, with the
 /// reason in writing.
-const RIVALS: [(&str, &str, &str); 12] = [
+const RIVALS: [(&str, &str, &str); 15] = [
     ("LRU", "libcachesim", "lru"),
+    ("LRU", "libcachesim", "lru-1"),
+    ("LRU", "libcachesim", "lrfu:lambda=1"),
+    ("LFU", "libcachesim", "lrfu:lambda=0"),
     ("FIFO", "libcachesim", "fifo"),
     ("LFU", "libcachesim", "lfu"),
     ("Belady", "libcachesim", "opt"),
