@@ -7,6 +7,10 @@ use crate::shell;
 
 /// Bytes that a run may have: its own, and the prepared trace.
 const MEMORY_MAX: (u64, u64) = (150 << 20, 250 << 20);
+/// Seconds for a curve of 20 million requests.
+const CURVE_SECONDS: f64 = 2.0;
+/// Seconds for one start.
+const START_UP_MAX: f64 = 0.005;
 /// Processes that want a processor while rows are measured, at most, for times on the wall to be ours: one is.
 const CALM: f64 = 1.5;
 
@@ -55,21 +59,39 @@ pub fn report(rows: &[Row], curves: &[Curve], start_up: f64) -> String {
         text += &table_row(row);
     }
     text += "\n### Others\n\n| what | seconds on the wall | of the processor | load | bar |\n| --- | ---: | ---: | ---: | --- |\n";
-    for Curve { trace, requests, seconds: (wall, processor), load } in curves {
-        let bar = if *requests == 20_000_000 { "below 2 s" } else { "" };
+    for curve in curves {
+        let Curve { trace, requests, seconds: (wall, processor), load } = curve;
+        let bar = match bar_of(curve) {
+            Some(bar) if *wall >= bar => format!("**not below {bar} s**"),
+            Some(bar) => format!("below {bar} s"),
+            None => String::new(),
+        };
         let _ = writeln!(
             text,
             "| exact LRU curve, {trace}, {requests} requests | {wall:.2} | {processor:.2} | {load:.1} | {bar} |"
         );
     }
-    let _ = writeln!(text, "| one start of `pantler` | {start_up:.4} | | {:.1} | 0.005 |", super::load());
-    text + &conclusion(rows)
+    let bar =
+        if start_up > START_UP_MAX { format!("**over {START_UP_MAX}**") } else { START_UP_MAX.to_string() };
+    let _ = writeln!(text, "| one start of `pantler` | {start_up:.4} | | {:.1} | {bar} |", super::load());
+    text + &conclusion(rows, curves, start_up)
+}
+
+/// Seconds in which a whole curve shall be drawn, where anything is asked.
+fn bar_of(curve: &Curve) -> Option<f64> {
+    (curve.requests == 20_000_000).then_some(CURVE_SECONDS)
 }
 
 /// How many rows miss a bar, and what their circumstances say of that.
-fn conclusion(rows: &[Row]) -> String {
+fn conclusion(rows: &[Row], curves: &[Curve], start_up: f64) -> String {
     let lost = rows.iter().filter(|row| Figures::of(row).lost(row)).count();
-    let mut text = format!("\n## Conclusion\n\n{lost} of {} rows miss a bar on the wall.\n", rows.len());
+    let slow = |curve: &&Curve| bar_of(curve).is_some_and(|bar| curve.seconds.0 >= bar);
+    let others = curves.iter().filter(slow).count() + usize::from(start_up > START_UP_MAX);
+    let all = rows.len() + curves.iter().filter(|curve| bar_of(curve).is_some()).count() + 1;
+    let mut text = format!(
+        "\n## Conclusion\n\n{} of {all} rows with a bar miss it on the wall; {others} of them are among the others.\n",
+        lost + others
+    );
     let loads = || rows.iter().map(|row| row.when.load);
     let (least, most) = loads()
         .fold((f64::INFINITY, 0.0), |(least, most): (f64, f64), load| (least.min(load), most.max(load)));
