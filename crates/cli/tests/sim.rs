@@ -124,6 +124,65 @@ fn sizes_are_blocks_bytes_or_shares() {
 }
 
 #[test]
+fn bytes_of_objects_of_one_size() {
+    let folder = Folder::new();
+    let csv = folder.file("u.csv", "block,size\n1,4096\n2,4096\n1,4096\n");
+    let general = folder.path("u.oracleGeneral");
+    let record = |(at, object): (u32, u64)| {
+        let never = (-1_i64).to_le_bytes();
+        [&at.to_le_bytes()[..], &object.to_le_bytes(), &4096_u32.to_le_bytes(), &never].concat()
+    };
+    let bytes: Vec<u8> = (0..).zip([1_u64, 2, 1]).flat_map(record).collect();
+    std::fs::write(&general, bytes).unwrap();
+    let kept = folder.path("kept");
+    let kept = kept.to_str().unwrap();
+    // The second time what was prepared is only mapped.
+    for trace in [&csv, general.to_str().unwrap(), &csv] {
+        let found = &lines(&[trace, "--size", "8K", "--keep-prepared", kept, "--json"])[0];
+        let said = (&found["size"], &found["hit_ratio"], &found["byte_hit_ratio"]);
+        assert_eq!(said, (&json!(2), &json!(1.0 / 3.0), &json!(1.0 / 3.0)), "{trace}");
+    }
+}
+
+#[test]
+fn a_seed_is_of_policies_that_draw() {
+    let folder = Folder::new();
+    let trace = "zipf:ids=500,requests=5000,alpha=0.8";
+    let policies = "random,random:seed=7,redis-lru,lru";
+    let run = |seed: &str| {
+        let found = lines(&[trace, "--policy", policies, "--size", "50", "--seed", seed, "--json"]);
+        let said = |line: &Value| (line["policy"].as_str().unwrap().to_owned(), line["misses"].clone());
+        found.iter().map(said).collect::<Vec<_>>()
+    };
+    let (one, two) = (run("1"), run("2"));
+    let names = |run: &[(String, Value)]| run.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
+    assert_eq!(names(&one), ["random", "random:seed=7", "redis-lru", "lru"]);
+    assert_eq!(names(&two), ["random:seed=2", "random:seed=7", "redis-lru:seed=2", "lru"]);
+    assert!(one[0].1 != two[0].1 && one[2].1 != two[2].1, "{one:?} {two:?}");
+    assert_eq!((&one[1].1, &one[3].1), (&two[1].1, &two[3].1), "a seed of its own, and none at all");
+    // Jobs carry it.
+    let jobs = folder.path("jobs");
+    let jobs = jobs.to_str().unwrap();
+    let (status, _, _) =
+        sim(&[trace, "--policy", "random", "--size", "50", "--seed", "2", "--jobs-out", jobs]);
+    assert_eq!(status, 0);
+    assert_eq!(lines(&["--job", jobs, "--json"])[0]["misses"], two[0].1);
+}
+
+#[test]
+fn revocation_is_of_allocations() {
+    let folder = Folder::new();
+    let trace = folder.file("o.csv", OWNERS);
+    let (status, _, err) = sim(&[&trace, "--revocation", "banana"]);
+    assert!(status == 2 && err.contains("--allocation"), "{err}");
+    let expected = "expected never, default, or WINDOW,NEEDED,PERCENT with at most 100 percent";
+    for bad in ["banana", "1000,500,200", "1,2"] {
+        let words = [&trace, "--allocation", "lru-sp", "--size", "2", "--revocation", bad];
+        refused(&words, &format!("revocation {bad:?}: {expected}"));
+    }
+}
+
+#[test]
 fn warm_up_and_samples_are_said() {
     let folder = Folder::new();
     let trace = numbers(&folder);
@@ -320,7 +379,10 @@ fn mistakes_are_one_line_with_the_nearest_name() {
     for (words, expected) in [
         (["--warm-up", "x"], "warm-up \"x\": expected references such as 10000, or a share such as 10%"),
         (["--sample", "2"], "sample \"2\": expected a share above 0, such as 1% or 0.01"),
-        (["--revocation", "x"], "revocation \"x\": expected never, default, or WINDOW,NEEDED,PERCENT"),
+        (
+            ["--revocation", "x"],
+            "revocation \"x\": expected never, default, or WINDOW,NEEDED,PERCENT with at most 100 percent",
+        ),
     ] {
         let allocation: &[&str] = if words[0] == "--revocation" { &["--allocation", "lru-s"] } else { &[] };
         refused(&[&[trace], &words[..], allocation].concat(), expected);

@@ -27,7 +27,8 @@ pub struct Sim {
     /// Policies, with parameters after a colon: lru,2q:in=0.25,opt; `help` lists them
     #[arg(long, value_name = "NAMES", conflicts_with = "job")]
     pub policy: Option<String>,
-    /// Sizes: blocks (1000), bytes (64M), shares of the footprint (10%), ranges (1%..50%, A..B/COUNT, A..B+STEP)
+    /// Sizes: blocks (1000), bytes (64M), shares of the footprint (10%), ranges (1%..50%, A..B/COUNT, A..B+STEP).
+    /// Bytes are so many blocks; of objects, whose sizes differ, so many of the mean size
     #[arg(long, value_name = "SIZES", default_value = SIZES, conflicts_with = "job")]
     pub size: String,
     /// Look ahead beside the policy: none, obl, obl-2, w2r, sa-w2r, even-w2r, or several of them
@@ -49,7 +50,7 @@ pub struct Sim {
     #[arg(long, value_name = "COUNT", requires = "allocation")]
     pub placeholders: Option<u32>,
     /// When owners lose control: never, default (as on a mount), or WINDOW,NEEDED,PERCENT
-    #[arg(long, value_name = "WHEN", default_value = "never")]
+    #[arg(long, value_name = "WHEN", requires = "allocation", default_value = "never")]
     pub revocation: String,
     /// What one reference is: object, or block:BYTES to split ranges of bytes
     #[arg(long, value_name = "UNIT", conflicts_with = "job")]
@@ -142,7 +143,7 @@ impl Plan {
         }
         let whats = match &words.allocation {
             Some(names) => allocations(names, words)?,
-            None => policies(words.policy.as_deref().unwrap_or("lru"))?,
+            None => policies(words.policy.as_deref().unwrap_or("lru"), words.seed)?,
         };
         let aheads = match &words.lookahead {
             Some(names) => lookaheads(names, words.window.unwrap_or(1))?,
@@ -180,11 +181,12 @@ impl Plan {
     }
 }
 
-/// A list of policies.
-fn policies(text: &str) -> Result<Vec<What>, Usage> {
+/// A list of policies. Those that draw and have no seed of their own get `seed`.
+fn policies(text: &str, seed: u64) -> Result<Vec<What>, Usage> {
     let mut whats = Vec::new();
     for text in split(text) {
-        let what = What::Policy(policy(&text)?);
+        let spec = policy(&text)?;
+        let what = What::Policy(if text.contains("seed=") { spec } else { spec.seeded(seed) });
         if !whats.contains(&what) {
             whats.push(what);
         }
@@ -278,7 +280,10 @@ pub fn read_control(path: &Path) -> Result<Control, Usage> {
 }
 
 fn revocation(text: &str) -> Result<Revocation, Usage> {
-    let refuse = || Usage(format!("revocation {text:?}: expected never, default, or WINDOW,NEEDED,PERCENT"));
+    let refuse = || {
+        let expected = "never, default, or WINDOW,NEEDED,PERCENT with at most 100 percent";
+        Usage(format!("revocation {text:?}: expected {expected}"))
+    };
     match text {
         "never" => return Ok(Revocation::NEVER),
         "default" => return Ok(Revocation::default()),
@@ -286,7 +291,9 @@ fn revocation(text: &str) -> Result<Revocation, Usage> {
     }
     let numbers: Result<Vec<u32>, _> = text.split(',').map(str::parse).collect();
     match numbers.as_deref() {
-        Ok(&[window, needed, share_percent]) => Ok(Revocation { window, needed, share_percent }),
+        Ok(&[window, needed, share_percent]) if share_percent <= 100 => {
+            Ok(Revocation { window, needed, share_percent })
+        }
         _ => Err(refuse()),
     }
 }
@@ -323,16 +330,19 @@ mod tests {
     #[test]
     fn commas_separate_policies_and_parameters() {
         let names = |text: &str| -> Vec<String> {
-            let whats = policies(text).unwrap().into_iter();
+            let whats = policies(text, 1).unwrap().into_iter();
             whats
                 .map(|what| if let What::Policy(spec) = what { spec.to_string() } else { panic!() })
                 .collect()
         };
         assert_eq!(names("lru,fifo"), ["lru", "fifo"]);
         assert_eq!(names("min,opt,belady"), ["opt"]);
-        assert!(policies("lru,").is_err());
-        assert_eq!(policies("banana").unwrap_err().0, "unknown policy \"banana\": --policy help lists all");
-        assert!(policies("clok").unwrap_err().0.contains("did you mean \"clock\"?"));
+        assert!(policies("lru,", 1).is_err());
+        assert_eq!(
+            policies("banana", 1).unwrap_err().0,
+            "unknown policy \"banana\": --policy help lists all"
+        );
+        assert!(policies("clok", 1).unwrap_err().0.contains("did you mean \"clock\"?"));
     }
 
     #[test]
