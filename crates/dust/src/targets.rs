@@ -68,7 +68,8 @@ pub fn expectations(name: &str) -> Options {
     let slack = if name.starts_with("policy:") { options.slack } else { CORNERS };
     let flushes = !["mount ", "http://"].iter().any(|word| name.starts_with(word));
     let families = match name {
-        _ if name.starts_with("redis://") => Family::at_pace(),
+        _ if name.starts_with("redis://") => Family::at_pace_of_redis(),
+        _ if name.starts_with("memcached://") => Family::at_pace_of_memcached(),
         _ => options.families,
     };
     Options { slack, flushes, families, ..options }

@@ -255,6 +255,7 @@ policies! {
 
     // Sketches, samples, kernels.
     Linux: crate::Linux,
+    Memcached: crate::Memcached,
     RedisLfu: crate::RedisLfu,
     RedisLru: crate::RedisLru,
     WTinyLfu: crate::WTinyLfu,

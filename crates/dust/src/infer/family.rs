@@ -11,6 +11,9 @@ use pantler_policy::Spec;
 pub const REDIS_PACE: u32 = 40;
 const PACE: f64 = REDIS_PACE as f64;
 
+/// The same of memcached.
+pub const MEMCACHED_PACE: u32 = 200;
+
 /// How a parameter moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
@@ -112,9 +115,27 @@ const REDIS_AT_PACE: [Family; 2] = [
     },
 ];
 
+/// memcached as Dust treats it.
+const MEMCACHED_AT_PACE: Family = Family {
+    name: "memcached",
+    axes: &[
+        share("hot", 0.05, 0.6, &[0.2]),
+        share("warm", 0.1, 0.8, &[0.4]),
+        whole("tick", MEMCACHED_PACE as f64, MEMCACHED_PACE as f64, &[MEMCACHED_PACE as f64]),
+    ],
+    draws: false,
+    refuses: false,
+};
+
 impl Family {
+    /// All families with memcached's clock slowed down: see [`MemcachedTarget`](crate::targets::MemcachedTarget).
+    pub fn at_pace_of_memcached() -> Vec<&'static Self> {
+        let others = Self::all().iter().filter(|family| family.name != MEMCACHED_AT_PACE.name);
+        others.chain([&MEMCACHED_AT_PACE]).collect()
+    }
+
     /// All families with Redis's clock slowed down: see [`RedisTarget`](crate::targets::RedisTarget).
-    pub fn at_pace() -> Vec<&'static Self> {
+    pub fn at_pace_of_redis() -> Vec<&'static Self> {
         let others = Self::all().iter().filter(|family| !family.name.starts_with("redis-"));
         others.chain(&REDIS_AT_PACE).collect()
     }

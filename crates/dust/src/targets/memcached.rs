@@ -6,22 +6,25 @@
 //!
 //! N1  Only keys that begin with `dust:`, the process and the visit are touched, and all of them are deleted at the end.
 //! N2  All values have the same size, so that they share one slab class and its lists.
-//! N3  After every [`SETTLE_EVERY`] accesses there is a rest for the thread that maintains the lists.
+//! N3  [`MEMCACHED_PACE`] accesses fall into each second of the server's clock, evenly: it knows how long a key has waited by the
+//!     second only, and the thread that maintains the lists sleeps the longer the longer nothing moves. Candidates are told the
+//!     same.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::{Target, TargetError};
+use crate::infer::family::MEMCACHED_PACE;
 use crate::{Reading, Step, Trace};
 
-/// Keys that shall fit.
-const KEYS: u64 = 300;
+/// Keys that shall fit: few enough for the pace, enough to tell policies apart.
+const KEYS: u64 = 150;
 /// Sizes of values that make sense: memcached takes no more than a page of 1 MiB.
 const VALUE_BYTES: (u64, u64) = (64, 500_000);
-/// See N3.
-const SETTLE_EVERY: u32 = 16;
-const SETTLE: Duration = Duration::from_millis(2);
+/// Part of a second into which its accesses fall, and time between two looks at the server's clock.
+const BUSY: Duration = Duration::from_millis(900);
+const GLANCE: Duration = Duration::from_millis(3);
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Longest line that a server may answer with.
 const LINE_MAX: u64 = 8 << 10;
@@ -35,6 +38,8 @@ pub struct MemcachedTarget {
     visit: u32,
     blocks: u32,
     accesses: u32,
+    /// When the server's second began.
+    second: Instant,
 }
 
 impl MemcachedTarget {
@@ -49,8 +54,15 @@ impl MemcachedTarget {
         stream.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
         stream.set_nodelay(true).map_err(failed)?;
         let stream = BufReader::new(stream);
-        let mut target =
-            Self { address: address.into(), stream, value: Vec::new(), visit: 0, blocks: 0, accesses: 0 };
+        let mut target = Self {
+            address: address.into(),
+            stream,
+            value: Vec::new(),
+            visit: 0,
+            blocks: 0,
+            accesses: 0,
+            second: Instant::now(),
+        };
         let bytes = match value_bytes {
             Some(bytes) => u64::from(bytes),
             None => (target.memory()? / KEYS).clamp(VALUE_BYTES.0, VALUE_BYTES.1),
@@ -61,15 +73,20 @@ impl MemcachedTarget {
 
     /// Bytes that the server may use, by its own word.
     fn memory(&mut self) -> Result<u64, TargetError> {
-        self.send(b"stats settings\r\n")?;
-        let mut memory = 64 << 20;
+        Ok(self.stat("stats settings", "STAT maxbytes ")?.unwrap_or(64 << 20))
+    }
+
+    /// One number of many that the server lists.
+    fn stat(&mut self, question: &str, name: &str) -> Result<Option<u64>, TargetError> {
+        self.send(format!("{question}\r\n").as_bytes())?;
+        let mut found = None;
         loop {
             let line = self.line()?;
-            if let Some(bytes) = line.strip_prefix("STAT maxbytes ") {
-                memory = bytes.parse().unwrap_or(memory);
+            if let Some(number) = line.strip_prefix(name) {
+                found = number.parse().ok();
             }
             if line == "END" {
-                return Ok(memory);
+                return Ok(found);
             }
             if !line.starts_with("STAT ") {
                 return Err(self.strange(&line));
@@ -77,15 +94,28 @@ impl MemcachedTarget {
         }
     }
 
+    /// N3: waits for the turn of the next access.
+    fn keep_pace(&mut self) -> Result<(), TargetError> {
+        let turn = self.accesses % MEMCACHED_PACE;
+        if turn == 0 {
+            let before = self.stat("stats", "STAT time ")?;
+            while self.stat("stats", "STAT time ")? == before {
+                std::thread::sleep(GLANCE);
+            }
+            self.second = Instant::now();
+        }
+        self.accesses += 1;
+        let due = self.second + BUSY * turn / MEMCACHED_PACE;
+        std::thread::sleep(due.saturating_duration_since(Instant::now()));
+        Ok(())
+    }
+
     fn key(&self, block: u32) -> String {
         format!("dust:{}:{}:{block}", std::process::id(), self.visit)
     }
 
     fn access(&mut self, block: u32) -> Result<bool, TargetError> {
-        self.accesses += 1;
-        if self.accesses.is_multiple_of(SETTLE_EVERY) {
-            std::thread::sleep(SETTLE);
-        }
+        self.keep_pace()?;
         self.blocks = self.blocks.max(block + 1);
         let key = self.key(block);
         self.send(format!("get {key}\r\n").as_bytes())?;
@@ -121,7 +151,7 @@ impl MemcachedTarget {
         }
         self.visit += 1;
         self.blocks = 0;
-        std::thread::sleep(SETTLE);
+        self.accesses = 0;
         Ok(())
     }
 

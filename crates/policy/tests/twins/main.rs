@@ -23,6 +23,7 @@ mod linux;
 mod lirs;
 mod lrfu;
 mod lru_k;
+mod memcached;
 mod mq;
 mod redis;
 mod w_tinylfu;
