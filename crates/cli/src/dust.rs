@@ -88,7 +88,11 @@ pub fn dust(words: &Dust) -> Result<()> {
     let (name, inquiry, counterexample) = match (&words.replay, &words.target) {
         (Some(path), _) => replayed(words, path)?,
         (None, Some(name)) => asked(words, name)?,
-        (None, None) => return Err(Usage(format!("expected a target\n{TARGETS}")).into()),
+        (None, None) => {
+            // An error is one line: the list comes before it.
+            eprintln!("{TARGETS}\n");
+            return Err(Usage("expected a target, such as pantler dust policy:2q".into()).into());
+        }
     };
     if let Some(path) = &words.record {
         written(path, |file| Ok(record::write(file, &name, inquiry.observed())?))?;

@@ -80,6 +80,10 @@ fn nonsense_is_refused_in_a_line() {
         assert_eq!(output.status.code(), Some(2), "{words:?}: {err}");
         assert!(err.contains(expected) && output.stdout.is_empty(), "{words:?}: {err}");
     }
+    // Who knows no target sees the list, a line each.
+    let err = String::from_utf8_lossy(&pantler(folder.path(), &["dust"]).stderr).into_owned();
+    let lines: Vec<&str> = err.lines().collect();
+    assert!(lines.len() > 6 && lines.iter().any(|line| line.starts_with("  redis://HOST")), "{err}");
     // Nobody listens there.
     let output = pantler(folder.path(), &["dust", "redis://127.0.0.1:1"]);
     assert_eq!(output.status.code(), Some(1));

@@ -1,9 +1,10 @@
 //! libCacheSim, from PyPI, as truth from other hands: whatever its caches are called is right, or "unknown".
 //!
-//! It runs as a process of its own. Where `python3` has no module `libcachesim` this is skipped:
-//! `pip install libcachesim`.
+//! It runs as a process of its own, in the Python that `cargo xtask test-python` prepares (`xtask/requirements-programs.txt`) or
+//! the machine's. Where neither has the module `libcachesim` this is skipped, unless `PANTLER_NO_SKIP` is set.
 
 use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use pantler_dust::{Inquiry, Known, Options, Reading, Target, TargetError, Trace, investigate};
@@ -33,10 +34,10 @@ struct Peer {
 }
 
 impl Peer {
-    fn new(cache: &str, capacity: u32) -> Self {
-        let mut command = Command::new("python3");
+    fn new(python: &str, cache: &str, capacity: u32) -> Self {
+        let mut command = Command::new(python);
         command.args(["-c", PEER, cache, &capacity.to_string()]);
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("python3");
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("python");
         let to = child.stdin.take().expect("piped");
         let from = BufReader::new(child.stdout.take().expect("piped"));
         Self { child, to, from }
@@ -81,16 +82,26 @@ const CACHES: [(&str, &[&str]); 14] = [
     ("Random", &["random"]),
 ];
 
+/// A Python that knows it.
+fn python() -> Option<String> {
+    let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/python/environment/bin/python");
+    [ours.display().to_string(), "python3".into()].into_iter().find(|python| {
+        let mut command = Command::new(python);
+        let there = command.args(["-c", "import libcachesim"]).stderr(Stdio::null()).status();
+        there.is_ok_and(|status| status.success())
+    })
+}
+
 #[test]
 fn caches_by_other_hands_are_never_called_what_they_are_not() {
-    let there = Command::new("python3").args(["-c", "import libcachesim"]).stderr(Stdio::null()).status();
-    if !there.is_ok_and(|status| status.success()) {
-        eprintln!("SKIPPED: python3 has no module libcachesim");
+    let Some(python) = python() else {
+        assert!(std::env::var_os("PANTLER_NO_SKIP").is_none(), "no Python has a module libcachesim");
+        eprintln!("SKIPPED: no Python has a module libcachesim");
         return;
-    }
+    };
     let mut wrong = Vec::new();
     for (cache, names) in CACHES {
-        let mut peer = Peer::new(cache, 150);
+        let mut peer = Peer::new(&python, cache, 150);
         let verdict = investigate(Inquiry::new(Options::default()), &mut peer).expect("it answers").verdict();
         println!(
             "{cache}: {:?} {} capacity {} mismatch {:.4}, {} accesses",
