@@ -78,17 +78,33 @@ impl Evidence {
         self.len() == 0
     }
 
-    /// Each observation, and whether it is the first access to its block.
-    pub fn observations(&self) -> impl Iterator<Item = (f32, bool)> + '_ {
+    /// Each observation, and what is known of its truth.
+    pub fn observations(&self) -> impl Iterator<Item = (f32, Truth)> + '_ {
         self.visits.iter().flat_map(|visit| {
-            let mut next = 0;
+            let (mut next, mut last) = (0, None);
             visit.accesses.iter().zip(&visit.odds).map(move |(&block, &odds)| {
-                let first = block == next;
-                next += u32::from(first);
-                (odds, first)
+                let truth = match block {
+                    block if block == next => Truth::First,
+                    block if last == Some(block) => Truth::Again,
+                    _ => Truth::Open,
+                };
+                next += u32::from(truth == Truth::First);
+                last = Some(block);
+                (odds, truth)
             })
         })
     }
+}
+
+/// What is known of an access, whatever the cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Truth {
+    /// The first to its block: a miss.
+    First,
+    /// The block was read just before: a hit, unless newcomers are refused.
+    Again,
+    /// Anything.
+    Open,
 }
 
 #[cfg(test)]
@@ -107,7 +123,7 @@ mod tests {
         evidence.add(&trace, &[6.0, 7.0, 8.0]);
         assert_eq!(evidence.visits().len(), 2);
         assert_eq!(evidence.visits()[0].accesses, [0, 1, 0, 1, 2]);
-        let firsts: Vec<bool> = evidence.observations().map(|(_, first)| first).collect();
+        let firsts: Vec<bool> = evidence.observations().map(|(_, truth)| truth == Truth::First).collect();
         assert_eq!(firsts, [true, true, false, false, true, true, true, false]);
         assert_eq!(evidence.len(), 8);
     }
