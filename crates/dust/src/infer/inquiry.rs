@@ -195,6 +195,10 @@ impl Inquiry {
         self.record(trace, readings);
         match self.stage {
             Stage::Growing => self.look_for_an_end(),
+            // Whoever had to wait for a processor looked like a miss, and nothing is missing.
+            Stage::Returning if self.options.capacity.is_none() && self.probes_missing() <= 0.0 => {
+                self.stage = Stage::Growing;
+            }
             Stage::Returning => {
                 self.measure();
                 self.stage = Stage::Screening;
@@ -338,15 +342,19 @@ impl Inquiry {
     }
 
     fn look_for_an_end(&mut self) {
-        let Some(Observed { trace, readings }) = self.record.last() else { return };
-        let missing: f64 = trace.probes.iter().map(|&at| missed(readings[at], self.calibration.modes)).sum();
-        let probes = trace.probes.len() as f64;
-        let noise = self.calibration.noise;
-        if missing > probes * noise + 3.0 * (probes * noise * (1.0 - noise)).sqrt() + 3.0 {
+        if self.probes_missing() > 0.0 {
             self.stage = Stage::Returning;
         } else if f64::from(self.filled) * GROWTH > f64::from(self.options.blocks_max) || self.is_blind() {
             self.stage = Stage::Done;
         }
+    }
+
+    /// Probes of the last trace that were misses, beyond what noise makes of hits.
+    fn probes_missing(&self) -> f64 {
+        let Some(Observed { trace, readings }) = self.record.last() else { return 0.0 };
+        let missing: f64 = trace.probes.iter().map(|&at| missed(readings[at], self.calibration.modes)).sum();
+        let (probes, noise) = (trace.probes.len() as f64, self.calibration.noise);
+        missing - probes * noise - 3.0 * (probes * noise * (1.0 - noise)).sqrt() - 3.0
     }
 
     /// Whether so much was read that there should be hits among it, and none can be told from a miss.
