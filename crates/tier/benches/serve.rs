@@ -1,7 +1,9 @@
 //! Requests per second of `pantler tier serve` and of redis-server, by the same client, redis-benchmark, in one run.
 //!
-//! `cargo bench -p pantler-tier --bench serve`; `-- 50000` for that many requests each. Rounds alternate, so that what else
-//! the machine does hurts both alike; medians of five, with the lowest and the highest. Prints a table in Markdown.
+//! `cargo bench -p pantler-tier --bench serve`; `-- 50000` for that many requests each, and ten times as many over many
+//! connections. Rounds alternate, and who begins does, so that what else the machine does hurts both alike; medians of five,
+//! with the lowest and the highest. Where the one thread of redis-benchmark is the bottleneck, rates say little: processor
+//! time of the server per request stands beside them. Prints a table in Markdown.
 
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
@@ -28,19 +30,32 @@ fn main() {
     let ours = server.address().unwrap().port();
     let stopped = Arc::clone(&stop);
     let thread = std::thread::spawn(move || server.run(&stopped).unwrap());
-    let (_redis, theirs) = start_redis();
-    println!("\n| bytes | connections | | pantler, 1/s | redis-server, 1/s | ratio |");
-    println!("| ---: | ---: | --- | ---: | ---: | ---: |");
+    let (redis, theirs) = start_redis();
+    println!(
+        "\n| bytes | connections | | pantler, 1/s | redis-server, 1/s | ratio | pantler, us | redis-server, us | ratio |"
+    );
+    println!("| ---: | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: |");
+    let servers = [(ours, std::process::id()), (theirs, redis.0.id())];
     for bytes in [4096, 65_536] {
         for connections in [1, 50] {
-            let rounds: Vec<[[f64; 2]; 2]> = (0..ROUNDS)
-                .map(|_| [ours, theirs].map(|port| measure(port, bytes, connections, requests)))
-                .collect();
-            for (number, command) in ["SET", "GET"].into_iter().enumerate() {
-                let [ours, theirs] =
-                    [0, 1].map(|server| Rates::of(rounds.iter().map(|round| round[server][number])));
-                let ratio = ours.median / theirs.median;
-                println!("| {bytes} | {connections} | {command} | {ours} | {theirs} | {ratio:.2} |");
+            let requests = if connections == 1 { requests } else { requests.saturating_mul(10) };
+            for command in ["SET", "GET"] {
+                let mut rounds = [Vec::new(), Vec::new()];
+                for round in 0..ROUNDS {
+                    for turn in 0..2 {
+                        let server = (round + turn) % 2;
+                        rounds[server].push(measure(servers[server], bytes, connections, requests, command));
+                    }
+                }
+                let rates = rounds.each_ref().map(|rounds| Figures::of(rounds.iter().map(|one| one.rate)));
+                let times =
+                    rounds.each_ref().map(|rounds| Figures::of(rounds.iter().map(|one| one.processor_us)));
+                let ratio = rates[0].median / rates[1].median;
+                let saved = times[1].median / times[0].median;
+                println!(
+                    "| {bytes} | {connections} | {command} | {:.0} | {:.0} | {ratio:.2} | {:.1} | {:.1} | {saved:.2} |",
+                    rates[0], rates[1], times[0], times[1]
+                );
             }
         }
     }
@@ -48,24 +63,25 @@ fn main() {
     thread.join().unwrap();
 }
 
-/// Requests per second over all rounds.
-struct Rates {
+/// One figure over all rounds.
+struct Figures {
     median: f64,
     lowest: f64,
     highest: f64,
 }
 
-impl Rates {
+impl Figures {
     fn of(rounds: impl Iterator<Item = f64>) -> Self {
-        let mut rates: Vec<f64> = rounds.collect();
-        rates.sort_by(f64::total_cmp);
-        Self { median: rates[rates.len() / 2], lowest: rates[0], highest: rates[rates.len() - 1] }
+        let mut figures: Vec<f64> = rounds.collect();
+        figures.sort_by(f64::total_cmp);
+        Self { median: figures[figures.len() / 2], lowest: figures[0], highest: figures[figures.len() - 1] }
     }
 }
 
-impl std::fmt::Display for Rates {
+impl std::fmt::Display for Figures {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{:.0} ({:.0} to {:.0})", self.median, self.lowest, self.highest)
+        let digits = f.precision().unwrap_or(0);
+        write!(f, "{:.digits$} ({:.digits$} to {:.digits$})", self.median, self.lowest, self.highest)
     }
 }
 
@@ -96,20 +112,35 @@ fn start_redis() -> (Redis, u16) {
     (child, port)
 }
 
-/// Requests per second of SET and of GET, over a thousand keys.
-fn measure(port: u16, bytes: u32, connections: u32, requests: u32) -> [f64; 2] {
-    let words = ["-t", "set,get", "-r", "1000", "--csv"];
+/// What one round showed.
+struct Round {
+    /// Requests per second.
+    rate: f64,
+    /// Processor time of the server per request, in microseconds.
+    processor_us: f64,
+}
+
+/// One command so many times, over a thousand keys.
+fn measure((port, process): (u16, u32), bytes: u32, connections: u32, requests: u32, command: &str) -> Round {
+    let before = processor_us(process);
     let output = Command::new("redis-benchmark")
         .args(["-p", &port.to_string(), "-d", &bytes.to_string(), "-c", &connections.to_string()])
-        .args(["-n", &requests.to_string()])
-        .args(words)
+        .args(["-n", &requests.to_string(), "-t", &command.to_lowercase(), "-r", "1000", "--csv"])
         .output()
         .expect("redis-benchmark runs");
+    let spent = processor_us(process) - before;
     let text = String::from_utf8_lossy(&output.stdout);
-    let rate = |name: &str| -> Option<f64> {
-        let line = text.lines().find(|line| line.starts_with(&format!("\"{name}\"")))?;
-        line.split(',').nth(1)?.trim_matches('"').parse().ok()
-    };
-    ["SET", "GET"]
-        .map(|name| rate(name).unwrap_or_else(|| panic!("redis-benchmark has no row for {name}: {text}")))
+    let line = text.lines().find(|line| line.starts_with(&format!("\"{command}\"")));
+    let rate = line.and_then(|line| line.split(',').nth(1)?.trim_matches('"').parse().ok());
+    let rate = rate.unwrap_or_else(|| panic!("redis-benchmark has no row for {command}: {text}"));
+    Round { rate, processor_us: spent / f64::from(requests) }
+}
+
+/// Processor time of a process since its start, in steps of ten milliseconds.
+fn processor_us(process: u32) -> f64 {
+    const TICK_US: f64 = 10_000.0;
+    let text = std::fs::read_to_string(format!("/proc/{process}/stat")).expect("the server runs");
+    // The name in parentheses may hold anything; user and system time are the 14th and 15th field.
+    let fields = text.rsplit(')').next().unwrap_or_default().split_whitespace();
+    fields.skip(11).take(2).map(|ticks| ticks.parse::<f64>().expect("ticks")).sum::<f64>() * TICK_US
 }
