@@ -11,7 +11,7 @@
 //!
 //! Who *keeps* decides what stays instead of guessing what does: then the mirror's policy is what the cache is made to
 //! follow, and what leaves the mirror is to be [dropped](Belief::take_drops) from the cache below. Its size is looked for as
-//! that of a window on a network: up a little with each part of the cache that was dropped without a wrong belief, down as
+//! that of a window on a network: up a little with each part of the cache that was dropped with hardly a wrong belief, down as
 //! above when the kernel has dropped something by itself.
 
 use foldhash::{HashMap, HashSet};
@@ -124,10 +124,7 @@ impl Belief {
 
     /// From now on the model decides what stays.
     pub fn keep(mut self) -> Self {
-        if let Some((_, mirror)) = &mut self.model {
-            mirror.tell_what_leaves();
-            self.keeper = Some(Keeper::default());
-        }
+        self.begin_to_keep();
         self
     }
 
@@ -142,11 +139,10 @@ impl Belief {
             if let Some((model, mirror_of)) = &mut self.model {
                 model.bytes = u64::from(mirror_of.frames()) * BLOCK_BYTES;
                 *mirror_of = mirror(model).expect("the policy did before");
-                if self.keeper.is_some() {
-                    // What was kept is left to the kernel.
-                    mirror_of.tell_what_leaves();
-                    self.keeper = Some(Keeper::default());
-                }
+            }
+            if self.keeper.is_some() {
+                // What was kept is left to the kernel.
+                self.begin_to_keep();
             }
         }
         let number = self.names.len() as u32;
@@ -277,6 +273,14 @@ impl Belief {
         files.sort_by(|one, other| other.1.cmp(&one.1).then_with(|| one.0.cmp(&other.0)));
         files.truncate(most);
         files
+    }
+
+    /// Nothing is kept yet. Without a model nothing ever is.
+    fn begin_to_keep(&mut self) {
+        if let Some((_, mirror)) = &mut self.model {
+            mirror.tell_what_leaves();
+            self.keeper = Some(Keeper::default());
+        }
     }
 
     fn correct(&mut self) {
