@@ -182,7 +182,12 @@ pub fn umount(arguments: &args::Umount) -> Result<()> {
         return mounting::unmount_unhosted(point);
     };
     let at = found.info.mount_point.clone().unwrap_or(absolute);
-    found.ask(&Request::Stop { on: found.info.name.clone() }, None)?;
+    if let Err(error) = found.ask(&Request::Stop { on: found.info.name.clone() }, None) {
+        // A host of one mount may be gone before it has said so.
+        if pantler_mount::stale::is_mounted(&at)? {
+            return Err(error.into());
+        }
+    }
     // A host of one mount ends with it and takes its socket along; the daemon stays.
     let door = found.client.path().to_owned();
     let lone = door.file_name() != Some(runtime::DAEMON_SOCKET.as_ref());
