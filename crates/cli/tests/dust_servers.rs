@@ -1,8 +1,5 @@
 //! `pantler dust` and real servers on loopback: one of each kind, through the command.
 
-#[path = "../../dust/tests/common/server.rs"]
-mod server;
-
 use std::process::{Command, Stdio};
 
 /// What the command says of a target, as JSON.
@@ -28,7 +25,9 @@ fn named(found: &serde_json::Value, family: &str) {
 
 #[test]
 fn redis_is_named() {
-    let Some(server) = server::redis("4mb", "noeviction") else { return };
+    let Some(server) = pantler_rig::redis(&["--maxmemory", "4mb", "--maxmemory-policy", "noeviction"]) else {
+        return;
+    };
     let url = format!("redis://{}", server.address());
     let found = asked(&[&url]);
     named(&found, "noeviction");
@@ -37,14 +36,14 @@ fn redis_is_named() {
 
 #[test]
 fn memcached_is_named() {
-    let Some(server) = server::memcached("") else { return };
+    let Some(server) = pantler_rig::memcached("") else { return };
     named(&asked(&[&format!("memcached://{}", server.address())]), "memcached");
 }
 
 #[test]
 fn a_caching_proxy_is_named() {
-    let origin = server::free_port();
-    let Some(server) = server::nginx(origin) else { return };
+    let origin = pantler_rig::free_port();
+    let Some(server) = pantler_rig::nginx_proxy(origin) else { return };
     let found = asked(&[&format!("http://{}", server.address()), "--origin", &format!("127.0.0.1:{origin}")]);
     named(&found, "lru");
 }

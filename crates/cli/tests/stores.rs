@@ -5,8 +5,10 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
+
+use pantler_rig::{Ready, Server};
 
 const SECRET: &str = "s3cretAccessKeyOfNobody";
 /// More than a store lists at once.
@@ -24,32 +26,17 @@ fn moto() -> Option<PathBuf> {
     [ours].into_iter().chain(places).find(|path| path.exists())
 }
 
-struct Moto {
-    child: Child,
-    port: u16,
-}
+struct Moto(Server);
 
 impl Moto {
-    fn start(program: &Path) -> Self {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let mut command = Command::new(program);
-        command
-            .args(["-p", &port.to_string()])
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
-        let child = command.spawn().unwrap();
-        let start = Instant::now();
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(start.elapsed() < Duration::from_secs(60), "moto does not listen");
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        Self { child, port }
+    fn start(program: &Path) -> Option<Self> {
+        let words = |port: u16, _: &Path| vec!["-p".to_owned(), port.to_string()];
+        Server::start(program, "cargo xtask test-python", Ready::Listens, words).map(Self)
     }
 
     /// It does not look at signatures, only that there is something like one.
     fn put(&self, path: &str, bytes: &[u8]) {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        let mut stream = TcpStream::connect(self.0.address()).unwrap();
         let credential = "Credential=me/20200101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=x";
         let head = format!(
             "PUT {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {}\r\nConnection: close\r\n\
@@ -61,13 +48,6 @@ impl Moto {
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-    }
-}
-
-impl Drop for Moto {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -134,7 +114,7 @@ fn a_bucket_is_mounted_with_credentials_that_nobody_sees() {
     if !rustix::process::geteuid().is_root() || !Path::new("/dev/fuse").exists() {
         return cannot("mounting needs root and /dev/fuse");
     }
-    let moto = Moto::start(&program);
+    let Some(moto) = Moto::start(&program) else { return };
     let bytes = (0..3_000_000_u32).flat_map(|number| (number.wrapping_mul(2_654_435_761)).to_le_bytes());
     let bytes = bytes.take(3_000_000).collect::<Vec<u8>>();
     moto.put("/bucket", b"");
@@ -146,7 +126,7 @@ fn a_bucket_is_mounted_with_credentials_that_nobody_sees() {
     }
     let place = Place::new();
     let mnt = place.point();
-    let endpoint = format!("http://127.0.0.1:{}", moto.port);
+    let endpoint = format!("http://127.0.0.1:{}", moto.0.port());
     let environment = [
         ("AWS_ENDPOINT", endpoint.as_str()),
         ("AWS_ACCESS_KEY_ID", "me"),
@@ -197,47 +177,21 @@ fn a_bucket_is_mounted_with_credentials_that_nobody_sees() {
     }
 }
 
-/// A server of static files, and what ends with it.
-struct Static {
-    child: Child,
-    port: u16,
-}
-
-impl Static {
-    /// `None` where there is no such program.
-    fn start(command: &mut Command, port: u16) -> Option<Self> {
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let child = command.spawn().ok()?;
-        let server = Self { child, port };
-        let start = Instant::now();
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(start.elapsed() < Duration::from_secs(60), "the server does not listen");
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        Some(server)
-    }
-
-    fn nginx(folder: &Path, root: &Path) -> Option<Self> {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+/// nginx with static files from a folder.
+fn nginx(root: &Path) -> Option<Server> {
+    let words = |port: u16, folder: &Path| {
         let (at, root) = (folder.display(), root.display());
         let text = format!(
-            "daemon off; master_process off; user root; pid {at}/pid; error_log {at}/error;\n\
+            "daemon off; master_process off; user root; pid {at}/pid; error_log stderr;\n\
              events {{}}\nhttp {{ access_log off; client_body_temp_path {at}/1; proxy_temp_path {at}/2;\n\
              fastcgi_temp_path {at}/3; uwsgi_temp_path {at}/4; scgi_temp_path {at}/5;\n\
              server {{ listen 127.0.0.1:{port}; root {root}; }} }}\n"
         );
-        let file = folder.join("nginx.conf");
-        fs::write(&file, text).unwrap();
-        let mut command = Command::new("nginx");
-        Self::start(command.arg("-p").arg(folder).arg("-c").arg(&file), port)
-    }
-}
-
-impl Drop for Static {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+        fs::write(folder.join("nginx.conf"), text).unwrap();
+        let folder = folder.display().to_string();
+        ["-p", &folder, "-c", "nginx.conf", "-e", "stderr"].map(str::to_owned).to_vec()
+    };
+    Server::start("/usr/sbin/nginx", "apt-get install nginx-light", Ready::Listens, words)
 }
 
 #[test]
@@ -260,10 +214,8 @@ fn files_of_a_static_server_are_read_by_name() {
     fs::write(root.join("files/empty"), b"").unwrap();
     fs::write(root.join("files/changes"), b"first").unwrap();
     fs::write(root.join("secret"), b"s3cret").unwrap();
-    let Some(server) = Static::nginx(place.folder.path(), &root) else {
-        return cannot("needs nginx: apt-get install nginx-light");
-    };
-    let address = format!("http://127.0.0.1:{}/files", server.port);
+    let Some(server) = nginx(&root) else { return };
+    let address = format!("http://127.0.0.1:{}/files", server.port());
     let output = place.mount(&address, &["--lookahead", "none"], &[]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let mnt = place.point();
@@ -303,13 +255,16 @@ fn a_static_server_without_ranges_gives_an_error_and_no_other_bytes() {
     }
     let place = Place::new();
     fs::write(place.folder.path().join("file"), vec![7; 300_000]).unwrap();
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let mut command = Command::new("python3");
-    command
-        .args(["-m", "http.server", "--bind", "127.0.0.1", &port.to_string()])
-        .current_dir(place.folder.path());
-    let Some(server) = Static::start(&mut command, port) else { return cannot("needs python3") };
-    let output = place.mount(&format!("http://127.0.0.1:{}/", server.port), &["--origin-retries", "1"], &[]);
+    let words = |port: u16, _: &Path| {
+        let folder = place.folder.path().display().to_string();
+        let port = port.to_string();
+        let words = ["-m", "http.server", "--bind", "127.0.0.1", "--directory", &folder, &port];
+        words.map(str::to_owned).to_vec()
+    };
+    let server = Server::start("python3", "apt-get install python3", Ready::Listens, words);
+    let Some(server) = server else { return };
+    let output =
+        place.mount(&format!("http://127.0.0.1:{}/", server.port()), &["--origin-retries", "1"], &[]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(fs::metadata(place.point().join("file")).unwrap().len(), 300_000);
     let error = fs::read(place.point().join("file")).unwrap_err();

@@ -455,7 +455,7 @@ fn has_redis() -> bool {
     if Command::new("redis-server").arg("--version").output().is_ok() {
         return true;
     }
-    let no_skip = std::env::var_os("PANTLER_NO_SKIP").is_some_and(|value| value == "1");
+    let no_skip = std::env::var_os("PANTLER_NO_SKIP").is_some();
     assert!(!no_skip, "needs redis-server: apt-get install redis-server");
     eprintln!("SKIPPED: needs redis-server");
     false

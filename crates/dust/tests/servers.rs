@@ -1,15 +1,11 @@
 //! Real servers on loopback: Redis, memcached, nginx and Varnish, as Debian packages them.
 
-#[path = "common/server.rs"]
-mod server;
-
-use std::path::Path;
 use std::time::Instant;
 
 use pantler_dust::infer::family::Family;
 use pantler_dust::targets::{HttpTarget, MemcachedTarget, RedisTarget, expectations};
 use pantler_dust::{Inquiry, Known, Target, Verdict, investigate};
-use server::{Server, free_port, words};
+use pantler_rig::free_port;
 
 fn ask(name: &str, target: &mut dyn Target, families: &[&str]) -> Verdict {
     let mut options = expectations(name);
@@ -33,7 +29,7 @@ fn ask(name: &str, target: &mut dyn Target, families: &[&str]) -> Verdict {
 }
 
 fn redis(policy: &str) -> Option<Verdict> {
-    let server = server::redis("8mb", policy)?;
+    let server = pantler_rig::redis(&["--maxmemory", "8mb", "--maxmemory-policy", policy])?;
     let mut target = RedisTarget::new(&server.address(), None).expect("it answers");
     Some(ask(&format!("redis://{policy}"), &mut target, &[]))
 }
@@ -59,7 +55,7 @@ fn redis_by_each_policy() {
 }
 
 fn memcached(more: &str) -> Option<Verdict> {
-    let server = server::memcached(more)?;
+    let server = pantler_rig::memcached(more)?;
     let mut target = MemcachedTarget::new(&server.address(), None).expect("it answers");
     Some(ask(&format!("memcached://{more}"), &mut target, &[]))
 }
@@ -78,7 +74,7 @@ fn memcached_without_segments() {
 #[test]
 fn nginx_proxy_cache() {
     let origin = free_port();
-    let Some(server) = server::nginx(origin) else { return };
+    let Some(server) = pantler_rig::nginx_proxy(origin) else { return };
     let url = format!("http://{}", server.address());
     let mut target = HttpTarget::new(&url, &format!("127.0.0.1:{origin}"), None).expect("it answers");
     let verdict = ask(&url, &mut target, &[]);
@@ -88,13 +84,7 @@ fn nginx_proxy_cache() {
 #[test]
 fn varnish() {
     let origin = free_port();
-    let start = |port: u16, folder: &Path| {
-        words(&format!(
-            "-F -a 127.0.0.1:{port} -b 127.0.0.1:{origin} -n {} -s malloc,2m -p lru_interval=0 -p thread_pools=1",
-            folder.display()
-        ))
-    };
-    let Some(server) = Server::start("varnishd", start) else { return };
+    let Some(server) = pantler_rig::varnish(origin) else { return };
     let url = format!("http://{}", server.address());
     let mut target = HttpTarget::new(&url, &format!("127.0.0.1:{origin}"), Some(16_000)).expect("it answers");
     let verdict = ask(&url, &mut target, &[]);

@@ -1,10 +1,10 @@
 //! Clusters of Redis, whole, without a node, and with one that hangs.
 
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use pantler_rig::free_port;
 use pantler_tier::{Given, Key, Place, Put, RemoteOptions, RemoteTier, Retrieve, Seal, Stem, Tier, Wanted};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -14,8 +14,6 @@ const BLOCKS: u64 = 300;
 const TIMEOUT: Duration = Duration::from_millis(500);
 /// What a busy machine adds.
 const SLACK: Duration = Duration::from_secs(3);
-/// A cluster's nodes also talk at their port and this.
-const BUS: u16 = 10_000;
 
 fn key(index: u64) -> Key {
     Stem::new(None, 4096, [index.to_le_bytes().as_slice()]).block(index)
@@ -41,17 +39,11 @@ impl Cluster {
         let folder = tempfile::tempdir().unwrap();
         let mut cluster = Self { nodes: Vec::new(), ports: Vec::new(), folder };
         while cluster.ports.len() < masters * (1 + replicas) {
-            let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-            // Both have to be free.
-            let port = if port > u16::MAX - BUS { port - BUS } else { port };
-            let is_free = |port| TcpListener::bind(("127.0.0.1", port)).is_ok();
-            if !is_free(port) || !is_free(port + BUS) {
-                continue;
-            }
+            let port = free_port();
             let own = cluster.folder.path().join(port.to_string());
             std::fs::create_dir(&own).unwrap();
             let Some(node) = serve(&own, port) else {
-                let no_skip = std::env::var_os("PANTLER_NO_SKIP").is_some_and(|value| value == "1");
+                let no_skip = std::env::var_os("PANTLER_NO_SKIP").is_some();
                 assert!(!no_skip, "needs redis-server: apt-get install redis-server");
                 eprintln!("SKIPPED: needs redis-server");
                 return None;

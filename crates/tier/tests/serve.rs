@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -323,39 +323,8 @@ fn counters_are_shown_over_http() {
     thread.join().unwrap();
 }
 
-/// A Redis server of this test alone.
-struct Redis {
-    child: Child,
-    port: u16,
-}
-
-impl Redis {
-    fn start(more: &[&str]) -> Option<Self> {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let mut command = Command::new("redis-server");
-        command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--dir", "/tmp"]);
-        command.args(["--maxmemory-policy", "allkeys-lru"]).args(more);
-        let Ok(child) = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn() else {
-            let no_skip = std::env::var_os("PANTLER_NO_SKIP").is_some_and(|value| value == "1");
-            assert!(!no_skip, "needs redis-server: apt-get install redis-server");
-            eprintln!("SKIPPED: needs redis-server");
-            return None;
-        };
-        let redis = Self { child, port };
-        let start = Instant::now();
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(start.elapsed() < PATIENCE, "redis-server does not listen");
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        Some(redis)
-    }
-}
-
-impl Drop for Redis {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+fn redis(more: &[&str]) -> Option<pantler_rig::Server> {
+    pantler_rig::redis(&[&["--maxmemory-policy", "allkeys-lru"], more].concat())
 }
 
 /// News that come on their own take a moment.
@@ -374,8 +343,8 @@ fn hear(tier: &RemoteTier, mut enough: impl FnMut(&News) -> bool) -> News {
 
 #[test]
 fn redis_is_a_tier_whose_evictions_are_heard() {
-    let Some(redis) = Redis::start(&["--maxmemory", "3mb"]) else { return };
-    let (one, other) = (client(redis.port, "one", |_| {}), client(redis.port, "other", |_| {}));
+    let Some(redis) = redis(&["--maxmemory", "3mb"]) else { return };
+    let (one, other) = (client(redis.port(), "one", |_| {}), client(redis.port(), "other", |_| {}));
     one.heal().unwrap();
     other.heal().unwrap();
     assert!(one.server().unwrap().starts_with("Redis"));
@@ -390,32 +359,24 @@ fn redis_is_a_tier_whose_evictions_are_heard() {
     let gone = hear(&one, |news| news.gone.len() > 200).gone;
     assert!(gone.iter().filter(|gone| ask(&one, gone.index, Retrieve::Read)).count() <= gone.len() / 100);
     // Everything removed: unknown, not gone.
-    let mut admin = TcpStream::connect(("127.0.0.1", redis.port)).unwrap();
+    let mut admin = TcpStream::connect(("127.0.0.1", redis.port())).unwrap();
     admin.write_all(b"FLUSHALL\r\n").unwrap();
     assert!(hear(&one, |news| news.unknown).unknown);
 }
 
 #[test]
 fn redis_gone_and_back_is_unknown_and_heals() {
-    let Some(redis) = Redis::start(&[]) else { return };
-    let tier = client(redis.port, "one", |options| options.timeout = Duration::from_millis(300));
+    let Some(redis) = redis(&[]) else { return };
+    let tier = client(redis.port(), "one", |options| options.timeout = Duration::from_millis(300));
     tier.heal().unwrap();
     give(&tier, 1, Put::Keep, 0);
-    rustix::process::kill_process(
-        rustix::process::Pid::from_child(&redis.child),
-        rustix::process::Signal::STOP,
-    )
-    .unwrap();
+    rustix::process::kill_process(redis.pid(), rustix::process::Signal::STOP).unwrap();
     let start = Instant::now();
     let wanted = [Wanted { key: key(1), how: Retrieve::Read }];
     assert!(matches!(tier.retrieve(&wanted, &mut |_, _| {}), Err(TierError::Timeout { .. })));
     assert!(start.elapsed() < Duration::from_secs(1), "one time limit");
     assert!(tier.news().unknown);
-    rustix::process::kill_process(
-        rustix::process::Pid::from_child(&redis.child),
-        rustix::process::Signal::CONT,
-    )
-    .unwrap();
+    rustix::process::kill_process(redis.pid(), rustix::process::Signal::CONT).unwrap();
     tier.heal().unwrap();
     assert!(ask(&tier, 1, Retrieve::Read));
 }
@@ -423,7 +384,7 @@ fn redis_gone_and_back_is_unknown_and_heals() {
 #[test]
 fn tools_of_redis_work_against_the_server() {
     if Command::new("redis-cli").arg("--version").output().is_err() {
-        let no_skip = std::env::var_os("PANTLER_NO_SKIP").is_some_and(|value| value == "1");
+        let no_skip = std::env::var_os("PANTLER_NO_SKIP").is_some();
         assert!(!no_skip, "needs redis-cli: apt-get install redis-server");
         eprintln!("SKIPPED: needs redis-cli");
         return;

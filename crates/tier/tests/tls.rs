@@ -1,17 +1,16 @@
 //! `rediss:` and `rediss-cluster:` against servers that others wrote.
 
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use pantler_rig::free_port;
 use pantler_tier::{Given, Key, Place, Put, RemoteOptions, RemoteTier, Retrieve, Seal, Stem, Tier, Wanted};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 const PASSWORD: &str = "s3cretOfTheServer";
-/// A cluster's nodes also talk at their port and this.
-const BUS: u16 = 10_000;
 
 /// A certificate of its own authority, and its key.
 struct Certificate {
@@ -45,12 +44,7 @@ impl Servers {
         let certificate = Certificate::new(folder.path(), "server", &["localhost", "127.0.0.1"]);
         let mut servers = Self { children: Vec::new(), ports: Vec::new(), folder, certificate };
         while servers.ports.len() < count {
-            let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-            let port = if port > u16::MAX - BUS { port - BUS } else { port };
-            let is_free = |port| TcpListener::bind(("127.0.0.1", port)).is_ok();
-            if !is_free(port) || !is_free(port + BUS) {
-                continue;
-            }
+            let port = free_port();
             let own = servers.folder.path().join(port.to_string());
             std::fs::create_dir(&own).unwrap();
             let mut command = Command::new("redis-server");
@@ -70,7 +64,7 @@ impl Servers {
             command.arg("--tls-ca-cert-file").arg(&servers.certificate.chain);
             command.args(["--tls-auth-clients", "no", "--requirepass", PASSWORD]).args(more);
             let Ok(child) = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn() else {
-                let no_skip = std::env::var_os("PANTLER_NO_SKIP").is_some_and(|value| value == "1");
+                let no_skip = std::env::var_os("PANTLER_NO_SKIP").is_some();
                 assert!(!no_skip, "needs redis-server with TLS: apt-get install redis-server");
                 eprintln!("SKIPPED: needs redis-server with TLS");
                 return None;

@@ -1,11 +1,11 @@
 //! Valkey as a tier: what Redis does, it does, too.
 
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use pantler_rig::{Ready, Server};
 use pantler_tier::{
     Given, Key, News, Place, Put, RemoteOptions, RemoteTier, Retrieve, Seal, Stem, Tier, Wanted,
 };
@@ -25,15 +25,14 @@ fn program() -> Option<PathBuf> {
 }
 
 struct Valkey {
-    child: Child,
-    port: u16,
+    server: Server,
     _folder: tempfile::TempDir,
 }
 
 impl Valkey {
     fn start() -> Option<Self> {
         let Some(packaged) = program() else {
-            let no_skip = std::env::var_os("PANTLER_NO_SKIP").is_some_and(|value| value == "1");
+            let no_skip = std::env::var_os("PANTLER_NO_SKIP").is_some();
             assert!(!no_skip, "needs valkey-server: cargo xtask test-python");
             eprintln!("SKIPPED: needs valkey-server");
             return None;
@@ -43,22 +42,22 @@ impl Valkey {
         let program = folder.path().join("valkey-server");
         std::fs::copy(packaged, &program).unwrap();
         std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let mut command = Command::new(program);
-        command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""]);
-        command.args(["--maxmemory", "3mb", "--maxmemory-policy", "allkeys-lru", "--dir"]).arg(folder.path());
-        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        let valkey = Self { child, port, _folder: folder };
-        let start = Instant::now();
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(start.elapsed() < PATIENCE, "valkey-server does not listen");
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        Some(valkey)
+        let server = Server::start(
+            &program,
+            "cargo xtask test-python",
+            Ready::Answers("PING\r\n", "+PONG\r\n"),
+            |port, own| {
+                let own = own.display().to_string();
+                let words = ["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--dir", &own];
+                let memory = ["--maxmemory", "3mb", "--maxmemory-policy", "allkeys-lru"];
+                words.iter().chain(&memory).map(|&word| word.to_owned()).collect()
+            },
+        );
+        Some(Self { server: server?, _folder: folder })
     }
 
     fn client(&self, name: &str) -> RemoteTier {
-        let nodes = vec![("127.0.0.1".to_owned(), self.port)];
+        let nodes = vec![("127.0.0.1".to_owned(), self.server.port())];
         let tier = RemoteTier::new(RemoteOptions {
             place: Place::Remote { nodes, tls: false, cluster: false, user: None },
             bytes: 1 << 30,
@@ -71,13 +70,6 @@ impl Valkey {
         let tier = tier.unwrap();
         tier.heal().unwrap();
         tier
-    }
-}
-
-impl Drop for Valkey {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -128,7 +120,10 @@ fn valkey_is_a_tier_whose_evictions_are_heard() {
     let gone = hear(&one, |news| news.gone.len() > 100).gone;
     assert!(gone.iter().filter(|gone| ask(&one, gone.index, Retrieve::Read)).count() <= gone.len() / 100);
     // Everything removed: unknown, not gone.
-    std::io::Write::write_all(&mut TcpStream::connect(("127.0.0.1", valkey.port)).unwrap(), b"FLUSHALL\r\n")
-        .unwrap();
+    std::io::Write::write_all(
+        &mut TcpStream::connect(("127.0.0.1", valkey.server.port())).unwrap(),
+        b"FLUSHALL\r\n",
+    )
+    .unwrap();
     assert!(hear(&one, |news| news.unknown).unknown);
 }

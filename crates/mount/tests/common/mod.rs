@@ -14,7 +14,7 @@ pub const NOBODY: u32 = 65534;
 
 /// Says why a test cannot run here; with `PANTLER_NO_SKIP=1` that is a failure.
 pub fn skip(why: &str) -> bool {
-    assert!(std::env::var_os("PANTLER_NO_SKIP").is_none_or(|value| value != "1"), "cannot run: {why}");
+    assert!(std::env::var_os("PANTLER_NO_SKIP").is_none(), "cannot run: {why}");
     eprintln!("SKIPPED: {why}");
     true
 }

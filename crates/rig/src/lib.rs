@@ -1,0 +1,17 @@
+//! What the tests of several crates stand on: real servers on loopback, each on a port and in a folder of its own.
+//!
+//! ```text
+//!   Server::start ── free_port ── the program, its output in a log ── ready? ── a Server, ended with its value
+//!                        ▲                                              │
+//!                        └────── it ended, or another has the port ─────┘   three times, then its log is told
+//! ```
+//!
+//! Only tests use this crate: what fails panics, and says what the server said.
+
+mod port;
+mod server;
+mod servers;
+
+pub use port::free_port;
+pub use server::{Ready, Server, is_required};
+pub use servers::{memcached, nginx_proxy, redis, varnish};

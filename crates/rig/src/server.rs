@@ -1,0 +1,183 @@
+//! A server of somebody else, started by a test.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::free_port;
+
+/// How long a server may take to begin, on a machine that has much else to do.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How long one may take to end before it is killed.
+const GRACE: Duration = Duration::from_secs(5);
+/// On so many ports it is tried.
+const TRIES: usize = 3;
+
+/// When a server counts as begun.
+#[derive(Clone, Copy, Debug)]
+pub enum Ready {
+    /// Somebody can connect.
+    Listens,
+    /// To the first it answers what begins with the second: nobody else on the port would.
+    Answers(&'static str, &'static str),
+}
+
+/// A server in a folder of its own, ended with its value.
+#[derive(Debug)]
+pub struct Server {
+    child: Child,
+    port: u16,
+    folder: tempfile::TempDir,
+}
+
+/// Whether what is missing is a failure (`PANTLER_NO_SKIP=1`, as CI has it).
+pub fn is_required() -> bool {
+    std::env::var_os("PANTLER_NO_SKIP").is_some()
+}
+
+impl Server {
+    /// Starts a program with the words that a port and a folder make. `None`, and a line that says why, where it is
+    /// missing; `package` is what brings it.
+    ///
+    /// # Panics
+    ///
+    /// Where it is missing but required, and where it does not begin: with what it said.
+    pub fn start(
+        program: impl AsRef<Path>,
+        package: &str,
+        ready: Ready,
+        mut words: impl FnMut(u16, &Path) -> Vec<String>,
+    ) -> Option<Self> {
+        let program = program.as_ref();
+        let mut said = String::new();
+        for _ in 0..TRIES {
+            let (port, folder) = (free_port(), tempfile::tempdir().expect("a folder"));
+            let log = File::create(folder.path().join("log")).expect("a log");
+            let mut command = Command::new(program);
+            command.args(words(port, folder.path())).current_dir(folder.path()).stdin(Stdio::null());
+            command.stdout(log.try_clone().expect("a second handle")).stderr(log);
+            let child = match command.spawn() {
+                Ok(child) => child,
+                Err(error) if error.kind() == ErrorKind::NotFound => {
+                    assert!(!is_required(), "needs {}: {package}", program.display());
+                    eprintln!("SKIPPED: needs {}: {package}", program.display());
+                    return None;
+                }
+                Err(error) => panic!("{}: {error}", program.display()),
+            };
+            let mut server = Self { child, port, folder };
+            match server.begin(ready) {
+                Ok(()) => return Some(server),
+                Err(why) => {
+                    let text = std::fs::read_to_string(server.folder.path().join("log")).unwrap_or_default();
+                    said = format!("port {port}: {why}; it said:\n{text}");
+                    eprintln!("{}: {said}", program.display());
+                }
+            }
+        }
+        panic!("{} does not begin: {said}", program.display());
+    }
+
+    /// Waits until it is ready, and says why it never is.
+    fn begin(&mut self, ready: Ready) -> Result<(), String> {
+        let start = Instant::now();
+        loop {
+            let found = self.is_ready(ready);
+            if let Some(status) = self.child.try_wait().expect("a child") {
+                return Err(format!("it ended ({status})"));
+            }
+            match found {
+                Ok(()) => return Ok(()),
+                Err(error) if start.elapsed() > PATIENCE => {
+                    return Err(format!("not ready in {PATIENCE:?}: {error}"));
+                }
+                Err(_) => std::thread::sleep(Duration::from_millis(20)),
+            }
+        }
+    }
+
+    fn is_ready(&self, ready: Ready) -> std::io::Result<()> {
+        let mut stream = TcpStream::connect(self.address())?;
+        let Ready::Answers(question, expected) = ready else { return Ok(()) };
+        stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+        stream.write_all(question.as_bytes())?;
+        let mut answer = vec![0; expected.len()];
+        stream.read_exact(&mut answer)?;
+        if answer == expected.as_bytes() {
+            return Ok(());
+        }
+        Err(std::io::Error::other(format!("it answers {:?}", String::from_utf8_lossy(&answer))))
+    }
+
+    /// Where it listens.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// `host:port`.
+    pub fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
+    /// Its folder, which goes with it.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// For signals.
+    pub fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let has_ended = |child: &mut Child| child.try_wait().is_ok_and(|ended| ended.is_some());
+        if has_ended(&mut self.child) {
+            return;
+        }
+        // Those that have workers end them when they are asked to end.
+        let _ = kill_process(self.pid(), Signal::TERM);
+        let start = Instant::now();
+        while !has_ended(&mut self.child) && start.elapsed() < GRACE {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn one_that_ends_at_first_is_tried_on_another_port() {
+        let mut ports = Vec::new();
+        let server = Server::start("python3", "apt-get install python3", Ready::Listens, |port, _| {
+            ports.push(port);
+            let module = if ports.len() == 1 { "no_such_module" } else { "http.server" };
+            ["-m", module, "--bind", "127.0.0.1", &port.to_string()].map(str::to_owned).to_vec()
+        });
+        let Some(server) = server else { return };
+        assert_eq!((ports.len(), server.port()), (2, ports[1]));
+        drop(server);
+        TcpListener::bind(("127.0.0.1", ports[1])).expect("it has ended");
+    }
+
+    #[test]
+    #[should_panic(expected = "No module named")]
+    fn one_that_never_begins_is_told_with_what_it_said() {
+        let words = |_, _: &Path| ["-m", "no_such_module"].map(str::to_owned).to_vec();
+        if Server::start("python3", "apt-get install python3", Ready::Listens, words).is_none() {
+            panic!("No module named, for want of python3");
+        }
+    }
+}
