@@ -15,6 +15,8 @@
 //!
 //! M1  At most [`FRAMES_MOST`] times the frames, and never fewer than one frame.
 //! M2  Every block that is cached by prediction has a name; names are at most [`HANDLES_PER_FRAME`] times the frames.
+//! M3  The policy hears of every request before it decides anything: requests for what is all cached are told to it only
+//!     when something is missing, forgotten or resized, because until then nothing depends on them.
 //!
 //! ```
 //! use pantler_dust::Mirror;
@@ -26,11 +28,16 @@
 //! assert_eq!(mirror.missing(7, 0..2), 1);
 //! ```
 
+use foldhash::quality::FixedState;
 use std::collections::HashMap;
-use std::hash::{BuildHasher, RandomState};
+use std::hash::BuildHasher;
 use std::ops::Range;
 
 use pantler_policy::{Demand, Handle, Replacement, Spec};
+
+mod lately;
+
+use lately::Lately;
 
 /// Numbers given out for each frame: enough for the ghosts of all policies but those that forget nothing.
 const HANDLES_PER_FRAME: u32 = 6;
@@ -82,13 +89,14 @@ pub struct Mirror {
     cache: Demand<Replacement>,
     /// Frames as they were set.
     nominal: u32,
-    numbers: HashMap<(u64, u64), Handle>,
+    /// Whose the names are decides nothing about how they are hashed: the same requests give the same mirror.
+    numbers: HashMap<(u64, u64), Handle, FixedState>,
     /// By number: whose it is.
     names: Vec<Option<(u64, u64)>>,
     free: Vec<Handle>,
     /// The next number to take from a block that is not cached when all are given out.
     hand: usize,
-    identities: RandomState,
+    lately: Lately,
     accuracy: Accuracy,
     window: Accuracy,
     window_cached: u32,
@@ -104,11 +112,11 @@ impl Mirror {
             spec,
             cache: Demand::new(Replacement::new(spec, frames)?, frames),
             nominal: frames,
-            numbers: HashMap::new(),
+            numbers: HashMap::default(),
             names: Vec::new(),
             free: Vec::new(),
             hand: 0,
-            identities: RandomState::new(),
+            lately: Lately::default(),
             accuracy: Accuracy::default(),
             window: Accuracy::default(),
             window_cached: 0,
@@ -139,18 +147,45 @@ impl Mirror {
 
     /// Some blocks of a file were requested. Returns whether all of them were cached before, as far as the mirror knows.
     pub fn request(&mut self, file: u64, blocks: Range<u64>) -> bool {
-        let mut all = true;
+        if self.lately.repeats(file, &blocks) {
+            return true;
+        }
+        if self.missing_at_first(file, blocks.clone()).is_none() {
+            if !self.lately.add(file, &blocks) {
+                self.settle();
+                self.lately.add(file, &blocks);
+            }
+            return true;
+        }
+        self.settle();
+        self.reference(file, blocks);
+        false
+    }
+
+    /// Tells the policy (M3).
+    fn settle(&mut self) {
+        for (file, blocks) in self.lately.take() {
+            self.reference(file, blocks);
+        }
+    }
+
+    fn reference(&mut self, file: u64, blocks: Range<u64>) {
         for block in blocks {
             let number = self.number((file, block));
-            let (hit, victim) = self.cache.reference(number);
-            all &= hit;
+            let (_, victim) = self.cache.reference(number);
             self.clear(victim);
         }
-        all
+    }
+
+    fn missing_at_first(&self, file: u64, mut blocks: Range<u64>) -> Option<u64> {
+        blocks.find(|&block| !self.holds(file, block))
     }
 
     /// How many of these blocks are not cached, as far as the mirror knows. Asking changes nothing.
     pub fn missing(&self, file: u64, blocks: Range<u64>) -> u64 {
+        if self.lately.has(file, &blocks) {
+            return 0;
+        }
         blocks.filter(|&block| !self.holds(file, block)).count() as u64
     }
 
@@ -161,6 +196,7 @@ impl Mirror {
 
     /// Some blocks left the cache for a reason of their own: the file was changed, or deleted.
     pub fn forget(&mut self, file: u64, blocks: Range<u64>) {
+        self.settle();
         for block in blocks {
             if let Some(number) = self.numbers.remove(&(file, block)) {
                 self.cache.remove(number);
@@ -215,6 +251,7 @@ impl Mirror {
     }
 
     fn set_frames(&mut self, frames: u32) {
+        self.settle();
         self.cache.resize(frames);
         while self.cache.len() > frames {
             let victim = self.cache.evict();
@@ -233,7 +270,7 @@ impl Mirror {
         let number = self.free.pop().unwrap_or_else(|| self.take());
         self.numbers.insert(name, number);
         self.names[number as usize] = Some(name);
-        self.cache.identify(number, self.identities.hash_one(name) as u32);
+        self.cache.identify(number, identity(name));
         number
     }
 
@@ -302,6 +339,11 @@ impl Mirror {
     }
 }
 
+/// What a policy counts a block under, whatever number it has.
+fn identity(name: (u64, u64)) -> u32 {
+    FixedState::default().hash_one(name) as u32
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -363,7 +405,7 @@ mod tests {
                 let (file, blocks) = requests(&mut random);
                 for block in blocks {
                     let number = (file * 1000 + block) as Handle;
-                    twin.identify(number, mirror.identities.hash_one((file, block)) as u32);
+                    twin.identify(number, identity((file, block)));
                     let predicted = mirror.request(file, block..block + 1);
                     wrong += u32::from(predicted != twin.reference(number).0);
                     asked += 1;
@@ -373,6 +415,22 @@ mod tests {
             assert_eq!(mirror.frames(), 100);
             assert_eq!(wrong, 0, "{}: {wrong} of {asked}", known.name);
         }
+    }
+
+    #[test]
+    fn repetitions_beyond_the_first_change_no_order() {
+        // Recency decides alone here, so that what is left out of many requests in a row must not be missed.
+        let (mut mirror, mut twin) = (mirror("lru", 1000), mirror("lru", 1000));
+        let mut random = Random::new(17);
+        for step in 0..40_000 {
+            let file = u64::from(random.below(if step % 1000 < 900 { 9 } else { 14 }));
+            let believed = mirror.request(file, 0..100);
+            // The twin is told block by block, and nothing is kept back from it.
+            twin.settle();
+            assert_eq!(twin.missing(file, 0..100) == 0, believed, "step {step}");
+            twin.reference(file, 0..100);
+        }
+        mirror.validate();
     }
 
     #[test]
