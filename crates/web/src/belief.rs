@@ -24,7 +24,8 @@ use pantler_dust::{Accuracy, Mirror};
 
 /// Bytes of a block of the model: a page.
 pub const BLOCK_BYTES: u64 = 4096;
-/// Versions of files that are known by a number. Past that all are forgotten, and the model with them.
+/// Versions of files that are known by a number. Past that all are forgotten, and the model with them; their numbers never
+/// come back, because reads that are under way, and a cache of our own, still know the files by them.
 const FILES_MAX: usize = 1 << 20;
 /// Blocks of a piece that are looked at, beside the last.
 const LOOKS_MAX: u64 = 32;
@@ -61,7 +62,7 @@ pub struct Piece {
 #[derive(Debug, Default)]
 struct Keeper {
     /// Files that were read from the disk for us: nobody else has asked for their bytes, as far as we know.
-    brought: HashSet<u32>,
+    brought: HashSet<u64>,
     /// Blocks dropped, beliefs in "cached" that were verified, and those that were wrong, since the size was last tried.
     dropped: u64,
     believed: u32,
@@ -87,9 +88,11 @@ impl Keeper {
 /// Versions of files by number, and a mirror of the cache that holds them.
 #[derive(Debug)]
 pub struct Belief {
-    numbers: HashMap<Version, u32>,
-    /// By number: where it was found, and which version.
+    numbers: HashMap<Version, u64>,
+    /// By number, from `first` on: where it was found, and which version.
     names: Vec<(Vec<u8>, Version)>,
+    first: u64,
+    files_max: usize,
     model: Option<(Model, Mirror)>,
     keeper: Option<Keeper>,
     score: Accuracy,
@@ -111,6 +114,8 @@ impl Belief {
         Some(Self {
             numbers: HashMap::default(),
             names: Vec::new(),
+            first: 0,
+            files_max: FILES_MAX,
             model,
             keeper: None,
             score: Accuracy::default(),
@@ -128,13 +133,19 @@ impl Belief {
         self
     }
 
+    #[cfg(test)]
+    pub(crate) fn forget_after(&mut self, files: usize) {
+        self.files_max = files;
+    }
+
     /// The number of a version of a file; `name` is where it was found.
-    pub fn number(&mut self, version: &Version, name: impl FnOnce() -> Vec<u8>) -> u32 {
+    pub fn number(&mut self, version: &Version, name: impl FnOnce() -> Vec<u8>) -> u64 {
         if let Some(number) = self.numbers.get(version) {
             return *number;
         }
-        if self.names.len() >= FILES_MAX {
+        if self.names.len() >= self.files_max {
             self.numbers.clear();
+            self.first += self.names.len() as u64;
             self.names.clear();
             if let Some((model, mirror_of)) = &mut self.model {
                 model.bytes = u64::from(mirror_of.frames()) * BLOCK_BYTES;
@@ -145,7 +156,7 @@ impl Belief {
                 self.begin_to_keep();
             }
         }
-        let number = self.names.len() as u32;
+        let number = self.first + self.names.len() as u64;
         self.numbers.insert(*version, number);
         self.names.push((name(), *version));
         number
@@ -158,13 +169,13 @@ impl Belief {
         let blocks = blocks(wish);
         let step = (blocks.end - blocks.start).div_ceil(LOOKS_MAX).max(1) as usize;
         let last = blocks.end.checked_sub(1).filter(|last| *last >= blocks.start);
-        blocks.step_by(step).chain(last).all(|block| mirror.holds(wish.file.into(), block))
+        blocks.step_by(step).chain(last).all(|block| mirror.holds(wish.file, block))
     }
 
     /// A piece was read.
     pub fn read(&mut self, wish: Wish) {
         if let Some((_, mirror)) = &mut self.model {
-            mirror.request(wish.file.into(), blocks(wish));
+            mirror.request(wish.file, blocks(wish));
         }
     }
 
@@ -187,14 +198,16 @@ impl Belief {
         };
         let mut left = mirror.take_left();
         keeper.dropped += left.len() as u64;
-        left.retain(|&(file, block)| keeper.brought.contains(&(file as u32)) && !mirror.holds(file, block));
+        left.retain(|&(file, block)| keeper.brought.contains(&file) && !mirror.holds(file, block));
         left.sort_unstable();
         let mut drops: Vec<(u64, std::ops::Range<u64>)> = Vec::new();
         for (file, block) in left {
             if drops.last().is_some_and(|(last, run)| *last == file && run.contains(&block)) {
                 continue;
             }
-            let blocks = self.names[file as usize].1.size.div_ceil(BLOCK_BYTES);
+            // A read that was under way when all was forgotten is left to the kernel.
+            let Some((_, version)) = named(&self.names, self.first, file) else { continue };
+            let blocks = version.size.div_ceil(BLOCK_BYTES);
             let window = WINDOW_BYTES / BLOCK_BYTES;
             let (from, to) = (block / window * window, blocks.min((block / window + 1) * window));
             let is_out = |block: &u64| !mirror.holds(file, *block);
@@ -202,14 +215,14 @@ impl Belief {
             let end = block + (block..to).take_while(is_out).count() as u64;
             drops.push((file, start..end));
         }
-        let drops = drops.into_iter().map(|(file, run)| {
-            let (name, version) = &self.names[file as usize];
-            Piece {
+        let drops = drops.into_iter().filter_map(|(file, run)| {
+            let (name, version) = named(&self.names, self.first, file)?;
+            Some(Piece {
                 version: *version,
                 name: name.clone(),
                 start: run.start * BLOCK_BYTES,
                 end: run.end * BLOCK_BYTES,
-            }
+            })
         });
         drops.collect()
     }
@@ -233,7 +246,7 @@ impl Belief {
             mirror.verified(believed, cached);
             if believed && !cached {
                 // Else the read to come would be a second reference to a page that the cache sees for the first time.
-                mirror.forget(wish.file.into(), blocks(wish));
+                mirror.forget(wish.file, blocks(wish));
             }
         }
         if let Some(keeper) = &mut self.keeper {
@@ -264,12 +277,12 @@ impl Belief {
     /// The files of which most is believed cached: name, bytes believed cached, size; at most so many.
     pub fn cached_files(&self, most: usize) -> Vec<(String, u64, u64)> {
         let Some((_, mirror)) = &self.model else { return Vec::new() };
-        let cached = |(number, (name, version)): (usize, &(Vec<u8>, Version))| {
+        let cached = |(number, (name, version)): (u64, &(Vec<u8>, Version))| {
             let all = version.size.div_ceil(BLOCK_BYTES);
-            let bytes = ((all - mirror.missing(number as u64, 0..all)) * BLOCK_BYTES).min(version.size);
+            let bytes = ((all - mirror.missing(number, 0..all)) * BLOCK_BYTES).min(version.size);
             (bytes > 0).then(|| (String::from_utf8_lossy(name).into_owned(), bytes, version.size))
         };
-        let mut files: Vec<_> = self.names.iter().enumerate().filter_map(cached).collect();
+        let mut files: Vec<_> = (self.first..).zip(&self.names).filter_map(cached).collect();
         files.sort_by(|one, other| other.1.cmp(&one.1).then_with(|| one.0.cmp(&other.0)));
         files.truncate(most);
         files
@@ -305,6 +318,11 @@ impl Belief {
     }
 }
 
+/// Where a file of this number was found, and which version it is; `None` if it was forgotten.
+fn named(names: &[(Vec<u8>, Version)], first: u64, number: u64) -> Option<&(Vec<u8>, Version)> {
+    names.get(usize::try_from(number.checked_sub(first)?).ok()?)
+}
+
 fn mirror(model: &Model) -> Option<Mirror> {
     let frames = (model.bytes / BLOCK_BYTES).clamp(1, u64::from(u32::MAX / 2));
     Mirror::new(model.policy, frames as u32)
@@ -322,7 +340,7 @@ mod tests {
     use pantler_origin::Time;
     use pantler_policy::PolicyName;
 
-    fn wish(file: u32) -> Wish {
+    fn wish(file: u64) -> Wish {
         Wish { file, start: 0, end: BLOCK_BYTES }
     }
 
@@ -356,10 +374,10 @@ mod tests {
             let mut belief = belief(start);
             let mut random = Random::new(5);
             for _ in 0..12_000 {
-                let file = random.below(4000);
-                let cached = truth.holds(file.into(), 0);
+                let file = u64::from(random.below(4000));
+                let cached = truth.holds(file, 0);
                 belief.verified(wish(file), belief.believes(wish(file)), cached);
-                truth.request(file.into(), 0..1);
+                truth.request(file, 0..1);
                 belief.read(wish(file));
             }
             let found = frames(&belief);
@@ -378,11 +396,11 @@ mod tests {
     /// A kernel's cache: what was used last, last; it evicts by itself when there are more than `frames`.
     struct Kernel {
         frames: usize,
-        held: Vec<(u32, u64)>,
+        held: Vec<(u64, u64)>,
     }
 
     impl Kernel {
-        fn read(&mut self, file: u32, blocks: std::ops::Range<u64>) {
+        fn read(&mut self, file: u64, blocks: std::ops::Range<u64>) {
             for block in blocks {
                 self.held.retain(|held| *held != (file, block));
                 self.held.push((file, block));
@@ -391,7 +409,7 @@ mod tests {
             self.held.drain(..over);
         }
 
-        fn holds(&self, file: u32, mut blocks: std::ops::Range<u64>) -> bool {
+        fn holds(&self, file: u64, mut blocks: std::ops::Range<u64>) -> bool {
             blocks.all(|block| self.held.contains(&(file, block)))
         }
     }
@@ -438,7 +456,7 @@ mod tests {
         serve(&mut belief, &mut kernel, 3000, 5);
         assert_eq!(belief.score().falsely_cached + belief.score().falsely_absent, 0);
         let (_, mirror) = belief.model.as_ref().unwrap();
-        assert!(kernel.held.iter().all(|&(file, block)| mirror.holds(file.into(), block)));
+        assert!(kernel.held.iter().all(|&(file, block)| mirror.holds(file, block)));
     }
 
     #[test]
@@ -479,7 +497,7 @@ mod tests {
         belief.brought(all, false);
         belief.read(all);
         let (_, mirror) = belief.model.as_ref().unwrap();
-        let held: Vec<bool> = (0..300).map(|block| mirror.holds(file.into(), block)).collect();
+        let held: Vec<bool> = (0..300).map(|block| mirror.holds(file, block)).collect();
         let mut dropped = vec![false; 300];
         for piece in belief.take_drops() {
             let run = piece.start / BLOCK_BYTES..piece.end / BLOCK_BYTES;
@@ -499,5 +517,30 @@ mod tests {
         (0..1000).for_each(|_| belief.verified(wish(0), true, false));
         assert_eq!((frames(&belief), belief.score().falsely_cached), (400, 1000));
         assert!(belief.recent_share() < 0.01);
+    }
+
+    #[test]
+    fn numbers_never_come_back_and_old_ones_do_no_harm() {
+        let mut belief = keeper(8);
+        belief.forget_after(3);
+        let number = |belief: &mut Belief, inode| belief.number(&version(inode, 4), || b"f".to_vec());
+        let wish = |file| Wish { file, start: 0, end: 4 * BLOCK_BYTES };
+        let mut seen = HashSet::default();
+        for inode in 1..50 {
+            let file = number(&mut belief, inode);
+            assert!(seen.insert(file), "{file} was another file's");
+            assert_eq!(number(&mut belief, inode), file);
+            // A read that began before all was forgotten ends now.
+            for file in [file.saturating_sub(4), file] {
+                belief.brought(wish(file), false);
+                belief.read(wish(file));
+                belief.take_drops();
+                belief.verified(wish(file), true, false);
+            }
+            assert!(belief.cached_files(9).len() <= 3);
+        }
+        let last = number(&mut belief, 49);
+        belief.read(wish(last));
+        assert_eq!(belief.cached_files(9).first().map(|(_, bytes, _)| *bytes), Some(4 * BLOCK_BYTES));
     }
 }

@@ -31,6 +31,9 @@ use crate::scheduler::{self, Arrival, GroupId, Lengths, Scheduler, Ticket, Wish,
 use crate::store::Store;
 use crate::{WebError, options};
 
+#[cfg(test)]
+mod tests;
+
 /// Misses in a row after which somebody gets its bytes in hand, whatever the budget says.
 const PATIENCE: u32 = 2;
 
@@ -199,7 +202,7 @@ impl Desk {
     }
 
     /// The number by which scheduler and model know a version of a file.
-    pub fn number(&self, file: &Opened, name: impl FnOnce() -> Vec<u8>) -> u32 {
+    pub fn number(&self, file: &Opened, name: impl FnOnce() -> Vec<u8>) -> u64 {
         self.lock().belief.number(&file.version, name)
     }
 

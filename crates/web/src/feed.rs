@@ -20,7 +20,7 @@ pub struct Feed {
     desk: Arc<Desk>,
     file: Arc<Opened>,
     pulse: Arc<Pulse>,
-    number: u32,
+    number: u64,
     at: u64,
     end: u64,
     /// Up to here nobody needs to be asked.
@@ -35,7 +35,7 @@ pub struct Feed {
 
 impl Feed {
     /// Of a span that lies within the file as it was opened.
-    pub fn new(desk: Arc<Desk>, file: Arc<Opened>, pulse: Arc<Pulse>, number: u32, span: Span) -> Self {
+    pub fn new(desk: Arc<Desk>, file: Arc<Opened>, pulse: Arc<Pulse>, number: u64, span: Span) -> Self {
         Self {
             desk,
             file,

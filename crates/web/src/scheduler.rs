@@ -37,8 +37,8 @@ pub const WINDOW_BYTES: u64 = 1 << 20;
 /// A piece of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wish {
-    /// Names one version of a file.
-    pub file: u32,
+    /// Names one version of a file, and never another.
+    pub file: u64,
     /// First byte.
     pub start: u64,
     /// One past the last byte, in the same window as the first.
@@ -46,7 +46,7 @@ pub struct Wish {
 }
 
 impl Wish {
-    fn key(self) -> (u32, u64) {
+    fn key(self) -> (u64, u64) {
         (self.file, self.start / WINDOW_BYTES)
     }
 
@@ -157,13 +157,13 @@ pub struct Scheduler {
     /// Turns that are out, and reads on behalf of those that had one (in order only).
     in_service: u32,
     pending: HashMap<GroupId, Group>,
-    pending_by_piece: HashMap<(u32, u64), GroupId>,
+    pending_by_piece: HashMap<(u64, u64), GroupId>,
     by_age: BTreeSet<(Duration, GroupId)>,
     warming_by_age: BTreeSet<(Duration, GroupId)>,
     by_worth: BTreeSet<(Reverse<usize>, Duration, GroupId)>,
     reading: HashMap<GroupId, Group>,
     /// Usually one; oldest first.
-    reading_by_piece: HashMap<(u32, u64), Vec<GroupId>>,
+    reading_by_piece: HashMap<(u64, u64), Vec<GroupId>>,
     /// In which group a ticket waits.
     group_of: HashMap<Ticket, GroupId>,
     next_number: u64,

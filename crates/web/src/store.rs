@@ -42,7 +42,7 @@ impl Store {
         match self {
             Self::Files => file.is_cached(wish.start, wish.end),
             Self::Cache(cache) => {
-                let held = cache.held(FileId(wish.file.into()), wish.start, wish.end);
+                let held = cache.held(FileId(wish.file), wish.start, wish.end);
                 Some(held == wish.end - wish.start)
             }
         }
@@ -107,7 +107,7 @@ fn copy(cache: &Cache, file: &Arc<Opened>, wish: Wish, buffers: &Arc<Buffers>) -
     let source: Arc<dyn Source> = file.clone();
     let request = Request {
         owner: OWNER,
-        file: FileId(wish.file.into()),
+        file: FileId(wish.file),
         offset: wish.start,
         length,
         size: file.size(),

@@ -11,7 +11,7 @@ fn ms(count: u64) -> Duration {
     Duration::from_millis(count)
 }
 
-fn wish(file: u32) -> Wish {
+fn wish(file: u64) -> Wish {
     Wish { file, start: 0, end: 4096 }
 }
 
@@ -173,9 +173,9 @@ impl Twin {
 
 #[derive(Debug, Clone)]
 enum Step {
-    Arrive { file: u32, start: u64, length: u64, believed: bool },
+    Arrive { file: u64, start: u64, length: u64, believed: bool },
     Leave,
-    Missed { file: u32, ago: u64 },
+    Missed { file: u64, ago: u64 },
     Cancel { which: usize },
     Next,
     Done { which: usize },
@@ -184,11 +184,11 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        4 => (0..4u32, 0..3u64, 1..4u64, any::<bool>()).prop_map(|(file, start, length, believed)| {
+        4 => (0..4u64, 0..3u64, 1..4u64, any::<bool>()).prop_map(|(file, start, length, believed)| {
             Step::Arrive { file, start: start * 4096 + (start / 2) * WINDOW_BYTES, length: length * 4096, believed }
         }),
         1 => Just(Step::Leave),
-        2 => (0..4u32, 0..40u64).prop_map(|(file, ago)| Step::Missed { file, ago }),
+        2 => (0..4u64, 0..40u64).prop_map(|(file, ago)| Step::Missed { file, ago }),
         1 => any::<usize>().prop_map(|which| Step::Cancel { which }),
         4 => Just(Step::Next),
         3 => any::<usize>().prop_map(|which| Step::Done { which }),
@@ -324,8 +324,8 @@ proptest! {
             }
             let Some((_, file, wrong)) = arrival else { break };
             now = now.max(due);
-            let ticket = match scheduler.arrive(now, wish(file), wrong) {
-                Arrival::Turn => scheduler.missed(now, wish(file)),
+            let ticket = match scheduler.arrive(now, wish(file.into()), wrong) {
+                Arrival::Turn => scheduler.missed(now, wish(file.into())),
                 Arrival::Wait(ticket) => ticket,
             };
             since.insert(ticket, now);
