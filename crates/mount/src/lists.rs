@@ -213,14 +213,14 @@ impl Core {
         }
     }
 
-    /// A program opened a file that its profile says is read from start to end: it comes next on its list.
+    /// A program opened a file that its profile says is read from start to end: it comes last on its list.
     pub(crate) fn read_ahead(&self, request: &Request, inode: &Arc<Inode>, file: &OpenFile) {
         if !file.mode().reads() {
             return;
         }
         let entries = self.listed(inode, &self.caller_of(request), file, None);
         // A list past its bound is no list; the file is read all the same.
-        let _ = self.cache().extend_list(self.owner(request), &entries);
+        let _ = self.lists.append(self.cache(), self.owner(request), entries);
     }
 
     /// A program will read these ranges of bytes of a file that it has open.

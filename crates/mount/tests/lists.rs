@@ -436,3 +436,35 @@ fn a_profile_says_what_is_read_from_start_to_end() {
     assert_eq!(counters(&fixture).lists.prefetched, 8);
     body.end_run(id);
 }
+
+/// More than the steward takes at once was listed before: what is opened comes after what waits.
+#[test]
+fn what_a_profile_lists_waits_behind_a_long_list() {
+    if cannot_mount() {
+        return;
+    }
+    let (fixture, gate) = gated(|_| {});
+    make(&fixture.origin, &["a.txt", "b.bin"], 8);
+    let profile = Profile::parse("test", "[[file]]\nglob = \"*.txt\"\nprefetch = \"sequential\"\n").unwrap();
+    let run = RunSpec {
+        name: "job".into(),
+        keep: false,
+        leader: std::process::id(),
+        uid: 0,
+        profile: Some(profile),
+    };
+    let body = fixture.mounted().body();
+    let id = body.begin_run(&speaker(0), &run).unwrap();
+    gate.hold(true);
+    let listed = File::open(fixture.mnt.join("b.bin")).unwrap();
+    let block = |number: i64| (number * BLOCK as i64, (number + 1) * BLOCK as i64);
+    let ranges: Vec<_> = (0..1_000).map(|number| block(number % 2 * 4)).collect();
+    for call in 0..6 {
+        block_list(&listed, call > 0, &ranges).unwrap();
+    }
+    let _opened = File::open(fixture.mnt.join("a.txt")).unwrap();
+    let answer = hint(&fixture, 0, "b.bin", true).unwrap();
+    gate.hold(false);
+    assert_eq!(answer.ranges, 6_000 + 1 + 1);
+    body.end_run(id);
+}
