@@ -519,8 +519,10 @@ fn readers_at_once_see_whole_blocks_while_a_tier_comes_and_goes() {
                 })
             })
             .collect();
-        readers.into_iter().for_each(|reader| reader.join().unwrap());
+        let ended: Vec<_> = readers.into_iter().map(|reader| reader.join()).collect();
+        // Also where one failed: the other thread goes on until then.
         done.store(true, Ordering::SeqCst);
+        ended.into_iter().for_each(|ended| ended.unwrap());
     });
     shared.broken.store(false, Ordering::SeqCst);
     assert!(cached.cache.drain_tiers(PATIENCE));
