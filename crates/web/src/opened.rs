@@ -1,6 +1,6 @@
 //! One version of a file, open for reading.
 
-use pantler_origin::Version;
+use pantler_origin::{Look, Version};
 use rustix::fs::Advice;
 use rustix::io::{Errno, ReadWriteFlags};
 use std::io::{self, IoSliceMut};
@@ -24,13 +24,15 @@ pub struct Opened {
     descriptor: OwnedFd,
     /// What names its content.
     pub version: Version,
-    /// The same, as HTTP says it.
+    /// Whether every change since it was opened gives another version: else what is read may be kept under its name by nobody.
+    pub is_settled: bool,
+    /// The version, as HTTP says it.
     pub validators: Validators,
 }
 
 impl Opened {
-    pub(crate) fn new(descriptor: OwnedFd, version: Version, validators: Validators, below: Below) -> Self {
-        Self { below, descriptor, version, validators }
+    pub(crate) fn new(descriptor: OwnedFd, look: Look, validators: Validators, below: Below) -> Self {
+        Self { below, descriptor, version: look.version, is_settled: look.settled, validators }
     }
 
     /// Who keeps its bytes in memory.

@@ -104,7 +104,7 @@ impl Root {
             Kind::Regular => {
                 let look = self.directory.look(&attributes);
                 let validators = validators(&attributes, look.settled);
-                Ok(Found::File(Arc::new(Opened::new(descriptor, look.version, validators, self.below))))
+                Ok(Found::File(Arc::new(Opened::new(descriptor, look, validators, self.below))))
             }
             // Pipes, sockets and devices are nothing to be served.
             _ => Err(io::ErrorKind::NotFound.into()),

@@ -20,7 +20,7 @@ const OWNER: OwnerId = OwnerId(1);
 pub enum Store {
     /// The kernel decides what stays; it is asked, or a model of it.
     Files,
-    /// The steward decides, and says exactly what is there.
+    /// The steward decides, and says exactly what is there. Files that are not settled pass it by.
     Cache(Box<Cache>),
 }
 
@@ -39,12 +39,20 @@ impl Store {
 
     /// Whether all of a piece is there: exactly, or `None` where that is not known.
     pub fn holds(&self, file: &Opened, wish: Wish) -> Option<bool> {
-        match self {
-            Self::Files => file.is_cached(wish.start, wish.end),
-            Self::Cache(cache) => {
+        match self.cache(file) {
+            None => file.is_cached(wish.start, wish.end),
+            Some(cache) => {
                 let held = cache.held(FileId(wish.file), wish.start, wish.end);
                 Some(held == wish.end - wish.start)
             }
+        }
+    }
+
+    /// The cache of our own, if it may keep this file: what could change again without showing it would stay there for ever.
+    fn cache(&self, file: &Opened) -> Option<&Cache> {
+        match self {
+            Self::Cache(cache) if file.is_settled => Some(cache),
+            _ => None,
         }
     }
 
@@ -55,7 +63,7 @@ impl Store {
     pub fn look(&self, file: &Arc<Opened>, wish: Wish, buffers: &Arc<Buffers>) -> io::Result<Option<Bytes>> {
         let length = ((wish.end - wish.start) as usize).min(buffers.chunk_bytes());
         let wish = Wish { end: wish.start + length as u64, ..wish };
-        if let Self::Cache(cache) = self {
+        if let Some(cache) = self.cache(file) {
             if self.holds(file, wish) != Some(true) {
                 return Ok(None);
             }
@@ -82,9 +90,9 @@ impl Store {
         let mut at = wish.start;
         while at < wish.end {
             let end = wish.end.min(at + CHUNK_BYTES as u64);
-            let bytes = match self {
-                Self::Cache(cache) => copy(cache, file, Wish { start: at, end, ..wish }, buffers)?,
-                Self::Files => {
+            let bytes = match self.cache(file) {
+                Some(cache) => copy(cache, file, Wish { start: at, end, ..wish }, buffers)?,
+                None => {
                     let mut buffer = buffers.take((end - at) as usize);
                     let count = file.read_waiting(buffer.space(), at)?;
                     buffer.freeze(count)
@@ -119,4 +127,45 @@ fn copy(cache: &Cache, file: &Arc<Opened>, wish: Wish, buffers: &Arc<Buffers>) -
         bytes.len()
     })?;
     Ok(buffer.freeze(count))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conditions::Validators;
+    use crate::opened::Below;
+    use pantler_origin::{Attributes, Look, Time};
+    use std::fs::File;
+    use std::os::fd::AsFd;
+
+    /// The same version each time it is opened, as when a clock has not ticked between two changes.
+    fn open(path: &std::path::Path, settled: bool) -> Arc<Opened> {
+        let file = File::open(path).unwrap();
+        let attributes = Attributes::of(file.as_fd()).unwrap();
+        let mut version = attributes.version();
+        (version.modified, version.changed) = (Time::default(), Time::default());
+        let validators = Validators { etag: String::new(), modified: std::time::UNIX_EPOCH };
+        Arc::new(Opened::new(file.into(), Look { version, settled }, validators, Below::PageCache))
+    }
+
+    #[test]
+    fn what_could_change_without_showing_it_is_not_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("f");
+        let store = Store::new(StoreKind::Cache(8 << 20), 1).unwrap();
+        let buffers = Buffers::new(1 << 20);
+        let wish = Wish { file: 1, start: 0, end: 9000 };
+        let read = |file: &Arc<Opened>| store.read(file, wish, true, &buffers).unwrap().concat();
+        std::fs::write(&path, [1; 9000]).unwrap();
+        let young = open(&path, false);
+        assert!(read(&young) == [1; 9000]);
+        // In place, at the same size, within the same tick.
+        std::fs::write(&path, [2; 9000]).unwrap();
+        assert!(read(&young) == [2; 9000]);
+        let settled = open(&path, true);
+        assert_eq!((settled.version, store.holds(&settled, wish)), (young.version, Some(false)));
+        assert!(read(&settled) == [2; 9000], "bytes of before the second change");
+        assert_eq!(store.holds(&settled, wish), Some(true), "now it is kept");
+        assert!(store.look(&settled, wish, &buffers).unwrap().is_some_and(|bytes| bytes[..] == [2; 9000]));
+    }
 }
