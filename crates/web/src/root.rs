@@ -112,12 +112,16 @@ impl Root {
     }
 }
 
-/// A file whose stamps are so young that it could change again without showing it has a weak tag.
+/// A file whose stamps are so young that it could change again without showing it has a weak tag, and another one each time:
+/// who asks whether its bytes are still the same is never told so.
 fn validators(attributes: &Attributes, is_settled: bool) -> Validators {
     let modified = attributes.modified;
     let nanoseconds = i128::from(modified.seconds) * 1_000_000_000 + i128::from(modified.nanoseconds);
-    let weak = if is_settled { "" } else { "W/" };
-    let etag = format!("{weak}\"{:x}-{:x}\"", attributes.size, nanoseconds as u128);
+    let mut etag = format!("\"{:x}-{:x}\"", attributes.size, nanoseconds as u128);
+    if !is_settled {
+        let now = UNIX_EPOCH.elapsed().unwrap_or_default().as_nanos();
+        etag = format!("W/\"{:x}-{:x}-{now:x}\"", attributes.size, nanoseconds as u128);
+    }
     let modified = u64::try_from(modified.seconds).unwrap_or(0);
     // A date of the future would never be reached by a client's clock (RFC 9110, section 8.8.2.1).
     Validators { etag, modified: (UNIX_EPOCH + Duration::from_secs(modified)).min(SystemTime::now()) }
