@@ -54,6 +54,8 @@ pub struct Server {
     threads: Vec<JoinHandle<()>>,
     readers: Vec<JoinHandle<()>>,
     log_writer: Option<JoinHandle<()>>,
+    /// Whether the time for a stop ran out: there is no more.
+    has_given_up: bool,
 }
 
 #[derive(Debug, Default)]
@@ -94,6 +96,7 @@ impl Server {
             threads: Vec::new(),
             readers,
             log_writer,
+            has_given_up: false,
         };
         for number in 0..threads {
             let reception = Arc::new(Reception {
@@ -143,6 +146,9 @@ impl Server {
     }
 
     fn end(&mut self) -> bool {
+        if self.has_given_up {
+            return false;
+        }
         let _ = self.stop.send(true);
         let limit = Instant::now() + self.site.options.limits.stop_time;
         let mut count = self.running.count.lock().expect("nobody panics holding it");
@@ -150,6 +156,7 @@ impl Server {
             let left = limit.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 // Threads that still answer end with the process; what they hold is theirs.
+                self.has_given_up = true;
                 return false;
             }
             (count, _) = self.running.ended.wait_timeout(count, left).expect("nobody panics holding it");
@@ -245,5 +252,32 @@ async fn accept<F>(
     drop(listener);
     while open.0.load(Ordering::Relaxed) > 0 {
         open.1.notified().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+
+    #[test]
+    fn a_stop_whose_time_has_run_out_is_not_tried_again() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("big"), vec![1; 40 << 20]).unwrap();
+        let mut options = Options::new(folder.path(), "127.0.0.1:0".parse().unwrap());
+        options.limits.stop_time = Duration::from_millis(100);
+        let mut server = Server::start(options).unwrap();
+        let mut stream = std::net::TcpStream::connect(server.address()).unwrap();
+        stream.write_all(b"GET /big HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+        stream.read_exact(&mut [0; 1000]).unwrap();
+        assert!(!server.end(), "somebody still takes its answer");
+        drop(stream);
+        let mut count = server.running.count.lock().unwrap();
+        while *count > 0 {
+            count = server.running.ended.wait(count).unwrap();
+        }
+        drop(count);
+        // Now nobody would have to be waited for; who drops the server asks all the same, and must not wait either.
+        assert!(!server.end(), "it began anew");
     }
 }
