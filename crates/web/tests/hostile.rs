@@ -7,6 +7,9 @@ use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::time::{Duration, Instant};
 
+/// By then who is to be cut off has been, on a busy machine too; the client gives up after 10 s.
+const LATE: Duration = Duration::from_secs(9);
+
 /// What may come of a request.
 enum Expected {
     /// One answer with one of these statuses, then the end.
@@ -265,7 +268,7 @@ fn a_slow_head_is_cut_off() {
     }
     let mut rest = Vec::new();
     let _ = stream.read_to_end(&mut rest);
-    assert!(rest.is_empty() && start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
+    assert!(rest.is_empty() && start.elapsed() < LATE, "{:?}", start.elapsed());
 }
 
 #[test]
@@ -278,24 +281,34 @@ fn idle_connections_and_those_who_take_nothing_are_cut_off() {
     let start = Instant::now();
     let mut nothing = Vec::new();
     let _ = idle.read_to_end(&mut nothing);
-    assert!(nothing.is_empty() && start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
-    std::thread::sleep(Duration::from_millis(1500));
+    assert!(nothing.is_empty() && start.elapsed() < LATE, "{:?}", start.elapsed());
+    let metrics = &site.server.site().desk.metrics;
+    while metrics.timed_out.load(std::sync::atomic::Ordering::Relaxed) < 2 {
+        assert!(start.elapsed() < 2 * LATE, "who takes nothing is still waited for");
+        std::thread::sleep(Duration::from_millis(5));
+    }
     let mut taken = Vec::new();
     let _ = lazy.read_to_end(&mut taken);
     assert!(taken.len() < 40 << 20, "it was cut off");
-    // Who takes its time, but takes, is served.
+}
+
+#[test]
+fn who_takes_its_time_but_takes_is_served() {
+    // Longer than a busy machine pauses, and shorter than the answer takes: 60 times 80 ms, less what sockets hold.
+    let site = site(|options| options.limits.idle_time = Duration::from_secs(3));
+    std::fs::File::create(site.path("huge.bin")).unwrap().set_len(60 << 20).unwrap();
     let mut slow = site.connect();
-    slow.write_all(b"GET /large.bin HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
-    let mut piece = vec![0; 512 << 10];
+    slow.write_all(b"GET /huge.bin HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+    let mut piece = vec![0; 1 << 20];
     let mut count = 0;
     loop {
         match slow.read(&mut piece).unwrap() {
             0 => break,
             some => count += some,
         }
-        std::thread::sleep(Duration::from_millis(60));
+        std::thread::sleep(Duration::from_millis(80));
     }
-    assert!(count > 3 << 20, "{count}");
+    assert!(count > 60 << 20, "{count}");
 }
 
 #[test]
@@ -410,6 +423,6 @@ fn a_stream_that_takes_nothing_is_cut_off() {
     let begin = Instant::now();
     let mut said = Vec::new();
     let _ = stream.read_to_end(&mut said);
-    assert!(begin.elapsed() < Duration::from_secs(4), "{:?}", begin.elapsed());
+    assert!(begin.elapsed() < LATE, "{:?}", begin.elapsed());
     assert_eq!(site.get("/hello.txt").status, 200);
 }
