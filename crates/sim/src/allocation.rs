@@ -4,17 +4,23 @@
 //! block has arrived when it is asked for. Decisions are those of [`access`](Steward::access) followed by
 //! [`fetched`](Steward::fetched), which a test holds against this.
 //!
+//! The steward is told ids instead of the blocks they name, so that it finds everything in tables and hashes nothing
+//! ([`Names::Numbers`]); and it is told in advance what is referenced next, so that the tables' rows are near when they
+//! are asked for. Neither decides anything: a test holds the counts against a steward that is told names.
+//!
 //! Where nobody controls anything every allocation is one LRU list, and so is `global-lru` whatever anybody wants: that
 //! list is run instead, many times faster, and a test holds its counts against the steward's.
 
 use pantler_policy::Spec;
+use pantler_policy::prefetch::prefetch;
 use pantler_steward::{
-    Allocation, Block, Counters, FileId, Options, OptionsError, OwnerId, PolicyName, Revocation, Steward,
+    Allocation, Block, Counters, FileId, Names, Options, OptionsError, OwnerId, PolicyName, Revocation,
+    Steward,
 };
 use pantler_trace::Prepared;
 
 use crate::control::{Control, ControlError, owner_id, owner_names};
-use crate::engine::{BATCH, simulate};
+use crate::engine::{AHEAD, BATCH, simulate};
 use crate::outcome::{Counts, Outcome};
 use crate::watch::{Stopped, Watch};
 
@@ -53,6 +59,14 @@ impl Sharing {
     pub fn is_one_list(&self) -> bool {
         self.allocation == Allocation::GlobalLru
             || (self.control.is_empty() && self.common_policy == PolicyName::Lru)
+    }
+
+    /// What blocks are called: a sketch counts them by the hash of their names, and only the trace's own are the same in
+    /// every body.
+    fn names(&self) -> Names {
+        let sketches = |policy| policy == PolicyName::WTinyLfu;
+        let is_named = sketches(self.common_policy) || self.control.policies().any(sketches);
+        if is_named { Names::Any } else { Names::Numbers }
     }
 
     /// Whether the common policy would be nobody's: under one LRU list for all.
@@ -132,6 +146,7 @@ pub fn share(
         common_policy: sharing.common_policy.into(),
         placeholders: sharing.placeholders,
         revocation: sharing.revocation,
+        names: sharing.names(),
         ..Options::new(frames)
     })?;
     // What is wrong with options and wishes is said even where neither changes anything.
@@ -142,10 +157,11 @@ pub fn share(
     }
     let length = trace.requests().len();
     let warm = usize::try_from(warm_up).unwrap_or(usize::MAX).min(length);
-    drive(trace, &mut steward, 0, warm, watch)?;
+    let called = Called { trace, names: sharing.names() };
+    drive(called, &mut steward, 0, warm, watch)?;
     let before = snapshot(trace, &steward);
     let revocations = steward.totals().revocations;
-    drive(trace, &mut steward, warm, length, watch)?;
+    drive(called, &mut steward, warm, length, watch)?;
     let after = snapshot(trace, &steward);
     let owners: Vec<OwnerCounts> = owner_names(trace)
         .iter()
@@ -171,22 +187,59 @@ fn one_list(trace: &Prepared, outcome: Outcome, unknown: Vec<String>) -> Shared 
     Shared { total: outcome.total, owners, revocations: 0, unknown }
 }
 
+/// A trace, and what the steward is told of its ids.
+#[derive(Clone, Copy)]
+struct Called<'a> {
+    trace: &'a Prepared,
+    names: Names,
+}
+
+impl Called<'_> {
+    #[inline]
+    fn block(self, id: u32) -> Block {
+        let file = |file: u32| FileId(file.into());
+        match self.names {
+            Names::Numbers => {
+                let file = file(self.trace.files().map_or(0, |files| files[id as usize]));
+                Block::new(file, id.into())
+            }
+            Names::Any => {
+                let block = self.trace.block_of(id);
+                Block::new(file(block.file), block.index)
+            }
+        }
+    }
+
+    /// What is looked at for the references that follow `ids[at]`, in two steps.
+    #[inline]
+    fn expect(self, steward: &Steward, ids: &[u32], at: usize) {
+        let (Names::Numbers, Some(&far)) = (self.names, ids.get(at + AHEAD)) else { return };
+        if let Some(files) = self.trace.files() {
+            prefetch(files, far as usize);
+        }
+        // Whichever its file, the number finds the block.
+        let block = |id: u32| Block::new(FileId(0), id.into());
+        steward.expect(block(far));
+        steward.expect_next(block(ids[at + AHEAD / 2]));
+    }
+}
+
 /// Makes the references from `from` to `to`.
 fn drive(
-    trace: &Prepared,
+    called: Called<'_>,
     steward: &mut Steward,
     from: usize,
     to: usize,
     watch: &Watch,
 ) -> Result<(), Stopped> {
-    let ids = trace.requests();
+    let (ids, owners) = (called.trace.requests(), called.trace.owners());
     let mut start = from;
     while start < to {
         let end = (start + BATCH).min(to);
         for (at, &id) in (start..end).zip(&ids[start..end]) {
-            let owner = trace.owners().map_or(0, |owners| owners[at].into());
-            let block = trace.block_of(id);
-            steward.observed(owner_id(owner), Block::new(FileId(block.file.into()), block.index));
+            called.expect(steward, ids, at);
+            let owner = owners.map_or(0, |owners| owners[at].into());
+            steward.observed(owner_id(owner), called.block(id));
             while steward.poll().is_some() {}
         }
         watch.advance(end - start)?;

@@ -96,6 +96,11 @@ impl Control {
         self.owners.is_empty()
     }
 
+    /// Policies that anybody wants.
+    pub(crate) fn policies(&self) -> impl Iterator<Item = PolicyName> {
+        self.owners.values().flat_map(|wishes| wishes.policies.values()).map(|policy| policy.0)
+    }
+
     /// All wishes, each with the place of its owner among the trace's names. Owners and files that the trace does not have
     /// are returned apart, one sentence each.
     pub(crate) fn hints(&self, trace: &Prepared) -> (Vec<(usize, Hint)>, Vec<String>) {

@@ -282,6 +282,68 @@ fn one_list_counts_as_the_steward_does() {
     }
 }
 
+/// An owner, a file and a block of it, 12 to a file, for each reference.
+fn references() -> impl Strategy<Value = Vec<(u32, u32, u64)>> {
+    prop::collection::vec((0_u32..3, 0_u32..4, 0_u64..12), 0..500)
+}
+
+/// For each owner a policy of each of two priorities, and priorities of files.
+fn wishes() -> impl Strategy<Value = String> {
+    let policy = || prop::sample::select(&PolicyName::ALL[..]);
+    let wish = (policy(), policy(), prop::collection::vec(-1..2_i32, 4));
+    prop::collection::vec(prop::option::of(wish), 3).prop_map(|owners| {
+        let mut text = String::new();
+        for (owner, wish) in owners.iter().enumerate() {
+            let Some((low, high, priorities)) = wish else { continue };
+            text += &format!("[o{owner}.policies]\n0 = \"{low}\"\n1 = \"{high}\"\n[o{owner}.priorities]\n");
+            for (file, priority) in priorities.iter().enumerate() {
+                text += &format!("f{file} = {priority}\n");
+            }
+        }
+        text
+    })
+}
+
+proptest! {
+    /// Here the steward is told numbers, there the names that they stand for.
+    #[test]
+    fn numbers_decide_as_names(
+        references in references(),
+        wishes in wishes(),
+        allocation in prop::sample::select(&Allocation::ALL[..]),
+        common_policy in prop::sample::select(&[PolicyName::Lru, PolicyName::Lru, PolicyName::Arc, PolicyName::WTinyLfu][..]),
+        frames in 1_u32..50,
+    ) {
+        let mut builder = PreparedBuilder::new(Unit::Object);
+        for (owner, file, index) in references {
+            builder.reference(owner, pantler_trace::Block { file, index }, 0).unwrap();
+        }
+        let names = |prefix: &str, count| (0..count).map(|number| format!("{prefix}{number}")).collect();
+        let trace = builder.finish(names("o", 3), names("f", 4));
+        let control = pantler_sim::Control::parse("c", &wishes).unwrap();
+        let revocation = Revocation { window: 60, needed: 20, share_percent: 30 };
+        let sharing = Sharing { control: control.clone(), revocation, common_policy, ..Sharing::new(allocation) };
+        let shared = share(&trace, &sharing, frames, 0, &Watch::default()).unwrap();
+        let options = Options {
+            allocation,
+            revocation,
+            common_policy: common_policy.into(),
+            ..Options::new(frames)
+        };
+        let mut steward = Steward::new(options).unwrap();
+        control.apply(&trace, &mut steward).unwrap();
+        drive_by_hand(&trace, &mut steward);
+        let totals = steward.totals();
+        prop_assert_eq!(shared.revocations, totals.revocations);
+        for (number, owner) in (1..).zip(&shared.owners) {
+            let counters = steward.owner_counters(OwnerId(number)).unwrap_or_default();
+            let counted = (owner.counts.requests, owner.counts.misses, owner.overrules, owner.mistakes);
+            let Counters { references, misses, overrules, mistakes, .. } = counters;
+            prop_assert_eq!(counted, (references, misses, overrules, mistakes), "owner {}", number);
+        }
+    }
+}
+
 /// As a body does it: access, fetch, poll.
 fn by_hand(
     trace: &Prepared,
@@ -298,6 +360,11 @@ fn by_hand(
         steward.set_priority(OwnerId(2), FileId(2), 1).unwrap();
         steward.set_priority(OwnerId(2), FileId(3), -1).unwrap();
     }
+    drive_by_hand(trace, &mut steward);
+    steward
+}
+
+fn drive_by_hand(trace: &Prepared, steward: &mut Steward) {
     let owners = trace.owners();
     for (at, &id) in trace.requests().iter().enumerate() {
         let owner = owners.map_or(0, |owners| owners[at]);
@@ -309,7 +376,6 @@ fn by_hand(
         while steward.poll().is_some() {}
     }
     steward.validate();
-    steward
 }
 
 fn jobs(sizes: &[u32]) -> Vec<Job> {

@@ -234,7 +234,7 @@ impl Steward {
         }
         if self.manager_of(owner).is_none() {
             // C6: a first call that passes a bound leaves no trace, so it is tried on a manager of nobody.
-            wish(&mut Manager::new(self.options.seed), &mut self.managed, &self.entries)?;
+            wish(&mut Manager::new(self.options.names, self.options.seed), &mut self.managed, &self.entries)?;
         }
         let key = self.take_control(owner)?;
         let record = self.owners.alive_mut(key);
@@ -258,9 +258,9 @@ impl Steward {
         }
         let frames = self.own_blocks_in_order(key);
         frames.iter().for_each(|&frame| self.unmanage(frame));
-        let seed = self.options.seed;
+        let (names, seed) = (self.options.names, self.options.seed);
         if let Some(record) = self.owners.alive_mut(key) {
-            record.manager = Some(Box::new(Manager::new(seed)));
+            record.manager = Some(Box::new(Manager::new(names, seed)));
             self.managers += 1;
         }
         frames.iter().for_each(|&frame| self.manage(frame));

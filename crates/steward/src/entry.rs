@@ -8,9 +8,9 @@ use alloc::vec::Vec;
 use pantler_policy::Handle;
 use pantler_policy::prefetch::prefetch;
 
-use crate::Block;
 use crate::index::BlockIndex;
 use crate::owners::{NOBODY, OwnerKey};
+use crate::{Block, Names};
 
 /// Where a block is (rule A2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,8 +90,8 @@ pub(crate) struct Entries {
 }
 
 impl Entries {
-    pub(crate) fn new(seed: u64) -> Self {
-        Self { entries: Vec::new(), free: Vec::new(), index: BlockIndex::new(seed) }
+    pub(crate) fn new(names: Names, seed: u64) -> Self {
+        Self { entries: Vec::new(), free: Vec::new(), index: BlockIndex::new(names, seed) }
     }
 
     /// Entries in use.
@@ -107,6 +107,18 @@ impl Entries {
     #[inline]
     pub(crate) fn find(&self, block: Block) -> Option<Handle> {
         self.index.find(block, |frame| self.entries[frame as usize].block == block)
+    }
+
+    /// The frame that the index has for `block`, or one of a block that looks like it there.
+    #[inline]
+    pub(crate) fn find_early(&self, block: Block) -> Option<Handle> {
+        self.index.find(block, |_| true)
+    }
+
+    /// Says that a block will be looked for soon.
+    #[inline]
+    pub(crate) fn prefetch_search(&self, block: Block) {
+        self.index.prefetch(block);
     }
 
     /// Says that an entry will be used soon.

@@ -6,12 +6,11 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use foldhash::fast::FixedState;
-use hashbrown::HashMap;
 use pantler_policy::{Handle, Links, List};
 
-use crate::FileId;
 use crate::counters::Traffic;
+use crate::directory::Directory;
+use crate::{FileId, Names};
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FileRecord {
@@ -27,7 +26,7 @@ pub(crate) struct FileRecord {
 pub(crate) struct Files {
     records: Vec<FileRecord>,
     free: Vec<u32>,
-    index: HashMap<FileId, u32, FixedState>,
+    index: Directory<FileId, u32>,
     links: Links,
     /// The file found last: runs of blocks of one file are the rule.
     last: Option<(FileId, u32)>,
@@ -36,11 +35,11 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    pub(crate) fn new(idle_max: u32, seed: u64) -> Self {
+    pub(crate) fn new(idle_max: u32, names: Names, seed: u64) -> Self {
         Self {
             records: Vec::new(),
             free: Vec::new(),
-            index: HashMap::with_hasher(FixedState::with_seed(seed)),
+            index: Directory::new(names, seed),
             links: Links::default(),
             last: None,
             idle: VecDeque::new(),
@@ -49,7 +48,7 @@ impl Files {
     }
 
     pub(crate) fn find(&self, id: FileId) -> Option<&FileRecord> {
-        self.index.get(&id).map(|&slot| &self.records[slot as usize])
+        self.index.get(id).map(|slot| &self.records[slot as usize])
     }
 
     /// The slot of a file, which is made if it is new. A new one must get a block at once.
@@ -60,8 +59,8 @@ impl Files {
         {
             return slot;
         }
-        let slot = match self.index.get(&id) {
-            Some(&slot) => slot,
+        let slot = match self.index.get(id) {
+            Some(slot) => slot,
             None => self.new_slot(id),
         };
         self.last = Some((id, slot));
@@ -140,7 +139,7 @@ impl Files {
         while self.idle.len() > self.idle_max {
             let Some(slot) = self.idle.pop_front() else { return };
             self.last = None;
-            self.index.remove(&self.records[slot as usize].id);
+            self.index.remove(self.records[slot as usize].id);
             self.free.push(slot);
         }
     }
@@ -163,12 +162,12 @@ impl Files {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &FileRecord> {
-        self.index.values().map(|&slot| &self.records[slot as usize])
+        self.index.iter().map(|(_, slot)| &self.records[slot as usize])
     }
 
     pub(crate) fn validate(&self, slot_of: impl Fn(Handle) -> u32, blocks: u32) {
         let mut listed = 0;
-        for (&id, &slot) in &self.index {
+        for (id, slot) in self.index.iter() {
             let record = &self.records[slot as usize];
             assert_eq!(record.id, id, "F1: the slot of {id:?} is another file's");
             record.blocks.validate(&self.links);

@@ -63,6 +63,7 @@ mod allocation;
 mod control;
 mod counters;
 mod decision;
+mod directory;
 mod entry;
 mod files;
 mod ids;
@@ -93,6 +94,7 @@ pub use ids::{Block, FileId, Frame, OwnerId};
 pub use lookahead::{Lookahead, UnknownLookahead};
 pub use looking::{Explanation, FileStat, OwnerStat, PriorityStat};
 pub use options::{
-    Allocation, FRAMES_MAX, Limits, Options, OptionsError, PolicyName, Revocation, Spec, UnknownAllocation,
+    Allocation, FRAMES_MAX, Limits, Names, Options, OptionsError, PolicyName, Revocation, Spec,
+    UnknownAllocation,
 };
 pub use steward::Steward;

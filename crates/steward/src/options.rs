@@ -149,6 +149,18 @@ impl Default for Limits {
     }
 }
 
+/// What bodies promise of the names they choose. Decides nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Names {
+    /// Nothing: names are found by their hash.
+    #[default]
+    Any,
+    /// Names are small numbers, as a simulator has them, and are found in tables as long as the highest: ids of files and of
+    /// owners, and [`Block::index`](crate::Block::index), which no two blocks have in common, even of different files. So
+    /// the next index is not the next block, and there is nothing to look ahead.
+    Numbers,
+}
+
 /// Everything that can be chosen.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
@@ -176,6 +188,8 @@ pub struct Options {
     pub limits: Limits,
     /// Seed of the hash tables, so that nobody outside can choose block numbers that collide. Decides nothing.
     pub seed: u64,
+    /// What names of blocks, files and owners are.
+    pub names: Names,
     /// Decisions remembered for [`Steward::decisions`](crate::Steward::decisions); 0 = off.
     pub log: u32,
 }
@@ -195,6 +209,7 @@ impl Options {
             revocation: Revocation::default(),
             limits: Limits::default(),
             seed: 0,
+            names: Names::Any,
             log: 0,
         }
     }

@@ -9,13 +9,11 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use foldhash::fast::FixedState;
-use hashbrown::HashMap;
-
-use crate::OwnerId;
 use crate::counters::Counters;
+use crate::directory::Directory;
 use crate::manager::Manager;
 use crate::standing::Standing;
+use crate::{Names, OwnerId};
 
 /// The slot of an owner's record.
 pub(crate) type OwnerKey = u32;
@@ -52,7 +50,7 @@ impl OwnerRecord {
 pub(crate) struct Owners {
     records: Vec<OwnerRecord>,
     free: Vec<OwnerKey>,
-    index: HashMap<OwnerId, OwnerKey, FixedState>,
+    index: Directory<OwnerId, OwnerKey>,
     /// The owner found last: runs of references by one owner are the rule.
     last: Option<(OwnerId, OwnerKey)>,
     /// What owners whose records are gone did.
@@ -61,11 +59,11 @@ pub(crate) struct Owners {
 }
 
 impl Owners {
-    pub(crate) fn new(max: u32, seed: u64, common: Option<Box<Manager>>) -> Self {
+    pub(crate) fn new(max: u32, names: Names, seed: u64, common: Option<Box<Manager>>) -> Self {
         Self {
             records: alloc::vec![OwnerRecord::new(None, common)],
             free: Vec::new(),
-            index: HashMap::with_hasher(FixedState::with_seed(seed)),
+            index: Directory::new(names, seed),
             last: None,
             past: Counters::default(),
             max,
@@ -76,7 +74,7 @@ impl Owners {
     pub(crate) fn find(&self, id: OwnerId) -> Option<OwnerKey> {
         match self.last {
             Some((last, key)) if last == id => Some(key),
-            _ => self.index.get(&id).copied(),
+            _ => self.index.get(id),
         }
     }
 
@@ -110,7 +108,7 @@ impl Owners {
     pub(crate) fn bury(&mut self, key: OwnerKey) {
         let record = &mut self.records[key as usize];
         if let Some(id) = record.id {
-            self.index.remove(&id);
+            self.index.remove(id);
         }
         self.last = None;
         record.alive = false;
@@ -175,7 +173,7 @@ impl Owners {
             assert_eq!(freed, usize::from(!record.in_use()), "O2: record {key} is free {freed} times");
             if let (true, Some(id)) = (record.alive, record.id) {
                 live += 1;
-                assert_eq!(self.index.get(&id), Some(&key), "O1: {id:?} is not found");
+                assert_eq!(self.index.get(id), Some(key), "O1: {id:?} is not found");
             }
         }
         assert_eq!(live, self.index.len(), "O1: a dead owner is found");

@@ -15,8 +15,8 @@ use alloc::vec::Vec;
 use pantler_policy::prefetch::prefetch;
 use pantler_policy::{Links, List, NONE};
 
-use crate::Block;
 use crate::index::BlockIndex;
+use crate::{Block, Names};
 
 type GroupKey = u32;
 
@@ -50,9 +50,9 @@ pub(crate) struct Placeholders {
 }
 
 impl Placeholders {
-    pub(crate) fn new(bound: u32, seed: u64) -> Self {
+    pub(crate) fn new(bound: u32, names: Names, seed: u64) -> Self {
         Self {
-            index: BlockIndex::new(seed),
+            index: BlockIndex::new(names, seed),
             records: Vec::new(),
             records_free: Vec::new(),
             groups: Vec::new(),
@@ -111,6 +111,14 @@ impl Placeholders {
     #[inline]
     pub(crate) fn prefetch(&self, frame: u32) {
         prefetch(&self.group_of, frame as usize);
+    }
+
+    /// Says that the placeholder of a block will be looked for soon.
+    #[inline]
+    pub(crate) fn prefetch_search(&self, block: Block) {
+        if !self.by_age.is_empty() {
+            self.index.prefetch(block);
+        }
     }
 
     /// Whether any placeholder points to `frame`.

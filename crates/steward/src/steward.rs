@@ -78,16 +78,17 @@ impl Steward {
     /// [`OptionsError`] when the options leave no frame.
     pub fn new(options: Options) -> Result<Self, OptionsError> {
         options.check()?;
-        let seed = options.seed;
+        let (names, seed) = (options.names, options.seed);
         let has_common_policy =
             options.allocation.has_managers() && options.common_policy != PolicyName::Lru.spec();
         let room = options.capacity - options.waiting;
-        let common = has_common_policy.then(|| Box::new(Manager::common(seed, options.common_policy, room)));
+        let common =
+            has_common_policy.then(|| Box::new(Manager::common(names, seed, options.common_policy, room)));
         Ok(Self {
-            entries: Entries::new(seed),
-            files: Files::new(options.limits.idle_files, seed),
-            owners: Owners::new(options.limits.owners, seed, common),
-            placeholders: Placeholders::new(placeholder_bound(&options), seed),
+            entries: Entries::new(names, seed),
+            files: Files::new(options.limits.idle_files, names, seed),
+            owners: Owners::new(options.limits.owners, names, seed, common),
+            placeholders: Placeholders::new(placeholder_bound(&options), names, seed),
             links: Links::default(),
             weighing: List::default(),
             waiting: List::default(),
@@ -173,12 +174,37 @@ impl Steward {
         access
     }
 
-    /// What lists and lookahead make of a reference before it is served. Can queue drops.
+    /// The body knows that `block` is referenced in some steps: the place where it is looked up is brought nearer. Decides
+    /// nothing.
     #[inline]
+    pub fn expect(&self, block: Block) {
+        self.entries.prefetch_search(block);
+    }
+
+    /// The same a few steps later: what its frame leads to is brought nearer. Decides nothing.
+    #[inline]
+    pub fn expect_next(&self, block: Block) {
+        match self.entries.find_early(block) {
+            Some(frame) => {
+                self.entries.prefetch(frame);
+                self.links.prefetch_links(frame);
+                self.managed.prefetch_links(frame);
+                self.placeholders.prefetch(frame);
+            }
+            None => self.placeholders.prefetch_search(block),
+        }
+    }
+
+    /// What lists and lookahead make of a reference before it is served. Can queue drops.
+    #[inline(always)]
     fn before_reference(&mut self, owner: OwnerKey, block: Block) -> Ahead {
         if self.lists.is_empty() && !self.looks_ahead() {
             return Ahead { met: Met::Nothing, follows: false, looks: false };
         }
+        self.meet(owner, block)
+    }
+
+    fn meet(&mut self, owner: OwnerKey, block: Block) -> Ahead {
         let met = self.meet_list(owner, block);
         let follows = self.follows(block);
         if self.entries.find(block).is_none() {
@@ -191,8 +217,14 @@ impl Steward {
     }
 
     /// What lists and lookahead make of it afterwards. Can queue drops and fetches.
-    #[inline]
+    #[inline(always)]
     fn after_reference(&mut self, owner: OwnerKey, block: Block, ahead: Ahead, arriving: bool) {
+        if ahead.looks || !self.lists.is_empty() {
+            self.follow(owner, block, ahead, arriving);
+        }
+    }
+
+    fn follow(&mut self, owner: OwnerKey, block: Block, ahead: Ahead, arriving: bool) {
         // W6: what a list names needs no guess.
         let looks = ahead.looks && !matches!(ahead.met, Met::Step(_) | Met::Current);
         // The caller is about to use it: what is fetched because of it must not replace it at once. Lookahead with a room of

@@ -7,8 +7,8 @@ use alloc::vec::Vec;
 
 use pantler_policy::{Links, List};
 
-use crate::Block;
 use crate::index::BlockIndex;
+use crate::{Block, Names};
 
 /// How a block came among the ghosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub(crate) struct Ghosts {
 impl Ghosts {
     pub(crate) fn new(bound: u32, seed: u64) -> Self {
         Self {
-            index: BlockIndex::new(seed),
+            index: BlockIndex::new(Names::Any, seed),
             records: Vec::new(),
             free: Vec::new(),
             links: Links::default(),

@@ -13,7 +13,7 @@ use pantler_policy::{Handle, Links, List, NONE, Policy};
 
 use super::{Positions, Sizing};
 use crate::index::BlockIndex;
-use crate::{Block, Lookahead};
+use crate::{Block, Lookahead, Names};
 
 /// What can be chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,7 +123,7 @@ impl<P: Policy> TwoRooms<P> {
         let positions = (options.lookahead == Lookahead::SaW2r).then(Positions::default);
         Self {
             sizing: Sizing::new(options.lookahead, options.frames, options.window, options.seed),
-            index: BlockIndex::new(options.seed),
+            index: BlockIndex::new(Names::Any, options.seed),
             known: Vec::new(),
             policy,
             weighing: options.frames,
