@@ -13,15 +13,21 @@ const BARE_TARGET: &str = "x86_64-unknown-none";
 /// Crates that have no business below the bodies.
 const BANNED_IN_PURE: [&str; 4] = ["libc", "rustix", "tokio", "rand"];
 
-/// Formatting, lints, tests, purity, documentation.
+/// How long the readers of traces are fed with mutated samples, all together.
+const FUZZ_SECONDS: &str = "180";
+
+/// Formatting, lints, tests, purity, fuzz targets, documentation.
 pub fn test() -> Result<()> {
     packages::ensure(packages::TEST)?;
     run(&["cargo", "fmt", "--all", "--check"])?;
     run(&["cargo", "clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"])?;
     python::prepare_if_possible()?;
     // Tests of the command start the binary; building all targets first keeps its build out of their time.
-    run(&["cargo", "test", "--workspace", "--all-features", "--no-fail-fast"])?;
+    let mut tests = command(&["cargo", "test", "--workspace", "--all-features", "--no-fail-fast"]);
+    tests.env("PANTLER_FUZZ_SECONDS", FUZZ_SECONDS);
+    run_command(tests)?;
     pure()?;
+    fuzz_targets()?;
     python::test_if_possible()?;
     let mut doc = command(&["cargo", "doc", "--workspace", "--no-deps", "--document-private-items"]);
     doc.env("RUSTDOCFLAGS", "-D warnings");
@@ -39,6 +45,15 @@ pub fn ci() -> Result<()> {
 pub fn bench() -> Result<()> {
     packages::ensure(packages::TEST)?;
     run(&["cargo", "bench", "--workspace"])
+}
+
+/// Whether the fuzz targets compile. They are a workspace of their own, which needs nightly only to run.
+fn fuzz_targets() -> Result<()> {
+    let mut check = command(&["cargo", "check", "--manifest-path", "fuzz/Cargo.toml"]);
+    // Nothing is linked, so libFuzzer need not be compiled, for which fresh machines have no compiler of C++. What clippy
+    // has checked of the other workspace is taken from its folder.
+    check.env("CUSTOM_LIBFUZZER_PATH", "/nonexistent/libfuzzer.a").env("CARGO_TARGET_DIR", "target");
+    run_command(check)
 }
 
 /// Proves that the pure crates are pure.

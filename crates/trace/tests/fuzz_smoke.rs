@@ -1,15 +1,40 @@
-//! Mutated samples for every fuzz target: a first look without a fuzzer, the same each time. `make fuzz` looks longer.
+//! Mutated samples for every fuzz target: a first look without a fuzzer, with the same inputs in the same order each
+//! time. `PANTLER_FUZZ_SECONDS` says for how long, all targets together, as CI does; `make fuzz` looks longer.
+
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use pantler_trace::fuzzing::Target;
 
-/// Inputs for each target.
-const INPUTS: u32 = 1_500;
+/// Inputs of one seed.
+const INPUTS: u32 = 500;
+/// Seeds for each target, however little time there is.
+const SEEDS_MIN: u64 = 3;
 
 #[test]
 fn no_target_panics() {
-    for target in Target::all() {
-        target.smoke(INPUTS, 1);
-    }
+    let targets: Vec<Target> = Target::all().collect();
+    let share = match std::env::var("PANTLER_FUZZ_SECONDS") {
+        Ok(text) => text.parse::<f64>().expect("PANTLER_FUZZ_SECONDS is a number") / targets.len() as f64,
+        Err(_) => 0.0,
+    };
+    let next = AtomicUsize::new(0);
+    let one_after_the_other = || {
+        while let Some(target) = targets.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let (started, mut seeds) = (Instant::now(), 0);
+            while seeds < SEEDS_MIN || started.elapsed() < Duration::from_secs_f64(share) {
+                seeds += 1;
+                target.smoke(INPUTS, seeds);
+            }
+            println!("{}: {} inputs", target.name(), seeds * u64::from(INPUTS));
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, NonZeroUsize::get) {
+            scope.spawn(one_after_the_other);
+        }
+    });
 }
 
 #[test]
