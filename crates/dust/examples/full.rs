@@ -1,9 +1,4 @@
-//! The whole matrix of simulated trials: `make dust-full`, or a part of it.
-//!
-//! ```text
-//! full [--trials N] [--capacity N]... [--scenario NAME]... [--seed N] [--only FAMILY]... [--threads N] [--kept FILE]
-//!      [--html FILE]
-//! ```
+//! The whole matrix of simulated trials: `make dust-full`, or a part of it, as `--help` says.
 //!
 //! Every trial's outcome is kept in a file, one line each, so that a run goes on where the last one was interrupted. The
 //! file is that of one seed and one state of the sources.
@@ -11,10 +6,13 @@
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
-use std::process::Command;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use clap::Parser;
+use clap::builder::PossibleValuesParser;
 use pantler_dust::infer::random::Random;
 use pantler_dust::trials::{Confusion, STRANGERS, Stranger, Trial, alike, leaves, near, off_grid};
 use pantler_dust::{Inquiry, Known, Options, Verdict, investigate};
@@ -107,7 +105,7 @@ impl Task {
     }
 
     /// `None` if its family was not asked for.
-    fn run(&self, only: &[String]) -> Option<Outcome> {
+    fn run(&self, only: &[String]) -> io::Result<Option<Outcome>> {
         let start = processor_ms();
         let mut random =
             Random::new(self.seed ^ (self.trial << 32) ^ ((self.at as u64) << 16) ^ u64::from(self.capacity));
@@ -115,13 +113,14 @@ impl Task {
         let mut outcome = if self.scenario.name == "strangers" {
             stranger(self.at, frames, self.scenario.noise, &mut random)
         } else {
-            self.policy(frames, &mut random, only)?
+            let Some(outcome) = self.policy(frames, &mut random, only)? else { return Ok(None) };
+            outcome
         };
         outcome.took_ms = processor_ms() - start;
-        Some(outcome)
+        Ok(Some(outcome))
     }
 
-    fn policy(&self, frames: u32, random: &mut Random, only: &[String]) -> Option<Outcome> {
+    fn policy(&self, frames: u32, random: &mut Random, only: &[String]) -> io::Result<Option<Outcome>> {
         let specs = match self.scenario.name {
             "off-grid" => off_grid(&mut self.draw.clone(), self.trial + 77),
             _ => leaves(self.trial + 77),
@@ -129,14 +128,14 @@ impl Task {
         let (spec, Scenario { noise, interference, .. }) = (specs[self.at], self.scenario);
         let trial = Trial { spec, frames, noise, interference, seed: random.word() };
         if !only.is_empty() && !only.contains(&trial.truth()) {
-            return None;
+            return Ok(None);
         }
         let verdict = trial.run(Options::default()).expect("online policies are targets");
         let outcome = Outcome::of(&trial.truth(), frames, &verdict);
         if !outcome.right(self.scenario.name) {
-            println!("{spec}, {frames} frames, seed {}: {}", trial.seed, about(&verdict));
+            say(&format!("{spec}, {frames} frames, seed {}: {}", trial.seed, about(&verdict)))?;
         }
-        Some(outcome)
+        Ok(Some(outcome))
     }
 }
 
@@ -162,46 +161,78 @@ struct Kept {
 }
 
 impl Kept {
-    fn open(path: &str) -> io::Result<Self> {
+    fn open(path: &Path) -> io::Result<Self> {
         let outcomes = read(path);
         Ok(Self { outcomes, file: OpenOptions::new().create(true).append(true).open(path)? })
     }
 
-    fn keep(&mut self, key: String, outcome: Outcome) {
-        writeln!(self.file, "{key} {}", outcome.line()).expect("the outcome is written");
+    fn keep(&mut self, key: String, outcome: Outcome) -> io::Result<()> {
+        writeln!(self.file, "{key} {}", outcome.line())?;
         self.outcomes.insert(key, outcome);
+        Ok(())
     }
 }
 
-struct Words(Vec<String>);
+/// The whole matrix of simulated trials, or a part of it
+///
+/// Every trial's outcome is kept in a file, so that a run goes on where the last one was interrupted.
+#[derive(Debug, Parser)]
+struct Words {
+    /// Trials of each policy
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    trials: u64,
+    /// Blocks that the caches hold, about; may be given several times [default: 100, 300 and 1000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    capacity: Vec<u32>,
+    /// How hard it is made; may be given several times [default: all]
+    #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(SCENARIOS.map(|scenario| scenario.name)))]
+    scenario: Vec<String>,
+    /// What everything is drawn from
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Only policies of this family; may be given several times [default: all]
+    #[arg(long, value_name = "FAMILY")]
+    only: Vec<String>,
+    /// Trials at a time
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    threads: u64,
+    /// Where outcomes are kept [default: target/dust-full-SEED-COMMIT.txt]
+    #[arg(long, value_name = "FILE")]
+    kept: Option<PathBuf>,
+    /// Where the matrices are drawn [default: target/dust-full-SEED-COMMIT.html]
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
 
-impl Words {
-    fn all(&self, name: &str) -> Vec<String> {
-        self.0.windows(2).filter(|pair| pair[0] == name).map(|pair| pair[1].clone()).collect()
-    }
-
-    fn number(&self, name: &str, default: u64) -> u64 {
-        self.all(name).first().and_then(|value| value.parse().ok()).unwrap_or(default)
+fn main() -> ExitCode {
+    match investigate_all(Words::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        // Whoever read has seen enough; the file of outcomes says how far it came.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("full: {error}");
+            ExitCode::FAILURE
+        }
     }
 }
 
-fn main() -> io::Result<()> {
-    let words = Words(std::env::args().collect());
-    let (trials, seed) = (words.number("--trials", 20), words.number("--seed", 1));
-    let threads = words.number("--threads", 1).max(1);
-    let mut capacities: Vec<u32> =
-        words.all("--capacity").iter().filter_map(|value| value.parse().ok()).collect();
-    if capacities.is_empty() {
-        capacities = vec![100, 300, 1000];
-    }
-    let (only, scenarios) = (words.all("--only"), words.all("--scenario"));
+fn investigate_all(words: Words) -> io::Result<()> {
+    let Words { trials, seed, threads, only, scenario: scenarios, .. } = words;
+    let capacities = if words.capacity.is_empty() { vec![100, 300, 1000] } else { words.capacity };
     let commit = Command::new("git").args(["describe", "--always", "--dirty"]).output();
     let commit =
         commit.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default();
-    let path = words.all("--kept").pop().unwrap_or(format!("target/dust-full-{seed}-{commit}.txt"));
-    let page = words.all("--html").pop().unwrap_or(format!("target/dust-full-{seed}-{commit}.html"));
-    let kept = Mutex::new(Kept::open(&path)?);
-    println!("seed {seed}, commit {commit}, kept in {path}, matrices in {page}");
+    let named = |end: &str| PathBuf::from(format!("target/dust-full-{seed}-{commit}.{end}"));
+    let path = words.kept.unwrap_or_else(|| named("txt"));
+    let page = words.html.unwrap_or_else(|| named("html"));
+    let about =
+        |path: &Path, error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
+    let kept = Mutex::new(Kept::open(&path).map_err(|error| about(&path, error))?);
+    say(&format!(
+        "seed {seed}, commit {commit}, kept in {}, matrices in {}",
+        path.display(),
+        page.display()
+    ))?;
     let mut html = format!("{HEAD}<h1>Dust: seed {seed}, commit {commit}</h1>\n");
     for scenario in SCENARIOS {
         if !scenarios.is_empty() && !scenarios.iter().any(|name| name == scenario.name) {
@@ -209,21 +240,26 @@ fn main() -> io::Result<()> {
         }
         for &capacity in &capacities {
             let tasks = tasks(scenario, capacity, trials, seed);
-            run(&tasks, threads, &only, &kept);
+            run(&tasks, threads, &only, &kept)?;
             let kept = kept.lock().expect("nobody panicked");
             let these: Vec<&Outcome> =
                 tasks.iter().filter_map(|task| kept.outcomes.get(&task.key())).collect();
             let (text, confusion) = sums(scenario, capacity, &these);
-            println!("{text}\n{confusion}");
             html += &format!(
                 "<h2>{}, capacity {capacity}</h2>\n<p>{text}</p>\n{}",
                 scenario.name,
                 confusion.html()
             );
-            std::fs::write(&page, &html)?;
+            std::fs::write(&page, &html).map_err(|error| about(&page, error))?;
+            say(&format!("{text}\n{confusion}"))?;
         }
     }
     Ok(())
+}
+
+/// A line for whoever reads, who may have gone.
+fn say(line: &str) -> io::Result<()> {
+    writeln!(io::stdout(), "{line}")
 }
 
 const HEAD: &str = "<!DOCTYPE html>\n<meta charset=\"utf-8\"><title>Dust: confusion matrices</title>\n<style>\
@@ -232,20 +268,26 @@ td,th{border:1px solid #ddd;padding:1px 4px;text-align:right}.said{height:9em;ve
 .said span{writing-mode:vertical-rl}.right{background:#cde8cd}.unknown{background:#eee}.wrong{background:#f3b9b9}</style>\n";
 
 /// Carries out what is not kept yet, on so many threads.
-fn run(tasks: &[Task], threads: u64, only: &[String], kept: &Mutex<Kept>) {
+fn run(tasks: &[Task], threads: u64, only: &[String], kept: &Mutex<Kept>) -> io::Result<()> {
     let next = AtomicUsize::new(0);
-    let work = || {
+    let trials = || -> io::Result<()> {
         while let Some(task) = tasks.get(next.fetch_add(1, Ordering::Relaxed)) {
             let key = task.key();
             if kept.lock().expect("nobody panicked").outcomes.contains_key(&key) {
                 continue;
             }
-            if let Some(outcome) = task.run(only) {
-                kept.lock().expect("nobody panicked").keep(key, outcome);
+            if let Some(outcome) = task.run(only)? {
+                kept.lock().expect("nobody panicked").keep(key, outcome)?;
             }
         }
+        Ok(())
     };
-    std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
+    // What ends one thread ends all: the rest would be tried for nobody.
+    let work = || trials().inspect_err(|_| next.store(tasks.len(), Ordering::Relaxed));
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        threads.into_iter().try_for_each(|thread| thread.join().expect("trials do not panic"))
+    })
 }
 
 fn stranger(at: usize, frames: u32, noise: f64, random: &mut Random) -> Outcome {
@@ -275,7 +317,7 @@ fn about(verdict: &Verdict) -> String {
     )
 }
 
-fn read(path: &str) -> HashMap<String, Outcome> {
+fn read(path: &Path) -> HashMap<String, Outcome> {
     let Ok(file) = File::open(path) else { return HashMap::new() };
     let outcome = |line: String| {
         let words: Vec<&str> = line.split(' ').collect();
