@@ -21,6 +21,10 @@
 //! Systems Journal 9(2), 1970. Counting live slots with a tree is Bennett and Kruskal's (1975); blocks of bits under
 //! it are ours, and make the tree 512 times smaller.
 
+use pantler_trace::Prepared;
+
+use crate::outcome::{Counts, Outcome};
+
 const WORD_BITS: usize = 64;
 const BLOCK_BITS: usize = 512;
 const BLOCK_WORDS: usize = BLOCK_BITS / WORD_BITS;
@@ -30,12 +34,28 @@ const NEVER: u32 = u32::MAX;
 /// References between the request for an id's slot and its use.
 const AHEAD: usize = 16;
 
+/// References whose distances are found before they are counted.
+const BATCH: usize = 4096;
+/// Numbers that the curves of owners take at most, 8 bytes each.
+const OWNER_NUMBERS_MAX: u64 = 1 << 23;
+
 /// Misses of LRU at every size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LruCurve {
-    /// `misses[c]` with `c` frames, up to the footprint; more frames change nothing.
-    misses: Vec<u64>,
+    all: Line,
+    /// In bytes, where objects differ. A frame holds an object of any size, as in the loop.
+    bytes: Option<Line>,
+    /// By owner, where there are several.
+    owners: Vec<Line>,
+}
+
+/// One thing that is counted, at every size.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Line {
     requests: u64,
+    /// `misses[c]` with `c` frames, up to the footprint; more frames change nothing. While references are made,
+    /// `misses[d]` is what was referenced at distance `d`, and `misses[0]` what was referenced first.
+    misses: Vec<u64>,
 }
 
 impl LruCurve {
@@ -51,44 +71,125 @@ impl LruCurve {
     /// assert_eq!((curve.misses(2), curve.misses(3)), (6, 3));
     /// ```
     pub fn new(ids: &[u32], distinct: u32, warm_up: u64) -> Self {
+        Self::count(ids, distinct, warm_up, None, None)
+    }
+
+    /// The curve of a trace, of its bytes, and of each of its owners: a block's distance does not depend on who asks,
+    /// so one pass counts all. Owners of too large a trace are left out ([`knows_owners`](Self::knows_owners)).
+    pub fn of(trace: &Prepared, warm_up: u64) -> Self {
+        let owners = trace.owners().filter(|_| Self::knows_owners(trace));
+        let owners = owners.map(|owners| (owners, trace.owner_names().len()));
+        Self::count(trace.requests(), trace.distinct(), warm_up, trace.sizes(), owners)
+    }
+
+    /// Whether the curve of a trace has its owners: theirs take memory for each of its blocks.
+    pub fn knows_owners(trace: &Prepared) -> bool {
+        let owners = trace.owners().map_or(0, |_| trace.owner_names().len() as u64);
+        owners.saturating_mul(trace.distinct().into()) <= OWNER_NUMBERS_MAX
+    }
+
+    fn count(
+        ids: &[u32],
+        distinct: u32,
+        warm_up: u64,
+        sizes: Option<&[u32]>,
+        owners: Option<(&[u16], usize)>,
+    ) -> Self {
         let mut stack = Stack::new(distinct);
         let warm = usize::try_from(warm_up).unwrap_or(usize::MAX).min(ids.len());
-        // distances[d]: references at distance d; distances[0]: first references.
-        let mut distances = vec![0_u64; distinct as usize + 1];
-        for (index, &id) in ids.iter().enumerate() {
-            if let Some(&ahead) = ids.get(index + AHEAD) {
-                stack.prefetch(ahead);
+        let line = || Line { requests: 0, misses: vec![0; distinct as usize + 1] };
+        let mut curve = Self {
+            all: line(),
+            bytes: sizes.map(|_| line()),
+            owners: (0..owners.map_or(0, |(_, count)| count)).map(|_| line()).collect(),
+        };
+        let mut distances = [0; BATCH];
+        for start in (0..ids.len()).step_by(BATCH) {
+            let end = (start + BATCH).min(ids.len());
+            let ahead = (end + AHEAD).min(ids.len());
+            find_distances(&mut stack, &ids[start..ahead], &mut distances[..end - start]);
+            let counted = start.max(warm).min(end)..end;
+            let distances = &distances[counted.start - start..end - start];
+            distances.iter().for_each(|&distance| curve.all.add(distance, 1));
+            if let (Some(sizes), Some(line)) = (sizes, &mut curve.bytes) {
+                for (&id, &distance) in ids[counted.clone()].iter().zip(distances) {
+                    line.add(distance, sizes[id as usize].into());
+                }
             }
-            let distance = stack.reference(id);
-            if index >= warm {
-                distances[distance as usize] += 1;
+            if let Some((owners, _)) = owners {
+                for (&owner, &distance) in owners[counted].iter().zip(distances) {
+                    curve.owners[usize::from(owner)].add(distance, 1);
+                }
             }
         }
-        let mut left: u64 = distances.iter().sum();
-        let first = std::mem::take(&mut distances[0]);
-        debug_assert!(left >= first);
-        let misses = distances.iter().map(|&hits| {
-            left -= hits;
-            left
-        });
-        let misses = misses.collect();
-        Self { misses, requests: (ids.len() - warm) as u64 }
+        curve.all.finish();
+        curve.bytes.iter_mut().chain(&mut curve.owners).for_each(Line::finish);
+        curve
     }
 
     /// Misses with so many frames.
     pub fn misses(&self, frames: u32) -> u64 {
-        let last = self.misses.len() - 1;
-        self.misses[(frames as usize).min(last)]
+        self.all.at(frames).misses
     }
 
     /// References counted.
     pub fn requests(&self) -> u64 {
-        self.requests
+        self.all.requests
     }
 
     /// The smallest number of frames at which nothing but first references misses.
     pub fn footprint(&self) -> u32 {
-        (self.misses.len() - 1) as u32
+        (self.all.misses.len() - 1) as u32
+    }
+
+    /// What a run over `trace`, which this is the curve [of](Self::of), counts with so many frames.
+    pub(crate) fn outcome(&self, trace: &Prepared, frames: u32) -> Outcome {
+        let total = self.all.at(frames);
+        let mut owners: Vec<Counts> = self.owners.iter().map(|line| line.at(frames)).collect();
+        if owners.is_empty() {
+            owners = vec![Counts::default(); trace.owner_names().len()];
+        }
+        let bytes = self.bytes.as_ref().map(|line| line.at(frames));
+        Outcome::new(trace, total, bytes, owners)
+    }
+}
+
+impl Line {
+    #[inline]
+    fn add(&mut self, distance: u32, count: u64) {
+        self.requests += count;
+        self.misses[distance as usize] += count;
+    }
+
+    /// All references are made.
+    fn finish(&mut self) {
+        let mut left = self.requests;
+        self.misses[0] = 0;
+        for misses in &mut self.misses {
+            left -= *misses;
+            *misses = left;
+        }
+    }
+
+    fn at(&self, frames: u32) -> Counts {
+        let last = self.misses.len() - 1;
+        Counts { requests: self.requests, misses: self.misses[(frames as usize).min(last)] }
+    }
+}
+
+/// Makes as many references as `distances` has room for, and writes their distances there. The rest of `ids` is what
+/// comes next.
+///
+/// Counting live bits is most of the work. The instruction for it is younger than the processors that programs are
+/// built for, so this is compiled twice, with it and without, and chosen when it is called: all that is called here must
+/// be compiled into it.
+#[multiversion::multiversion(targets("x86_64+popcnt"))]
+fn find_distances(stack: &mut Stack, ids: &[u32], distances: &mut [u32]) {
+    for (at, distance) in distances.iter_mut().enumerate() {
+        if let Some(&ahead) = ids.get(at + AHEAD) {
+            stack.prefetch(ahead);
+        }
+        *distance = stack.reference(ids[at]);
     }
 }
 
@@ -121,13 +222,13 @@ impl Stack {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn prefetch(&self, id: u32) {
         std::hint::black_box(self.slot_of[id as usize]);
     }
 
     /// The stack distance of a reference, 0 for a first one.
-    #[inline]
+    #[inline(always)]
     fn reference(&mut self, id: u32) -> u32 {
         if self.next == self.id_at.len() {
             self.close_ranks();
@@ -144,7 +245,7 @@ impl Stack {
     }
 
     /// Clears a live slot; returns how many live ones are at or behind it.
-    #[inline]
+    #[inline(always)]
     fn take(&mut self, slot: usize) -> u32 {
         let block = slot / BLOCK_BITS;
         let word = slot / WORD_BITS;
@@ -170,7 +271,7 @@ impl Stack {
         self.live - before
     }
 
-    #[inline]
+    #[inline(always)]
     fn push(&mut self, id: u32) {
         let slot = self.next;
         self.bits[slot / WORD_BITS] |= 1 << (slot % WORD_BITS);

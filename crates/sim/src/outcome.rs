@@ -34,6 +34,26 @@ impl Counts {
     }
 }
 
+impl Outcome {
+    /// What was counted, and what follows from it: bytes where all blocks have as many, and the only owner.
+    pub(crate) fn new(
+        trace: &Prepared,
+        total: Counts,
+        mut bytes: Option<Counts>,
+        mut owners: Vec<Counts>,
+    ) -> Self {
+        if let (Some(size), None) = (trace.equal_bytes(), bytes) {
+            let scale = |count: u64| count * u64::from(size);
+            bytes = Some(Counts { requests: scale(total.requests), misses: scale(total.misses) });
+        }
+        // All is the first one's, though names of others stand in lines that were skipped.
+        if let (None, Some(only)) = (trace.owners(), owners.first_mut()) {
+            *only = total;
+        }
+        Self { total, bytes, owners }
+    }
+}
+
 /// Counts batch by batch what a loop found missing: the loop itself knows positions only.
 pub(crate) struct Tally<'a> {
     trace: &'a Prepared,
@@ -76,17 +96,8 @@ impl<'a> Tally<'a> {
     }
 
     /// What was counted in all.
-    pub(crate) fn finish(mut self) -> Outcome {
-        let Self { outcome, trace, by_owner, .. } = &mut self;
-        if let (Some(size), None) = (trace.equal_bytes(), outcome.bytes) {
-            let scale = |count: u64| count * u64::from(size);
-            let Counts { requests, misses } = outcome.total;
-            outcome.bytes = Some(Counts { requests: scale(requests), misses: scale(misses) });
-        }
-        // All is the first one's, though names of others stand in lines that were skipped.
-        if let (false, Some(only)) = (*by_owner, outcome.owners.first_mut()) {
-            *only = outcome.total;
-        }
-        self.outcome
+    pub(crate) fn finish(self) -> Outcome {
+        let Outcome { total, bytes, owners } = self.outcome;
+        Outcome::new(self.trace, total, bytes, owners)
     }
 }

@@ -100,9 +100,7 @@ impl Loaded {
 
     /// Whether the answer to a job will be read off the whole curve.
     pub fn is_on_curve(&self, job: &Job) -> bool {
-        // Owners and sizes that differ are not known by distance.
-        let known = self.trace.sizes().is_none() && self.trace.owner_names().is_empty();
-        self.lru_jobs >= CURVE_FROM && known && is_lru(job)
+        self.lru_jobs >= CURVE_FROM && LruCurve::knows_owners(&self.trace) && is_lru(job)
     }
 
     /// Runs all jobs on `threads` threads, and tells each result in the order of the jobs. Stopped ones are not told;
@@ -179,12 +177,8 @@ impl Loaded {
     ) -> Result<PolicyRecord, Stopped> {
         if self.is_on_curve(job) {
             let curve = self.curve(warm_up, watch)?;
-            let counts = Counts { requests: curve.requests(), misses: curve.misses(job.size) };
-            let mut record = self.record(job, spec, counts, warm_up);
-            if self.trace.equal_bytes().is_some() {
-                record.byte_hit_ratio = Some(counts.hit_ratio());
-            }
-            return Ok(record);
+            let outcome = curve.outcome(&self.trace, job.size);
+            return Ok(self.whole_record(job, spec, outcome, warm_up));
         }
         let outcome = simulate(&self.trace, spec, job.size, warm_up, watch)?;
         Ok(self.whole_record(job, spec, outcome, warm_up))
@@ -240,9 +234,7 @@ impl Loaded {
     /// The whole LRU curve: drawn by the first that asks.
     fn curve(&self, warm_up: u64, watch: &Watch) -> Result<Arc<LruCurve>, Stopped> {
         let mut curves = self.curves.lock().unwrap_or_else(PoisonError::into_inner);
-        let curve = curves.entry(warm_up).or_insert_with(|| {
-            Arc::new(LruCurve::new(self.trace.requests(), self.trace.distinct(), warm_up))
-        });
+        let curve = curves.entry(warm_up).or_insert_with(|| Arc::new(LruCurve::of(&self.trace, warm_up)));
         watch.advance(self.trace.requests().len())?;
         Ok(curve.clone())
     }

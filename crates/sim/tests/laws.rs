@@ -172,6 +172,34 @@ fn the_curve_knows_bytes_of_objects_of_one_size() {
     }
 }
 
+/// With owners, and objects of many sizes: the whole curve says of each size what a run of that size says.
+#[test]
+fn the_curve_knows_owners_and_sizes() {
+    let loaded = || {
+        let mut builder = PreparedBuilder::new(Unit::Object);
+        for (at, draw) in draws(11).take(9_000).enumerate() {
+            let index = if at % 3 == 0 { draw % 400 } else { (draw % 40) * (draw / 40 % 40) };
+            let block = pantler_trace::Block { file: 0, index };
+            builder.reference((draw % 3) as u32, block, (index % 77 * 100 + 1) as u32).unwrap();
+        }
+        Loaded::new(builder.finish(["a", "b", "c"].map(str::to_owned).to_vec(), Vec::new()), 0)
+    };
+    for warm_up in [WarmUp::None, WarmUp::Count(5_000)] {
+        let mut jobs = jobs(&[1, 2, 3, 10, 50, 100, 300, 1_000, 5_000]);
+        jobs.retain(|job| job.what == What::Policy("lru".parse().unwrap()));
+        jobs.iter_mut().for_each(|job| job.warm_up = warm_up);
+        let (mut many, one) = (loaded(), loaded());
+        many.expect(&jobs);
+        for job in &jobs {
+            assert!(many.is_on_curve(job) && !one.is_on_curve(job));
+            let records = [&many, &one].map(|loaded| loaded.run(job, &Watch::default()).unwrap());
+            assert_eq!(records[0].owners().len(), 3);
+            assert!(records[0].byte_hit_ratio().is_some_and(|ratio| ratio != records[0].hit_ratio()));
+            assert_eq!(records[0].to_json(), records[1].to_json(), "{} frames", job.size);
+        }
+    }
+}
+
 #[test]
 fn without_control_every_allocation_is_lru() {
     let one = mixed(9_000);
