@@ -3,13 +3,20 @@
 //! ```toml
 //! [postgres.policies]       # a policy for each priority
 //! 0 = "mru"
-//! [postgres.priorities]     # a priority for each file
+//! [postgres.priorities]     # a priority for each file, by its name in the trace, which may be a number
 //! "index" = 1
+//! [[postgres.file]]         # or for all that a pattern matches: as in a profile, the first that matches decides
+//! glob = "*.idx"
+//! priority = 1
 //! ```
+//!
+//! A file with a priority of its own is none of a pattern's. A trace of plain keys has one file without a name, `0`.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::str::FromStr;
 
+use pantler_control::Glob;
 use pantler_steward::{FileId, HintError, OwnerId, PolicyName, Steward};
 use pantler_trace::Prepared;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -35,6 +42,16 @@ struct Wishes {
     policies: BTreeMap<Priority, Policy>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     priorities: BTreeMap<String, i32>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    file: Vec<FileRule>,
+}
+
+/// A rule about files, in the words of profiles.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileRule {
+    glob: Glob,
+    priority: i32,
 }
 
 /// A priority as a key, which is text in TOML and JSON.
@@ -101,10 +118,11 @@ impl Control {
         self.owners.values().flat_map(|wishes| wishes.policies.values()).map(|policy| policy.0)
     }
 
-    /// All wishes, each with the place of its owner among the trace's names. Owners and files that the trace does not have
-    /// are returned apart, one sentence each.
+    /// All wishes, each with the place of its owner among the trace's names. Owners, files and patterns that the trace does
+    /// not have are returned apart, one sentence each.
     pub(crate) fn hints(&self, trace: &Prepared) -> (Vec<(usize, Hint)>, Vec<String>) {
         let (mut hints, mut unknown) = (Vec::new(), Vec::new());
+        let files = Files::of(trace);
         for (name, wishes) in &self.owners {
             let Some(owner) = owner_names(trace).iter().position(|known| known == name) else {
                 unknown.push(stranger("owner", name, owner_names(trace)));
@@ -113,47 +131,83 @@ impl Control {
             for (priority, policy) in &wishes.policies {
                 hints.push((owner, Hint::Policy { priority: priority.0, policy: policy.0 }));
             }
-            for (file, &priority) in &wishes.priorities {
-                match trace.file_names().iter().position(|known| known == file) {
-                    Some(index) => {
-                        hints.push((owner, Hint::Priority { file: FileId(index as u64), priority }));
-                    }
-                    None => unknown.push(stranger("file", file, trace.file_names())),
-                }
-            }
+            let priorities = wishes.of_files(name, &files, &mut unknown);
+            hints.extend(
+                priorities.into_iter().map(|(file, priority)| (owner, Hint::Priority { file, priority })),
+            );
         }
         (hints, unknown)
     }
 
-    /// Tells a steward all wishes. Owners and files that the trace does not have are returned, one sentence each.
+    /// Tells a steward all wishes. Owners, files and patterns that the trace does not have are returned, one sentence each.
     ///
     /// # Errors
     ///
     /// [`ControlError::Refused`] past a bound of the steward.
     pub fn apply(&self, trace: &Prepared, steward: &mut Steward) -> Result<Vec<String>, ControlError> {
-        let mut unknown = Vec::new();
-        for (name, wishes) in &self.owners {
-            let Some(owner) = owner_names(trace).iter().position(|known| known == name) else {
-                unknown.push(stranger("owner", name, owner_names(trace)));
-                continue;
+        let (hints, unknown) = self.hints(trace);
+        for (owner, hint) in hints {
+            let id = owner_id(owner);
+            let told = match hint {
+                Hint::Policy { priority, policy } => steward.set_policy(id, priority, policy),
+                Hint::Priority { file, priority } => steward.set_priority(id, file, priority),
+                _ => Ok(()),
             };
-            let refused = |cause| ControlError::Refused { owner: name.clone(), cause };
-            let owner = owner_id(owner);
-            for (priority, policy) in &wishes.policies {
-                steward.set_policy(owner, priority.0, policy.0).map_err(refused)?;
-            }
-            for (file, &priority) in &wishes.priorities {
-                match trace.file_names().iter().position(|known| known == file) {
-                    Some(index) => {
-                        steward.set_priority(owner, FileId(index as u64), priority).map_err(refused)?;
-                    }
-                    None => unknown.push(stranger("file", file, trace.file_names())),
-                }
-            }
+            let name = &owner_names(trace)[owner];
+            told.map_err(|cause| ControlError::Refused { owner: name.clone(), cause })?;
         }
         Ok(unknown)
     }
 }
+
+impl Wishes {
+    /// Files of the trace with the priorities that they are to have, by their number.
+    fn of_files(&self, owner: &str, files: &Files<'_>, unknown: &mut Vec<String>) -> BTreeMap<FileId, i32> {
+        let mut wanted = BTreeMap::new();
+        for (name, &priority) in &self.priorities {
+            match files.numbers.get(name.as_str()) {
+                Some(&file) => {
+                    wanted.insert(file, priority);
+                }
+                None => unknown.push(stranger("file", name, files.names)),
+            }
+        }
+        let mut matches = vec![false; self.file.len()];
+        for (&name, &file) in &files.numbers {
+            let rule = self.file.iter().position(|rule| rule.glob.matches(Path::new(name)));
+            if let Some(rule) = rule {
+                matches[rule] = true;
+                wanted.entry(file).or_insert(self.file[rule].priority);
+            }
+        }
+        for (rule, _) in self.file.iter().zip(matches).filter(|(_, matches)| !matches) {
+            let glob = rule.glob.to_string();
+            unknown.push(format!("control of {owner:?}: glob {glob:?} decides about no file of the trace"));
+        }
+        wanted
+    }
+}
+
+/// The files of a trace by name.
+struct Files<'a> {
+    names: &'a [String],
+    numbers: BTreeMap<&'a str, FileId>,
+}
+
+impl<'a> Files<'a> {
+    fn of(trace: &'a Prepared) -> Self {
+        let names = trace.file_names();
+        let mut numbers: BTreeMap<&str, FileId> =
+            (0..).map(FileId).zip(names).map(|(file, name)| (name.as_str(), file)).collect();
+        if names.is_empty() {
+            numbers.insert(UNNAMED, FileId(0));
+        }
+        Self { names, numbers }
+    }
+}
+
+/// What the only file is called where the trace knows none.
+const UNNAMED: &str = "0";
 
 /// What an owner is called where the trace knows none.
 const EVERYBODY: &str = "all";
@@ -239,12 +293,46 @@ mod tests {
         assert!(message("a = 1\n").starts_with("c.toml:1:5: invalid type"));
     }
 
+    /// A number is a name like any other; plain keys have one file.
+    #[test]
+    fn files_are_named_by_numbers_and_patterns() {
+        let trace = |names: &[&str]| {
+            let mut builder = pantler_trace::PreparedBuilder::new(pantler_trace::Unit::Object);
+            for file in 0..names.len().max(1) as u32 {
+                builder.reference(0, pantler_trace::Block { file, index: 1 }, 0).unwrap();
+            }
+            builder.finish(Vec::new(), names.iter().copied().map(str::to_owned).collect())
+        };
+        let said = |text: &str, names: &[&str]| {
+            let (hints, unknown) = Control::parse("c.toml", text).unwrap().hints(&trace(names));
+            let files = hints.into_iter().map(|(_, hint)| match hint {
+                Hint::Priority { file, priority } => (file.0, priority),
+                hint => panic!("{hint:?}"),
+            });
+            (files.collect::<Vec<_>>(), unknown)
+        };
+        let globs = "[all.priorities]\n17 = 3\n[[all.file]]\nglob = \"*.idx\"\npriority = 1\n\
+                     [[all.file]]\nglob = \"data/**\"\npriority = -1\n[[all.file]]\nglob = \"1?\"\npriority = 5\n";
+        let (files, unknown) = said(globs, &["/data/a.idx", "17", "/data/x/b", "other", "18"]);
+        assert_eq!((files, unknown), (vec![(0, 1), (1, 3), (2, -1), (4, 5)], Vec::new()));
+        let (files, unknown) = said(globs, &["a.db"]);
+        assert_eq!((files, unknown.len()), (Vec::new(), 4));
+        assert!(unknown[0].contains("names file \"17\", which the trace does not have"), "{unknown:?}");
+        assert!(unknown[1].contains("glob \"*.idx\" decides about no file"), "{unknown:?}");
+        assert_eq!(said("[all.priorities]\n0 = 2\n", &[]), (vec![(0, 2)], Vec::new()));
+        assert_eq!(said("[all.priorities]\n1 = 2\n", &[]).1.len(), 1);
+        assert!(message("[[all.file]]\nglob = \"[\"\npriority = 1\n").starts_with("c.toml:2:8: glob"));
+        assert!(message("[[all.file]]\nglob = \"a\"\n").contains("missing field `priority`"));
+    }
+
     #[test]
     fn negative_priorities_and_json_round_trip() {
-        let text = "[a.policies]\n-1 = \"fifo\"\n0 = \"mru\"\n[b.priorities]\n\"x y\" = -3\n7 = 2\n";
+        let text = "[a.policies]\n-1 = \"fifo\"\n0 = \"mru\"\n[b.priorities]\n\"x y\" = -3\n7 = 2\n\
+                    [[b.file]]\nglob = \"*.idx\"\npriority = 1\n";
         let control = Control::parse("c.toml", text).unwrap();
         let json = serde_json::to_string(&control).unwrap();
-        assert_eq!(json, r#"{"a":{"policies":{"-1":"fifo","0":"mru"}},"b":{"priorities":{"7":2,"x y":-3}}}"#);
+        let expected = r#"{"a":{"policies":{"-1":"fifo","0":"mru"}},"b":{"priorities":{"7":2,"x y":-3},"file":[{"glob":"*.idx","priority":1}]}}"#;
+        assert_eq!(json, expected);
         assert_eq!(serde_json::from_str::<Control>(&json).unwrap(), control);
     }
 }
