@@ -3,6 +3,8 @@
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
+use crate::outcome::Counts;
+
 /// Version of the objects; the same as of all that the command prints.
 const VERSION: u32 = 1;
 
@@ -212,6 +214,20 @@ impl Record {
         match self {
             Self::Policy(record) => (record.requests, record.misses),
             Self::Sharing(record) => (record.requests, record.misses),
+        }
+    }
+
+    /// The same by owner, where the trace knows owners.
+    pub fn owners(&self) -> Vec<(&str, Counts)> {
+        match self {
+            Self::Policy(record) => {
+                let counts = |owner: &OwnerRecord| Counts { requests: owner.requests, misses: owner.misses };
+                record.owners.0.iter().map(|(name, owner)| (name.as_str(), counts(owner))).collect()
+            }
+            Self::Sharing(record) => {
+                let counts = |owner: &SharerRecord| Counts { requests: owner.requests, misses: owner.misses };
+                record.owners.0.iter().map(|(name, owner)| (name.as_str(), counts(owner))).collect()
+            }
         }
     }
 

@@ -1,8 +1,8 @@
 //! Charts and pages: that they are whole, escape what they are given, and need nothing from outside.
 
-use pantler_sim::{Ahead, Job, Loaded, Record, Source, WarmUp, Watch, What, html, png, svg, table};
-use pantler_steward::Lookahead;
-use pantler_trace::Prepared;
+use pantler_sim::{Ahead, Job, Loaded, Record, Sharing, Source, WarmUp, Watch, What, html, png, svg, table};
+use pantler_steward::{Allocation, Lookahead};
+use pantler_trace::{Block, Prepared, PreparedBuilder, Unit};
 
 const HOSTILE: &str = "</script><b>&\"'.lis";
 
@@ -41,6 +41,58 @@ fn a_page_is_whole_and_needs_nothing() {
             page.matches(&format!("<{element}>")).count() + page.matches(&format!("<{element} ")).count();
         assert_eq!(opened, page.matches(&format!("</{element}>")).count(), "{element}");
     }
+}
+
+/// Two owners, one with a name that would end a script.
+fn shared(whats: &[What], sizes: &[u32]) -> Vec<Record> {
+    let mut builder = PreparedBuilder::new(Unit::Object);
+    for at in 0..2000_u64 {
+        let block = Block { file: 0, index: at * at % 61 };
+        builder.reference(u32::from(at % 3 == 0), block, 0).unwrap();
+    }
+    let names = ["a", HOSTILE].map(str::to_owned).to_vec();
+    let loaded = Loaded::new(builder.finish(names, Vec::new()), 0);
+    let run = |(what, &size): (&What, &u32)| {
+        let source = Source { trace: "t".to_owned(), ..Source::default() };
+        let job = Job { source, what: what.clone(), size, ahead: None, warm_up: WarmUp::None, sample: None };
+        loaded.run(&job, &Watch::default()).unwrap()
+    };
+    whats.iter().flat_map(|what| sizes.iter().map(move |size| (what, size))).map(run).collect()
+}
+
+#[test]
+fn a_page_has_what_became_of_owners() {
+    let lru = What::Policy("lru".parse().unwrap());
+    let fifo = What::Policy("fifo".parse().unwrap());
+    let sharing = What::Sharing(Box::new(Sharing::new(Allocation::LruSp)));
+    // Lines for all, then for each owner, with a table each; allocations also have the table of owners.
+    for (whats, sizes, figures, captions, series) in [
+        (vec![lru.clone()], &[5, 10, 20][..], 2, 2, 1 + 2),
+        (vec![lru.clone(), fifo], &[5, 10][..], 2, 2, 2 + 4),
+        (vec![lru], &[7][..], 1, 2, 1),
+        (vec![sharing], &[5, 10][..], 2, 3, 1 + 2),
+    ] {
+        let records = shared(&whats, sizes);
+        let page = html(&records);
+        assert_eq!(page.matches("<figure>").count(), figures);
+        assert_eq!(page.matches("</script>").count(), figures + 1);
+        assert_eq!(page.matches("<caption>").count(), captions);
+        assert_eq!(page.matches("<g data-series=").count(), series);
+        assert!(!page.contains("<b>"), "names are escaped");
+        for record in &records {
+            for (owner, counts) in record.owners() {
+                assert!(counts.requests > 0, "{owner}");
+                assert!(page.contains(&format!("<td>{:.2}%</td>", 100.0 * counts.hit_ratio())), "{owner}");
+            }
+        }
+        for element in ["section", "figure", "table", "tr", "thead", "tbody", "svg", "g", "main"] {
+            let opened =
+                page.matches(&format!("<{element}>")).count() + page.matches(&format!("<{element} ")).count();
+            assert_eq!(opened, page.matches(&format!("</{element}>")).count(), "{element}");
+        }
+    }
+    // One owner is everybody.
+    assert!(!html(&records("t", &["lru"])).contains("By owner"));
 }
 
 #[test]

@@ -118,6 +118,27 @@ pub(crate) fn charts(records: &[Record]) -> Vec<Chart> {
     charts
 }
 
+/// One line for each owner of a trace under each policy or allocation. `None` where no trace of that name has several
+/// owners.
+pub(crate) fn chart_of_owners(trace: &str, records: &[Record]) -> Option<Chart> {
+    let of_trace: Vec<&Record> = records.iter().filter(|record| record.trace() == trace).collect();
+    let unit = of_trace.iter().find(|record| record.owners().len() > 1)?.about().unit.clone();
+    let is_one = of_trace.iter().all(|record| record.name() == of_trace[0].name());
+    let mut series: Vec<Series> = Vec::new();
+    for record in of_trace {
+        for (owner, counts) in record.owners() {
+            let name = if is_one { owner.to_owned() } else { format!("{owner}, {}", record.name()) };
+            let at = series.iter().position(|one| one.name == name).unwrap_or_else(|| {
+                series.push(Series { name, points: Vec::new() });
+                series.len() - 1
+            });
+            series[at].points.push(Point { size: record.size(), hit_ratio: counts.hit_ratio(), error: 0.0 });
+        }
+    }
+    series.iter_mut().for_each(|series| series.points.sort_by_key(|point| point.size));
+    Some(Chart { trace: format!("{trace} by owner"), unit, series })
+}
+
 /// From sizes and ratios to places.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scale {

@@ -5,11 +5,12 @@ use std::fmt::Write;
 
 use serde_json::json;
 
-use super::chart::{COLOURS, Chart, Drawing, Ink, SIZE, charts};
+use super::chart::{COLOURS, Chart, Drawing, Ink, SIZE, chart_of_owners, charts};
 use super::numbers::{grouped, percent};
 use super::rooms::{RoomChart, chart_of};
 use super::svg::{dashes, escaped, write_shape};
-use crate::record::Record;
+use super::table::sharers;
+use crate::record::{Record, SharingRecord};
 
 /// The whole page.
 pub fn html(records: &[Record]) -> String {
@@ -25,6 +26,9 @@ pub fn html(records: &[Record]) -> String {
     for chart in &charts {
         let of_trace: Vec<&Record> = records.iter().filter(|record| record.trace() == chart.trace).collect();
         section(&mut text, chart, &of_trace);
+        if let Some(owners) = chart_of_owners(&chart.trace, records) {
+            by_owner(&mut text, &owners, &of_trace);
+        }
         if let Some(rooms) = chart_of(&chart.trace, records) {
             room_drawing(&mut text, &rooms);
         }
@@ -37,9 +41,9 @@ pub fn html(records: &[Record]) -> String {
 fn section(text: &mut String, chart: &Chart, records: &[&Record]) {
     let about = records[0].about();
     let trace = escaped(&chart.trace);
-    let _ = write!(
+    let _ = writeln!(
         text,
-        "<section>\n<h2>{trace}</h2>\n<p>{} references to {} different {}.</p>\n<figure>\n",
+        "<section>\n<h2>{trace}</h2>\n<p>{} references to {} different {}.</p>",
         grouped(records[0].counts().0),
         grouped(about.footprint.into()),
         if about.unit == "object" {
@@ -48,12 +52,52 @@ fn section(text: &mut String, chart: &Chart, records: &[&Record]) {
             format!("blocks ({})", escaped(&about.unit))
         },
     );
+    figure(text, chart);
+    table(text, chart, "Hit ratios by size");
+}
+
+/// What became of each owner: lines where there are sizes to draw them over, and numbers in any case.
+fn by_owner(text: &mut String, chart: &Chart, records: &[&Record]) {
+    *text += "<h3>By owner</h3>\n";
+    if records.iter().any(|record| record.size() != records[0].size()) {
+        figure(text, chart);
+    }
+    table(text, chart, "Hit ratios of owners by size");
+    let sharings = records.iter().filter_map(|record| match record {
+        Record::Sharing(record) => Some(record),
+        Record::Policy(_) => None,
+    });
+    let sharings: Vec<&SharingRecord> = sharings.collect();
+    if !sharings.is_empty() {
+        rows(text, &sharers(&sharings));
+    }
+}
+
+fn figure(text: &mut String, chart: &Chart) {
+    *text += "<figure>\n";
     drawing(text, chart);
     // A slash after < would end the script.
     let data = data(chart).to_string().replace('<', "\\u003c");
     let _ = writeln!(text, "<output aria-live=\"polite\"></output>");
     let _ = writeln!(text, "<script type=\"application/json\">{data}</script>\n</figure>");
-    table(text, chart);
+}
+
+/// What owners did to each other: the cells of the table for terminals.
+fn rows(text: &mut String, lines: &[Vec<String>]) {
+    *text += "<div class=\"scroll\" tabindex=\"0\">\n<table>\n<caption>Owners</caption>\n<thead>";
+    for (number, line) in lines.iter().enumerate() {
+        *text += "<tr>";
+        for (column, cell) in line.iter().enumerate() {
+            let cell = escaped(cell);
+            let _ = match (number, column) {
+                (0, _) => write!(text, "<th scope=\"col\">{cell}</th>"),
+                (_, 0) => write!(text, "<th scope=\"row\">{cell}</th>"),
+                _ => write!(text, "<td>{cell}</td>"),
+            };
+        }
+        *text += if number == 0 { "</tr></thead>\n<tbody>\n" } else { "</tr>\n" };
+    }
+    *text += "</tbody>\n</table>\n</div>\n";
 }
 
 /// The same numbers are in the records that `--json` prints.
@@ -105,7 +149,7 @@ fn data(chart: &Chart) -> serde_json::Value {
     json!({"sizes": sizes, "series": series.collect::<Vec<_>>()})
 }
 
-fn table(text: &mut String, chart: &Chart) {
+fn table(text: &mut String, chart: &Chart, caption: &str) {
     let mut rows: BTreeMap<u32, Vec<Option<String>>> = BTreeMap::new();
     for (number, series) in chart.series.iter().enumerate() {
         for point in &series.points {
@@ -115,8 +159,11 @@ fn table(text: &mut String, chart: &Chart) {
             row[number] = Some(percent(point.hit_ratio) + &error);
         }
     }
-    *text += "<div class=\"scroll\" tabindex=\"0\">\n<table>\n<caption>Hit ratios by size</caption>\n\
-              <thead><tr><th scope=\"col\">size</th>";
+    let _ = write!(
+        text,
+        "<div class=\"scroll\" tabindex=\"0\">\n<table>\n<caption>{caption}</caption>\n\
+         <thead><tr><th scope=\"col\">size</th>"
+    );
     for series in &chart.series {
         let _ = write!(text, "<th scope=\"col\">{}</th>", escaped(&series.name));
     }

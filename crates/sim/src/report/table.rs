@@ -121,7 +121,7 @@ fn owners_of_policies(records: &[&PolicyRecord]) -> String {
 }
 
 /// What happened to owners that share: a row each.
-fn sharers(records: &[&SharingRecord]) -> Vec<Vec<String>> {
+pub(super) fn sharers(records: &[&SharingRecord]) -> Vec<Vec<String>> {
     let names = ["size", "allocation", "owner", "requests", "misses", "hits", "overrules", "mistakes"];
     let mut lines = vec![names.map(str::to_owned).to_vec()];
     for record in records {
