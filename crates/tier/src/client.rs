@@ -170,21 +170,26 @@ impl RemoteTier {
                 .map_err(|error| self.broken(connect::plain(&error)))
         });
         if answers.is_err() {
-            self.lose();
+            self.lose(connected.line);
         }
         answers
     }
 
-    /// W2.
-    fn lose(&self) {
-        *self.lock() = None;
-        self.ears().lost();
+    /// W2. A request may outlive its connection: what becomes of it says nothing about the next one.
+    fn lose(&self, line: u64) {
+        let (mut connected, mut ears) = (self.lock(), self.ears());
+        if ears.is_line(line) {
+            *connected = None;
+            ears.lost();
+        }
+        // Belief in what nobody has costs more than asking for a copy.
         self.owned().clear();
     }
 
     fn connected(&self) -> Result<Connected, TierError> {
-        if self.ears().is_disconnected() {
-            self.lose();
+        let ended = self.ears().disconnected();
+        if let Some(line) = ended {
+            self.lose(line);
         }
         self.lock().clone().ok_or_else(|| self.broken("not connected"))
     }
@@ -261,7 +266,7 @@ impl Tier for RemoteTier {
                         }
                     }
                     _ => {
-                        self.lose();
+                        self.lose(connected.line);
                         return Err(self.broken("it answered something else than a block"));
                     }
                 }
@@ -356,7 +361,11 @@ impl Tier for RemoteTier {
                 tracing::warn!(tier = self.name, host, port, "a node does not answer: its blocks are absent");
             }
         }
-        *self.lock() = Some(connected);
+        let mut place = self.lock();
+        if !self.ears().is_line(line) {
+            return Err(self.broken("another connection was begun meanwhile"));
+        }
+        *place = Some(connected);
         Ok(())
     }
 

@@ -42,6 +42,8 @@ enum Link {
 pub(super) struct Connected {
     link: Link,
     pub(super) kind: Kind,
+    /// As which line the ears know it.
+    pub(super) line: u64,
     /// Of a cluster.
     pub(super) shards: Option<Arc<Shards>>,
 }
@@ -190,13 +192,13 @@ pub(super) async fn connect(
         false => {
             let node = nodes.first().ok_or("expected a server")?;
             let link = Link::One(manner.one(node, hear).await.map_err(said)?);
-            Connected { link, kind: Kind::Redis, shards: None }
+            Connected { link, kind: Kind::Redis, line, shards: None }
         }
         true => {
             let asked: Vec<Node> = nodes.iter().chain(known).cloned().collect();
             let shards = Shards::look(&manner, &asked).await?;
             let link = Link::Cluster(manner.several(&shards, options.timeout, hear).await.map_err(said)?);
-            Connected { link, kind: Kind::Redis, shards: Some(Arc::new(shards)) }
+            Connected { link, kind: Kind::Redis, line, shards: Some(Arc::new(shards)) }
         }
     };
     identify(&mut connected, &options.client).await?;

@@ -24,8 +24,9 @@ impl Ears {
         self.line
     }
 
-    pub(super) fn is_disconnected(&self) -> bool {
-        self.disconnected
+    /// The connection that ended, if nobody was told yet.
+    pub(super) fn disconnected(&self) -> Option<u64> {
+        self.disconnected.then_some(self.line)
     }
 
     pub(super) fn is_line(&self, line: u64) -> bool {
@@ -135,7 +136,7 @@ mod tests {
         assert!(news.unknown && news.gone.len() == NEWS_MAX);
         ears.hear(line, &said(PushKind::Invalidate, vec![Value::Array(vec![text(key(1))])]));
         ears.hear(line, &said(PushKind::Disconnection, vec![]));
-        assert!(ears.is_disconnected());
+        assert_eq!(ears.disconnected(), Some(line));
         ears.lost();
         assert_eq!(ears.news(), News { unknown: true, ..News::default() });
         ears.hear(line, &said(PushKind::Invalidate, vec![Value::Array(vec![text(key(1))])]));
