@@ -50,7 +50,8 @@ impl Gate {
 
     fn until(&self, what: &str, mut holds: impl FnMut(&Passed) -> bool) {
         let passed = self.passed.0.lock().unwrap();
-        let (passed, _) = self.passed.1.wait_timeout_while(passed, PATIENCE, |passed| !holds(passed)).unwrap();
+        let (passed, _) =
+            self.passed.1.wait_timeout_while(passed, PATIENCE, |passed| !holds(passed)).unwrap();
         assert!(holds(&passed), "never: {what}");
     }
 
@@ -88,7 +89,8 @@ fn client(port: u16, name: &str, timeout: Duration) -> RemoteTier {
     let place = Place::Remote { nodes, tls: false, cluster: false, user: None };
     let (password, authority, client) = (None, None, name.to_owned());
     let seal = Seal::Checksum;
-    RemoteTier::new(RemoteOptions { place, bytes: 1 << 30, timeout, password, authority, client, seal }).unwrap()
+    RemoteTier::new(RemoteOptions { place, bytes: 1 << 30, timeout, password, authority, client, seal })
+        .unwrap()
 }
 
 fn ask(tier: &RemoteTier, index: u64, how: Retrieve) -> bool {

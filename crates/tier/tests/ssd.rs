@@ -111,14 +111,42 @@ fn what_is_damaged_is_missing_and_nothing_else() {
         assert!(there + length / 64 + 2 >= 20, "{there} are left after {length} bytes at {at}");
         tier.validate();
     }
-    for length in [0, 10, 4096, 5000, whole.len() / 2] {
+    for length in [0, 10, 32, 4096, 5000, whole.len() / 2] {
         fs::write(&path, &whole[..length]).unwrap();
-        if let Ok(tier) = SsdTier::open(folder.path(), size_of(40), BLOCK, Seal::Checksum) {
-            for index in 0..20 {
-                ask(&tier, index, Retrieve::Read);
-            }
+        let tier = open(folder.path(), 40);
+        for index in 0..20 {
+            ask(&tier, index, Retrieve::Read);
         }
+        give(&tier, 30, 0);
+        assert!(ask(&tier, 30, Retrieve::Read), "{length} bytes were left");
+        tier.validate();
     }
+}
+
+#[test]
+fn what_a_crash_leaves_of_a_new_file_is_an_empty_tier_and_an_image_of_a_disk_is_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = file_in(folder.path());
+    drop(open(folder.path(), 10));
+    let length = fs::metadata(&path).unwrap().len();
+    // The length was written down and no byte, or zeros were: the first page never came.
+    for (length, zeros) in [(length, 0), (length + 4096, 0), (32, 32), (4096, 4096), (1, 0)] {
+        let file = fs::File::options().write(true).open(&path).unwrap();
+        file.set_len(0).unwrap();
+        file.set_len(length).unwrap();
+        file.write_all_at(&vec![0; zeros], 0).unwrap();
+        let tier = open(folder.path(), 10);
+        assert_eq!(tier.held(), Vec::new());
+        give(&tier, 1, 0);
+        assert!(ask(&tier, 1, Retrieve::Read), "{length} bytes");
+        tier.validate();
+    }
+    let mut image = vec![0; 65_536];
+    image[1080] = 0x53;
+    fs::write(&path, &image).unwrap();
+    let refused = SsdTier::open(folder.path(), size_of(10), BLOCK, Seal::Checksum).err().unwrap();
+    assert!(refused.to_string().contains("something else is in it"), "{refused}");
+    assert!(fs::read(&path).unwrap() == image, "left alone");
 }
 
 #[test]
@@ -224,7 +252,9 @@ proptest! {
         let path = file_in(folder.path());
         let file = fs::File::options().write(true).open(&path).unwrap();
         file.write_all_at(&start, if ours { 8 } else { 0 }).unwrap();
-        if let Ok(tier) = SsdTier::open(folder.path(), size_of(4), BLOCK, Seal::Checksum) {
+        let opened = SsdTier::open(folder.path(), size_of(4), BLOCK, Seal::Checksum);
+        prop_assert!(opened.is_ok() || !ours, "a file of ours is never refused");
+        if let Ok(tier) = opened {
             tier.validate();
             give(&tier, 1, 0);
             prop_assert!(ask(&tier, 1, Retrieve::Read));

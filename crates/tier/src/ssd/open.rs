@@ -6,9 +6,10 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::OFlags;
+use rustix::fs::{OFlags, SeekFrom};
+use rustix::io::Errno;
 
-use super::layout::{HEADER_BYTES, Header, Layout};
+use super::layout::{HEADER_BYTES, Header, Layout, SUPER_BYTES};
 use crate::TierError;
 
 /// Name of the file in a directory.
@@ -37,7 +38,7 @@ pub(super) fn open(path: &Path, bytes: u64, layout: &Layout) -> Result<(File, Pa
     }
     let mut start = [0; 32];
     let got = read_start(&file, &mut start).map_err(fail)?;
-    if got > 0 && !Layout::is_ours(&start[..got]) {
+    if got > 0 && !Layout::is_ours(&start[..got]) && !is_blank(&file, metadata.len()).map_err(fail)? {
         return refuse("something else is in it");
     }
     check_room(&file, metadata.blocks() * 512, bytes).map_err(|room| {
@@ -47,10 +48,31 @@ pub(super) fn open(path: &Path, bytes: u64, layout: &Layout) -> Result<(File, Pa
     if start != layout.encode() {
         // Nothing of the old layout must be taken for something of the new one.
         file.set_len(0).map_err(fail)?;
-        file.set_len(layout.file_bytes()).map_err(fail)?;
         file.write_all_at(&layout.encode(), 0).map_err(fail)?;
+        // Whose file it is must be known before there is anything in it, whenever power fails.
+        file.sync_all().map_err(fail)?;
+    }
+    if file.metadata().map_err(fail)?.len() < layout.file_bytes() {
+        file.set_len(layout.file_bytes()).map_err(fail)?;
     }
     Ok((file, at))
+}
+
+/// Whether nobody has written anything: so a crash or a full disk leaves a file that was about to become one of ours. What
+/// merely begins with zeros, as images of disks do, is somebody's.
+fn is_blank(file: &File, length: u64) -> io::Result<bool> {
+    match rustix::fs::seek(file, SeekFrom::Data(0)) {
+        Err(Errno::NXIO) => return Ok(true),
+        // Zeros that were written, or not every file system knows its holes.
+        Ok(_) | Err(Errno::INVAL) => {}
+        Err(error) => return Err(error.into()),
+    }
+    if length > SUPER_BYTES {
+        return Ok(false);
+    }
+    let mut all = vec![0; length as usize];
+    let got = read_start(file, &mut all)?;
+    Ok(all[..got].iter().all(|&byte| byte == 0))
 }
 
 /// What headers say. Those that make no sense say nothing.
