@@ -32,6 +32,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use rustix::event::{Timespec, epoll};
+use rustix::io::Errno;
 
 use crate::store::{Owner, Store};
 use crate::{Key, Retrieve, TierError};
@@ -105,6 +106,8 @@ pub struct Server {
     gauges: Arc<Gauges>,
     tls: Option<Arc<rustls::ServerConfig>>,
     metrics: Option<metrics::Listener>,
+    /// Until when nobody is let in, for want of descriptors or memory; meanwhile the listener is not looked at.
+    resting: Option<Instant>,
 }
 
 /// What all connections share.
@@ -205,6 +208,7 @@ impl Server {
             Some((certificates, key)) => Some(tls::configure(certificates, key)?),
             None => None,
         };
+        raise_descriptor_limit();
         let listener = TcpListener::bind(options.listen).map_err(|error| fail("listen", error))?;
         listener.set_nonblocking(true).map_err(|error| fail("listen", error))?;
         let port = listener.local_addr().map_err(|error| fail("listen", error))?.port();
@@ -251,6 +255,7 @@ impl Server {
             gauges,
             tls,
             metrics,
+            resting: None,
         })
     }
 
@@ -282,7 +287,9 @@ impl Server {
             }
         }
         let deadline = Instant::now() + GRACE;
-        epoll::delete(&self.poll, &self.listener)?;
+        if self.resting.take().is_none() {
+            epoll::delete(&self.poll, &self.listener)?;
+        }
         loop {
             self.turn(&mut events, Duration::from_millis(10))?;
             let waiting = self.connections.iter().flatten().any(Connection::has_output);
@@ -294,6 +301,11 @@ impl Server {
 
     fn turn(&mut self, events: &mut Vec<epoll::Event>, longest: Duration) -> io::Result<()> {
         events.clear();
+        if self.resting.is_some_and(|until| until <= Instant::now()) {
+            let data = epoll::EventData::new_u64(LISTENER);
+            let added = epoll::add(&self.poll, &self.listener, data, epoll::EventFlags::IN);
+            self.resting = added.is_err().then(|| Instant::now() + Duration::from_millis(LOOK_MS));
+        }
         let deadline = self.shared.inline.as_ref().and_then(Inline::deadline);
         let wait = deadline.map_or(longest, |at| at.saturating_duration_since(Instant::now()).min(longest));
         let timeout = Timespec { tv_sec: 0, tv_nsec: wait.as_nanos() as i64 };
@@ -341,7 +353,15 @@ impl Server {
     fn accept(&mut self) {
         // A bounded number each time, so that who is connected is served in between.
         for _ in 0..64 {
-            let Ok((stream, _)) = self.listener.accept() else { return };
+            let stream = match self.listener.accept() {
+                Ok((stream, _)) => stream,
+                Err(error) => match Errno::from_io_error(&error) {
+                    Some(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => return self.rest(),
+                    Some(Errno::AGAIN) => return,
+                    // Who wanted in is gone already, or may not.
+                    _ => continue,
+                },
+            };
             if self.shared.connected >= self.shared.clients_max {
                 connection::turn_away(stream);
                 continue;
@@ -365,6 +385,13 @@ impl Server {
             self.shared.connected += 1;
             connection.number = number;
             self.connections[number] = Some(connection);
+        }
+    }
+
+    /// Lets nobody in for a while: the listener stays readable, and would be all that the loop does.
+    fn rest(&mut self) {
+        if self.resting.is_none() && epoll::delete(&self.poll, &self.listener).is_ok() {
+            self.resting = Some(Instant::now() + Duration::from_millis(LOOK_MS));
         }
     }
 
@@ -410,6 +437,9 @@ impl Server {
                 self.connections[number] = None;
                 self.free.push(number);
                 self.shared.connected -= 1;
+                if let Some(until) = &mut self.resting {
+                    *until = Instant::now();
+                }
             }
             State::Waits { read, write, changed: true } => {
                 let mut flags = epoll::EventFlags::empty();
@@ -420,5 +450,15 @@ impl Server {
             }
             State::Waits { .. } => {}
         }
+    }
+}
+
+/// Every client costs a descriptor.
+fn raise_descriptor_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum })
+    {
+        tracing::warn!(%error, "few descriptors: few clients can be connected at a time");
     }
 }

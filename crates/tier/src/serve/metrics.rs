@@ -13,6 +13,8 @@ use crate::TierError;
 
 /// How long somebody who asks may take.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// How long nobody is let in after that failed.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// What is shown. Written by the one thread that serves, now and then.
 #[derive(Default)]
@@ -104,9 +106,11 @@ impl Listener {
                 if stopped.load(Ordering::Acquire) {
                     return;
                 }
-                if let Ok(stream) = stream {
+                match stream {
                     // Who hangs up early misses the answer.
-                    let _ = respond(stream, &gauges);
+                    Ok(stream) => drop(respond(stream, &gauges)),
+                    // Out of descriptors, say: the next attempt fails as this one did.
+                    Err(_) => std::thread::sleep(PAUSE),
                 }
             }
         };

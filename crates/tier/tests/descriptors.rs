@@ -1,0 +1,61 @@
+//! A server without descriptors. A process of its own, and one test: the limit is the process's.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use pantler_tier::serve::{ServeOptions, Server};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::time::{ClockId, clock_gettime};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What all threads of this process have computed.
+fn computed() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+fn ping(mut stream: &TcpStream) {
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.write_all(b"PING\r\n").unwrap();
+    let mut answer = [0; 7];
+    stream.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"+PONG\r\n");
+}
+
+#[test]
+fn out_of_descriptors_it_waits_and_lets_in_who_waited() {
+    let server = Server::bind(&ServeOptions::new("127.0.0.1:0".parse().unwrap(), 1 << 20)).unwrap();
+    let address = server.address().unwrap();
+    // As many as it may have are not few because somebody's soft limit is low.
+    assert_eq!(getrlimit(Resource::Nofile).current, getrlimit(Resource::Nofile).maximum);
+
+    // They wait to be let in, as nobody serves yet; then there are no descriptors left for the other ends.
+    let clients: Vec<TcpStream> = (0..3).map(|_| TcpStream::connect(address).unwrap()).collect();
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    setrlimit(Resource::Nofile, Rlimit { current: Some(64), maximum }).unwrap();
+    let mut taken = Vec::new();
+    while let Ok(file) = File::open("/dev/null") {
+        taken.push(file);
+    }
+
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = Arc::clone(&stop);
+    let serving = std::thread::spawn(move || server.run(&stopped).unwrap());
+    let (before, start) = (computed(), Instant::now());
+    std::thread::sleep(Duration::from_secs(1));
+    let (computed, waited) = (computed() - before, start.elapsed());
+    assert!(computed < waited / 10, "{computed:?} of computing in {waited:?} of waiting");
+
+    drop(taken);
+    clients.iter().for_each(ping);
+    // One that ends makes room at once.
+    drop(clients);
+    ping(&TcpStream::connect(address).unwrap());
+    stop.store(true, Ordering::Release);
+    serving.join().unwrap();
+}
