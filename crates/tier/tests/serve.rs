@@ -195,6 +195,12 @@ fn strangers_get_nothing_without_the_password() {
     served.say(&mut stream, b"AUTH wrong\r\n", "-WRONGPASS");
     let mut stream = served.connect();
     served.say(&mut stream, b"AUTH s3cret\r\nGET k\r\n", "+OK\r\n$-1\r\n");
+    // The password and what it allows, in one piece.
+    let mut stream = served.connect();
+    let mut command = b"AUTH s3cret\r\n*3\r\n$3\r\nSET\r\n$1\r\nl\r\n$20000\r\n".to_vec();
+    command.extend([b'v'; 20_000]);
+    command.extend(b"\r\nSTRLEN l\r\n");
+    served.say(&mut stream, &command, "+OK\r\n+OK\r\n:20000\r\n");
     let wrong = client(served.address.port(), "c", |options| options.password = Some("wr0ng".into()));
     let error = wrong.heal().unwrap_err().to_string();
     assert!(!error.contains("wr0ng") && error.lines().count() == 1, "{error}");

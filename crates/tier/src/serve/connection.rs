@@ -189,8 +189,9 @@ impl Connection {
     fn answer(&mut self, shared: &mut Shared) {
         let mut start = 0;
         self.stalled = false;
-        let bytes_max = if self.known { COMMAND_BYTES_MAX } else { STRANGER_BYTES_MAX };
         while !self.closing && start < self.input.len() {
+            // The command before may have been the password.
+            let bytes_max = if self.known { COMMAND_BYTES_MAX } else { STRANGER_BYTES_MAX };
             if self.is_backed_up() {
                 self.stalled = true;
                 break;
