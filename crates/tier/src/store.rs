@@ -23,6 +23,8 @@ use hashbrown::HashMap;
 pub const ENTRY_BYTES: u64 = 256;
 /// Notices that wait for an owner that does not talk.
 pub const NOTICES_MAX: usize = 16_384;
+/// Blocks that are looked at for those of one owner: nobody else is served meanwhile.
+pub const LOOKED_MAX: usize = 1 << 19;
 /// Owners that are known. More share none.
 pub const OWNERS_MAX: usize = 4096;
 
@@ -305,10 +307,16 @@ impl Store {
         self.changes.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Keys of one owner from the oldest on.
-    pub fn keys_of(&self, owner: Owner) -> impl Iterator<Item = &[u8]> {
-        let entries = self.order.keys().filter_map(|&(_, slot)| self.entry(slot));
-        entries.filter(move |entry| entry.owner == owner).map(|entry| &*entry.key)
+    /// Keys of one owner from the oldest on: its youngest, at most so many, among the [`LOOKED_MAX`] youngest of all.
+    pub fn keys_of(&self, owner: Owner, most: usize) -> Vec<&[u8]> {
+        let blocks = self.clients.get(owner.0 as usize).map_or(0, |client| client.blocks);
+        let most = usize::try_from(blocks).unwrap_or(usize::MAX).min(most);
+        let entries = self.order.keys().rev().take(LOOKED_MAX).filter_map(|&(_, slot)| self.entry(slot));
+        let owned = entries.filter(|entry| entry.owner == owner).map(|entry| &*entry.key);
+        // It ends with the last one, and does not begin for who has none.
+        let mut keys: Vec<&[u8]> = owned.take(most).collect();
+        keys.reverse();
+        keys
     }
 
     /// Keys from the oldest on.

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use pantler_steward::placement::{Client, Order, SharedTiers, Sizes, Tier};
-use pantler_tier::store::{NOBODY, Owner, Store, charge};
+use pantler_tier::store::{LOOKED_MAX, NOBODY, Owner, Store, charge};
 use proptest::prelude::*;
 
 const CLIENTS: usize = 3;
@@ -167,4 +167,22 @@ fn owners_are_bounded_and_idle_ones_make_room() {
     store.leave(owners[5]);
     assert_ne!(store.join("one more"), NOBODY);
     store.validate();
+}
+
+#[test]
+fn the_youngest_of_an_owner_are_listed_and_the_search_is_bounded() {
+    let mut store = Store::new(1 << 30);
+    let (early, late, none) = (store.join("early"), store.join("late"), store.join("none"));
+    let keys: Vec<Vec<u8>> = (0..10).map(key).collect();
+    for (now, key) in (0..).zip(&keys) {
+        store.put(key, Bytes::new(), if now % 2 == 0 { early } else { late }, now, false);
+    }
+    assert_eq!(store.keys_of(early, 9), [&keys[0], &keys[2], &keys[4], &keys[6], &keys[8]]);
+    assert_eq!(store.keys_of(early, 2), [&keys[6], &keys[8]], "the youngest, the oldest of them first");
+    assert!(store.keys_of(none, 9).is_empty() && store.keys_of(NOBODY, 9).is_empty());
+    for number in 0..LOOKED_MAX as u64 - 5 {
+        store.put(&number.to_le_bytes(), Bytes::new(), late, 100 + number, false);
+    }
+    assert_eq!(store.keys_of(early, 9), [&keys[6], &keys[8]], "among the youngest of all");
+    assert_eq!(store.keys_of(late, usize::MAX).len(), LOOKED_MAX - 2);
 }

@@ -81,8 +81,8 @@ pub(super) fn execute(
             Reply::Number(words[1..].iter().filter(|key| shared.store.give_up(key, owner)).count() as i64)
         }
         (b"PANTLER.KEYS", 1) => {
-            let keys = shared.store.keys_of(connection.owner).take(LISTED_MAX);
-            Reply::List(keys.map(|key| Reply::Bytes(Bytes::copy_from_slice(key))).collect())
+            let keys = shared.store.keys_of(connection.owner, LISTED_MAX);
+            Reply::List(keys.into_iter().map(|key| Reply::Bytes(Bytes::copy_from_slice(key))).collect())
         }
         (b"PING", 1) => Reply::Simple("PONG"),
         (b"PING" | b"ECHO", 2) => Reply::Bytes(Bytes::copy_from_slice(words[1])),
