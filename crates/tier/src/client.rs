@@ -11,7 +11,7 @@
 //! One connection carries everything, so that requests of many threads share system calls, answers come in the order of
 //! requests, and what this client did itself is not told to it (`NOLOOP` means the connection).
 //!
-//! W1  A call returns within the time limit, whatever the server does.
+//! W1  A call returns within the time limit, whatever the server does and however many blocks it is about.
 //! W2  After a connection was lost, what the server holds is unknown. So is what this client owns there.
 //! W3  Passwords are in no error and no log.
 //! W4  A node of a cluster that does not answer costs its own blocks: they are absent, and the other nodes go on.
@@ -25,7 +25,7 @@ use std::future::Future;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use redis::{Cmd, Value, cmd};
@@ -151,9 +151,14 @@ impl RemoteTier {
         })
     }
 
+    /// W1: until when a call that begins now has to return.
+    fn deadline(&self) -> Instant {
+        Instant::now() + self.options.timeout
+    }
+
     /// W1. The future may have been under way: what it did is unknown then.
-    fn within<T>(&self, work: impl Future<Output = T>) -> Result<T, TierError> {
-        let limited = async { tokio::time::timeout(self.options.timeout, work).await };
+    fn within<T>(&self, deadline: Instant, work: impl Future<Output = T>) -> Result<T, TierError> {
+        let limited = async { tokio::time::timeout_at(deadline.into(), work).await };
         self.runtime.block_on(limited).map_err(|_| TierError::Timeout {
             name: self.name.clone(),
             timeout_ms: self.options.timeout.as_millis() as u64,
@@ -161,8 +166,13 @@ impl RemoteTier {
     }
 
     /// Sends commands side by side, and waits for all answers.
-    fn ask(&self, connected: &Connected, commands: &[Cmd]) -> Result<Vec<Value>, TierError> {
-        let answers = self.within(join_all(commands.iter().map(|command| connected.send(command))));
+    fn ask(
+        &self,
+        connected: &Connected,
+        deadline: Instant,
+        commands: &[Cmd],
+    ) -> Result<Vec<Value>, TierError> {
+        let answers = self.within(deadline, join_all(commands.iter().map(|command| connected.send(command))));
         let answers = answers.and_then(|answers| {
             answers
                 .into_iter()
@@ -244,12 +254,14 @@ impl Tier for RemoteTier {
     }
 
     fn retrieve(&self, wanted: &[Wanted], found: &mut dyn FnMut(usize, &[u8])) -> Result<(), TierError> {
+        let deadline = self.deadline();
         let connected = self.connected()?;
+        let mut damaged = Vec::new();
         let served = wanted.iter().enumerate().filter(|(_, one)| connected.serves(&one.key));
         for wanted in served.collect::<Vec<_>>().chunks(BATCH_MAX) {
             let commands: Vec<Cmd> =
                 wanted.iter().map(|(_, one)| self.retrieving(connected.kind, one)).collect();
-            let answers = self.ask(&connected, &commands)?;
+            let answers = self.ask(&connected, deadline, &commands)?;
             for (&(position, one), answer) in wanted.iter().zip(answers) {
                 match answer {
                     Value::Nil => {}
@@ -257,12 +269,10 @@ impl Tier for RemoteTier {
                         let opened =
                             self.options.seal.open(&one.key, &sealed, |bytes| found(position, bytes));
                         if opened.is_none() {
-                            // T1: never again under this key.
                             self.damaged.fetch_add(1, Ordering::Relaxed);
-                            tracing::warn!(tier = self.name, "a block is damaged");
                             let mut delete = cmd("DEL");
                             delete.arg(one.key.to_string());
-                            self.ask(&connected, &[delete])?;
+                            damaged.push(delete);
                         }
                     }
                     _ => {
@@ -272,22 +282,29 @@ impl Tier for RemoteTier {
                 }
             }
         }
+        if !damaged.is_empty() {
+            // T1: never again under these keys.
+            tracing::warn!(tier = self.name, blocks = damaged.len(), "blocks are damaged");
+            self.ask(&connected, deadline, &damaged)?;
+        }
         Ok(())
     }
 
     fn put(&self, given: &[Given<'_>]) -> Result<(), TierError> {
+        let deadline = self.deadline();
         let connected = self.connected()?;
         let (served, missed): (Vec<&Given<'_>>, Vec<&Given<'_>>) =
             given.iter().partition(|one| connected.serves(&one.key));
         missed.iter().for_each(|one| self.ears().miss(one.key));
         for given in served.chunks(BATCH_MAX) {
             let commands: Vec<Cmd> = given.iter().map(|one| self.putting(connected.kind, one)).collect();
-            self.ask(&connected, &commands)?;
+            self.ask(&connected, deadline, &commands)?;
         }
         Ok(())
     }
 
     fn remove(&self, keys: &[Key]) -> Result<(), TierError> {
+        let deadline = self.deadline();
         let connected = self.connected()?;
         let word = if connected.kind == Kind::Redis { "UNLINK" } else { "PANTLER.DROP" };
         let served: Vec<&Key> = keys.iter().filter(|key| connected.serves(key)).collect();
@@ -299,7 +316,7 @@ impl Tier for RemoteTier {
                 command
             };
             let commands: Vec<Cmd> = keys.iter().map(command).collect();
-            self.ask(&connected, &commands)?;
+            self.ask(&connected, deadline, &commands)?;
         }
         Ok(())
     }
@@ -337,7 +354,9 @@ impl Tier for RemoteTier {
         if connected.kind == Kind::Redis {
             return Vec::new();
         }
-        let Ok(answers) = self.ask(&connected, &[cmd("PANTLER.KEYS")]) else { return Vec::new() };
+        let Ok(answers) = self.ask(&connected, self.deadline(), &[cmd("PANTLER.KEYS")]) else {
+            return Vec::new();
+        };
         let Some(Value::Array(keys)) = answers.into_iter().next() else { return Vec::new() };
         let key = |value: &Value| match value {
             Value::BulkString(text) => Key::parse(text),
@@ -348,7 +367,7 @@ impl Tier for RemoteTier {
 
     fn heal(&self) -> Result<(), TierError> {
         if let Ok(connected) = self.connected() {
-            return self.ask(&connected, &[cmd("PING")]).map(drop);
+            return self.ask(&connected, self.deadline(), &[cmd("PING")]).map(drop);
         }
         // What the connection before says late must not be taken for news of this one.
         let line = self.ears().begin();

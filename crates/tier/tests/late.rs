@@ -1,4 +1,4 @@
-//! A request that fails when its connection has been given up already, and the next one is on its way.
+//! Requests that a server answers late, or not at all.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -7,7 +7,9 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use pantler_tier::serve::{ServeOptions, Server};
-use pantler_tier::{Given, Key, Place, Put, RemoteOptions, RemoteTier, Retrieve, Seal, Stem, Tier, Wanted};
+use pantler_tier::{
+    Given, Key, Place, Put, RemoteOptions, RemoteTier, Retrieve, Seal, Stem, Tier, TierError, Wanted,
+};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -15,6 +17,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 #[derive(Default)]
 struct Passed {
     is_shut: bool,
+    /// How long each request is kept.
+    pause: Duration,
     connections: u64,
     requests: u64,
 }
@@ -71,7 +75,10 @@ fn carry(mut from: TcpStream, mut to: TcpStream, gate: Option<&(Mutex<Passed>, C
     while let Ok(count @ 1..) = from.read(&mut bytes) {
         if let Some(gate) = gate {
             tell(gate, |passed| passed.requests += 1);
-            drop(gate.1.wait_while(gate.0.lock().unwrap(), |passed| passed.is_shut).unwrap());
+            let passed = gate.1.wait_while(gate.0.lock().unwrap(), |passed| passed.is_shut).unwrap();
+            let pause = passed.pause;
+            drop(passed);
+            std::thread::sleep(pause);
         }
         if to.write_all(&bytes[..count]).is_err() {
             break;
@@ -107,15 +114,55 @@ fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
+/// A server that serves until this is dropped.
+struct Served {
+    address: SocketAddr,
+    stop: Arc<AtomicBool>,
+    serving: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Served {
+    fn new() -> Self {
+        let server = Server::bind(&ServeOptions::new("127.0.0.1:0".parse().unwrap(), 8 << 20)).unwrap();
+        let (address, stop) = (server.address().unwrap(), Arc::new(AtomicBool::new(false)));
+        let stopped = Arc::clone(&stop);
+        let serving = Some(std::thread::spawn(move || server.run(&stopped).unwrap()));
+        Self { address, stop, serving }
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Release);
+        let ended = self.serving.take().unwrap().join();
+        assert!(ended.is_ok() || std::thread::panicking(), "the server panicked");
+    }
+}
+
+#[test]
+fn many_blocks_cost_one_time_limit() {
+    let served = Served::new();
+    let gate = Gate::before(served.address);
+    let tier = client(gate.address.port(), "one", Duration::from_millis(500));
+    tier.heal().unwrap();
+    tell(&gate.passed, |passed| passed.pause = Duration::from_millis(300));
+    // They go in several pieces, each of which is answered in time.
+    let wanted: Vec<Wanted> = (0..300).map(|index| Wanted { key: key(index), how: Retrieve::Read }).collect();
+    let asked = tier.retrieve(&wanted, &mut |_, _| {});
+    assert!(matches!(asked, Err(TierError::Timeout { .. })), "{asked:?}");
+    eventually("it works again", || tier.heal().is_ok());
+    let bytes = vec![1; 4096];
+    let given = |index| Given { key: key(index), bytes: &bytes, why: Put::Keep, age: Duration::ZERO };
+    let put = tier.put(&(0..300).map(given).collect::<Vec<_>>());
+    assert!(matches!(put, Err(TierError::Timeout { .. })), "{put:?}");
+}
+
 #[test]
 fn a_request_that_fails_late_does_not_make_the_next_connection_deaf() {
-    let server = Server::bind(&ServeOptions::new("127.0.0.1:0".parse().unwrap(), 8 << 20)).unwrap();
-    let (address, stop) = (server.address().unwrap(), Arc::new(AtomicBool::new(false)));
-    let stopped = Arc::clone(&stop);
-    let serving = std::thread::spawn(move || server.run(&stopped).unwrap());
-    let gate = Gate::before(address);
+    let served = Served::new();
+    let gate = Gate::before(served.address);
     let tier = client(gate.address.port(), "one", Duration::from_secs(1));
-    let other = client(address.port(), "other", PATIENCE);
+    let other = client(served.address.port(), "other", PATIENCE);
     tier.heal().unwrap();
     other.heal().unwrap();
     let (bytes, age) = (vec![1; 4096], Duration::ZERO);
@@ -149,6 +196,4 @@ fn a_request_that_fails_late_does_not_make_the_next_connection_deaf() {
         let news = tier.news();
         news.gone.contains(&key(3)) || news.unknown
     });
-    stop.store(true, Ordering::Release);
-    serving.join().unwrap();
 }
