@@ -335,9 +335,10 @@ impl Server {
             if connection.id == asker.id {
                 connection.bring(&mut self.shared, &asker, &key, sealed);
                 self.dirty.push(asker.number);
+                // Who asked did this, and may not want to be told so.
+                self.tell_trackers(asker.number);
             }
         }
-        self.tell_trackers(usize::MAX);
         self.settle_dirty();
     }
 

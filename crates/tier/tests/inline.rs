@@ -515,6 +515,32 @@ fn many_ask_for_one_block_that_is_read_once_while_others_are_served() {
 }
 
 #[test]
+fn who_tracks_is_told_of_blocks_that_others_had_brought() {
+    let gated = Gated::new(4 * BLOCK as usize);
+    let _release = Release(Arc::clone(&gated));
+    gated.open(true);
+    let stem = Gated::stem(&gated);
+    let served = Served::new(Gated::place(&gated), |_, _| {});
+    served.knows(1);
+    let key = stem.block(0).to_string();
+    let mut trackers = [served.connect(), served.connect()];
+    for tracker in &mut trackers {
+        tracker.write_all(b"HELLO 3\r\nCLIENT TRACKING ON BCAST NOLOOP\r\n").unwrap();
+        let mut answers = Vec::new();
+        while !answers.ends_with(b"+OK\r\n") {
+            let mut byte = [0];
+            tracker.read_exact(&mut byte).unwrap();
+            answers.push(byte[0]);
+        }
+    }
+    let [one, other] = &mut trackers;
+    say(one, format!("GET {key}\r\n").as_bytes(), &answer(&gated, stem, 0));
+    say(one, b"PING\r\n", b"+PONG\r\n");
+    let told = format!(">2\r\n$10\r\ninvalidate\r\n*1\r\n${}\r\n{key}\r\n", key.len());
+    say(other, b"", told.as_bytes());
+}
+
+#[test]
 fn who_waits_too_long_is_told_no_and_the_server_recovers() {
     let gated = Gated::new(64 * BLOCK as usize);
     let _release = Release(Arc::clone(&gated));
