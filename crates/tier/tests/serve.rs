@@ -242,18 +242,43 @@ fn clients_share_blocks_and_hear_what_becomes_of_theirs() {
     assert!(!ask(&one, 2, Retrieve::Read) && ask(&one, 10, Retrieve::Read), "only what is mine");
 }
 
-#[test]
-fn who_tracks_hears_of_others_and_of_evictions() {
-    let served = Served::new(|_| {});
-    let mut watcher = served.connect();
-    watcher.write_all(b"HELLO 3\r\n").unwrap();
+/// Chooses a protocol.
+fn greet(stream: &mut TcpStream, protocol: u8) {
+    stream.write_all(format!("HELLO {protocol}\r\n").as_bytes()).unwrap();
     let mut hello = Vec::new();
     // The list of modules ends it.
     while !hello.ends_with(b"*0\r\n") {
         let mut byte = [0];
-        watcher.read_exact(&mut byte).unwrap();
+        stream.read_exact(&mut byte).unwrap();
         hello.push(byte[0]);
     }
+}
+
+#[test]
+fn who_cannot_be_told_does_not_join() {
+    let served = Served::new(|_| {});
+    let mut stream = served.connect();
+    served.say(&mut stream, b"PANTLER.JOIN a\r\n", "-ERR notices need RESP3: say HELLO 3 first\r\n");
+    greet(&mut stream, 3);
+    stream.write_all(b"PANTLER.JOIN a\r\n").unwrap();
+    let mut answer = Vec::new();
+    while !answer.ends_with(b"full\r\n:0\r\n") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).unwrap();
+        answer.push(byte[0]);
+    }
+    served.say(&mut stream, b"SET k v\r\nPANTLER.KEYS\r\n", "+OK\r\n*1\r\n$1\r\nk\r\n");
+    greet(&mut stream, 2);
+    served.say(&mut stream, b"PANTLER.KEYS\r\n", "*0\r\n");
+    greet(&mut stream, 3);
+    served.say(&mut stream, b"PANTLER.KEYS\r\n", "*0\r\n");
+}
+
+#[test]
+fn who_tracks_hears_of_others_and_of_evictions() {
+    let served = Served::new(|_| {});
+    let mut watcher = served.connect();
+    greet(&mut watcher, 3);
     served.say(&mut watcher, b"CLIENT TRACKING ON BCAST PREFIX p: NOLOOP\r\n", "+OK\r\n");
     served.say(&mut watcher, b"SET p:own 1\r\n", "+OK\r\n");
     let mut other = served.connect();

@@ -127,8 +127,7 @@ pub(super) fn execute(
             ])
         }
         (b"RESET", 1) => {
-            connection.track(shared, None);
-            connection.protocol = Protocol::Resp2;
+            connection.speak(shared, Protocol::Resp2);
             connection.known = shared.password.is_none();
             Reply::Simple("RESET")
         }
@@ -238,6 +237,9 @@ fn put(connection: &Connection, shared: &mut Shared, words: &Words<'_>, taken: O
 /// `PANTLER.JOIN name`
 fn join(connection: &mut Connection, shared: &mut Shared, name: &[u8]) -> Reply {
     let Some(name) = client_name(name) else { return syntax() };
+    if connection.protocol != Protocol::Resp3 {
+        return Reply::Error("ERR notices need RESP3: say HELLO 3 first".into());
+    }
     shared.store.leave(connection.owner);
     connection.owner = shared.store.join(&name);
     connection.name = name;
@@ -259,7 +261,7 @@ fn client_name(name: &[u8]) -> Option<String> {
 }
 
 /// `HELLO [version [AUTH user password] [SETNAME name]]`
-fn hello(connection: &mut Connection, shared: &Shared, words: &Words<'_>) -> Reply {
+fn hello(connection: &mut Connection, shared: &mut Shared, words: &Words<'_>) -> Reply {
     let protocol = match words.first() {
         None => connection.protocol,
         Some(&b"2") => Protocol::Resp2,
@@ -285,7 +287,7 @@ fn hello(connection: &mut Connection, shared: &Shared, words: &Words<'_>) -> Rep
     if !connection.known {
         return Reply::Error("NOAUTH HELLO must be called with the client already authenticated".into());
     }
-    connection.protocol = protocol;
+    connection.speak(shared, protocol);
     if let Some(name) = name {
         connection.name = name;
     }

@@ -397,6 +397,16 @@ impl Connection {
         shared.store.watch(shared.trackers > 0);
     }
 
+    /// Answers in that protocol from now on. Who cannot be told anything owns and tracks nothing.
+    pub(super) fn speak(&mut self, shared: &mut Shared, protocol: Protocol) {
+        if protocol == Protocol::Resp2 {
+            shared.store.leave(self.owner);
+            (self.owner, self.told_full) = (NOBODY, None);
+            self.track(shared, None);
+        }
+        self.protocol = protocol;
+    }
+
     /// Ends after what is to be said.
     pub(super) fn close(&mut self) {
         self.closing = true;
