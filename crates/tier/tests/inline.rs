@@ -576,6 +576,42 @@ fn who_waits_too_long_is_told_no_and_the_server_recovers() {
 }
 
 #[test]
+fn who_joins_waits_as_long_as_everybody() {
+    let gated = Gated::new(256 * BLOCK as usize);
+    let _release = Release(Arc::clone(&gated));
+    let stem = Gated::stem(&gated);
+    let served = Served::new(Gated::place(&gated), |_, inline| {
+        inline.wait = Duration::from_secs(1);
+        inline.readers = 1;
+    });
+    served.knows(1);
+    let ask = |index: u64| {
+        let mut stream = served.connect();
+        stream.write_all(format!("GET {}\r\n", stem.block(index)).as_bytes()).unwrap();
+        stream
+    };
+    let mut index = 0;
+    // The second asker has most of its time left when the first one gives up; on a busy machine that may not be enough.
+    eventually("a block that only the second asker waits for comes", || {
+        index += 2;
+        gated.open(false);
+        let reads = gated.reads.load(Ordering::SeqCst);
+        let _busy = ask(index);
+        gated.wait_for_reads(reads + 1);
+        let joined = served.count("joined");
+        let mut first = ask(index + 1);
+        std::thread::sleep(Duration::from_millis(700));
+        let mut second = ask(index + 1);
+        eventually("it joins", || served.count("joined") > joined);
+        say(&mut first, b"", b"$-1\r\n");
+        gated.open(true);
+        let mut head = [0; 5];
+        second.read_exact(&mut head).unwrap();
+        head != *b"$-1\r\n"
+    });
+}
+
+#[test]
 fn an_origin_that_fails_or_has_another_version_is_not_here() {
     let gated = Gated::new(8 * BLOCK as usize);
     gated.open(true);

@@ -125,13 +125,37 @@ pub(super) struct Counts {
     pub(super) walks: AtomicU64,
 }
 
+/// Until when somebody waits for a block: later when somebody joins.
+#[derive(Clone)]
+struct Until(Arc<Mutex<Instant>>);
+
+impl Until {
+    fn new(at: Instant) -> Self {
+        Self(Arc::new(Mutex::new(at)))
+    }
+
+    fn extend(&self, at: Instant) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = at;
+    }
+
+    fn is_over(&self) -> bool {
+        Instant::now() > *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A block that is queued or being read.
+struct Pending {
+    askers: Vec<Asker>,
+    until: Until,
+}
+
 /// What the loop, the readers and the walker share.
 struct Hall {
     origin: Origin,
     stems: Stems,
     seal: Seal,
     index: RwLock<Index>,
-    queue: Mutex<VecDeque<(Key, Instant)>>,
+    queue: Mutex<VecDeque<(Key, Until)>>,
     queued: Condvar,
     done: Mutex<Vec<(Key, Option<Bytes>)>>,
     done_max: usize,
@@ -147,7 +171,7 @@ struct Hall {
 /// The loop's end of an inline origin. Its threads end when this is dropped, after what they are about.
 pub(super) struct Inline {
     hall: Arc<Hall>,
-    pending: HashMap<Key, Vec<Asker>, foldhash::quality::RandomState>,
+    pending: HashMap<Key, Pending, foldhash::quality::RandomState>,
     /// In order: everybody waits as long.
     deadlines: VecDeque<(Instant, Key, u64, u64)>,
     wait: Duration,
@@ -211,20 +235,22 @@ impl Inline {
             return false;
         }
         let deadline = Instant::now() + self.wait;
-        if let Some(askers) = self.pending.get_mut(&key) {
+        if let Some(pending) = self.pending.get_mut(&key) {
             // I4.
             hall.counts.joined.fetch_add(1, Ordering::Relaxed);
-            askers.push(asker);
+            pending.askers.push(asker);
+            pending.until.extend(deadline);
         } else {
             let mut queue = hall.queue();
             if queue.len() >= QUEUE_MAX {
                 hall.counts.refused.fetch_add(1, Ordering::Relaxed);
                 return false;
             }
-            queue.push_back((key, deadline));
+            let until = Until::new(deadline);
+            queue.push_back((key, until.clone()));
             hall.queued.notify_one();
             drop(queue);
-            self.pending.insert(key, vec![asker]);
+            self.pending.insert(key, Pending { askers: vec![asker], until });
         }
         self.deadlines.push_back((deadline, key, asker.id, asker.ticket));
         true
@@ -238,7 +264,7 @@ impl Inline {
         let done = std::mem::take(&mut *self.hall.done());
         self.hall.taken.notify_all();
         for (key, sealed) in done {
-            for asker in self.pending.remove(&key).unwrap_or_default() {
+            for asker in self.pending.remove(&key).map(|pending| pending.askers).unwrap_or_default() {
                 all.push(Brought { asker, key, sealed: sealed.clone() });
             }
         }
@@ -248,7 +274,7 @@ impl Inline {
                 break;
             }
             self.deadlines.pop_front();
-            let Some(askers) = self.pending.get_mut(&key) else { continue };
+            let Some(Pending { askers, .. }) = self.pending.get_mut(&key) else { continue };
             let waits = |asker: &Asker| (asker.id, asker.ticket) == (id, ticket);
             if let Some(at) = askers.iter().position(waits) {
                 // The read goes on; who asks in the meantime shares it.
@@ -290,7 +316,7 @@ impl Hall {
         self.stop.load(Ordering::Acquire)
     }
 
-    fn queue(&self) -> MutexGuard<'_, VecDeque<(Key, Instant)>> {
+    fn queue(&self) -> MutexGuard<'_, VecDeque<(Key, Until)>> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

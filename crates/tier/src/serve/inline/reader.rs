@@ -5,12 +5,12 @@ use std::io::{self, IoSliceMut};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use pantler_origin::{Node, OpenFile, OpenMode, Source};
 
-use super::Hall;
+use super::{Hall, Until};
 use crate::Key;
 
 /// How long a file stays open that nobody asks for.
@@ -30,16 +30,15 @@ struct Reader {
 /// What a reader's thread does.
 pub(super) fn serve(hall: &Hall) {
     let mut reader = Reader::default();
-    while let Some((key, deadline)) = next(hall, &mut reader) {
+    while let Some((key, until)) = next(hall, &mut reader) {
         // Everybody who asked has been told otherwise.
-        let is_late = Instant::now() > deadline;
-        let sealed = if is_late { None } else { reader.bring(hall, &key) };
+        let sealed = if until.is_over() { None } else { reader.bring(hall, &key) };
         hall.hand_over(key, sealed);
     }
 }
 
 /// What to read next; `None` at the end.
-fn next(hall: &Hall, reader: &mut Reader) -> Option<(Key, Instant)> {
+fn next(hall: &Hall, reader: &mut Reader) -> Option<(Key, Until)> {
     let mut queue = hall.queue();
     loop {
         if hall.stopped() {
