@@ -304,10 +304,15 @@ impl Inline {
 
 impl Drop for Inline {
     fn drop(&mut self) {
-        self.hall.stop.store(true, Ordering::Release);
-        self.hall.queued.notify_all();
-        self.hall.taken.notify_all();
-        self.hall.renewed.notify_all();
+        let hall = &*self.hall;
+        hall.stop.store(true, Ordering::Release);
+        // Who has just looked, and does not wait yet, holds the lock: without it nobody would wake it.
+        drop(hall.queue());
+        hall.queued.notify_all();
+        drop(hall.done());
+        hall.taken.notify_all();
+        drop(hall.renew.lock().unwrap_or_else(PoisonError::into_inner));
+        hall.renewed.notify_all();
     }
 }
 
