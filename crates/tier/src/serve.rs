@@ -34,7 +34,7 @@ use bytes::Bytes;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 
-use crate::store::{Owner, Store};
+use crate::store::{Owner, Store, notices_bytes};
 use crate::{Key, Retrieve, TierError};
 use connection::{Connection, State};
 pub use inline::InlineOptions;
@@ -224,6 +224,7 @@ impl Server {
         let index_bytes = options.memory_bytes / INDEX_SHARE;
         let inline = options.inline.as_ref().map(|inline| Inline::start(inline, index_bytes)).transpose()?;
         let mut store_bytes = options.memory_bytes - options.memory_bytes / CONNECTIONS_SHARE;
+        store_bytes -= notices_bytes(store_bytes);
         if let Some(inline) = &inline {
             store_bytes -= index_bytes;
             let data = epoll::EventData::new_u64(INLINE);
@@ -310,7 +311,7 @@ impl Server {
         let wait = deadline.map_or(longest, |at| at.saturating_duration_since(Instant::now()).min(longest));
         let timeout = Timespec { tv_sec: 0, tv_nsec: wait.as_nanos() as i64 };
         match epoll::wait(&self.poll, rustix::buffer::spare_capacity(events), Some(&timeout)) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
         let mut brought = deadline.is_some_and(|at| at <= Instant::now());

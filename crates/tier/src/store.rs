@@ -10,19 +10,27 @@
 //!
 //! R1  `used` is the sum of the charges of all entries, and at most `limit` between calls.
 //! R2  Every entry is in `order` once, under its time and slot.
-//! R3  An owner has at most [`NOTICES_MAX`] notices waiting; beyond, it is told that it does not know.
+//! R3  An owner has at most [`NOTICES_MAX`] notices waiting, and all owners together have at most [`notices_bytes`] of
+//!     them, which is memory beside `limit`; beyond, an owner is told that it does not know.
 //! R4  `blocks` of an owner counts its entries.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::hash::BuildHasher;
 
 use bytes::Bytes;
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashTable};
 
 /// Memory that an entry takes beside its key and value: the entry, its place in the table and in the order, and what
 /// the allocator adds to three pieces.
 pub const ENTRY_BYTES: u64 = 256;
 /// Notices that wait for an owner that does not talk.
 pub const NOTICES_MAX: usize = 16_384;
+/// What a waiting notice is charged with beside its key.
+const NOTICE_BYTES: u64 = 48;
+/// Bytes that notices of all owners together may always take.
+const NOTICES_BYTES_MIN: u64 = 64 << 10;
+/// Share of the limit that they may take where that is more: one part in so many.
+const NOTICES_SHARE: u64 = 64;
 /// Blocks that are looked at for those of one owner: nobody else is served meanwhile.
 pub const LOOKED_MAX: usize = 1 << 19;
 /// Owners that are known. More share none.
@@ -39,20 +47,35 @@ pub const NOBODY: Owner = Owner(u32::MAX);
 struct Entry {
     key: Box<[u8]>,
     value: Bytes,
+    /// Bytes of the buffer that the value is in.
+    room: u32,
     time: u64,
     owner: Owner,
 }
 
 impl Entry {
     fn charge(&self) -> u64 {
-        charge(&self.key, &self.value)
+        charge_of(&self.key, self.room as usize)
     }
 }
 
 /// Memory that a key and its value are charged with.
 pub fn charge(key: &[u8], value: &[u8]) -> u64 {
+    charge_of(key, value.len())
+}
+
+fn charge_of(key: &[u8], room: usize) -> u64 {
     // The allocator hands out multiples of 16 bytes.
-    (key.len().next_multiple_of(16) + value.len().next_multiple_of(16)) as u64 + ENTRY_BYTES
+    (key.len().next_multiple_of(16) + room.next_multiple_of(16)) as u64 + ENTRY_BYTES
+}
+
+/// Memory that notices of all owners together may take, beside the limit of a store.
+pub fn notices_bytes(limit: u64) -> u64 {
+    (limit / NOTICES_SHARE).max(NOTICES_BYTES_MIN)
+}
+
+fn charge_of_notice(key: &[u8]) -> u64 {
+    key.len().next_multiple_of(16) as u64 + NOTICE_BYTES
 }
 
 #[derive(Debug, Default)]
@@ -100,12 +123,16 @@ pub struct Store {
     used: u64,
     /// The charge of what was put last: with blocks of one size, what another one takes.
     unit: u64,
-    table: HashMap<Box<[u8]>, u32, foldhash::quality::RandomState>,
+    /// Slots by the hash of their key, which is in the entry alone.
+    table: HashTable<u32>,
+    seed: foldhash::quality::RandomState,
     slots: Vec<Option<Entry>>,
     free: Vec<u32>,
     order: BTreeMap<(u64, u32), ()>,
     clients: Vec<Client>,
     names: HashMap<Box<str>, Owner, foldhash::quality::RandomState>,
+    /// Charges of all notices that wait.
+    notices: u64,
     counts: Counts,
     /// Keys whose value changed or left, and whether they were evicted, where somebody watches.
     changes: Option<Vec<(Box<[u8]>, bool)>>,
@@ -118,12 +145,14 @@ impl Store {
             limit,
             used: 0,
             unit: 0,
-            table: HashMap::default(),
+            table: HashTable::new(),
+            seed: foldhash::quality::RandomState::default(),
             slots: Vec::new(),
             free: Vec::new(),
             order: BTreeMap::new(),
             clients: Vec::new(),
             names: HashMap::default(),
+            notices: 0,
             counts: Counts::default(),
             changes: None,
         }
@@ -142,7 +171,9 @@ impl Store {
             // One that has nothing and is not here can be forgotten.
             let idle = self.clients.iter().position(|client| client.connections == 0 && client.blocks == 0);
             let Some(idle) = idle else { return NOBODY };
-            self.names.remove(&self.clients[idle].name);
+            let Client { name, notices, .. } = std::mem::take(&mut self.clients[idle]);
+            self.names.remove(&name);
+            self.notices -= notices.iter().map(|key| charge_of_notice(key)).sum::<u64>();
             Owner(idle as u32)
         };
         self.clients[owner.0 as usize] = Client { name: name.into(), connections: 1, ..Client::default() };
@@ -200,15 +231,29 @@ impl Store {
     /// Puts a block, last used at `time`, for its new owner. A demoted block that is here already keeps the later time.
     /// What is too much leaves, the oldest first: that may be the block itself. Says whether it could ever fit.
     pub fn put(&mut self, key: &[u8], value: Bytes, asker: Owner, time: u64, demoted: bool) -> bool {
-        let charge = charge(key, &value);
-        let existing = self.table.get(key).copied();
-        if charge > self.limit {
+        let room = value.len();
+        self.put_in(key, value, room, asker, time, demoted)
+    }
+
+    /// As [`put`](Self::put), for a value that is part of a buffer of `room` bytes and keeps all of it.
+    pub fn put_in(
+        &mut self,
+        key: &[u8],
+        value: Bytes,
+        room: usize,
+        asker: Owner,
+        time: u64,
+        demoted: bool,
+    ) -> bool {
+        let charge = charge_of(key, room);
+        let existing = self.find(key);
+        let (true, Ok(room)) = (charge <= self.limit, u32::try_from(room)) else {
             self.counts.refused += 1;
             if let Some(slot) = existing {
                 self.delete_slot(slot, asker);
             }
             return false;
-        }
+        };
         let time = match existing.and_then(|slot| self.entry(slot)) {
             Some(entry) if demoted => time.max(entry.time),
             _ => time,
@@ -218,7 +263,7 @@ impl Store {
         }
         self.unit = charge;
         self.used += charge;
-        self.insert(Entry { key: key.into(), value, time, owner: asker });
+        self.insert(Entry { key: key.into(), value, room, time, owner: asker });
         self.count(asker, true);
         self.change(key, false);
         if demoted {
@@ -232,7 +277,7 @@ impl Store {
 
     /// Puts a block that was missed and fetched for `asker`, as the youngest; what came meanwhile stays.
     pub fn bring(&mut self, key: &[u8], value: &Bytes, asker: Owner, now: u64) {
-        match self.table.get(key).copied() {
+        match self.find(key) {
             Some(slot) => {
                 self.touch(slot, now);
                 self.pass(slot, asker);
@@ -243,39 +288,40 @@ impl Store {
 
     /// Removes a block. Says whether it was there.
     pub fn delete(&mut self, key: &[u8], asker: Owner) -> bool {
-        let slot = self.table.get(key).copied();
+        let slot = self.find(key);
         slot.is_some_and(|slot| self.delete_slot(slot, asker))
     }
 
     /// Removes a block if it is the asker's. Says whether it was.
     pub fn give_up(&mut self, key: &[u8], asker: Owner) -> bool {
-        let Some(&slot) = self.table.get(key) else { return false };
+        let Some(slot) = self.find(key) else { return false };
         let owned = self.entry(slot).is_some_and(|entry| entry.owner == asker);
         owned && self.remove_slot(slot, false).is_some()
     }
 
     /// Removes everything. Owners do not learn which blocks, but that they do not know.
     pub fn flush(&mut self) {
-        self.table = HashMap::default();
+        self.table = HashTable::new();
         (self.slots, self.free) = (Vec::new(), Vec::new());
         self.order.clear();
         self.used = 0;
         for client in self.clients.iter_mut().filter(|client| client.blocks > 0) {
             client.blocks = 0;
-            client.notices.clear();
+            let told = std::mem::take(&mut client.notices);
+            self.notices -= told.iter().map(|key| charge_of_notice(key)).sum::<u64>();
             client.lost = true;
         }
     }
 
     /// Bytes of a value, without using it.
     pub fn length(&self, key: &[u8]) -> Option<usize> {
-        let slot = *self.table.get(key)?;
+        let slot = self.find(key)?;
         self.entry(slot).map(|entry| entry.value.len())
     }
 
     /// When a block was last used, and whose it is.
     pub fn standing(&self, key: &[u8]) -> Option<(u64, Owner)> {
-        let slot = *self.table.get(key)?;
+        let slot = self.find(key)?;
         self.entry(slot).map(|entry| (entry.time, entry.owner))
     }
 
@@ -285,11 +331,10 @@ impl Store {
         if client.notices.is_empty() && !client.lost {
             return Notices::default();
         }
-        self.counts.notices += client.notices.len() as u64;
-        Notices {
-            gone: std::mem::take(&mut client.notices).into(),
-            unknown: std::mem::take(&mut client.lost),
-        }
+        let gone: Vec<Box<[u8]>> = std::mem::take(&mut client.notices).into();
+        self.counts.notices += gone.len() as u64;
+        self.notices -= gone.iter().map(|key| charge_of_notice(key)).sum::<u64>();
+        Notices { gone, unknown: std::mem::take(&mut client.lost) }
     }
 
     /// Whether another block like the last one would make one leave.
@@ -354,8 +399,13 @@ impl Store {
         self.clients.iter().map(|client| (&*client.name, client.blocks, client.connections))
     }
 
+    fn find(&self, key: &[u8]) -> Option<u32> {
+        let is_it = |slot: &u32| self.entry(*slot).is_some_and(|entry| *entry.key == *key);
+        self.table.find(self.seed.hash_one(key), is_it).copied()
+    }
+
     fn look(&mut self, key: &[u8]) -> Option<u32> {
-        let slot = self.table.get(key).copied();
+        let slot = self.find(key);
         match slot {
             Some(_) => self.counts.hits += 1,
             None => self.counts.misses += 1,
@@ -402,8 +452,12 @@ impl Store {
             }
         };
         self.order.insert((entry.time, slot), ());
-        self.table.insert(entry.key.clone(), slot);
+        let hash = self.seed.hash_one(&*entry.key);
         self.slots[slot as usize] = Some(entry);
+        let (slots, seed) = (&self.slots, &self.seed);
+        self.table.insert_unique(hash, slot, |&slot| {
+            slots[slot as usize].as_ref().map_or(0, |entry| seed.hash_one(&*entry.key))
+        });
     }
 
     /// As `remove_slot`, and its owner is told if that is not who asked.
@@ -419,7 +473,9 @@ impl Store {
         let entry = self.slots.get_mut(slot as usize)?.take()?;
         self.free.push(slot);
         self.order.remove(&(entry.time, slot));
-        self.table.remove(&entry.key);
+        if let Ok(place) = self.table.find_entry(self.seed.hash_one(&*entry.key), |&other| other == slot) {
+            place.remove();
+        }
         self.used -= entry.charge();
         self.count(entry.owner, false);
         self.change(&entry.key, evicted);
@@ -438,7 +494,9 @@ impl Store {
 
     fn tell(&mut self, owner: Owner, key: Box<[u8]>) {
         let Some(client) = self.clients.get_mut(owner.0 as usize) else { return };
-        if client.notices.len() < NOTICES_MAX {
+        let charge = charge_of_notice(&key);
+        if client.notices.len() < NOTICES_MAX && self.notices + charge <= notices_bytes(self.limit) {
+            self.notices += charge;
             client.notices.push_back(key);
         } else {
             client.lost = true;
@@ -465,9 +523,12 @@ impl Store {
         assert_eq!(entries().count(), self.table.len(), "R2: table");
         assert_eq!(self.order.len(), self.table.len(), "R2: order");
         for (slot, entry) in entries() {
-            assert_eq!(self.table.get(&entry.key), Some(&slot), "R2: slot {slot}");
+            assert_eq!(self.find(&entry.key), Some(slot), "R2: slot {slot}");
             assert!(self.order.contains_key(&(entry.time, slot)), "R2: order of slot {slot}");
         }
+        let notices = self.clients.iter().flat_map(|client| &client.notices);
+        assert_eq!(notices.map(|key| charge_of_notice(key)).sum::<u64>(), self.notices, "R3: bytes");
+        assert!(self.notices <= notices_bytes(self.limit), "R3: {} bytes", self.notices);
         for (number, client) in (0..).zip(&self.clients) {
             assert!(client.notices.len() <= NOTICES_MAX, "R3: owner {number}");
             let blocks = entries().filter(|(_, entry)| entry.owner == Owner(number)).count() as u64;

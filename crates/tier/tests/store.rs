@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use pantler_steward::placement::{Client, Order, SharedTiers, Sizes, Tier};
-use pantler_tier::store::{LOOKED_MAX, NOBODY, Owner, Store, charge};
+use pantler_tier::store::{LOOKED_MAX, NOBODY, Owner, Store, charge, notices_bytes};
 use proptest::prelude::*;
 
 const CLIENTS: usize = 3;
@@ -142,11 +142,12 @@ proptest! {
 
 #[test]
 fn notices_are_bounded_and_what_is_lost_is_unknown() {
-    let mut store = Store::new(10 * charge(&[0; 8], &[]));
+    let large = Bytes::from(vec![0; 8 << 20]);
+    let mut store = Store::new(10 * charge(&[0; 8], &large));
     let (silent, busy) = (store.join("silent"), store.join("busy"));
     let many = pantler_tier::store::NOTICES_MAX as u64 + 100;
     for number in 0..many {
-        store.put(&number.to_le_bytes(), Bytes::new(), silent, number, false);
+        store.put(&number.to_le_bytes(), large.clone(), silent, number, false);
     }
     let told = store.notices(silent);
     assert_eq!((told.gone.len(), told.unknown), (pantler_tier::store::NOTICES_MAX, true));
@@ -154,6 +155,36 @@ fn notices_are_bounded_and_what_is_lost_is_unknown() {
     store.put(b"x", Bytes::new(), busy, many, false);
     store.flush();
     assert!(store.notices(busy).unknown, "everything was removed");
+    store.validate();
+}
+
+#[test]
+fn notices_are_bounded_in_bytes_for_all_owners_together() {
+    let long = |number: u64| [&number.to_le_bytes()[..], &[0; 60_000]].concat();
+    let limit = 10 * charge(&long(0), &[]);
+    let mut store = Store::new(limit);
+    let owners: Vec<Owner> = (0..50).map(|number| store.join(&number.to_string())).collect();
+    for number in 0..500 {
+        store.put(&long(number), Bytes::new(), owners[number as usize % 50], number, false);
+        store.validate();
+    }
+    let told: Vec<_> = owners.iter().map(|owner| store.notices(*owner)).collect();
+    let bytes: usize = told.iter().flat_map(|told| &told.gone).map(|key| key.len()).sum();
+    assert!(bytes > 0 && bytes as u64 <= notices_bytes(limit), "{bytes} bytes");
+    assert_eq!(told.iter().filter(|told| told.unknown).count(), 50, "nobody misses one without knowing");
+    // There is room again.
+    store.put(&long(500), Bytes::new(), owners[0], 500, false);
+    assert_eq!(store.notices(owners[40]).gone, [long(490).into_boxed_slice()]);
+    store.validate();
+}
+
+#[test]
+fn a_value_is_charged_with_the_buffer_that_it_keeps() {
+    let mut store = Store::new(100_000);
+    assert!(store.put_in(b"k", Bytes::from(vec![0; 20_000]), 22_400, NOBODY, 1, false));
+    assert_eq!(store.used(), charge(b"k", &[0; 22_400]));
+    store.put(b"k", Bytes::from(vec![0; 20_000]), NOBODY, 2, false);
+    assert_eq!(store.used(), charge(b"k", &[0; 20_000]));
     store.validate();
 }
 

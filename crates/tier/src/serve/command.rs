@@ -18,12 +18,25 @@ const LISTED_MAX: usize = 100_000;
 
 type Words<'a> = [&'a [u8]];
 
+/// A value in the buffer that it arrived in, and the bytes of that.
+pub(super) struct Taken {
+    pub(super) value: Bytes,
+    pub(super) room: usize,
+}
+
+impl Taken {
+    /// The value as it is, or a copy of its bytes.
+    fn or_copy(taken: Option<Self>, value: &[u8]) -> Self {
+        taken.unwrap_or_else(|| Self { value: Bytes::copy_from_slice(value), room: value.len() })
+    }
+}
+
 /// Carries out a command. `taken` is its third word, where the buffer that it arrived in is free to be kept.
 pub(super) fn execute(
     connection: &mut Connection,
     shared: &mut Shared,
     words: &Words<'_>,
-    taken: Option<Bytes>,
+    taken: Option<Taken>,
 ) -> Reply {
     let mut name = [0; 24];
     let Some(name) = name.get_mut(..words[0].len()) else { return unknown(words) };
@@ -175,7 +188,7 @@ fn too_large() -> Reply {
     Reply::Error("OOM the value does not fit in the memory of this tier".into())
 }
 
-fn set(connection: &Connection, shared: &mut Shared, words: &Words<'_>, taken: Option<Bytes>) -> Reply {
+fn set(connection: &Connection, shared: &mut Shared, words: &Words<'_>, taken: Option<Taken>) -> Reply {
     let (mut only_new, mut only_there, mut answer) = (false, false, false);
     for word in &words[3..] {
         match word.to_ascii_uppercase().as_slice() {
@@ -194,9 +207,9 @@ fn set(connection: &Connection, shared: &mut Shared, words: &Words<'_>, taken: O
     if (only_new && there) || (only_there && !there) {
         return if answer { found(before) } else { Reply::Null };
     }
-    let value = taken.unwrap_or_else(|| Bytes::copy_from_slice(words[2]));
+    let Taken { value, room } = Taken::or_copy(taken, words[2]);
     let now = shared.now();
-    match shared.store.put(words[1], value, connection.owner, now, false) {
+    match shared.store.put_in(words[1], value, room, connection.owner, now, false) {
         false => too_large(),
         true if answer => found(before),
         true => Reply::Simple("OK"),
@@ -218,7 +231,7 @@ fn retrieve(connection: &Connection, shared: &mut Shared, words: &Words<'_>) -> 
 }
 
 /// `PANTLER.SET key value KEEP|DEMOTE age-in-microseconds`
-fn put(connection: &Connection, shared: &mut Shared, words: &Words<'_>, taken: Option<Bytes>) -> Reply {
+fn put(connection: &Connection, shared: &mut Shared, words: &Words<'_>, taken: Option<Taken>) -> Reply {
     let demoted = match words[3].to_ascii_uppercase().as_slice() {
         b"KEEP" => false,
         b"DEMOTE" => true,
@@ -227,8 +240,8 @@ fn put(connection: &Connection, shared: &mut Shared, words: &Words<'_>, taken: O
     let age = std::str::from_utf8(words[4]).ok().and_then(|age| age.parse::<u64>().ok());
     let Some(age_us) = age else { return syntax() };
     let time = shared.now().saturating_sub(age_us.saturating_mul(1000));
-    let value = taken.unwrap_or_else(|| Bytes::copy_from_slice(words[2]));
-    match shared.store.put(words[1], value, connection.owner, time, demoted) {
+    let Taken { value, room } = Taken::or_copy(taken, words[2]);
+    match shared.store.put_in(words[1], value, room, connection.owner, time, demoted) {
         true => Reply::Simple("OK"),
         false => too_large(),
     }

@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::command::{self, Taken};
 use super::inline::Asker;
 use super::output::Output;
-use super::{COMMAND_BYTES_MAX, OUTPUT_BYTES_MAX, Shared, command};
+use super::{COMMAND_BYTES_MAX, OUTPUT_BYTES_MAX, Shared};
 use crate::store::{NOBODY, Notices, Owner};
 use crate::wire::{self, Begin, Protocol, Reply};
 use crate::{ENVELOPE_BYTES_MAX, Key};
@@ -250,9 +251,10 @@ impl Connection {
         let reply = match value.cloned() {
             Some(value) => {
                 self.ahead = if length <= AHEAD_BYTES_MAX { length } else { INPUT_BYTES };
+                let room = self.input.capacity();
                 let taken = Bytes::from(std::mem::take(&mut self.input));
                 let words: Vec<&[u8]> = words.iter().map(|word| &taken[word.clone()]).collect();
-                command::execute(self, shared, &words, Some(taken.slice(value)))
+                command::execute(self, shared, &words, Some(Taken { value: taken.slice(value), room }))
             }
             None => {
                 self.ahead = INPUT_BYTES;
