@@ -14,7 +14,8 @@
 //! I1  What is answered under a key are bytes of the version that the key names: the open file has that version before its
 //!     bytes are read, settled, and after. Everything else is an answer "not here".
 //! I2  Files are found from the origin down, one component at a time, without following links.
-//! I3  The loop never waits: it looks into the index, and takes what readers brought.
+//! I3  The loop waits for no file: it looks into the index, of which nobody holds more than a part's sweep or a few versions'
+//!     notes at a time, and takes what readers brought.
 //! I4  Of one block one read is under way, however many ask for it.
 //! I5  Whoever asks is answered: by [`InlineOptions::wait`] at the latest that it is not here.
 //! I6  Bounds: [`QUEUE_MAX`] blocks that wait to be read, two for each reader that were read and wait for the loop, and the

@@ -4,6 +4,9 @@ use hashbrown::HashMap;
 
 /// What a version is charged with beside its path: its place in a table that may be growing, and what the allocator adds.
 const FILE_BYTES: u64 = 160;
+/// Parts that the table is in, by the first byte of a version, which is a hash. Nobody waits for more than one to be swept, or
+/// to grow.
+pub(super) const PARTS: usize = 256;
 
 struct File {
     path: Box<[u8]>,
@@ -18,7 +21,7 @@ struct File {
 pub(super) struct Index {
     limit: u64,
     used: u64,
-    files: HashMap<[u8; 16], File, foldhash::quality::RandomState>,
+    parts: Vec<HashMap<[u8; 16], File, foldhash::quality::RandomState>>,
     walk: u32,
     left_out: u64,
     /// Of the walk that is under way.
@@ -32,12 +35,17 @@ fn charge(path: &[u8]) -> u64 {
 impl Index {
     /// An empty one of at most so many bytes.
     pub(super) fn new(limit: u64) -> Self {
-        Self { limit, used: 0, files: HashMap::default(), walk: 0, left_out: 0, leaving_out: 0 }
+        let parts = (0..PARTS).map(|_| HashMap::default()).collect();
+        Self { limit, used: 0, parts, walk: 0, left_out: 0, leaving_out: 0 }
+    }
+
+    fn part(&mut self, version: &[u8; 16]) -> &mut HashMap<[u8; 16], File, foldhash::quality::RandomState> {
+        &mut self.parts[usize::from(version[0])]
     }
 
     /// Where the file is, or was when it was last seen.
     pub(super) fn path(&self, version: &[u8; 16]) -> Option<&[u8]> {
-        self.files.get(version).map(|file| &*file.path)
+        self.parts[usize::from(version[0])].get(version).map(|file| &*file.path)
     }
 
     /// A walk begins.
@@ -48,8 +56,9 @@ impl Index {
 
     /// The walk saw a version at a path. Of several paths the last one stays.
     pub(super) fn note(&mut self, version: [u8; 16], path: &[u8]) {
-        if let Some(file) = self.files.get_mut(&version) {
-            file.seen = self.walk;
+        let walk = self.walk;
+        if let Some(file) = self.part(&version).get_mut(&version) {
+            file.seen = walk;
             if *file.path == *path {
                 return;
             }
@@ -60,31 +69,36 @@ impl Index {
             return;
         }
         self.used += charge(path);
-        self.files.insert(version, File { path: path.into(), seen: self.walk });
+        self.part(&version).insert(version, File { path: path.into(), seen: walk });
     }
 
-    /// The walk came to its end: what it did not see is no more.
-    pub(super) fn end(&mut self) {
+    /// The walk came to its end: what it did not see of one part is no more. For all parts, one after the other, and then
+    /// [`end`](Self::end).
+    pub(super) fn sweep(&mut self, part: usize) {
         let walk = self.walk;
         let mut freed = 0;
-        self.files.retain(|_, file| {
+        self.parts[part].retain(|_, file| {
             let stays = file.seen == walk;
             freed += if stays { 0 } else { charge(&file.path) };
             stays
         });
         self.used -= freed;
+    }
+
+    /// All parts were swept.
+    pub(super) fn end(&mut self) {
         self.left_out = self.leaving_out;
     }
 
     /// A version is not where it was.
     pub(super) fn forget(&mut self, version: &[u8; 16]) {
-        if let Some(file) = self.files.remove(version) {
+        if let Some(file) = self.part(version).remove(version) {
             self.used -= charge(&file.path);
         }
     }
 
     pub(super) fn len(&self) -> usize {
-        self.files.len()
+        self.parts.iter().map(HashMap::len).sum()
     }
 
     /// Files that found no room in the last walk.
@@ -98,7 +112,8 @@ mod tests {
     use super::*;
 
     fn validate(index: &Index) {
-        assert_eq!(index.files.values().map(|file| charge(&file.path)).sum::<u64>(), index.used, "X1");
+        let files = || index.parts.iter().flat_map(HashMap::values);
+        assert_eq!(files().map(|file| charge(&file.path)).sum::<u64>(), index.used, "X1");
         assert!(index.used <= index.limit, "X1");
     }
 
@@ -106,12 +121,19 @@ mod tests {
     fn a_walk_brings_what_it_sees_and_takes_what_it_does_not() {
         let mut index = Index::new(10 * (FILE_BYTES + 16));
         let version = |number: u8| [number; 16];
+        let end = |index: &mut Index| {
+            (0..PARTS).for_each(|part| {
+                index.sweep(part);
+                validate(index);
+            });
+            index.end();
+        };
         index.begin();
         for number in 0..12 {
             index.note(version(number), &[b'a' + number]);
             validate(&index);
         }
-        index.end();
+        end(&mut index);
         assert_eq!((index.len(), index.left_out()), (10, 2), "bounded");
         index.begin();
         for number in 5..12 {
@@ -119,7 +141,7 @@ mod tests {
             validate(&index);
         }
         assert_eq!(index.path(&version(0)), Some(&b"a"[..]), "until the walk has come to its end");
-        index.end();
+        end(&mut index);
         validate(&index);
         assert_eq!(index.path(&version(0)), None);
         assert_eq!(index.path(&version(5)), Some(&b"elsewhere"[..]));

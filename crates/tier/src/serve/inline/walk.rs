@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use pantler_origin::{Entries, Entry, Kind, Node};
 
 use super::Hall;
+use super::index::PARTS;
 
 /// Shortest pause between two walks.
 const PAUSE_MIN: Duration = Duration::from_millis(500);
@@ -19,6 +20,8 @@ const PAUSE_MIN: Duration = Duration::from_millis(500);
 const PAUSE_FACTOR: u32 = 9;
 /// Directories within directories. Each takes two descriptors while the walk is in it.
 const DEPTH_MAX: usize = 100;
+/// How long the walker leaves the index alone between two parts of it.
+const SWEEP_PAUSE: Duration = Duration::from_micros(50);
 /// Versions that go to the index together: nobody looks into it meanwhile.
 const NOTED_MAX: usize = 64;
 
@@ -83,6 +86,11 @@ fn walk(hall: &Hall) {
     match descend(hall, &mut noted) {
         Ok(()) => {
             note(hall, &mut noted);
+            for part in 0..PARTS {
+                hall.write_index().sweep(part);
+                // Who waits for the index has it in between.
+                std::thread::sleep(SWEEP_PAUSE);
+            }
             let mut index = hall.write_index();
             index.end();
             if index.left_out() > 0 {
