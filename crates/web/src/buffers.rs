@@ -8,21 +8,20 @@ use std::sync::{Arc, Mutex};
 
 /// Largest buffer.
 pub const CHUNK_BYTES: usize = 256 << 10;
-/// Sizes of buffers that are kept for later: clearing a new one costs as much as reading into it.
-const KEPT_BYTES: [usize; 2] = [64 << 10, CHUNK_BYTES];
-/// Smaller ones are made anew, of exactly their size.
-const KEPT_BYTES_MIN: usize = 16 << 10;
+/// Sizes of buffers. They are kept for later: clearing a new one costs as much as reading into it, and buffers of all sizes, made
+/// by one thread and dropped by another, would leave holes in every thread's heap.
+const SIZES: [usize; 4] = [4 << 10, 16 << 10, 64 << 10, CHUNK_BYTES];
+/// Buffers of each size kept for later: three megabytes and a half.
+const IDLE_MAX: [usize; SIZES.len()] = [64, 32, 12, 10];
 /// Smallest piece of a file that is read at a time when memory is short.
 const CHUNK_BYTES_MIN: usize = 16 << 10;
-/// Buffers of each size kept for later.
-const IDLE_MAX: usize = 32;
 
 /// All buffers of a server.
 #[derive(Debug)]
 pub struct Buffers {
     budget: u64,
     outstanding: AtomicU64,
-    idle: [Mutex<Vec<Vec<u8>>>; KEPT_BYTES.len()],
+    idle: [Mutex<Vec<Vec<u8>>>; SIZES.len()],
 }
 
 impl Buffers {
@@ -56,10 +55,9 @@ impl Buffers {
     /// A buffer of `length` bytes, at most [`CHUNK_BYTES`].
     pub fn take(self: &Arc<Self>, length: usize) -> Buffer {
         assert!(length <= CHUNK_BYTES, "B1: buffers have a largest size");
-        let class = KEPT_BYTES.iter().position(|size| length <= *size).filter(|_| length > KEPT_BYTES_MIN);
-        let kept = class.and_then(|class| self.idle[class].lock().expect("nobody panics holding it").pop());
-        let size = class.map_or(length, |class| KEPT_BYTES[class]);
-        let bytes = kept.unwrap_or_else(|| vec![0; size]);
+        let class = SIZES.iter().position(|size| length <= *size).unwrap_or(SIZES.len() - 1);
+        let kept = self.idle[class].lock().expect("nobody panics holding it").pop();
+        let bytes = kept.unwrap_or_else(|| vec![0; SIZES[class]]);
         self.outstanding.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         Buffer { bytes, length, buffers: self.clone() }
     }
@@ -95,10 +93,10 @@ impl AsRef<[u8]> for Buffer {
 impl Drop for Buffer {
     fn drop(&mut self) {
         self.buffers.outstanding.fetch_sub(self.bytes.len() as u64, Ordering::Relaxed);
-        let class = KEPT_BYTES.iter().position(|size| self.bytes.len() == *size);
+        let class = SIZES.iter().position(|size| self.bytes.len() == *size);
         if let Some(class) = class
             && let Ok(mut idle) = self.buffers.idle[class].lock()
-            && idle.len() < IDLE_MAX
+            && idle.len() < IDLE_MAX[class]
         {
             idle.push(std::mem::take(&mut self.bytes));
         }
@@ -117,13 +115,14 @@ mod tests {
         let bytes = one.freeze(4);
         let more = bytes.slice(1..);
         drop(bytes);
-        assert_eq!((&more[..], buffers.outstanding()), (&b"ell"[..], 5));
+        assert_eq!((&more[..], buffers.outstanding()), (&b"ell"[..], 4096));
         drop(more);
         assert_eq!(buffers.outstanding(), 0);
-        drop(buffers.take(CHUNK_BYTES));
-        assert_eq!(buffers.idle[1].lock().unwrap().len(), 1);
-        drop(buffers.take(20_000));
-        assert_eq!(buffers.idle[0].lock().unwrap().len(), 1);
+        for length in [CHUNK_BYTES, 20_000, 4097, 4096, 0] {
+            drop(buffers.take(length));
+        }
+        let idle: Vec<usize> = buffers.idle.iter().map(|idle| idle.lock().unwrap().len()).collect();
+        assert_eq!(idle, [1; SIZES.len()]);
         let held: Vec<Buffer> = (0..4).map(|_| buffers.take(CHUNK_BYTES)).collect();
         assert!(!buffers.has_room(1));
         assert_eq!(buffers.chunk_bytes(), CHUNK_BYTES_MIN);
