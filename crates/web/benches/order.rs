@@ -3,7 +3,7 @@
 //! ```text
 //! cargo bench -p pantler-web --bench order                        # everything, about half an hour
 //! cargo bench -p pantler-web --bench order -- --quick             # shorter runs, fewer sizes
-//! cargo bench -p pantler-web --bench order -- files surge memory open starve accuracy idle soak   # some parts
+//! cargo bench -p pantler-web --bench order -- files surge memory open starve idle soak   # some parts; soak only if named
 //! ```
 //!
 //! Each run gets a fresh control group with a memory limit for everything in it (page cache, buffers, server) and a throttled
@@ -581,22 +581,42 @@ impl Bench {
         Ok(())
     }
 
+    /// What the server holds must not grow: in the last third of the time no more than in the middle one, but for 2 %.
     fn soak(&self) -> Result<()> {
+        const LOOKS: u64 = 30;
         let plan = Plan { files: 12_000, sizes: Sizes::Surge, seed: 1 };
         let root = self.root("surge", &plan)?;
         let running = self.start(Rival::own(Order::MirrorVerify), &root, true, 2, None)?;
-        println!("\nSoak: 12,000 files of SURGE-like sizes, {CLIENTS} clients, 10 minutes at full load");
-        for minute in 1..=10 {
+        let time = Duration::from_secs(if self.is_quick { 4 } else { 20 });
+        let minutes = (time * LOOKS as u32).as_secs() / 60;
+        println!(
+            "\nSoak: 12,000 files of SURGE-like sizes, {CLIENTS} clients, {minutes} minutes at full load; holds {:.1} MB at first",
+            resident_bytes(running.child.id()) as f64 / 1e6
+        );
+        let mut held = Vec::new();
+        for look in 1..=LOOKS {
             let mut load = self.load(&plan, 1.0, Pace::Closed { clients: CLIENTS });
-            (load.address, load.time, load.seed) = (running.address, Duration::from_secs(60), minute);
+            (load.address, load.time, load.seed) = (running.address, time, look);
             let report = run(&load)?;
             let state = state(running.admin.context("own")?)?;
+            held.push(resident_bytes(running.child.id()) as f64 / 1e6);
             println!(
-                "minute {minute:>2}: {:.0} answers/s, {} failed, server holds {:.1} MB, beliefs right {:.2} %",
+                "{:>4} s: {:.0} answers/s, {} failed, server holds {:.1} MB, beliefs right {:.2} %, model {:.1} MB",
+                look * time.as_secs(),
                 report.per_second(),
                 report.errors,
-                resident_bytes(running.child.id()) as f64 / 1e6,
-                100.0 * state["beliefs"]["recent_share"].as_f64().unwrap_or(0.0)
+                held[held.len() - 1],
+                100.0 * state["beliefs"]["recent_share"].as_f64().unwrap_or(0.0),
+                state["model"]["bytes"].as_f64().unwrap_or(0.0) / 1e6,
+            );
+        }
+        let third = held.len() / 3;
+        let mean = |part: &[f64]| part.iter().sum::<f64>() / part.len() as f64;
+        let (middle, last) = (mean(&held[third..2 * third]), mean(&held[2 * third..]));
+        println!("middle third {middle:.2} MB, last third {last:.2} MB: {:.3}", last / middle);
+        if last > 1.02 * middle {
+            bail!(
+                "the server grows: {last:.2} MB in the last third of the time, {middle:.2} MB in the middle one"
             );
         }
         Ok(())
