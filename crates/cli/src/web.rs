@@ -52,7 +52,8 @@ pub struct Web {
     /// Most reads of the disk at a time
     #[arg(long, value_name = "COUNT", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=512))]
     pub disk_reads: u32,
-    /// How long a request may wait before it goes first, such as 5s or 500ms: from half of this on, age decides
+    /// How long a request should wait for the disk at most, such as 5s or 500ms: from half of this on nobody who came later
+    /// is read before it. A disk that needs longer than the other half for what came earlier makes it wait longer
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration)]
     pub age_cap: Duration,
     /// Which of several misses is read first: oldest or wanted (the one most requests wait for)

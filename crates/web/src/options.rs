@@ -156,7 +156,8 @@ pub struct Options {
     pub misses: Misses,
     /// Most reads of the disk at a time.
     pub disk_reads: u32,
-    /// How long anybody should wait at most.
+    /// From half of this on nobody who waits for the disk is overtaken by who came later, so that nobody waits longer if the
+    /// disk reads in the other half what had come earlier.
     pub age_cap: Duration,
     /// What is believed at first, by the orders that have a model.
     pub model: Model,

@@ -19,7 +19,8 @@
 //! * Q1  A ticket waits in one place: the line, or one group that is pending or being read.
 //! * Q2  At most `reads_max` groups are being read.
 //! * Q3  A group waits as long as its oldest ticket does. Once that is half of `age_cap`, no younger group is read before it.
-//!   So nobody waits longer than `age_cap` while the disk reads in half of it what is waiting then.
+//!   So nobody waits longer than half of `age_cap` and the time in which the disk reads what came earlier and waits then: no
+//!   longer than `age_cap` if it reads that in half of it, and longer if it does not. The cap makes no disk faster.
 //! * Q4  With merging, at most one pending group wishes for a piece.
 //! * Q5  In order, turns and reads that are out never exceed `reads_max`, and the line moves only at its head.
 
@@ -46,6 +47,11 @@ pub struct Wish {
 }
 
 impl Wish {
+    /// Bytes.
+    pub fn length(self) -> u64 {
+        self.end - self.start
+    }
+
     fn key(self) -> (u64, u64) {
         (self.file, self.start / WINDOW_BYTES)
     }
@@ -80,7 +86,7 @@ pub struct Options {
     pub merge: bool,
     /// Most reads at a time.
     pub reads_max: u32,
-    /// How long anybody should wait at most.
+    /// From half of this on nobody is overtaken by who came later (Q3).
     pub age_cap: Duration,
     /// Which cold group goes first.
     pub misses: Misses,
@@ -206,6 +212,12 @@ impl Scheduler {
             return Arrival::Wait(ticket);
         }
         if believed { Arrival::Turn } else { Arrival::Wait(self.join(now, wish, false)) }
+    }
+
+    /// Whether somebody waits already for a piece of the same window.
+    pub fn is_waited_for(&self, wish: Wish) -> bool {
+        let key = wish.key();
+        self.pending_by_piece.contains_key(&key) || self.reading_by_piece.contains_key(&key)
     }
 
     /// Somebody who had a turn has its bytes, or went away.

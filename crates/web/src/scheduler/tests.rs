@@ -282,6 +282,50 @@ proptest! {
         same_as_twin(Options { reads_max: reads, ..options(true, Misses::Oldest) }, steps);
     }
 
+    /// However slow the disk is: who has waited for half of the cap is overtaken by nobody who came later. That is all that
+    /// the cap promises by itself.
+    #[test]
+    fn after_half_of_the_cap_nobody_is_overtaken(
+        arrivals in prop::collection::vec((0..60u64, 0..40u32, prop_oneof![3 => Just(true), 1 => Just(false)]), 50..300),
+        wanted in any::<bool>(),
+        took in 1..500u64,
+    ) {
+        let misses = if wanted { Misses::Wanted } else { Misses::Oldest };
+        let mut scheduler = Scheduler::new(options(false, misses));
+        let half = scheduler.options().age_cap / 2;
+        let mut ends: VecDeque<(Duration, GroupId)> = VecDeque::new();
+        let mut pending: HashMap<Ticket, Duration> = HashMap::new();
+        let (mut now, mut overdue) = (ms(0), 0);
+        let last = (ms(u64::MAX / 2_000_000_000), 0, false);
+        for (due, file, wrong) in arrivals
+            .into_iter()
+            .scan(ms(0), |due, (gap, file, wrong)| { *due += ms(gap); Some((*due, file, wrong)) })
+            .chain([last])
+        {
+            while let Some(&(end, id)) = ends.front().filter(|(end, _)| *end <= due) {
+                now = now.max(end);
+                ends.pop_front();
+                for ticket in scheduler.done(id) {
+                    pending.remove(&ticket);
+                }
+                begin(&mut scheduler, now, ms(took), &mut ends, &mut pending, half, &mut overdue)?;
+            }
+            if due == last.0 { break }
+            now = now.max(due);
+            let ticket = match scheduler.arrive(now, wish(file), wrong) {
+                Arrival::Turn => scheduler.missed(now, wish(file)),
+                Arrival::Wait(ticket) => ticket,
+            };
+            // Who joins a read that is under way waits for no other.
+            if !ends.iter().any(|(_, id)| scheduler.tickets(*id).any(|other| other == ticket)) {
+                pending.insert(ticket, now);
+            }
+            begin(&mut scheduler, now, ms(took), &mut ends, &mut pending, half, &mut overdue)?;
+        }
+        prop_assert!(pending.is_empty(), "all were served");
+        prop_assert!(took < 400 || overdue > 0, "a disk that slow makes somebody wait for long");
+    }
+
     /// Wrong beliefs keep coming, popular files keep being wanted: with a disk that can read in half of the cap what waits,
     /// nobody waits longer than the cap.
     #[test]
@@ -332,4 +376,30 @@ proptest! {
         }
         prop_assert!(since.is_empty(), "all were served");
     }
+}
+
+/// Begins all reads that may begin; each is of somebody who came no later than whoever is overdue.
+fn begin(
+    scheduler: &mut Scheduler,
+    now: Duration,
+    took: Duration,
+    ends: &mut VecDeque<(Duration, GroupId)>,
+    pending: &mut HashMap<Ticket, Duration>,
+    half: Duration,
+    overdue: &mut u32,
+) -> Result<(), TestCaseError> {
+    while let Some(work) = scheduler.next(now) {
+        let Work::Read { id, oldest, .. } = work else { continue };
+        let since = pending[&oldest];
+        let late = pending.values().filter(|other| now - **other >= half).min();
+        if let Some(late) = late {
+            *overdue += 1;
+            prop_assert!(since <= *late, "{since:?} went before {late:?} at {now:?}");
+        }
+        for ticket in scheduler.tickets(id) {
+            pending.remove(&ticket);
+        }
+        ends.push_back((now + took, id));
+    }
+    Ok(())
 }
