@@ -34,7 +34,7 @@ use infer::counterexample::Shrinking;
 pub use infer::inquiry::{Inquiry, Observed, Options};
 pub use infer::trace::{Step, Trace};
 pub use infer::verdict::{Known, Verdict};
-pub use mirror::{Accuracy, Mirror};
+pub use mirror::{Accuracy, Evidence, Mirror};
 pub use report::Report;
 pub use targets::{Target, TargetError};
 

@@ -82,6 +82,38 @@ impl Accuracy {
     }
 }
 
+/// How far predictions were off, by the share of what each was about.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Evidence {
+    /// Predictions.
+    pub checked: u32,
+    /// Shares predicted as cached, and those of them that were not there.
+    predicted: f64,
+    missing: f64,
+    /// Shares predicted as not cached that were there.
+    unexpected: f64,
+}
+
+impl Evidence {
+    /// One prediction was checked.
+    pub fn add(&mut self, predicted: f64, cached: f64) {
+        self.checked += 1;
+        self.predicted += predicted;
+        self.missing += (predicted - cached).max(0.0);
+        self.unexpected += (cached - predicted).max(0.0);
+    }
+
+    /// Wrong "cached" among all that was predicted as cached.
+    pub fn falsely_cached(&self) -> f64 {
+        self.missing / self.predicted.max(1.0)
+    }
+
+    /// Wrong "not cached" among all that was checked.
+    pub fn falsely_absent(&self) -> f64 {
+        self.unexpected / f64::from(self.checked.max(1))
+    }
+}
+
 /// See the head of this file.
 #[derive(Clone, Debug)]
 pub struct Mirror {
@@ -98,8 +130,7 @@ pub struct Mirror {
     hand: usize,
     lately: Lately,
     accuracy: Accuracy,
-    window: Accuracy,
-    window_cached: u32,
+    window: Evidence,
     /// Blocks that had to make room since somebody asked, if anybody does.
     left: Option<Vec<(u64, u64)>>,
 }
@@ -118,8 +149,7 @@ impl Mirror {
             hand: 0,
             lately: Lately::default(),
             accuracy: Accuracy::default(),
-            window: Accuracy::default(),
-            window_cached: 0,
+            window: Evidence::default(),
             left: None,
         })
     }
@@ -214,28 +244,27 @@ impl Mirror {
 
     /// A prediction turned out to be right or wrong: `cached` is what was true. Every so many of them the size is adjusted.
     pub fn verified(&mut self, predicted: bool, cached: bool) {
-        self.window_cached += u32::from(predicted);
+        self.verified_in_part(f64::from(u8::from(predicted)), f64::from(u8::from(cached)));
+    }
+
+    /// The same for a prediction about several blocks: which share was predicted to be cached, and which was. All but a few
+    /// blocks of a large file may be there, which says something else about the size than that none is.
+    pub fn verified_in_part(&mut self, predicted: f64, cached: f64) {
+        self.accuracy.add(predicted >= 1.0, cached >= 1.0);
         self.window.add(predicted, cached);
-        if self.window.checked >= u64::from(WINDOW) {
+        if self.window.checked >= WINDOW {
             self.adjust();
         }
     }
 
     /// Of all verifications so far.
     pub fn accuracy(&self) -> Accuracy {
-        let (all, window) = (self.accuracy, self.window);
-        Accuracy {
-            checked: all.checked + window.checked,
-            falsely_cached: all.falsely_cached + window.falsely_cached,
-            falsely_absent: all.falsely_absent + window.falsely_absent,
-        }
+        self.accuracy
     }
 
     fn adjust(&mut self) {
-        let falsely_cached = self.window.falsely_cached as f64 / f64::from(self.window_cached.max(1));
-        let falsely_absent = self.window.falsely_absent as f64 / self.window.checked as f64;
-        self.accuracy = self.accuracy();
-        (self.window, self.window_cached) = (Accuracy::default(), 0);
+        let window = std::mem::take(&mut self.window);
+        let (falsely_cached, falsely_absent) = (window.falsely_cached(), window.falsely_absent());
         let factor = if falsely_cached > FALSELY_CACHED_MAX {
             SHRINK
         } else if falsely_absent > FALSELY_ABSENT_MAX {

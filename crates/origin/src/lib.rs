@@ -8,7 +8,8 @@
 //! * [`Store`], [`StoreNode`], [`StoreFile`]: an object store, read only; a node is one version of one object. Whoever
 //!   implements [`Objects`] can stand behind it.
 //! * [`Attributes`], [`Version`], [`Look`]: what a file is like, and whether it changed since the last look.
-//! * [`is_cached`], [`is_held`]: whether the kernel's page cache, or a mount of ours, holds a piece of a file.
+//! * [`cached_bytes`], [`held_bytes`], and [`is_cached`], [`is_held`]: how much of a piece of a file the kernel's page cache, or
+//!   a mount of ours, holds, and whether that is all.
 //! * [`SimulatedDisk`]: a disk slower than the real one, for measurements.
 //! * [`trial()`]: whether threads or io_uring read this machine's disk faster.
 //! * [`Caller`]: acting with somebody else's user, groups and file mode mask on the current thread.
@@ -41,7 +42,7 @@ pub use file::{OpenFile, OpenMode};
 pub use node::Node;
 pub use origin::Origin;
 pub use place::{Credentials, Place, Scheme, StoreAddress, StoreOptions};
-pub use residency::{is_cached, is_held};
+pub use residency::{cached_bytes, held_bytes, is_cached, is_held};
 pub use simulated::{DiskModel, SimulatedDisk};
 pub use source::{READ_BUFFERS_MAX, Source};
 pub use store::{Found, Object, Objects, Store, StoreEntries, StoreFile, StoreNode};

@@ -14,10 +14,18 @@ const PAGE_BYTES: u64 = 4096;
 /// `ENOSYS` before Linux 6.5. `EPERM` when the caller neither owns the file nor may write it; kernels before 6.15 then say that
 /// everything is there.
 pub fn is_cached(file: BorrowedFd<'_>, start: u64, end: u64) -> io::Result<bool> {
+    Ok(cached_bytes(file, start, end)? >= end.saturating_sub(start))
+}
+
+/// How many of bytes `start..end` of a file the page cache holds: all but those of pages that are missing.
+///
+/// # Errors
+/// As [`is_cached`].
+pub fn cached_bytes(file: BorrowedFd<'_>, start: u64, end: u64) -> io::Result<u64> {
     let first = start / PAGE_BYTES * PAGE_BYTES;
     let pages = end.div_ceil(PAGE_BYTES) - first / PAGE_BYTES;
     if end <= start {
-        return Ok(true);
+        return Ok(0);
     }
     let range = [first, pages * PAGE_BYTES];
     let mut answer = [0u64; 5];
@@ -25,7 +33,10 @@ pub fn is_cached(file: BorrowedFd<'_>, start: u64, end: u64) -> io::Result<bool>
     // first of which counts cached pages); both live through the call, and the kernel writes nothing else.
     let result =
         unsafe { libc::syscall(SYS_CACHESTAT, file.as_raw_fd(), range.as_ptr(), answer.as_mut_ptr(), 0u32) };
-    if result == 0 { Ok(answer[0] >= pages) } else { Err(io::Error::last_os_error()) }
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok((end - start).saturating_sub(pages.saturating_sub(answer[0]) * PAGE_BYTES))
 }
 
 /// Number of the call `PANTLER_HELD`, `_IOWR(0xA7, 6, uint64_t[3])`; docs/SEMANTICS.md says what it means.
@@ -36,11 +47,19 @@ const HELD: u64 = 3 << 30 | 24 << 16 | 0xa7 << 8 | 6;
 /// # Errors
 /// `ENOTTY` for what lies on no mount of ours.
 pub fn is_held(file: BorrowedFd<'_>, start: u64, end: u64) -> io::Result<bool> {
+    Ok(held_bytes(file, start, end)? >= end.saturating_sub(start))
+}
+
+/// How many of bytes `start..end` of a file the mount of ours that it lies on holds.
+///
+/// # Errors
+/// As [`is_held`].
+pub fn held_bytes(file: BorrowedFd<'_>, start: u64, end: u64) -> io::Result<u64> {
     let mut range = [start, end, 0];
     // SAFETY: the number says that three u64 go in and come back, and `range` lives through the call. A driver that means
     // something else by this number is none of a regular file's or a directory's.
     let result = unsafe { libc::ioctl(file.as_raw_fd(), HELD as libc::Ioctl, range.as_mut_ptr()) };
-    if result == 0 { Ok(range[2] >= end.saturating_sub(start)) } else { Err(io::Error::last_os_error()) }
+    if result == 0 { Ok(range[2].min(end.saturating_sub(start))) } else { Err(io::Error::last_os_error()) }
 }
 
 #[cfg(test)]
@@ -58,6 +77,8 @@ mod tests {
             return;
         }
         assert!(is_cached(file.as_fd(), 0, 10_000).unwrap());
+        assert_eq!(cached_bytes(file.as_fd(), 100, 10_000).unwrap(), 9900);
+        assert_eq!(cached_bytes(file.as_fd(), 0, 20_000).unwrap(), 20_000 - 2 * 4096, "three of five pages");
         assert!(!is_cached(file.as_fd(), 0, 20_000).unwrap(), "beyond the end there is nothing");
         assert!(is_cached(file.as_fd(), 5, 5).unwrap());
         file.sync_all().unwrap();

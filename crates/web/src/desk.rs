@@ -90,6 +90,17 @@ impl Drop for Waiting {
     }
 }
 
+/// Whether somebody has said already that all of a piece is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sure {
+    /// Nobody.
+    Not,
+    /// Who keeps it.
+    Told,
+    /// The kernel, against what was believed; that is noted.
+    Noted,
+}
+
 #[derive(Debug)]
 struct Waiter {
     told: oneshot::Sender<Told>,
@@ -212,22 +223,34 @@ impl Desk {
     /// The system's, from looking.
     pub fn ask(self: &Arc<Self>, file: &Arc<Opened>, wish: Wish) -> io::Result<Asked> {
         // The steward of our own cache knows, or of the mount below; so does the kernel, for a price, where it tells us.
-        let has_steward = matches!(self.store, Store::Cache(_)) || file.below() == Below::Mount;
-        let is_exact = self.order == Order::Truth || has_steward;
-        let known = if is_exact && self.order != Order::Fifo { self.store.holds(file, wish) } else { None };
+        let is_exact = self.order == Order::Truth || self.store.has_steward(file);
+        let known = if is_exact && self.order != Order::Fifo { self.store.held(file, wish) } else { None };
         let now = self.start.elapsed();
         let mut inner = self.lock();
-        let believed = match (self.order, known) {
+        let mut sure = if known.is_some() { Sure::Told } else { Sure::Not };
+        let mut believed = match (self.order, known) {
             (Order::Fifo, _) => false,
-            (_, Some(known)) => known,
+            (_, Some(held)) => held == wish.length(),
             // Where nobody tells, looking is the only way to know.
             (Order::Truth, None) => true,
             (Order::Mirror | Order::MirrorVerify, None) => inner.belief.believes(wish),
         };
+        if !believed && self.verifies_absence(file) && !inner.scheduler.is_waited_for(wish) {
+            // Where it lies in line for a read, it would be there no more when its turn comes. Of what is being read, some is
+            // there for that reason.
+            drop(inner);
+            let held = self.store.held(file, wish);
+            inner = self.lock();
+            if let Some(held) = held {
+                inner.belief.verified(wish, false, held);
+                (believed, sure) = (held == wish.length(), Sure::Noted);
+            }
+        }
         match inner.scheduler.arrive(now, wish, believed) {
             Arrival::Turn => {
                 drop(inner);
-                self.take_turn(Turn { desk: Some(self.clone()) }, file, wish, now, 0)
+                let turn = Turn { desk: Some(self.clone()) };
+                self.take_sure_turn(turn, file, wish, now, (0, sure))
             }
             Arrival::Wait(ticket) => {
                 let waiting = self.wait(&mut inner, ticket, file, now, false);
@@ -243,27 +266,40 @@ impl Desk {
     /// The system's.
     pub fn take_turn(
         self: &Arc<Self>,
-        mut turn: Turn,
+        turn: Turn,
         file: &Arc<Opened>,
         wish: Wish,
         since: Duration,
         misses: u32,
     ) -> io::Result<Asked> {
-        let found = self.verify_and_look(file, wish)?;
+        self.take_sure_turn(turn, file, wish, since, (misses, Sure::Not))
+    }
+
+    /// The same for somebody who was told that all is there, or not.
+    fn take_sure_turn(
+        self: &Arc<Self>,
+        mut turn: Turn,
+        file: &Arc<Opened>,
+        wish: Wish,
+        since: Duration,
+        (misses, sure): (u32, Sure),
+    ) -> io::Result<Asked> {
+        let found = self.verify_and_look(file, wish, sure != Sure::Not)?;
         // From here on the turn is given back under the same lock as what came of it.
         turn.desk = None;
         let mut inner = self.lock();
-        if self.order != Order::Fifo {
-            inner.belief.verified(wish, true, found.is_some());
+        if self.order != Order::Fifo && sure != Sure::Noted {
+            let held = found.as_ref().map_or_else(|held| *held, |_| wish.length());
+            inner.belief.verified(wish, true, held);
         }
         match found {
-            Some(bytes) => {
+            Ok(bytes) => {
                 inner.belief.read(Wish { end: wish.start + bytes.len() as u64, ..wish });
                 inner.scheduler.leave();
                 self.finish(inner, Vec::new());
                 Ok(Asked::Bytes(bytes))
             }
-            None => Ok(Asked::Wait(self.missed(inner, file, wish, since, misses))),
+            Err(_) => Ok(Asked::Wait(self.missed(inner, file, wish, since, misses))),
         }
     }
 
@@ -272,7 +308,8 @@ impl Desk {
     /// # Errors
     /// The system's.
     pub fn look_on(self: &Arc<Self>, file: &Arc<Opened>, wish: Wish, misses: u32) -> io::Result<Asked> {
-        if let Some(bytes) = self.store.look(file, wish, &self.buffers)? {
+        // Who has not missed since it asked for this window was told that all of it is there.
+        if let Some(bytes) = self.store.look(file, wish, misses == 0, &self.buffers)? {
             let mut inner = self.lock();
             inner.belief.read(Wish { end: wish.start + bytes.len() as u64, ..wish });
             return Ok(Asked::Bytes(bytes));
@@ -303,14 +340,32 @@ impl Desk {
         self.work.notify_all();
     }
 
-    fn verify_and_look(&self, file: &Arc<Opened>, wish: Wish) -> io::Result<Option<Bytes>> {
+    /// Whether a belief that something is missing is verified when somebody asks for it. It costs a system call for each read of
+    /// the disk.
+    fn verifies_absence(&self, file: &Opened) -> bool {
+        self.order == Order::MirrorVerify && !self.store.has_steward(file)
+    }
+
+    /// The first bytes of a piece that is there, or how many of its bytes are.
+    fn verify_and_look(
+        &self,
+        file: &Arc<Opened>,
+        wish: Wish,
+        is_known: bool,
+    ) -> io::Result<Result<Bytes, u64>> {
         // A piece that is read at once is verified by reading it. Of a larger one all must be there before its first byte
         // goes out, or the request would hold its client up in the middle.
-        let is_large = wish.end - wish.start > self.buffers.chunk_bytes() as u64;
-        if is_large && self.order == Order::MirrorVerify && self.store.holds(file, wish) == Some(false) {
-            return Ok(None);
+        let is_large = wish.length() > self.buffers.chunk_bytes() as u64;
+        if is_large
+            && !is_known
+            && self.order == Order::MirrorVerify
+            && let Some(held) = self.store.held(file, wish)
+            && held < wish.length()
+        {
+            return Ok(Err(held));
         }
-        self.store.look(file, wish, &self.buffers)
+        // Having failed to read says nothing about the rest of a small piece, and by now the kernel is reading it.
+        Ok(self.store.look(file, wish, is_known, &self.buffers)?.ok_or(0))
     }
 
     fn missed(
@@ -389,13 +444,14 @@ impl Desk {
         while let Some(errand) = self.next_errand() {
             let Errand { id, wish, file, is_warming } = errand;
             // Whether what was believed missing was there after all; what was believed there is known to be missing.
-            let was_cached = if is_warming { None } else { self.store.holds(&file, wish) };
-            let keep = self.must_keep(id) || self.buffers.has_room(wish.end - wish.start);
+            let held = if is_warming { None } else { self.store.held(&file, wish) };
+            let is_noted = self.verifies_absence(&file);
+            let was_cached = held == Some(wish.length());
+            let keep = self.must_keep(id) || self.buffers.has_room(wish.length());
             let start = Instant::now();
             let result = self.store.read(&file, wish, keep, &self.buffers);
             let took = start.elapsed();
-            let length = wish.end - wish.start;
-            self.metrics.read(length, took, was_cached == Some(true));
+            self.metrics.read(wish.length(), took, was_cached);
             let told = match result {
                 Ok(chunks) if keep => Ok(Some(Arc::new(chunks))),
                 Ok(_) => Ok(None),
@@ -403,12 +459,13 @@ impl Desk {
             };
             let mut drops = Vec::new();
             self.with(|inner, messages| {
-                if let Some(was_cached) = was_cached
+                if let Some(held) = held
                     && self.order != Order::Fifo
+                    && !is_noted
                 {
-                    inner.belief.verified(wish, false, was_cached);
+                    inner.belief.verified(wish, false, held);
                 }
-                inner.belief.brought(wish, was_cached == Some(true));
+                inner.belief.brought(wish, was_cached);
                 inner.belief.read(wish);
                 drops = inner.belief.take_drops();
                 let now = self.start.elapsed();
@@ -423,7 +480,13 @@ impl Desk {
                     messages.push((waiter.told, message));
                 }
             });
-            drops.iter().for_each(|part| self.let_go(part));
+            for part in drops {
+                // Somebody else may read it at this very moment: then it stays, or is known to have left.
+                if !self.lock().belief.has_come_back(&part) {
+                    self.let_go(&part);
+                    self.lock().belief.forget_what_came_back(&part);
+                }
+            }
         }
     }
 

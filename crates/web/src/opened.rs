@@ -45,17 +45,12 @@ impl Opened {
         self.version.size
     }
 
-    /// Reads what is in memory. `None` if that is nothing: then the kernel, if it keeps the bytes, has begun to read them
-    /// from the disk. `Some(0)` where the file ends.
+    /// Reads what is in the page cache. `None` if that is nothing: then the kernel has begun to read from the disk. `Some(0)`
+    /// where the file ends.
     ///
     /// # Errors
     /// The system's.
     pub fn read_now(&self, into: &mut [u8], offset: u64) -> io::Result<Option<usize>> {
-        if self.below == Below::Mount {
-            // A mount answers no read that must not wait; what it holds it gives at once.
-            let is_there = self.is_cached(offset, offset + into.len() as u64) == Some(true);
-            return if is_there { self.read_waiting(into, offset).map(Some) } else { Ok(None) };
-        }
         loop {
             let mut buffers = [IoSliceMut::new(into)];
             match rustix::io::preadv2(&self.descriptor, &mut buffers, offset, ReadWriteFlags::NOWAIT) {
@@ -92,12 +87,11 @@ impl Opened {
         Ok(rustix::fs::fadvise(&self.descriptor, start, Some(length), Advice::DontNeed)?)
     }
 
-    /// Whether all of a piece is in memory; `None` where nobody tells us.
-    pub fn is_cached(&self, start: u64, end: u64) -> Option<bool> {
-        let (start, end) = (start.min(self.size()), end.min(self.size()));
+    /// How many bytes of a piece are in memory; `None` where nobody tells us.
+    pub fn held(&self, start: u64, end: u64) -> Option<u64> {
         match self.below {
-            Below::PageCache => pantler_origin::is_cached(self.descriptor.as_fd(), start, end).ok(),
-            Below::Mount => pantler_origin::is_held(self.descriptor.as_fd(), start, end).ok(),
+            Below::PageCache => pantler_origin::cached_bytes(self.descriptor.as_fd(), start, end).ok(),
+            Below::Mount => pantler_origin::held_bytes(self.descriptor.as_fd(), start, end).ok(),
         }
     }
 }

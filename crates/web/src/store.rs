@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::WebError;
 use crate::buffers::{Buffers, CHUNK_BYTES};
-use crate::opened::Opened;
+use crate::opened::{Below, Opened};
 use crate::options::StoreKind;
 use crate::scheduler::Wish;
 
@@ -37,14 +37,11 @@ impl Store {
         Ok(Self::Cache(Box::new(Cache::new(options)?)))
     }
 
-    /// Whether all of a piece is there: exactly, or `None` where that is not known.
-    pub fn holds(&self, file: &Opened, wish: Wish) -> Option<bool> {
+    /// How many bytes of a piece are there: exactly, or `None` where that is not known.
+    pub fn held(&self, file: &Opened, wish: Wish) -> Option<u64> {
         match self.cache(file) {
-            None => file.is_cached(wish.start, wish.end),
-            Some(cache) => {
-                let held = cache.held(FileId(wish.file), wish.start, wish.end);
-                Some(held == wish.end - wish.start)
-            }
+            None => file.held(wish.start, wish.end),
+            Some(cache) => Some(cache.held(FileId(wish.file), wish.start, wish.end)),
         }
     }
 
@@ -56,21 +53,39 @@ impl Store {
         }
     }
 
-    /// The beginning of a piece, if it is there: `None` if not, empty where the file ends.
+    /// Whether a steward of ours says what is there. It gives what it holds at once, and answers no read that must not wait.
+    pub fn has_steward(&self, file: &Opened) -> bool {
+        self.cache(file).is_some() || file.below() == Below::Mount
+    }
+
+    /// The beginning of a piece, if all of it is there: `None` if not, empty where the file ends. The kernel is asked by
+    /// reading. A steward is asked first, unless it has just said that it holds all of it (`is_known`): asking costs as much as
+    /// reading, and what leaves in between is read again.
     ///
     /// # Errors
     /// The system's.
-    pub fn look(&self, file: &Arc<Opened>, wish: Wish, buffers: &Arc<Buffers>) -> io::Result<Option<Bytes>> {
-        let length = ((wish.end - wish.start) as usize).min(buffers.chunk_bytes());
+    pub fn look(
+        &self,
+        file: &Arc<Opened>,
+        wish: Wish,
+        is_known: bool,
+        buffers: &Arc<Buffers>,
+    ) -> io::Result<Option<Bytes>> {
+        let has_steward = self.has_steward(file);
+        if has_steward && !is_known && self.held(file, wish) != Some(wish.length()) {
+            return Ok(None);
+        }
+        let length = (wish.length() as usize).min(buffers.chunk_bytes());
         let wish = Wish { end: wish.start + length as u64, ..wish };
         if let Some(cache) = self.cache(file) {
-            if self.holds(file, wish) != Some(true) {
-                return Ok(None);
-            }
             return copy(cache, file, wish, buffers).map(Some);
         }
         let mut buffer = buffers.take(length);
-        let count = file.read_now(buffer.space(), wish.start)?;
+        let count = if has_steward {
+            Some(file.read_waiting(buffer.space(), wish.start)?)
+        } else {
+            file.read_now(buffer.space(), wish.start)?
+        };
         Ok(count.map(|count| buffer.freeze(count)))
     }
 
@@ -133,7 +148,6 @@ fn copy(cache: &Cache, file: &Arc<Opened>, wish: Wish, buffers: &Arc<Buffers>) -
 mod tests {
     use super::*;
     use crate::conditions::Validators;
-    use crate::opened::Below;
     use pantler_origin::{Attributes, Look, Time};
     use std::fs::File;
     use std::os::fd::AsFd;
@@ -163,9 +177,9 @@ mod tests {
         std::fs::write(&path, [2; 9000]).unwrap();
         assert!(read(&young) == [2; 9000]);
         let settled = open(&path, true);
-        assert_eq!((settled.version, store.holds(&settled, wish)), (young.version, Some(false)));
+        assert_eq!((settled.version, store.held(&settled, wish)), (young.version, Some(0)));
         assert!(read(&settled) == [2; 9000], "bytes of before the second change");
-        assert_eq!(store.holds(&settled, wish), Some(true), "now it is kept");
-        assert!(store.look(&settled, wish, &buffers).unwrap().is_some_and(|bytes| bytes[..] == [2; 9000]));
+        assert_eq!(store.held(&settled, wish), Some(9000), "now it is kept");
+        assert!(store.look(&settled, wish, false, &buffers).unwrap().is_some_and(|bytes| bytes[..] == [2; 9000]));
     }
 }

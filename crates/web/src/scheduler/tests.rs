@@ -286,7 +286,7 @@ proptest! {
     /// the cap promises by itself.
     #[test]
     fn after_half_of_the_cap_nobody_is_overtaken(
-        arrivals in prop::collection::vec((0..60u64, 0..40u32, prop_oneof![3 => Just(true), 1 => Just(false)]), 50..300),
+        arrivals in prop::collection::vec((0..60u64, 0..40u64, prop_oneof![3 => Just(true), 1 => Just(false)]), 50..300),
         wanted in any::<bool>(),
         took in 1..500u64,
     ) {
