@@ -180,6 +180,8 @@ mod tests {
         assert_eq!((settled.version, store.held(&settled, wish)), (young.version, Some(0)));
         assert!(read(&settled) == [2; 9000], "bytes of before the second change");
         assert_eq!(store.held(&settled, wish), Some(9000), "now it is kept");
-        assert!(store.look(&settled, wish, false, &buffers).unwrap().is_some_and(|bytes| bytes[..] == [2; 9000]));
+        assert!(
+            store.look(&settled, wish, false, &buffers).unwrap().is_some_and(|bytes| bytes[..] == [2; 9000])
+        );
     }
 }
