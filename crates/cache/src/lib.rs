@@ -41,6 +41,7 @@ mod cache;
 mod error;
 mod fetch;
 mod frames;
+mod heap;
 mod lower;
 mod options;
 mod prefetch;
@@ -50,6 +51,7 @@ mod write;
 
 pub use cache::{Activity, Cache, Request, Traffic};
 pub use error::CacheError;
+pub use heap::hold_little;
 pub use lower::TierStat;
 pub use options::{BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, FRAME_METADATA_BYTES, Options};
 pub use prefetch::{ListEntry, Listed};

@@ -124,7 +124,9 @@ struct Started<'a> {
 /// Serves until told to end.
 pub fn web(words: &Web) -> Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM]).context("cannot catch signals")?;
-    let server = Server::start(options(words)).map_err(refused)?;
+    let options = options(words);
+    options.hold_little();
+    let server = Server::start(options).map_err(refused)?;
     let scheme = if words.tls_key.is_some() { "https" } else { "http" };
     let started = Started {
         root: server.site().root.path().to_string_lossy().into_owned(),

@@ -212,4 +212,10 @@ impl Options {
             limits: Limits::default(),
         }
     }
+
+    /// Makes this process hold on to little of what it gives back: what a server holds is missing from the page cache. For who
+    /// has a process for the server alone; to be called before it is [started](crate::Server::start). Whether that worked.
+    pub fn hold_little(&self) -> bool {
+        pantler_cache::hold_little((self.threads / 4).max(1))
+    }
 }
