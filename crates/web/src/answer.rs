@@ -288,9 +288,13 @@ impl Site {
         for encoding in encoding::accepted(&fields.join(",")) {
             let joined = [&names.joined, encoding.suffix().as_bytes()].concat();
             let names = Names { joined, is_directory: false };
-            if let Ok(Found::File(file)) = self.open(&names).await
+            if let Ok(Found::File(mut file)) = self.open(&names).await
                 && file.version.modified >= plain.version.modified
             {
+                // Nobody else has what was just opened.
+                if let Some(file) = Arc::get_mut(&mut file) {
+                    file.validators.tell_apart(encoding.name());
+                }
                 return Some((file, names, encoding));
             }
         }
