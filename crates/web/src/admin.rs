@@ -13,6 +13,7 @@ use serde_json::json;
 use std::convert::Infallible;
 use std::sync::Arc;
 use tokio::net::TcpStream;
+use tokio::sync::watch;
 
 use crate::answer::Site;
 
@@ -22,12 +23,14 @@ pub const CONNECTIONS_MAX: usize = 64;
 const FILES_SHOWN: usize = 50;
 /// How long a connection may go without a whole head.
 const IDLE_TIME: std::time::Duration = std::time::Duration::from_secs(30);
+/// How long one may go on when the server stops: answers are there at once, and who says nothing must not hold it up.
+const STOP_TIME: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// The live page: no other file, no other host.
 const PAGE: &str = include_str!("page.html");
 
 /// Serves a connection to its end.
-pub async fn serve(site: Arc<Site>, stream: TcpStream) {
+pub async fn serve(site: Arc<Site>, mut stop: watch::Receiver<bool>, stream: TcpStream) {
     let service = service_fn(|request: Request<Incoming>| {
         let answer = answer(&site, &request);
         async { Ok::<_, Infallible>(answer) }
@@ -38,8 +41,15 @@ pub async fn serve(site: Arc<Site>, stream: TcpStream) {
         // A page that is left open must not hold up a stop.
         .keep_alive(false)
         .serve_connection(TokioIo::new(stream), service);
-    if let Err(error) = connection.await {
-        tracing::debug!("admin: {error}");
+    let stopped = async {
+        let _ = stop.wait_for(|stop| *stop).await;
+        tokio::time::sleep(STOP_TIME).await;
+    };
+    tokio::select! {
+        ended = connection => if let Err(error) = ended {
+            tracing::debug!("admin: {error}");
+        },
+        () = stopped => {}
     }
 }
 

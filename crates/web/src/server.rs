@@ -119,7 +119,10 @@ impl Server {
             let seats = Arc::new(Semaphore::new(admin::CONNECTIONS_MAX));
             let site = site.clone();
             server.spawn("web-admin", async move {
-                accept(listener, stopped, seats, |stream, _| admin::serve(site.clone(), stream)).await
+                accept(listener, stopped.clone(), seats, |stream, _| {
+                    admin::serve(site.clone(), stopped.clone(), stream)
+                })
+                .await
             })?;
         }
         Ok(server)

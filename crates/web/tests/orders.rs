@@ -179,6 +179,21 @@ fn a_stop_is_bounded() {
 }
 
 #[test]
+fn who_connects_to_the_page_and_says_nothing_holds_up_no_stop() {
+    let site = site(|options| {
+        options.admin = Some("127.0.0.1:0".parse().unwrap());
+        options.limits.stop_time = Duration::from_secs(20);
+    });
+    let address = site.server.admin().unwrap();
+    let _silent = std::net::TcpStream::connect(address).unwrap();
+    // Whoever came later was answered, so it was accepted.
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    stream.read_to_end(&mut Vec::new()).unwrap();
+    assert!(site.server.stop(), "the silent one was waited for");
+}
+
+#[test]
 fn prometheus_and_the_page_say_how_it_goes() {
     let site = site(|options| options.admin = Some("127.0.0.1:0".parse().unwrap()));
     site.get("/hello.txt");
