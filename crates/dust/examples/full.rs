@@ -3,7 +3,7 @@
 //! Every trial's outcome is kept in a file, one line each, so that a run goes on where the last one was interrupted. The
 //! file is that of one seed and one state of the sources.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -17,6 +17,9 @@ use pantler_dust::infer::random::Random;
 use pantler_dust::trials::{Confusion, STRANGERS, Stranger, Trial, alike, leaves, near, off_grid};
 use pantler_dust::{Inquiry, Known, Options, Verdict, investigate};
 use rustix::time::{ClockId, clock_gettime};
+
+/// Which of each policy's parameters the first trial takes; the others count up from it.
+const FIRST_LEAVES: u64 = 77;
 
 /// What a trial is made of.
 #[derive(Clone, Copy, Debug)]
@@ -122,8 +125,8 @@ impl Task {
 
     fn policy(&self, frames: u32, random: &mut Random, only: &[String]) -> io::Result<Option<Outcome>> {
         let specs = match self.scenario.name {
-            "off-grid" => off_grid(&mut self.draw.clone(), self.trial + 77),
-            _ => leaves(self.trial + 77),
+            "off-grid" => off_grid(&mut self.draw.clone(), self.trial + FIRST_LEAVES),
+            _ => leaves(self.trial + FIRST_LEAVES),
         };
         let (spec, Scenario { noise, interference, .. }) = (specs[self.at], self.scenario);
         let trial = Trial { spec, frames, noise, interference, seed: random.word() };
@@ -146,8 +149,8 @@ fn tasks(scenario: Scenario, capacity: u32, trials: u64, seed: u64) -> Vec<Task>
         let draw = Random::new(seed ^ (trial << 32) ^ (u64::from(capacity) << 8));
         let count = match scenario.name {
             "strangers" => STRANGERS.len(),
-            "off-grid" => off_grid(&mut draw.clone(), trial + 77).len(),
-            _ => leaves(trial + 77).len(),
+            "off-grid" => off_grid(&mut draw.clone(), trial + FIRST_LEAVES).len(),
+            _ => leaves(trial + FIRST_LEAVES).len(),
         };
         tasks.extend((0..count).map(|at| Task { scenario, capacity, trial, at, seed, draw: draw.clone() }));
     }
@@ -191,7 +194,7 @@ struct Words {
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Only policies of this family; may be given several times [default: all]
-    #[arg(long, value_name = "FAMILY")]
+    #[arg(long, value_name = "FAMILY", value_parser = family)]
     only: Vec<String>,
     /// Trials at a time
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
@@ -202,6 +205,18 @@ struct Words {
     /// Where the matrices are drawn [default: target/dust-full-SEED-COMMIT.html]
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+}
+
+/// The name of a family that is tried.
+fn family(name: &str) -> Result<String, String> {
+    let specs = leaves(FIRST_LEAVES).into_iter().chain(off_grid(&mut Random::new(1), FIRST_LEAVES));
+    let truth = |spec| Trial { spec, frames: 1, noise: 0.0, interference: 0.0, seed: 1 }.truth();
+    let families: BTreeSet<String> = specs.map(truth).collect();
+    if families.contains(name) {
+        return Ok(name.to_owned());
+    }
+    let families: Vec<String> = families.into_iter().collect();
+    Err(format!("expected one of {}", families.join(", ")))
 }
 
 fn main() -> ExitCode {
