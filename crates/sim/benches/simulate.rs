@@ -1,7 +1,8 @@
 //! Simulated references per second, by policy: `cargo bench -p pantler-sim --bench simulate -- lru,arc 1%,10%`.
 //!
-//! Behind the policies come the allocations, each without control and with one owner of two that wants MRU: what the
-//! steward costs beside plain LRU. The fifth word says how many references they get, two million without.
+//! Behind the policies come the allocations, each without control, with one owner of two that wants MRU, and with that and
+//! a priority: what the steward costs beside plain LRU, which is run in turns with each. The fifth word says how many
+//! references they get, two million without.
 //!
 //! A Zipf trace of twenty million references (or as many as the third word says), in memory and prepared: what is
 //! measured is the loop alone, in CPU time of its thread, best of three.
@@ -56,30 +57,47 @@ fn allocations(length: usize, alpha: f64, sizes: &Sizes) {
     drop(plain);
     let footprint = Footprint { blocks: trace.distinct(), block_bytes: None };
     let per_second = |time: Duration| length as f64 / time.as_secs_f64() / 1e6;
-    let mru = Control::parse("bench", "[b.policies]\n0 = \"mru\"\n").expect("control");
+    let control = |text| Control::parse("bench", text).expect("control");
+    let mru = control("[b.policies]\n0 = \"mru\"\n");
+    let priority = control("[b.policies]\n1 = \"mru\"\n[b.priorities]\ny = 1\n");
     println!("{length} references of two owners");
     for frames in sizes.resolve(footprint).expect("sizes without bytes") {
         let lru = "lru".parse().expect("a policy");
         let plain = || simulate(&trace, lru, frames, 0, &Watch::default()).expect("nobody stops it");
-        println!("{:<20} {frames:>9} frames  {:>7.1} M/s", "lru", per_second(best(plain).0));
         for allocation in Allocation::ALL {
-            for (what, control) in [("", Control::default()), (" + mru", mru.clone())] {
+            let none = Control::default();
+            for (what, control) in [("", &none), (" + mru", &mru), (" + priority", &priority)] {
+                let control = control.clone();
                 let sharing = Sharing { control, ..Sharing::new(allocation) };
                 let run = || share(&trace, &sharing, frames, 0, &Watch::default()).expect("nobody stops it");
-                let name = format!("{allocation}{what}");
-                println!("{name:<20} {frames:>9} frames  {:>7.1} M/s", per_second(best(run).0));
+                let turns = (0..REPETITIONS).map(|_| (best_of(1, plain).0, best_of(1, run).0));
+                let turns: Vec<(Duration, Duration)> = turns.collect();
+                let least = |time: fn(&(Duration, Duration)) -> Duration| turns.iter().map(time).min();
+                let (lru, time) = (least(|turn| turn.0), least(|turn| turn.1));
+                let (lru, time) = (lru.expect("some turns"), time.expect("some turns"));
+                println!(
+                    "{:<22} {frames:>9} frames  {:>7.1} M/s, lru {:>6.1}: {:.1} times its time",
+                    format!("{allocation}{what}"),
+                    per_second(time),
+                    per_second(lru),
+                    time.as_secs_f64() / lru.as_secs_f64()
+                );
             }
         }
     }
 }
 
-fn best<T>(mut run: impl FnMut() -> T) -> (Duration, T) {
+fn best<T>(run: impl FnMut() -> T) -> (Duration, T) {
+    best_of(REPETITIONS, run)
+}
+
+fn best_of<T>(repetitions: u32, mut run: impl FnMut() -> T) -> (Duration, T) {
     let timed = |_| {
         let start = cpu_time();
         let value = run();
         (cpu_time() - start, value)
     };
-    (0..REPETITIONS).map(timed).min_by_key(|(time, _)| *time).expect("some repetitions")
+    (0..repetitions).map(timed).min_by_key(|(time, _)| *time).expect("some repetitions")
 }
 
 fn cpu_time() -> Duration {
