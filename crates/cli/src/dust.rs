@@ -7,8 +7,9 @@ mod targets;
 use anyhow::{Context, Result};
 use clap::Args;
 use pantler_control::ControlError;
-use pantler_dust::targets::expectations;
+use pantler_dust::targets::{Stop, expectations};
 use pantler_dust::{Counterexample, Inquiry, Known, Report, contradict, html, investigate_watching, record};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -22,9 +23,10 @@ const TARGETS: &str = "\
 Targets:
   pagecache            this kernel's page cache, in a memory control group of its own, by timing; as root
   mount DIRECTORY      a mount with a cache of its own, such as Pantler's, by timing; DIRECTORY must be writable
-  redis://HOST[:PORT]  a Redis or Valkey server: keys that begin with `dust:` are set, read and deleted
+  redis://HOST[:PORT]  a Redis or Valkey server: keys that begin with `dust:` are set, read and deleted, and whatever
+                       else it holds is evicted: see --anyway
   memcached://HOST[:PORT]  the same of a memcached server
-  http://HOST[:PORT]   a caching proxy whose origin is Dust itself: see --origin
+  http://HOST[:PORT]   a caching proxy whose origin is Dust itself, and which evicts what else it holds: see --origin
   policy:NAME          a simulated cache with that policy, such as policy:2q:in=0.25; see pantler sim --policy help";
 
 /// Find out what a cache does, from outside.
@@ -61,6 +63,9 @@ pub struct Dust {
     /// Bytes of a value or a page; chosen by the target if not given
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     pub value_bytes: Option<u32>,
+    /// Ask also a server that holds something, which is evicted
+    #[arg(long)]
+    pub anyway: bool,
     /// Seed of everything that is random
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub seed: u64,
@@ -85,6 +90,9 @@ pub fn dust(words: &Dust) -> Result<()> {
     if let Some(folder) = &words.paper {
         return paper::paper(words, folder);
     }
+    // Before the target is asked: what was found out is not lost to a name that cannot be written.
+    let recording = words.record.as_deref().map(Written::create).transpose()?;
+    let page = words.html.as_deref().map(Written::create).transpose()?;
     let (name, inquiry, counterexample) = match (&words.replay, &words.target) {
         (Some(path), _) => replayed(words, path)?,
         (None, Some(name)) => asked(words, name)?,
@@ -94,13 +102,13 @@ pub fn dust(words: &Dust) -> Result<()> {
             return Err(Usage("expected a target, such as pantler dust policy:2q".into()).into());
         }
     };
-    if let Some(path) = &words.record {
-        written(path, |file| Ok(record::write(file, &name, inquiry.observed())?))?;
+    if let Some(recording) = recording {
+        recording.fill(|file| Ok(record::write(file, &name, inquiry.observed())?))?;
     }
     let report = Report::of(&name, &inquiry).with(counterexample.as_ref());
-    if let Some(path) = &words.html {
-        let page = html::page(&report, &inquiry, counterexample.as_ref());
-        written(path, |file| Ok(file.write_all(page.as_bytes())?))?;
+    if let Some(page) = page {
+        let text = html::page(&report, &inquiry, counterexample.as_ref());
+        page.fill(|file| Ok(file.write_all(text.as_bytes())?))?;
     }
     if words.json { output::json("dust", &report) } else { output::text(&report.text()) }
 }
@@ -122,7 +130,14 @@ fn replayed(words: &Dust, path: &Path) -> Result<Found> {
 }
 
 fn asked(words: &Dust, target: &str) -> Result<Found> {
+    // Whatever a target made has to go with it.
+    let stop = Stop::default();
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register_usize(signal, stop.0.clone(), signal as usize)
+            .context("cannot catch signals")?;
+    }
     let (name, mut target) = targets::open(words, target)?;
+    target.heed(stop);
     let mut options = expectations(&name);
     options.seed = words.seed;
     let accesses_per_block = options.accesses_per_block as usize;
@@ -150,20 +165,30 @@ fn asked(words: &Dust, target: &str) -> Result<Found> {
 /// Only who is unknown has one.
 fn counterexample(
     inquiry: &Inquiry,
-    find: impl FnOnce(&Inquiry) -> Result<Option<Counterexample>, ControlError>,
+    find: impl FnOnce(&Inquiry) -> Result<Option<Counterexample>>,
 ) -> Result<Option<Counterexample>> {
     let verdict = inquiry.verdict();
     if verdict.verdict == Known::Known || verdict.family.is_empty() {
         return Ok(None);
     }
-    Ok(find(inquiry)?)
+    find(inquiry)
 }
 
-fn written(path: &Path, write: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
-    let result = File::create(path).map_err(anyhow::Error::from).and_then(|file| {
-        let mut file = BufWriter::new(file);
-        write(&mut file)?;
-        Ok(file.flush()?)
-    });
-    result.with_context(|| format!("cannot write {}", path.display()))
+/// A file that is there before there is something to write.
+struct Written {
+    path: PathBuf,
+    file: File,
+}
+
+impl Written {
+    fn create(path: &Path) -> Result<Self> {
+        let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(Self { path: path.to_owned(), file })
+    }
+
+    fn fill(self, write: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
+        let mut file = BufWriter::new(self.file);
+        let result = write(&mut file).and_then(|()| Ok(file.flush()?));
+        result.with_context(|| format!("cannot write {}", self.path.display()))
+    }
 }

@@ -27,6 +27,18 @@ impl std::fmt::Display for Usage {
 
 impl std::error::Error for Usage {}
 
+/// The end came by a signal of this number.
+#[derive(Debug)]
+pub struct Stopped(pub usize);
+
+impl std::fmt::Display for Stopped {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "stopped by signal {}", self.0)
+    }
+}
+
+impl std::error::Error for Stopped {}
+
 /// The exit status an error stands for. Bodies' errors reach the command as [`ControlError`].
 pub fn exit_status(error: &anyhow::Error) -> u8 {
     let mut causes = error.chain();
@@ -34,7 +46,9 @@ pub fn exit_status(error: &anyhow::Error) -> u8 {
         .find_map(|cause| {
             let control = cause.downcast_ref::<ControlError>().map(ControlError::exit_status);
             let usage = cause.is::<ProfileError>() || cause.is::<Usage>();
-            control.or(usage.then_some(USAGE))
+            // As shells say it.
+            let stopped = cause.downcast_ref::<Stopped>().map(|stopped| 128 + stopped.0 as u8);
+            control.or(usage.then_some(USAGE)).or(stopped)
         })
         .unwrap_or(FAILED)
 }

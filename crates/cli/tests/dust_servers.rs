@@ -1,6 +1,9 @@
 //! `pantler dust` and real servers on loopback: one of each kind, through the command.
 
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// What the command says of a target, as JSON.
 fn asked(words: &[&str]) -> serde_json::Value {
@@ -46,4 +49,48 @@ fn a_caching_proxy_is_named() {
     let Some(server) = pantler_rig::nginx_proxy(origin) else { return };
     let found = asked(&[&format!("http://{}", server.address()), "--origin", &format!("127.0.0.1:{origin}")]);
     named(&found, "lru");
+}
+
+/// One line that a server answers.
+fn said(address: &str, words: &str) -> String {
+    let mut stream = TcpStream::connect(address).expect("it listens");
+    stream.write_all(words.as_bytes()).expect("it reads");
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line).expect("it answers");
+    line.trim_end().to_owned()
+}
+
+#[test]
+fn a_server_in_use_is_not_emptied_unasked() {
+    let Some(server) = pantler_rig::redis(&["--maxmemory", "8mb", "--maxmemory-policy", "allkeys-lru"])
+    else {
+        return;
+    };
+    said(&server.address(), "SET mine x\r\n");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pantler"));
+    command.args(["dust", &format!("redis://{}", server.address())]).stdin(Stdio::null());
+    let output = command.output().expect("it runs");
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(2) && err.contains("1 keys") && err.contains("--anyway"), "{err}");
+    assert_eq!(said(&server.address(), "EXISTS mine\r\n"), ":1");
+}
+
+#[test]
+fn whoever_is_stopped_leaves_nothing_behind() {
+    let Some(server) = pantler_rig::redis(&["--maxmemory", "8mb", "--maxmemory-policy", "allkeys-lru"])
+    else {
+        return;
+    };
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pantler"));
+    command.args(["dust", &format!("redis://{}", server.address())]).stdin(Stdio::null());
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it runs");
+    let start = Instant::now();
+    while said(&server.address(), "DBSIZE\r\n") == ":0" {
+        assert!(start.elapsed() < Duration::from_secs(60), "it sets nothing");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it runs");
+    assert_eq!(child.wait().expect("it ends").code(), Some(128 + 15));
+    assert_eq!(said(&server.address(), "DBSIZE\r\n"), ":0");
 }

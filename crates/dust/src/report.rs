@@ -102,7 +102,7 @@ impl Report {
         let width = (self.interval[1] - self.interval[0]).div_ceil(2);
         let capacity = format!("capacity {} ± {width} blocks", self.capacity);
         let mut text = match self.verdict {
-            Known::Known => format!("{}  {:.1} % certain  {capacity}", self.policy, 100.0 * self.certainty),
+            Known::Known => format!("{}  {} certain  {capacity}", self.policy, percent(self.certainty)),
             Known::Unknown if self.family.is_empty() => "unknown: no cache could be seen".into(),
             Known::Unknown => format!("unknown  nearest is {}  {capacity}", self.policy),
         };
@@ -114,4 +114,9 @@ impl Report {
         }
         text + "\n"
     }
+}
+
+/// Nobody is certain of everything.
+fn percent(certainty: f64) -> String {
+    if certainty > 0.999 { "> 99.9 %".into() } else { format!("{:.1} %", 100.0 * certainty) }
 }

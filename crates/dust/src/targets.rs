@@ -14,6 +14,9 @@ pub use page_cache::PageCacheTarget;
 pub use redis::RedisTarget;
 pub use simulated::SimulatedTarget;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use crate::infer::family::Family;
 use crate::{Options, Reading, Trace};
 
@@ -25,6 +28,23 @@ pub trait Target {
     ///
     /// When the cache cannot be reached, or does not do what the trace needs.
     fn run(&mut self, trace: &Trace) -> Result<Vec<Reading>, TargetError>;
+
+    /// From now on runs end early, by [`TargetError::Stopped`], when that is wanted. Targets whose runs take no time need
+    /// not look.
+    fn heed(&mut self, _stop: Stop) {}
+}
+
+/// Whether whoever asked wants no answer any more: anything but 0, such as the number of a signal.
+#[derive(Clone, Debug, Default)]
+pub struct Stop(pub Arc<AtomicUsize>);
+
+impl Stop {
+    fn check(&self) -> Result<(), TargetError> {
+        match self.0.load(Ordering::Relaxed) {
+            0 => Ok(()),
+            why => Err(TargetError::Stopped { why }),
+        }
+    }
 }
 
 /// Why a target could not be asked.
@@ -44,6 +64,12 @@ pub enum TargetError {
         what: String,
         /// What to do about it.
         remedy: &'static str,
+    },
+    /// Nobody wants to know any more.
+    #[error("stopped")]
+    Stopped {
+        /// What [`Stop`] said.
+        why: usize,
     },
     /// Nothing tells a hit from a miss.
     #[error("no cache can be seen: {what}")]

@@ -8,6 +8,7 @@ use pantler_dust::targets::{
 use pantler_dust::{Reading, Target, TargetError, Trace};
 
 use super::Dust;
+use crate::failure::Stopped;
 
 /// What is left of a target that was recorded.
 pub struct Gone;
@@ -19,10 +20,25 @@ impl Target for Gone {
 }
 
 /// In the words of the command, which knows the exit status of each.
-pub fn refused(error: TargetError) -> ControlError {
+pub fn refused(error: TargetError) -> anyhow::Error {
     match error {
-        TargetError::Missing { what, remedy } => ControlError::Missing { what, remedy: remedy.into() },
-        error => ControlError::failed(error.to_string()),
+        TargetError::Missing { what, remedy } => ControlError::Missing { what, remedy: remedy.into() }.into(),
+        TargetError::Stopped { why } => Stopped(why).into(),
+        error => ControlError::failed(error.to_string()).into(),
+    }
+}
+
+/// A server in use is not emptied unasked.
+fn emptied(words: &Dust, name: &str, holds: Result<u64, TargetError>) -> Result<()> {
+    match holds.map_err(refused)? {
+        0 => Ok(()),
+        _ if words.anyway => Ok(()),
+        count => {
+            let text = format!(
+                "target {name}: it holds {count} keys, which it would evict: expected an empty server, or --anyway"
+            );
+            Err(ControlError::invalid(text).into())
+        }
     }
 }
 
@@ -39,11 +55,15 @@ pub fn open(words: &Dust, name: &str) -> Result<(String, Box<dyn Target>)> {
         }
         (name, None) if name.starts_with("redis://") => {
             let address = address(name, "redis://", 6379)?;
-            Box::new(RedisTarget::new(&address, words.value_bytes).map_err(refused)?)
+            let mut target = RedisTarget::new(&address, words.value_bytes).map_err(refused)?;
+            emptied(words, name, target.holds())?;
+            Box::new(target)
         }
         (name, None) if name.starts_with("memcached://") => {
             let address = address(name, "memcached://", 11211)?;
-            Box::new(MemcachedTarget::new(&address, words.value_bytes).map_err(refused)?)
+            let mut target = MemcachedTarget::new(&address, words.value_bytes).map_err(refused)?;
+            emptied(words, name, target.holds())?;
+            Box::new(target)
         }
         (name, None) if name.starts_with("http://") => {
             Box::new(HttpTarget::new(name, &words.origin, words.value_bytes).map_err(refused)?)
@@ -64,8 +84,15 @@ fn address(url: &str, scheme: &str, port: u16) -> Result<String> {
         let text = format!("target {url:?}: expected {scheme}HOST or {scheme}HOST:PORT");
         return Err(ControlError::invalid(text).into());
     }
-    let has_port = rest.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
-    Ok(if has_port { rest.to_owned() } else { format!("{rest}:{port}") })
+    // The colons of an address of version 6 lie within brackets.
+    match rest.rsplit_once(':').filter(|(_, port)| !port.ends_with(']')) {
+        None => Ok(format!("{rest}:{port}")),
+        Some((_, port)) if port.parse::<u16>().is_ok_and(|port| port != 0) => Ok(rest.to_owned()),
+        Some((_, port)) => {
+            let text = format!("target {url:?}: port {port:?}: expected a number from 1 to 65535");
+            Err(ControlError::invalid(text).into())
+        }
+    }
 }
 
 fn simulated(words: &Dust, name: &str) -> Result<Box<dyn Target>> {

@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::{Target, TargetError};
+use super::{Stop, Target, TargetError};
 use crate::{Reading, Step, Trace};
 
 /// Bytes of a page, if nobody says otherwise.
@@ -36,6 +36,7 @@ pub struct HttpTarget {
     url: String,
     agent: ureq::Agent,
     origin: Origin,
+    stop: Stop,
 }
 
 impl HttpTarget {
@@ -49,7 +50,12 @@ impl HttpTarget {
         let origin = Origin::new(origin, page_bytes.unwrap_or(PAGE_BYTES))?;
         let config = ureq::Agent::config_builder();
         let config = config.http_status_as_error(false).timeout_global(Some(PATIENCE)).max_redirects(0);
-        let target = Self { url: url.trim_end_matches('/').into(), agent: config.build().into(), origin };
+        let target = Self {
+            url: url.trim_end_matches('/').into(),
+            agent: config.build().into(),
+            origin,
+            stop: Stop::default(),
+        };
         // Far from the numbers of all blocks.
         if target.access(u32::MAX)? {
             return Err(TargetError::Missing {
@@ -81,6 +87,7 @@ impl Target for HttpTarget {
     fn run(&mut self, trace: &Trace) -> Result<Vec<Reading>, TargetError> {
         let mut readings = Vec::with_capacity(trace.accesses.len());
         for step in trace.steps() {
+            self.stop.check()?;
             match step {
                 // W2: inquiries of targets that cannot be flushed go on to new blocks instead.
                 Step::Flush => {}
@@ -89,6 +96,10 @@ impl Target for HttpTarget {
             }
         }
         Ok(readings)
+    }
+
+    fn heed(&mut self, stop: Stop) {
+        self.stop = stop;
     }
 }
 
@@ -172,7 +183,7 @@ mod tests {
         let origin = Origin::new("127.0.0.1:0", 10).unwrap();
         let url = format!("http://{}", origin.address);
         let agent = ureq::Agent::config_builder().build().into();
-        let target = HttpTarget { url, agent, origin };
+        let target = HttpTarget { url, agent, origin, stop: Stop::default() };
         assert!(!target.access(1).unwrap() && !target.access(1).unwrap());
     }
 }

@@ -14,7 +14,7 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use super::{Target, TargetError};
+use super::{Stop, Target, TargetError};
 use crate::infer::family::MEMCACHED_PACE;
 use crate::{Reading, Step, Trace};
 
@@ -40,6 +40,7 @@ pub struct MemcachedTarget {
     accesses: u32,
     /// When the server's second began.
     second: Instant,
+    stop: Stop,
 }
 
 impl MemcachedTarget {
@@ -62,6 +63,7 @@ impl MemcachedTarget {
             blocks: 0,
             accesses: 0,
             second: Instant::now(),
+            stop: Stop::default(),
         };
         let bytes = match value_bytes {
             Some(bytes) => u64::from(bytes),
@@ -74,6 +76,15 @@ impl MemcachedTarget {
     /// Bytes that the server may use, by its own word.
     fn memory(&mut self) -> Result<u64, TargetError> {
         Ok(self.stat("stats settings", "STAT maxbytes ")?.unwrap_or(64 << 20))
+    }
+
+    /// Values that the server holds: asking it evicts them.
+    ///
+    /// # Errors
+    ///
+    /// When it does not say.
+    pub fn holds(&mut self) -> Result<u64, TargetError> {
+        Ok(self.stat("stats", "STAT curr_items ")?.unwrap_or(0))
     }
 
     /// One number of many that the server lists.
@@ -182,6 +193,7 @@ impl Target for MemcachedTarget {
     fn run(&mut self, trace: &Trace) -> Result<Vec<Reading>, TargetError> {
         let mut readings = Vec::with_capacity(trace.accesses.len());
         for step in trace.steps() {
+            self.stop.check()?;
             match step {
                 Step::Flush => self.flush()?,
                 Step::Sleep(time) => std::thread::sleep(time),
@@ -189,6 +201,10 @@ impl Target for MemcachedTarget {
             }
         }
         Ok(readings)
+    }
+
+    fn heed(&mut self, stop: Stop) {
+        self.stop = stop;
     }
 }
 

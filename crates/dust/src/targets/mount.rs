@@ -30,7 +30,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{Advice, AtFlags, StatxFlags, copy_file_range, fadvise, statx};
 use rustix::io::Errno;
 
-use super::{Target, TargetError};
+use super::{Stop, Target, TargetError};
 use crate::infer::random::Random;
 use crate::{Reading, Step, Trace};
 
@@ -55,6 +55,7 @@ const APART: f64 = 1.25;
 pub struct MountTarget {
     files: TestFiles,
     block_bytes: u64,
+    stop: Stop,
 }
 
 impl MountTarget {
@@ -65,7 +66,7 @@ impl MountTarget {
     /// When nothing can be written there, or hits and misses take the same time.
     pub fn new(directory: &Path) -> Result<Self, TargetError> {
         let files = TestFiles::new(directory, 'a');
-        let mut target = Self { files, block_bytes: BLOCK_MIN };
+        let mut target = Self { files, block_bytes: BLOCK_MIN, stop: Stop::default() };
         target.block_bytes = target.measure_block()?;
         // Files of their own for the traces: what the measurement left in the cache goes with its files.
         target.files = TestFiles::new(directory, 'b');
@@ -120,6 +121,7 @@ impl Target for MountTarget {
         self.files.grow(u64::from(trace.blocks()) * self.block_bytes)?;
         let mut readings = Vec::with_capacity(trace.accesses.len());
         for step in trace.steps() {
+            self.stop.check()?;
             match step {
                 // Inquiries of targets that cannot be flushed go on to new blocks instead (T1).
                 Step::Flush => {}
@@ -131,6 +133,10 @@ impl Target for MountTarget {
             }
         }
         Ok(readings)
+    }
+
+    fn heed(&mut self, stop: Stop) {
+        self.stop = stop;
     }
 }
 

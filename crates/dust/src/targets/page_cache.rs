@@ -21,7 +21,7 @@ use std::time::Instant;
 
 use rustix::fs::{Advice, fadvise};
 
-use super::{Target, TargetError};
+use super::{Stop, Target, TargetError};
 use crate::{Reading, Step, Trace};
 
 /// Bytes of a page.
@@ -42,6 +42,7 @@ pub struct PageCacheTarget {
     group: Group,
     visit: Option<VisitFile>,
     visits: u32,
+    stop: Stop,
 }
 
 impl PageCacheTarget {
@@ -51,7 +52,13 @@ impl PageCacheTarget {
     ///
     /// Without control groups for memory or the right to make one.
     pub fn new(folder: &Path) -> Result<Self, TargetError> {
-        Ok(Self { folder: folder.to_owned(), group: Group::new(LIMIT_BYTES)?, visit: None, visits: 0 })
+        Ok(Self {
+            folder: folder.to_owned(),
+            group: Group::new(LIMIT_BYTES)?,
+            visit: None,
+            visits: 0,
+            stop: Stop::default(),
+        })
     }
 
     fn flush(&mut self) {
@@ -81,6 +88,7 @@ impl Target for PageCacheTarget {
         let mut readings = Vec::with_capacity(trace.accesses.len());
         let inside = self.group.enter()?;
         for step in trace.steps() {
+            self.stop.check()?;
             match step {
                 Step::Flush => {}
                 Step::Sleep(time) => std::thread::sleep(time),
@@ -98,6 +106,10 @@ impl Target for PageCacheTarget {
             }
         }
         Ok(readings)
+    }
+
+    fn heed(&mut self, stop: Stop) {
+        self.stop = stop;
     }
 }
 
@@ -178,15 +190,17 @@ impl Group {
         let (root, limit, own) = match (first, own.lines().find(|line| line.starts_with("0::"))) {
             (Some(line), _) => (Path::new("/sys/fs/cgroup/memory"), "memory.limit_in_bytes", path_of(line)),
             (None, Some(line)) => (Path::new("/sys/fs/cgroup"), "memory.max", path_of(line)),
-            (None, None) => return Err(missing("no control group holds this process".into())),
+            (None, None) => return Err(missing("a control group around this process".into())),
         };
         let folder = root.join(format!("pantler-dust-{}", std::process::id()));
-        fs::create_dir(&folder).map_err(|error| missing(format!("{}: {error}", folder.display())))?;
+        fs::create_dir(&folder)
+            .map_err(|error| missing(format!("a memory control group ({}: {error})", folder.display())))?;
         // A group that is not visible from here counts as the top.
         let home = Some(root.join(own)).filter(|home| home.is_dir()).unwrap_or_else(|| root.to_owned());
         let group = Self { folder, home };
-        fs::write(group.folder.join(limit), limit_bytes.to_string())
-            .map_err(|error| missing(format!("{}: {error}", group.folder.join(limit).display())))?;
+        fs::write(group.folder.join(limit), limit_bytes.to_string()).map_err(|error| {
+            missing(format!("a limit of memory ({}: {error})", group.folder.join(limit).display()))
+        })?;
         Ok(group)
     }
 

@@ -5,7 +5,8 @@
 //!   every 40 accesses                     wait until the next second has well begun
 //! ```
 //!
-//! K1  Only keys that begin with `dust:`, the process and the visit are touched, and all of them are deleted at the end.
+//! K1  Only keys that begin with `dust:`, the process and the visit are set, read and deleted, and none of them is left
+//!     at the end. But the memory is filled, so that the server evicts what else it [holds](RedisTarget::holds).
 //! K2  All values have the same size, so that memory is a number of keys; they are made at the server, so that no
 //!     buffer for them is part of that memory.
 //! K3  [`REDIS_PACE`] accesses fall into each second: Redis knows references by the second only, and what shares a second is
@@ -17,7 +18,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use super::{Target, TargetError};
+use super::{Stop, Target, TargetError};
 use crate::infer::family::REDIS_PACE;
 use crate::{Reading, Step, Trace};
 
@@ -45,6 +46,7 @@ pub struct RedisTarget {
     /// Keys of this visit that may be there.
     blocks: u32,
     accesses: u32,
+    stop: Stop,
 }
 
 /// What a server answers.
@@ -68,7 +70,15 @@ impl RedisTarget {
         stream.set_read_timeout(Some(PATIENCE)).map_err(failed(address))?;
         stream.set_nodelay(true).map_err(failed(address))?;
         let stream = BufReader::new(stream);
-        let mut target = Self { address: address.into(), stream, last: 0, visit: 0, blocks: 0, accesses: 0 };
+        let mut target = Self {
+            address: address.into(),
+            stream,
+            last: 0,
+            visit: 0,
+            blocks: 0,
+            accesses: 0,
+            stop: Stop::default(),
+        };
         let bytes = match value_bytes {
             Some(bytes) => bytes.into(),
             None => target.value_bytes()?,
@@ -94,7 +104,7 @@ impl RedisTarget {
         };
         match (most, used) {
             (Some(0), _) => Err(TargetError::Missing {
-                what: format!("{} has no limit of memory", self.address),
+                what: format!("a limit of memory of {}", self.address),
                 remedy: "set maxmemory",
             }),
             (Some(most), Some(used)) => {
@@ -102,6 +112,18 @@ impl RedisTarget {
                 Ok(bytes.clamp(VALUE_BYTES.0, VALUE_BYTES.1))
             }
             _ => Ok(VALUE_BYTES_DEFAULT),
+        }
+    }
+
+    /// Keys that the server holds: asking it evicts them.
+    ///
+    /// # Errors
+    ///
+    /// When it does not say.
+    pub fn holds(&mut self) -> Result<u64, TargetError> {
+        match self.ask(&["DBSIZE"])? {
+            Answer::Number(count) => Ok(count.unsigned_abs()),
+            other => Err(self.strange(&other)),
         }
     }
 
@@ -227,6 +249,7 @@ impl Target for RedisTarget {
     fn run(&mut self, trace: &Trace) -> Result<Vec<Reading>, TargetError> {
         let mut readings = Vec::with_capacity(trace.accesses.len());
         for step in trace.steps() {
+            self.stop.check()?;
             match step {
                 Step::Flush => self.flush()?,
                 // The pace is pause enough.
@@ -235,6 +258,10 @@ impl Target for RedisTarget {
             }
         }
         Ok(readings)
+    }
+
+    fn heed(&mut self, stop: Stop) {
+        self.stop = stop;
     }
 }
 
