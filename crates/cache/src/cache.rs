@@ -11,6 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
 use pantler_origin::Source;
+use pantler_steward::scheduling::BATCH_SHARE;
 use pantler_steward::{Access, Block, FileId, Frame, Notice, OwnerId, Steward};
 
 use crate::frames::{Frames, Slot, State};
@@ -124,11 +125,13 @@ impl Cache {
         let waiting = if attached.is_empty() { 0 } else { options.demotions as usize + attached.len() };
         let buffers = capacity as usize + options.spare.max(1) as usize + waiting;
         let slab = Slab::new(buffers, options.block_bytes).map_err(CacheError::Memory)?;
+        // What lower tiers have is not where the origin's positions say.
+        let batch_max = if attached.is_empty() { base / BATCH_SHARE } else { 0 };
         Ok(Self {
             slab,
             frames: Mutex::new(Frames::new(
                 steward,
-                Prefetching::new(options.order, options.prefetchers),
+                Prefetching::new(options.order, options.prefetchers, batch_max),
                 brain,
             )),
             changed: Condvar::new(),

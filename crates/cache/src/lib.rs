@@ -46,6 +46,7 @@ mod lower;
 mod options;
 mod prefetch;
 mod scheduler;
+mod sieve;
 mod slab;
 mod write;
 

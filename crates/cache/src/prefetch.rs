@@ -18,7 +18,6 @@
 //! A prefetch never waits for a buffer. Where nobody serves prefetches, what is wanted is given up at once.
 
 use std::collections::{HashMap, VecDeque};
-use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, MutexGuard};
 
@@ -61,8 +60,8 @@ pub(crate) struct Prefetching {
 }
 
 impl Prefetching {
-    pub(crate) fn new(order: Order, workers: u32) -> Self {
-        let scheduler = Scheduler::new(order, workers);
+    pub(crate) fn new(order: Order, workers: u32, batch_max: u32) -> Self {
+        let scheduler = Scheduler::new(order, workers, batch_max);
         Self { scheduler, sources: HashMap::new(), workers: 0, stopping: false }
     }
 
@@ -291,16 +290,16 @@ impl Cache {
         }
         drop(frames);
         let mut read = Vec::with_capacity(pieces.len());
-        for (source, piece) in pieces {
+        for near in pieces.chunk_by(|(_, one), (_, other)| lies_near(one, other, run.hole_max)) {
+            let of_one: Vec<&[Missing]> = near.iter().map(|(_, piece)| &piece[..]).collect();
             // A source that panics is the demand's to meet; here it has brought nothing.
-            let result = catch_unwind(AssertUnwindSafe(|| self.fetch(&*source, &piece)));
-            let result = result.unwrap_or_else(|_| Err(io::ErrorKind::Other.into()));
-            read.push((piece, result.unwrap_or(0)));
+            let result = catch_unwind(AssertUnwindSafe(|| self.fetch_through(&*near[0].0, &of_one)));
+            read.extend(result.unwrap_or_else(|_| vec![0; near.len()]));
         }
         let mut frames = self.lock();
         self.ended(&mut frames, &run);
-        for (piece, bytes) in read {
-            self.arrived(&mut frames, &piece, bytes);
+        for ((_, piece), bytes) in pieces.iter().zip(read) {
+            self.arrived(&mut frames, piece, bytes);
         }
         self.settle(&mut frames, None);
         self.wake(&frames);
@@ -323,6 +322,13 @@ impl Cache {
         if frames.prefetching.scheduler.waiting() > 0 {
             self.prefetches.notify_one();
         }
+    }
+
+    /// Time passes as `now_ns` says: nanoseconds from any start, never less than before. It is asked while the cache is locked.
+    ///
+    /// For a cache in virtual time: how much is asked of the origin at once follows how long that takes.
+    pub fn set_clock(&self, now_ns: impl Fn() -> u64 + Send + Sync + 'static) {
+        self.lock().prefetching.scheduler.set_clock(Arc::new(now_ns));
     }
 
     /// Runs that may be on their way besides what somebody waits for, and how long they took on average, in nanoseconds.
@@ -353,6 +359,13 @@ impl Cache {
 fn is_queued(frames: &Frames, wanted: &Wanted) -> bool {
     let slot = frames.slot(wanted.frame);
     slot.ticket == wanted.ticket && slot.state == State::Queued
+}
+
+/// Whether the hole between two pieces is read through (Q7).
+fn lies_near(one: &[Missing], other: &[Missing], hole_max: u64) -> bool {
+    let (end, next) = (one[one.len() - 1].block, other[0].block);
+    let hole = next.index.checked_sub(end.index.saturating_add(1));
+    end.file == next.file && hole.is_some_and(|hole| (1..=hole_max).contains(&hole))
 }
 
 fn continues(piece: &[Missing], block: Block) -> bool {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   submit (prefetch) --.                      .--> a worker takes the first run, in order
-//!                        >-- rules Q1 to Q6 --> departures
+//!                        >-- rules Q1 to Q7 --> departures
 //!   demand -------------'                      '--> whoever waits reads it itself, once the runs before it are taken
 //! ```
 //!
@@ -43,7 +43,12 @@ pub(crate) struct Wish {
 pub(crate) struct Begun {
     tag: u64,
     pub(crate) wishes: Vec<Wish>,
+    /// Blocks of a hole between them that is read through, at most (Q7).
+    pub(crate) hole_max: u64,
 }
+
+/// Nanoseconds from any start.
+pub(crate) type Clock = Arc<dyn Fn() -> u64 + Send + Sync>;
 
 /// What may go to the origin now.
 enum Departure {
@@ -61,21 +66,27 @@ pub(crate) struct Scheduler {
     departures: VecDeque<Departure>,
     /// Position of what departed last.
     stands: u64,
-    started: Instant,
+    clock: Clock,
 }
 
 impl Scheduler {
-    /// For at most so many runs on their way besides demands.
-    pub(crate) fn new(order: Order, in_flight_max: u32) -> Self {
+    /// For at most so many runs on their way besides demands, and so many blocks of a batch where requests are dear.
+    pub(crate) fn new(order: Order, in_flight_max: u32, batch_max: u32) -> Self {
         let in_flight_max = in_flight_max.max(1);
         let pace = match order {
             Order::Arrival => PaceOptions::fixed(1, in_flight_max),
             Order::Position => PaceOptions { batch: BATCH, in_flight_min: 1, in_flight_max },
         };
         // Demands are on their way when they are told.
-        let options = SchedulerOptions { order, run_max: RUN_MAX, demands_max: u32::MAX, pace };
+        let options = SchedulerOptions { order, run_max: RUN_MAX, demands_max: u32::MAX, pace, batch_max };
         let (ordered, wishes, departures) = (Ordered::new(options), HashMap::new(), VecDeque::new());
-        Self { order, ordered, wishes, departures, stands: 0, started: Instant::now() }
+        let started = Instant::now();
+        let clock = Arc::new(move || started.elapsed().as_nanos() as u64);
+        Self { order, ordered, wishes, departures, stands: 0, clock }
+    }
+
+    pub(crate) fn set_clock(&mut self, clock: Clock) {
+        self.clock = clock;
     }
 
     pub(crate) fn submit(&mut self, wish: Wish) {
@@ -113,7 +124,7 @@ impl Scheduler {
         match first.and_then(|first| self.departures.remove(first)) {
             Some(Departure::Run(run)) => Some(run),
             // Demands leave when they come: there is none to meet here.
-            _ => self.depart().map(|(tag, wishes)| Begun { tag, wishes }),
+            _ => self.depart(),
         }
     }
 
@@ -130,12 +141,12 @@ impl Scheduler {
         let Wanted { block, ticket, why, .. } = wanted;
         let (file, first) = (block.file, block.index);
         self.ordered.submit(Request { owner, why, file, first, count, position, tag: ticket });
-        while let Some((tag, wishes)) = self.depart() {
-            if tag == ticket {
+        while let Some(run) = self.depart() {
+            if run.tag == ticket {
                 self.departures.push_back(Departure::Demand(ticket));
                 return;
             }
-            self.departures.push_back(Departure::Run(Begun { tag, wishes }));
+            self.departures.push_back(Departure::Run(run));
         }
     }
 
@@ -160,11 +171,11 @@ impl Scheduler {
         self.departures.iter().any(|departure| matches!(departure, Departure::Demand(_)))
     }
 
-    fn depart(&mut self) -> Option<(u64, Vec<Wish>)> {
+    fn depart(&mut self) -> Option<Begun> {
         let run = self.ordered.next(self.now_ns())?;
         self.stands = run.requests.last().map_or(0, |last| last.position);
         let wishes = run.requests.iter().filter_map(|request| self.wishes.remove(&request.tag));
-        Some((run.tag(), wishes.collect()))
+        Some(Begun { tag: run.tag(), wishes: wishes.collect(), hole_max: run.hole_max })
     }
 
     /// The demand with that ticket is over.
@@ -233,7 +244,7 @@ impl Scheduler {
     }
 
     fn now_ns(&self) -> u64 {
-        self.started.elapsed().as_nanos() as u64
+        (self.clock)()
     }
 }
 
@@ -270,7 +281,7 @@ mod tests {
 
     #[test]
     fn runs_are_merged_and_what_was_taken_is_left_out() {
-        let mut scheduler = Scheduler::new(Order::Position, 1);
+        let mut scheduler = Scheduler::new(Order::Position, 1, 0);
         for index in [9, 3, 4, 1, 10] {
             scheduler.submit(wish(Why::List, index));
         }
@@ -289,7 +300,7 @@ mod tests {
     #[test]
     fn prefetches_hold_back_for_demands_where_there_is_scheduling() {
         for (order, begins) in [(Order::Position, false), (Order::Arrival, true)] {
-            let mut scheduler = Scheduler::new(order, 1);
+            let mut scheduler = Scheduler::new(order, 1, 0);
             scheduler.submit(wish(Why::Lookahead, 5));
             scheduler.demand(OwnerId(2), wanted(Why::Demand, 77), 3, None);
             // Without scheduling what came before it goes before it.
@@ -303,7 +314,7 @@ mod tests {
 
     #[test]
     fn who_is_awaited_overtakes_a_flood_of_demands() {
-        let mut scheduler = Scheduler::new(Order::Position, 1);
+        let mut scheduler = Scheduler::new(Order::Position, 1, 0);
         for index in [9, 3, 20] {
             scheduler.submit(wish(Why::List, index));
         }
@@ -331,7 +342,7 @@ mod tests {
 
     #[test]
     fn what_nobody_serves_is_given_up() {
-        let mut scheduler = Scheduler::new(Order::Position, 1);
+        let mut scheduler = Scheduler::new(Order::Position, 1, 0);
         for index in [9, 3, 20] {
             scheduler.submit(wish(Why::List, index));
         }

@@ -45,7 +45,7 @@
 //! | C4, C5, C7 managers | `manager` |
 //! | C1 to C3, C6, C8 calls | `control` |
 //! | P1 to P6, L9 access lists | [`lists`], `prefetching` |
-//! | P5, P7, Q1 to Q6 order and number of reads | [`scheduling`] |
+//! | P5, P7, Q1 to Q7 order and number of reads | [`scheduling`] |
 //! | W4 to W6 lookahead | `looking_ahead` |
 //! | U1 to U7 tiers | [`placement`] |
 //!

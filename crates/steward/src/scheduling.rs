@@ -20,6 +20,10 @@
 //!   demand. One of a list keeps its place in its batch, and the batch has the next turn of the lists. Once demands of
 //!   `batch` blocks have gone out meanwhile, lists go before demands, and by their limit of Q5, until nobody waits for a
 //!   list or a turn is over.
+//! * Q7 Where requests are dear by what reads took ([`Medium`]), and `batch_max` lets it: requests of a list's turn go out
+//!   as one run across a hole, too, if reading through it takes less than another request; what is in the hole is thrown
+//!   away. A turn ends there after as much time as `batch` reads of one block take, `B` is as many blocks as can be read
+//!   in that time side by side, and both a batch and a run have at most `batch_max` blocks.
 //!
 //! Why a request of a list does not simply become a demand: of two owners that each wait for the next block of their
 //! lists one would be served a block of here and one of there, with the device going to and fro between them, and no batch
@@ -36,15 +40,20 @@
 //! Nothing here reads a clock: times come from the body, in nanoseconds from any start, and never go backwards.
 //! What waits here is bounded by the body: a block that is fetched has a frame.
 //!
+//! Reading through holes is *data sieving*: R. Thakur, W. Gropp, E. Lusk, *Data sieving and collective I/O in ROMIO*,
+//! Frontiers '99, section 3.
+//!
 //! Source: P. Cao, E. W. Felten, A. R. Karlin, K. Li, *Implementation and performance of integrated application-controlled
 //! file caching, prefetching, and disk scheduling*, ACM TOCS 14(4), 1996, section 2.2. Differences: the paper's driver
 //! sorts demands and prefetches of all processes together; here demands go first, and one owner at a time is sorted.
 
 mod class;
+mod medium;
 mod pace;
 mod request;
 mod scheduler;
 
+pub use medium::{Cost, DEAR_BLOCKS, DEAR_NS, Medium};
 pub use pace::{Pace, PaceOptions};
 pub use request::{Request, Run};
-pub use scheduler::{Order, Scheduler, SchedulerOptions};
+pub use scheduler::{BATCH_SHARE, Order, Scheduler, SchedulerOptions};

@@ -175,8 +175,18 @@ impl Cache {
                 IoSliceMut::new(unsafe { self.slab.bytes_mut(one.slot.buffer) })
             })
             .collect();
+        self.read_origin(source, offset, &mut buffers)
+    }
+
+    /// One read of the origin, counted.
+    pub(crate) fn read_origin(
+        &self,
+        source: &dyn Source,
+        offset: u64,
+        buffers: &mut [IoSliceMut<'_>],
+    ) -> io::Result<usize> {
         self.fetches.fetch_add(1, Ordering::Relaxed);
-        let count = source.read_at(offset, &mut buffers);
+        let count = source.read_at(offset, buffers);
         match &count {
             Ok(count) => self.fetched_bytes.fetch_add(*count as u64, Ordering::Relaxed),
             Err(_) => self.failed.fetch_add(1, Ordering::Relaxed),

@@ -1,7 +1,8 @@
 //! The cache asks a disk for the same blocks in the same order, at the same times, as the simulator does.
 
-use pantler_sim::Watch;
-use pantler_sim::processes::{Configuration, DiskModel, MachineOptions, Scene, run_processes};
+use pantler_sim::processes::{Configuration, DiskModel, DiskRead, MachineOptions, Scene, run_processes};
+use pantler_sim::{Control, Watch};
+use pantler_trace::generate::Specification;
 
 use crate::world::play;
 
@@ -9,12 +10,18 @@ const FRAMES: u32 = 819;
 
 fn compare(workload: &str, configuration: &str) {
     let scene = Scene::of_workloads(&[workload], 1).expect("a workload");
+    compare_on(workload, &scene, configuration, "rz56");
+}
+
+fn compare_on(workload: &str, scene: &Scene, configuration: &str, disk: &str) {
     let configuration: Configuration = configuration.parse().expect("a configuration");
-    let model: DiskModel = "rz56".parse().expect("a disk");
+    let model: DiskModel = disk.parse().expect("a disk");
     let mut options = MachineOptions::new(configuration, FRAMES, model);
     options.log_reads = true;
-    let simulated = run_processes(&scene, &options, &Watch::default()).expect("it runs");
-    let played = play(&scene, configuration, FRAMES.into(), model);
+    let mut simulated = run_processes(scene, &options, &Watch::default()).expect("it runs");
+    let mut played = play(scene, configuration, FRAMES.into(), model);
+    join(&mut simulated.reads);
+    join(&mut played.reads);
     let seconds = |ns: u64| ns as f64 / 1e9;
     println!(
         "{workload:<6} {configuration:<24} simulator {:>6.2} s, {} reads; cache {:>6.2} s, {} reads",
@@ -24,9 +31,7 @@ fn compare(workload: &str, configuration: &str) {
         played.reads.len()
     );
     let same = simulated.reads.iter().zip(&played.reads).take_while(|(one, other)| one == other).count();
-    let part = |reads: &[pantler_sim::processes::DiskRead]| {
-        reads.iter().skip(same).take(4).copied().collect::<Vec<_>>()
-    };
+    let part = |reads: &[DiskRead]| reads.iter().skip(same).take(4).copied().collect::<Vec<_>>();
     assert!(
         same == simulated.reads.len() && same == played.reads.len(),
         "{workload}, {configuration}: {same} reads are the same, then the simulator {:?}, the cache {:?}",
@@ -34,6 +39,27 @@ fn compare(workload: &str, configuration: &str) {
         part(&played.reads)
     );
     assert_eq!(simulated.elapsed_ns, played.elapsed_ns);
+}
+
+/// A long read may be several, each going on where the last ended.
+fn join(reads: &mut Vec<DiskRead>) {
+    reads.dedup_by(|next, last| {
+        let goes_on = last.position + u64::from(last.count) == next.position;
+        if goes_on {
+            last.count += next.count;
+        }
+        goes_on
+    });
+}
+
+/// Q7: on a disk of today most of a list is read through holes.
+#[test]
+fn of_a_selection_from_a_table() {
+    let specification: Specification = "uniform:ids=4000,requests=2000,seed=3".parse().expect("a generator");
+    let trace = specification.prepare().expect("within bounds");
+    let scene = Scene::of_trace(&trace, 20_000, &Control::default()).0;
+    let disk = "arm:seek=8.5,rotation=4.17,transfer=0.0273,blocks=4882812";
+    compare_on("table", &scene, "ac+prefetch+scheduling", disk);
 }
 
 #[test]

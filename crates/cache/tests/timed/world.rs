@@ -13,6 +13,7 @@
 
 use std::cell::Cell;
 use std::io::{self, IoSliceMut};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -70,6 +71,8 @@ struct State {
 }
 
 struct World {
+    /// What `state` says: the cache asks while it is locked.
+    now_ns: Arc<AtomicU64>,
     state: Mutex<State>,
     changed: Condvar,
     layout: Layout,
@@ -91,14 +94,15 @@ struct Slow {
 impl Source for Slow {
     fn read_at(&self, offset: u64, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         let first = Block::new(self.file, offset / BLOCK as u64);
-        let count = buffers.len() as u32;
+        let bytes: usize = buffers.iter().map(|buffer| buffer.len()).sum();
+        let count = (bytes / BLOCK) as u32;
         let Some(place) = self.world.layout.place(first) else {
             // Behind the end of the file.
             return Ok(0);
         };
         self.world.serve(place.position, count);
         buffers.iter_mut().for_each(|buffer| buffer.fill(0));
-        Ok(buffers.iter().map(|buffer| buffer.len()).sum())
+        Ok(bytes)
     }
 }
 
@@ -206,6 +210,7 @@ impl World {
             let served = state.serving.map(|(_, until_ns, announced)| (until_ns, announced, None));
             let Some((at_ns, _, who)) = computed.chain(served).min() else { return };
             state.now_ns = at_ns;
+            self.now_ns.store(at_ns, Ordering::Relaxed);
             match who {
                 Some(program) => state.programs[program] = Doing::Running,
                 None => state.served = state.serving.take().map(|(by, ..)| by),
@@ -250,7 +255,11 @@ pub fn play(scene: &Scene, configuration: Configuration, frames: u64, model: Dis
         head: 0,
         reads: Vec::new(),
     };
-    let world = Arc::new(World { state: Mutex::new(state), changed: Condvar::new(), layout, model, order });
+    let now_ns = Arc::new(AtomicU64::new(0));
+    let clock = Arc::clone(&now_ns);
+    cache.set_clock(move || clock.load(Ordering::Relaxed));
+    let world =
+        Arc::new(World { now_ns, state: Mutex::new(state), changed: Condvar::new(), layout, model, order });
     std::thread::scope(|scope| {
         scope.spawn(|| cache.serve_prefetches());
         while cache.prefetch_workers() == 0 {

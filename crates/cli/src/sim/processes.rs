@@ -9,7 +9,7 @@ use pantler_sim::processes::{
 use pantler_sim::{Control, Footprint, Sizes, Watch};
 use pantler_steward::Lookahead;
 use pantler_steward::lists::Prefetching;
-use pantler_steward::scheduling::PaceOptions;
+use pantler_steward::scheduling::{BATCH_SHARE, PaceOptions};
 use pantler_trace::generate::Specification;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
@@ -166,6 +166,7 @@ fn runs(words: &ProcessesWords) -> Result<Vec<Run>> {
                     window: words.window,
                     prefetching: Some(prefetching),
                     pace: Some(if words.adapt { adapting } else { fixed }),
+                    batch_max: Some(if words.batch.is_some() { 0 } else { frames / BATCH_SHARE }),
                     seed: words.seed,
                     ..MachineOptions::new(configuration, frames, disks[0])
                 };

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::num::NonZeroU32;
 
 use pantler_steward::lists::{Chunk, Prefetching};
-use pantler_steward::scheduling::{PaceOptions, Request, Run, Scheduler};
+use pantler_steward::scheduling::{BATCH_SHARE, PaceOptions, Request, Run, Scheduler};
 use pantler_steward::{
     Access, Action, Block, HintError, Lookahead, Notice, Options, OptionsError, OwnerId, Revocation, Steward,
     Why,
@@ -50,6 +50,9 @@ pub struct MachineOptions {
     pub prefetching: Option<Prefetching>,
     /// How much of a disk is asked at a time where there is scheduling; without, as the configuration says.
     pub pace: Option<PaceOptions>,
+    /// Blocks of a batch where requests are dear and there is scheduling (Q7); without, a share of the frames, unless
+    /// `prefetching` says how large a batch is. 0: as where they are not dear.
+    pub batch_max: Option<u32>,
     /// When owners lose control.
     pub revocation: Revocation,
     /// Where folders begin, and in which order files lie there.
@@ -71,6 +74,7 @@ impl MachineOptions {
             window: 1,
             prefetching: None,
             pace: None,
+            batch_max: None,
             revocation: Revocation::NEVER,
             seed: 1,
             log_reads: false,
@@ -150,6 +154,8 @@ struct Machine<'a> {
     computing: u32,
     waiters: HashMap<Block, Vec<usize>>,
     frameless: Vec<usize>,
+    /// `B`, as the schedulers last said.
+    batch: u32,
     /// Who caused what the steward wants now.
     acting: usize,
     outcome: ProcessesOutcome,
@@ -164,6 +170,8 @@ impl<'a> Machine<'a> {
         if let (Some(pace), true) = (options.pace, configuration.scheduling) {
             scheduler.pace = pace;
         }
+        let share = if options.prefetching.is_some() { 0 } else { options.frames / BATCH_SHARE };
+        scheduler.batch_max = options.batch_max.unwrap_or(share);
         let steward = Steward::new(Options {
             allocation: configuration.allocation(),
             lookahead: options.lookahead,
@@ -191,6 +199,7 @@ impl<'a> Machine<'a> {
             computing: 0,
             waiters: HashMap::new(),
             frameless: Vec::new(),
+            batch: if options.pace.is_some() { 0 } else { scheduler.pace.batch },
             acting: 0,
             outcome: ProcessesOutcome::default(),
             references: 0,
@@ -460,13 +469,13 @@ impl<'a> Machine<'a> {
         let now = self.clock.now_ns();
         for (number, station) in self.stations.iter_mut().enumerate() {
             while let Some(run) = station.scheduler.next(now) {
-                let read = Read { tag: run.tag(), position: run.position(), count: run.count() };
+                let read = Read { tag: run.tag(), position: run.position(), count: blocks(&run) };
                 station.disk.submit(read);
                 station.runs.insert(run.tag(), run);
             }
             while let Some((tag, took)) = station.disk.start() {
                 if let Some(run) = station.runs.get(&tag).filter(|_| self.options.log_reads) {
-                    let (position, count) = (run.position(), run.count());
+                    let (position, count) = (run.position(), blocks(run));
                     self.outcome.reads.push(DiskRead { disk: number, began_ns: now, position, count });
                 }
                 self.clock.announce(now + took, Event::Served { disk: number, tag });
@@ -480,9 +489,10 @@ impl<'a> Machine<'a> {
         station.disk.served();
         station.scheduler.completed(tag, now);
         let run = station.runs.remove(&tag).expect("it was on its way");
-        if self.options.pace.is_some() {
-            let batch = self.stations.iter().map(|station| station.scheduler.batch()).max();
-            self.steward.set_batch(batch.unwrap_or(1));
+        let batch = self.stations.iter().map(|station| station.scheduler.batch()).max().unwrap_or(1);
+        if batch != self.batch {
+            self.batch = batch;
+            self.steward.set_batch(batch);
         }
         for request in &run.requests {
             for index in request.first..request.first + u64::from(request.count) {
@@ -504,6 +514,11 @@ impl<'a> Machine<'a> {
         self.outcome.processes = self.processes.into_iter().map(|process| process.outcome).collect();
         self.outcome
     }
+}
+
+/// What a disk reads, holes included.
+fn blocks(run: &Run) -> u32 {
+    u32::try_from(run.span()).unwrap_or(u32::MAX)
 }
 
 /// The first ranges of a list.

@@ -8,7 +8,7 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::Request;
+use super::{Cost, Request};
 use crate::{FileId, OwnerId};
 
 /// Where a request stands in its lane: position, file, first block, and when it came.
@@ -23,6 +23,31 @@ pub(super) struct Class {
     left: u32,
     /// Who has a turn before all others, first come first served (Q6). Not who has one now.
     awaited: VecDeque<OwnerId>,
+}
+
+/// What may go out together (Q4, Q7).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reach {
+    /// Blocks of a turn, or, with a cost, the reads of one block each that take as long.
+    pub(super) turn: u32,
+    /// Blocks of a run, holes not counted.
+    pub(super) run_max: u32,
+    /// Blocks of a hole that is read through.
+    pub(super) hole_max: u64,
+    /// Blocks of all holes of a run.
+    pub(super) waste_max: u64,
+    /// What requests are, where they are dear.
+    pub(super) cost: Option<Cost>,
+}
+
+impl Reach {
+    /// How much of a turn a run of so many blocks takes, from its first to its last `span` of them.
+    fn toll(&self, count: u32, span: u64) -> u32 {
+        match self.cost {
+            None => count,
+            Some(cost) => u32::try_from(cost.singles(span)).unwrap_or(u32::MAX).min(count),
+        }
+    }
 }
 
 /// What goes out together.
@@ -84,24 +109,29 @@ impl Class {
     }
 
     /// Takes the next requests: those of one run.
-    pub(super) fn take(&mut self, head: Key, turn: u32, run_max: u32) -> Option<Taken> {
+    pub(super) fn take(&mut self, head: Key, reach: Reach) -> Option<Taken> {
         let owner = *self.turns.front()?;
         let lane = self.lanes.get_mut(&owner)?;
         let start = lane.range(head..).next().or_else(|| lane.iter().next());
         let mut last = start.map(|(key, _)| *key)?;
         let first = lane.remove(&last)?;
-        let (mut requests, mut count) = (vec![first], first.count);
-        let mut end = first;
+        let (mut requests, mut count, mut span) = (vec![first], first.count, u64::from(first.count));
         while let Some((&key, &next)) = lane.range(last..).next() {
-            let follows = next.file == end.file && next.first == end.first + u64::from(end.count);
-            if !follows || count.saturating_add(next.count) > run_max.min(self.left) {
+            let hole = match next.first.checked_sub(first.first.saturating_add(span)) {
+                Some(hole) if next.file == first.file && hole <= reach.hole_max => hole,
+                _ => break,
+            };
+            let more = count.saturating_add(next.count);
+            let further = span.saturating_add(hole).saturating_add(u64::from(next.count));
+            let is_wasteful = further - u64::from(more) > reach.waste_max;
+            if more > reach.run_max || is_wasteful || reach.toll(more, further) > self.left {
                 break;
             }
             lane.remove(&key);
             requests.push(next);
-            (count, last, end) = (count + next.count, key, next);
+            (count, span, last) = (more, further, key);
         }
-        self.left = self.left.saturating_sub(count);
+        self.left = self.left.saturating_sub(reach.toll(count, span));
         let is_empty = lane.is_empty();
         let ends_turn = is_empty || self.left == 0;
         if is_empty {
@@ -111,7 +141,7 @@ impl Class {
             self.turns.rotate_left(1);
         }
         if ends_turn {
-            self.next_turn(turn);
+            self.next_turn(reach.turn);
         }
         Some(Taken { requests, last, ends_turn })
     }

@@ -26,8 +26,10 @@ pub struct Request {
 /// Requests that go out as one read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// In the order of their blocks, each following the one before; at least one.
+    /// In the order of their blocks, each following the one before, or after a hole (Q7); at least one.
     pub requests: Vec<Request>,
+    /// Blocks of the largest hole that is cheaper to read through than another request; 0 where none is.
+    pub hole_max: u64,
 }
 
 impl Run {
@@ -56,9 +58,15 @@ impl Run {
         self.requests[0].first
     }
 
-    /// How many blocks.
+    /// How many blocks, without those of holes.
     pub fn count(&self) -> u32 {
         self.requests.iter().map(|request| request.count).sum()
+    }
+
+    /// Blocks from the first to the last, holes included.
+    pub fn span(&self) -> u64 {
+        let last = &self.requests[self.requests.len() - 1];
+        (last.first - self.first()).saturating_add(last.count.into())
     }
 
     /// Where the first block lies.

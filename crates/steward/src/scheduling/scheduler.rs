@@ -5,8 +5,8 @@
 
 use alloc::collections::{BTreeMap, BTreeSet};
 
-use super::class::{Class, Key, Taken};
-use super::{Pace, PaceOptions, Request, Run};
+use super::class::{Class, Key, Reach, Taken};
+use super::{Medium, Pace, PaceOptions, Request, Run};
 use crate::{FileId, OwnerId, Why};
 
 /// In which order requests go out.
@@ -19,6 +19,10 @@ pub enum Order {
     Arrival,
 }
 
+/// The share of a cache's frames that [`batch_max`](SchedulerOptions::batch_max) should be: one batch is used while the next
+/// is read, and neither takes most of the cache.
+pub const BATCH_SHARE: u32 = 4;
+
 /// What can be chosen about a scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SchedulerOptions {
@@ -30,12 +34,28 @@ pub struct SchedulerOptions {
     pub demands_max: u32,
     /// How many blocks make a turn, and how many runs other than demands are on their way (Q2, Q5, P7).
     pub pace: PaceOptions,
+    /// Blocks of a batch and of a run of it where requests are dear (Q7). No more than `B`: Q7 does not hold.
+    pub batch_max: u32,
 }
 
 impl Default for SchedulerOptions {
     fn default() -> Self {
-        Self { order: Order::Position, run_max: 16, demands_max: 128, pace: PaceOptions::default() }
+        Self {
+            order: Order::Position,
+            run_max: 16,
+            demands_max: 128,
+            pace: PaceOptions::default(),
+            batch_max: 0,
+        }
     }
+}
+
+/// A run on its way.
+#[derive(Clone, Copy, Debug)]
+struct Issued {
+    at_ns: u64,
+    /// Blocks, if how long it takes says what requests cost.
+    tells: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -70,8 +90,12 @@ pub struct Scheduler {
     /// Demand, list, lookahead.
     classes: [Class; 3],
     places: BTreeMap<u64, Place>,
-    /// When each run on its way went out.
-    issued: BTreeMap<u64, u64>,
+    /// Each run on its way.
+    issued: BTreeMap<u64, Issued>,
+    /// When the last one came back.
+    completed_ns: u64,
+    /// Where the last that went out ends.
+    end: (FileId, u64),
     /// The key of the last request that went out: where the device stands (Q3).
     head: Key,
     /// Requests of lists for which somebody waits.
@@ -83,6 +107,7 @@ pub struct Scheduler {
     /// Counts requests, so that equal ones stay in their order.
     sequence: u64,
     pace: Pace,
+    medium: Medium,
 }
 
 impl Scheduler {
@@ -92,12 +117,15 @@ impl Scheduler {
             classes: Default::default(),
             places: BTreeMap::new(),
             issued: BTreeMap::new(),
+            completed_ns: 0,
+            end: (FileId(0), 0),
             head: (0, FileId(0), 0, 0),
             awaited: BTreeSet::new(),
             overtaken: 0,
             catching_up: false,
             sequence: 0,
             pace: Pace::new(options.pace),
+            medium: Medium::default(),
             options: SchedulerOptions {
                 run_max: options.run_max.max(1),
                 demands_max: options.demands_max.max(1),
@@ -136,30 +164,37 @@ impl Scheduler {
             self.pace.refused();
             return None;
         }
-        let run_max = if self.options.order == Order::Arrival { 1 } else { self.options.run_max };
-        let turn = self.turn();
-        let Taken { requests, last, ends_turn } = self.classes[class].take(self.head, turn, run_max)?;
+        let reach = self.reach(class);
+        let Taken { requests, last, ends_turn } = self.classes[class].take(self.head, reach)?;
         self.head = last;
         for request in &requests {
             self.places.remove(&request.tag);
             self.awaited.remove(&request.tag);
         }
-        let run = Run { requests };
+        let run = Run { requests, hole_max: reach.hole_max };
         if class == DEMAND {
             self.overtaken = self.overtaken.saturating_add(run.count());
         } else if ends_turn {
             (self.overtaken, self.catching_up) = (0, false);
         }
         self.look_who_waits();
-        self.issued.insert(run.tag(), now_ns);
+        let goes_on = self.end == (run.file(), run.first());
+        let tells = (class == LIST && !goes_on).then_some(run.span());
+        self.issued.insert(run.tag(), Issued { at_ns: now_ns, tells });
+        self.end = (run.file(), run.first().saturating_add(run.span()));
         self.pace.issued(now_ns);
         Some(run)
     }
 
     /// A run that [`next`](Self::next) gave has been read, or could not be.
     pub fn completed(&mut self, tag: u64, now_ns: u64) {
-        if let Some(issued) = self.issued.remove(&tag) {
-            self.pace.completed(issued, now_ns);
+        if let Some(Issued { at_ns, tells }) = self.issued.remove(&tag) {
+            self.pace.completed(at_ns, now_ns);
+            if let Some(blocks) = tells {
+                // Of several on their way each has the time in which none came back: that is what it adds.
+                self.medium.observe(blocks, now_ns.saturating_sub(at_ns.max(self.completed_ns)));
+            }
+            self.completed_ns = now_ns;
         }
     }
 
@@ -204,7 +239,19 @@ impl Scheduler {
     /// How many requests lists should have on their way, `B`: what the steward's
     /// [`set_batch`](crate::Steward::set_batch) is told (P7).
     pub fn batch(&self) -> u32 {
-        self.pace.batch()
+        let batch = self.pace.batch();
+        match self.medium.dear().filter(|_| self.sieves()) {
+            None => batch,
+            Some(cost) => {
+                let possible = cost.blocks_in(self.turn().into());
+                u32::try_from(possible).unwrap_or(u32::MAX).min(self.options.batch_max).max(batch)
+            }
+        }
+    }
+
+    /// What has been found out about what requests cost (Q7).
+    pub fn medium(&self) -> &Medium {
+        &self.medium
     }
 
     /// What has been found out about the device.
@@ -226,6 +273,29 @@ impl Scheduler {
         }
         assert!(!self.awaited.is_empty() || (self.overtaken == 0 && !self.catching_up), "O2: nobody waits");
         self.classes.iter().for_each(|class| class.validate(self.turn()));
+    }
+
+    fn sieves(&self) -> bool {
+        self.options.order == Order::Position && self.options.batch_max > self.turn()
+    }
+
+    /// Q4, and Q7 for lists.
+    fn reach(&self, class: usize) -> Reach {
+        let turn = self.turn();
+        let run_max = if self.options.order == Order::Arrival { 1 } else { self.options.run_max };
+        let plain = Reach { turn, run_max, hole_max: 0, waste_max: 0, cost: None };
+        if class != LIST || !self.sieves() {
+            return plain;
+        }
+        let (hole_max, cost) = (self.medium.hole_max(), self.medium.dear());
+        match cost {
+            Some(_) => {
+                let run_max = run_max.max(self.options.batch_max);
+                Reach { run_max, hole_max, waste_max: u64::MAX, cost, ..plain }
+            }
+            // Tried, once a run.
+            None => Reach { hole_max, waste_max: hole_max, ..plain },
+        }
     }
 
     fn place(&mut self, class: usize, owner: OwnerId, key: Key, request: Request) {

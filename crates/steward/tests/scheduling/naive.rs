@@ -1,6 +1,6 @@
 //! The twin of the scheduler: one vector of everything that waits, every question a search.
 
-use pantler_steward::scheduling::{Order, Request, SchedulerOptions};
+use pantler_steward::scheduling::{Cost, Medium, Order, Request, SchedulerOptions};
 use pantler_steward::{FileId, OwnerId, Why};
 
 #[derive(Clone, Copy, Debug)]
@@ -52,7 +52,19 @@ impl Naive {
         self.queue_up(request);
     }
 
-    pub fn next(&mut self, others_max: u32) -> Option<Vec<Request>> {
+    /// How much of a turn those take that go out as one run (Q7).
+    fn toll(&self, cost: Option<Cost>, run: &[Waiting]) -> u32 {
+        let blocks: u32 = run.iter().map(|waiting| waiting.request.count).sum();
+        let Some(cost) = cost else { return blocks };
+        let (first, last) = (run[0].request, run[run.len() - 1].request);
+        let passed = last.first + u64::from(last.count) - first.first;
+        let [time, single] = [passed, 1].map(|read| cost.request_ns + cost.block_ns * read);
+        let singles = (1..u64::from(blocks)).find(|singles| singles * single >= time);
+        singles.map_or(blocks, |singles| singles as u32)
+    }
+
+    /// `others_max` and `medium` are what the other has found out.
+    pub fn next(&mut self, others_max: u32, medium: &Medium) -> Option<Vec<Request>> {
         let on_their_way = self.on_their_way.len() as u32;
         if self.options.order == Order::Arrival {
             if self.waiting.is_empty() || on_their_way >= self.options.demands_max {
@@ -77,21 +89,36 @@ impl Naive {
         // Those before the head come after all others.
         let before = mine.iter().filter(|waiting| waiting.place() < self.head).count();
         mine.rotate_left(before);
+        let sieves = why == Why::List && self.options.batch_max > self.options.pace.batch;
+        let cost = medium.cost().filter(|cost| sieves && cost.is_dear());
+        let hole_max = if sieves { medium.hole_max() } else { 0 };
+        let most = match cost {
+            Some(_) => self.options.run_max.max(self.options.batch_max),
+            None => self.options.run_max,
+        };
         let mut run = vec![mine[0]];
         for next in &mine[1..] {
             let last = run[run.len() - 1];
-            let blocks: u32 = run.iter().map(|waiting| waiting.request.count).sum();
+            let end = last.request.first + u64::from(last.request.count);
             let follows = last.request.file == next.request.file
-                && last.request.first + u64::from(last.request.count) == next.request.first
+                && (end..=end.saturating_add(hole_max)).contains(&next.request.first)
                 && last.place() < next.place();
-            if !follows || blocks + next.request.count > self.options.run_max.min(left) {
+            run.push(*next);
+            let blocks: u32 = run.iter().map(|waiting| waiting.request.count).sum();
+            let passed = next
+                .request
+                .first
+                .saturating_add(next.request.count.into())
+                .saturating_sub(run[0].request.first + u64::from(blocks));
+            let tries = cost.is_some() || passed <= hole_max;
+            if !follows || blocks > most || !tries || self.toll(cost, &run) > left {
+                run.pop();
                 break;
             }
-            run.push(*next);
         }
         self.head = run[run.len() - 1].place();
         let blocks: u32 = run.iter().map(|waiting| waiting.request.count).sum();
-        self.turns[why as usize].1 = left.saturating_sub(blocks);
+        self.turns[why as usize].1 = left.saturating_sub(self.toll(cost, &run));
         let tags: Vec<u64> = run.iter().map(|waiting| waiting.request.tag).collect();
         self.waiting.retain(|waiting| !tags.contains(&waiting.request.tag));
         self.awaited.retain(|tag| !tags.contains(tag));
