@@ -1,3 +1,5 @@
+//! The desk: who is served next, and what is read for whom.
+
 use super::*;
 use crate::feed::Feed;
 use crate::options::StoreKind;
