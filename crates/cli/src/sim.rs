@@ -135,7 +135,7 @@ impl<'a> Session<'a> {
         let json = self.words.json || self.words.job.is_some();
         let mut failure = None;
         if self.words.timings {
-            return self.run_timed(loaded, jobs);
+            return self.run_timed(loaded, jobs, json);
         }
         loaded.run_all(jobs, self.threads, &self.watch, |_, result| match result {
             Ok(record) => {
@@ -164,7 +164,7 @@ impl<'a> Session<'a> {
     }
 
     /// Runs jobs one by one, and says what each took.
-    fn run_timed(&mut self, loaded: &mut Loaded, jobs: &[Job]) -> Result<()> {
+    fn run_timed(&mut self, loaded: &mut Loaded, jobs: &[Job], json: bool) -> Result<()> {
         if jobs.iter().any(|job| job.what.is_offline()) {
             let clock = Clock::start();
             loaded.trace().next_uses();
@@ -184,7 +184,8 @@ impl<'a> Session<'a> {
                 result => result.map_err(run_error)?,
             };
             eprintln!("pantler: {} {} in {clock}", record.name(), record.size());
-            let read = !self.words.json || output::line(&(record.to_json() + "\n"))?;
+            remarks(&record, &mut self.remarks);
+            let read = !json || output::line(&(record.to_json() + "\n"))?;
             self.records.push(record);
             if !read {
                 self.watch.stop();

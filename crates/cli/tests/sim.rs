@@ -270,6 +270,8 @@ fn jobs_give_the_same_bytes() {
     assert_eq!(status, 0);
     assert_eq!(sim(&[&sweep[..], &["--jobs-out", jobs]].concat()), (0, String::new(), String::new()));
     assert_eq!(sim(&["--job", jobs]).1, local);
+    // With their times on standard error, too.
+    assert_eq!(sim(&["--job", jobs, "--timings"]).1, local);
     let each: String = (1..=6).map(|line| sim(&["--job", &format!("{jobs}:{line}")]).1).collect();
     assert_eq!(each, local);
     let first = std::fs::read_to_string(jobs).unwrap().lines().next().unwrap().to_owned();
