@@ -149,6 +149,9 @@ impl World {
             state.asked.iter().any(|asked| asked.by == program)
                 || state.serving.is_some_and(|(by, ..)| by == program)
         };
+        // Before the sleepers' blocks are looked at, too: a read that comes to its end between two looks leaves a sleeper that
+        // has been woken, and is still counted.
+        let before = cache.activity();
         let mut sleepers = 0;
         for (program, doing) in state.programs.iter().enumerate() {
             match doing {
@@ -174,6 +177,7 @@ impl World {
                     Order::Arrival => seen.waiting == 0,
                 };
         state.served.is_none()
+            && seen == before
             && seen.sleepers == sleepers
             && seen.on_their_way as usize == reads
             && worker_waits
@@ -186,15 +190,7 @@ impl World {
             let mut state = self.lock();
             if !self.is_quiet(&state, cache) {
                 if quiet_at.elapsed() > Duration::from_secs(20) {
-                    // A panic would wait for threads that never end.
-                    eprintln!("stuck: {:?}, asked {:?}", state.programs, state.asked);
-                    eprintln!(
-                        "serving {:?}, served {:?}, {:?}",
-                        state.serving,
-                        state.served,
-                        cache.activity()
-                    );
-                    std::process::exit(101);
+                    give_up("nothing happens", &state, cache);
                 }
                 drop(state);
                 // Not yielding: on a busy machine that hands a whole slice to somebody else.
@@ -208,7 +204,12 @@ impl World {
                 _ => None,
             });
             let served = state.serving.map(|(_, until_ns, announced)| (until_ns, announced, None));
-            let Some((at_ns, _, who)) = computed.chain(served).min() else { return };
+            let Some((at_ns, _, who)) = computed.chain(served).min() else {
+                if state.programs.iter().all(|&doing| doing == Doing::Ended) {
+                    return;
+                }
+                give_up("nothing is left to happen", &state, cache);
+            };
             state.now_ns = at_ns;
             self.now_ns.store(at_ns, Ordering::Relaxed);
             match who {
@@ -235,6 +236,14 @@ impl World {
         state.serving = Some((by, state.now_ns + took, state.sequence));
         state.reads.push(DiskRead { disk: 0, began_ns: state.now_ns, position, count });
     }
+}
+
+/// Ends all tests of this file: after a panic the others would wait for threads that never end.
+fn give_up(why: &str, state: &State, cache: &Cache) -> ! {
+    let State { programs, asked, serving, served, .. } = state;
+    let activity = cache.activity();
+    eprintln!("{why}: {programs:?}, asked {asked:?}, serving {serving:?}, served {served:?}, {activity:?}");
+    std::process::exit(101);
 }
 
 /// Plays a scene on a cache of so many frames.
