@@ -13,5 +13,5 @@ mod server;
 mod servers;
 
 pub use port::free_port;
-pub use server::{Ready, Server, is_required};
+pub use server::{Ready, Server, is_required, missing};
 pub use servers::{memcached, nginx_proxy, redis, varnish};

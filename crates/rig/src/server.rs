@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -30,6 +30,9 @@ pub enum Ready {
 /// A server in a folder of its own, ended with its value.
 #[derive(Debug)]
 pub struct Server {
+    program: PathBuf,
+    words: Vec<String>,
+    ready: Ready,
     child: Child,
     port: u16,
     folder: tempfile::TempDir,
@@ -38,6 +41,24 @@ pub struct Server {
 /// Whether what is missing is a failure (`PANTLER_NO_SKIP=1`, as CI has it).
 pub fn is_required() -> bool {
     std::env::var_os("PANTLER_NO_SKIP").is_some()
+}
+
+/// Starts a program with its output in a log.
+fn spawn(program: &Path, words: &[String], folder: &Path) -> std::io::Result<Child> {
+    let log = File::create(folder.join("log")).expect("a log");
+    let mut command = Command::new(program);
+    command.args(words).current_dir(folder).stdin(Stdio::null());
+    command.stdout(log.try_clone().expect("a second handle")).stderr(log).spawn()
+}
+
+/// Says that a test is left out for want of something, and what brings it.
+///
+/// # Panics
+///
+/// Where it is required.
+pub fn missing(what: &str, package: &str) {
+    assert!(!is_required(), "needs {what}: {package}");
+    eprintln!("SKIPPED: needs {what}: {package}");
 }
 
 impl Server {
@@ -57,25 +78,20 @@ impl Server {
         let mut said = String::new();
         for _ in 0..TRIES {
             let (port, folder) = (free_port(), tempfile::tempdir().expect("a folder"));
-            let log = File::create(folder.path().join("log")).expect("a log");
-            let mut command = Command::new(program);
-            command.args(words(port, folder.path())).current_dir(folder.path()).stdin(Stdio::null());
-            command.stdout(log.try_clone().expect("a second handle")).stderr(log);
-            let child = match command.spawn() {
+            let words = words(port, folder.path());
+            let child = match spawn(program, &words, folder.path()) {
                 Ok(child) => child,
                 Err(error) if error.kind() == ErrorKind::NotFound => {
-                    assert!(!is_required(), "needs {}: {package}", program.display());
-                    eprintln!("SKIPPED: needs {}: {package}", program.display());
+                    missing(&program.display().to_string(), package);
                     return None;
                 }
                 Err(error) => panic!("{}: {error}", program.display()),
             };
-            let mut server = Self { child, port, folder };
-            match server.begin(ready) {
+            let mut server = Self { program: program.to_owned(), words, ready, child, port, folder };
+            match server.begin() {
                 Ok(()) => return Some(server),
                 Err(why) => {
-                    let text = std::fs::read_to_string(server.folder.path().join("log")).unwrap_or_default();
-                    said = format!("port {port}: {why}; it said:\n{text}");
+                    said = server.what_it_said(&why);
                     eprintln!("{}: {said}", program.display());
                 }
             }
@@ -84,10 +100,10 @@ impl Server {
     }
 
     /// Waits until it is ready, and says why it never is.
-    fn begin(&mut self, ready: Ready) -> Result<(), String> {
+    fn begin(&mut self) -> Result<(), String> {
         let start = Instant::now();
         loop {
-            let found = self.is_ready(ready);
+            let found = self.is_ready();
             if let Some(status) = self.child.try_wait().expect("a child") {
                 return Err(format!("it ended ({status})"));
             }
@@ -101,9 +117,9 @@ impl Server {
         }
     }
 
-    fn is_ready(&self, ready: Ready) -> std::io::Result<()> {
+    fn is_ready(&self) -> std::io::Result<()> {
         let mut stream = TcpStream::connect(self.address())?;
-        let Ready::Answers(question, expected) = ready else { return Ok(()) };
+        let Ready::Answers(question, expected) = self.ready else { return Ok(()) };
         stream.set_read_timeout(Some(Duration::from_secs(5)))?;
         stream.write_all(question.as_bytes())?;
         let mut answer = vec![0; expected.len()];
@@ -112,6 +128,40 @@ impl Server {
             return Ok(());
         }
         Err(std::io::Error::other(format!("it answers {:?}", String::from_utf8_lossy(&answer))))
+    }
+
+    fn what_it_said(&self, why: &str) -> String {
+        let text = std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
+        format!("port {}: {why}; it said:\n{text}", self.port)
+    }
+
+    /// Ends it as nothing can be prepared for, and leaves its folder.
+    pub fn kill(&mut self) {
+        // One that has ended already is as well.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// Starts it again after it was [killed](Self::kill): where it was, with what its folder has.
+    ///
+    /// # Panics
+    ///
+    /// Where it does not begin: with what it said.
+    pub fn restart(&mut self) {
+        let start = Instant::now();
+        loop {
+            self.kill();
+            self.child =
+                spawn(&self.program, &self.words, self.folder.path()).expect("it could be started before");
+            let Err(why) = self.begin() else { return };
+            // Somebody who looks for a free port has this one for a moment.
+            assert!(
+                start.elapsed() < PATIENCE,
+                "{} does not begin: {}",
+                self.program.display(),
+                self.what_it_said(&why)
+            );
+        }
     }
 
     /// Where it listens.
@@ -147,8 +197,7 @@ impl Drop for Server {
         while !has_ended(&mut self.child) && start.elapsed() < GRACE {
             std::thread::sleep(Duration::from_millis(10));
         }
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.kill();
     }
 }
 
@@ -170,6 +219,22 @@ mod tests {
         assert_eq!((ports.len(), server.port()), (2, ports[1]));
         drop(server);
         TcpListener::bind(("127.0.0.1", ports[1])).expect("it has ended");
+    }
+
+    #[test]
+    fn one_that_was_killed_begins_again_where_it_was() {
+        let words = |port: u16, _: &Path| {
+            ["-m", "http.server", "--bind", "127.0.0.1", &port.to_string()].map(str::to_owned).to_vec()
+        };
+        let Some(mut server) = Server::start("python3", "apt-get install python3", Ready::Listens, words)
+        else {
+            return;
+        };
+        let (port, pid) = (server.port(), server.pid());
+        server.kill();
+        assert!(server.is_ready().is_err(), "it has ended");
+        server.restart();
+        assert!(server.port() == port && server.pid() != pid && server.is_ready().is_ok());
     }
 
     #[test]

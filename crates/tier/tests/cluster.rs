@@ -1,13 +1,17 @@
 //! Clusters of Redis, whole, without a node, and with one that hangs.
 
+mod common;
+
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-use pantler_rig::free_port;
-use pantler_tier::{Given, Key, Place, Put, RemoteOptions, RemoteTier, Retrieve, Seal, Stem, Tier, Wanted};
-use rustix::process::{Pid, Signal, kill_process};
+use common::{get, put, remote};
+use pantler_rig::{Ready, Server};
+use pantler_tier::{Place, Put, RemoteOptions, RemoteTier, Retrieve, Tier};
+use rustix::process::{Signal, kill_process};
 
+/// A replica takes over after two seconds without its master, and some.
 const PATIENCE: Duration = Duration::from_secs(60);
 const BLOCKS: u64 = 300;
 /// What a reader waits for the tier at most.
@@ -15,44 +19,26 @@ const TIMEOUT: Duration = Duration::from_millis(500);
 /// What a busy machine adds.
 const SLACK: Duration = Duration::from_secs(3);
 
-fn key(index: u64) -> Key {
-    Stem::new(None, 4096, [index.to_le_bytes().as_slice()]).block(index)
-}
-
 /// Servers of Redis that share the keys.
 struct Cluster {
-    nodes: Vec<Child>,
-    ports: Vec<u16>,
-    folder: tempfile::TempDir,
+    nodes: Vec<Server>,
 }
 
-fn serve(folder: &Path, port: u16) -> Option<Child> {
-    let mut command = Command::new("redis-server");
-    command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--dir"]).arg(folder);
-    command.args(["--cluster-enabled", "yes", "--cluster-node-timeout", "2000"]);
-    command.args(["--cluster-require-full-coverage", "no", "--repl-diskless-sync-delay", "0"]);
-    command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().ok()
+fn words(port: u16, folder: &Path) -> Vec<String> {
+    let (port, folder) = (port.to_string(), folder.display().to_string());
+    let place = ["--port", &port, "--bind", "127.0.0.1", "--save", "", "--dir", &folder];
+    let cluster = ["--cluster-enabled", "yes", "--cluster-node-timeout", "2000"];
+    let more = ["--cluster-require-full-coverage", "no", "--repl-diskless-sync-delay", "0"];
+    place.iter().chain(&cluster).chain(&more).map(|&word| word.to_owned()).collect()
 }
 
 impl Cluster {
     fn start(masters: usize, replicas: usize) -> Option<Self> {
-        let folder = tempfile::tempdir().unwrap();
-        let mut cluster = Self { nodes: Vec::new(), ports: Vec::new(), folder };
-        while cluster.ports.len() < masters * (1 + replicas) {
-            let port = free_port();
-            let own = cluster.folder.path().join(port.to_string());
-            std::fs::create_dir(&own).unwrap();
-            let Some(node) = serve(&own, port) else {
-                let no_skip = std::env::var_os("PANTLER_NO_SKIP").is_some();
-                assert!(!no_skip, "needs redis-server: apt-get install redis-server");
-                eprintln!("SKIPPED: needs redis-server");
-                return None;
-            };
-            cluster.nodes.push(node);
-            cluster.ports.push(port);
-        }
+        let ready = Ready::Answers("PING\r\n", "+PONG\r\n");
+        let node = |_| Server::start("redis-server", "apt-get install redis-server", ready, words);
+        let nodes = (0..masters * (1 + replicas)).map(node).collect::<Option<Vec<_>>>()?;
+        let cluster = Self { nodes };
         let start = Instant::now();
-        let address = |port: &u16| format!("127.0.0.1:{port}");
         loop {
             let mut command = Command::new("redis-cli");
             command.args([
@@ -62,61 +48,56 @@ impl Cluster {
                 "--cluster-replicas",
                 &replicas.to_string(),
             ]);
-            let made = command.args(cluster.ports.iter().map(address)).output().unwrap();
+            let made = command.args(cluster.nodes.iter().map(Server::address)).output().unwrap();
             if made.status.success() || String::from_utf8_lossy(&made.stdout).contains("is not empty") {
                 break;
             }
             assert!(start.elapsed() < PATIENCE, "{}", String::from_utf8_lossy(&made.stdout));
             std::thread::sleep(Duration::from_millis(100));
         }
-        let is_well = |port: &u16| cluster.cli(*port, &["cluster", "info"]).contains("cluster_state:ok");
-        eventually("the cluster comes together", || cluster.ports.iter().all(is_well));
+        let is_well = |node| cluster.cli(node, &["cluster", "info"]).contains("cluster_state:ok");
+        eventually("the cluster comes together", || (0..cluster.nodes.len()).all(is_well));
         Some(cluster)
     }
 
-    fn cli(&self, port: u16, words: &[&str]) -> String {
-        let output = Command::new("redis-cli").args(["-p", &port.to_string()]).args(words).output().unwrap();
+    fn cli(&self, node: usize, words: &[&str]) -> String {
+        let port = self.nodes[node].port().to_string();
+        let output = Command::new("redis-cli").args(["-p", &port]).args(words).output().unwrap();
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
     fn size(&self, node: usize) -> u64 {
-        self.cli(self.ports[node], &["dbsize"]).trim().parse().unwrap()
+        self.cli(node, &["dbsize"]).trim().parse().unwrap()
     }
 
     fn sizes(&self) -> Vec<u64> {
-        (0..self.ports.len()).map(|node| self.size(node)).collect()
+        (0..self.nodes.len()).map(|node| self.size(node)).collect()
     }
 
     fn is_master(&self, node: usize) -> bool {
-        self.cli(self.ports[node], &["role"]).starts_with("master")
+        self.cli(node, &["role"]).starts_with("master")
     }
 
     fn kill(&mut self, node: usize) {
-        self.nodes[node].kill().unwrap();
-        self.nodes[node].wait().unwrap();
+        self.nodes[node].kill();
     }
 
     /// The same node again, without blocks.
     fn restart(&mut self, node: usize) {
-        let port = self.ports[node];
-        self.nodes[node] = serve(&self.folder.path().join(port.to_string()), port).unwrap();
+        self.nodes[node].restart();
     }
 
     fn signal(&self, node: usize, signal: Signal) {
-        kill_process(Pid::from_child(&self.nodes[node]), signal).unwrap();
+        kill_process(self.nodes[node].pid(), signal).unwrap();
     }
 
     /// A client that is told of these nodes only.
     fn client(&self, nodes: &[usize]) -> Client {
-        let nodes = nodes.iter().map(|node| ("127.0.0.1".to_owned(), self.ports[*node])).collect();
+        let nodes = nodes.iter().map(|node| ("127.0.0.1".to_owned(), self.nodes[*node].port())).collect();
         let tier = RemoteTier::new(RemoteOptions {
             place: Place::Remote { nodes, tls: false, cluster: true, user: None },
-            bytes: 1 << 30,
             timeout: TIMEOUT,
-            password: None,
-            authority: None,
-            client: "one".to_owned(),
-            seal: Seal::Checksum,
+            ..remote(0, "one")
         });
         let client = Client { tier: tier.unwrap() };
         client.tier.heal().unwrap();
@@ -125,20 +106,14 @@ impl Cluster {
 }
 
 impl Drop for Cluster {
+    /// At once: asked to end, each would wait for its replicas.
     fn drop(&mut self) {
-        for node in &mut self.nodes {
-            let _ = node.kill();
-            let _ = node.wait();
-        }
+        self.nodes.iter_mut().for_each(Server::kill);
     }
 }
 
-fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !holds() {
-        assert!(start.elapsed() < PATIENCE, "never: {what}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+fn eventually(what: &str, holds: impl FnMut() -> bool) {
+    common::eventually_within(PATIENCE, what, holds);
 }
 
 /// Does as a cache does: a tier that fails is left alone until it was found working.
@@ -148,20 +123,11 @@ struct Client {
 
 impl Client {
     fn give(&self, index: u64) -> bool {
-        let bytes = vec![index as u8; 4096];
-        let given = [Given { key: key(index), bytes: &bytes, why: Put::Keep, age: Duration::ZERO }];
-        self.timed(|| self.tier.put(&given).is_ok())
+        self.timed(|| put(&self.tier, index, Put::Keep, Duration::ZERO)).is_ok()
     }
 
     fn ask(&self, index: u64, how: Retrieve) -> bool {
-        let mut found = false;
-        let asked = self.timed(|| {
-            self.tier.retrieve(&[Wanted { key: key(index), how }], &mut |_, bytes| {
-                assert_eq!(bytes, vec![index as u8; 4096]);
-                found = true;
-            })
-        });
-        asked.is_ok() && found
+        self.timed(|| get(&self.tier, index, how)).is_ok_and(|found| found)
     }
 
     /// W1.

@@ -1,48 +1,44 @@
 //! A server that reads an origin: right bytes or none, whatever is asked and whatever happens to files meanwhile.
 
+mod common;
+
 use std::collections::HashMap;
 use std::fs;
 use std::io::{self, IoSliceMut, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::TcpStream;
+use std::ops::Deref;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use common::{PATIENCE, eventually, read_until, say};
 use pantler_origin::{Attributes, Found, Look, Node, Object, Objects, Origin, Place as Where, Store, Time};
 use pantler_tier::serve::{InlineOptions, ServeOptions, Server};
-use pantler_tier::{
-    Given, Key, Place, Put, RemoteOptions, RemoteTier, Retrieve, Seal, Secret, Stem, Stems, Tier, Wanted,
-};
+use pantler_tier::{Given, Key, Put, RemoteTier, Retrieve, Seal, Secret, Stem, Stems, Tier, Wanted};
 
-const PATIENCE: Duration = Duration::from_secs(20);
 const BLOCK: u32 = 16 << 10;
 
-struct Served {
-    address: SocketAddr,
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+/// A server over an origin.
+struct Served(common::Served);
+
+impl Deref for Served {
+    type Target = common::Served;
+
+    fn deref(&self) -> &common::Served {
+        &self.0
+    }
 }
 
 impl Served {
     fn new(place: Where, choose: impl FnOnce(&mut ServeOptions, &mut InlineOptions)) -> Self {
-        let mut options = ServeOptions::new("127.0.0.1:0".parse().unwrap(), 16 << 20);
         let mut inline = InlineOptions { wait: PATIENCE, ..InlineOptions::new(place) };
-        choose(&mut options, &mut inline);
-        options.inline = Some(inline);
-        let server = Server::bind(&options).unwrap();
-        let (address, stop) = (server.address().unwrap(), Arc::new(AtomicBool::new(false)));
-        let stopped = Arc::clone(&stop);
-        let thread = std::thread::spawn(move || server.run(&stopped).unwrap());
-        Self { address, stop, thread: Some(thread) }
-    }
-
-    fn connect(&self) -> TcpStream {
-        let stream = TcpStream::connect(self.address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream
+        Self(common::Served::new(|options| {
+            options.memory_bytes = 16 << 20;
+            choose(options, &mut inline);
+            options.inline = Some(inline);
+        }))
     }
 
     /// What `INFO` says of the origin.
@@ -60,48 +56,32 @@ impl Served {
     }
 }
 
-impl Drop for Served {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Release);
-        let ended = self.thread.take().unwrap().join();
-        assert!(ended.is_ok() || std::thread::panicking(), "the server panicked");
-    }
-}
-
-fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !holds() {
-        assert!(start.elapsed() < PATIENCE, "never: {what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-/// Sends bytes as they are, and reads as many as are expected.
-fn say(stream: &mut TcpStream, bytes: &[u8], expected: &[u8]) {
-    stream.write_all(bytes).unwrap();
-    let mut answer = vec![0; expected.len()];
-    stream.read_exact(&mut answer).unwrap();
-    assert!(answer == expected, "{:?} to {:?}", lossy(&answer), lossy(bytes));
-}
-
-fn lossy(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).chars().take(200).collect()
-}
-
 fn client(served: &Served, name: &str, seal: Seal) -> RemoteTier {
-    let nodes = vec![("127.0.0.1".to_owned(), served.address.port())];
-    let tier = RemoteTier::new(RemoteOptions {
-        place: Place::Remote { nodes, tls: false, cluster: false, user: None },
-        bytes: 1 << 30,
-        timeout: PATIENCE,
-        password: None,
-        authority: None,
-        client: name.to_owned(),
-        seal,
+    let tier = common::client(served.port(), name, |options| {
+        options.timeout = PATIENCE;
+        options.seal = seal;
     });
-    let tier = tier.unwrap();
     tier.heal().unwrap();
     tier
+}
+
+/// Asks for a block, and does not wait for it.
+fn request(mut stream: &TcpStream, key: Key) {
+    stream.write_all(format!("GET {key}\r\n").as_bytes()).unwrap();
+}
+
+/// Whether the answer is this one; the other that may come is that it is not here.
+fn has_come(mut stream: &TcpStream, expected: &[u8]) -> bool {
+    let absent = b"$-1\r\n";
+    let mut answer = vec![0; absent.len()];
+    stream.read_exact(&mut answer).unwrap();
+    if answer == absent {
+        return false;
+    }
+    answer.resize(expected.len(), 0);
+    stream.read_exact(&mut answer[absent.len()..]).unwrap();
+    assert!(answer == expected, "{:?}", String::from_utf8_lossy(&answer[..40]));
+    true
 }
 
 fn ask(tier: &RemoteTier, key: Key, how: Retrieve) -> Option<Vec<u8>> {
@@ -157,8 +137,8 @@ fn what_is_not_here_is_read_and_kept_where_that_was_asked() {
             assert!(ask(&one, stem.block(index as u64), how).unwrap() == expected, "block {index}");
         }
     }
-    let mut raw = served.connect();
-    say(&mut raw, b"DBSIZE\r\n", b":0\r\n");
+    let raw = served.connect();
+    say(&raw, b"DBSIZE\r\n", b":0\r\n");
     assert_eq!(served.count("reads"), 12, "nothing was kept");
     assert_eq!(ask(&one, stem.block(6), Retrieve::Keep), None, "past the end");
     assert_eq!(ask(&one, stem.block(1), Retrieve::Keep).unwrap(), bytes[BLOCK as usize..][..BLOCK as usize]);
@@ -173,9 +153,9 @@ fn what_is_not_here_is_read_and_kept_where_that_was_asked() {
     Seal::Checksum.seal(&stem.block(5), &bytes[5 * BLOCK as usize..], &mut sealed);
     let expected = [format!("${}\r\n", sealed.len()).as_bytes(), &sealed, b"\r\n"].concat();
     for _ in 0..2 {
-        say(&mut raw, format!("GET {}\r\n", stem.block(5)).as_bytes(), &expected);
+        say(&raw, format!("GET {}\r\n", stem.block(5)).as_bytes(), &expected);
     }
-    say(&mut raw, b"DBSIZE\r\n", b":2\r\n");
+    say(&raw, b"DBSIZE\r\n", b":2\r\n");
     assert_eq!(served.count("failed") + served.count("late") + served.count("refused"), 0);
 }
 
@@ -260,16 +240,16 @@ fn hostile_keys_get_nothing_and_stop_nobody() {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         keys.push(format!("pantler:1:{:016x}{state:016x}:4000:{:x}", state.rotate_left(9), state >> 60));
     }
-    let mut stream = served.connect();
+    let stream = served.connect();
     let start = Instant::now();
     for key in &keys {
-        say(&mut stream, format!("GET {key}\r\n").as_bytes(), b"$-1\r\n");
-        say(&mut stream, format!("PANTLER.GET {key} KEEP\r\n").as_bytes(), b"$-1\r\n");
+        say(&stream, format!("GET {key}\r\n").as_bytes(), b"$-1\r\n");
+        say(&stream, format!("PANTLER.GET {key} KEEP\r\n").as_bytes(), b"$-1\r\n");
     }
     // Commands that only look, or only put, never ask the origin.
     let key = known.block(0);
     let others = format!("EXISTS {key}\r\nMGET {key}\r\nGETDEL {key}\r\nSTRLEN {key}\r\nSET {key} x XX\r\n");
-    say(&mut stream, others.as_bytes(), b":0\r\n*1\r\n$-1\r\n$-1\r\n:0\r\n$-1\r\n");
+    say(&stream, others.as_bytes(), b":0\r\n*1\r\n$-1\r\n$-1\r\n:0\r\n$-1\r\n");
     assert_eq!(served.count("reads"), 0);
     assert!(served.count("absent") > 2000);
     // However much is asked in vain, most of the time nobody looks through the origin.
@@ -287,19 +267,16 @@ fn strangers_do_not_reach_the_origin() {
     let served = Served::new(Where::from(folder.path()), |options, _| {
         options.password = Some("s3cret".to_owned());
     });
-    let mut stream = served.connect();
-    say(&mut stream, format!("GET {key}\r\n").as_bytes(), b"-NOAUTH Authentication required.\r\n");
-    say(&mut stream, b"AUTH s3cret\r\n", b"+OK\r\n");
+    let stream = served.connect();
+    say(&stream, format!("GET {key}\r\n").as_bytes(), b"-NOAUTH Authentication required.\r\n");
+    say(&stream, b"AUTH s3cret\r\n", b"+OK\r\n");
+    let mut sealed = Vec::new();
+    Seal::Checksum.seal(&key, b"bytes", &mut sealed);
+    let expected = [format!("${}\r\n", sealed.len()).as_bytes(), &sealed, b"\r\n"].concat();
     eventually("it is read", || {
-        stream.write_all(format!("STRLEN {key}\r\nGET {key}\r\n").as_bytes()).unwrap();
-        let mut head = [0; 7];
-        stream.read_exact(&mut head).unwrap();
-        if &head[4..] == b"$-1" {
-            let mut rest = [0; 2];
-            stream.read_exact(&mut rest).unwrap();
-            return false;
-        }
-        true
+        say(&stream, format!("STRLEN {key}\r\n").as_bytes(), b":0\r\n");
+        request(&stream, key);
+        has_come(&stream, &expected)
     });
 }
 
@@ -499,18 +476,18 @@ fn many_ask_for_one_block_that_is_read_once_while_others_are_served() {
         stream.write_all(format!("{get}SET k v\r\nGET k\r\nPING\r\n").as_bytes()).unwrap();
     }
     eventually("all ask", || served.count("joined") == 19);
-    let mut other = served.connect();
-    say(&mut other, b"PING\r\nGET k\r\n", b"+PONG\r\n$1\r\nv\r\n");
+    let other = served.connect();
+    say(&other, b"PING\r\nGET k\r\n", b"+PONG\r\n$1\r\nv\r\n");
     // One that gives up costs nobody anything.
     drop(crowd.pop());
-    say(&mut other, b"PING\r\n", b"+PONG\r\n");
+    say(&other, b"PING\r\n", b"+PONG\r\n");
     gated.open(true);
     let expected = [answer(&gated, stem, 0), b"+OK\r\n$1\r\nv\r\n+PONG\r\n".to_vec()].concat();
     for stream in &mut crowd {
         say(stream, b"", &expected);
     }
     assert_eq!(gated.reads.load(Ordering::SeqCst), 1);
-    say(&mut other, get.as_bytes(), &answer(&gated, stem, 0));
+    say(&other, get.as_bytes(), answer(&gated, stem, 0));
     assert_eq!(gated.reads.load(Ordering::SeqCst), 1, "it stayed");
 }
 
@@ -526,15 +503,10 @@ fn who_tracks_is_told_of_blocks_that_others_had_brought() {
     let mut trackers = [served.connect(), served.connect()];
     for tracker in &mut trackers {
         tracker.write_all(b"HELLO 3\r\nCLIENT TRACKING ON BCAST NOLOOP\r\n").unwrap();
-        let mut answers = Vec::new();
-        while !answers.ends_with(b"+OK\r\n") {
-            let mut byte = [0];
-            tracker.read_exact(&mut byte).unwrap();
-            answers.push(byte[0]);
-        }
+        read_until(tracker, b"+OK\r\n");
     }
     let [one, other] = &mut trackers;
-    say(one, format!("GET {key}\r\n").as_bytes(), &answer(&gated, stem, 0));
+    say(one, format!("GET {key}\r\n").as_bytes(), answer(&gated, stem, 0));
     say(one, b"PING\r\n", b"+PONG\r\n");
     let told = format!(">2\r\n$10\r\ninvalidate\r\n*1\r\n${}\r\n{key}\r\n", key.len());
     say(other, b"", told.as_bytes());
@@ -550,26 +522,16 @@ fn who_waits_too_long_is_told_no_and_the_server_recovers() {
         inline.readers = 2;
     });
     served.knows(1);
-    let mut stream = served.connect();
+    let stream = served.connect();
     let start = Instant::now();
-    for index in 0..20 {
-        stream.write_all(format!("GET {}\r\n", stem.block(index)).as_bytes()).unwrap();
-    }
-    say(&mut stream, b"PING\r\n", &[b"$-1\r\n".repeat(20), b"+PONG\r\n".to_vec()].concat());
+    (0..20).for_each(|index| request(&stream, stem.block(index)));
+    say(&stream, b"PING\r\n", [b"$-1\r\n".repeat(20), b"+PONG\r\n".to_vec()].concat());
     assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
     assert_eq!(served.count("late"), 20);
     gated.open(true);
     eventually("blocks are read again", || {
-        stream.write_all(format!("GET {}\r\n", stem.block(40)).as_bytes()).unwrap();
-        let expected = answer(&gated, stem, 40);
-        let mut head = [0; 5];
-        stream.read_exact(&mut head).unwrap();
-        if head == *b"$-1\r\n" {
-            return false;
-        }
-        let mut rest = vec![0; expected.len() - 5];
-        stream.read_exact(&mut rest).unwrap();
-        [&head[..], &rest].concat() == expected
+        request(&stream, stem.block(40));
+        has_come(&stream, &answer(&gated, stem, 40))
     });
     // What nobody waited for any more was not read: two were under way.
     assert!(gated.reads.load(Ordering::SeqCst) <= 5, "{}", gated.reads.load(Ordering::SeqCst));
@@ -586,8 +548,8 @@ fn who_joins_waits_as_long_as_everybody() {
     });
     served.knows(1);
     let ask = |index: u64| {
-        let mut stream = served.connect();
-        stream.write_all(format!("GET {}\r\n", stem.block(index)).as_bytes()).unwrap();
+        let stream = served.connect();
+        request(&stream, stem.block(index));
         stream
     };
     let mut index = 0;
@@ -599,15 +561,13 @@ fn who_joins_waits_as_long_as_everybody() {
         let _busy = ask(index);
         gated.wait_for_reads(reads + 1);
         let joined = served.count("joined");
-        let mut first = ask(index + 1);
+        let first = ask(index + 1);
         std::thread::sleep(Duration::from_millis(700));
-        let mut second = ask(index + 1);
+        let second = ask(index + 1);
         eventually("it joins", || served.count("joined") > joined);
-        say(&mut first, b"", b"$-1\r\n");
+        say(&first, b"", b"$-1\r\n");
         gated.open(true);
-        let mut head = [0; 5];
-        second.read_exact(&mut head).unwrap();
-        head != *b"$-1\r\n"
+        has_come(&second, &answer(&gated, stem, index + 1))
     });
 }
 
@@ -654,33 +614,19 @@ fn more_than_can_wait_is_refused_and_every_answer_comes_in_order() {
     }
     gated.wait_for_reads(1);
     eventually("there is no room left", || served.count("refused") > 100);
-    say(&mut served.connect(), b"PING\r\n", b"+PONG\r\n");
+    say(&served.connect(), b"PING\r\n", b"+PONG\r\n");
     gated.open(true);
     std::thread::scope(|scope| {
-        for (number, mut stream) in crowd.iter().enumerate() {
+        for (number, stream) in crowd.iter().enumerate() {
             let gated = &gated;
             scope.spawn(move || {
                 for index in 0..200 {
-                    let expected = answer(gated, stem, number as u64 * 200 + index);
-                    let mut head = [0; 5];
-                    stream.read_exact(&mut head).unwrap();
-                    if head != *b"$-1\r\n" {
-                        let mut rest = vec![0; expected.len() - 5];
-                        stream.read_exact(&mut rest).unwrap();
-                        assert!(
-                            [&head[..], &rest].concat() == expected,
-                            "connection {number}, answer {index}"
-                        );
-                    }
+                    has_come(stream, &answer(gated, stem, number as u64 * 200 + index));
                 }
             });
         }
     });
-    let mut stream = crowd.first().unwrap();
-    stream.write_all(b"PING\r\n").unwrap();
-    let mut pong = [0; 7];
-    stream.read_exact(&mut pong).unwrap();
-    assert_eq!(pong, *b"+PONG\r\n");
+    say(&crowd[0], b"PING\r\n", b"+PONG\r\n");
 }
 
 #[test]

@@ -1,46 +1,21 @@
 //! TLS and passwords.
 
+mod common;
+
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use pantler_tier::serve::{ServeOptions, Server};
-use pantler_tier::{Given, Key, Place, Put, RemoteOptions, RemoteTier, Retrieve, Seal, Stem, Tier, Wanted};
+use common::{Served, ask, give};
+use pantler_tier::{Place, Put, RemoteOptions, RemoteTier, Retrieve, Tier};
 
-fn key(index: u64) -> Key {
-    Stem::new(None, 4096, [index.to_le_bytes().as_slice()]).block(index)
-}
-
-fn client(host: &str, ports: &[u16], choose: impl FnOnce(&mut RemoteOptions)) -> RemoteTier {
-    let nodes = ports.iter().map(|port| (host.to_owned(), *port)).collect();
-    let mut options = RemoteOptions {
-        place: Place::Remote { nodes, tls: false, cluster: ports.len() > 1, user: None },
-        bytes: 1 << 30,
-        timeout: Duration::from_secs(2),
-        password: None,
-        authority: None,
-        client: "one".to_owned(),
-        seal: Seal::Checksum,
-    };
-    choose(&mut options);
-    RemoteTier::new(options).unwrap()
-}
-
-fn give(tier: &RemoteTier, index: u64) -> bool {
-    let bytes = vec![index as u8; 4096];
-    tier.put(&[Given { key: key(index), bytes: &bytes, why: Put::Keep, age: Duration::ZERO }]).is_ok()
-}
-
-fn ask(tier: &RemoteTier, index: u64, how: Retrieve) -> bool {
-    let mut found = false;
-    // An error is a miss.
-    let _ = tier.retrieve(&[Wanted { key: key(index), how }], &mut |_, bytes| {
-        assert_eq!(bytes, vec![index as u8; 4096]);
-        found = true;
-    });
-    found
+fn client(host: &str, port: u16, choose: impl FnOnce(&mut RemoteOptions)) -> RemoteTier {
+    common::client(port, "one", |options| {
+        if let Place::Remote { nodes, .. } = &mut options.place {
+            *nodes = vec![(host.to_owned(), port)];
+        }
+        choose(options);
+    })
 }
 
 fn write(path: &Path, text: &str) {
@@ -67,42 +42,38 @@ fn over_tls_with_a_password_and_not_without() {
         (certificate, key)
     };
     let (ours, strange) = (made("ours"), made("strange"));
-    let mut options = ServeOptions::new("127.0.0.1:0".parse().unwrap(), 8 << 20);
-    options.tls = Some(ours.clone());
-    options.password = Some("s3cret".to_owned());
-    let server = Server::bind(&options).unwrap();
-    let (port, stop) = (server.address().unwrap().port(), Arc::new(AtomicBool::new(false)));
-    let thread = {
-        let stop = Arc::clone(&stop);
-        std::thread::spawn(move || server.run(&stop).unwrap())
-    };
-    let right = client("localhost", &[port], |tier| {
+    let served = Served::new(|options| {
+        options.tls = Some(ours.clone());
+        options.password = Some("s3cret".to_owned());
+    });
+    let port = served.port();
+    let right = client("localhost", port, |tier| {
         tls(tier, &ours.0);
         tier.password = Some("s3cret".to_owned());
     });
     right.heal().unwrap();
     assert!(right.server().unwrap().starts_with("pantler tier serve"));
     for index in 0..200 {
-        assert!(give(&right, index));
+        give(&right, index, Put::Keep);
     }
     assert!((0..200).all(|index| ask(&right, index, Retrieve::Read)));
     let wrong: [(&str, RemoteTier); 4] = [
-        ("no password", client("localhost", &[port], |tier| tls(tier, &ours.0))),
+        ("no password", client("localhost", port, |tier| tls(tier, &ours.0))),
         (
             "another password",
-            client("localhost", &[port], |tier| {
+            client("localhost", port, |tier| {
                 tls(tier, &ours.0);
                 tier.password = Some("an0ther".to_owned());
             }),
         ),
         (
             "another authority",
-            client("localhost", &[port], |tier| {
+            client("localhost", port, |tier| {
                 tls(tier, &strange.0);
                 tier.password = Some("s3cret".to_owned());
             }),
         ),
-        ("no TLS", client("localhost", &[port], |tier| tier.password = Some("s3cret".to_owned()))),
+        ("no TLS", client("localhost", port, |tier| tier.password = Some("s3cret".to_owned()))),
     ];
     for (what, tier) in wrong {
         let start = Instant::now();
@@ -111,6 +82,4 @@ fn over_tls_with_a_password_and_not_without() {
         assert!(!error.contains("s3cret") && !error.contains("an0ther"), "{what}: {error}");
         assert!(start.elapsed() < Duration::from_secs(10), "{what}: {:?}", start.elapsed());
     }
-    stop.store(true, Ordering::Release);
-    thread.join().unwrap();
 }

@@ -1,136 +1,51 @@
 //! The server over sockets: common tools, hostile peers, and the client of this crate; the same client against Redis.
 
+mod common;
+
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream};
 use std::process::Command;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use pantler_tier::serve::{ServeOptions, Server};
-use pantler_tier::{
-    Given, Key, News, Place, Put, RemoteOptions, RemoteTier, Retrieve, Seal, Stem, Tier, TierError, Wanted,
-};
-
-const PATIENCE: Duration = Duration::from_secs(30);
-
-struct Served {
-    address: SocketAddr,
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Served {
-    fn new(choose: impl FnOnce(&mut ServeOptions)) -> Self {
-        let mut options = ServeOptions::new("127.0.0.1:0".parse().unwrap(), 8 << 20);
-        choose(&mut options);
-        let server = Server::bind(&options).unwrap();
-        let (address, stop) = (server.address().unwrap(), Arc::new(AtomicBool::new(false)));
-        let stopped = Arc::clone(&stop);
-        let thread = std::thread::spawn(move || server.run(&stopped).unwrap());
-        Self { address, stop, thread: Some(thread) }
-    }
-
-    fn connect(&self) -> TcpStream {
-        let stream = TcpStream::connect(self.address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream
-    }
-
-    /// Sends bytes as they are, and reads as many as are expected.
-    fn say(&self, stream: &mut TcpStream, bytes: &[u8], expected: &str) {
-        stream.write_all(bytes).unwrap();
-        let mut answer = vec![0; expected.len()];
-        stream.read_exact(&mut answer).unwrap();
-        assert_eq!(String::from_utf8_lossy(&answer), expected, "to {}", String::from_utf8_lossy(bytes));
-    }
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Release);
-        let ended = self.thread.take().unwrap().join();
-        assert!(ended.is_ok() || std::thread::panicking(), "the server panicked");
-    }
-}
-
-fn key(index: u64) -> Key {
-    Stem::new(None, 4096, [b"file".as_slice()]).block(index)
-}
-
-fn client(port: u16, name: &str, choose: impl FnOnce(&mut RemoteOptions)) -> RemoteTier {
-    let nodes = vec![("127.0.0.1".to_owned(), port)];
-    let mut options = RemoteOptions {
-        place: Place::Remote { nodes, tls: false, cluster: false, user: None },
-        bytes: 1 << 30,
-        timeout: Duration::from_secs(2),
-        password: None,
-        authority: None,
-        client: name.to_owned(),
-        seal: Seal::Checksum,
-    };
-    choose(&mut options);
-    RemoteTier::new(options).unwrap()
-}
-
-fn give(tier: &RemoteTier, index: u64, why: Put, age_us: u64) {
-    let bytes = vec![index as u8; 4096];
-    let age = Duration::from_micros(age_us);
-    tier.put(&[Given { key: key(index), bytes: &bytes, why, age }]).unwrap();
-}
-
-fn ask(tier: &RemoteTier, index: u64, how: Retrieve) -> bool {
-    let mut found = false;
-    let wanted = [Wanted { key: key(index), how }];
-    tier.retrieve(&wanted, &mut |_, bytes| {
-        assert_eq!(bytes, vec![index as u8; 4096]);
-        found = true;
-    })
-    .unwrap();
-    found
-}
+use common::{PATIENCE, Served, ask, client, connect, eventually, give, hear, key, put, read_until, say};
+use pantler_tier::{News, Put, Retrieve, Tier, TierError, Wanted};
 
 #[test]
 fn commands_in_any_pieces_are_answered_in_order() {
     let served = Served::new(|_| {});
     let mut stream = served.connect();
-    served.say(&mut stream, b"PING\r\n", "+PONG\r\n");
-    served.say(&mut stream, b"*2\r\n$4\r\nECHO\r\n$2\r\nhi\r\n", "$2\r\nhi\r\n");
+    say(&stream, b"PING\r\n", "+PONG\r\n");
+    say(&stream, b"*2\r\n$4\r\nECHO\r\n$2\r\nhi\r\n", "$2\r\nhi\r\n");
     let many = b"SET a 1\r\nGET a\r\nSET a 2 GET\r\nGETDEL a\r\nGET a\r\nEXISTS a\r\nDBSIZE\r\n";
-    served.say(&mut stream, many, "+OK\r\n$1\r\n1\r\n$1\r\n1\r\n$1\r\n2\r\n$-1\r\n:0\r\n:0\r\n");
+    say(&stream, many, "+OK\r\n$1\r\n1\r\n$1\r\n1\r\n$1\r\n2\r\n$-1\r\n:0\r\n:0\r\n");
     for byte in b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$5\r\nvalue\r\n" {
         stream.write_all(&[*byte]).unwrap();
     }
-    served.say(&mut stream, b"", "+OK\r\n");
-    served.say(&mut stream, b"NX\r\n", "-ERR unknown command 'NX' with 0 arguments\r\n");
-    served.say(&mut stream, b"SET k v NX\r\nSET k v EX 5\r\n", "$-1\r\n-ERR a tier keeps");
+    say(&stream, b"", "+OK\r\n");
+    say(&stream, b"NX\r\n", "-ERR unknown command 'NX' with 0 arguments\r\n");
+    say(&stream, b"SET k v NX\r\nSET k v EX 5\r\n", "$-1\r\n-ERR a tier keeps");
 }
 
 #[test]
 fn large_values_of_every_size_come_back() {
     let served = Served::new(|options| options.memory_bytes = 64 << 20);
-    let mut stream = served.connect();
+    let stream = served.connect();
     for length in [0, 1, 16_383, 16_384, 16_385, 65_536, 1 << 20, 3 << 20] {
         let value = vec![b'v'; length];
         let mut command = format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n${length}\r\n").into_bytes();
         command.extend(&value);
         command.extend(b"\r\n");
-        served.say(&mut stream, &command, "+OK\r\n");
+        say(&stream, &command, "+OK\r\n");
         let expected = format!("${length}\r\n{}\r\n", String::from_utf8(value).unwrap());
-        served.say(&mut stream, b"GET k\r\n", &expected);
+        say(&stream, b"GET k\r\n", &expected);
     }
-    served.say(
-        &mut stream,
-        b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$5000000\r\n",
-        "-ERR Protocol error: too long\r\n",
-    );
+    say(&stream, b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$5000000\r\n", "-ERR Protocol error: too long\r\n");
 }
 
 #[test]
 fn hostile_peers_are_hung_up_on_and_others_served() {
     let served = Served::new(|options| options.clients_max = 20);
-    let mut good = served.connect();
+    let good = served.connect();
     let deep = "*1\r\n".repeat(10_000);
     let bad: [&[u8]; 6] = [
         deep.as_bytes(),
@@ -147,7 +62,7 @@ fn hostile_peers_are_hung_up_on_and_others_served() {
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
         assert!(answer.is_empty() || answer.starts_with(b"-ERR Protocol error"), "{answer:?}");
-        served.say(&mut good, b"PING\r\n", "+PONG\r\n");
+        say(&good, b"PING\r\n", "+PONG\r\n");
     }
     let mut state = 1_u64;
     for _ in 0..200 {
@@ -160,65 +75,65 @@ fn hostile_peers_are_hung_up_on_and_others_served() {
             .collect();
         let _ = stream.write_all(&bytes);
     }
-    served.say(&mut good, b"PING\r\n", "+PONG\r\n");
+    say(&good, b"PING\r\n", "+PONG\r\n");
     let crowd: Vec<TcpStream> = (0..40).map(|_| served.connect()).collect();
-    served.say(&mut good, b"PING\r\n", "+PONG\r\n");
+    say(&good, b"PING\r\n", "+PONG\r\n");
     drop(crowd);
-    served.say(&mut good, b"PING\r\n", "+PONG\r\n");
+    say(&good, b"PING\r\n", "+PONG\r\n");
 }
 
 #[test]
 fn a_client_that_does_not_read_is_not_read_from() {
     let served = Served::new(|options| options.memory_bytes = 64 << 20);
     let mut stream = served.connect();
-    served.say(&mut stream, b"SET k ", "");
+    say(&stream, b"SET k ", "");
     let mut value = vec![b'v'; 10_000];
     value.extend(b"\r\n");
-    served.say(&mut stream, &value, "+OK\r\n");
+    say(&stream, &value, "+OK\r\n");
     stream.set_write_timeout(Some(Duration::from_millis(300))).unwrap();
     let mut asked = 0_u64;
     while asked < 40_000 && stream.write_all(b"GET k\r\n").is_ok() {
         asked += 1;
     }
-    let mut other = served.connect();
-    served.say(&mut other, b"PING\r\n", "+PONG\r\n");
+    let other = served.connect();
+    say(&other, b"PING\r\n", "+PONG\r\n");
     // What was answered is whole.
     let expected = format!("$10000\r\n{}\r\n", String::from_utf8(vec![b'v'; 10_000]).unwrap());
-    (0..asked.min(100)).for_each(|_| served.say(&mut stream, b"", &expected));
+    (0..asked.min(100)).for_each(|_| say(&stream, b"", &expected));
 }
 
 #[test]
 fn strangers_get_nothing_without_the_password() {
     let served = Served::new(|options| options.password = Some("s3cret".into()));
-    let mut stream = served.connect();
-    served.say(&mut stream, b"GET k\r\n", "-NOAUTH Authentication required.\r\n");
-    served.say(&mut stream, b"AUTH wrong\r\n", "-WRONGPASS");
-    let mut stream = served.connect();
-    served.say(&mut stream, b"AUTH s3cret\r\nGET k\r\n", "+OK\r\n$-1\r\n");
+    let stream = served.connect();
+    say(&stream, b"GET k\r\n", "-NOAUTH Authentication required.\r\n");
+    say(&stream, b"AUTH wrong\r\n", "-WRONGPASS");
+    let stream = served.connect();
+    say(&stream, b"AUTH s3cret\r\nGET k\r\n", "+OK\r\n$-1\r\n");
     // The password and what it allows, in one piece.
-    let mut stream = served.connect();
+    let stream = served.connect();
     let mut command = b"AUTH s3cret\r\n*3\r\n$3\r\nSET\r\n$1\r\nl\r\n$20000\r\n".to_vec();
     command.extend([b'v'; 20_000]);
     command.extend(b"\r\nSTRLEN l\r\n");
-    served.say(&mut stream, &command, "+OK\r\n+OK\r\n:20000\r\n");
-    let wrong = client(served.address.port(), "c", |options| options.password = Some("wr0ng".into()));
+    say(&stream, &command, "+OK\r\n+OK\r\n:20000\r\n");
+    let wrong = client(served.port(), "c", |options| options.password = Some("wr0ng".into()));
     let error = wrong.heal().unwrap_err().to_string();
     assert!(!error.contains("wr0ng") && error.lines().count() == 1, "{error}");
-    let right = client(served.address.port(), "c", |options| options.password = Some("s3cret".into()));
+    let right = client(served.port(), "c", |options| options.password = Some("s3cret".into()));
     right.heal().unwrap();
-    give(&right, 1, Put::Keep, 0);
+    give(&right, 1, Put::Keep);
     assert!(ask(&right, 1, Retrieve::Read));
 }
 
 #[test]
 fn clients_share_blocks_and_hear_what_becomes_of_theirs() {
     let served = Served::new(|options| options.memory_bytes = 1 << 20);
-    let port = served.address.port();
+    let port = served.port();
     let (one, other) = (client(port, "one", |_| {}), client(port, "other", |_| {}));
     one.heal().unwrap();
     other.heal().unwrap();
     assert!(one.server().unwrap().starts_with("pantler"));
-    give(&one, 1, Put::Demote, 1000);
+    put(&one, 1, Put::Demote, Duration::from_micros(1000)).unwrap();
     assert!(ask(&other, 1, Retrieve::Take), "a copy, and it stays for its owner");
     assert!(ask(&other, 1, Retrieve::Keep), "now it is the other's");
     ask(&one, 1, Retrieve::Read);
@@ -226,11 +141,11 @@ fn clients_share_blocks_and_hear_what_becomes_of_theirs() {
     assert_eq!((news.gone, news.full), (vec![key(1)], Some(false)));
     assert!(ask(&other, 1, Retrieve::Take) && !ask(&one, 1, Retrieve::Read));
     // The oldest leaves: not what came first, but what was used longest ago.
-    give(&one, 2, Put::Keep, 0);
-    give(&one, 3, Put::Demote, 60_000_000);
+    give(&one, 2, Put::Keep);
+    put(&one, 3, Put::Demote, Duration::from_secs(60)).unwrap();
     let mut index = 10;
     while ask(&one, 3, Retrieve::Read) {
-        give(&other, index, Put::Keep, 0);
+        give(&other, index, Put::Keep);
         index += 1;
         assert!(index <= 10 + u64::from(one.frames(4096)), "nothing leaves");
     }
@@ -242,51 +157,40 @@ fn clients_share_blocks_and_hear_what_becomes_of_theirs() {
     assert!(!ask(&one, 2, Retrieve::Read) && ask(&one, 10, Retrieve::Read), "only what is mine");
 }
 
-/// Chooses a protocol.
-fn greet(stream: &mut TcpStream, protocol: u8) {
+/// Chooses a protocol. The list of modules ends the answer.
+fn greet(mut stream: &TcpStream, protocol: u8) {
     stream.write_all(format!("HELLO {protocol}\r\n").as_bytes()).unwrap();
-    let mut hello = Vec::new();
-    // The list of modules ends it.
-    while !hello.ends_with(b"*0\r\n") {
-        let mut byte = [0];
-        stream.read_exact(&mut byte).unwrap();
-        hello.push(byte[0]);
-    }
+    read_until(stream, b"*0\r\n");
 }
 
 #[test]
 fn who_cannot_be_told_does_not_join() {
     let served = Served::new(|_| {});
     let mut stream = served.connect();
-    served.say(&mut stream, b"PANTLER.JOIN a\r\n", "-ERR notices need RESP3: say HELLO 3 first\r\n");
-    greet(&mut stream, 3);
+    say(&stream, b"PANTLER.JOIN a\r\n", "-ERR notices need RESP3: say HELLO 3 first\r\n");
+    greet(&stream, 3);
     stream.write_all(b"PANTLER.JOIN a\r\n").unwrap();
-    let mut answer = Vec::new();
-    while !answer.ends_with(b"full\r\n:0\r\n") {
-        let mut byte = [0];
-        stream.read_exact(&mut byte).unwrap();
-        answer.push(byte[0]);
-    }
-    served.say(&mut stream, b"SET k v\r\nPANTLER.KEYS\r\n", "+OK\r\n*1\r\n$1\r\nk\r\n");
-    greet(&mut stream, 2);
-    served.say(&mut stream, b"PANTLER.KEYS\r\n", "*0\r\n");
-    greet(&mut stream, 3);
-    served.say(&mut stream, b"PANTLER.KEYS\r\n", "*0\r\n");
+    read_until(&stream, b"full\r\n:0\r\n");
+    say(&stream, b"SET k v\r\nPANTLER.KEYS\r\n", "+OK\r\n*1\r\n$1\r\nk\r\n");
+    greet(&stream, 2);
+    say(&stream, b"PANTLER.KEYS\r\n", "*0\r\n");
+    greet(&stream, 3);
+    say(&stream, b"PANTLER.KEYS\r\n", "*0\r\n");
 }
 
 #[test]
 fn who_tracks_hears_of_others_and_of_evictions() {
     let served = Served::new(|_| {});
-    let mut watcher = served.connect();
-    greet(&mut watcher, 3);
-    served.say(&mut watcher, b"CLIENT TRACKING ON BCAST PREFIX p: NOLOOP\r\n", "+OK\r\n");
-    served.say(&mut watcher, b"SET p:own 1\r\n", "+OK\r\n");
-    let mut other = served.connect();
-    served.say(&mut other, b"SET q:x 1\r\nSET p:x 1\r\nGETDEL p:x\r\n", "+OK\r\n+OK\r\n$1\r\n1\r\n");
+    let watcher = served.connect();
+    greet(&watcher, 3);
+    say(&watcher, b"CLIENT TRACKING ON BCAST PREFIX p: NOLOOP\r\n", "+OK\r\n");
+    say(&watcher, b"SET p:own 1\r\n", "+OK\r\n");
+    let other = served.connect();
+    say(&other, b"SET q:x 1\r\nSET p:x 1\r\nGETDEL p:x\r\n", "+OK\r\n+OK\r\n$1\r\n1\r\n");
     let heard = ">2\r\n$10\r\ninvalidate\r\n*2\r\n$3\r\np:x\r\n$3\r\np:x\r\n";
-    served.say(&mut watcher, b"", heard);
-    served.say(&mut other, b"FLUSHALL\r\n", "+OK\r\n");
-    served.say(&mut watcher, b"", ">2\r\n$10\r\ninvalidate\r\n_\r\n");
+    say(&watcher, b"", heard);
+    say(&other, b"FLUSHALL\r\n", "+OK\r\n");
+    say(&watcher, b"", ">2\r\n$10\r\ninvalidate\r\n_\r\n");
 }
 
 #[test]
@@ -317,12 +221,12 @@ fn something_else_on_the_port_is_said_in_one_line_and_does_not_hang() {
 #[test]
 fn a_server_that_lies_is_found_out_and_one_that_stops_costs_one_time_limit() {
     let served = Served::new(|_| {});
-    let tier = client(served.address.port(), "c", |_| {});
+    let tier = client(served.port(), "c", |_| {});
     tier.heal().unwrap();
-    give(&tier, 1, Put::Keep, 0);
-    let mut liar = served.connect();
+    give(&tier, 1, Put::Keep);
+    let liar = served.connect();
     let lie = format!("SET {} lies\r\n", key(1));
-    served.say(&mut liar, lie.as_bytes(), "+OK\r\n");
+    say(&liar, lie.as_bytes(), "+OK\r\n");
     assert!(!ask(&tier, 1, Retrieve::Read));
     assert_eq!(tier.damaged(), 1);
     drop(served);
@@ -336,40 +240,16 @@ fn a_server_that_lies_is_found_out_and_one_that_stops_costs_one_time_limit() {
 
 #[test]
 fn counters_are_shown_over_http() {
-    let options = ServeOptions {
-        metrics: Some("127.0.0.1:0".parse().unwrap()),
-        ..ServeOptions::new("127.0.0.1:0".parse().unwrap(), 1 << 20)
-    };
-    let server = Server::bind(&options).unwrap();
-    let address = server.metrics_address().unwrap();
-    let stop = Arc::new(AtomicBool::new(false));
-    let stopped = Arc::clone(&stop);
-    let thread = std::thread::spawn(move || server.run(&stopped).unwrap());
-    let mut stream = TcpStream::connect(address).unwrap();
+    let served = Served::new(|options| options.metrics = Some("127.0.0.1:0".parse().unwrap()));
+    let mut stream = connect(served.metrics.unwrap());
     stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
     assert!(text.starts_with("HTTP/1.1 200") && text.contains("\npantler_tier_blocks 0\n"), "{text}");
-    stop.store(true, Ordering::Release);
-    thread.join().unwrap();
 }
 
 fn redis(more: &[&str]) -> Option<pantler_rig::Server> {
     pantler_rig::redis(&[&["--maxmemory-policy", "allkeys-lru"], more].concat())
-}
-
-/// News that come on their own take a moment.
-fn hear(tier: &RemoteTier, mut enough: impl FnMut(&News) -> bool) -> News {
-    let start = Instant::now();
-    let mut all = News::default();
-    while !enough(&all) {
-        assert!(start.elapsed() < PATIENCE, "heard only {all:?}");
-        let news = tier.news();
-        all.gone.extend(news.gone);
-        all.unknown |= news.unknown;
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    all
 }
 
 #[test]
@@ -379,14 +259,14 @@ fn redis_is_a_tier_whose_evictions_are_heard() {
     one.heal().unwrap();
     other.heal().unwrap();
     assert!(one.server().unwrap().starts_with("Redis"));
-    give(&one, 1, Put::Demote, 0);
+    give(&one, 1, Put::Demote);
     assert!(ask(&other, 1, Retrieve::Take), "not the other's: a copy");
     assert!(ask(&one, 1, Retrieve::Take), "GETDEL where it is owned");
     assert!(!ask(&one, 1, Retrieve::Read));
     assert_eq!(hear(&other, |news| news.gone.len() >= 2).gone, vec![key(1); 2], "put, and taken");
     assert_eq!(one.news().gone, Vec::new(), "what one did itself is not told (NOLOOP)");
     // More than fits: Redis evicts, and says so to who put it there.
-    (100..1100).for_each(|index| give(&one, index, Put::Keep, 0));
+    (100..1100).for_each(|index| give(&one, index, Put::Keep));
     let gone = hear(&one, |news| news.gone.len() > 200).gone;
     assert!(gone.iter().filter(|gone| ask(&one, gone.index, Retrieve::Read)).count() <= gone.len() / 100);
     // Everything removed: unknown, not gone.
@@ -400,7 +280,7 @@ fn redis_gone_and_back_is_unknown_and_heals() {
     let Some(redis) = redis(&[]) else { return };
     let patient = client(redis.port(), "other", |options| options.timeout = PATIENCE);
     patient.heal().unwrap();
-    give(&patient, 1, Put::Keep, 0);
+    give(&patient, 1, Put::Keep);
     // The short limit is for what cannot be answered; everything else may take as long as the machine is busy.
     let tier = client(redis.port(), "one", |options| options.timeout = Duration::from_millis(300));
     eventually("it is there", || tier.heal().is_ok());
@@ -419,24 +299,13 @@ fn redis_gone_and_back_is_unknown_and_heals() {
     assert!(ask(&patient, 1, Retrieve::Read), "who had nothing to ask noticed nothing");
 }
 
-fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !holds() {
-        assert!(start.elapsed() < PATIENCE, "never: {what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
-
 #[test]
 fn tools_of_redis_work_against_the_server() {
     if Command::new("redis-cli").arg("--version").output().is_err() {
-        let no_skip = std::env::var_os("PANTLER_NO_SKIP").is_some();
-        assert!(!no_skip, "needs redis-cli: apt-get install redis-server");
-        eprintln!("SKIPPED: needs redis-cli");
-        return;
+        return pantler_rig::missing("redis-cli", "apt-get install redis-server");
     }
     let served = Served::new(|options| options.memory_bytes = 32 << 20);
-    let port = served.address.port().to_string();
+    let port = served.port().to_string();
     let cli = |words: &[&str]| {
         let output = Command::new("redis-cli").args(["-p", &port]).args(words).output().unwrap();
         String::from_utf8(output.stdout).unwrap()

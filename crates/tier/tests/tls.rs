@@ -1,15 +1,16 @@
 //! `rediss:` and `rediss-cluster:` against servers that others wrote.
 
-use std::net::TcpStream;
+mod common;
+
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-use pantler_rig::free_port;
-use pantler_tier::{Given, Key, Place, Put, RemoteOptions, RemoteTier, Retrieve, Seal, Stem, Tier, Wanted};
+use common::{ask, eventually, give, hear, key, remote};
+use pantler_rig::{Ready, Server};
+use pantler_tier::{Place, Put, RemoteOptions, RemoteTier, Retrieve, Tier};
 
-const PATIENCE: Duration = Duration::from_secs(30);
 const PASSWORD: &str = "s3cretOfTheServer";
 
 /// A certificate of its own authority, and its key.
@@ -32,8 +33,7 @@ impl Certificate {
 
 /// Servers that listen over TLS alone.
 struct Servers {
-    children: Vec<Child>,
-    ports: Vec<u16>,
+    servers: Vec<Server>,
     folder: tempfile::TempDir,
     certificate: Certificate,
 }
@@ -42,44 +42,22 @@ impl Servers {
     fn start(count: usize, more: &[&str]) -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         let certificate = Certificate::new(folder.path(), "server", &["localhost", "127.0.0.1"]);
-        let mut servers = Self { children: Vec::new(), ports: Vec::new(), folder, certificate };
-        while servers.ports.len() < count {
-            let port = free_port();
-            let own = servers.folder.path().join(port.to_string());
-            std::fs::create_dir(&own).unwrap();
-            let mut command = Command::new("redis-server");
-            command.args([
-                "--port",
-                "0",
-                "--tls-port",
-                &port.to_string(),
-                "--bind",
-                "127.0.0.1",
-                "--save",
-                "",
-            ]);
-            command.arg("--dir").arg(&own);
-            command.arg("--tls-cert-file").arg(&servers.certificate.chain);
-            command.arg("--tls-key-file").arg(&servers.certificate.key);
-            command.arg("--tls-ca-cert-file").arg(&servers.certificate.chain);
-            command.args(["--tls-auth-clients", "no", "--requirepass", PASSWORD]).args(more);
-            let Ok(child) = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn() else {
-                let no_skip = std::env::var_os("PANTLER_NO_SKIP").is_some();
-                assert!(!no_skip, "needs redis-server with TLS: apt-get install redis-server");
-                eprintln!("SKIPPED: needs redis-server with TLS");
-                return None;
-            };
-            servers.children.push(child);
-            servers.ports.push(port);
-        }
-        let start = Instant::now();
-        for port in &servers.ports {
-            while TcpStream::connect(("127.0.0.1", *port)).is_err() {
-                assert!(start.elapsed() < PATIENCE, "redis-server does not listen over TLS");
-                std::thread::sleep(Duration::from_millis(10));
-            }
-        }
-        Some(servers)
+        let (chain, key) = (certificate.chain.display().to_string(), certificate.key.display().to_string());
+        let words = |port: u16, own: &Path| {
+            let (port, own) = (port.to_string(), own.display().to_string());
+            let place =
+                ["--port", "0", "--tls-port", &port, "--bind", "127.0.0.1", "--save", "", "--dir", &own];
+            let tls = ["--tls-cert-file", &chain, "--tls-key-file", &key, "--tls-ca-cert-file", &chain];
+            let doors = ["--tls-auth-clients", "no", "--requirepass", PASSWORD];
+            [&place[..], &tls, &doors, more].concat().into_iter().map(str::to_owned).collect()
+        };
+        let start = || Server::start("redis-server", "apt-get install redis-server", Ready::Listens, words);
+        let servers = (0..count).map(|_| start()).collect::<Option<Vec<_>>>()?;
+        Some(Self { servers, folder, certificate })
+    }
+
+    fn ports(&self) -> impl Iterator<Item = u16> {
+        self.servers.iter().map(Server::port)
     }
 
     fn cli(&self, words: &[&str]) -> String {
@@ -91,47 +69,17 @@ impl Servers {
     }
 
     fn client(&self, host: &str, choose: impl FnOnce(&mut RemoteOptions)) -> RemoteTier {
-        let nodes = self.ports.iter().map(|port| (host.to_owned(), *port)).collect();
+        let nodes: Vec<_> = self.ports().map(|port| (host.to_owned(), port)).collect();
+        let cluster = nodes.len() > 1;
         let mut options = RemoteOptions {
-            place: Place::Remote { nodes, tls: true, cluster: self.ports.len() > 1, user: None },
-            bytes: 1 << 30,
-            timeout: Duration::from_secs(2),
+            place: Place::Remote { nodes, tls: true, cluster, user: None },
             password: Some(PASSWORD.to_owned()),
             authority: Some(self.certificate.chain.clone()),
-            client: "one".to_owned(),
-            seal: Seal::Checksum,
+            ..remote(0, "one")
         };
         choose(&mut options);
         RemoteTier::new(options).unwrap()
     }
-}
-
-impl Drop for Servers {
-    fn drop(&mut self) {
-        for child in &mut self.children {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
-}
-
-fn key(index: u64) -> Key {
-    Stem::new(None, 4096, [index.to_le_bytes().as_slice()]).block(index)
-}
-
-fn give(tier: &RemoteTier, index: u64) {
-    let bytes = vec![index as u8; 4096];
-    tier.put(&[Given { key: key(index), bytes: &bytes, why: Put::Keep, age: Duration::ZERO }]).unwrap();
-}
-
-fn ask(tier: &RemoteTier, index: u64, how: Retrieve) -> bool {
-    let mut found = false;
-    tier.retrieve(&[Wanted { key: key(index), how }], &mut |_, bytes| {
-        assert_eq!(bytes, vec![index as u8; 4096]);
-        found = true;
-    })
-    .unwrap();
-    found
 }
 
 #[test]
@@ -141,7 +89,7 @@ fn redis_over_tls_with_a_password_and_not_without() {
     let right = servers.client("localhost", |_| {});
     right.heal().unwrap();
     assert!(right.server().unwrap().starts_with("Redis"));
-    (0..300).for_each(|index| give(&right, index));
+    (0..300).for_each(|index| give(&right, index, Put::Keep));
     assert!((0..300).all(|index| ask(&right, index, Retrieve::Read)));
     assert!(ask(&right, 7, Retrieve::Take) && !ask(&right, 7, Retrieve::Read), "owned: taken out");
     // What others do is heard over TLS, too.
@@ -149,13 +97,7 @@ fn redis_over_tls_with_a_password_and_not_without() {
     other.heal().unwrap();
     assert!(ask(&other, 8, Retrieve::Read));
     other.remove(&[key(8)]).unwrap();
-    let start = Instant::now();
-    let mut gone = Vec::new();
-    while !gone.contains(&key(8)) {
-        assert!(start.elapsed() < PATIENCE, "heard only of {gone:?}");
-        gone.extend(right.news().gone);
-        std::thread::sleep(Duration::from_millis(2));
-    }
+    hear(&right, |news| news.gone.contains(&key(8)));
     let wrong = [
         ("no password", servers.client("localhost", |options| options.password = None)),
         (
@@ -187,28 +129,23 @@ fn redis_over_tls_with_a_password_and_not_without() {
 fn a_cluster_over_tls_is_one_tier() {
     let more = ["--cluster-enabled", "yes", "--tls-cluster", "yes", "--cluster-require-full-coverage", "no"];
     let Some(servers) = Servers::start(3, &more) else { return };
-    let nodes: Vec<String> = servers.ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
+    let nodes: Vec<String> = servers.servers.iter().map(Server::address).collect();
     let nodes: Vec<&str> = nodes.iter().map(String::as_str).collect();
-    let start = Instant::now();
-    loop {
+    eventually("the cluster is made", || {
         let made = servers.cli(&[&["--cluster", "create", "--cluster-yes"], &nodes[..]].concat());
-        if made.contains("All 16384 slots covered") || made.contains("is not empty") {
-            break;
-        }
-        assert!(start.elapsed() < PATIENCE, "{made}");
-        std::thread::sleep(Duration::from_millis(100));
-    }
-    let info = |port: &u16| servers.cli(&["-p", &port.to_string(), "cluster", "info"]);
-    while !servers.ports.iter().all(|port| info(port).contains("cluster_state:ok")) {
-        assert!(start.elapsed() < PATIENCE, "the cluster does not come together");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+        println!("{made}");
+        made.contains("All 16384 slots covered") || made.contains("is not empty")
+    });
+    let info = |port: u16| servers.cli(&["-p", &port.to_string(), "cluster", "info"]);
+    eventually("the cluster comes together", || {
+        servers.ports().all(|port| info(port).contains("cluster_state:ok"))
+    });
     let tier = servers.client("127.0.0.1", |_| {});
     tier.heal().unwrap();
     assert!(tier.server().unwrap().contains("cluster"));
-    (0..300).for_each(|index| give(&tier, index));
+    (0..300).for_each(|index| give(&tier, index, Put::Keep));
     assert!((0..300).all(|index| ask(&tier, index, Retrieve::Read)));
-    let size = |port: &u16| servers.cli(&["-p", &port.to_string(), "dbsize"]).trim().parse::<u64>().unwrap();
-    let sizes: Vec<u64> = servers.ports.iter().map(size).collect();
+    let size = |port: u16| servers.cli(&["-p", &port.to_string(), "dbsize"]).trim().parse::<u64>().unwrap();
+    let sizes: Vec<u64> = servers.ports().map(size).collect();
     assert!(sizes.iter().sum::<u64>() == 300 && sizes.iter().all(|size| *size > 50), "{sizes:?}");
 }

@@ -1,16 +1,16 @@
 //! Valkey as a tier: what Redis does, it does, too.
 
+mod common;
+
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
+use common::{ask, give, hear, key};
 use pantler_rig::{Ready, Server};
-use pantler_tier::{
-    Given, Key, News, Place, Put, RemoteOptions, RemoteTier, Retrieve, Seal, Stem, Tier, Wanted,
-};
+use pantler_tier::{Put, RemoteTier, Retrieve, Tier};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PACKAGE: &str = "cargo xtask test-python";
 
 /// In the path, or in the Python package that `cargo xtask test-python` installs: Debian 12 has none.
 fn program() -> Option<PathBuf> {
@@ -32,9 +32,7 @@ struct Valkey {
 impl Valkey {
     fn start() -> Option<Self> {
         let Some(packaged) = program() else {
-            let no_skip = std::env::var_os("PANTLER_NO_SKIP").is_some();
-            assert!(!no_skip, "needs valkey-server: cargo xtask test-python");
-            eprintln!("SKIPPED: needs valkey-server");
+            pantler_rig::missing("valkey-server", PACKAGE);
             return None;
         };
         // The package need not have made it executable.
@@ -42,81 +40,35 @@ impl Valkey {
         let program = folder.path().join("valkey-server");
         std::fs::copy(packaged, &program).unwrap();
         std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
-        let server = Server::start(
-            &program,
-            "cargo xtask test-python",
-            Ready::Answers("PING\r\n", "+PONG\r\n"),
-            |port, own| {
-                let own = own.display().to_string();
-                let words = ["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--dir", &own];
-                let memory = ["--maxmemory", "3mb", "--maxmemory-policy", "allkeys-lru"];
-                words.iter().chain(&memory).map(|&word| word.to_owned()).collect()
-            },
-        );
+        let ready = Ready::Answers("PING\r\n", "+PONG\r\n");
+        let server = Server::start(&program, PACKAGE, ready, |port, own| {
+            let own = own.display().to_string();
+            let words = ["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--dir", &own];
+            let memory = ["--maxmemory", "3mb", "--maxmemory-policy", "allkeys-lru"];
+            words.iter().chain(&memory).map(|&word| word.to_owned()).collect()
+        });
         Some(Self { server: server?, _folder: folder })
     }
 
     fn client(&self, name: &str) -> RemoteTier {
-        let nodes = vec![("127.0.0.1".to_owned(), self.server.port())];
-        let tier = RemoteTier::new(RemoteOptions {
-            place: Place::Remote { nodes, tls: false, cluster: false, user: None },
-            bytes: 1 << 30,
-            timeout: Duration::from_secs(2),
-            password: None,
-            authority: None,
-            client: name.to_owned(),
-            seal: Seal::Checksum,
-        });
-        let tier = tier.unwrap();
+        let tier = common::client(self.server.port(), name, |_| {});
         tier.heal().unwrap();
         tier
     }
-}
-
-fn key(index: u64) -> Key {
-    Stem::new(None, 4096, [b"file".as_slice()]).block(index)
-}
-
-fn give(tier: &RemoteTier, index: u64) {
-    let bytes = vec![index as u8; 4096];
-    tier.put(&[Given { key: key(index), bytes: &bytes, why: Put::Demote, age: Duration::ZERO }]).unwrap();
-}
-
-fn ask(tier: &RemoteTier, index: u64, how: Retrieve) -> bool {
-    let mut found = false;
-    tier.retrieve(&[Wanted { key: key(index), how }], &mut |_, bytes| {
-        assert_eq!(bytes, vec![index as u8; 4096]);
-        found = true;
-    })
-    .unwrap();
-    found
-}
-
-fn hear(tier: &RemoteTier, mut enough: impl FnMut(&News) -> bool) -> News {
-    let start = Instant::now();
-    let mut all = News::default();
-    while !enough(&all) {
-        assert!(start.elapsed() < PATIENCE, "heard only {all:?}");
-        let news = tier.news();
-        all.gone.extend(news.gone);
-        all.unknown |= news.unknown;
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    all
 }
 
 #[test]
 fn valkey_is_a_tier_whose_evictions_are_heard() {
     let Some(valkey) = Valkey::start() else { return };
     let (one, other) = (valkey.client("one"), valkey.client("other"));
-    give(&one, 1);
+    give(&one, 1, Put::Demote);
     assert!(ask(&other, 1, Retrieve::Take), "not the other's: a copy");
     assert!(ask(&one, 1, Retrieve::Take), "GETDEL where it is owned");
     assert!(!ask(&one, 1, Retrieve::Read));
     assert_eq!(hear(&other, |news| news.gone.len() >= 2).gone, vec![key(1); 2], "put, and taken");
     assert_eq!(one.news().gone, Vec::new(), "what one did itself is not told (NOLOOP)");
     // More than fits: it evicts, and says so to who put it there.
-    (100..1100).for_each(|index| give(&one, index));
+    (100..1100).for_each(|index| give(&one, index, Put::Demote));
     let gone = hear(&one, |news| news.gone.len() > 100).gone;
     assert!(gone.iter().filter(|gone| ask(&one, gone.index, Retrieve::Read)).count() <= gone.len() / 100);
     // Everything removed: unknown, not gone.
