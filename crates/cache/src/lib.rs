@@ -8,20 +8,13 @@
 //! use pantler_cache::{Cache, Options, Request};
 //! use pantler_origin::Source;
 //! use pantler_steward::{FileId, OwnerId};
-//! use std::io::{self, IoSliceMut};
+//! use std::io::{self, IoSliceMut, Read};
 //! use std::sync::Arc;
 //!
 //! struct Text(&'static [u8]);
 //! impl Source for Text {
 //!     fn read_at(&self, offset: u64, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-//!         let mut rest = &self.0[self.0.len().min(offset as usize)..];
-//!         let before = rest.len();
-//!         for buffer in buffers {
-//!             let part = rest.len().min(buffer.len());
-//!             buffer[..part].copy_from_slice(&rest[..part]);
-//!             rest = &rest[part..];
-//!         }
-//!         Ok(before - rest.len())
+//!         (&self.0[self.0.len().min(offset as usize)..]).read_vectored(buffers)
 //!     }
 //! }
 //!

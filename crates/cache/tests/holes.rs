@@ -3,7 +3,7 @@
 //!
 //! The cache's clock goes on with the reads of its origin, as if each took 5 ms and 50 µs a block.
 
-use std::io::{self, IoSliceMut};
+use std::io::{self, IoSliceMut, Read};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -34,14 +34,7 @@ impl Source for Disk {
         if self.bad.is_some_and(|bad| (first..first + count).contains(&bad)) {
             return Err(io::Error::from_raw_os_error(5));
         }
-        let mut rest = &self.bytes[self.bytes.len().min(offset as usize)..];
-        let before = rest.len();
-        for buffer in buffers {
-            let part = rest.len().min(buffer.len());
-            buffer[..part].copy_from_slice(&rest[..part]);
-            rest = &rest[part..];
-        }
-        Ok(before - rest.len())
+        (&self.bytes[self.bytes.len().min(offset as usize)..]).read_vectored(buffers)
     }
 }
 

@@ -1,6 +1,6 @@
 //! What is read equals a plain array of bytes, whatever was read, written, cut, replaced and refused before.
 
-use std::io::{self, IoSliceMut};
+use std::io::{self, IoSliceMut, Read};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 
@@ -32,14 +32,7 @@ impl Source for Memory {
             return Err(io::Error::from_raw_os_error(5));
         }
         let bytes = self.bytes.lock().unwrap();
-        let mut rest = &bytes[bytes.len().min(offset as usize)..];
-        let before = rest.len();
-        for buffer in buffers {
-            let part = rest.len().min(buffer.len());
-            buffer[..part].copy_from_slice(&rest[..part]);
-            rest = &rest[part..];
-        }
-        Ok(before - rest.len())
+        (&bytes[bytes.len().min(offset as usize)..]).read_vectored(buffers)
     }
 }
 

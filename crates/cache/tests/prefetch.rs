@@ -1,7 +1,7 @@
 //! Prefetching on real threads: the bytes are those of a plain array whatever is on its way, lists and lookahead bring
 //! blocks before they are read, and a prefetch that fails is nobody's error.
 
-use std::io::{self, IoSliceMut};
+use std::io::{self, IoSliceMut, Read};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
@@ -65,14 +65,7 @@ impl Source for Memory {
         if self.fails.load(Ordering::SeqCst) {
             return Err(io::Error::from_raw_os_error(5));
         }
-        let mut rest = &bytes[bytes.len().min(offset as usize)..];
-        let before = rest.len();
-        for buffer in buffers {
-            let part = rest.len().min(buffer.len());
-            buffer[..part].copy_from_slice(&rest[..part]);
-            rest = &rest[part..];
-        }
-        Ok(before - rest.len())
+        (&bytes[bytes.len().min(offset as usize)..]).read_vectored(buffers)
     }
 }
 

@@ -3,6 +3,7 @@
 mod common;
 
 use std::fs;
+use std::io::Read;
 use std::net::SocketAddr;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -326,14 +327,7 @@ impl Objects for Shelf {
             self.refused.fetch_add(1, Ordering::SeqCst);
             return Err(std::io::Error::from_raw_os_error(13));
         }
-        let mut rest = &self.found(path)?[offset as usize..];
-        let before = rest.len();
-        for buffer in buffers {
-            let count = rest.len().min(buffer.len());
-            buffer[..count].copy_from_slice(&rest[..count]);
-            rest = &rest[count..];
-        }
-        Ok(before - rest.len())
+        (&self.found(path)?[offset as usize..]).read_vectored(buffers)
     }
 }
 
