@@ -1,12 +1,15 @@
 //! The access log: lines made by those who answer, written by a thread of its own.
 //!
 //! Nobody waits for the log: when it cannot keep up, lines are lost and counted.
+//!
+//! A1  No more than [`LINES_MAX`] lines and [`QUEUE_BYTES`] bytes wait to be written.
 
 use serde::Serialize;
 use std::fs::OpenOptions;
 use std::io::{self, BufWriter, Write};
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -15,8 +18,10 @@ use crate::WebError;
 use crate::metrics::Ended;
 use crate::options::{AccessLog, LogFormat};
 
-/// Lines that wait to be written.
+/// Most lines that wait to be written.
 const LINES_MAX: usize = 4096;
+/// Most bytes of them: a line may be four times as long as the head of its request, if all of that must be escaped.
+const QUEUE_BYTES: usize = 4 << 20;
 
 /// What is known of a request.
 #[derive(Debug, Clone)]
@@ -42,6 +47,8 @@ pub struct Line {
 pub struct Log {
     /// A line, or nothing: then the thread ends.
     lines: SyncSender<Option<String>>,
+    /// Bytes of lines that wait.
+    queued: Arc<AtomicUsize>,
     format: LogFormat,
 }
 
@@ -58,10 +65,16 @@ impl Log {
                 Box::new(file.map_err(|error| WebError::Log { path: path.clone(), error })?)
             }
         };
+        Self::onto(out, options.format)
+    }
+
+    fn onto(out: Box<dyn Write + Send>, format: LogFormat) -> Result<(Arc<Self>, JoinHandle<()>), WebError> {
         let (lines, to_write) = sync_channel(LINES_MAX);
+        let queued = Arc::new(AtomicUsize::new(0));
+        let log = Arc::new(Self { lines, queued: queued.clone(), format });
         let writer = std::thread::Builder::new().name("access-log".into());
-        let writer = writer.spawn(move || write_on(out, &to_write)).map_err(WebError::Start)?;
-        Ok((Arc::new(Self { lines, format: options.format }), writer))
+        let writer = writer.spawn(move || write_on(out, &to_write, &queued)).map_err(WebError::Start)?;
+        Ok((log, writer))
     }
 
     /// Notes an answer; whether there was room.
@@ -70,7 +83,14 @@ impl Log {
             LogFormat::Combined => combined(line, ended),
             LogFormat::Json => json(line, ended),
         };
-        self.lines.try_send(Some(text)).is_ok()
+        let size = text.len();
+        // A1: counted first, so that two who come at once do not both find the last room.
+        let has_room = self.queued.fetch_add(size, Ordering::Relaxed) + size <= QUEUE_BYTES;
+        let is_queued = has_room && self.lines.try_send(Some(text)).is_ok();
+        if !is_queued {
+            self.queued.fetch_sub(size, Ordering::Relaxed);
+        }
+        is_queued
     }
 
     /// Has the thread end after what was noted before.
@@ -80,12 +100,13 @@ impl Log {
     }
 }
 
-fn write_on(out: Box<dyn Write + Send>, lines: &Receiver<Option<String>>) {
+fn write_on(out: Box<dyn Write + Send>, lines: &Receiver<Option<String>>, queued: &AtomicUsize) {
     let mut out = BufWriter::new(out);
     let mut has_failed = false;
     let mut is_over = false;
     while !is_over && let Ok(Some(line)) = lines.recv() {
         let mut result = out.write_all(line.as_bytes());
+        queued.fetch_sub(line.len(), Ordering::Relaxed);
         // What waits goes out with it; then it is flushed, for those who read along.
         while let Ok(line) = lines.try_recv() {
             let Some(line) = line else {
@@ -93,6 +114,7 @@ fn write_on(out: Box<dyn Write + Send>, lines: &Receiver<Option<String>>) {
                 break;
             };
             result = result.and_then(|()| out.write_all(line.as_bytes()));
+            queued.fetch_sub(line.len(), Ordering::Relaxed);
         }
         if let Err(error) = result.and_then(|()| out.flush())
             && !has_failed
@@ -219,5 +241,49 @@ mod tests {
         log.close();
         writer.join().unwrap();
         assert_eq!(std::fs::read_to_string(file.path()).unwrap().lines().count(), 1);
+    }
+
+    /// Writes nothing until it may; then notes how much it wrote.
+    struct Stuck(Receiver<()>, Arc<AtomicUsize>);
+
+    impl Write for Stuck {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            // The sender says nothing, it only goes away.
+            let _ = self.0.recv();
+            self.1.fetch_add(bytes.iter().filter(|byte| **byte == b'\n').count(), Ordering::SeqCst);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn what_waits_for_a_log_that_is_stuck_is_bounded_and_comes_when_it_goes_on() {
+        // Long lines meet the bound in bytes, short ones that of their number.
+        for (target, most_lines) in [("\u{1}".repeat(30_000), QUEUE_BYTES / 120_000), ("/".into(), LINES_MAX)]
+        {
+            let (go, gate) = std::sync::mpsc::channel();
+            let written = Arc::new(AtomicUsize::new(0));
+            let (log, writer) =
+                Log::onto(Box::new(Stuck(gate, written.clone())), LogFormat::Combined).unwrap();
+            let line = Line { target, ..line() };
+            let size = combined(&line, &ended()).len();
+            let mut taken = 0;
+            while log.write(&line, &ended()) {
+                taken += 1;
+                assert!(log.queued.load(Ordering::SeqCst) <= QUEUE_BYTES, "A1");
+                assert!(taken < 3 * LINES_MAX, "it takes whatever comes");
+            }
+            // The writer has what its own buffer holds, and a line in hand.
+            let in_hand = 8192 / size + 2;
+            assert!((most_lines.min(QUEUE_BYTES / size)..=most_lines + in_hand).contains(&taken), "{taken}");
+            assert!(!log.write(&line, &ended()), "still stuck");
+            drop(go);
+            log.close();
+            writer.join().unwrap();
+            assert_eq!((written.load(Ordering::SeqCst), log.queued.load(Ordering::SeqCst)), (taken, 0));
+        }
     }
 }
