@@ -474,67 +474,83 @@ impl Bench {
         Ok(())
     }
 
-    /// Everything in memory, server and clients pinned to a processor each. Ratios are of processor time per answer too, which other
-    /// programs on the machine disturb less.
+    /// Everything in memory, server and clients pinned to a processor each. All servers run all the time and are asked in turns,
+    /// each round beginning with another one, so that what else the machine does meets all of them alike; each round compares
+    /// with `fifo` in the same round. A second `fifo` says how far that can be trusted.
     fn in_memory(&self) -> Result<()> {
+        const ROUNDS: usize = 9;
         pin_to_cpu(1);
-        let time = Duration::from_secs(if self.is_quick { 3 } else { 6 });
+        let time = Duration::from_millis(if self.is_quick { 1000 } else { 2500 });
         for (name, size, clients) in [("4 KiB", 4096, 32), ("64 KiB", 65_536, 32), ("1 MiB", 1 << 20, 16)] {
             let plan = Plan { files: 64, sizes: Sizes::Fixed(size), seed: 3 };
             let root = self.root(&format!("memory-{size}"), &plan)?;
             println!(
-                "\nIn memory, 64 files of {name}, {clients} clients, server on CPU 0, clients on CPU 1; medians of 3"
+                "\nIn memory, 64 files of {name}, {clients} clients, server on CPU 0, clients on CPU 1; medians of {ROUNDS} rounds, ratios of the same round"
             );
             println!(
-                "{:<24}{:>12}{:>12}{:>16}{:>10}{:>10}",
-                "server", "answers/s", "MB/s", "CPU us/answer", "rate", "CPU"
+                "{:<24}{:>12}{:>12}{:>16}{:>10}{:>10}{:>18}",
+                "server", "answers/s", "MB/s", "CPU s/million", "rate", "CPU", "CPU: least, most"
             );
-            let mut rivals = vec![Rival::own(Order::Fifo)];
+            let mut rivals = vec![(Rival::own(Order::Fifo), "fifo".to_owned())];
             if self.has_nginx {
-                rivals.push(Rival::Nginx { aio: false });
+                let nginx = Rival::Nginx { aio: false };
+                rivals.push((nginx, nginx.name()));
             }
-            rivals.extend([Rival::own(Order::MirrorVerify), Rival::own(Order::Truth)]);
-            let mut runs: Vec<Vec<(f64, f64)>> = vec![Vec::new(); rivals.len()];
-            for _ in 0..3 {
-                for (rival, runs) in rivals.iter().zip(&mut runs) {
-                    let running = self.start(*rival, &root, false, 1, Some("0"))?;
-                    let mut load = self.load(&plan, 0.0, Pace::Closed { clients });
-                    (load.address, load.warm_up, load.time) =
-                        (running.address, Duration::ZERO, Duration::from_millis(700));
-                    run(&load)?;
-                    load.time = time;
-                    let before = cpu_seconds(running.child.id());
-                    let report = run(&load)?;
-                    if report.errors > 0 {
-                        bail!("{}: {:?}", rival.name(), report.first_error);
-                    }
-                    let cpu = cpu_seconds(running.child.id()) - before;
-                    runs.push((report.per_second(), cpu * 1e6 / report.requests.max(1) as f64));
+            for order in [Order::MirrorVerify, Order::Mirror, Order::Truth] {
+                rivals.push((Rival::own(order), order.as_str().to_owned()));
+            }
+            rivals.push((Rival::own(Order::Fifo), "fifo, again".to_owned()));
+            let servers: Vec<Running> = rivals
+                .iter()
+                .map(|(rival, _)| self.start(*rival, &root, false, 1, Some("0")))
+                .collect::<Result<_>>()?;
+            let ask = |server: &Running, time: Duration| {
+                let mut load = self.load(&plan, 0.0, Pace::Closed { clients });
+                (load.address, load.warm_up, load.time) = (server.address, Duration::ZERO, time);
+                let before = cpu_seconds(server.child.id());
+                let report = run(&load)?;
+                if report.errors > 0 {
+                    bail!("{:?}", report.first_error);
+                }
+                let cpu = cpu_seconds(server.child.id()) - before;
+                Ok((report.per_second(), cpu * 1e6 / report.requests.max(1) as f64))
+            };
+            for server in &servers {
+                ask(server, Duration::from_millis(700))?;
+            }
+            let mut runs = vec![Vec::new(); servers.len()];
+            for round in 0..ROUNDS {
+                for at in (0..servers.len()).map(|at| (at + round) % servers.len()) {
+                    runs[at].push(ask(&servers[at], time)?);
                 }
             }
-            let median = |runs: &[(f64, f64)], of: fn(&(f64, f64)) -> f64| {
-                let mut values: Vec<f64> = runs.iter().map(of).collect();
+            let sorted = |of: &dyn Fn(usize) -> f64| {
+                let mut values: Vec<f64> = (0..ROUNDS).map(of).collect();
                 values.sort_by(f64::total_cmp);
-                values[values.len() / 2]
+                values
             };
-            let base = (median(&runs[0], |run| run.0), median(&runs[0], |run| run.1));
-            for (rival, runs) in rivals.iter().zip(&runs) {
-                let (rate, cpu) = (median(runs, |run| run.0), median(runs, |run| run.1));
+            let median = |of: &dyn Fn(usize) -> f64| sorted(of)[ROUNDS / 2];
+            for ((_, name), own) in rivals.iter().zip(&runs) {
+                let (rate, cpu) = (median(&|round| own[round].0), median(&|round| own[round].1));
+                let cpus = sorted(&|round| own[round].1 / runs[0][round].1);
                 println!(
-                    "{:<24}{rate:>12.0}{:>12.0}{cpu:>16.1}{:>10.2}{:>10.2}",
-                    rival.name(),
+                    "{name:<24}{rate:>12.0}{:>12.0}{cpu:>16.2}{:>10.3}{:>10.3}{:>18}",
                     rate * size as f64 / 1e6,
-                    rate / base.0,
-                    base.1 / cpu
+                    median(&|round| own[round].0 / runs[0][round].0),
+                    cpus[ROUNDS / 2],
+                    format!("{:.3}, {:.3}", cpus[0], cpus[ROUNDS - 1]),
                 );
-                self.wrk(*rival, &root, clients, size)?;
+            }
+            drop(servers);
+            for (rival, name) in &rivals {
+                self.wrk(*rival, name, &root, clients, size)?;
             }
         }
         Ok(())
     }
 
     /// The same row by another generator.
-    fn wrk(&self, rival: Rival, root: &Path, clients: u32, size: u64) -> Result<()> {
+    fn wrk(&self, rival: Rival, name: &str, root: &Path, clients: u32, size: u64) -> Result<()> {
         if self.is_quick && size != 4096 || !Path::new("/usr/bin/wrk").exists() {
             return Ok(());
         }
@@ -555,7 +571,7 @@ impl Bench {
             .unwrap_or(" ?")
             .trim()
             .to_owned();
-        println!("{:<24}{rate:>12}   by wrk", "");
+        println!("{name:<24}{rate:>12}   by wrk");
         Ok(())
     }
 
@@ -721,17 +737,19 @@ fn pin_to_cpu(cpu: usize) {
     }
 }
 
-/// Of a process and its children, as nginx's workers are.
+/// Of a process and its children, as nginx's workers are: by the scheduler's own count, which is finer than ticks.
 fn cpu_seconds(pid: u32) -> f64 {
-    let ticks = |pid: u32| {
-        let text = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        let fields: Vec<&str> = text.rsplit(')').next().unwrap_or("").split_whitespace().collect();
-        let field = |at: usize| fields.get(at).and_then(|field| field.parse::<f64>().ok()).unwrap_or(0.0);
-        field(11) + field(12)
+    let nanoseconds = |pid: u32| -> f64 {
+        let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { return 0.0 };
+        let of_task = |task: fs::DirEntry| {
+            let text = fs::read_to_string(task.path().join("schedstat")).ok()?;
+            text.split_whitespace().next()?.parse::<f64>().ok()
+        };
+        tasks.flatten().filter_map(of_task).sum()
     };
     let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
-    let children: f64 = children.split_whitespace().filter_map(|pid| pid.parse().ok()).map(ticks).sum();
-    (ticks(pid) + children) / rustix::param::clock_ticks_per_second() as f64
+    let children: f64 = children.split_whitespace().filter_map(|pid| pid.parse().ok()).map(nanoseconds).sum();
+    (nanoseconds(pid) + children) / 1e9
 }
 
 fn resident_bytes(pid: u32) -> u64 {
