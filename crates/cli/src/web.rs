@@ -104,6 +104,9 @@ pub struct Web {
     /// How long a connection may lie idle, or a client may take nothing of its answer
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration)]
     pub idle_time: Duration,
+    /// How long a request may wait for its file to be opened; then it is answered with 503
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration)]
+    pub open_time: Duration,
     /// How long a stop waits for answers to end
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration)]
     pub stop_time: Duration,
@@ -183,6 +186,7 @@ fn options(words: &Web) -> Options {
         body_bytes: words.max_body.bytes(),
         head_time: words.head_time,
         idle_time: words.idle_time,
+        open_time: words.open_time,
         stop_time: words.stop_time,
         ..Limits::default()
     };

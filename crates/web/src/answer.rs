@@ -26,6 +26,7 @@ use crate::feed::Feed;
 use crate::listing;
 use crate::log::{Line, Log};
 use crate::opened::Opened;
+use crate::opener::Opener;
 use crate::options::{Limits, Options};
 use crate::path::{self, Names, Refusal};
 use crate::pulse::Pulse;
@@ -45,6 +46,8 @@ const PATH: &AsciiSet =
 pub struct Site {
     /// The directory.
     pub root: Arc<Root>,
+    /// Who opens what lies below it.
+    pub opener: Opener,
     /// Where requests wait.
     pub desk: Arc<Desk>,
     /// The access log.
@@ -154,14 +157,14 @@ impl Site {
     }
 
     async fn find(&self, names: Names, request: &Request<Incoming>, pulse: &Arc<Pulse>) -> io::Result<Draft> {
-        match self.open(&names).await? {
+        match self.opener.open(&names).await? {
             Found::File(_) if names.is_directory => Ok(Draft::plain(StatusCode::NOT_FOUND)),
             Found::File(file) => self.serve(file, &names, request, pulse).await,
             Found::Directory(_) if !names.is_directory => Ok(redirect(&names, request)),
             Found::Directory(directory) => {
                 for index in &self.options.index {
                     let below = below(&names, index);
-                    match self.open(&below).await {
+                    match self.opener.open(&below).await {
                         Ok(Found::File(file)) => return self.serve(file, &below, request, pulse).await,
                         Err(error) if !is_absent(&error) => return Err(error),
                         _ => {}
@@ -170,15 +173,6 @@ impl Site {
                 self.list(directory, &names).await
             }
         }
-    }
-
-    async fn open(&self, names: &Names) -> io::Result<Found> {
-        if let Some(found) = self.root.open_now(names)? {
-            return Ok(found);
-        }
-        // The names are not in memory: somebody who may wait looks for them.
-        let (root, names) = (self.root.clone(), names.clone());
-        tokio::task::spawn_blocking(move || root.open_waiting(&names)).await.map_err(io::Error::other)?
     }
 
     async fn list(&self, directory: OwnedFd, names: &Names) -> io::Result<Draft> {
@@ -191,8 +185,7 @@ impl Site {
             format!("/{}/", String::from_utf8_lossy(&names.joined))
         };
         let hidden = self.options.hidden;
-        let page = tokio::task::spawn_blocking(move || listing::page(directory, &path, hidden)).await;
-        let text = page.map_err(io::Error::other)??;
+        let text = self.opener.run(move || listing::page(directory, &path, hidden)).await?;
         Ok(Draft::text(text, "text/html; charset=utf-8"))
     }
 
@@ -288,7 +281,7 @@ impl Site {
         for encoding in encoding::accepted(&fields.join(",")) {
             let joined = [&names.joined, encoding.suffix().as_bytes()].concat();
             let names = Names { joined, is_directory: false };
-            if let Ok(Found::File(mut file)) = self.open(&names).await
+            if let Ok(Found::File(mut file)) = self.opener.open(&names).await
                 && file.version.modified >= plain.version.modified
             {
                 // Nobody else has what was just opened.
@@ -354,8 +347,7 @@ impl Site {
     }
 
     fn feed(&self, file: Arc<Opened>, names: &Names, span: Span, pulse: &Arc<Pulse>) -> Feed {
-        let number = self.desk.number(&file, || names.joined.clone());
-        Feed::new(self.desk.clone(), file, pulse.clone(), number, span)
+        Feed::new(self.desk.clone(), file, pulse.clone(), || names.joined.clone(), span)
     }
 }
 
@@ -403,6 +395,10 @@ fn failed(error: &io::Error) -> Draft {
             Draft::plain(StatusCode::SERVICE_UNAVAILABLE).with(RETRY_AFTER, "1")
         }
         _ if error.kind() == io::ErrorKind::NotFound => Draft::plain(StatusCode::NOT_FOUND),
+        // It took too long, or the queues began anew: another time it may go better.
+        _ if matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::ResourceBusy) => {
+            Draft::plain(StatusCode::SERVICE_UNAVAILABLE).with(RETRY_AFTER, "1")
+        }
         _ => {
             tracing::warn!("a request failed: {error}");
             Draft::plain(StatusCode::INTERNAL_SERVER_ERROR)

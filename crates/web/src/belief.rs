@@ -27,8 +27,6 @@ pub const BLOCK_BYTES: u64 = 4096;
 /// Versions of files that are known by a number. Past that all are forgotten, and the model with them; their numbers never
 /// come back, because reads that are under way, and a cache of our own, still know the files by them.
 const FILES_MAX: usize = 1 << 20;
-/// Blocks of a piece that are looked at, beside the last.
-const LOOKS_MAX: u64 = 32;
 /// Verifications between two looks at the size.
 const WINDOW: u32 = 32;
 /// Share of wrong beliefs that is a gross error.
@@ -41,9 +39,9 @@ const MOSTLY: f64 = 0.5;
 /// Verifications of which the recent accuracy is told.
 const RECENT: usize = 2000;
 /// Who keeps tries a size that is larger by this share when it has dropped this share of the size it has, and no more than
-/// this share of its beliefs in "cached" were wrong meanwhile; by more until some were.
+/// this share of its beliefs in "cached" were wrong meanwhile; by twice as much each time, until some were.
 const TRIAL_GROWTH: f64 = 0.02;
-const TRIAL_GROWTH_AT_FIRST: f64 = 0.1;
+const TRIAL_GROWTH_MOST: f64 = 0.1;
 const TRIAL_DROPPED: f64 = 0.25;
 const TRIAL_WRONG: f64 = 0.005;
 
@@ -67,28 +65,39 @@ impl Piece {
 }
 
 /// What decides what stays.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Keeper {
     /// Files that were read from the disk for us: nobody else has asked for their bytes, as far as we know.
     brought: HashSet<u64>,
     /// Blocks dropped, and what verification found, since the size was last tried.
     dropped: u64,
     evidence: Evidence,
-    /// Whether a size was too large once.
-    has_met_the_end: bool,
+    /// By what the size grows if it was not too large.
+    growth: f64,
 }
 
 impl Keeper {
-    /// By what the size of so many frames is to grow, if it is time to try.
+    /// Nothing was brought in yet.
+    fn new() -> Self {
+        Self {
+            brought: HashSet::default(),
+            dropped: 0,
+            evidence: Evidence::default(),
+            growth: TRIAL_GROWTH_MOST,
+        }
+    }
+
+    /// By what the size of so many frames is to grow, if it is time to try. Who was once wrong, for whatever reason, goes on in
+    /// small steps, but finds its stride again when nothing else goes wrong.
     fn trial(&mut self, frames: u32) -> Option<f64> {
         if (self.dropped as f64) < f64::from(frames) * TRIAL_DROPPED {
             return None;
         }
         let is_too_large = self.evidence.falsely_cached() > TRIAL_WRONG;
-        self.has_met_the_end |= is_too_large;
         (self.dropped, self.evidence) = (0, Evidence::default());
-        let growth = if self.has_met_the_end { TRIAL_GROWTH } else { TRIAL_GROWTH_AT_FIRST };
-        Some(if is_too_large { 0.0 } else { growth })
+        let growth = if is_too_large { 0.0 } else { self.growth };
+        self.growth = if is_too_large { TRIAL_GROWTH } else { (2.0 * growth).min(TRIAL_GROWTH_MOST) };
+        Some(growth)
     }
 }
 
@@ -149,17 +158,7 @@ impl Belief {
             return *number;
         }
         if self.names.len() >= self.files_max {
-            self.numbers.clear();
-            self.first += self.names.len() as u64;
-            self.names.clear();
-            if let Some((model, mirror_of)) = &mut self.model {
-                model.bytes = u64::from(mirror_of.frames()) * BLOCK_BYTES;
-                *mirror_of = mirror(model).expect("the policy did before");
-            }
-            if self.keeper.is_some() {
-                // What was kept is left to the kernel.
-                self.begin_to_keep();
-            }
+            self.forget_all();
         }
         let number = self.first + self.names.len() as u64;
         self.numbers.insert(*version, number);
@@ -167,14 +166,29 @@ impl Belief {
         number
     }
 
-    /// Whether all of a piece is believed cached. Of a large one some blocks are looked at, the first and the last among
-    /// them: what was read in a row leaves in a row, and beliefs are verified anyway.
+    /// Knows no file any more, but how large the cache is. Numbers of before never come back.
+    pub fn forget_all(&mut self) {
+        self.numbers.clear();
+        self.first += self.names.len() as u64;
+        self.names.clear();
+        if let Some((model, mirror_of)) = &mut self.model {
+            model.bytes = u64::from(mirror_of.frames()) * BLOCK_BYTES;
+            *mirror_of = mirror(model).expect("the policy did before");
+        }
+        if self.keeper.is_some() {
+            // What was kept is left to the kernel.
+            self.begin_to_keep();
+        }
+    }
+
+    /// The number of a version of a file, if it has one.
+    pub fn known(&self, version: &Version) -> Option<u64> {
+        self.numbers.get(version).copied()
+    }
+
+    /// Whether all of a piece is believed cached.
     pub fn believes(&self, wish: Wish) -> bool {
-        let Some((_, mirror)) = &self.model else { return false };
-        let blocks = blocks(wish);
-        let step = (blocks.end - blocks.start).div_ceil(LOOKS_MAX).max(1) as usize;
-        let last = blocks.end.checked_sub(1).filter(|last| *last >= blocks.start);
-        blocks.step_by(step).chain(last).all(|block| mirror.holds(wish.file, block))
+        self.model.as_ref().is_some_and(|(_, mirror)| mirror.missing(wish.file, blocks(wish)) == 0)
     }
 
     /// A piece was read.
@@ -322,7 +336,7 @@ impl Belief {
     fn begin_to_keep(&mut self) {
         if let Some((_, mirror)) = &mut self.model {
             mirror.tell_what_leaves();
-            self.keeper = Some(Keeper::default());
+            self.keeper = Some(Keeper::new());
         }
     }
 
@@ -508,14 +522,19 @@ mod tests {
         }
     }
 
-    /// 144 clients that want one of 200 files of a megabyte each, one read at a time: what the desk does, in short. Now and then
-    /// the kernel has more memory or less, or loses a page.
+    /// 144 clients that want one of 200 files of a megabyte each: what the desk does, in short. Now and
+    /// then the kernel has more memory or less, or loses a page.
     struct ClosedLoop {
         belief: Belief,
         kernel: Mirror,
         random: Random,
         /// Files in the order in which they will be read, and how many wait for each.
         cold: VecDeque<(u32, u32)>,
+        /// Those that are being read, and whether they were there already. What of them the kernel has by now, the belief
+        /// does not know.
+        reading: VecDeque<(u32, u32, bool)>,
+        /// At most so many.
+        reads: usize,
     }
 
     /// Blocks of each file.
@@ -534,7 +553,9 @@ mod tests {
                 let file = self.random.below(200);
                 let wish = self.wish(file);
                 let believed = self.belief.believes(wish);
-                let waiting = self.cold.iter_mut().find(|(other, _)| *other == file);
+                let cold = self.cold.iter_mut().map(|(other, count)| (*other, count));
+                let reading = self.reading.iter_mut().map(|(other, count, _)| (*other, count));
+                let waiting = cold.chain(reading).find(|(other, _)| *other == file);
                 if !believed && let Some((_, count)) = waiting {
                     *count += 1;
                     return;
@@ -556,17 +577,27 @@ mod tests {
             }
         }
 
+        /// Reads begin, and the oldest ends.
         fn read(&mut self) {
-            let (file, count) = self.cold.pop_front().expect("somebody waits");
+            while self.reading.len() < self.reads
+                && let Some((file, count)) = self.cold.pop_front()
+            {
+                let wish = self.wish(file);
+                let was_cached = self.kernel.missing(wish.file, 0..BLOCKS) == 0;
+                self.kernel.request(wish.file, 0..BLOCKS);
+                self.reading.push_back((file, count, was_cached));
+            }
+            let (file, count, was_cached) = self.reading.pop_front().expect("somebody waits");
             let wish = self.wish(file);
-            let was_cached = self.kernel.missing(wish.file, 0..BLOCKS) == 0;
-            self.kernel.request(wish.file, 0..BLOCKS);
             self.belief.brought(wish, was_cached);
             self.belief.read(wish);
             for piece in self.belief.take_drops() {
                 let gone =
                     self.belief.number(&piece.version, || unreachable!("it was dropped by its number"));
-                self.kernel.forget(gone, piece.blocks());
+                let being_read: Vec<u32> = self.reading.iter().map(|(file, ..)| *file).collect();
+                if !being_read.into_iter().any(|file| self.wish(file).file == gone) {
+                    self.kernel.forget(gone, piece.blocks());
+                }
             }
             let share = 0.98 + 0.04 * self.random.unit();
             self.kernel.resize((f64::from(TRUE_FRAMES) * share) as u32);
@@ -579,6 +610,48 @@ mod tests {
         }
     }
 
+    fn closed_loop(policy: &str, keeps: bool, bytes: u64, (reads, seed): (usize, u64)) -> ClosedLoop {
+        let belief = Belief::new(Some(Model { policy: policy.parse().unwrap(), bytes }), true).unwrap();
+        let kernel = if policy == "lru" { "lru" } else { "linux" };
+        let mut world = ClosedLoop {
+            belief: if keeps { belief.keep() } else { belief },
+            kernel: Mirror::new(kernel.parse().unwrap(), TRUE_FRAMES).unwrap(),
+            random: Random::new(seed),
+            cold: VecDeque::new(),
+            reading: VecDeque::new(),
+            reads,
+        };
+        (0..144).for_each(|_| world.arrive());
+        world
+    }
+
+    #[test]
+    fn who_keeps_and_begins_far_too_small_has_found_the_size_after_half_a_minute() {
+        for seed in [5, 6, 7] {
+            let mut world = closed_loop("w-tinylfu", true, 10_000_000, (8, seed));
+            // Twenty megabytes per second.
+            (0..600).for_each(|_| world.read());
+            let share =
+                world.belief.model().unwrap().1 as f64 / (f64::from(TRUE_FRAMES) * BLOCK_BYTES as f64);
+            assert!((0.8..=1.1).contains(&share), "seed {seed}: {share:.3} of what is true");
+        }
+    }
+
+    #[test]
+    fn who_was_wrong_once_tries_small_steps_and_then_larger_ones() {
+        let mut keeper = Keeper::new();
+        let mut trial = |missing: f64| {
+            keeper.dropped = 25;
+            keeper.evidence.add(1.0, 1.0 - missing);
+            keeper.trial(100).unwrap()
+        };
+        assert_eq!([trial(0.0), trial(0.0)], [0.1, 0.1]);
+        assert_eq!([trial(0.1), trial(0.0), trial(0.0)], [0.0, 0.02, 0.04]);
+        assert_eq!([trial(0.0), trial(0.0), trial(0.0)], [0.08, 0.1, 0.1]);
+        assert_eq!([trial(0.1), trial(0.1), trial(0.0)], [0.0, 0.0, 0.02]);
+        assert_eq!(keeper.trial(100), None, "nothing was dropped");
+    }
+
     #[test]
     fn the_size_is_found_with_files_of_a_megabyte() {
         let true_bytes = f64::from(TRUE_FRAMES) * BLOCK_BYTES as f64;
@@ -586,16 +659,7 @@ mod tests {
         for (keeps, policy, least) in [(true, "w-tinylfu", 0.9), (false, "lru", 0.9), (false, "linux", 0.85)]
         {
             for (megabytes, seed) in [(10, 5), (40, 6), (160, 7)] {
-                let model = Model { policy: policy.parse().unwrap(), bytes: megabytes * 1_000_000 };
-                let belief = Belief::new(Some(model), true).unwrap();
-                let kernel = if policy == "lru" { "lru" } else { "linux" };
-                let mut world = ClosedLoop {
-                    belief: if keeps { belief.keep() } else { belief },
-                    kernel: Mirror::new(kernel.parse().unwrap(), TRUE_FRAMES).unwrap(),
-                    random: Random::new(seed),
-                    cold: VecDeque::new(),
-                };
-                (0..144).for_each(|_| world.arrive());
+                let mut world = closed_loop(policy, keeps, megabytes * 1_000_000, (1, seed));
                 let sizes: Vec<f64> = (0..1000)
                     .map(|_| {
                         world.read();

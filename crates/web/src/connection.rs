@@ -61,11 +61,8 @@ pub struct Reception {
 impl Reception {
     /// Serves a connection to its end.
     pub async fn serve(self: Arc<Self>, stream: TcpStream, address: IpAddr) {
-        let metrics = self.site.desk.metrics.clone();
-        metrics.accepted.fetch_add(1, Ordering::Relaxed);
-        metrics.connections.fetch_add(1, Ordering::Relaxed);
+        let _open = self.site.desk.metrics.open();
         self.speak(stream, address).await;
-        metrics.connections.fetch_sub(1, Ordering::Relaxed);
     }
 
     async fn speak(&self, stream: TcpStream, address: IpAddr) {

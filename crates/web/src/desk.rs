@@ -10,11 +10,16 @@
 //! anything under it, because who is told may drop what it is told, and that takes the lock.
 //!
 //! K1  Every ticket that waits has a waiter, until it is told or cancelled.
+//!
+//! Who panics under the lock may leave both half done. Whoever takes it next begins anew with empty queues and a belief in
+//! nothing: those who waited are refused (503), those who had a turn give it back to nobody, and the server goes on.
 
 use bytes::Bytes;
 use foldhash::HashMap;
 use std::collections::VecDeque;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -26,6 +31,7 @@ use crate::metrics::Metrics;
 use crate::opened::{Below, Opened};
 use crate::options::{Keep, Options, Order};
 use crate::path::Names;
+use crate::range::Span;
 use crate::root::{Found, Root};
 use crate::scheduler::{self, Arrival, GroupId, Lengths, Scheduler, Ticket, Wish, Work};
 use crate::store::Store;
@@ -36,6 +42,9 @@ mod tests;
 
 /// Misses in a row after which somebody gets its bytes in hand, whatever the budget says.
 const PATIENCE: u32 = 2;
+
+/// How long a reader waits for a file that it wants to let go of.
+const LET_GO_TIME: Duration = Duration::from_millis(20);
 
 /// What somebody who waited is told.
 #[derive(Debug)]
@@ -54,12 +63,18 @@ pub enum Told {
 #[derive(Debug)]
 pub struct Turn {
     desk: Option<Arc<Desk>>,
+    /// Which queues gave it out.
+    age: u64,
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
         if let Some(desk) = self.desk.take() {
-            desk.with(|inner, _| inner.scheduler.leave());
+            desk.with(|inner, _| {
+                if inner.age == self.age {
+                    inner.scheduler.leave();
+                }
+            });
         }
     }
 }
@@ -80,7 +95,7 @@ pub struct Waiting {
     ticket: Ticket,
     /// Since when, on the desk's clock.
     pub since: Duration,
-    /// Resolves when it is told.
+    /// Resolves when it is told; to an error when the queues began anew.
     pub told: oneshot::Receiver<Told>,
 }
 
@@ -95,9 +110,9 @@ impl Drop for Waiting {
 enum Sure {
     /// Nobody.
     Not,
-    /// Who keeps it.
+    /// The kernel.
     Told,
-    /// The kernel, against what was believed; that is noted.
+    /// A steward; or the kernel, against what was believed, and that is noted.
     Noted,
 }
 
@@ -124,7 +139,19 @@ struct Inner {
     belief: Belief,
     waiters: HashMap<Ticket, Waiter>,
     reads: VecDeque<Errand>,
+    /// How often the queues began anew.
+    age: u64,
     is_closing: bool,
+}
+
+impl Inner {
+    /// Whether a part of a file that was to be let go of was read again, or is about to be: of what a reader has in hand, the
+    /// belief knows only when it comes back.
+    fn is_wanted(&self, part: &Piece) -> bool {
+        let file = self.belief.known(&part.version);
+        let wish = file.map(|file| Wish { file, start: part.start, end: part.end });
+        self.belief.has_come_back(part) || wish.is_some_and(|wish| self.scheduler.is_waited_for(wish))
+    }
 }
 
 /// See the head of this file.
@@ -147,6 +174,9 @@ impl std::fmt::Debug for Desk {
         f.debug_struct("Desk").field("order", &self.order).finish_non_exhaustive()
     }
 }
+
+/// What a read gave: from which byte on, and the bytes, unless they are in the cache only.
+type Read = Result<(u64, Option<Arc<Vec<Bytes>>>), io::ErrorKind>;
 
 /// What to say to whom, once the lock is free.
 type Messages = Vec<(oneshot::Sender<Told>, Told)>;
@@ -191,6 +221,7 @@ impl Desk {
             belief,
             waiters: HashMap::default(),
             reads: VecDeque::new(),
+            age: 0,
             is_closing: false,
         };
         let desk = Arc::new(Self {
@@ -212,9 +243,30 @@ impl Desk {
         Ok((desk, readers))
     }
 
-    /// The number by which scheduler and model know a version of a file.
-    pub fn number(&self, file: &Opened, name: impl FnOnce() -> Vec<u8>) -> u64 {
-        self.lock().belief.number(&file.version, name)
+    /// Somebody wishes for a span of a file: the number by which scheduler and model know its version, and a turn if the
+    /// beginning of the span is believed cached, so that who is served first takes the lock once less.
+    pub fn introduce(
+        self: &Arc<Self>,
+        file: &Opened,
+        name: impl FnOnce() -> Vec<u8>,
+        span: Span,
+    ) -> (u64, Option<Turn>) {
+        let mut inner = self.lock();
+        let number = inner.belief.number(&file.version, name);
+        let has_model = matches!(self.order, Order::Mirror | Order::MirrorVerify);
+        if !has_model || span.length() == 0 || self.store.has_steward(file) {
+            return (number, None);
+        }
+        let wish = Wish::first(number, span.start, span.end);
+        let now = self.start.elapsed();
+        let may_look =
+            inner.belief.believes(wish) && inner.scheduler.arrive(now, wish, true) == Arrival::Turn;
+        (number, may_look.then(|| Turn { desk: Some(self.clone()), age: inner.age }))
+    }
+
+    /// How long the desk has been open: the time on its clock.
+    pub fn now(&self) -> Duration {
+        self.start.elapsed()
     }
 
     /// Somebody wishes for a piece of a file that it has not asked for before.
@@ -227,7 +279,12 @@ impl Desk {
         let known = if is_exact && self.order != Order::Fifo { self.store.held(file, wish) } else { None };
         let now = self.start.elapsed();
         let mut inner = self.lock();
-        let mut sure = if known.is_some() { Sure::Told } else { Sure::Not };
+        // What a steward says need not be verified, and is not: it knows.
+        let mut sure = match known {
+            Some(_) if self.store.has_steward(file) => Sure::Noted,
+            Some(_) => Sure::Told,
+            None => Sure::Not,
+        };
         let mut believed = match (self.order, known) {
             (Order::Fifo, _) => false,
             (_, Some(held)) => held == wish.length(),
@@ -248,8 +305,8 @@ impl Desk {
         }
         match inner.scheduler.arrive(now, wish, believed) {
             Arrival::Turn => {
+                let turn = Turn { desk: Some(self.clone()), age: inner.age };
                 drop(inner);
-                let turn = Turn { desk: Some(self.clone()) };
                 self.take_sure_turn(turn, file, wish, now, (0, sure))
             }
             Arrival::Wait(ticket) => {
@@ -288,6 +345,10 @@ impl Desk {
         // From here on the turn is given back under the same lock as what came of it.
         turn.desk = None;
         let mut inner = self.lock();
+        if inner.age != turn.age {
+            // Nobody counts this turn any more.
+            return found.map(Asked::Bytes).map_err(|_| io::ErrorKind::ResourceBusy.into());
+        }
         if self.order != Order::Fifo && sure != Sure::Noted {
             let held = found.as_ref().map_or_else(|held| *held, |_| wish.length());
             inner.belief.verified(wish, true, held);
@@ -405,7 +466,20 @@ impl Desk {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().expect("the queues are in order")
+        self.inner.lock().unwrap_or_else(|poisoned| self.begin_anew(poisoned.into_inner()))
+    }
+
+    /// Somebody panicked under the lock.
+    fn begin_anew<'a>(&self, mut inner: MutexGuard<'a, Inner>) -> MutexGuard<'a, Inner> {
+        self.inner.clear_poison();
+        self.metrics.faults.fetch_add(1, Relaxed);
+        tracing::error!("the queues were left half done and begin anew: whoever waits is refused");
+        inner.age += 1;
+        inner.scheduler.begin_anew();
+        inner.belief.forget_all();
+        inner.reads.clear();
+        inner.waiters.clear();
+        inner
     }
 
     fn with(self: &Arc<Self>, change: impl FnOnce(&mut Inner, &mut Messages)) {
@@ -422,7 +496,8 @@ impl Desk {
             match work {
                 Work::Turn(ticket) => {
                     let waiter = inner.waiters.remove(&ticket).expect("K1: who is in line has a waiter");
-                    messages.push((waiter.told, Told::Turn(Turn { desk: Some(self.clone()) })));
+                    messages
+                        .push((waiter.told, Told::Turn(Turn { desk: Some(self.clone()), age: inner.age })));
                 }
                 Work::Read { id, wish, oldest, is_warming } => {
                     let waiter = inner.waiters.get(&oldest).expect("K1: who is in a group has a waiter");
@@ -442,58 +517,81 @@ impl Desk {
     /// What a reader does until the desk is closed.
     fn read_on(self: &Arc<Self>) {
         while let Some(errand) = self.next_errand() {
-            let Errand { id, wish, file, is_warming } = errand;
-            // Whether what was believed missing was there after all; what was believed there is known to be missing.
-            let held = if is_warming { None } else { self.store.held(&file, wish) };
-            let is_noted = self.verifies_absence(&file);
-            let was_cached = held == Some(wish.length());
-            let keep = self.must_keep(id) || self.buffers.has_room(wish.length());
-            let start = Instant::now();
-            let result = self.store.read(&file, wish, keep, &self.buffers);
-            let took = start.elapsed();
-            self.metrics.read(wish.length(), took, was_cached);
-            let told = match result {
-                Ok(chunks) if keep => Ok(Some(Arc::new(chunks))),
-                Ok(_) => Ok(None),
-                Err(error) => Err(error.kind()),
-            };
-            let mut drops = Vec::new();
-            self.with(|inner, messages| {
-                if let Some(held) = held
-                    && self.order != Order::Fifo
-                    && !is_noted
-                {
-                    inner.belief.verified(wish, false, held);
-                }
-                inner.belief.brought(wish, was_cached);
-                inner.belief.read(wish);
-                drops = inner.belief.take_drops();
-                let now = self.start.elapsed();
-                for ticket in inner.scheduler.done(id) {
-                    let waiter = inner.waiters.remove(&ticket).expect("K1: who is in a group has a waiter");
-                    self.metrics.waited(now - waiter.since);
-                    let message = match &told {
-                        Ok(Some(chunks)) => Told::Bytes(wish.start, chunks.clone()),
-                        Ok(None) => Told::Look,
-                        Err(kind) => Told::Failed(*kind),
-                    };
-                    messages.push((waiter.told, message));
-                }
-            });
-            for part in drops {
-                // Somebody else may read it at this very moment: then it stays, or is known to have left.
-                if !self.lock().belief.has_come_back(&part) {
-                    self.let_go(&part);
-                    self.lock().belief.forget_what_came_back(&part);
-                }
+            let id = errand.id;
+            if catch_unwind(AssertUnwindSafe(|| self.run(errand))).is_err() {
+                // It is a reader still, and those it went for need not wait for it.
+                self.tell(id, &Err(io::ErrorKind::Other), |_| ());
             }
         }
+    }
+
+    /// One read, for all who wait for it.
+    fn run(self: &Arc<Self>, errand: Errand) {
+        let Errand { id, wish, file, is_warming } = errand;
+        // Whether what was believed missing was there after all; what was believed there is known to be missing, and what a
+        // steward said was true.
+        let is_known = is_warming || self.store.has_steward(&file);
+        let held = if is_known { None } else { self.store.held(&file, wish) };
+        let is_noted = self.verifies_absence(&file);
+        let was_cached = held == Some(wish.length());
+        let keep = self.must_keep(id) || self.buffers.has_room(wish.length());
+        let start = Instant::now();
+        let result = self.store.read(&file, wish, keep, &self.buffers);
+        let took = start.elapsed();
+        self.metrics.read(wish.length(), took, was_cached);
+        let read = match result {
+            Ok(chunks) if keep => Ok(Some(Arc::new(chunks))),
+            Ok(_) => Ok(None),
+            Err(error) => Err(error.kind()),
+        };
+        let read = read.map(|chunks| (wish.start, chunks));
+        let mut drops = Vec::new();
+        self.tell(id, &read, |inner| {
+            if let Some(held) = held
+                && self.order != Order::Fifo
+                && !is_noted
+            {
+                inner.belief.verified(wish, false, held);
+            }
+            inner.belief.brought(wish, was_cached);
+            inner.belief.read(wish);
+            drops = inner.belief.take_drops();
+        });
+        for part in drops {
+            // Somebody else may read it at this very moment: then it stays, or is known to have left.
+            if !self.lock().is_wanted(&part) {
+                self.let_go(&part);
+                self.lock().belief.forget_what_came_back(&part);
+            }
+        }
+    }
+
+    /// Notes a read that has ended, and tells those who waited for it.
+    fn tell(self: &Arc<Self>, id: GroupId, read: &Read, note: impl FnOnce(&mut Inner)) {
+        self.with(|inner, messages| {
+            // Queues that began anew meanwhile know nothing of it.
+            if !inner.scheduler.is_reading(id) {
+                return;
+            }
+            note(inner);
+            let now = self.start.elapsed();
+            for ticket in inner.scheduler.done(id) {
+                let waiter = inner.waiters.remove(&ticket).expect("K1: who is in a group has a waiter");
+                self.metrics.waited(now - waiter.since);
+                let message = match read {
+                    Ok((start, Some(chunks))) => Told::Bytes(*start, chunks.clone()),
+                    Ok((_, None)) => Told::Look,
+                    Err(kind) => Told::Failed(*kind),
+                };
+                messages.push((waiter.told, message));
+            }
+        });
     }
 
     /// Lets go of a part of a file that is still the same. What cannot be let go of is left to the kernel.
     fn let_go(&self, part: &Piece) {
         let names = Names { joined: part.name.clone(), is_directory: false };
-        if let Ok(Found::File(file)) = self.root.open_waiting(&names)
+        if let Ok(Found::File(file)) = self.root.open_waiting(&names, LET_GO_TIME)
             && file.version == part.version
             && file.drop_cached(part.start, part.end).is_ok()
         {
@@ -510,7 +608,7 @@ impl Desk {
             if inner.is_closing {
                 return None;
             }
-            inner = self.work.wait(inner).expect("the queues are in order");
+            inner = self.work.wait(inner).unwrap_or_else(|poisoned| self.begin_anew(poisoned.into_inner()));
         }
     }
 

@@ -8,11 +8,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use crate::desk::{Asked, Desk, Told, Waiting};
+use crate::desk::{Asked, Desk, Told, Turn, Waiting};
 use crate::opened::Opened;
 use crate::pulse::Pulse;
 use crate::range::Span;
-use crate::scheduler::{WINDOW_BYTES, Wish};
+use crate::scheduler::Wish;
 
 /// A span of a file on its way out.
 #[derive(Debug)]
@@ -26,6 +26,8 @@ pub struct Feed {
     /// Up to here nobody needs to be asked.
     asked_until: u64,
     ready: VecDeque<Bytes>,
+    /// The turn it came with.
+    turn: Option<Turn>,
     waiting: Option<Waiting>,
     /// Times in a row that nothing was there.
     misses: u32,
@@ -34,9 +36,17 @@ pub struct Feed {
 }
 
 impl Feed {
-    /// Of a span that lies within the file as it was opened.
-    pub fn new(desk: Arc<Desk>, file: Arc<Opened>, pulse: Arc<Pulse>, number: u64, span: Span) -> Self {
+    /// Of a span that lies within the file as it was opened; `name` is where it was found.
+    pub fn new(
+        desk: Arc<Desk>,
+        file: Arc<Opened>,
+        pulse: Arc<Pulse>,
+        name: impl FnOnce() -> Vec<u8>,
+        span: Span,
+    ) -> Self {
+        let (number, turn) = desk.introduce(&file, name, span);
         Self {
+            turn,
             desk,
             file,
             pulse,
@@ -82,8 +92,8 @@ impl Feed {
                     }
                     Poll::Ready(told) => {
                         self.pulse.resume();
-                        // The desk never drops a sender before it has told.
-                        let told = told.map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))?;
+                        // The desk drops a sender that it has not told only when it begins anew.
+                        let told = told.map_err(|_| io::Error::from(io::ErrorKind::ResourceBusy))?;
                         match self.heed(told, waiting)? {
                             Some(asked) => asked,
                             None => continue,
@@ -93,7 +103,12 @@ impl Feed {
                 None if self.at < self.asked_until => {
                     self.desk.look_on(&self.file, self.wish(), self.misses)?
                 }
-                None => self.desk.ask(&self.file, self.wish())?,
+                None => match self.turn.take() {
+                    Some(turn) => {
+                        self.desk.take_turn(turn, &self.file, self.wish(), self.desk.now(), self.misses)?
+                    }
+                    None => self.desk.ask(&self.file, self.wish())?,
+                },
             };
             match asked {
                 Asked::Bytes(bytes) if bytes.is_empty() => return Poll::Ready(Err(cut())),
@@ -152,8 +167,7 @@ impl Feed {
 
     /// What is left of the span in the window where it stands.
     fn wish(&self) -> Wish {
-        let window_end = (self.at / WINDOW_BYTES + 1) * WINDOW_BYTES;
-        Wish { file: self.number, start: self.at, end: self.end.min(window_end) }
+        Wish::first(self.number, self.at, self.end)
     }
 }
 

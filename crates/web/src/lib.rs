@@ -31,6 +31,7 @@ pub mod load;
 pub mod log;
 pub mod metrics;
 pub mod opened;
+pub mod opener;
 pub mod path;
 pub mod range;
 pub mod root;

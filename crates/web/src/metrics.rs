@@ -1,6 +1,7 @@
 //! What a server counts, and how Prometheus reads it.
 
 use std::fmt::Write;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -74,9 +75,21 @@ pub struct Metrics {
     let_go_bytes: AtomicU64,
     /// Lines of the access log that were lost because it could not keep up.
     pub log_lost: AtomicU64,
+    /// Times that the queues began anew after a fault of ours.
+    pub faults: AtomicU64,
     waits: Histogram,
     read_times: Histogram,
     answers: Histogram,
+}
+
+/// A connection that is open.
+#[derive(Debug)]
+pub struct Connected(Arc<Metrics>);
+
+impl Drop for Connected {
+    fn drop(&mut self) {
+        self.0.connections.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// How an answer ended.
@@ -99,6 +112,13 @@ fn add(counter: &AtomicU64, count: u64) {
 }
 
 impl Metrics {
+    /// A connection was accepted, and is open until what is returned is dropped.
+    pub fn open(self: &Arc<Self>) -> Connected {
+        add(&self.accepted, 1);
+        add(&self.connections, 1);
+        Connected(self.clone())
+    }
+
     /// A reader came back.
     pub fn read(&self, bytes: u64, time: Duration, was_needless: bool) {
         add(&self.reads, 1);
@@ -146,6 +166,7 @@ impl Metrics {
             ("let_go_bytes", get(&self.let_go_bytes)),
             ("broken", get(&self.broken)),
             ("timed_out", get(&self.timed_out)),
+            ("faults", get(&self.faults)),
         ]
     }
 
@@ -191,6 +212,9 @@ impl Metrics {
             get(&self.let_go_bytes),
         );
         one("log_lines_lost_total", "counter", "Lines the access log could not take.", get(&self.log_lost));
+        let asked = desk.store.asked() as f64;
+        one("asked_total", "counter", "Times that somebody was asked what is cached.", asked);
+        one("faults_total", "counter", "Times that the queues began anew after a fault.", get(&self.faults));
         one("buffer_bytes", "gauge", "Memory between disk and network.", desk.buffers.outstanding() as f64);
         one("wait_seconds_max", "gauge", "Longest wait for a read so far.", self.waits.max().as_secs_f64());
         let (lengths, oldest) = desk.lengths();

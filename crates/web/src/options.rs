@@ -92,6 +92,8 @@ pub struct Limits {
     pub head_time: Duration,
     /// How long a connection may lie idle, or a client may take nothing of its answer.
     pub idle_time: Duration,
+    /// How long a request may wait for its file to be opened, in line for it or on the disk.
+    pub open_time: Duration,
     /// How long a stop waits for answers to end.
     pub stop_time: Duration,
 }
@@ -106,6 +108,7 @@ impl Default for Limits {
             streams: 128,
             head_time: Duration::from_secs(10),
             idle_time: Duration::from_secs(60),
+            open_time: Duration::from_secs(10),
             stop_time: Duration::from_secs(10),
         }
     }

@@ -9,11 +9,15 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::conditions::Validators;
 use crate::opened::{Below, Opened};
 use crate::{WebError, path::Names};
+
+/// How long to wait until a path that cannot be opened now is tried again: twice as long each time.
+const PAUSE_MIN: Duration = Duration::from_micros(50);
+const PAUSE_MAX: Duration = Duration::from_millis(50);
 
 /// See the head of this file.
 #[derive(Debug)]
@@ -75,15 +79,23 @@ impl Root {
         }
     }
 
-    /// Opens what lies at a path, waiting if need be.
+    /// Opens what lies at a path, waiting for the disk if need be, and for others no longer than `patience`.
     ///
     /// # Errors
-    /// The system's.
-    pub fn open_waiting(&self, names: &Names) -> io::Result<Found> {
+    /// The system's, and `TimedOut`.
+    pub fn open_waiting(&self, names: &Names, patience: Duration) -> io::Result<Found> {
+        let start = Instant::now();
+        let mut pause = PAUSE_MIN;
         loop {
-            // EAGAIN: a rename elsewhere raced with the check that the path stays beneath.
+            // EAGAIN: a rename elsewhere raced with the check that the path stays beneath, which is over at once; or somebody
+            // has a lease on the file, which may take the kernel most of a minute to break.
             match self.resolve(names, ResolveFlags::empty()) {
-                Err(Errno::AGAIN | Errno::INTR) => {}
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) if start.elapsed() + pause < patience => {
+                    std::thread::sleep(pause);
+                    pause = (pause * 2).min(PAUSE_MAX);
+                }
+                Err(Errno::AGAIN) => return Err(io::ErrorKind::TimedOut.into()),
                 result => return self.found(result?),
             }
         }
@@ -133,12 +145,14 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;
 
+    const LONG: Duration = Duration::from_secs(60);
+
     fn names(path: &str) -> Names {
         Names { joined: path.into(), is_directory: false }
     }
 
     fn error(root: &Root, path: &str) -> Option<i32> {
-        root.open_waiting(&names(path)).err().and_then(|error| error.raw_os_error())
+        root.open_waiting(&names(path), LONG).err().and_then(|error| error.raw_os_error())
     }
 
     #[test]
@@ -154,8 +168,8 @@ mod tests {
         symlink("/proc/self/root/etc/passwd", at("magic")).unwrap();
         symlink("loop", at("loop")).unwrap();
         let root = Root::open(folder.path()).unwrap();
-        assert!(matches!(root.open_waiting(&names("inside")), Ok(Found::File(_))));
-        assert!(matches!(root.open_waiting(&names("d")), Ok(Found::Directory(_))));
+        assert!(matches!(root.open_waiting(&names("inside"), LONG), Ok(Found::File(_))));
+        assert!(matches!(root.open_waiting(&names("d"), LONG), Ok(Found::Directory(_))));
         assert!(matches!(root.open_now(&names("d/f")), Ok(Some(Found::File(_)))));
         for path in ["outside", "up", "magic", "d/../../x"] {
             assert_eq!(error(&root, path), Some(Errno::XDEV.raw_os_error()), "{path}");
@@ -176,6 +190,6 @@ mod tests {
         )
         .unwrap();
         let root = Root::open(folder.path()).unwrap();
-        assert_eq!(root.open_waiting(&names("p")).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(root.open_waiting(&names("p"), LONG).unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 }

@@ -47,9 +47,15 @@ pub struct Wish {
 }
 
 impl Wish {
+    /// The part of bytes `start..end` that lies in the window of the first.
+    pub fn first(file: u64, start: u64, end: u64) -> Self {
+        let window_end = (start / WINDOW_BYTES + 1) * WINDOW_BYTES;
+        Self { file, start, end: end.min(window_end) }
+    }
+
     /// Bytes.
     pub fn length(self) -> u64 {
-        self.end - self.start
+        self.end.checked_sub(self.start).expect("a wish ends after it begins")
     }
 
     fn key(self) -> (u64, u64) {
@@ -200,6 +206,11 @@ impl Scheduler {
         &self.options
     }
 
+    /// Nobody waits, whatever was before. Tickets and groups of before name nothing, now or later.
+    pub fn begin_anew(&mut self) {
+        *self = Self { next_number: self.next_number, ..Self::new(self.options) };
+    }
+
     /// Somebody wishes for a piece, which is `believed` cached or not.
     pub fn arrive(&mut self, now: Duration, wish: Wish, believed: bool) -> Arrival {
         if self.options.in_order {
@@ -289,6 +300,11 @@ impl Scheduler {
             self.group_of.remove(ticket);
         }
         group.tickets.into_iter().map(|(_, ticket)| ticket).collect()
+    }
+
+    /// Whether a group is being read.
+    pub fn is_reading(&self, id: GroupId) -> bool {
+        self.reading.contains_key(&id)
     }
 
     /// Those who wait for a group that is being read.

@@ -14,6 +14,7 @@ use crate::connection::{self, Reception};
 use crate::desk::Desk;
 use crate::log::Log;
 use crate::metrics::Metrics;
+use crate::opener::Opener;
 use crate::options::Options;
 use crate::root::Root;
 use crate::{WebError, admin, memory, tls};
@@ -22,8 +23,8 @@ use crate::{WebError, admin, memory, tls};
 const BACKLOG: i32 = 4096;
 /// How long to wait when descriptors are short.
 const SHORT_PAUSE: Duration = Duration::from_millis(50);
-/// Threads per answering thread that may wait for names to be read from the disk.
-const OPENERS_MAX: usize = 16;
+/// Threads for each answering thread that may wait for names to be read from the disk.
+const OPENERS: usize = 16;
 
 /// A server that answers until it is stopped.
 ///
@@ -85,7 +86,8 @@ impl Server {
         let (stop, stopped) = watch::channel(false);
         let threads = options.threads.max(1);
         let seats = Arc::new(Semaphore::new(options.limits.connections.max(threads) as usize));
-        let site = Arc::new(Site { root, desk, log, options });
+        let opener = Opener::new(root.clone(), OPENERS * threads as usize, options.limits.open_time);
+        let site = Arc::new(Site { root, opener, desk, log, options });
         let builder = connection::builder(&site.options.limits);
         let mut server = Self {
             address,
@@ -183,7 +185,7 @@ impl Server {
     fn spawn(&mut self, name: &str, work: impl Future<Output = ()> + Send + 'static) -> Result<(), WebError> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
-            .max_blocking_threads(OPENERS_MAX)
+            .max_blocking_threads(OPENERS * self.site.options.threads.max(1) as usize)
             .build()
             .map_err(WebError::Start)?;
         let running = self.running.clone();
@@ -228,7 +230,7 @@ async fn accept<F>(
         Ok(listener) => listener,
         Err(error) => return tracing::error!("cannot accept: {error}"),
     };
-    let open = Arc::new((AtomicU32::new(0), tokio::sync::Notify::new()));
+    let open = Arc::new(Open::default());
     loop {
         let accepted = async {
             let seat = seats.clone().acquire_owned().await;
@@ -243,18 +245,40 @@ async fn accept<F>(
             tokio::time::sleep(SHORT_PAUSE).await;
             continue;
         };
-        let (serving, open) = (serve(stream, address), open.clone());
-        open.0.fetch_add(1, Ordering::Relaxed);
+        let (serving, guest) = (serve(stream, address), Guest::new(&open));
         tokio::spawn(async move {
+            // They go even if it panics.
+            let _both = (seat, guest);
             serving.await;
-            drop(seat);
-            open.0.fetch_sub(1, Ordering::Relaxed);
-            open.1.notify_one();
         });
     }
     drop(listener);
-    while open.0.load(Ordering::Relaxed) > 0 {
-        open.1.notified().await;
+    while open.count.load(Ordering::Relaxed) > 0 {
+        open.left.notified().await;
+    }
+}
+
+/// The connections of a listener, and the bell for when one ends.
+#[derive(Default)]
+struct Open {
+    count: AtomicU32,
+    left: tokio::sync::Notify,
+}
+
+/// One of them.
+struct Guest(Arc<Open>);
+
+impl Guest {
+    fn new(open: &Arc<Open>) -> Self {
+        open.count.fetch_add(1, Ordering::Relaxed);
+        Self(open.clone())
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        self.0.count.fetch_sub(1, Ordering::Relaxed);
+        self.0.left.notify_one();
     }
 }
 
@@ -282,5 +306,30 @@ mod tests {
         drop(count);
         // Now nobody would have to be waited for; who drops the server asks all the same, and must not wait either.
         assert!(!server.end(), "it began anew");
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_panics_holds_up_no_stop() {
+        let (listener, seats) =
+            (listen("127.0.0.1:0".parse().unwrap()).unwrap(), Arc::new(Semaphore::new(1)));
+        let address = listener.local_addr().unwrap();
+        let (stop, stopped) = watch::channel(false);
+        let (panics, mut panicked) = tokio::sync::mpsc::unbounded_channel();
+        let accepting = accept(listener, stopped, seats.clone(), move |stream, _| {
+            let panics = panics.clone();
+            async move {
+                let _ = (stream, panics.send(()));
+                panic!("a fault that this test wants");
+            }
+        });
+        let accepting = tokio::spawn(accepting);
+        for _ in 0..3 {
+            // One seat: the next is accepted only when the last one's is free again.
+            let _client = TcpStream::connect(address).await.unwrap();
+            panicked.recv().await.unwrap();
+        }
+        stop.send(true).unwrap();
+        tokio::time::timeout(Duration::from_secs(60), accepting).await.expect("it stops").unwrap();
+        assert_eq!(seats.available_permits(), 1);
     }
 }

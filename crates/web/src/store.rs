@@ -6,6 +6,7 @@ use pantler_origin::Source;
 use pantler_steward::{FileId, OwnerId};
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::WebError;
 use crate::buffers::{Buffers, CHUNK_BYTES};
@@ -17,11 +18,12 @@ use crate::scheduler::Wish;
 const OWNER: OwnerId = OwnerId(1);
 
 /// See the head of this file.
-pub enum Store {
-    /// The kernel decides what stays; it is asked, or a model of it.
-    Files,
-    /// The steward decides, and says exactly what is there. Files that are not settled pass it by.
-    Cache(Box<Cache>),
+pub struct Store {
+    /// The cache of our own, whose steward decides what stays, and says exactly what is there. Files that are not settled pass
+    /// it by. Without it the kernel decides; it is asked, or a model of it.
+    cache: Option<Box<Cache>>,
+    /// How often anybody was asked what is there.
+    asked: AtomicU64,
 }
 
 impl Store {
@@ -30,15 +32,22 @@ impl Store {
     /// # Errors
     /// When the cache does not fit into its size, or into memory.
     pub fn new(kind: StoreKind, threads: u32) -> Result<Self, WebError> {
-        let StoreKind::Cache(cache_bytes) = kind else { return Ok(Self::Files) };
+        let asked = AtomicU64::new(0);
+        let StoreKind::Cache(cache_bytes) = kind else { return Ok(Self { cache: None, asked }) };
         // A buffer for each who may copy from a block while it is replaced.
         let options =
             pantler_cache::Options { cache_bytes, spare: threads, ..pantler_cache::Options::default() };
-        Ok(Self::Cache(Box::new(Cache::new(options)?)))
+        Ok(Self { cache: Some(Box::new(Cache::new(options)?)), asked })
+    }
+
+    /// How often the kernel, a mount or the cache of our own was asked what is there, so far.
+    pub fn asked(&self) -> u64 {
+        self.asked.load(Ordering::Relaxed)
     }
 
     /// How many bytes of a piece are there: exactly, or `None` where that is not known.
     pub fn held(&self, file: &Opened, wish: Wish) -> Option<u64> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
         match self.cache(file) {
             None => file.held(wish.start, wish.end),
             Some(cache) => Some(cache.held(FileId(wish.file), wish.start, wish.end)),
@@ -47,10 +56,7 @@ impl Store {
 
     /// The cache of our own, if it may keep this file: what could change again without showing it would stay there for ever.
     fn cache(&self, file: &Opened) -> Option<&Cache> {
-        match self {
-            Self::Cache(cache) if file.is_settled => Some(cache),
-            _ => None,
-        }
+        self.cache.as_deref().filter(|_| file.is_settled)
     }
 
     /// Whether a steward of ours says what is there. It gives what it holds at once, and answers no read that must not wait.

@@ -1,0 +1,139 @@
+//! Opening what the disk may have to be read for: by threads that may wait, a bounded number of them, in order of arrival.
+//!
+//! O1  At most as many openers as there are seats are busy, those whose request has given up included: a file system that
+//!     hangs costs threads once, and no more of them with each request.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout_at};
+
+use crate::path::Names;
+use crate::root::{Found, Root};
+
+/// See the head of this file.
+#[derive(Debug)]
+pub struct Opener {
+    root: Arc<Root>,
+    /// Whoever waits for one is in line: the semaphore is fair.
+    seats: Arc<Semaphore>,
+    patience: Duration,
+}
+
+impl Opener {
+    /// With so many seats; who has waited for `patience`, in line or for the disk, is refused.
+    pub fn new(root: Arc<Root>, seats: usize, patience: Duration) -> Self {
+        Self { root, seats: Arc::new(Semaphore::new(seats.max(1))), patience }
+    }
+
+    /// Opens what lies at a path, at once if that can be.
+    ///
+    /// # Errors
+    /// The system's, and `TimedOut`.
+    pub async fn open(&self, names: &Names) -> io::Result<Found> {
+        if let Some(found) = self.root.open_now(names)? {
+            return Ok(found);
+        }
+        // The names are not in memory: somebody who may wait looks for them.
+        let (root, names, patience) = (self.root.clone(), names.clone(), self.patience);
+        self.run(move || root.open_waiting(&names, patience)).await
+    }
+
+    /// Does something else that may wait for names.
+    ///
+    /// # Errors
+    /// Its own, and `TimedOut`.
+    pub async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> io::Result<T> + Send + 'static,
+    ) -> io::Result<T> {
+        let working = async {
+            let seat = self.seats.clone().acquire_owned().await.map_err(io::Error::other)?;
+            let working = tokio::task::spawn_blocking(move || {
+                // Kept until it has ended, whoever waits for it still (O1).
+                let _seat = seat;
+                work()
+            });
+            working.await.map_err(io::Error::other)?
+        };
+        match timeout_at(Instant::now() + self.patience, working).await {
+            Ok(result) => result,
+            Err(_) => Err(io::ErrorKind::TimedOut.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::mpsc::channel;
+
+    fn opener(seats: usize, patience: Duration) -> (tempfile::TempDir, Arc<Opener>) {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Arc::new(Root::open(folder.path()).unwrap());
+        (folder, Arc::new(Opener::new(root, seats, patience)))
+    }
+
+    #[tokio::test]
+    async fn no_more_than_the_seats_work_and_the_rest_wait_in_order() {
+        let (_folder, opener) = opener(2, Duration::from_secs(60));
+        let (busy, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let (order, ended) = channel();
+        let (go, gate) = channel::<()>();
+        let gate = Arc::new(std::sync::Mutex::new(gate));
+        let mut tasks = Vec::new();
+        for number in 0..20 {
+            let (busy, most, order, gate) = (busy.clone(), most.clone(), order.clone(), gate.clone());
+            let opener = opener.clone();
+            tasks.push(tokio::spawn(async move {
+                let work = move || {
+                    most.fetch_max(busy.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                    // The first two are held up until all others are in line.
+                    if number < 2 {
+                        let _ = gate.lock().unwrap().recv();
+                    }
+                    order.send(number).unwrap();
+                    busy.fetch_sub(1, Ordering::SeqCst);
+                    Ok(())
+                };
+                opener.run(work).await
+            }));
+            // One runtime, one thread: it runs until it has asked for its seat.
+            tokio::task::yield_now().await;
+        }
+        assert!(ended.try_recv().is_err(), "nobody has a seat but those who are held up");
+        // One of the two goes on, so that one seat serves all who wait, one after the other.
+        go.send(()).unwrap();
+        for task in tasks.drain(2..) {
+            task.await.unwrap().unwrap();
+        }
+        drop(go);
+        for task in tasks {
+            task.await.unwrap().unwrap();
+        }
+        let ended: Vec<i32> = ended.try_iter().filter(|number| *number >= 2).collect();
+        assert_eq!(ended, (2..20).collect::<Vec<_>>());
+        assert_eq!(most.load(Ordering::SeqCst), 2);
+    }
+
+    #[tokio::test]
+    async fn who_waits_too_long_is_refused_and_a_seat_that_hangs_stays_taken() {
+        let (folder, opener) = opener(1, Duration::from_millis(50));
+        std::fs::write(folder.path().join("f"), "text").unwrap();
+        let (go, gate) = channel::<()>();
+        let hung = opener.run(move || gate.recv().map_err(io::Error::other)).await;
+        assert_eq!(hung.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        let (root, names) = (opener.root.clone(), Names { joined: b"f".to_vec(), is_directory: false });
+        let queued = opener.run(move || root.open_waiting(&names, Duration::from_secs(9))).await;
+        assert_eq!(queued.unwrap_err().kind(), io::ErrorKind::TimedOut, "it waited in line");
+        assert_eq!(opener.seats.available_permits(), 0);
+        // What is in memory needs no seat.
+        let names = Names { joined: Vec::new(), is_directory: true };
+        assert!(matches!(opener.open(&names).await, Ok(Found::Directory(_))));
+        go.send(()).unwrap();
+        let seat = tokio::time::timeout(Duration::from_secs(60), opener.seats.acquire()).await;
+        assert!(seat.is_ok(), "it is given back when the file system answers");
+    }
+}
