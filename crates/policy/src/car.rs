@@ -16,6 +16,7 @@
 //! Paper: Bansal and Modha, CAR: Clock with Adaptive Replacement, FAST 2004, figure 2.
 //! Differences: as for `Arc`: ghosts are trimmed when the newcomer is in, pinned handles are passed over with their bits
 //! as they are, and after a resize that shrinks each verb forgets one ghost.
+//! There are no parameters.
 
 use crate::{Forgotten, Handle, Links, List, NONE, NoParameters, Online, Policy};
 

@@ -24,6 +24,7 @@
 //! the last reference sets no bit. The cold target moves by one frame up when a ghost is
 //! referenced and down when a ghost's test ends; the program keeps a balance of credits. By default it stands still, as in the program.
 //! When all cold blocks are pinned, the first hot one that is not leaves.
+//! Defaults: `min=0.05,max=0.05,ghosts=1.0`.
 
 use crate::parameters::{parameters, share_of};
 use crate::{Handle, Links, List, NONE, Online, Policy};

@@ -20,6 +20,7 @@
 //! Paper: Smaragdakis, Kaplan and Wilson, EELRU: Simple and Effective Adaptive Page Replacement, SIGMETRICS 1999.
 //! Differences: four early points and four late ones, at fixed shares of the frames. Counts are halved after each `age` x frames
 //! references. From position e on, 32 handles are looked at; when none of them is resident, the last resident leaves.
+//! Default: `age=4.0`.
 
 use crate::parameters::parameters;
 use crate::{Forgotten, Handle, Links, List, NONE, Online, Policy};

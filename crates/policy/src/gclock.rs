@@ -11,7 +11,8 @@
 //! R1  A counter is at most `max`.
 //! R2  One evict passes over a handle at most `max + 1` times.
 //!
-//! With `max` = 1 and `initial` = 0 this is CLOCK; the paper counts without bound.
+//! With `max` = 1 and `initial` = 0 this is CLOCK. Difference: the paper counts without bound.
+//! Defaults: `max=3,initial=0`.
 //! Source: A. J. Smith, Sequentiality and prefetching in database systems, ACM TODS 3(3), 1978.
 
 use crate::parameters::parameters;

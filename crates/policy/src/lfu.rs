@@ -14,7 +14,8 @@
 //!
 //! R1  A resident handle's count is 1 plus its hits since it came (LFU, MFU), or all references to it (perfect).
 //!
-//! The papers leave ties open. Halving in place of an upper bound on the average count is the form that TinyLFU made usual.
+//! Differences: the papers leave ties open, and bound the average count where [`LfuAged`] halves, which is the form that TinyLFU
+//! made usual. Default of `lfu-aged`: `every=10.0`; the others have no parameters.
 //! Sources: J. T. Robinson and M. V. Devarakonda, Data cache management using frequency-based replacement, SIGMETRICS
 //! 1990 (ageing); L. Breslau et al., Web caching and Zipf-like distributions, INFOCOM 1999 (perfect and in-cache LFU).
 

@@ -9,7 +9,7 @@
 //!
 //! R1  Along the list from front to back, times of insertion go from old to new.
 //!
-//! No parameters. No paper proposes it: FIFO from the other end, as a bound for loops.
+//! No parameters. Source: none, and so no differences: no paper proposes it. FIFO from the other end, as a bound for loops.
 
 use crate::{Handle, Links, List, NoParameters, Online, Policy};
 

@@ -21,6 +21,7 @@
 //! Differences: pages move one by one. The kernel gathers them in batches (of 31 on the way to the lists, of 32 when it reclaims),
 //! does not mark a page that one descriptor reads twice in a row, and keeps shadows until memory is short. It reads
 //! the lengths of a group's lists from statistics that are up to two seconds old: `stale` repeats that.
+//! Defaults: `ratio=0,demote=1,stale=0`.
 
 use alloc::vec::Vec;
 

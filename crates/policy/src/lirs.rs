@@ -23,6 +23,7 @@
 //! authors' program does that beyond 2500 x frames of S, which is never). As in the authors' program, and not in the
 //! paper, a further reference to the block of the last reference moves nothing. Below 3 frames the cold share is one
 //! frame, and with one frame all blocks are HIR, which is LRU. When all of Q is pinned, the lowest LIR block that is not leaves.
+//! Defaults: `cold=0.01,ghosts=2500.0`.
 
 use crate::parameters::parameters;
 use crate::{Handle, Links, List, NONE, Online, Policy};

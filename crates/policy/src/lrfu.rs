@@ -17,6 +17,7 @@
 //! Paper: Lee, Choi, Kim, Noh, Min, Cho and Kim, LRFU: A Spectrum of Policies that Subsumes the Least Recently Used and
 //! Least Frequently Used Policies, IEEE TC 50(12), 2001.
 //! Differences: no correlated period. Nothing is known of evicted blocks, as in the paper.
+//! Default: `lambda=0.001`.
 
 use alloc::vec::Vec;
 

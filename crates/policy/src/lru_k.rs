@@ -20,6 +20,7 @@
 //! Paper: O'Neil, O'Neil and Weikum, The LRU-K Page Replacement Algorithm For Database Disk Buffering, SIGMOD 1993.
 //! Differences: the retained period starts at the eviction and not at the last reference, so that ghosts expire in
 //! order. The subsidiary policy among blocks with fewer than K references is LRU. With K = 1 this is LRU.
+//! Defaults: `k=2,correlated=0,retained=10.0`.
 
 use alloc::vec::Vec;
 

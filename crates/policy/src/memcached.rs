@@ -17,6 +17,7 @@
 //! one size that never expire.
 //! Differences: the thread looks after every reference, where memcached's sleeps for a millisecond and longer when nothing moves.
 //! Time is counted in references: memcached's clock counts seconds, and without `tick` it stands still.
+//! Defaults: `hot=0.2,warm=0.4,tick=0`.
 
 use alloc::vec::Vec;
 

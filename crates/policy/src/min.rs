@@ -14,6 +14,7 @@
 //! M1  The set of times and the stack together hold one entry for each block in the cache: at most `frames`.
 //! M2  All times in the set lie in the future.
 //!
+//! No parameters. No differences, but that bypass is not in the paper: it is for caches that need not bring blocks in.
 //! Source: L. A. Belady, A study of replacement algorithms for a virtual-storage computer, IBM Systems Journal 5(2), 1966.
 
 use alloc::collections::BTreeMap;

@@ -19,6 +19,7 @@
 //! Paper: Zhou, Philbin and Li, The Multi-Queue Replacement Algorithm for Second Level Buffer Caches, USENIX 2001.
 //! Differences: the life time is a parameter in multiples of the frames; the paper watches the distances between
 //! references and takes their peak, which lies beyond the number of frames of the cache above.
+//! Defaults: `queues=8,life=2.0,out=4.0`.
 
 use alloc::vec::Vec;
 

@@ -10,7 +10,7 @@
 //!
 //! R1  Along the list from front to back, last references go from old to new, placed handles before all of them.
 //!
-//! No parameters. Source: H.-T. Chou and D. J. DeWitt, An evaluation of buffer management strategies for relational
+//! No parameters. No differences. Source: H.-T. Chou and D. J. DeWitt, An evaluation of buffer management strategies for relational
 //! database systems, VLDB 1985, for references in a loop.
 
 use crate::{Handle, Links, List, NoParameters, Online, Policy};

@@ -9,7 +9,7 @@
 //!
 //! R1  A handle's link names its place in the bag.
 //!
-//! Default: `seed=1`. Source: L. A. Belady, A study of replacement algorithms for a virtual-storage computer, IBM Systems
+//! Default: `seed=1`. Differences: the paper leaves open what draws. Source: L. A. Belady, A study of replacement algorithms for a virtual-storage computer, IBM Systems
 //! Journal 5(2), 1966.
 
 use crate::draws::Draws;

@@ -20,6 +20,7 @@
 //! divided; algorithm 1 of the paper fills it through the small queue alone. Parts of frames are rounded down.
 //! With all of one queue pinned, the other is replaced from.
 //! Source: J. Yang et al., FIFO queues are all you need for cache eviction, SOSP 2023, algorithm 1.
+//! Defaults: `small=0.1,ghosts=0.9,threshold=2,fill=true`.
 
 use crate::parameters::{parameters, part_of};
 use crate::{Forgotten, Handle, Links, Online, Policy, Queue, Ring, Verdict};

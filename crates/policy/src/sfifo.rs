@@ -16,6 +16,7 @@
 //!
 //! With a large secondary list this behaves like LRU, with none it is FIFO. No differences from the paper.
 //! Source: R. Turner and H. Levy, Segmented FIFO page replacement, SIGMETRICS 1981.
+//! Default: `secondary=0.3`.
 
 use crate::parameters::{parameters, part_of};
 use crate::{Handle, Links, List, Online, Policy, Queue, Ring, Verdict};

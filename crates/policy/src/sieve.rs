@@ -12,7 +12,7 @@
 //! R1  The hand is empty, which means the oldest, or names a resident handle.
 //! R2  Two walks around find a victim, unless all are pinned: the first clears every bit.
 //!
-//! Pinned handles keep their bit. No differences from the paper otherwise.
+//! No parameters. Pinned handles keep their bit. No differences from the paper otherwise.
 //! Source: Y. Zhang et al., SIEVE is simpler than LRU, NSDI 2024, algorithm 1.
 
 use crate::{Handle, Links, List, NoParameters, Online, Policy};

@@ -19,7 +19,8 @@
 //! nearly CLOCK; a bit that was set before the front hand came is lost.
 //! Pinned handles stay where they are; while all between the hands are pinned, the front hand goes on alone.
 //! Source: S. Leffler et al., The design and implementation of the 4.3BSD UNIX operating system, Addison-Wesley 1989,
-//! section 5.12. There, the hands move when memory runs short, some pages ahead of need; here, when one is needed.
+//! section 5.12. Difference: there, the hands move when memory runs short, some pages ahead of need; here, when one is needed.
+//! Default: `spread=0.25`.
 
 use crate::parameters::{parameters, part_of};
 use crate::{Handle, Links, Online, Policy, Queue, Ring, Verdict};

@@ -21,7 +21,7 @@
 //! Differences from the paper: with all of one queue pinned, the other is replaced from; while Am is empty, A1in is,
 //! though it holds no more than its share. Parts of frames are rounded down.
 //! Source: T. Johnson and D. Shasha, 2Q: a low overhead high performance buffer management replacement algorithm, VLDB
-//! 1994. Defaults: Kin = 25 %, Kout = 50 %.
+//! 1994. Defaults: `in=0.25,out=0.5`, the Kin and Kout of the paper; of `2q-simple`: `a1=0.25`.
 
 use crate::parameters::{parameters, part_of};
 use crate::{Forgotten, Handle, Links, List, Online, Policy, Queue, Ring, Verdict};

@@ -19,6 +19,7 @@
 //! not adapt. No random admission of warm losers, which guards Caffeine against chosen hash collisions.
 //! Frequencies outlive handles: whoever gives the number of an evicted block to another one says so by
 //! [`identify`](Policy::identify).
+//! Defaults: `window=0.01,protected=0.8,sample=10.0`.
 
 use alloc::vec::Vec;
 
