@@ -6,6 +6,7 @@
 //! ```
 //!
 //! The peer is run as a separate process and built outside of the tree, below `target/`. One thread each.
+//! `--large` adds a trace of 10^8 ids, which takes about an hour by itself.
 //! A run that was ended goes on where it was; the report has all rows that are there. `--prepare` downloads and builds the
 //! peer and generates traces, and measures nothing.
 
@@ -142,7 +143,7 @@ pub fn bench(words: &[&str]) -> Result<()> {
             None => trace.prepare().map(|found| found.inspect(|found| path = Some(found.clone()))),
         };
         for (rival, size) in
-            trace.rivals().flat_map(|rival| trace.sizes.iter().map(move |&size| (rival, size)))
+            RIVALS.iter().flat_map(|rival| trace.sizes.iter().map(move |&size| (rival, size)))
         {
             let chosen = chosen && choice.only.as_ref().is_none_or(|only| *only == rival.ours);
             let measure = || match file()? {

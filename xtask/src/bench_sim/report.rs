@@ -84,14 +84,20 @@ fn bar_of(curve: &Curve) -> Option<f64> {
 
 /// How many rows miss a bar, and what their circumstances say of that.
 fn conclusion(rows: &[Row], curves: &[Curve], start_up: f64) -> String {
-    let lost = rows.iter().filter(|row| Figures::of(row).lost(row)).count();
+    let slow_rows = rows.iter().filter(|row| Figures::of(row).lost(row)).count();
+    let large_rows = rows.iter().filter(|row| is_large(row)).count();
+    let lost: Vec<String> = rows.iter().filter_map(losses).collect();
     let slow = |curve: &&Curve| bar_of(curve).is_some_and(|bar| curve.seconds.0 >= bar);
     let others = curves.iter().filter(slow).count() + usize::from(start_up > START_UP_MAX);
     let all = rows.len() + curves.iter().filter(|curve| bar_of(curve).is_some()).count() + 1;
     let mut text = format!(
-        "\n## Conclusion\n\n{} of {all} rows with a bar miss it on the wall; {others} of them are among the others.\n",
-        lost + others
+        "\n## Conclusion\n\n{} of {all} rows with a bar miss one: {slow_rows} that of time on the wall, {large_rows} that of memory, and {others} \
+         among the others.\n",
+        lost.len() + others
     );
+    for row in lost {
+        let _ = writeln!(text, "* {row}");
+    }
     let loads = || rows.iter().map(|row| row.when.load);
     let (least, most) = loads()
         .fold((f64::INFINITY, 0.0), |(least, most): (f64, f64), load| (least.min(load), most.max(load)));
@@ -108,6 +114,38 @@ fn conclusion(rows: &[Row], curves: &[Curve], start_up: f64) -> String {
         );
     }
     text
+}
+
+/// Bytes that a run of the row's policy may have.
+fn memory_max(row: &Row) -> u64 {
+    if row.policy == "opt" { MEMORY_MAX.1 } else { MEMORY_MAX.0 }
+}
+
+/// The most bytes of our own in any pair.
+fn anonymous(row: &Row) -> u64 {
+    row.pairs.iter().map(|pair| pair.ours.anonymous).max().unwrap_or(0)
+}
+
+/// Whether it takes more memory than it may.
+fn is_large(row: &Row) -> bool {
+    anonymous(row) > memory_max(row)
+}
+
+/// What a row misses, as a line; `None` where it keeps all bars.
+fn losses(row: &Row) -> Option<String> {
+    let figures = Figures::of(row);
+    let mut said = Vec::new();
+    for (what, ratio, bar) in [("loop", figures.loops.1, row.bars.0), ("whole", figures.wholes.1, row.bars.1)]
+    {
+        if let Some(ratio) = ratio.filter(|ratio| *ratio < bar) {
+            said.push(format!("{what} {ratio:.1} below {bar}"));
+        }
+    }
+    if is_large(row) {
+        said.push(format!("memory {} MiB over {}", anonymous(row) >> 20, memory_max(row) >> 20));
+    }
+    let Row { trace, policy, size, .. } = row;
+    (!said.is_empty()).then(|| format!("{trace}, {policy} at {size}: {}", said.join(", ")))
 }
 
 struct Figures {
@@ -156,10 +194,9 @@ fn table_row(row: &Row) -> String {
         |value: Option<f64>, digits: usize| value.map_or("-".to_owned(), |value| format!("{value:.digits$}"));
     let requests = row.requests as f64 / 1e6;
     let rate = |seconds: f64| requests / seconds;
-    let anonymous = row.pairs.iter().map(|pair| pair.ours.anonymous).max().unwrap_or(0);
+    let anonymous = anonymous(row);
     let mapped = row.pairs.iter().map(|pair| pair.ours.mapped).max().unwrap_or(0);
-    let bound = if row.policy == "opt" { MEMORY_MAX.1 } else { MEMORY_MAX.0 };
-    let over = if anonymous > bound { format!(" **over {}**", bound >> 20) } else { String::new() };
+    let over = if is_large(row) { format!(" **over {}**", memory_max(row) >> 20) } else { String::new() };
     let verdict = |ratio: Option<f64>, bar: f64| match ratio {
         Some(ratio) if ratio < bar => format!("**below {bar}**"),
         _ => format!("{bar}"),
@@ -216,4 +253,58 @@ fn environment(rows: &[Row]) -> String {
         said(&["rustc", "--version"]),
         commits.join(", "),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{When, measure::Usage};
+    use super::*;
+
+    /// A row whose loop and whole are so many times the peer's, with so many MiB.
+    fn row(policy: &str, times: (f64, f64), mebibytes: u64) -> Row {
+        let usage = |wall, anonymous| Usage {
+            wall,
+            processor: wall,
+            anonymous,
+            mapped: 0,
+            out: String::new(),
+            err: String::new(),
+        };
+        let said = peer::Said { miss_ratio: 0.5, seconds: times.0 };
+        let ours = usage(1.0, mebibytes << 20);
+        Row {
+            trace: "t".to_owned(),
+            policy: policy.to_owned(),
+            size: 10,
+            requests: 20,
+            miss_ratio: 0.5,
+            pairs: vec![Pair { ours, ours_loop: (1.0, 1.0), peer: Some((usage(times.1, 0), said)) }],
+            bars: (10.0, 5.0),
+            when: When { commit: "c".to_owned(), load: 1.0, peer: Some("peer".to_owned()) },
+        }
+    }
+
+    #[test]
+    fn every_miss_is_counted_and_told() {
+        let rows = [
+            row("lru", (11.0, 6.0), 150),
+            row("fifo", (9.0, 6.0), 150),
+            row("arc", (11.0, 6.0), 151),
+            row("opt", (11.0, 4.0), 251),
+        ];
+        let text = conclusion(&rows, &[], 0.001);
+        assert!(
+            text.contains("3 of 5 rows with a bar miss one: 2 that of time on the wall, 2 that of memory, and 0 among the others."),
+            "{text}"
+        );
+        let told: Vec<&str> = text.lines().filter(|line| line.starts_with("* ")).collect();
+        assert_eq!(
+            told,
+            [
+                "* t, fifo at 10: loop 9.0 below 10",
+                "* t, arc at 10: memory 151 MiB over 150",
+                "* t, opt at 10: whole 4.0 below 5, memory 251 MiB over 250"
+            ]
+        );
+    }
 }
