@@ -44,6 +44,9 @@ pub fn sim(words: &Sim) -> Result<u8> {
         return session.run_jobs(job);
     }
     let plan = Plan::new(words)?;
+    for remark in &plan.remarks {
+        eprintln!("pantler: {remark}");
+    }
     if let Some(path) = &words.jobs_out {
         return session.write_jobs(&plan, path);
     }
@@ -89,7 +92,7 @@ impl<'a> Session<'a> {
 
     fn run_source(&mut self, plan: &Plan, source: &Source) -> Result<()> {
         let Some(mut loaded) = self.load(source)? else { return Ok(()) };
-        let sizes = plan.sizes.resolve(loaded.footprint()).map_err(Usage::new)?;
+        let sizes = sizes(plan, source, &loaded)?;
         self.run(&mut loaded, &plan.jobs(source, &sizes))
     }
 
@@ -132,11 +135,11 @@ impl<'a> Session<'a> {
         }
         let references = loaded.references(jobs);
         let progress = Progress::new(&self.watch, references, jobs.len(), self.words.progress);
-        let json = self.words.json || self.words.job.is_some();
-        let mut failure = None;
         if self.words.timings {
-            return self.run_timed(loaded, jobs, json);
+            return self.run_timed(loaded, jobs);
         }
+        let json = self.is_json();
+        let mut failure = None;
         loaded.run_all(jobs, self.threads, &self.watch, |_, result| match result {
             Ok(record) => {
                 progress.ran();
@@ -163,17 +166,28 @@ impl<'a> Session<'a> {
         failure.map_or(Ok(()), Err)
     }
 
+    /// Whether each run is told as a line of JSON.
+    fn is_json(&self) -> bool {
+        self.words.json || self.words.job.is_some()
+    }
+
     /// Runs jobs one by one, and says what each took.
-    fn run_timed(&mut self, loaded: &mut Loaded, jobs: &[Job], json: bool) -> Result<()> {
+    fn run_timed(&mut self, loaded: &mut Loaded, jobs: &[Job]) -> Result<()> {
+        let json = self.is_json();
         if jobs.iter().any(|job| job.what.is_offline()) {
             let clock = Clock::start();
-            loaded.trace().next_uses();
+            if loaded.look_ahead(&self.watch).is_err() {
+                return Ok(());
+            }
             eprintln!("pantler: next uses in {clock}");
         }
         loaded.expect(jobs);
         if let Some(job) = jobs.iter().find(|job| loaded.is_on_curve(job)) {
             let clock = Clock::start();
-            loaded.run(job, &self.watch).map_err(run_error)?;
+            match loaded.run(job, &self.watch) {
+                Err(RunError::Stopped(_)) => return Ok(()),
+                result => result.map_err(run_error)?,
+            };
             eprintln!("pantler: lru curve in {clock}");
         }
         for job in jobs {
@@ -217,7 +231,7 @@ impl<'a> Session<'a> {
         let mut text = String::new();
         for source in &plan.sources {
             let Some(loaded) = self.load(source)? else { return Ok(INTERRUPTED) };
-            let sizes = plan.sizes.resolve(loaded.footprint()).map_err(Usage::new)?;
+            let sizes = sizes(plan, source, &loaded)?;
             for job in plan.jobs(source, &sizes) {
                 text += &serde_json::to_string(&job).context("a job becomes JSON")?;
                 text.push('\n');
@@ -242,19 +256,32 @@ impl<'a> Session<'a> {
     fn show(&self) -> Result<()> {
         if self.words.csv {
             output::text(&csv(&self.records))?;
-        } else if !self.words.json && self.words.job.is_none() {
+        } else if !self.is_json() {
             output::text(&table(&self.records))?;
         }
         if let Some(path) = &self.words.html {
             write(path, html(&self.records).as_bytes())?;
         }
         if let Some(path) = &self.words.plot {
-            let is_svg = path.extension().is_some_and(|end| end == "svg");
+            let is_svg = words::is_svg(path);
             let picture = if is_svg { Some(svg(&self.records).into_bytes()) } else { png(&self.records) };
             write(path, &picture.context("nothing to draw, or too much for one picture")?)?;
         }
         Ok(())
     }
+}
+
+/// The sizes for one trace. Says so where some of them come out equal.
+fn sizes(plan: &Plan, source: &Source, loaded: &Loaded) -> Result<Vec<u32>> {
+    let named = plan.sizes.resolve_each(loaded.footprint()).map_err(Usage::new)?.len();
+    let sizes = plan.sizes.resolve(loaded.footprint()).map_err(Usage::new)?;
+    if sizes.len() < named {
+        let (name, kept) = (&source.trace, sizes.len());
+        eprintln!(
+            "pantler: {name}: {named} sizes are {kept} different numbers of blocks, and each is run once"
+        );
+    }
+    Ok(sizes)
 }
 
 /// Says what is odd about a run, each thing once.

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
-use pantler_trace::generate::{GENERATORS, Specification};
+use pantler_trace::generate::Specification;
 use pantler_trace::{
     Content, Format, Options, ReadOptions, Reader, Request, TraceError, WriteFormat, Writer, prepare,
 };
@@ -73,11 +73,15 @@ struct Convert {
 
 #[derive(Debug, Args)]
 struct Generate {
-    /// The generator and its parameters; `pantler trace formats` lists them
+    /// The generator and its parameters; `help` lists all
     #[arg(value_name = "SPECIFICATION")]
-    specification: Specification,
-    #[command(flatten)]
-    output: Output,
+    specification: String,
+    /// The file to write; it is there when it is whole
+    #[arg(value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// Its form: recorded, recorded-json or csv
+    #[arg(long, value_name = "NAME", default_value = "recorded")]
+    to: WriteFormat,
 }
 
 #[derive(Debug, Args)]
@@ -175,9 +179,16 @@ fn convert(words: &Convert) -> Result<()> {
 }
 
 fn generate(words: &Generate) -> Result<()> {
-    let names = words.specification.owner_names();
-    words.output.write(Content::Keys, |writer| {
-        for reference in words.specification.references() {
+    if words.specification == "help" {
+        return output::text(&Specification::help());
+    }
+    let specification: Specification = words.specification.parse().map_err(failure)?;
+    let Some(file) = words.file.clone() else {
+        return Err(Usage("expected a file to write behind the specification".to_owned()).into());
+    };
+    let names = specification.owner_names();
+    Output { file, to: words.to }.write(Content::Keys, |writer| {
+        for reference in specification.references() {
             let request =
                 Request { owner: reference.owner, file: reference.file, ..Request::object(reference.block) };
             writer.write(&request, &names, &names)?;
@@ -245,11 +256,7 @@ fn formats() -> String {
     for format in Format::all() {
         text.push_str(&format!("  {:<16} {}\n", format.as_str(), format.description()));
     }
-    text.push_str("\ngenerators, as NAME:PARAMETER=VALUE,... in the place of a trace:\n");
-    for (name, parameters, description) in GENERATORS {
-        text.push_str(&format!("  {name:<16} {description}\n  {:<16} {parameters}\n", ""));
-    }
-    text
+    text + "\ngenerators, as " + &Specification::help()
 }
 
 /// Options that make no sense are a matter of usage.

@@ -346,7 +346,16 @@ fn mistakes_are_one_line_with_the_nearest_name() {
     );
     refused(
         &[trace, "--size", "64M"],
-        "size 64M: the trace does not say how large its blocks are; expected blocks, a share, or --unit block:BYTES",
+        "size 64M: the trace gives keys and not how many bytes each has: expected blocks such as 1000, or a share such as 10% \
+         (--unit block:BYTES splits requests that are ranges of bytes, and here there are none)",
+    );
+    refused(
+        &[trace, "--unit", "block:4096"],
+        "unit \"block:4096\": expected object: this lirs trace gives keys and no ranges of bytes",
+    );
+    refused(
+        &["loop:ids=9,requests=99", "--unit", "block:4096"],
+        "unit \"block:4096\": expected object: a generated trace gives keys and no ranges of bytes",
     );
     let (_, _, err) = sim(&[trace, "--format", "lirz"]);
     assert!(
@@ -391,6 +400,78 @@ fn mistakes_are_one_line_with_the_nearest_name() {
     }
     let (status, out, err) = sim(&["/no/such/trace"]);
     assert_eq!((status, out.as_str(), err.lines().count()), (1, "", 1), "{err}");
+}
+
+/// What is named twice is run once, and that is no secret.
+#[test]
+fn repeats_are_remarked() {
+    let folder = Folder::new();
+    let trace = numbers(&folder);
+    let (status, out, err) = sim(&[&trace, "--policy", "opt,lru,min", "--size", "1,2,50%,2", "--json"]);
+    assert_eq!((status, out.lines().count()), (0, 4), "{err}");
+    assert_eq!(
+        err,
+        format!(
+            "pantler: policy opt was named more than once, and is run once\n\
+             pantler: {trace}: 4 sizes are 2 different numbers of blocks, and each is run once\n"
+        )
+    );
+    let (_, out, err) = sim(&[&trace, "--allocation", "lru-s,lru-s", "--size", "2", "--json"]);
+    assert_eq!(
+        (out.lines().count(), err.as_str()),
+        (1, "pantler: allocation lru-s was named more than once, and is run once\n")
+    );
+}
+
+#[test]
+fn names_of_pictures_end_in_any_case() {
+    let folder = Folder::new();
+    let trace = numbers(&folder);
+    for (name, magic) in [("P.PNG", &b"\x89PNG"[..]), ("p.Svg", b"<svg")] {
+        let path = folder.path(name);
+        let words = [&trace, "--policy", "lru,fifo", "--size", "1,2", "--plot", path.to_str().unwrap()];
+        assert_eq!(sim(&words).0, 0);
+        assert!(std::fs::read(&path).unwrap().starts_with(magic), "{name}");
+    }
+}
+
+#[test]
+fn jobs_go_to_standard_output() {
+    let folder = Folder::new();
+    let trace = numbers(&folder);
+    let (status, out, err) = sim(&[&trace, "--policy", "lru,fifo", "--size", "1,2", "--jobs-out", "-"]);
+    assert_eq!((status, out.lines().count(), err.as_str()), (0, 4, ""));
+    let job: Value = serde_json::from_str(out.lines().next().unwrap()).unwrap();
+    assert_eq!((&job["kind"], &job["size"]), (&json!("sim-job"), &json!(1)));
+    assert!(!Path::new("-").exists());
+}
+
+/// Interrupts once the trace is there, when the one pass begins that draws a whole curve: what is said after that.
+fn interrupted_within_a_curve() -> String {
+    let trace = "uniform:ids=1000000,requests=4000000,seed=1";
+    let words = [trace, "--policy", "fifo,lru", "--size", "1,2,3,4,5,6,7,8", "--json", "--timings"];
+    let mut child = command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut err = std::io::BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut err, &mut line).unwrap();
+    assert!(line.starts_with("pantler: prepared in "), "{line}");
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    line.clear();
+    std::io::Read::read_to_string(&mut err, &mut line).unwrap();
+    assert_eq!(output.status.code(), Some(130), "{line}");
+    let out = String::from_utf8(output.stdout).unwrap();
+    let told = out.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    assert!(told.into_iter().all(|record| record["requests"] == json!(4_000_000)), "{out}");
+    line
+}
+
+#[test]
+fn an_interrupt_within_a_curve_ends_it() {
+    // On a busy machine the signal may be sent when the curve is there already.
+    let ended = (0..10).any(|_| !interrupted_within_a_curve().contains("lru curve in"));
+    assert!(ended, "each curve was drawn to its end");
 }
 
 #[test]

@@ -46,6 +46,42 @@ fn mistakes_are_told() {
     assert!(trace(&["formats"]).1.contains("zipf"));
 }
 
+#[test]
+fn generators_are_listed_and_typos_named() {
+    let (status, help, err) = trace(&["generate", "help"]);
+    assert_eq!((status, err.as_str()), (0, ""));
+    for (name, parameters, description) in pantler_trace::generate::GENERATORS {
+        assert!(
+            help.contains(&format!("  {name:<16} {description}\n")) && help.contains(parameters),
+            "{help}"
+        );
+    }
+    assert!(trace(&["formats"]).1.ends_with(&help), "both lists are one");
+    let list = "expected one of zipf, eighty-twenty, uniform, loop, scan, two-pool, read-n, stack-distance, phases, mix \
+                before the colon (did you mean \"zipf\"?); pantler trace generate help lists their parameters\n";
+    for (words, said) in [
+        ("zipff:ids=5,requests=9", format!("\"zipff:ids=5,requests=9\": {list}")),
+        ("zipf:id=5,requests=9", "\"id=5\": expected ids=NUMBER (did you mean \"ids\"?)\n".to_owned()),
+        (
+            "zipf:ids=5,requests=9,alhpa=2",
+            "\"alhpa=2\": expected one of first, alpha, ids, order, seed, requests, each once (did you mean \"alpha\"?)\n"
+                .to_owned(),
+        ),
+        (
+            "uniform:ids=5",
+            "\"uniform:ids=5\": expected requests=NUMBER in it: uniform takes ids, requests, seed=1\n".to_owned(),
+        ),
+    ] {
+        let expected = (2, String::new(), format!("pantler: trace specification {said}"));
+        assert_eq!(trace(&["generate", words, "/no/such/folder/file"]), expected);
+        assert_eq!(trace(&["info", words]), expected, "a misspelt generator is no missing file");
+    }
+    let (status, _, err) = trace(&["generate", "loop:ids=3,requests=7"]);
+    assert_eq!((status, err.as_str()), (2, "pantler: expected a file to write behind the specification\n"));
+    let (status, _, err) = trace(&["info", "/no/such/a:b=c"]);
+    assert!(status == 1 && err.starts_with("pantler: cannot open /no/such/a:b=c: "), "{err}");
+}
+
 /// Sectors count as objects by default, in whatever form they are kept, and can still be counted in blocks.
 #[test]
 fn what_is_converted_counts_as_before() {

@@ -18,10 +18,9 @@ use std::str::FromStr;
 
 use pantler_control::Glob;
 use pantler_steward::{FileId, HintError, OwnerId, PolicyName, Steward};
-use pantler_trace::Prepared;
+use pantler_trace::{Prepared, nearest, perhaps};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::nearest::{nearest, perhaps};
 use crate::processes::Hint;
 
 /// Largest file that is read as control.

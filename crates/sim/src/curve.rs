@@ -24,6 +24,7 @@
 use pantler_trace::Prepared;
 
 use crate::outcome::{Counts, Outcome};
+use crate::watch::{Stopped, Watch};
 
 const WORD_BITS: usize = 64;
 const BLOCK_BITS: usize = 512;
@@ -71,15 +72,19 @@ impl LruCurve {
     /// assert_eq!((curve.misses(2), curve.misses(3)), (6, 3));
     /// ```
     pub fn new(ids: &[u32], distinct: u32, warm_up: u64) -> Self {
-        Self::count(ids, distinct, warm_up, None, None)
+        Self::count(ids, distinct, warm_up, None, None, &Watch::default()).expect("nobody stopped it")
     }
 
     /// The curve of a trace, of its bytes, and of each of its owners: a block's distance does not depend on who asks,
     /// so one pass counts all. Owners of too large a trace are left out ([`knows_owners`](Self::knows_owners)).
-    pub fn of(trace: &Prepared, warm_up: u64) -> Self {
+    ///
+    /// # Errors
+    ///
+    /// [`Stopped`] when `watch` was told so.
+    pub fn of(trace: &Prepared, warm_up: u64, watch: &Watch) -> Result<Self, Stopped> {
         let owners = trace.owners().filter(|_| Self::knows_owners(trace));
         let owners = owners.map(|owners| (owners, trace.owner_names().len()));
-        Self::count(trace.requests(), trace.distinct(), warm_up, trace.sizes(), owners)
+        Self::count(trace.requests(), trace.distinct(), warm_up, trace.sizes(), owners, watch)
     }
 
     /// Whether the curve of a trace has its owners: theirs take memory for each of its blocks.
@@ -94,7 +99,8 @@ impl LruCurve {
         warm_up: u64,
         sizes: Option<&[u32]>,
         owners: Option<(&[u16], usize)>,
-    ) -> Self {
+        watch: &Watch,
+    ) -> Result<Self, Stopped> {
         let mut stack = Stack::new(distinct);
         let warm = usize::try_from(warm_up).unwrap_or(usize::MAX).min(ids.len());
         let line = || Line { requests: 0, misses: vec![0; distinct as usize + 1] };
@@ -121,10 +127,11 @@ impl LruCurve {
                     curve.owners[usize::from(owner)].add(distance, 1);
                 }
             }
+            watch.advance(end - start)?;
         }
         curve.all.finish();
         curve.bytes.iter_mut().chain(&mut curve.owners).for_each(Line::finish);
-        curve
+        Ok(curve)
     }
 
     /// Misses with so many frames.

@@ -2,12 +2,12 @@
 
 use pantler_policy::{Spec, SpecError};
 use pantler_steward::{Allocation, PolicyName, Revocation};
+use pantler_trace::perhaps;
 use serde::{Deserialize, Serialize};
 
 use crate::ahead::Ahead;
 use crate::allocation::Sharing;
 use crate::control::Control;
-use crate::nearest::perhaps;
 use crate::size::SIZE_MAX;
 
 /// Version of the jobs that are written and understood.

@@ -25,7 +25,6 @@ mod curve;
 mod engine;
 mod job;
 mod load;
-mod nearest;
 mod offline;
 mod outcome;
 pub mod processes;
@@ -45,8 +44,8 @@ pub use curve::LruCurve;
 pub use engine::simulate;
 pub use job::{JOB_VERSION, Job, JobError, Sampling, Source, WINDOW_MAX, WarmUp, What};
 pub use load::{load, load_kept};
-pub use nearest::nearest;
 pub use outcome::{Counts, Outcome};
+pub use pantler_trace::nearest;
 pub use record::{
     About, AheadRecord, ByName, OwnerRecord, PolicyRecord, Record, SampleRecord, SharerRecord, SharingRecord,
 };

@@ -2,8 +2,7 @@
 
 use std::path::Path;
 
-use pantler_trace::generate::Specification;
-use pantler_trace::{Options, ReadOptions, Report, TraceError, prepare};
+use pantler_trace::{Format, Options, ReadOptions, Report, TraceError, prepare};
 
 use crate::job::Source;
 use crate::sweep::Loaded;
@@ -23,10 +22,6 @@ pub fn load(source: &Source) -> Result<(Loaded, Option<Report>), TraceError> {
 ///
 /// As for [`load`].
 pub fn load_kept(source: &Source, folder: Option<&Path>) -> Result<(Loaded, Option<Report>), TraceError> {
-    if Specification::is_meant(&source.trace) && !Path::new(&source.trace).exists() {
-        let specification: Specification = source.trace.parse()?;
-        return Ok((Loaded::new(specification.prepare()?, 0), None));
-    }
     let options = Options {
         read: ReadOptions {
             format: source.format.as_deref().map(str::parse).transpose()?,
@@ -39,5 +34,6 @@ pub fn load_kept(source: &Source, folder: Option<&Path>) -> Result<(Loaded, Opti
         ..Options::default()
     };
     let (trace, report) = prepare(Path::new(&source.trace), &options)?;
-    Ok((Loaded::new(trace, report.skipped), Some(report)))
+    let is_file = report.format != Format::Generated;
+    Ok((Loaded::new(trace, report.skipped), is_file.then_some(report)))
 }

@@ -16,7 +16,7 @@ pub(crate) fn run(
     warm_up: u64,
     watch: &Watch,
 ) -> Result<Outcome, Stopped> {
-    let next_uses = trace.next_uses();
+    let next_uses = next_uses(trace, watch)?;
     let length = u32::try_from(next_uses.len()).expect("a prepared trace counts its references in 32 bits");
     let mut min = Min::new(frames, length, policy == Offline::MinWithBypass);
     let mut tally = Tally::new(trace, warm_up);
@@ -30,6 +30,15 @@ pub(crate) fn run(
         start = end;
     }
     Ok(tally.finish())
+}
+
+/// The next uses of a trace, computed by the first that asks.
+///
+/// # Errors
+///
+/// [`Stopped`] when `watch` was told so.
+pub fn next_uses<'a>(trace: &'a Prepared, watch: &Watch) -> Result<&'a [u32], Stopped> {
+    trace.next_uses_while(&|references| watch.advance(references).is_ok()).ok_or(Stopped)
 }
 
 /// Makes the references at `batch`, writes the positions of misses to `missed`, and returns how many there are.

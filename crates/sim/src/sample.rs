@@ -20,7 +20,7 @@
 use pantler_policy::Spec;
 use pantler_trace::Prepared;
 
-use crate::engine::simulate;
+use crate::engine::{BATCH, simulate};
 use crate::watch::{Stopped, Watch};
 
 /// Independent samples for one estimate.
@@ -60,22 +60,36 @@ pub struct Estimate {
 impl Samples {
     /// Draws [`SAMPLES`] samples, each with about `rate` of the blocks. The same seed draws the same ones.
     ///
+    /// # Errors
+    ///
+    /// [`Stopped`] when `watch` was told so.
+    ///
     /// # Panics
     ///
     /// When the rate is not above 0 and at most 1.
-    pub fn draw(trace: &Prepared, rate: f64, seed: u64, warm_up: u64) -> Self {
+    pub fn draw(
+        trace: &Prepared,
+        rate: f64,
+        seed: u64,
+        warm_up: u64,
+        watch: &Watch,
+    ) -> Result<Self, Stopped> {
         assert!(rate > 0.0 && rate <= 1.0, "a rate of {rate} is no share");
         let threshold = (rate * 2_f64.powi(32)) as u64;
         let warm = usize::try_from(warm_up).unwrap_or(usize::MAX).min(trace.requests().len());
-        let draw = |index: u32| {
+        let draw = |index: u32| -> Result<Sample, Stopped> {
             let salt = mix(seed ^ u64::from(index).wrapping_mul(0x9e37_79b9_7f4a_7c15));
             let chosen = |id: &u32| mix(u64::from(*id) ^ salt) >> 32 < threshold;
-            let ids = trace.requests().iter().copied().filter(chosen).map(u64::from);
+            let seen = |batch: &&[u32]| watch.advance(batch.len()).is_ok();
+            let ids = trace.requests().chunks(BATCH).take_while(seen).flatten().copied().filter(chosen);
+            let sample = Prepared::from_ids(ids.map(u64::from));
+            // A stop leaves a part of the trace, which is no sample of it.
+            watch.advance(0)?;
             let warm_up = trace.requests()[..warm].iter().filter(|id| chosen(id)).count() as u64;
-            Sample { trace: Prepared::from_ids(ids), warm_up }
+            Ok(Sample { trace: sample, warm_up })
         };
         let requests = (trace.requests().len() - warm) as u64;
-        Self { samples: (0..SAMPLES).map(draw).collect(), rate, requests }
+        Ok(Self { samples: (0..SAMPLES).map(draw).collect::<Result<_, _>>()?, rate, requests })
     }
 
     /// Estimates what `spec` misses with `frames` frames.

@@ -64,7 +64,7 @@ pub enum SizeError {
     Range(String),
     /// Bytes, and the trace does not say how many a block has.
     #[error(
-        "size {0}: the trace does not say how large its blocks are; expected blocks, a share, or --unit block:BYTES"
+        "size {0}: the trace gives keys and not how many bytes each has: expected blocks such as 1000, or a share such as 10% (--unit block:BYTES splits requests that are ranges of bytes, and here there are none)"
     )]
     NoBytes(String),
 }
@@ -77,12 +77,22 @@ impl Sizes {
     /// [`SizeError::NoBytes`] for bytes where blocks have no known size; [`SizeError::Range`] for a range that would
     /// not end.
     pub fn resolve(&self, footprint: Footprint) -> Result<Vec<u32>, SizeError> {
+        let mut sizes = self.resolve_each(footprint)?;
+        let mut seen = std::collections::HashSet::new();
+        sizes.retain(|&size| seen.insert(size));
+        Ok(sizes)
+    }
+
+    /// The same with those that come out equal.
+    ///
+    /// # Errors
+    ///
+    /// As for [`resolve`](Self::resolve).
+    pub fn resolve_each(&self, footprint: Footprint) -> Result<Vec<u32>, SizeError> {
         let mut sizes: Vec<u32> = Vec::new();
         for &part in &self.parts {
             sizes.extend(resolve(part, footprint)?);
         }
-        let mut seen = std::collections::HashSet::new();
-        sizes.retain(|&size| seen.insert(size));
         Ok(sizes)
     }
 }
@@ -270,7 +280,10 @@ mod tests {
         assert!(matches!(endless.resolve(FOOTPRINT), Err(SizeError::Range(_))));
         let bytes: Sizes = "64M".parse().unwrap();
         let error = bytes.resolve(Footprint { blocks: 10, block_bytes: None }).unwrap_err();
-        assert!(error.to_string().starts_with("size 64M: the trace does not say"), "{error}");
+        assert!(
+            error.to_string().starts_with("size 64M: the trace gives keys and not how many bytes"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
 use pantler_policy::Spec;
 use pantler_trace::Prepared;
@@ -21,6 +21,7 @@ use crate::allocation::{SharedError, Sharing, share};
 use crate::curve::LruCurve;
 use crate::engine::simulate;
 use crate::job::{Job, Sampling, What};
+use crate::offline::next_uses;
 use crate::outcome::{Counts, Outcome};
 use crate::record::{
     About, AheadRecord, ByName, OwnerRecord, PolicyRecord, Record, SampleRecord, SharerRecord, SharingRecord,
@@ -42,8 +43,11 @@ pub struct Loaded {
     skipped_lines: u64,
     lru_jobs: usize,
     curves: Mutex<BTreeMap<u64, Arc<LruCurve>>>,
-    samples: OnceLock<((Sampling, u64), Samples)>,
+    samples: Mutex<Option<KeptSamples>>,
 }
+
+/// Samples, and how and after which warm-up they were drawn.
+type KeptSamples = ((Sampling, u64), Arc<Samples>);
 
 /// Why a job has no result.
 pub type RunError = SharedError;
@@ -51,7 +55,7 @@ pub type RunError = SharedError;
 impl Loaded {
     /// A prepared trace. `skipped_lines` made no sense when it was read.
     pub fn new(trace: Prepared, skipped_lines: u64) -> Self {
-        Self { trace, skipped_lines, lru_jobs: 0, curves: Mutex::default(), samples: OnceLock::new() }
+        Self { trace, skipped_lines, lru_jobs: 0, curves: Mutex::default(), samples: Mutex::default() }
     }
 
     /// From now on only jobs are run that [need no blocks](Job::needs_blocks): their names give their memory back.
@@ -90,7 +94,23 @@ impl Loaded {
             Some(sampling) => (sampling.rate * f64::from(SAMPLES) * all as f64) as u64,
             None => all,
         };
-        jobs.iter().map(of).sum()
+        let mut references: u64 = jobs.iter().map(of).sum();
+        if jobs.iter().any(|job| job.what.is_offline()) && !self.trace.has_next_uses() {
+            references += all;
+        }
+        if jobs.iter().any(|job| job.sample.is_some()) {
+            references += u64::from(SAMPLES) * all;
+        }
+        references
+    }
+
+    /// Computes what offline policies must be told, unless it is there.
+    ///
+    /// # Errors
+    ///
+    /// [`Stopped`] when `watch` was told so.
+    pub fn look_ahead(&self, watch: &Watch) -> Result<(), Stopped> {
+        next_uses(&self.trace, watch).map(|_| ())
     }
 
     /// These jobs will be run: with many LRU sizes among them the first draws the whole curve, and the others read it.
@@ -234,9 +254,30 @@ impl Loaded {
     /// The whole LRU curve: drawn by the first that asks.
     fn curve(&self, warm_up: u64, watch: &Watch) -> Result<Arc<LruCurve>, Stopped> {
         let mut curves = self.curves.lock().unwrap_or_else(PoisonError::into_inner);
-        let curve = curves.entry(warm_up).or_insert_with(|| Arc::new(LruCurve::of(&self.trace, warm_up)));
-        watch.advance(self.trace.requests().len())?;
-        Ok(curve.clone())
+        if let Some(curve) = curves.get(&warm_up) {
+            watch.advance(self.trace.requests().len())?;
+            return Ok(curve.clone());
+        }
+        let curve = Arc::new(LruCurve::of(&self.trace, warm_up, watch)?);
+        curves.insert(warm_up, curve.clone());
+        Ok(curve)
+    }
+
+    /// The samples: drawn by the first that asks, and kept for all that ask for the same.
+    fn samples(&self, sampling: Sampling, warm_up: u64, watch: &Watch) -> Result<Arc<Samples>, Stopped> {
+        let draw = || Samples::draw(&self.trace, sampling.rate, sampling.seed, warm_up, watch).map(Arc::new);
+        let mut kept = self.samples.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*kept {
+            Some((of, samples)) if *of == (sampling, warm_up) => return Ok(samples.clone()),
+            Some(_) => {}
+            None => {
+                let samples = draw()?;
+                *kept = Some(((sampling, warm_up), samples.clone()));
+                return Ok(samples);
+            }
+        }
+        drop(kept);
+        draw()
     }
 
     fn estimate(
@@ -247,14 +288,7 @@ impl Loaded {
         warm_up: u64,
         watch: &Watch,
     ) -> Result<PolicyRecord, Stopped> {
-        let draw = || Samples::draw(&self.trace, sampling.rate, sampling.seed, warm_up);
-        let wanted = (sampling, warm_up);
-        let (kept, samples) = self.samples.get_or_init(|| (wanted, draw()));
-        let estimate = if *kept == wanted {
-            samples.estimate(spec, job.size, watch)?
-        } else {
-            draw().estimate(spec, job.size, watch)?
-        };
+        let estimate = self.samples(sampling, warm_up, watch)?.estimate(spec, job.size, watch)?;
         let counts = Counts { requests: estimate.requests, misses: estimate.misses };
         let sample = SampleRecord {
             rate: sampling.rate,

@@ -25,12 +25,12 @@ impl Watch {
         self.stopped.load(Ordering::Relaxed)
     }
 
-    /// References simulated so far, over all runs.
+    /// References simulated so far, over all runs; those that a run looks at beforehand count, too.
     pub fn done(&self) -> u64 {
         self.done.load(Ordering::Relaxed)
     }
 
-    /// So many references were simulated. Fails when the run shall end.
+    /// So many references were simulated or looked at. Fails when the run shall end.
     #[inline]
     pub(crate) fn advance(&self, references: usize) -> Result<(), Stopped> {
         self.done.fetch_add(references as u64, Ordering::Relaxed);

@@ -421,7 +421,11 @@ fn jobs(sizes: &[u32]) -> Vec<Job> {
 }
 
 fn lines(jobs: &[Job], threads: usize) -> Vec<String> {
-    let mut loaded = Loaded::new(mixed(20_000), 0);
+    lines_of(mixed(20_000), jobs, threads)
+}
+
+fn lines_of(trace: Prepared, jobs: &[Job], threads: usize) -> Vec<String> {
+    let mut loaded = Loaded::new(trace, 0);
     let mut lines = Vec::new();
     let threads = NonZeroUsize::new(threads).unwrap();
     loaded.run_all(jobs, threads, &Watch::default(), |index, record| {
@@ -462,11 +466,39 @@ fn a_stopped_sweep_tells_nothing_half_done() {
     assert!(told.iter().all(|record| record.counts().0 == 180_000));
 }
 
+/// What several jobs share takes as long as many of them: it stops, too, and is not taken for whole afterwards.
+#[test]
+fn what_jobs_share_stops_when_told() {
+    let trace = mixed(200_000);
+    let stopped = Watch::default();
+    stopped.stop();
+    assert!(LruCurve::of(&trace, 0, &stopped).is_err() && stopped.done() < 200_000);
+    assert!(pantler_sim::Samples::draw(&trace, 1.0, 1, 0, &stopped).is_err());
+    let mut loaded = Loaded::new(trace, 0);
+    assert!(loaded.look_ahead(&stopped).is_err() && !loaded.trace().has_next_uses());
+    assert!(stopped.done() < 200_000, "{} references looked at", stopped.done());
+    let sizes: Vec<u32> = (1..=10).map(|step| step * 30).collect();
+    let mut jobs = jobs(&sizes);
+    jobs.extend(
+        jobs.clone()
+            .into_iter()
+            .filter(|job| job.what.may_look_ahead())
+            .map(|job| Job { sample: Some(pantler_sim::Sampling { rate: 0.5, seed: 1 }), ..job }),
+    );
+    loaded.run_all(&jobs, NonZeroUsize::MIN, &stopped, |_, record| panic!("{record:?}"));
+    let watch = Watch::default();
+    let mut told = Vec::new();
+    let expected = loaded.references(&jobs);
+    loaded.run_all(&jobs, NonZeroUsize::MIN, &watch, |_, record| told.push(record.unwrap().to_json()));
+    assert_eq!(told[..50], lines_of(mixed(200_000), &jobs[..50], 1));
+    assert!(watch.done().abs_diff(expected) < expected / 20, "{} of {expected} references", watch.done());
+}
+
 #[test]
 fn a_sample_is_near_and_knows_how_far() {
     let ids = draws(11).take(400_000).map(|draw| (draw % 5_000) * (draw / 5_000 % 5_000) / 500);
     let trace = Prepared::from_ids(ids);
-    let samples = pantler_sim::Samples::draw(&trace, 0.1, 1, 0);
+    let samples = pantler_sim::Samples::draw(&trace, 0.1, 1, 0, &Watch::default()).unwrap();
     for policy in ["lru", "fifo", "clock"] {
         let exact = simulate(&trace, policy.parse().unwrap(), 8_000, 0, &Watch::default()).unwrap();
         let estimate = samples.estimate(policy.parse().unwrap(), 8_000, &Watch::default()).unwrap();
@@ -475,7 +507,7 @@ fn a_sample_is_near_and_knows_how_far() {
         assert!(estimate.error < 0.02, "{policy}: {}", estimate.error);
         assert_eq!(estimate.requests, 400_000);
     }
-    let all = pantler_sim::Samples::draw(&trace, 1.0, 1, 0);
+    let all = pantler_sim::Samples::draw(&trace, 1.0, 1, 0, &Watch::default()).unwrap();
     let estimate = all.estimate("lru".parse().unwrap(), 8_000, &Watch::default()).unwrap();
     assert_eq!((estimate.misses, estimate.error), (misses(&trace, "lru", 8_000), 0.0));
 }

@@ -1,6 +1,6 @@
 //! Builds a prepared trace, one reference at a time.
 
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock};
 
 use crate::densify::{Densifier, IDS_MAX};
 use crate::{Block, Prepared, TraceError, Unit};
@@ -146,6 +146,7 @@ impl PreparedBuilder {
             unit: self.unit,
             requests: self.requests.into(),
             next_uses: OnceLock::new(),
+            computing: Mutex::default(),
             owners: (!self.owners.is_empty()).then(|| self.owners.into()),
             owner_names,
             distinct: u32::try_from(blocks.len()).expect("bounded by IDS_MAX"),

@@ -102,6 +102,20 @@ pub enum TraceError {
         /// What is wrong with it.
         bad: Bad,
     },
+    /// The first bytes are plainly something else than what was named.
+    #[error("{}: byte 0: {value:?}: expected {format}, and this is {found}: {remedy}", path.display())]
+    Mismatch {
+        /// The file.
+        path: PathBuf,
+        /// How it begins.
+        value: String,
+        /// What was named.
+        format: crate::Format,
+        /// What it looks like.
+        found: String,
+        /// What to do about it.
+        remedy: String,
+    },
     /// Every line was bad, so this is no trace of that format.
     #[error("{}: all {skipped} lines or records are bad as {format}; the first: {first}", path.display())]
     AllBad {

@@ -137,6 +137,12 @@ impl Format {
         !matches!(self, Lirs | Keys32 | Keys64 | HashIds | OracleGeneral | Lcs)
     }
 
+    /// Whether it is made of records and not of lines.
+    pub(crate) fn is_binary(self) -> bool {
+        use Format::{Keys32, Keys64, Lcs, OracleGeneral, Prepared, Recorded, Vscsi};
+        matches!(self, Recorded | Lcs | Vscsi | OracleGeneral | Keys64 | Keys32 | Prepared)
+    }
+
     /// Whether a line that is cut may look whole: as a shorter number.
     pub(crate) fn hides_cuts(self) -> bool {
         matches!(self, Format::Lirs | Format::Csv | Format::Arc)

@@ -3,7 +3,10 @@
 //! Text is given to the parser of every text format, and the one that understands most lines wins; binary formats are
 //! told by magic numbers and by what their fields must obey. Where the evidence is thin the guess says so.
 
+use std::path::PathBuf;
+
 use crate::TraceError;
+use crate::error::Bad;
 use crate::formats::csv::Csv;
 use crate::formats::text::without_mark;
 use crate::formats::{Format, Lines, arc, blkparse, cloud_physics, hash_ids, keys, lcs, lirs, msr};
@@ -45,11 +48,7 @@ pub fn guess(input: &mut Input) -> Result<Guess, TraceError> {
         remedy: format!("--format names one of {}", names.join(", ")),
     };
     if sample.is_empty() {
-        return Err(TraceError::Unknown {
-            path,
-            problem: "the file is empty".to_owned(),
-            remedy: "a trace has at least one request".to_owned(),
-        });
+        return Err(empty(path));
     }
     if sample.starts_with(&recorded::MAGIC) {
         return Ok(Guess::sure(Format::Recorded));
@@ -58,6 +57,78 @@ pub fn guess(input: &mut Input) -> Result<Guess, TraceError> {
         return text(sample).ok_or_else(|| unknown("text of no known trace format"));
     }
     binary(sample).ok_or_else(|| unknown("binary data of no known trace format"))
+}
+
+fn empty(path: PathBuf) -> TraceError {
+    let (problem, remedy) = ("the file is empty".to_owned(), "a trace has at least one request".to_owned());
+    TraceError::Unknown { path, problem, remedy }
+}
+
+/// Records that are looked at, at least, before a named binary format is doubted.
+const RECORDS_DOUBTED: usize = 8;
+
+/// Whether the first bytes can be what was named. Where they are plainly something else, no line and no record of it would
+/// mean anything, and a binary format would take it all the same. Lines that make no sense are let pass where the
+/// others are to be skipped.
+pub fn check(input: &mut Input, format: Format, skip_bad_lines: bool) -> Result<(), TraceError> {
+    let path = input.path().to_owned();
+    let sample = input.peek(SAMPLE_BYTES)?;
+    if sample.is_empty() {
+        return Err(empty(path));
+    }
+    let (found, guess) = match (format.is_binary(), is_text(sample)) {
+        (true, true) => {
+            let guess = text(sample);
+            if guess.is_none() && !is_prose(sample) {
+                return Ok(());
+            }
+            ("text", guess)
+        }
+        (false, false) if !skip_bad_lines && text(sample).is_none() => ("binary data", binary(sample)),
+        (true, false) if is_never(format, sample) => match binary(sample) {
+            Some(guess) if guess.format != format && guess.note.is_none() => ("binary data", Some(guess)),
+            _ => return Ok(()),
+        },
+        _ => return Ok(()),
+    };
+    let line = sample.split(|&byte| byte == b'\n').next().unwrap_or_default();
+    let (found, remedy) = match guess {
+        Some(Guess { format: other, .. }) => {
+            (format!("{found}, as {other}"), format!("leave --format out, or name {other}"))
+        }
+        None => {
+            let same = Format::all().filter(|other| other.is_binary() != format.is_binary());
+            let names: Vec<&str> = same.map(Format::as_str).collect();
+            (
+                format!("{found} of no known trace format"),
+                format!("--format names one of {}", names.join(", ")),
+            )
+        }
+    };
+    Err(TraceError::Mismatch { path, value: Bad::new(line, "").value, format, found, remedy })
+}
+
+/// Whether hardly one of these records looks right, of formats whose records can look wrong.
+fn is_never(format: Format, sample: &[u8]) -> bool {
+    let (plausible, width) = match format {
+        Format::Vscsi => {
+            let scsi = vscsi::Vscsi::of(sample);
+            (scsi.plausible(sample), crate::formats::Records::width(&scsi))
+        }
+        Format::OracleGeneral => (oracle_general::plausible(sample), oracle_general::WIDTH),
+        Format::Keys64 => (keys::Keys::<8>::plausible(sample), 8),
+        Format::Keys32 => (keys::Keys::<4>::plausible(sample), 4),
+        _ => return false,
+    };
+    let records = sample.len() / width;
+    records >= RECORDS_DOUBTED && plausible * 10 < records
+}
+
+/// Text beyond doubt, whatever it says: lines, and not one byte that no line has.
+fn is_prose(sample: &[u8]) -> bool {
+    let odd = |byte: &u8| *byte < b' ' && !matches!(*byte, b'\n' | b'\r' | b'\t' | 0x1a);
+    let is_utf8 = std::str::from_utf8(sample).map_or_else(|error| error.error_len().is_none(), |_| true);
+    is_utf8 && sample.contains(&b'\n') && !sample.iter().any(odd)
 }
 
 /// Printable, but for the bytes that are cut off at the end of the sample.

@@ -108,7 +108,7 @@ pub fn prepare(path: &Path, options: &Options) -> Result<(Prepared, Report), Tra
 fn generate(text: &str, options: &Options) -> Result<(Prepared, Report), TraceError> {
     let specification: Specification = text.parse()?;
     if let Some(unit @ Unit::Block(_)) = options.unit {
-        let remedy = "object: a generated trace gives no offsets in bytes".to_owned();
+        let remedy = "object: a generated trace gives keys and no ranges of bytes".to_owned();
         return Err(TraceError::Option { name: "unit", value: unit.to_string(), remedy });
     }
     let trace = specification.prepare_up_to(options.references_max.unwrap_or(u64::MAX))?;
@@ -145,7 +145,7 @@ pub fn prepare_reader(mut reader: Reader, options: &Options) -> Result<(Prepared
         return Err(TraceError::Option {
             name: "unit",
             value: unit.to_string(),
-            remedy: format!("object: this {} trace gives no offsets in bytes", reader.format()),
+            remedy: format!("object: this {} trace gives keys and no ranges of bytes", reader.format()),
         });
     }
     let mut builder = PreparedBuilder::new(unit);

@@ -18,7 +18,7 @@
 //! P5  One number says the bytes of every object, or there is a column, or nobody knows; under [`Unit::Block`] the unit
 //!     says it.
 
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::memory::Column;
 use crate::{PreparedBuilder, Unit};
@@ -41,6 +41,8 @@ pub struct Prepared {
     pub(crate) unit: Unit,
     pub(crate) requests: Column<u32>,
     pub(crate) next_uses: OnceLock<Column<u32>>,
+    /// Held while next uses are computed, so that they are computed once.
+    pub(crate) computing: Mutex<()>,
     pub(crate) owners: Option<Column<u16>>,
     pub(crate) owner_names: Vec<String>,
     pub(crate) distinct: u32,
@@ -91,7 +93,26 @@ impl Prepared {
     ///
     /// Computed when asked for the first time: 4 bytes per reference.
     pub fn next_uses(&self) -> &[u32] {
-        self.next_uses.get_or_init(|| next_uses(self.requests(), self.distinct()).into())
+        self.next_uses_while(&|_| true).expect("nobody stopped it")
+    }
+
+    /// The same, for as long as `go_on` says so; `None` once it does not, and what was begun is forgotten. It is told how many
+    /// references were looked at since it was asked last, and nothing of what was computed before.
+    pub fn next_uses_while(&self, go_on: &dyn Fn(usize) -> bool) -> Option<&[u32]> {
+        if self.next_uses.get().is_none() {
+            // Whoever comes second waits, and a panic leaves nothing half done.
+            let _computing = self.computing.lock().unwrap_or_else(PoisonError::into_inner);
+            if self.next_uses.get().is_none() {
+                let computed = next_uses(self.requests(), self.distinct(), go_on)?;
+                self.next_uses.get_or_init(|| computed.into());
+            }
+        }
+        self.next_uses.get().map(|column| &**column)
+    }
+
+    /// Whether next uses are there already.
+    pub fn has_next_uses(&self) -> bool {
+        self.next_uses.get().is_some()
     }
 
     /// For each reference who asked; `None` where everything has one owner.
@@ -199,14 +220,23 @@ impl Prepared {
     }
 }
 
+/// References between two questions whether to go on: a fraction of a millisecond.
+const NEXT_USES_BATCH: usize = 1 << 16;
+
 /// One pass from the end, with the position seen last for each id.
-fn next_uses(requests: &[u32], distinct: u32) -> Vec<u32> {
+fn next_uses(requests: &[u32], distinct: u32, go_on: &dyn Fn(usize) -> bool) -> Option<Vec<u32>> {
     let mut seen = vec![NEVER; distinct as usize];
     let mut next = vec![NEVER; requests.len()];
-    for (at, (&id, next)) in requests.iter().zip(&mut next).enumerate().rev() {
-        *next = std::mem::replace(&mut seen[id as usize], at as u32);
+    let batches = requests.chunks(NEXT_USES_BATCH).zip(next.chunks_mut(NEXT_USES_BATCH));
+    for (batch, (ids, next)) in batches.enumerate().rev() {
+        for (at, (&id, next)) in ids.iter().zip(next).enumerate().rev() {
+            *next = std::mem::replace(&mut seen[id as usize], (batch * NEXT_USES_BATCH + at) as u32);
+        }
+        if !go_on(ids.len()) {
+            return None;
+        }
     }
-    next
+    Some(next)
 }
 
 #[cfg(test)]
@@ -220,6 +250,21 @@ mod tests {
         trace.validate();
         assert_eq!(trace.distinct(), 0);
         assert!(trace.next_uses().is_empty());
+    }
+
+    #[test]
+    fn next_uses_stop_when_told_and_begin_again() {
+        let length = 3 * NEXT_USES_BATCH as u64 + 5;
+        let trace = Prepared::from_ids((0..length).map(|at| at % 1009));
+        let seen = std::cell::Cell::new(0);
+        let some = |references| {
+            seen.set(seen.get() + references);
+            seen.get() < 2 * NEXT_USES_BATCH
+        };
+        assert!(trace.next_uses_while(&some).is_none());
+        assert!(seen.get() < length as usize, "it went on to the end");
+        trace.validate();
+        assert!(trace.next_uses_while(&|_| false).is_some(), "what is there need not be computed");
     }
 
     #[test]

@@ -102,6 +102,9 @@ impl Reader {
             (None, Some(_)) => Guess { format: Format::Csv, note: None },
             (None, None) => guess::guess(&mut input)?,
         };
+        if options.format.is_some() || options.columns.is_some() {
+            guess::check(&mut input, guess.format, options.skip_bad_lines)?;
+        }
         let parser = parser(&mut input, guess.format, options)?;
         Ok(Reader {
             input,

@@ -15,7 +15,7 @@ use std::fs::{self, File};
 use std::hash::Hasher;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use twox_hash::XxHash3_64;
 
@@ -190,6 +190,7 @@ impl Prepared {
             unit: layout.unit,
             requests: Column::mapped(&map, places[0], requests),
             next_uses,
+            computing: Mutex::default(),
             owners: owners.then(|| Column::mapped(&map, places[2], requests)),
             owner_names,
             distinct: u32::try_from(distinct)

@@ -91,7 +91,10 @@ fn blocks_of_what_has_no_bytes_are_refused() {
     let blocks = Options { unit: Some(Unit::Block(4096)), ..Options::default() };
     fs::write(&trace, "5\n6\n5\n").unwrap();
     let message = prepare(&trace, &blocks).unwrap_err().to_string();
-    assert_eq!(message, "unit \"block:4096\": expected object: this lirs trace gives no offsets in bytes");
+    assert_eq!(
+        message,
+        "unit \"block:4096\": expected object: this lirs trace gives keys and no ranges of bytes"
+    );
     fs::write(&trace, "block\n5\n").unwrap();
     assert!(prepare(&trace, &blocks).is_err());
     // A request of several blocks is several references; one of no bytes is one.

@@ -347,6 +347,58 @@ fn what_is_no_trace_is_told_so() {
     assert!(refused(b"*\n*\n", &options(Some(Format::Lirs))).contains("no request in it as lirs"));
 }
 
+/// A binary format takes whatever bytes there are, so what was named is looked at before it is believed.
+#[test]
+fn a_named_format_is_not_believed_of_something_else() {
+    let lis = "100 3 0 0\n5 1 0 1\n7 1 0 2\n".repeat(9);
+    for format in [Format::Lirs, Format::Vscsi] {
+        let expected = "sample: the file is empty: a trace has at least one request";
+        assert_eq!(refused(b"", &options(Some(format))), expected);
+    }
+    let prose = "# A trace\n\nThis file says what is in the others.\n";
+    let binary = [Format::OracleGeneral, Format::Vscsi, Format::Lcs, Format::Keys32, Format::Keys64];
+    for format in binary.into_iter().chain([Format::Recorded]) {
+        for skip_bad_lines in [false, true] {
+            let options = ReadOptions { skip_bad_lines, ..options(Some(format)) };
+            assert_eq!(
+                refused(lis.as_bytes(), &options),
+                format!(
+                    "sample: byte 0: \"100 3 0 0\": expected {format}, and this is text, as arc: leave --format out, or name arc"
+                )
+            );
+            let message = refused(prose.as_bytes(), &options);
+            let expected = format!(
+                "sample: byte 0: \"# A trace\": expected {format}, and this is text of no known trace format: "
+            );
+            assert!(message.starts_with(&expected), "{message}");
+            assert!(message.ends_with("--format names one of recorded-json, lirs, arc, hash-ids, msr, spc, cloud-physics, blkparse, strace, csv"), "{message}");
+        }
+    }
+    let oracle: Vec<u8> =
+        (0..20).flat_map(|at| oracle_general_record(at, u64::from(at) % 7, 1, -1)).collect();
+    let text = [Format::Lirs, Format::Arc, Format::Csv, Format::Msr, Format::Spc, Format::CloudPhysics];
+    for format in text.into_iter().chain([Format::HashIds, Format::Strace, Format::Blkparse]) {
+        let message = refused(&oracle, &options(Some(format)));
+        assert!(message.starts_with("sample: byte 0: \""), "{message}");
+        let expected = format!(
+            ": expected {format}, and this is binary data, as oracle-general: leave --format out, or name oracle-general"
+        );
+        assert!(message.ends_with(&expected), "{message}");
+    }
+    let columns: Columns = "block".parse().unwrap();
+    let by_columns = ReadOptions { columns: Some(columns), ..ReadOptions::default() };
+    assert!(refused(&oracle, &by_columns).contains("expected csv, and this is binary data"));
+    // Records have no version where vscsi keeps it, and look right as another format.
+    let message = refused(&oracle, &options(Some(Format::Vscsi)));
+    assert!(message.ends_with("expected vscsi, and this is binary data, as oracle-general: leave --format out, or name oracle-general"), "{message}");
+    // Keys that could be letters, and keys that nobody can tell from others, are believed.
+    let letters: Vec<u8> = (0..64_u32).flat_map(|key| (0x6161_6161 + key % 9).to_be_bytes()).collect();
+    assert_eq!(read(&letters, &options(Some(Format::Keys32))).unwrap().0.len(), 64);
+    let mixed: Vec<u8> =
+        (1..200_u64).flat_map(|key| key.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes()).collect();
+    assert_eq!(read(&mixed, &options(Some(Format::Keys64))).unwrap().0.len(), 199);
+}
+
 #[test]
 fn bad_lines_are_skipped_and_counted_but_not_all_of_them() {
     let skip = |format| ReadOptions { skip_bad_lines: true, ..options(format) };

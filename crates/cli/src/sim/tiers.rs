@@ -178,7 +178,7 @@ fn tiers(words: &TiersWords) -> Result<u8> {
         output::text(&tiers_table(&records))?;
     }
     if let Some(path) = &words.plot {
-        let is_svg = path.extension().is_some_and(|end| end == "svg");
+        let is_svg = words::is_svg(path);
         let picture = if is_svg { Some(tiers_svg(&records).into_bytes()) } else { tiers_png(&records) };
         super::write(path, &picture.context("nothing to draw, or too much for one picture")?)?;
     }

@@ -21,7 +21,8 @@ const SIZES: &str = "1%,2%,5%,10%,20%,50%";
 pub struct Sim {
     #[command(subcommand)]
     pub more: Option<Box<More>>,
-    /// Files of references; - is standard input, zipf:ids=1000,requests=10000 and the like are made up
+    /// Files of references; - is standard input, zipf:ids=1000,requests=10000 and the like are made up (`pantler trace
+    /// generate help` lists them)
     #[arg(value_name = "TRACE")]
     pub traces: Vec<String>,
     /// Policies, with parameters after a colon: lru,2q:in=0.25,opt; `help` lists them
@@ -107,8 +108,14 @@ pub struct Sim {
 
 pub fn picture(text: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(text);
-    let known = path.extension().is_some_and(|end| end == "png" || end == "svg");
+    let ends_in = |known: &str| path.extension().is_some_and(|end| end.eq_ignore_ascii_case(known));
+    let known = ends_in("png") || ends_in("svg");
     known.then_some(path).ok_or_else(|| "expected a name that ends in .png or .svg".to_owned())
+}
+
+/// Whether a picture is one of lines and not of dots.
+pub fn is_svg(path: &Path) -> bool {
+    path.extension().is_some_and(|end| end.eq_ignore_ascii_case("svg"))
 }
 
 /// What shall be run over each trace.
@@ -120,6 +127,8 @@ pub struct Plan {
     pub sizes: Sizes,
     pub warm_up: WarmUp,
     pub sample: Option<Sampling>,
+    /// What was named more than once, and is run once.
+    pub remarks: Vec<String>,
 }
 
 impl Plan {
@@ -156,6 +165,14 @@ impl Plan {
         let sample = words.sample.as_deref().map(share).transpose().map_err(|text| {
             Usage(format!("sample {text:?}: expected a share above 0, such as 1% or 0.01"))
         })?;
+        let mut remarks = Vec::new();
+        let whats = without_repeats(whats, &mut remarks, |what| match what {
+            What::Policy(spec) => format!("policy {spec}"),
+            What::Sharing(sharing) => format!("allocation {}", sharing.allocation),
+        });
+        let aheads = without_repeats(aheads, &mut remarks, |ahead| {
+            format!("lookahead {}", ahead.map_or(Lookahead::None, |ahead| ahead.lookahead))
+        });
         Ok(Self {
             sources: words.traces.iter().map(source).collect(),
             whats,
@@ -163,6 +180,7 @@ impl Plan {
             sizes: words.size.parse().map_err(Usage::new)?,
             warm_up: words.warm_up.as_deref().map(warm_up).transpose()?.unwrap_or_default(),
             sample: sample.map(|rate| Sampling { rate, seed: words.seed }),
+            remarks,
         })
     }
 
@@ -181,15 +199,32 @@ impl Plan {
     }
 }
 
+/// Each once, in the order of their first appearance. Repeats are remarked: who named one twice may have meant another.
+fn without_repeats<T: PartialEq>(
+    all: Vec<T>,
+    remarks: &mut Vec<String>,
+    name: impl Fn(&T) -> String,
+) -> Vec<T> {
+    let mut kept: Vec<T> = Vec::new();
+    for one in all {
+        if kept.contains(&one) {
+            let remark = format!("{} was named more than once, and is run once", name(&one));
+            if !remarks.contains(&remark) {
+                remarks.push(remark);
+            }
+        } else {
+            kept.push(one);
+        }
+    }
+    kept
+}
+
 /// A list of policies. Those that draw and have no seed of their own get `seed`.
 fn policies(text: &str, seed: u64) -> Result<Vec<What>, Usage> {
     let mut whats = Vec::new();
     for text in split(text) {
         let spec = policy(&text)?;
-        let what = What::Policy(if text.contains("seed=") { spec } else { spec.seeded(seed) });
-        if !whats.contains(&what) {
-            whats.push(what);
-        }
+        whats.push(What::Policy(if text.contains("seed=") { spec } else { spec.seeded(seed) }));
     }
     Ok(whats)
 }
@@ -232,10 +267,7 @@ fn lookaheads(names: &str, window: u32) -> Result<Vec<Option<Ahead>>, Usage> {
         let lookahead: Result<Lookahead, _> = name.parse();
         let lookahead = lookahead
             .map_err(|_| unknown("lookahead", name, all(), &format!("expected one of {expected}")))?;
-        let ahead = Some(Ahead { lookahead, window });
-        if !aheads.contains(&ahead) {
-            aheads.push(ahead);
-        }
+        aheads.push(Some(Ahead { lookahead, window }));
     }
     Ok(aheads)
 }
@@ -264,10 +296,7 @@ fn allocations(names: &str, words: &Sim) -> Result<Vec<What>, Usage> {
             let common = sharing.common_policy.as_str();
             return Err(Usage(format!("common policy {common:?}: {}", Sharing::IDLE_POLICY)));
         }
-        let what = What::Sharing(Box::new(sharing));
-        if !whats.contains(&what) {
-            whats.push(what);
-        }
+        whats.push(What::Sharing(Box::new(sharing)));
     }
     Ok(whats)
 }
@@ -336,7 +365,11 @@ mod tests {
                 .collect()
         };
         assert_eq!(names("lru,fifo"), ["lru", "fifo"]);
-        assert_eq!(names("min,opt,belady"), ["opt"]);
+        assert_eq!(names("min,opt,belady"), ["opt", "opt", "opt"]);
+        let mut remarks = Vec::new();
+        let kept =
+            without_repeats(policies("min,lru,opt,belady", 1).unwrap(), &mut remarks, |_| "it".to_owned());
+        assert_eq!((kept.len(), remarks.len()), (2, 1));
         assert!(policies("lru,", 1).is_err());
         assert_eq!(
             policies("banana", 1).unwrap_err().0,

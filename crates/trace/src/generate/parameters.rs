@@ -1,7 +1,8 @@
 //! The part of a specification after its name: `name=value`, separated by commas; values may be specifications in
 //! parentheses.
 
-use crate::TraceError;
+use super::specification::GENERATORS;
+use crate::{TraceError, nearest, perhaps};
 
 /// Values by name, taken out one by one so that what is left over is known to be wrong.
 pub struct Parameters<'a> {
@@ -57,7 +58,7 @@ impl<'a> Parameters<'a> {
         bounds: std::ops::RangeInclusive<u64>,
     ) -> Result<u64, TraceError> {
         let Some(value) = self.take(name) else {
-            return default.ok_or_else(|| self.wrong(&format!("{name}=NUMBER in it")));
+            return default.ok_or_else(|| self.missing(name));
         };
         let digits = value.replace('_', "");
         let number =
@@ -106,9 +107,24 @@ impl<'a> Parameters<'a> {
             None => Ok(()),
             Some((name, value)) => {
                 let part = name.map_or((*value).to_owned(), |name| format!("{name}={value}"));
-                Err(self.wrong_part(&part, &format!("one of {}, each once", self.known.join(", "))))
+                let near = name.map(|name| perhaps(name, self.known.iter().copied())).unwrap_or_default();
+                Err(self.wrong_part(&part, &format!("one of {}, each once{near}", self.known.join(", "))))
             }
         }
+    }
+
+    /// A parameter that must be there is not, unless by another name.
+    fn missing(&self, name: &'static str) -> TraceError {
+        let generator = self.text.split_once(':').map_or(self.text, |(generator, _)| generator);
+        let takes = GENERATORS.iter().find(|known| known.0 == generator).map_or("", |known| known.1);
+        let is_known = |other: &str| takes.split(", ").any(|key| key.split('=').next() == Some(other));
+        let is_typo = |other: &str| !is_known(other) && nearest(other, [name]).is_some();
+        let typo = self.left.iter().find(|(other, _)| other.is_some_and(is_typo));
+        if let Some((Some(other), value)) = typo {
+            return self
+                .wrong_part(&format!("{other}={value}"), &format!("{name}=NUMBER (did you mean {name:?}?)"));
+        }
+        self.wrong(&format!("{name}=NUMBER in it: {generator} takes {takes}"))
     }
 
     /// The specification is not as expected.

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use super::mix::{self, Process};
 use super::parameters::Parameters;
 use super::{Permutation, Random, ReadN, Reference, Scan, Skewed, StackDistance, TwoPool, Zipf, phases};
-use crate::{Block, Prepared, PreparedBuilder, TraceError, Unit};
+use crate::{Block, Prepared, PreparedBuilder, TraceError, Unit, perhaps};
 
 /// Most references: positions in a prepared trace are `u32`, and the highest means *never*.
 const REQUESTS_MAX: u64 = u32::MAX as u64;
@@ -70,9 +70,27 @@ pub struct Specification {
 }
 
 impl Specification {
-    /// Whether a text means a generator and not a file: its name and a colon.
+    /// Whether a text means a generator and not a file: its name and a colon, or what could be a name misspelt, a colon,
+    /// and parameters.
     pub fn is_meant(text: &str) -> bool {
-        text.split_once(':').is_some_and(|(name, _)| GENERATORS.iter().any(|known| known.0 == name))
+        text.split_once(':').is_some_and(|(name, rest)| {
+            let is_known = GENERATORS.iter().any(|known| known.0 == name);
+            let is_name = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
+            is_known || (is_name && !name.is_empty() && rest.contains('=') && !rest.contains('/'))
+        })
+    }
+
+    /// What can be generated: name, parameters with their defaults, and one line about each, for people.
+    pub fn help() -> String {
+        let mut text = String::from("NAME:PARAMETER=VALUE,... in the place of a trace:\n\n");
+        for (name, parameters, description) in GENERATORS {
+            text.push_str(&format!("  {name:<16} {description}\n  {:<16}   {parameters}\n", ""));
+        }
+        text.push_str(
+            "\nParameters without a default must be given. All but phases and mix take first=0 too, which is added to every \
+             block\nnumber; SPECIFICATION is any of these in parentheses.\n",
+        );
+        text
     }
 
     /// The generator.
@@ -222,7 +240,11 @@ impl Specification {
             }
             _ => {
                 let names: Vec<&str> = GENERATORS.iter().map(|known| known.0).collect();
-                return Err(given.wrong(&format!("one of {} before the colon", names.join(", "))));
+                let near = perhaps(name, names.iter().copied());
+                return Err(given.wrong(&format!(
+                    "one of {} before the colon{near}; pantler trace generate help lists their parameters",
+                    names.join(", ")
+                )));
             }
         };
         if requests > REQUESTS_MAX {

@@ -1,7 +1,7 @@
 //! The name somebody probably meant.
 
 /// What to say behind an unknown name: which one was perhaps meant, with a space before it, or nothing.
-pub(crate) fn perhaps<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+pub fn perhaps<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     nearest(name, known).map_or_else(String::new, |near| format!(" (did you mean {near:?}?)"))
 }
 
@@ -14,7 +14,7 @@ fn tolerance(name: &str) -> usize {
 /// near ones the first. Edits of hyphens count last: `s3fifo` is nearer to `s3-fifo` than to `sfifo`.
 ///
 /// ```
-/// use pantler_sim::nearest;
+/// use pantler_trace::nearest;
 /// assert_eq!(nearest("sive", ["lru", "sieve"]), Some("sieve"));
 /// assert_eq!(nearest("s3fifo", ["sfifo", "s3-fifo"]), Some("s3-fifo"));
 /// assert_eq!(nearest("banana", ["lru", "sieve"]), None);
