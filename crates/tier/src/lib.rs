@@ -16,6 +16,7 @@
 
 mod client;
 mod error;
+pub mod fuzzing;
 mod key;
 mod seal;
 mod secret_file;

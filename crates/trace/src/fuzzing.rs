@@ -6,6 +6,8 @@
 
 mod samples;
 
+pub use samples::mutated;
+
 use std::io::Cursor;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
@@ -74,7 +76,7 @@ impl Target {
         let samples = samples::of(self);
         let mut random = Random::new(seed);
         for _ in 0..count {
-            let input = samples::mutated(&samples, &mut random);
+            let input = mutated(&samples, &samples::PIECES, &mut random);
             if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.run(&input))) {
                 eprintln!("target {}, seed {seed}, input b\"{}\"", self.name(), input.escape_ascii());
                 resume_unwind(panic);

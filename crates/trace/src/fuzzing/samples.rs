@@ -136,7 +136,7 @@ fn recorded(content: Content) -> Vec<u8> {
 }
 
 /// Pieces that parsers stumble over.
-const PIECES: [&[u8]; 16] = [
+pub const PIECES: [&[u8]; 16] = [
     b"\n",
     b"\r\n",
     b"\0",
@@ -155,8 +155,8 @@ const PIECES: [&[u8]; 16] = [
     b"4294967296",
 ];
 
-/// One of the samples, changed in a few places.
-pub fn mutated(samples: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
+/// One of the samples, changed in a few places, some by such pieces.
+pub fn mutated(samples: &[Vec<u8>], pieces: &[&[u8]], random: &mut Random) -> Vec<u8> {
     let some = |random: &mut Random| samples[random.below(samples.len() as u64) as usize].clone();
     let mut bytes = some(random);
     for _ in 0..random.below(6) {
@@ -173,7 +173,7 @@ pub fn mutated(samples: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
                 bytes.splice(at..at, copy);
             }
             5 => {
-                let piece = PIECES[random.below(PIECES.len() as u64) as usize];
+                let piece = pieces[random.below(pieces.len() as u64) as usize];
                 bytes.splice(at..at, piece.iter().copied());
             }
             6 => {
