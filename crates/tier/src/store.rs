@@ -33,6 +33,8 @@ const NOTICES_BYTES_MIN: u64 = 64 << 10;
 const NOTICES_SHARE: u64 = 64;
 /// Blocks that are looked at for those of one owner: nobody else is served meanwhile.
 pub const LOOKED_MAX: usize = 1 << 19;
+/// Bytes of keys that are looked at in one go, for the same reason.
+pub const SCANNED_BYTES_MAX: usize = 1 << 20;
 /// Owners that are known. More share none.
 pub const OWNERS_MAX: usize = 4096;
 
@@ -362,6 +364,21 @@ impl Store {
         let mut keys: Vec<&[u8]> = owned.take(most).collect();
         keys.reverse();
         keys
+    }
+
+    /// Keys of at most so many places from `cursor` on, and of [`SCANNED_BYTES_MAX`] bytes or one key more; and where to
+    /// go on, 0 at the end. What is here from the first call to the last is among them.
+    pub fn scan(&self, cursor: usize, places: usize) -> (Vec<&[u8]>, usize) {
+        let (mut keys, mut bytes, mut at) = (Vec::new(), 0, cursor);
+        let end = self.slots.len().min(cursor.saturating_add(places));
+        while at < end && bytes < SCANNED_BYTES_MAX {
+            if let Some(Some(entry)) = self.slots.get(at) {
+                bytes += entry.key.len();
+                keys.push(&*entry.key);
+            }
+            at += 1;
+        }
+        (keys, if at < self.slots.len() { at } else { 0 })
     }
 
     /// Keys from the oldest on.

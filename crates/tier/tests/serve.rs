@@ -103,6 +103,33 @@ fn a_client_that_does_not_read_is_not_read_from() {
 }
 
 #[test]
+fn keys_are_listed_piece_by_piece_where_they_are_many() {
+    let served = Served::new(|options| options.memory_bytes = 64 << 20);
+    let stream = served.connect();
+    let put = |from: u32, to: u32| {
+        let commands: String = (from..to).map(|at| format!("SET {at:05} v\r\n")).collect();
+        say(&stream, commands.as_bytes(), "+OK\r\n".repeat((to - from) as usize));
+    };
+    let list = |keys: std::ops::Range<u32>| {
+        let count = keys.len();
+        keys.fold(format!("*{count}\r\n"), |list, at| list + &format!("$5\r\n{at:05}\r\n"))
+    };
+    put(0, 10_000);
+    say(&stream, b"KEYS 0000*\r\n", list(0..10));
+    put(10_000, 12_000);
+    let refused = "-ERR 12000 keys are too many for KEYS, which looks at 10000 at most: use SCAN\r\n";
+    say(&stream, b"KEYS 0000*\r\n", refused);
+    // However many are wanted, others are served in between.
+    let part = |next: &str, keys| format!("*2\r\n${}\r\n{next}\r\n{}", next.len(), list(keys));
+    say(&stream, b"SCAN 0 COUNT 1000000\r\n", part("10000", 0..10_000));
+    say(&stream, b"SCAN 10000 COUNT 1000000\r\n", part("0", 10_000..12_000));
+    say(&stream, b"SCAN 5 COUNT 2 MATCH *6\r\n", part("7", 6..7));
+    say(&stream, b"SCAN 99999999999\r\n", part("0", 0..0));
+    let long = format!("KEYS {}\r\n", "*a".repeat(600));
+    say(&stream, long.as_bytes(), "-ERR the pattern is longer than 1024 bytes\r\n");
+}
+
+#[test]
 fn strangers_get_nothing_without_the_password() {
     let served = Served::new(|options| options.password = Some("s3cret".into()));
     let stream = served.connect();

@@ -13,8 +13,12 @@ use crate::wire::{Protocol, Reply, WORD_BYTES_MAX};
 const NAME_BYTES_MAX: usize = 128;
 /// Prefixes of one connection.
 const PREFIXES_MAX: usize = 16;
-/// Keys that one answer lists.
+/// Keys of one owner that an answer lists.
 const LISTED_MAX: usize = 100_000;
+/// Places of the store that are looked at for one answer: nobody else is served meanwhile.
+const SCANNED_MAX: usize = 10_000;
+/// Longest pattern: each key is compared with it.
+const PATTERN_BYTES_MAX: usize = 1024;
 
 type Words<'a> = [&'a [u8]];
 
@@ -125,10 +129,7 @@ pub(super) fn execute(
         (b"COMMAND", 2..) if words[1].eq_ignore_ascii_case(b"COUNT") => Reply::Number(40),
         (b"COMMAND", 2..) if words[1].eq_ignore_ascii_case(b"DOCS") => Reply::Map(Vec::new()),
         (b"COMMAND", 2..) => Reply::List(Vec::new()),
-        (b"KEYS", 2) => {
-            let keys = shared.store.keys().filter(|key| listing::matches(words[1], key)).take(LISTED_MAX);
-            Reply::List(keys.map(|key| Reply::Bytes(Bytes::copy_from_slice(key))).collect())
-        }
+        (b"KEYS", 2) => keys(shared, words[1]),
         (b"SCAN", 2..) => scan(shared, &words[1..]),
         (b"SELECT", 2) if words[1] == b"0" => Reply::Simple("OK"),
         (b"SELECT", 2) => Reply::Error("ERR DB index is out of range".into()),
@@ -399,25 +400,43 @@ fn memory(shared: &Shared, words: &Words<'_>) -> Reply {
     }
 }
 
-/// `SCAN cursor [MATCH pattern] [COUNT count]`: the cursor is a position in the order of use.
+fn matching(keys: &[&[u8]], pattern: &[u8]) -> Reply {
+    let keys = keys.iter().filter(|key| listing::matches(pattern, key));
+    Reply::List(keys.map(|key| Reply::Bytes(Bytes::copy_from_slice(key))).collect())
+}
+
+/// `KEYS pattern`, where all keys are few enough for one go.
+fn keys(shared: &Shared, pattern: &[u8]) -> Reply {
+    match shared.store.scan(0, SCANNED_MAX) {
+        _ if pattern.len() > PATTERN_BYTES_MAX => long_pattern(),
+        (keys, 0) => matching(&keys, pattern),
+        _ => Reply::Error(format!(
+            "ERR {} keys are too many for KEYS, which looks at {SCANNED_MAX} at most: use SCAN",
+            shared.store.len()
+        )),
+    }
+}
+
+fn long_pattern() -> Reply {
+    Reply::Error(format!("ERR the pattern is longer than {PATTERN_BYTES_MAX} bytes"))
+}
+
+/// `SCAN cursor [MATCH pattern] [COUNT count]`: the cursor is a place of the store.
 fn scan(shared: &Shared, words: &Words<'_>) -> Reply {
     let number = |word: &[u8]| std::str::from_utf8(word).ok().and_then(|text| text.parse::<usize>().ok());
     let Some(cursor) = number(words[0]) else { return Reply::Error("ERR invalid cursor".into()) };
     let (mut pattern, mut count): (&[u8], usize) = (b"*", 10);
     for option in words[1..].chunks(2) {
         match (option[0].to_ascii_uppercase().as_slice(), option.get(1)) {
+            (b"MATCH", Some(given)) if given.len() > PATTERN_BYTES_MAX => return long_pattern(),
             (b"MATCH", Some(given)) => pattern = given,
             (b"COUNT", Some(given)) => match number(given) {
-                Some(given) if given > 0 => count = given.min(LISTED_MAX),
+                Some(given) if given > 0 => count = given.min(SCANNED_MAX),
                 _ => return syntax(),
             },
             _ => return syntax(),
         }
     }
-    let keys = shared.store.keys().skip(cursor).take(count);
-    let keys = keys.filter(|key| listing::matches(pattern, key));
-    let keys = keys.map(|key| Reply::Bytes(Bytes::copy_from_slice(key))).collect();
-    let next = cursor.saturating_add(count);
-    let next = if next >= shared.store.len() { 0 } else { next };
-    Reply::List(vec![Reply::text(next.to_string()), Reply::List(keys)])
+    let (keys, next) = shared.store.scan(cursor, count);
+    Reply::List(vec![Reply::text(next.to_string()), matching(&keys, pattern)])
 }
