@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use common::{get, put, remote};
+use common::{get, key, put, remote};
 use pantler_rig::{Ready, Server};
 use pantler_tier::{Place, Put, RemoteOptions, RemoteTier, Retrieve, Tier};
 use rustix::process::{Signal, kill_process};
@@ -92,12 +92,12 @@ impl Cluster {
     }
 
     /// A client that is told of these nodes only.
-    fn client(&self, nodes: &[usize]) -> Client {
+    fn client(&self, nodes: &[usize], name: &str) -> Client {
         let nodes = nodes.iter().map(|node| ("127.0.0.1".to_owned(), self.nodes[*node].port())).collect();
         let tier = RemoteTier::new(RemoteOptions {
             place: Place::Remote { nodes, tls: false, cluster: true, user: None },
             timeout: TIMEOUT,
-            ..remote(0, "one")
+            ..remote(0, name)
         });
         let client = Client { tier: tier.unwrap() };
         client.tier.heal().unwrap();
@@ -160,7 +160,7 @@ impl Client {
 #[test]
 fn a_cluster_is_one_tier() {
     let Some(cluster) = Cluster::start(3, 0) else { return };
-    let client = cluster.client(&[0, 1, 2]);
+    let client = cluster.client(&[0, 1, 2], "one");
     assert!(client.tier.server().unwrap().contains("cluster"));
     assert!((0..BLOCKS).all(|index| client.give(index)));
     let sizes = cluster.sizes();
@@ -174,7 +174,7 @@ fn a_cluster_is_one_tier() {
 fn a_node_that_is_killed_costs_its_own_blocks_until_it_is_back() {
     let Some(mut cluster) = Cluster::start(3, 0) else { return };
     // Told of the node that will be gone, and of no other.
-    let client = cluster.client(&[0]);
+    let client = cluster.client(&[0], "one");
     assert!((0..BLOCKS).all(|index| client.give(index)));
     let lost = cluster.size(0);
     cluster.kill(0);
@@ -195,7 +195,7 @@ fn a_node_that_is_killed_costs_its_own_blocks_until_it_is_back() {
 #[test]
 fn a_node_that_hangs_costs_its_own_blocks_until_it_goes_on() {
     let Some(cluster) = Cluster::start(3, 0) else { return };
-    let client = cluster.client(&[0, 1, 2]);
+    let client = cluster.client(&[0, 1, 2], "one");
     assert!((0..BLOCKS).all(|index| client.give(index)));
     let missing = cluster.size(1);
     cluster.signal(1, Signal::STOP);
@@ -208,10 +208,54 @@ fn a_node_that_hangs_costs_its_own_blocks_until_it_goes_on() {
 fn a_replica_takes_over() {
     let Some(mut cluster) = Cluster::start(3, 1) else { return };
     let masters: Vec<usize> = (0..6).filter(|node| cluster.is_master(*node)).collect();
-    let client = cluster.client(&masters);
+    let client = cluster.client(&masters, "one");
     assert!((0..BLOCKS).all(|index| client.give(index)));
     eventually("replicas have all", || cluster.sizes().iter().sum::<u64>() == 2 * BLOCKS);
     cluster.kill(masters[0]);
     client.settles("its replica has its blocks", BLOCKS);
     assert!((0..BLOCKS).all(|index| client.give(index)), "and takes some");
+}
+
+/// What fails late, on a connection that was given up, must not make its successor be taken for lost.
+#[test]
+fn a_request_to_a_node_that_fails_late_does_not_make_the_next_connection_deaf() {
+    let Some(cluster) = Cluster::start(3, 0) else { return };
+    let (client, other) = (cluster.client(&[0, 1, 2], "one"), cluster.client(&[0, 1, 2], "other"));
+    assert!((0..BLOCKS).all(|index| client.give(index)));
+    let one_of = |node: usize| {
+        let has = |index: &u64| cluster.cli(node, &["exists", &key(*index).to_string()]).trim() == "1";
+        (0..BLOCKS).find(has).unwrap()
+    };
+    let (hung, well) = (one_of(1), one_of(0));
+    cluster.signal(1, Signal::STOP);
+    std::thread::scope(|scope| {
+        let early = scope.spawn(|| client.ask(hung, Retrieve::Read));
+        // Most of the time that the first one has.
+        std::thread::sleep(TIMEOUT * 7 / 10);
+        let late = scope.spawn(|| client.ask(hung, Retrieve::Read));
+        assert!(!early.join().unwrap(), "a node that hangs");
+        // The next connection has begun when the second request fails.
+        let heal = scope.spawn(|| client.tier.heal());
+        assert!(!late.join().unwrap(), "as the first one, and later");
+        let _ = heal.join().unwrap();
+    });
+    eventually("it is connected again, and told what another does", || {
+        let works = client.tier.heal().is_ok() && other.tier.heal().is_ok();
+        if !works || !client.give(well) {
+            return false;
+        }
+        let _ = client.tier.news();
+        // Each time the other one puts it, it is not the first one's any more.
+        let _ = other.give(well);
+        let start = Instant::now();
+        while start.elapsed() < SLACK {
+            if client.tier.news().gone.contains(&key(well)) {
+                return true;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        false
+    });
+    cluster.signal(1, Signal::CONT);
+    client.settles("all are found again", BLOCKS);
 }
