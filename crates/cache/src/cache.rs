@@ -11,6 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
 use pantler_origin::Source;
+use pantler_steward::placement::Passing;
 use pantler_steward::scheduling::BATCH_SHARE;
 use pantler_steward::{Access, Block, FileId, Frame, Notice, OwnerId, Steward};
 
@@ -104,7 +105,9 @@ impl Cache {
             true => None,
             false => {
                 let buffers = (options.demotions as usize / attached.len()).max(1);
-                let (passing, block_bytes) = (options.passing, options.block_bytes);
+                // One at least: what is read passes a frame.
+                let passing = options.passing.map_or(Passing::Share, |frames| Passing::Frames(frames.max(1)));
+                let block_bytes = options.block_bytes;
                 let brain = Brain::new(capacity, passing, block_bytes, Arc::clone(&attached), buffers);
                 Some(brain.map_err(CacheError::Tiers)?)
             }

@@ -18,7 +18,8 @@
 //! B4  A tier that fails is left alone until its worker finds that it works again: a reader waits for a broken tier once
 //!     for its time limit, at most.
 //! B5  References to a block that passes are one, as long as not more others come between two of them than blocks may
-//!     pass: programs read a block in pieces, and that says nothing about when they come back.
+//!     pass: programs read a block in pieces, and that says nothing about when they come back. Which blocks pass, and what is
+//!     one reference, is decided as in the simulator, by [`Passage`](pantler_steward::placement::Passage).
 
 mod attached;
 mod brain;

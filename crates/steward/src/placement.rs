@@ -14,6 +14,7 @@
 //! | `uni-lru` and variants | one LRU order over all tiers | [`Unified`] |
 //! | `ulc` | the client places by the distance between accesses, U1 to U7 | [`Ulc`], [`UlcClients`] |
 //! | `ulc-request-order` | the same, shared tiers ordered by request | [`Order::Request`] |
+//! | `ulc:passing` | either, with frames for blocks that pass, as a mount has | [`Passing`] |
 //! | `ulc-recency` | `ulc` with a share for age, where LRU would be better | [`UlcRecency`] |
 //!
 //! [`measure`] shows why distances between accesses, and not ages, are what ULC goes by.
@@ -22,11 +23,13 @@
 //! | --- | --- |
 //! | U1 to U4, U7 | `ulc`, over `stack` and `slot_map` |
 //! | U5, U6 | `shared`, and `ulc_clients` for both sides together |
+//! | U2, where blocks take room while they pass | `passing` |
 
 mod fronts;
 mod independent;
 mod lru;
 mod measures;
+mod passing;
 mod protocol;
 mod shared;
 mod slot_map;
@@ -41,6 +44,7 @@ mod unified;
 
 pub use independent::Independent;
 pub use measures::{Measure, Segments, UnknownMeasure, measure};
+pub use passing::{Passage, Passing};
 pub use protocol::Protocol;
 pub use shared::{Answer, Notice, Order, SharedTiers};
 pub use spec::{PROTOCOLS, ProtocolError, ProtocolSpec};

@@ -1,10 +1,10 @@
 //! What ULC knows of the blocks of this cache, by the keys that tiers know them by. Guarded by the lock of the frames.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use pantler_steward::placement::{Retrieval, Sizes, SizesError, Step, Tier, Ulc};
+use pantler_steward::placement::{Passage, Passing, Retrieval, Sizes, SizesError, Step, Tier, Ulc};
 use pantler_steward::{Access, Block, FileId, Frame, OwnerId, Steward};
 use pantler_tier::{Key, News, Put, Stem};
 
@@ -25,8 +25,6 @@ pub(super) struct Placed {
     put: bool,
     /// Its bytes are here.
     here: bool,
-    /// Number of the last reference.
-    seen: u64,
 }
 
 impl Placed {
@@ -70,15 +68,11 @@ pub(crate) struct Brain {
     stems: HashMap<FileId, Stem>,
     /// By frame.
     placed: Vec<Option<Placed>>,
-    /// Blocks that pass, oldest first.
-    passing: VecDeque<(Block, Frame)>,
-    passing_max: u32,
+    passing: Passage<(Block, Frame)>,
     /// B1.
     base: u32,
     attached: Arc<[Attached]>,
     buffers_max: usize,
-    /// References so far.
-    references: u64,
     /// Blocks that left in the reference that takes place just now.
     leavers: Vec<Leaver>,
     steps: Vec<Step>,
@@ -89,15 +83,13 @@ impl Brain {
     /// A brain over `frames` frames, of which some are for blocks that pass, and the tiers below.
     pub(crate) fn new(
         frames: u32,
-        passing: Option<u32>,
+        passing: Passing,
         block_bytes: usize,
         attached: Arc<[Attached]>,
         buffers_max: usize,
     ) -> Result<Self, SizesError> {
-        // U2: a hundredth of tier 1; but a request of the kernel's brings several blocks at once.
-        let share = (frames / 100).max((frames / 16).min(16)).max(1);
-        let passing_max = passing.unwrap_or(share).clamp(1, frames / 2);
-        let base = frames - passing_max;
+        let passing = Passage::new(passing.frames(frames));
+        let base = frames - passing.frames();
         let mut sizes = vec![base];
         sizes.extend(attached.iter().map(|one| one.tier.frames(block_bytes).clamp(1, 1 << 25)));
         let own = 1 + attached.iter().take_while(|one| one.tier.is_own()).count();
@@ -109,12 +101,10 @@ impl Brain {
             free: Vec::new(),
             stems: HashMap::new(),
             placed: Vec::new(),
-            passing: VecDeque::new(),
-            passing_max,
+            passing,
             base,
             attached,
             buffers_max,
-            references: 0,
             leavers: Vec::new(),
             steps: Vec::new(),
             started: Instant::now(),
@@ -214,10 +204,10 @@ impl Brain {
     /// B1: room for one more block that passes. Who waits for one that is on its way would have to begin again if it left
     /// now, and would find no end where a request asks for more of them than may pass.
     fn make_way(&mut self, steward: &mut Steward) {
-        let surplus = (self.passing.len() + 1).saturating_sub(self.passing_max as usize);
-        let here = |(_, frame): &&(Block, Frame)| self.placed(*frame).is_some_and(|placed| placed.here);
+        let surplus = (self.passing.len() + 1).saturating_sub(self.passing.frames() as usize);
+        let here = |(_, frame): &(Block, Frame)| self.placed(*frame).is_some_and(|placed| placed.here);
         let leaving: Vec<Block> =
-            self.passing.iter().filter(here).take(surplus).map(|(block, _)| *block).collect();
+            self.passing.iter().filter(here).take(surplus).map(|(block, _)| block).collect();
         for block in leaving {
             steward.forget(block);
         }
@@ -225,7 +215,7 @@ impl Brain {
     }
 
     fn fit(&self, steward: &mut Steward, more: usize) {
-        let passing = (self.passing.len() + more).min(self.passing_max as usize) as u32;
+        let passing = (self.passing.len() + more).min(self.passing.frames() as usize) as u32;
         let frames = self.base + passing;
         if steward.capacity() != frames {
             // At least one: the base is.
@@ -246,15 +236,10 @@ impl Brain {
         if index >= self.placed.len() {
             self.placed.resize(index + 1, None);
         }
-        self.references += 1;
         let before = self.placed[index];
-        if let Some(Some(before)) = self.placed.get_mut(index)
-            && before.key == key
-            && before.passes()
-            && self.references - before.seen <= u64::from(self.passing_max)
-        {
+        let same = self.passing.reference((block, frame));
+        if same && before.is_some_and(|before| before.key == key) {
             // B5.
-            before.seen = self.references;
             return;
         }
         let mut keep = retrieval.keep;
@@ -266,21 +251,19 @@ impl Brain {
         let missed = missed || before.is_none();
         let now = self.now_us();
         self.ulc.enter(handle, keep, now);
-        let put = missed && keep > NEAREST && keep < self.out();
+        let passed = before.is_some_and(|before| before.passes());
+        // U2: it is kept nearer now, and comes from its frame here.
+        let moved = passed && keep < retrieval.from;
+        let put = (missed || moved) && keep > NEAREST && keep < self.out();
         let put = put || before.is_some_and(|before| before.put && before.keep == keep);
         let here = matches!(access, Access::Hit(_));
-        self.placed[index] = Some(Placed { key, owner, keep, put, here, seen: self.references });
-        let passed = before.is_some_and(|before| before.passes());
-        if keep == NEAREST
-            && let Some(before) =
-                before.filter(|before| before.passes() && !before.put && before.keep < self.out())
-        {
-            // U2: it is kept nearer now, and came from its frame here.
-            self.order(before.keep, key, Order::Remove { key });
+        self.placed[index] = Some(Placed { key, owner, keep, put, here });
+        if moved && before.is_some_and(|before| !before.put) && retrieval.from < self.out() {
+            self.order(retrieval.from, key, Order::Remove { key });
         }
         match (keep > NEAREST, passed) {
-            (true, false) => self.passing.push_back((block, frame)),
-            (false, true) => self.passing.retain(|(_, passing)| *passing != frame),
+            (true, false) => self.passing.enter((block, frame)),
+            (false, true) => drop(self.passing.leave((block, frame))),
             _ => {}
         }
         self.fit(steward, 0);
@@ -325,7 +308,8 @@ impl Brain {
                     }
                 }
                 Step::Forget { block: handle } => self.release(handle),
-                Step::Notice { .. } => {}
+                // Said by whole references alone.
+                Step::Notice { .. } | Step::Place { .. } => {}
             }
         }
         self.steps = steps;
@@ -358,7 +342,7 @@ impl Brain {
     ) -> bool {
         let Some(placed) = self.placed.get_mut(frame.0 as usize).and_then(Option::take) else { return false };
         if placed.passes() {
-            self.passing.retain(|(_, passing)| *passing != frame);
+            self.passing.leave((block, frame));
             if placed.put {
                 // Its bytes did not come, so the tier does not have them.
                 self.left(placed.key, Some(placed.keep));
@@ -493,14 +477,16 @@ impl Brain {
     /// Checks B1 and what ULC believes of tier 1. For tests.
     pub(crate) fn validate(&self, steward: &Steward) {
         self.ulc.validate();
-        assert!(steward.capacity() <= self.base + self.passing_max, "B1: {} frames", steward.capacity());
+        self.passing.validate();
+        let most = self.base + self.passing.frames();
+        assert!(steward.capacity() <= most, "B1: {} frames", steward.capacity());
         let near = self.placed.iter().flatten().filter(|placed| !placed.passes());
         for placed in near {
             let tier = self.handles.get(&placed.key).map(|handle| self.ulc.tier_of(*handle));
             assert_eq!(tier, Some(NEAREST), "B1: {} in a frame", placed.key);
         }
-        for (block, frame) in &self.passing {
-            assert_eq!(steward.lookup(*block), Some(*frame), "B1: {block:?} passes");
+        for (block, frame) in self.passing.iter() {
+            assert_eq!(steward.lookup(block), Some(frame), "B1: {block:?} passes");
         }
         for (handle, key) in self.keys.iter().enumerate() {
             if let Some(key) = key {

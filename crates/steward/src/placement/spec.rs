@@ -9,6 +9,7 @@ use alloc::string::{String, ToString};
 use pantler_policy::{Spec, SpecError};
 
 use super::independent::Independent;
+use super::passing::Passing;
 use super::protocol::Protocol;
 use super::shared::Order;
 use super::tier::Sizes;
@@ -30,7 +31,12 @@ pub enum ProtocolSpec {
     /// One LRU order: `uni-lru` and its variants.
     Unified(Insertion),
     /// `ulc` and `ulc-request-order`.
-    Ulc(Order),
+    Ulc {
+        /// How shared tiers order what they keep.
+        order: Order,
+        /// `:passing` or `:passing=FRAMES`.
+        passing: Passing,
+    },
     /// `ulc-recency`.
     UlcRecency,
 }
@@ -44,6 +50,10 @@ pub const PROTOCOLS: &[(&str, &str)] = &[
     ("uni-lru-adapt", "uni-lru, entering tier 2 where hits in ghost lists say, in ten equal segments"),
     ("uni-lru-adapt-exp", "the same in segments of growing length"),
     ("ulc", "the client places each block by the distance between its accesses"),
+    (
+        "ulc:passing",
+        "ulc as a mount runs it: a part of tier 1 is for blocks that pass; :passing=FRAMES for so many",
+    ),
     ("ulc-request-order", "ulc with shared tiers that order by request, not by access"),
     ("ulc-recency", "ulc that gives age a share of tier 1 and of the last tier; one client"),
 ];
@@ -57,8 +67,12 @@ impl ProtocolSpec {
             }
             Self::Unified(insertion) => Box::new(Unified::new(sizes, clients, insertion)),
             // A tier that orders by request differs even for one client: what it demotes enters at the young end.
-            Self::Ulc(Order::Access) if clients <= 1 => Box::new(UlcAlone::new(sizes.clone())),
-            Self::Ulc(order) => Box::new(UlcClients::new(sizes, clients, order)),
+            Self::Ulc { order: Order::Access, passing } if clients <= 1 => {
+                Box::new(UlcAlone::with_passing(sizes.clone(), passing))
+            }
+            Self::Ulc { order, passing } => {
+                Box::new(UlcClients::with_passing(sizes, clients, order, passing))
+            }
             Self::UlcRecency if clients > 1 => return Err(ProtocolError::OneClient),
             Self::UlcRecency => Box::new(UlcRecency::new(sizes.clone())),
         })
@@ -75,10 +89,14 @@ impl FromStr for ProtocolSpec {
             "uni-lru-keep" => return Ok(Self::Unified(Insertion::Keep)),
             "uni-lru-adapt" => return Ok(Self::Unified(Insertion::Adapt)),
             "uni-lru-adapt-exp" => return Ok(Self::Unified(Insertion::AdaptExponential)),
-            "ulc" => return Ok(Self::Ulc(Order::Access)),
-            "ulc-request-order" => return Ok(Self::Ulc(Order::Request)),
             "ulc-recency" => return Ok(Self::UlcRecency),
             _ => {}
+        }
+        let (name, parameter) = text.split_once(':').map_or((text, None), |(name, rest)| (name, Some(rest)));
+        let orders = [("ulc", Order::Access), ("ulc-request-order", Order::Request)];
+        if let Some((_, order)) = orders.into_iter().find(|(known, _)| *known == name) {
+            let passing = parameter.map_or(Ok(Passing::None), passing)?;
+            return Ok(Self::Ulc { order, passing });
         }
         if let Some(name) = text.strip_prefix("ind-") {
             let policy = policy(name)?;
@@ -100,9 +118,27 @@ impl fmt::Display for ProtocolSpec {
             Self::Unified(Insertion::Keep) => f.pad("uni-lru-keep"),
             Self::Unified(Insertion::Adapt) => f.pad("uni-lru-adapt"),
             Self::Unified(Insertion::AdaptExponential) => f.pad("uni-lru-adapt-exp"),
-            Self::Ulc(Order::Access) => f.pad("ulc"),
-            Self::Ulc(Order::Request) => f.pad("ulc-request-order"),
+            Self::Ulc { order, passing } => {
+                let name = if *order == Order::Access { "ulc" } else { "ulc-request-order" };
+                match passing {
+                    Passing::None => f.pad(name),
+                    Passing::Share => f.pad(&format!("{name}:passing")),
+                    Passing::Frames(frames) => f.pad(&format!("{name}:passing={frames}")),
+                }
+            }
             Self::UlcRecency => f.pad("ulc-recency"),
+        }
+    }
+}
+
+/// `passing`, or `passing=FRAMES`.
+fn passing(parameter: &str) -> Result<Passing, ProtocolError> {
+    let refuse = || ProtocolError::Parameter(parameter.into());
+    match parameter.strip_prefix("passing").ok_or_else(refuse)? {
+        "" => Ok(Passing::Share),
+        frames => {
+            let frames = frames.strip_prefix('=').and_then(|frames| frames.parse().ok());
+            Ok(Passing::Frames(frames.ok_or_else(refuse)?))
         }
     }
 }
@@ -113,6 +149,8 @@ impl fmt::Display for ProtocolSpec {
 pub enum ProtocolError {
     /// No protocol of that name.
     Unknown(String),
+    /// ULC has no such parameter.
+    Parameter(String),
     /// The policy of the tiers is none.
     Policy(SpecError),
     /// The policy of the tiers must know the future.
@@ -127,6 +165,9 @@ impl fmt::Display for ProtocolError {
             Self::Unknown(name) => {
                 write!(f, "no protocol {name:?}; there are")?;
                 PROTOCOLS.iter().try_for_each(|(name, _)| write!(f, " {name}"))
+            }
+            Self::Parameter(given) => {
+                write!(f, "parameter {given:?} of ulc: expected passing, or passing=FRAMES")
             }
             Self::Policy(error) => error.fmt(f),
             Self::Offline => f.write_str("a policy that must know the future runs no tiers"),

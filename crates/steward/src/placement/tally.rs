@@ -16,7 +16,7 @@ pub struct Tally {
     pub hits: [u64; TIERS_MAX],
     /// Blocks that went from each tier to the next.
     pub demotions: [u64; TIERS_MAX],
-    /// Blocks read from the origin and kept in this tier, which is not tier 1.
+    /// Blocks read from the origin, now or while they still pass, and kept in this tier, which is not tier 1.
     pub placements: [u64; TIERS_MAX],
     /// Blocks that left the last tier, or a tier that passes nothing down.
     pub drops: u64,
@@ -38,6 +38,7 @@ impl Tally {
             match step {
                 Step::Demote { from, .. } => self.demotions[from.index()] += 1,
                 Step::Drop { .. } => self.drops += 1,
+                Step::Place { into, .. } => self.placements[into.index()] += 1,
                 Step::Notice { .. } => self.notices += 1,
                 Step::Forget { .. } => {}
             }

@@ -141,6 +141,13 @@ pub enum Step {
         /// The tier that it leaves.
         from: Tier,
     },
+    /// The block, which passes through tier 1, is put into this tier from there.
+    Place {
+        /// Which block.
+        block: Handle,
+        /// Where it is kept from now on.
+        into: Tier,
+    },
     /// A shared tier told a client what became of a block of its (rule U5). Travels with an answer.
     Notice {
         /// Who was told.

@@ -9,12 +9,16 @@
 //! Every message to a shared tier is answered at once, and notices come with answers. A client that is not talking
 //! believes what it knows: that is the protocol, not a flaw of the simulation. With one client this decides exactly as
 //! [`Ulc`] alone does.
+//!
+//! Tier 1 may have frames for blocks that pass ([`Passing`]), as a mount has. A block that passes is read from there and
+//! asked of nobody; tiers are told only if it is kept nearer from then on.
 
 use alloc::vec;
 use alloc::vec::Vec;
 
 use pantler_policy::Handle;
 
+use super::passing::{Passage, Passing};
 use super::protocol::Protocol;
 use super::shared::{Order, SharedTiers};
 use super::tier::{Client, Retrieval, Sizes, Step, Tier};
@@ -25,13 +29,20 @@ use super::ulc::Ulc;
 pub struct UlcAlone {
     /// The client.
     pub ulc: Ulc,
+    passage: Passage<Handle>,
     now: u64,
 }
 
 impl UlcAlone {
     /// A client of tiers of those sizes.
     pub fn new(sizes: Sizes) -> Self {
-        Self { ulc: Ulc::new(sizes), now: 0 }
+        Self::with_passing(sizes, Passing::None)
+    }
+
+    /// The same, with frames of tier 1 for blocks that pass.
+    pub fn with_passing(mut sizes: Sizes, passing: Passing) -> Self {
+        let passage = passage(&mut sizes, passing);
+        Self { ulc: Ulc::new(sizes), passage, now: 0 }
     }
 }
 
@@ -39,18 +50,56 @@ impl Protocol for UlcAlone {
     #[inline]
     fn reference(&mut self, _: Client, block: Handle, steps: &mut Vec<Step>) -> Retrieval {
         self.now += 1;
-        self.ulc.reference(block, self.now, steps)
+        if self.passage.frames() == 0 {
+            return self.ulc.reference(block, self.now, steps);
+        }
+        let passes = self.passage.holds(block);
+        if self.passage.reference(block) {
+            return Retrieval { from: OWN, keep: self.ulc.tier_of(block) };
+        }
+        let mut retrieval = self.ulc.reference(block, self.now, steps);
+        if passes {
+            put_from_passage(block, retrieval, steps);
+        }
+        self.passage.place(block, retrieval.keep > OWN);
+        if passes {
+            retrieval.from = OWN;
+        }
+        retrieval
     }
 
     fn validate(&self) {
         self.ulc.validate();
+        validate_passage(&self.passage, &self.ulc);
     }
+}
+
+/// Takes the frames for blocks that pass out of tier 1.
+fn passage(sizes: &mut Sizes, passing: Passing) -> Passage<Handle> {
+    let passing = passing.frames(sizes.of(OWN));
+    sizes.set(OWN, sizes.of(OWN) - passing);
+    Passage::new(passing)
+}
+
+/// A block that passes is kept nearer from now on than it was, but not here.
+fn put_from_passage(block: Handle, retrieval: Retrieval, steps: &mut Vec<Step>) {
+    if retrieval.keep > OWN && retrieval.keep < retrieval.from {
+        steps.push(Step::Place { block, into: retrieval.keep });
+    }
+}
+
+fn validate_passage(passage: &Passage<Handle>, ulc: &Ulc) {
+    passage.validate();
+    assert!(passage.len() <= passage.frames() as usize, "Z2: {} blocks pass", passage.len());
+    passage.iter().for_each(|block| assert!(ulc.tier_of(block) > OWN, "Z2: {block} is kept where it passes"));
 }
 
 /// Clients and their shared tiers.
 #[derive(Clone, Debug)]
 pub struct UlcClients {
     clients: Vec<Ulc>,
+    /// Of each client.
+    passages: Vec<Passage<Handle>>,
     shared: SharedTiers,
     now: u64,
 }
@@ -61,9 +110,17 @@ const OWN: Tier = Tier(1);
 impl UlcClients {
     /// That many clients, each with a first tier of the first size; the other tiers exist once.
     pub fn new(sizes: &Sizes, clients: u16, order: Order) -> Self {
+        Self::with_passing(sizes, clients, order, Passing::None)
+    }
+
+    /// The same, with frames of the first tiers for blocks that pass.
+    pub fn with_passing(sizes: &Sizes, clients: u16, order: Order, passing: Passing) -> Self {
+        let mut sizes = sizes.clone();
+        let passage = passage(&mut sizes, passing);
         Self {
-            clients: vec![Ulc::with_own(sizes.clone(), OWN); usize::from(clients)],
-            shared: SharedTiers::new(sizes, OWN, clients, order),
+            shared: SharedTiers::new(&sizes, OWN, clients, order),
+            clients: vec![Ulc::with_own(sizes, OWN); usize::from(clients)],
+            passages: vec![passage; usize::from(clients)],
             now: 0,
         }
     }
@@ -92,8 +149,17 @@ impl UlcClients {
 impl Protocol for UlcClients {
     fn reference(&mut self, client: Client, block: Handle, steps: &mut Vec<Step>) -> Retrieval {
         self.now += 1;
+        let passage = &mut self.passages[client.index()];
+        let passes = passage.holds(block);
+        if passage.reference(block) {
+            return Retrieval { from: OWN, keep: self.clients[client.index()].tier_of(block) };
+        }
         let mut retrieval = self.clients[client.index()].plan(block);
-        if retrieval.from > OWN {
+        if passes {
+            put_from_passage(block, retrieval, steps);
+        }
+        let told = if passes { retrieval.keep < retrieval.from } else { retrieval.from > OWN };
+        if told {
             let answer = self.shared.request(client, block, retrieval.keep, self.now, steps);
             self.listen(client, steps);
             retrieval = Retrieval { from: answer.found, keep: answer.kept };
@@ -109,11 +175,17 @@ impl Protocol for UlcClients {
             }
         }
         self.clients[client.index()].settle(steps);
+        self.passages[client.index()].place(block, retrieval.keep > OWN);
+        if passes {
+            retrieval.from = OWN;
+        }
         retrieval
     }
 
     fn validate(&self) {
         self.clients.iter().for_each(Ulc::validate);
+        let passages = self.passages.iter().zip(&self.clients);
+        passages.for_each(|(passage, client)| validate_passage(passage, client));
         self.shared.validate();
         // What a client believes beyond what it was not told yet is true.
         let out = self.clients[0].sizes().out();

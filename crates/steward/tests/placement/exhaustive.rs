@@ -1,7 +1,7 @@
 //! Small scope, all of it. Traces that differ only in the names of blocks are one trace: blocks are numbered in the
 //! order in which they first come.
 
-use pantler_steward::placement::Order;
+use pantler_steward::placement::{Order, Passing};
 
 use crate::props::{Clients, Op, Pair};
 
@@ -47,7 +47,10 @@ fn extend_clients(pair: &Clients, known: u32, blocks: u32, left: u32) -> u64 {
 fn every_short_trace_of_two_clients() {
     for order in [Order::Access, Order::Request] {
         for sizes in [&[1, 1][..], &[1, 2], &[1, 1, 1]] {
-            extend_clients(&Clients::new(sizes, 2, order), 0, 4, 6);
+            extend_clients(&Clients::new(sizes, 2, order, Passing::None), 0, 4, 6);
+        }
+        for sizes in [&[2, 1][..], &[2, 2], &[3, 1, 1]] {
+            extend_clients(&Clients::new(sizes, 2, order, Passing::Frames(1)), 0, 4, 6);
         }
     }
 }

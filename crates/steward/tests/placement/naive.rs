@@ -144,15 +144,24 @@ pub struct NaiveClients {
     pub held: Vec<Held>,
     /// Client, block, from, to.
     notices: Vec<(u16, u32, u8, u8)>,
+    /// Of each client the blocks that pass, the oldest first, with the number of the last reference; and that number.
+    lines: Vec<(Vec<(u32, u64)>, u64)>,
+    passing: u32,
     now: u64,
     arrivals: u64,
 }
 
 impl NaiveClients {
-    pub fn new(sizes: Sizes, clients: u16, order: Order) -> Self {
+    /// `passing` frames of the first of `sizes` are for blocks that pass.
+    pub fn new(sizes: &[u32], clients: u16, order: Order, passing: u32) -> Self {
+        let frames: Vec<u32> =
+            (0..).zip(sizes).map(|(at, frames)| if at == 0 { frames - passing } else { *frames }).collect();
+        let sizes = Sizes::new(&frames).expect("sane sizes");
         let client = NaiveUlc::new(sizes.clone(), 1);
+        let lines = vec![(Vec::new(), 0); usize::from(clients)];
         let clients = vec![client; usize::from(clients)];
-        Self { sizes, order, clients, held: Vec::new(), notices: Vec::new(), now: 0, arrivals: 0 }
+        let (held, notices) = (Vec::new(), Vec::new());
+        Self { sizes, order, clients, held, notices, lines, passing, now: 0, arrivals: 0 }
     }
 
     fn out(&self) -> u8 {
@@ -211,8 +220,20 @@ impl NaiveClients {
         self.now += 1;
         let index = usize::from(client);
         let out = self.out();
+        let (line, count) = &mut self.lines[index];
+        *count += 1;
+        let passer = line.iter_mut().find(|(passer, _)| *passer == block);
+        let passed = passer.is_some();
+        if let Some((_, seen)) = passer
+            && *count - std::mem::replace(seen, *count) <= u64::from(self.passing)
+        {
+            return Retrieval { from: Tier(1), keep: self.clients[index].plan(block).from };
+        }
         let mut retrieval = self.clients[index].plan(block);
-        if retrieval.from.0 > 1 {
+        if passed && retrieval.keep.0 > 1 && retrieval.keep < retrieval.from {
+            steps.push(Step::Place { block, into: retrieval.keep });
+        }
+        if retrieval.from.0 > 1 && (!passed || retrieval.keep < retrieval.from) {
             let held = self.held.iter().copied().find(|held| held.block == block);
             let found = held.map_or(out, |held| held.tier);
             let mut kept = retrieval.keep.0;
@@ -236,6 +257,18 @@ impl NaiveClients {
             }
         }
         self.clients[index].settle(steps);
+        let (line, count) = &mut self.lines[index];
+        if retrieval.keep.0 == 1 {
+            line.retain(|(passer, _)| *passer != block);
+        } else if !passed && self.passing > 0 {
+            line.push((block, *count));
+            if line.len() > self.passing as usize {
+                line.remove(0);
+            }
+        }
+        if passed {
+            retrieval.from = Tier(1);
+        }
         retrieval
     }
 }

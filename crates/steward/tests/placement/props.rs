@@ -1,6 +1,8 @@
 //! Random traces, step by step beside the twins. `PROPTEST_CASES` sets how many.
 
-use pantler_steward::placement::{Client, Order, Protocol, Sizes, Step, Tier, Ulc, UlcClients, UlcRecency};
+use pantler_steward::placement::{
+    Client, Order, Passing, Protocol, Sizes, Step, Tier, Ulc, UlcAlone, UlcClients, UlcRecency,
+};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -80,9 +82,10 @@ pub struct Clients {
 }
 
 impl Clients {
-    pub fn new(sizes: &[u32], clients: u16, order: Order) -> Self {
-        let sizes = Sizes::new(sizes).expect("sane sizes");
-        Self { fast: UlcClients::new(&sizes, clients, order), twin: NaiveClients::new(sizes, clients, order) }
+    pub fn new(sizes: &[u32], clients: u16, order: Order, passing: Passing) -> Self {
+        let fast = Sizes::new(sizes).expect("sane sizes");
+        let fast = UlcClients::with_passing(&fast, clients, order, passing);
+        Self { fast, twin: NaiveClients::new(sizes, clients, order, passing.frames(sizes[0])) }
     }
 
     pub fn reference(&mut self, client: u16, block: u32) {
@@ -122,10 +125,11 @@ proptest! {
         sizes in vec(1u32..5, 1..4),
         clients in 1u16..4,
         by_request in any::<bool>(),
+        passing in 0u32..3,
         references in vec((0u16..4, block()), 1..300),
     ) {
         let order = if by_request { Order::Request } else { Order::Access };
-        let mut pair = Clients::new(&sizes, clients, order);
+        let mut pair = Clients::new(&sizes, clients, order, Passing::Frames(passing));
         for (client, block) in references {
             pair.reference(client % clients, block);
             pair.check();
@@ -166,6 +170,20 @@ proptest! {
             expected.sort_by_key(key);
             prop_assert_eq!(steps, expected);
             prop_assert!(shared.client(Client(0)).iter().eq(alone.iter()));
+        }
+    }
+
+    /// The same where blocks pass. What is read there is not told to a shared tier, so that has room for all.
+    #[test]
+    fn one_client_whose_blocks_pass_is_alone(near in 2u32..9, references in vec(block(), 1..300)) {
+        let sizes = Sizes::new(&[near, 100]).expect("sane sizes");
+        let mut shared = UlcClients::with_passing(&sizes, 1, Order::Access, Passing::Frames(2));
+        let mut alone = UlcAlone::with_passing(sizes, Passing::Frames(2));
+        for block in references {
+            let retrieval = shared.reference(Client(0), block, &mut Vec::new());
+            prop_assert_eq!(retrieval, alone.reference(Client(0), block, &mut Vec::new()));
+            shared.validate();
+            alone.validate();
         }
     }
 

@@ -1,0 +1,203 @@
+//! Frames of tier 1 for blocks that are kept elsewhere and only pass (rule U2).
+//!
+//! ```text
+//!   tier 1   [ ULC                                   | passing ]     the oldest leaves first, and goes nowhere
+//! ```
+//!
+//! A request needs room for what it reads, wherever that is kept; and programs read a block in pieces. While a block
+//! passes it is read from here, and references to it that follow each other closely count as one: not more others lie
+//! between two of them than blocks may pass. In the paper nothing passes: a block goes straight to the application.
+//!
+//! Z1  A block is in `line` under the number that it entered with, and as often as in `blocks`: once.
+//! Z2  Between references no more pass than there is room for, and none that is kept in tier 1.
+
+use alloc::collections::BTreeMap;
+
+/// How much of tier 1 is for blocks that pass.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Passing {
+    /// Nothing, as in the paper.
+    #[default]
+    None,
+    /// What a mount takes: a hundredth, and in small caches room for what one request of the kernel's brings.
+    Share,
+    /// So many frames.
+    Frames(u32),
+}
+
+impl Passing {
+    /// Frames of a tier 1 of so many; at most half of it.
+    pub fn frames(self, all: u32) -> u32 {
+        let wanted = match self {
+            Self::None => return 0,
+            Self::Share => (all / 100).max((all / 16).min(16)),
+            Self::Frames(0) => return 0,
+            Self::Frames(frames) => frames,
+        };
+        wanted.max(1).min(all / 2)
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Passer {
+    /// Its number in the line.
+    entered: u64,
+    /// Number of the last reference to it.
+    seen: u64,
+}
+
+/// Blocks that pass through one tier 1.
+#[derive(Clone, Debug)]
+pub struct Passage<B> {
+    frames: u32,
+    references: u64,
+    entries: u64,
+    /// Oldest first.
+    line: BTreeMap<u64, B>,
+    blocks: BTreeMap<B, Passer>,
+}
+
+impl<B: Copy + Ord> Passage<B> {
+    /// Room for so many.
+    pub fn new(frames: u32) -> Self {
+        Self { frames, references: 0, entries: 0, line: BTreeMap::new(), blocks: BTreeMap::new() }
+    }
+
+    /// Room.
+    pub fn frames(&self) -> u32 {
+        self.frames
+    }
+
+    /// Blocks that pass just now. Whoever must wait for one can be past the room for a while.
+    pub fn len(&self) -> usize {
+        self.line.len()
+    }
+
+    /// Whether none does.
+    pub fn is_empty(&self) -> bool {
+        self.line.is_empty()
+    }
+
+    /// Whether this one does.
+    pub fn holds(&self, block: B) -> bool {
+        self.blocks.contains_key(&block)
+    }
+
+    /// A reference takes place. Says whether it is one with the last one to this block.
+    pub fn reference(&mut self, block: B) -> bool {
+        self.references += 1;
+        let Some(passer) = self.blocks.get_mut(&block) else { return false };
+        let between = self.references - passer.seen;
+        passer.seen = self.references;
+        between <= u64::from(self.frames)
+    }
+
+    /// The block of the last reference passes from now on.
+    pub fn enter(&mut self, block: B) {
+        let passer = Passer { entered: self.entries, seen: self.references };
+        self.entries += 1;
+        if let Some(former) = self.blocks.insert(block, passer) {
+            self.line.remove(&former.entered);
+        }
+        self.line.insert(passer.entered, block);
+    }
+
+    /// It does not pass any more. Says whether it did.
+    pub fn leave(&mut self, block: B) -> bool {
+        let passer = self.blocks.remove(&block);
+        passer.is_some_and(|passer| self.line.remove(&passer.entered).is_some())
+    }
+
+    /// The reference took place: its block, if it `passes`, stays or enters, and the oldest gives way.
+    pub fn place(&mut self, block: B, passes: bool) {
+        if !passes {
+            self.leave(block);
+        } else if self.frames > 0 && !self.holds(block) {
+            while self.len() >= self.frames as usize
+                && self.line.pop_first().is_some_and(|(_, oldest)| self.blocks.remove(&oldest).is_some())
+            {
+            }
+            self.enter(block);
+        }
+    }
+
+    /// All that pass, oldest first.
+    pub fn iter(&self) -> impl Iterator<Item = B> + '_ {
+        self.line.values().copied()
+    }
+
+    /// Checks Z1.
+    pub fn validate(&self) {
+        assert_eq!(self.line.len(), self.blocks.len(), "Z1: lengths");
+        for (number, block) in &self.line {
+            assert_eq!(self.blocks.get(block).map(|passer| passer.entered), Some(*number), "Z1: {number}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn half_of_a_tier_passes_at_most_and_nothing_where_there_is_one_frame() {
+        assert_eq!([1, 2, 20, 140, 256, 4000].map(|all| Passing::Share.frames(all)), [0, 1, 1, 8, 16, 40]);
+        assert_eq!([1, 2, 20, 140].map(|all| Passing::Frames(16).frames(all)), [0, 1, 10, 16]);
+        assert_eq!([1, 20].map(|all| Passing::None.frames(all)), [0, 0]);
+        assert_eq!(Passing::Frames(0).frames(20), 0);
+    }
+
+    /// The same with nothing but a list of blocks and when they were seen.
+    struct Twin {
+        frames: usize,
+        line: Vec<(u8, u64)>,
+        now: u64,
+    }
+
+    impl Twin {
+        fn reference(&mut self, block: u8) -> bool {
+            self.now += 1;
+            let Some(passer) = self.line.iter_mut().find(|(one, _)| *one == block) else { return false };
+            let before = core::mem::replace(&mut passer.1, self.now);
+            self.now - before <= self.frames as u64
+        }
+
+        fn place(&mut self, block: u8, passes: bool) {
+            let held = self.line.iter().any(|(one, _)| *one == block);
+            if !passes {
+                self.line.retain(|(one, _)| *one != block);
+            } else if !held && self.frames > 0 {
+                if self.line.len() == self.frames {
+                    self.line.remove(0);
+                }
+                self.line.push((block, self.now));
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn it_does_as_a_plain_list(
+            frames in 0..6_u32,
+            references in proptest::collection::vec((0..12_u8, proptest::bool::weighted(0.7)), 0..200),
+        ) {
+            let mut passage = Passage::new(frames);
+            let mut twin = Twin { frames: frames as usize, line: Vec::new(), now: 0 };
+            for (block, passes) in references {
+                let same = passage.reference(block);
+                prop_assert_eq!(same, twin.reference(block));
+                if !same {
+                    passage.place(block, passes);
+                    twin.place(block, passes);
+                }
+                passage.validate();
+                prop_assert_eq!(passage.iter().collect::<Vec<_>>(), twin.line.iter().map(|(one, _)| *one).collect::<Vec<_>>());
+                prop_assert!(passage.len() <= frames as usize && passage.holds(block) == twin.line.iter().any(|(one, _)| *one == block));
+            }
+        }
+    }
+}
