@@ -108,7 +108,7 @@ pub fn check(input: &mut Input, format: Format, skip_bad_lines: bool) -> Result<
     Err(TraceError::Mismatch { path, value: Bad::new(line, "").value, format, found, remedy })
 }
 
-/// Whether hardly one of these records looks right, of formats whose records can look wrong.
+/// Whether most of these records look wrong, of formats whose records can.
 fn is_never(format: Format, sample: &[u8]) -> bool {
     let (plausible, width) = match format {
         Format::Vscsi => {
@@ -121,7 +121,7 @@ fn is_never(format: Format, sample: &[u8]) -> bool {
         _ => return false,
     };
     let records = sample.len() / width;
-    records >= RECORDS_DOUBTED && plausible * 10 < records
+    records >= RECORDS_DOUBTED && plausible * 2 < records
 }
 
 /// Text beyond doubt, whatever it says: lines, and not one byte that no line has.
