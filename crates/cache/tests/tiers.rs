@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// A tier in this process, shared by several clients: the store of the server without its sockets.
 struct Shared {
     store: Mutex<(Store, u64)>,
-    started: std::time::Instant,
+    started: Instant,
     broken: AtomicBool,
 }
 
@@ -30,7 +30,7 @@ impl Shared {
     fn new(frames: u32) -> Arc<Self> {
         let key = Stem::new(None, BLOCK as u32, [b"x".as_slice()]).block(0).pack();
         let limit = u64::from(frames) * charge(&key, &[0; BLOCK]);
-        let (store, started) = (Mutex::new((Store::new(limit), 0)), std::time::Instant::now());
+        let (store, started) = (Mutex::new((Store::new(limit), 0)), Instant::now());
         Arc::new(Self { store, started, broken: AtomicBool::new(false) })
     }
 
@@ -458,7 +458,7 @@ fn a_tier_that_breaks_is_left_alone_and_taken_back() {
     let stat = cached.cache.tier_stats().remove(0);
     assert!(!stat.works && stat.failures == 1 && stat.skipped > 0, "{stat:?}");
     shared.broken.store(false, Ordering::SeqCst);
-    let start = std::time::Instant::now();
+    let start = Instant::now();
     while !cached.cache.tier_stats()[0].works {
         assert!(start.elapsed() < PATIENCE, "it does not heal");
         std::thread::sleep(Duration::from_millis(5));
