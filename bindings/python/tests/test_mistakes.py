@@ -27,7 +27,7 @@ LOOP = "loop:ids=10,requests=100"
         ("lru", [], {}, "sizes []: expected at least one"),
         ("lru", 0, {}, 'size "0": expected blocks'),
         ("lru", "5x", {}, 'size "5x": expected blocks'),
-        ("lru", "64M", {}, "size 64M: the trace does not say"),
+        ("lru", "64M", {}, "size 64M: the trace gives keys and not how many bytes"),
         ("lru", 5, {"warm_up": -1}, "warm_up -1: expected references"),
         ("lru", 5, {"warm_up": 1.5}, "warm_up 1.5: expected a share"),
         ("lru", 5, {"sample": 0.0}, "sample 0: expected a share"),
