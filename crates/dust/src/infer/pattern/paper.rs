@@ -60,12 +60,24 @@ fn warm_up(trace: &mut Trace, regions: &mut Regions, capacity: u32, bits: UseBit
     trace.scan(region.clone());
     trace.scan(region.clone());
     if bits == UseBits::HalfSet {
-        trace.scan(regions.region(part(capacity, 0.02)));
-        let mut half: Vec<u32> = region.collect();
-        random.shuffle(&mut half);
-        half.truncate(half.len() / 2);
-        trace.scan(half);
+        leave_half_set(trace, regions, region, capacity, random);
     }
+}
+
+/// Of a region that fills the cache, all of whose use bits are set: a few more blocks make the hand clear them, and a random
+/// half is touched.
+fn leave_half_set(
+    trace: &mut Trace,
+    regions: &mut Regions,
+    region: std::ops::Range<u32>,
+    capacity: u32,
+    random: &mut Random,
+) {
+    trace.scan(regions.region(part(capacity, 0.02)));
+    let mut half: Vec<u32> = region.collect();
+    random.shuffle(&mut half);
+    half.truncate(half.len() / 2);
+    trace.scan(half);
 }
 
 /// Initial order, recency and frequency all differ; then half of the region is evicted.
@@ -89,16 +101,21 @@ pub fn short_term(capacity: u32, bits: UseBits, random: &mut Random) -> Trace {
 }
 
 /// Blocks referenced and replaced before (hot) against blocks that short-term attributes prefer (cold).
+///
+/// What replaces hot fills the cache and is read twice, so that it sets all use bits by itself; for half of them they are
+/// prepared after it, where hot and cold go.
 pub fn history(capacity: u32, bits: UseBits, random: &mut Random) -> Trace {
     let mut trace = Trace::cold("history");
     let mut regions = Regions { next: 0 };
     let half = part(capacity, 0.5);
     let (hot, cold) = (regions.region(half), regions.region(half));
-    warm_up(&mut trace, &mut regions, capacity, bits, random);
     let first = regions.region(capacity);
     trace.scan(hot.clone());
     trace.scan(first.clone());
-    trace.scan(first);
+    trace.scan(first.clone());
+    if bits == UseBits::HalfSet {
+        leave_half_set(&mut trace, &mut regions, first, capacity, random);
+    }
     for _ in 0..3 {
         trace.scan(hot.clone());
     }
