@@ -1,4 +1,4 @@
-//! Caches by other hands: whatever they are called must be right, or "unknown".
+//! Caches by other hands: LRU is named, and what has no candidate is near its relatives or unknown, never wrong.
 
 use std::num::NonZeroUsize;
 
