@@ -3,6 +3,7 @@
 mod paper;
 mod progress;
 mod targets;
+mod written;
 
 use anyhow::{Context, Result};
 use clap::Args;
@@ -11,12 +12,13 @@ use pantler_dust::targets::{Stop, expectations};
 use pantler_dust::{Counterexample, Inquiry, Known, Report, contradict, html, investigate_watching, record};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::fs::File;
-use std::io::{BufReader, BufWriter, Write};
+use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use crate::failure::Usage;
 use crate::output;
 use progress::Progress;
+use written::Written;
 
 /// What stands where nothing was asked for.
 const TARGETS: &str = "\
@@ -93,7 +95,7 @@ pub fn dust(words: &Dust) -> Result<()> {
     // Before the target is asked: what was found out is not lost to a name that cannot be written.
     let recording = words.record.as_deref().map(Written::create).transpose()?;
     let page = words.html.as_deref().map(Written::create).transpose()?;
-    let (name, inquiry, counterexample) = match (&words.replay, &words.target) {
+    let found = match (&words.replay, &words.target) {
         (Some(path), _) => replayed(words, path)?,
         (None, Some(name)) => asked(words, name)?,
         (None, None) => {
@@ -102,10 +104,11 @@ pub fn dust(words: &Dust) -> Result<()> {
             return Err(Usage("expected a target, such as pantler dust policy:2q".into()).into());
         }
     };
+    let Found { name, block_bytes, inquiry, counterexample } = found;
     if let Some(recording) = recording {
-        recording.fill(|file| Ok(record::write(file, &name, inquiry.observed())?))?;
+        recording.fill(|file| Ok(record::write(file, &name, block_bytes, inquiry.observed())?))?;
     }
-    let report = Report::of(&name, &inquiry).with(counterexample.as_ref());
+    let report = Report::of(&name, block_bytes, &inquiry).with(counterexample.as_ref());
     if let Some(page) = page {
         let text = html::page(&report, &inquiry, counterexample.as_ref());
         page.fill(|file| Ok(file.write_all(text.as_bytes())?))?;
@@ -113,20 +116,26 @@ pub fn dust(words: &Dust) -> Result<()> {
     if words.json { output::json("dust", &report) } else { output::text(&report.text()) }
 }
 
-type Found = (String, Inquiry, Option<Counterexample>);
+struct Found {
+    /// The target's.
+    name: String,
+    block_bytes: Option<u64>,
+    inquiry: Inquiry,
+    counterexample: Option<Counterexample>,
+}
 
 fn replayed(words: &Dust, path: &Path) -> Result<Found> {
     let file = File::open(path).with_context(|| format!("recording {}", path.display()))?;
-    let (name, observed) = record::read(&mut BufReader::new(file))
+    let recording = record::read(&mut BufReader::new(file))
         .map_err(|error| ControlError::invalid(format!("recording {}: {error}", path.display())))?;
-    let mut options = expectations(&name);
+    let mut options = expectations(&recording.target);
     options.seed = words.seed;
-    let inquiry = Inquiry::replay(options, observed);
+    let inquiry = Inquiry::replay(options, recording.observed);
     // Nobody can be asked, so it is as long as it was observed.
-    let shown = counterexample(&inquiry, |inquiry| {
+    let counterexample = counterexample(&inquiry, |inquiry| {
         contradict(inquiry, &mut targets::Gone, 0).map_err(targets::refused)
     })?;
-    Ok((name, inquiry, shown))
+    Ok(Found { name: recording.target, block_bytes: recording.block_bytes, inquiry, counterexample })
 }
 
 fn asked(words: &Dust, target: &str) -> Result<Found> {
@@ -148,18 +157,18 @@ fn asked(words: &Dust, target: &str) -> Result<Found> {
     .map_err(targets::refused)?;
     let most = inquiry.verdict().capacity as usize * accesses_per_block;
     let left = most.saturating_sub(inquiry.evidence().len());
-    let shown = counterexample(&inquiry, |inquiry| {
+    let counterexample = counterexample(&inquiry, |inquiry| {
         progress.say("looking for a counterexample");
         contradict(inquiry, target.as_mut(), left).map_err(targets::refused)
     })?;
-    if words.html.is_some() {
+    if words.html.is_some() && !inquiry.fits().is_empty() {
         for trace in inquiry.illustrations() {
             progress.step(&inquiry, &trace);
             let readings = target.run(&trace).map_err(targets::refused)?;
             inquiry.illustrate(trace, readings);
         }
     }
-    Ok((name, inquiry, shown))
+    Ok(Found { name, block_bytes: target.block_bytes(), inquiry, counterexample })
 }
 
 /// Only who is unknown has one.
@@ -172,23 +181,4 @@ fn counterexample(
         return Ok(None);
     }
     find(inquiry)
-}
-
-/// A file that is there before there is something to write.
-struct Written {
-    path: PathBuf,
-    file: File,
-}
-
-impl Written {
-    fn create(path: &Path) -> Result<Self> {
-        let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
-        Ok(Self { path: path.to_owned(), file })
-    }
-
-    fn fill(self, write: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
-        let mut file = BufWriter::new(self.file);
-        let result = write(&mut file).and_then(|()| Ok(file.flush()?));
-        result.with_context(|| format!("cannot write {}", self.path.display()))
-    }
 }

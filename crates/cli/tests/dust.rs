@@ -42,11 +42,12 @@ fn a_simulated_cache_is_named_recorded_replayed_and_shown() {
     let page = fs::read_to_string(folder.path().join("it.html")).unwrap();
     assert!(page.contains("short-term") && page.contains("Likelihoods") && !page.contains("src="));
     let again = json(folder.path(), &["dust", "--replay", "it.record"]);
-    for field in ["family", "target", "accesses", "capacity", "verdict"] {
-        assert_eq!(again[field], found[field], "{field}: {again}");
-    }
-    let text = ok(folder.path(), &["dust", "--replay", "it.record"]);
-    assert!(text.starts_with("2q:") && text.contains("% certain"), "{text}");
+    // The same analysis, down to the last likelihood on the page.
+    assert_eq!(again, found);
+    let text = ok(folder.path(), &["dust", "--replay", "it.record", "--html", "again.html"]);
+    assert!(text.starts_with("2Q (2q:in=") && text.contains("% certain"), "{text}");
+    assert!(text.contains(" blocks  verified on a fresh trace"), "{text}");
+    assert_eq!(fs::read_to_string(folder.path().join("again.html")).unwrap(), page);
 }
 
 #[test]
@@ -79,6 +80,15 @@ fn nonsense_is_refused_in_a_line() {
         let err = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{words:?}: {err}");
         assert!(err.contains(expected) && output.stdout.is_empty(), "{words:?}: {err}");
+    }
+    // Whoever is refused loses no report or recording of before, and gets none that is empty.
+    for words in [&["dust"][..], &["dust", "policy:nobody"], &["dust", "redis://127.0.0.1:1"]] {
+        fs::write(folder.path().join("old.html"), "kept").unwrap();
+        let output =
+            pantler(folder.path(), &[words, &["--html", "old.html", "--record", "new.record"]].concat());
+        assert!(!output.status.success(), "{words:?}");
+        assert_eq!(fs::read_to_string(folder.path().join("old.html")).unwrap(), "kept", "{words:?}");
+        assert!(!folder.path().join("new.record").exists(), "{words:?}");
     }
     // Who knows no target sees the list, a line each.
     let err = String::from_utf8_lossy(&pantler(folder.path(), &["dust"]).stderr).into_owned();

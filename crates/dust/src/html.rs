@@ -48,13 +48,18 @@ pub fn page(report: &Report, inquiry: &Inquiry, counterexample: Option<&Countere
 
 fn verdict(html: &mut String, report: &Report) {
     let (class, text) = match report.verdict {
-        Known::Known => ("known", format!("{}, {:.1} % certain", report.policy, 100.0 * report.certainty)),
+        Known::Known => {
+            ("known", format!("{}, {:.1} % certain", report.full_name(), 100.0 * report.certainty))
+        }
         Known::Unknown if report.family.is_empty() => ("unknown", "no cache could be seen".into()),
-        Known::Unknown => ("unknown", format!("unknown; the nearest is {}", report.policy)),
+        Known::Unknown => ("unknown", format!("unknown; the nearest is {}", report.full_name())),
     };
     let _ = writeln!(html, "<p class=\"verdict {class}\">{}</p>\n<table>", escaped(&text));
     let [low, high] = report.interval;
     row(html, "Capacity", &format!("{} blocks, between {low} and {high}", report.capacity));
+    if let Some(bytes) = report.block_bytes {
+        row(html, "Bytes of a block", &bytes.to_string());
+    }
     row(html, "Accesses", &report.accesses.to_string());
     row(html, "Observations that contradict it", &percent(report.mismatch));
     if let Some(fresh) = report.mismatch_fresh {
@@ -228,7 +233,7 @@ mod tests {
     fn the_page_shows_the_evidence_and_loads_nothing() {
         let mut target = SimulatedTarget::new("2q".parse().unwrap(), 80, 0.02, 3).unwrap();
         let inquiry = investigate(Inquiry::new(Options::default()), &mut target).unwrap();
-        let report = Report::of("policy:2q & <co>", &inquiry);
+        let report = Report::of("policy:2q & <co>", None, &inquiry);
         let page = page(&report, &inquiry, None);
         for text in [
             "policy:2q &amp; &lt;co&gt;",

@@ -61,6 +61,21 @@ pub fn investigate_watching(
         watch(&inquiry, &trace);
         let readings = target.run(&trace)?;
         inquiry.observe(trace, readings);
+        if let Some(blocks) = inquiry.boundless().filter(|_| inquiry.lags()) {
+            return Err(TargetError::Missing {
+                what: format!("an end of the cache: nothing was missing among {blocks} blocks"),
+                remedy: "make the cache smaller, or the blocks larger (--value-bytes)",
+            });
+        }
+        if let Some((held, kept)) = inquiry.collapse() {
+            return Err(TargetError::Missing {
+                what: format!(
+                    "a cache that replaces when it is full: {held} blocks were there, and {kept} of them soon after"
+                ),
+                remedy: "if it is nginx with max_size, which removes what is too much seconds later, bound it by its \
+                         keys_zone: keys_zone=NAME:32k is about 200 pages",
+            });
+        }
     }
     Ok(inquiry)
 }

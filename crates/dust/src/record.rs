@@ -3,7 +3,7 @@
 //! One JSON object per line: a head, then one line for each trace.
 //!
 //! ```text
-//! {"version":1,"kind":"dust-record","target":"policy:lru"}
+//! {"version":1,"kind":"dust-record","target":"policy:lru","block_bytes":null}
 //! {"pattern":"zipf","cold":true,"accesses":[0,1,0],"pauses":[[2,1100]],"probes":[],"said":"001"}
 //! {"pattern":"loop","cold":false,"accesses":[7,8],"pauses":[],"probes":[1],"took_ns":[61044,570]}
 //! ```
@@ -27,6 +27,19 @@ struct Head {
     version: u32,
     kind: String,
     target: String,
+    #[serde(default)]
+    block_bytes: Option<u64>,
+}
+
+/// What a recording holds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Recording {
+    /// The target's name.
+    pub target: String,
+    /// Bytes of its blocks, where it knew.
+    pub block_bytes: Option<u64>,
+    /// What was done and observed.
+    pub observed: Vec<Observed>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -72,8 +85,13 @@ pub enum RecordError {
 /// # Errors
 ///
 /// Those of the writer.
-pub fn write(out: &mut dyn Write, target: &str, observed: &[Observed]) -> Result<(), RecordError> {
-    let head = Head { version: VERSION, kind: "dust-record".into(), target: target.into() };
+pub fn write(
+    out: &mut dyn Write,
+    target: &str,
+    block_bytes: Option<u64>,
+    observed: &[Observed],
+) -> Result<(), RecordError> {
+    let head = Head { version: VERSION, kind: "dust-record".into(), target: target.into(), block_bytes };
     let mut put = |text: serde_json::Result<String>| -> Result<(), RecordError> {
         let text = text.map_err(|source| RecordError::Json { line: 0, source })?;
         Ok(writeln!(out, "{text}")?)
@@ -111,14 +129,13 @@ fn line(observed: &Observed) -> Line {
     }
 }
 
-/// Reads a recording: the target's name, and what was observed.
+/// Reads a recording.
 ///
 /// # Errors
 ///
 /// When it cannot be read, or is no recording.
-pub fn read(from: &mut dyn BufRead) -> Result<(String, Vec<Observed>), RecordError> {
-    let mut target = String::new();
-    let mut observed = Vec::new();
+pub fn read(from: &mut dyn BufRead) -> Result<Recording, RecordError> {
+    let mut recording = Recording { target: String::new(), block_bytes: None, observed: Vec::new() };
     for (at, text) in from.lines().enumerate() {
         let (number, text) = (at + 1, text?);
         let broken = |source| RecordError::Json { line: number, source };
@@ -130,16 +147,17 @@ pub fn read(from: &mut dyn BufRead) -> Result<(String, Vec<Observed>), RecordErr
                     what: "expected a dust-record of version 1",
                 });
             }
-            target = head.target;
+            (recording.target, recording.block_bytes) = (head.target, head.block_bytes);
             continue;
         }
         let line: Line = serde_json::from_str(&text).map_err(broken)?;
-        observed.push(understood(line).map_err(|what| RecordError::Nonsense { line: number, what })?);
+        let understood = understood(line).map_err(|what| RecordError::Nonsense { line: number, what })?;
+        recording.observed.push(understood);
     }
-    if observed.is_empty() {
+    if recording.observed.is_empty() {
         return Err(RecordError::Nonsense { line: 1, what: "nothing was observed" });
     }
-    Ok((target, observed))
+    Ok(recording)
 }
 
 fn understood(line: Line) -> Result<Observed, &'static str> {
@@ -181,8 +199,10 @@ mod tests {
         let observed =
             [Observed { trace: trace.clone(), readings: said }, Observed { trace, readings: took }];
         let mut bytes = Vec::new();
-        write(&mut bytes, "policy:lru", &observed).unwrap();
-        assert_eq!(read(&mut bytes.as_slice()).unwrap(), ("policy:lru".into(), observed.to_vec()));
+        write(&mut bytes, "pagecache", Some(4096), &observed).unwrap();
+        let found = read(&mut bytes.as_slice()).unwrap();
+        assert_eq!((found.target.as_str(), found.block_bytes), ("pagecache", Some(4096)));
+        assert_eq!(found.observed, observed);
     }
 
     #[test]

@@ -1,11 +1,14 @@
 //! The verdict as JSON (`docs/JSON.md`) and as a line for people.
 
+mod titles;
+
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use serde::Serialize;
 
 use crate::{Counterexample, Inquiry, Known};
+pub use titles::title;
 
 /// A counterexample, as in the report.
 #[derive(Clone, Debug, Serialize)]
@@ -31,6 +34,8 @@ pub struct Report {
     pub parameter_intervals: BTreeMap<String, [f64; 2]>,
     /// In blocks.
     pub capacity: u32,
+    /// Bytes of a block; `null` where the target does not know.
+    pub block_bytes: Option<u64>,
     /// Least and greatest capacity that explain nearly as much.
     pub interval: [u32; 2],
     /// 0 to 1; 0 when unknown.
@@ -60,8 +65,8 @@ pub struct Report {
 }
 
 impl Report {
-    /// Of an inquiry about a target.
-    pub fn of(target: &str, inquiry: &Inquiry) -> Self {
+    /// Of an inquiry about a target whose blocks have so many bytes.
+    pub fn of(target: &str, block_bytes: Option<u64>, inquiry: &Inquiry) -> Self {
         let verdict = inquiry.verdict();
         let round = |value: f64| (value * 1e5).round() / 1e5;
         let modes = verdict.calibration.modes;
@@ -71,6 +76,7 @@ impl Report {
             parameters: verdict.parameters.iter().cloned().collect(),
             parameter_intervals: inquiry.parameter_intervals().into_iter().collect(),
             capacity: verdict.capacity,
+            block_bytes,
             interval: [verdict.interval.0, verdict.interval.1],
             certainty: round(verdict.certainty),
             verdict: verdict.verdict,
@@ -99,24 +105,94 @@ impl Report {
 
     /// One line, and a second one when there is something to add.
     pub fn text(&self) -> String {
-        let width = (self.interval[1] - self.interval[0]).div_ceil(2);
-        let capacity = format!("capacity {} ± {width} blocks", self.capacity);
+        let capacity = self.capacity_text();
         let mut text = match self.verdict {
-            Known::Known => format!("{}  {} certain  {capacity}", self.policy, percent(self.certainty)),
+            Known::Known => format!("{}  {} certain  {capacity}", self.full_name(), percent(self.certainty)),
             Known::Unknown if self.family.is_empty() => "unknown: no cache could be seen".into(),
-            Known::Unknown => format!("unknown  nearest is {}  {capacity}", self.policy),
+            Known::Unknown => format!("unknown  nearest is {}  {capacity}", self.full_name()),
         };
-        if let Some(fresh) = self.mismatch_fresh {
-            let _ = write!(text, "  {:.2} % contradict it on a fresh trace", 100.0 * fresh);
-        }
+        let _ = match (self.verdict, self.mismatch_fresh) {
+            (_, None) => Ok(()),
+            (Known::Known, Some(0.0)) => write!(text, "  verified on a fresh trace"),
+            (Known::Known, Some(wrong)) => {
+                write!(text, "  verified on a fresh trace ({:.2} % contradict it)", 100.0 * wrong)
+            }
+            (Known::Unknown, Some(wrong)) => {
+                write!(text, "  {:.2} % of a fresh trace contradict it", 100.0 * wrong)
+            }
+        };
         if !self.equivalent.is_empty() {
-            let _ = write!(text, "\n  could as well be {}", self.equivalent.join(", "));
+            let names: Vec<&str> = self.equivalent.iter().map(|name| title(name)).collect();
+            let _ = write!(text, "\n  could as well be {}", names.join(", "));
         }
         text + "\n"
     }
+
+    /// The family as people call it, and behind it the word for the simulator where that says more.
+    pub fn full_name(&self) -> String {
+        let title = title(&self.family);
+        if title.eq_ignore_ascii_case(&self.policy) {
+            return title.into();
+        }
+        format!("{title} ({})", self.policy)
+    }
+
+    /// The capacity with what it may be off by.
+    pub fn capacity_text(&self) -> String {
+        let off = (self.interval[1].saturating_sub(self.capacity))
+            .max(self.capacity.saturating_sub(self.interval[0]));
+        let unit = if self.target == "pagecache" { "pages" } else { "blocks" };
+        format!("capacity {} ± {} {unit}", grouped(self.capacity), grouped(off))
+    }
 }
 
-/// Nobody is certain of everything.
 fn percent(certainty: f64) -> String {
-    if certainty > 0.999 { "> 99.9 %".into() } else { format!("{:.1} %", 100.0 * certainty) }
+    format!("{:.1} %", 100.0 * certainty)
+}
+
+/// With commas between thousands.
+fn grouped(number: u32) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::targets::SimulatedTarget;
+    use crate::{Options, investigate};
+
+    #[test]
+    fn the_line_is_for_people() {
+        let mut target = SimulatedTarget::new("2q:in=0.35".parse().unwrap(), 80, 0.0, 3).unwrap();
+        let inquiry = investigate(Inquiry::new(Options::default()), &mut target).unwrap();
+        let mut report = Report::of("pagecache", Some(4096), &inquiry);
+        (report.family, report.policy) = ("linux".into(), "linux:ratio=2".into());
+        (report.capacity, report.interval) = (4012, [3997, 4020]);
+        (report.certainty, report.mismatch_fresh) = (0.991, Some(0.0));
+        assert_eq!(
+            report.text(),
+            "Linux active/inactive lists with refault (linux:ratio=2)  99.1 % certain  capacity 4,012 ± 15 pages  \
+             verified on a fresh trace\n"
+        );
+        (report.verdict, report.target) = (Known::Unknown, "mount /m".into());
+        (report.policy, report.family) = ("lru".into(), "lru".into());
+        report.mismatch_fresh = Some(0.08);
+        assert_eq!(
+            report.text(),
+            "unknown  nearest is LRU  capacity 4,012 ± 15 blocks  8.00 % of a fresh trace contradict it\n"
+        );
+    }
+
+    #[test]
+    fn thousands_are_grouped() {
+        assert_eq!([0, 999, 1000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
+    }
 }

@@ -1,6 +1,7 @@
 //! Targets: caches that can be asked.
 
 mod http;
+mod leftovers;
 mod memcached;
 mod mount;
 mod page_cache;
@@ -28,6 +29,11 @@ pub trait Target {
     ///
     /// When the cache cannot be reached, or does not do what the trace needs.
     fn run(&mut self, trace: &Trace) -> Result<Vec<Reading>, TargetError>;
+
+    /// Bytes of a block, where the target knows: what its capacity has to be multiplied with.
+    fn block_bytes(&self) -> Option<u64> {
+        None
+    }
 
     /// From now on runs end early, by [`TargetError::Stopped`], when that is wanted. Targets whose runs take no time need
     /// not look.
@@ -87,16 +93,22 @@ pub enum TargetError {
     },
 }
 
-/// What is known of a target before it is asked, by its name. A real cache has corners that no model has.
+/// What is known of a target before it is asked, by its name.
 pub fn expectations(name: &str) -> Options {
+    /// Clocks and reclaim have corners that no model has: share of accesses in which the best one may be wrong.
     const CORNERS: f64 = 0.012;
+    const PAGES_MAX: u32 = 1 << 15;
     let options = Options::default();
-    let slack = if name.starts_with("policy:") { options.slack } else { CORNERS };
+    // Nothing comes between a proxy and its answer.
+    let proxy = name.starts_with("http://");
+    let slack = if proxy || name.starts_with("policy:") { options.slack } else { CORNERS };
     let flushes = !["mount ", "http://"].iter().any(|word| name.starts_with(word));
     let families = match name {
         _ if name.starts_with("redis://") => Family::at_pace_of_redis(),
         _ if name.starts_with("memcached://") => Family::at_pace_of_memcached(),
         _ => options.families,
     };
-    Options { slack, flushes, families, ..options }
+    // Who asks over a network one by one does not wait for a million answers.
+    let blocks_max = if proxy { PAGES_MAX } else { options.blocks_max };
+    Options { slack, flushes, exact: proxy, lags: proxy, families, blocks_max, ..options }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use pantler_dust::infer::family::Family;
-use pantler_dust::targets::PageCacheTarget;
+use pantler_dust::targets::{PageCacheTarget, expectations};
 use pantler_dust::{Inquiry, Known, Options, TargetError, investigate};
 
 #[test]
@@ -24,7 +24,7 @@ fn this_kernel_has_active_and_inactive_lists() {
     // Few rivals, so that most of the time goes to the kernel.
     let rivals = ["linux", "lru", "clock", "arc", "fifo", "2q", "slru"];
     let families = Family::all().iter().filter(|family| rivals.contains(&family.name)).collect();
-    let options = Options { families, slack: 0.012, ..Options::default() };
+    let options = Options { families, ..expectations("pagecache") };
     let verdict = investigate(Inquiry::new(options), &mut target).expect("the files can be read").verdict();
     println!("{verdict:?}");
     assert_eq!(verdict.family, "linux", "{verdict:?}");

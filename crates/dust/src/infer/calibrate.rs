@@ -119,7 +119,8 @@ impl Modes {
         let log = (latency_ns.max(1) as f64).ln();
         // Beyond its centre a mode does not become less likely than the other: the slower, the more surely a miss.
         let (low, high) = (self.hit_ns.ln(), self.miss_ns.ln());
-        let log = log.clamp(low, high);
+        // Modes that are one may come out in either order.
+        let log = log.clamp(low, high.max(low));
         (density(log, (low, self.spread.0)).max(1e-30) / density(log, (high, self.spread.1)).max(1e-30)).ln()
     }
 }

@@ -13,6 +13,9 @@ use super::score::Ledger;
 
 /// Families whose tempered probability is at least this share of the best one's were not told apart from it.
 const EQUIVALENT: f64 = 0.02;
+/// Nobody is more certain than this: of 2,720 simulated caches none was given a wrong name (docs/benchmarks/dust.md), which
+/// says so much and no more.
+const CERTAINTY_MAX: f64 = 0.999;
 /// Log likelihood within which capacities are in the interval: three standard deviations of a tempered normal.
 pub(super) const INTERVAL_DROP: f64 = 4.5 / super::rank::TEMPER;
 
@@ -39,7 +42,7 @@ pub struct Verdict {
     pub capacity: u32,
     /// Least and greatest capacity that explain nearly as much.
     pub interval: (u32, u32),
-    /// Probability of the family and its equivalents among all candidates, 0 when unknown.
+    /// Probability of the family and its equivalents among all candidates, at most 0.999; 0 when unknown.
     pub certainty: f64,
     /// Whether it is good enough.
     pub verdict: Known,
@@ -65,7 +68,7 @@ impl Verdict {
         calibration: &Calibration,
         fits: &[Fit],
         check: Option<Check>,
-        slack: f64,
+        (slack, exact): (f64, bool),
         mismatch_fresh: Option<f64>,
     ) -> Self {
         let mut verdict = Self {
@@ -101,9 +104,11 @@ impl Verdict {
             .iter()
             .map(|(weight, fit)| (fit.candidate.name(), *weight, fit.log_likelihood))
             .collect();
-        if good && calibration.confidence > 0.2 {
+        let contradicts = exact && !candidate.draws() && verdict.mismatch > slack;
+        if good && !contradicts && calibration.confidence > 0.2 {
             verdict.verdict = Known::Known;
-            verdict.certainty = most + rivals.map(|(weight, _)| weight).sum::<f64>();
+            let certainty = most + rivals.map(|(weight, _)| weight).sum::<f64>();
+            verdict.certainty = certainty.min(CERTAINTY_MAX);
         }
         verdict
     }

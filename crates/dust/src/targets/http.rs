@@ -1,7 +1,7 @@
 //! A caching proxy (nginx `proxy_cache`, Varnish), whose origin is Dust itself.
 //!
 //! ```text
-//!   GET /dust/4711/17  --->  proxy  --->  origin: a thread of this process
+//!   GET /dust/18a2f/17  --->  proxy  --->  origin: a thread of this process
 //!                                           asked: a miss      not asked: a hit
 //! ```
 //!
@@ -18,7 +18,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::{Stop, Target, TargetError};
 use crate::{Reading, Step, Trace};
@@ -36,6 +36,9 @@ pub struct HttpTarget {
     url: String,
     agent: ureq::Agent,
     origin: Origin,
+    page_bytes: u32,
+    /// No run before had the same, so that none of its pages are in the proxy: a number of a process comes again.
+    run: u128,
     stop: Stop,
 }
 
@@ -47,13 +50,16 @@ impl HttpTarget {
     ///
     /// When the address is taken, the proxy does not answer, or does not ask this origin.
     pub fn new(url: &str, origin: &str, page_bytes: Option<u32>) -> Result<Self, TargetError> {
-        let origin = Origin::new(origin, page_bytes.unwrap_or(PAGE_BYTES))?;
+        let page_bytes = page_bytes.unwrap_or(PAGE_BYTES);
+        let origin = Origin::new(origin, page_bytes)?;
         let config = ureq::Agent::config_builder();
         let config = config.http_status_as_error(false).timeout_global(Some(PATIENCE)).max_redirects(0);
         let target = Self {
             url: url.trim_end_matches('/').into(),
             agent: config.build().into(),
             origin,
+            page_bytes,
+            run: run(),
             stop: Stop::default(),
         };
         // Far from the numbers of all blocks.
@@ -67,7 +73,7 @@ impl HttpTarget {
     }
 
     fn access(&self, block: u32) -> Result<bool, TargetError> {
-        let url = format!("{}/dust/{}/{block}", self.url, std::process::id());
+        let url = format!("{}/dust/{:x}/{block}", self.url, self.run);
         let before = self.origin.asked.load(Ordering::SeqCst);
         let mut response =
             self.agent.get(&url).call().map_err(|error| self.failed(io::Error::other(error)))?;
@@ -98,9 +104,18 @@ impl Target for HttpTarget {
         Ok(readings)
     }
 
+    fn block_bytes(&self) -> Option<u64> {
+        Some(self.page_bytes.into())
+    }
+
     fn heed(&mut self, stop: Stop) {
         self.stop = stop;
     }
+}
+
+/// Nanoseconds since 1970.
+fn run() -> u128 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos())
 }
 
 /// Answers every request with the same page, until dropped.
@@ -183,7 +198,7 @@ mod tests {
         let origin = Origin::new("127.0.0.1:0", 10).unwrap();
         let url = format!("http://{}", origin.address);
         let agent = ureq::Agent::config_builder().build().into();
-        let target = HttpTarget { url, agent, origin, stop: Stop::default() };
+        let target = HttpTarget { url, agent, origin, page_bytes: 10, run: run(), stop: Stop::default() };
         assert!(!target.access(1).unwrap() && !target.access(1).unwrap());
     }
 }

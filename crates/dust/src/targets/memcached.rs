@@ -1,10 +1,11 @@
 //! A memcached server: a key is a block, read where it is and set where it is not.
 //!
 //! ```text
-//!   get dust:4711:0:17     VALUE ..: a hit      END: a miss, then set dust:4711:0:17 0 0 24000
+//!   get dust:1c9f03aa:4711:0:17     VALUE ..: a hit      END: a miss, then set dust:1c9f03aa:4711:0:17 0 3600 24000
 //! ```
 //!
-//! N1  Only keys that begin with `dust:`, the process and the visit are touched, and all of them are deleted at the end.
+//! N1  Only keys that begin with `dust:`, the [owner](super::leftovers) and the visit are touched, and all of them are deleted
+//!     at the end. Those of a run that was killed expire within the hour, and the next run deletes them.
 //! N2  All values have the same size, so that they share one slab class and its lists.
 //! N3  [`MEMCACHED_PACE`] accesses fall into each second of the server's clock, evenly: it knows how long a key has waited by the
 //!     second only, and the thread that maintains the lists sleeps the longer the longer nothing moves. Candidates are told the
@@ -14,6 +15,7 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
+use super::leftovers::{is_left, keys, owner};
 use super::{Stop, Target, TargetError};
 use crate::infer::family::MEMCACHED_PACE;
 use crate::{Reading, Step, Trace};
@@ -26,6 +28,10 @@ const VALUE_BYTES: (u64, u64) = (64, 500_000);
 const BUSY: Duration = Duration::from_millis(900);
 const GLANCE: Duration = Duration::from_millis(3);
 const PATIENCE: Duration = Duration::from_secs(20);
+/// Seconds after which a key goes by itself (N1).
+const EXPIRY: u32 = 3600;
+/// Keys that are looked at for what was left.
+const LOOKED_AT_MAX: u64 = 1_000_000;
 /// Longest line that a server may answer with.
 const LINE_MAX: u64 = 8 << 10;
 
@@ -34,6 +40,8 @@ const LINE_MAX: u64 = 8 << 10;
 pub struct MemcachedTarget {
     address: String,
     stream: BufReader<TcpStream>,
+    /// What all keys begin with.
+    prefix: String,
     value: Vec<u8>,
     visit: u32,
     blocks: u32,
@@ -58,6 +66,7 @@ impl MemcachedTarget {
         let mut target = Self {
             address: address.into(),
             stream,
+            prefix: format!("dust:{}", owner(':')),
             value: Vec::new(),
             visit: 0,
             blocks: 0,
@@ -65,6 +74,7 @@ impl MemcachedTarget {
             second: Instant::now(),
             stop: Stop::default(),
         };
+        target.sweep()?;
         let bytes = match value_bytes {
             Some(bytes) => u64::from(bytes),
             None => (target.memory()? / KEYS).clamp(VALUE_BYTES.0, VALUE_BYTES.1),
@@ -122,7 +132,7 @@ impl MemcachedTarget {
     }
 
     fn key(&self, block: u32) -> String {
-        format!("dust:{}:{}:{block}", std::process::id(), self.visit)
+        format!("{}:{}:{block}", self.prefix, self.visit)
     }
 
     fn access(&mut self, block: u32) -> Result<bool, TargetError> {
@@ -144,7 +154,7 @@ impl MemcachedTarget {
         if line != "END" {
             return Err(self.strange(&line));
         }
-        let mut request = format!("set {key} 0 0 {}\r\n", self.value.len()).into_bytes();
+        let mut request = format!("set {key} 0 {EXPIRY} {}\r\n", self.value.len()).into_bytes();
         request.extend_from_slice(&self.value);
         request.extend_from_slice(b"\r\n");
         self.send(&request)?;
@@ -157,13 +167,39 @@ impl MemcachedTarget {
     fn flush(&mut self) -> Result<(), TargetError> {
         for block in 0..self.blocks {
             let key = self.key(block);
-            self.send(format!("delete {key}\r\n").as_bytes())?;
-            self.line()?;
+            self.delete(&key)?;
         }
         self.visit += 1;
         self.blocks = 0;
         self.accesses = 0;
         Ok(())
+    }
+
+    /// N1: what others have left goes.
+    fn sweep(&mut self) -> Result<(), TargetError> {
+        let Some(prefix) = keys() else { return Ok(()) };
+        if !(1..=LOOKED_AT_MAX).contains(&self.holds()?) {
+            return Ok(());
+        }
+        self.send(b"lru_crawler metadump all\r\n")?;
+        let mut left: Vec<String> = Vec::new();
+        for _ in 0..=2 * LOOKED_AT_MAX {
+            let line = self.line()?;
+            // `key=dust%3A1c9f03aa%3A4711%3A0%3A17 exp=..`, and END at last; a server that cannot list says so in one line.
+            let Some(rest) = line.strip_prefix("key=") else {
+                return left.iter().try_for_each(|key| self.delete(key));
+            };
+            let key = rest.split(' ').next().unwrap_or_default().replace("%3A", ":");
+            if key.starts_with(&prefix) && is_left(&key, "dust:", ':') {
+                left.push(key);
+            }
+        }
+        Err(self.strange("more keys than it holds"))
+    }
+
+    fn delete(&mut self, key: &str) -> Result<(), TargetError> {
+        self.send(format!("delete {key}\r\n").as_bytes())?;
+        self.line().map(drop)
     }
 
     fn send(&mut self, bytes: &[u8]) -> Result<(), TargetError> {
@@ -203,6 +239,10 @@ impl Target for MemcachedTarget {
         Ok(readings)
     }
 
+    fn block_bytes(&self) -> Option<u64> {
+        Some(self.value.len() as u64)
+    }
+
     fn heed(&mut self, stop: Stop) {
         self.stop = stop;
     }
@@ -212,5 +252,28 @@ impl Drop for MemcachedTarget {
     fn drop(&mut self) {
         // A server that went away has nothing to delete.
         let _ = self.flush();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_left_goes_and_nothing_else() {
+        let Some(server) = pantler_rig::memcached("") else { return };
+        let world = keys().unwrap();
+        let left = format!("{world}{}:0:1", crate::targets::leftovers::ENDED);
+        let others = [format!("{world}{}:0:1", std::process::id()), "dust:4711:0:1".into(), "mine".into()];
+        let mut target = MemcachedTarget::new(&server.address(), Some(100)).unwrap();
+        for key in others.iter().chain([&left]) {
+            target.send(format!("set {key} 0 0 1\r\nx\r\n").as_bytes()).unwrap();
+            assert_eq!(target.line().unwrap(), "STORED");
+        }
+        assert_eq!(target.holds().unwrap(), 4);
+        let mut target = MemcachedTarget::new(&server.address(), Some(100)).unwrap();
+        assert_eq!(target.holds().unwrap(), 3);
+        target.send(format!("get {left}\r\n").as_bytes()).unwrap();
+        assert_eq!(target.line().unwrap(), "END");
     }
 }

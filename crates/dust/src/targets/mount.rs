@@ -18,6 +18,8 @@
 //! T4  The way to the mount and back, which takes 5 us on one processor and 40 us between two, is measured each time with a
 //!     question for attributes, and taken off: else hits that travel far would look like misses that do not.
 //!
+//! T5  Files of runs that were killed are deleted by the next run on the mount.
+//!
 //! A mount without `copy_file_range` gets its files written, and first reads may be hits.
 
 use std::fs::{self, File, OpenOptions};
@@ -30,10 +32,13 @@ use std::time::{Duration, Instant};
 use rustix::fs::{Advice, AtFlags, StatxFlags, copy_file_range, fadvise, statx};
 use rustix::io::Errno;
 
+use super::leftovers::{left_in, owner};
 use super::{Stop, Target, TargetError};
 use crate::infer::random::Random;
 use crate::{Reading, Step, Trace};
 
+/// What names begin with.
+const PREFIX: &str = ".pantler-dust-";
 /// Sizes of blocks that are told apart.
 const BLOCK_MIN: u64 = 4096;
 const BLOCK_MAX: u64 = 1 << 20;
@@ -65,17 +70,17 @@ impl MountTarget {
     ///
     /// When nothing can be written there, or hits and misses take the same time.
     pub fn new(directory: &Path) -> Result<Self, TargetError> {
+        for path in left_in(directory, PREFIX) {
+            // One that cannot be deleted is in the way of nobody but its owner, who can see it.
+            let _ = OpenOptions::new().write(true).open(&path).and_then(|file| file.set_len(0));
+            let _ = fs::remove_file(path);
+        }
         let files = TestFiles::new(directory, 'a');
         let mut target = Self { files, block_bytes: BLOCK_MIN, stop: Stop::default() };
         target.block_bytes = target.measure_block()?;
         // Files of their own for the traces: what the measurement left in the cache goes with its files.
         target.files = TestFiles::new(directory, 'b');
         Ok(target)
-    }
-
-    /// Bytes of a block of the cache.
-    pub fn block_bytes(&self) -> u64 {
-        self.block_bytes
     }
 
     /// T2: the least distance at which a second read takes as long as a first one.
@@ -135,6 +140,10 @@ impl Target for MountTarget {
         Ok(readings)
     }
 
+    fn block_bytes(&self) -> Option<u64> {
+        Some(self.block_bytes)
+    }
+
     fn heed(&mut self, stop: Stop) {
         self.stop = stop;
     }
@@ -191,7 +200,7 @@ impl TestFiles {
     }
 
     fn add(&mut self) -> Result<(), TargetError> {
-        let name = format!(".pantler-dust-{}-{}{}", std::process::id(), self.series, self.files.len());
+        let name = format!("{PREFIX}{}-{}{}", owner('-'), self.series, self.files.len());
         let path = self.directory.join(name);
         let file = made(&path)?;
         // Where the kernel caches what it reads of a mount, it shall at least read nothing ahead.

@@ -10,6 +10,7 @@
 //! G3  The group's statistics are read every 64 accesses. Reading them makes them fresh; reclaim would otherwise look at numbers that are
 //!     up to two seconds old, and be another policy in a short run.
 //! G4  Descriptors take turns: a page that one descriptor reads twice in a row is not marked as referenced.
+//! G5  Files have no name once they are open, so that whoever is killed leaves none. A control group that one left is swept.
 //!
 //! Files are written before the process enters the group, and dropped from the cache before they are read.
 
@@ -21,6 +22,7 @@ use std::time::Instant;
 
 use rustix::fs::{Advice, fadvise};
 
+use super::leftovers::{left_in, owner};
 use super::{Stop, Target, TargetError};
 use crate::{Reading, Step, Trace};
 
@@ -32,6 +34,8 @@ const FRESH_EVERY: usize = 64;
 const DESCRIPTORS: usize = 16;
 /// Bytes by which a file grows at least.
 const GROWTH_BYTES: u64 = 8 << 20;
+/// What names begin with.
+const PREFIX: &str = "pantler-dust-";
 /// Memory of the group.
 const LIMIT_BYTES: u64 = 16 << 20;
 
@@ -68,7 +72,7 @@ impl PageCacheTarget {
 
     fn prepare(&mut self, blocks: u32) -> Result<(), TargetError> {
         if self.visit.is_none() {
-            let path = self.folder.join(format!("pantler-dust-{}-{}", std::process::id(), self.visits));
+            let path = self.folder.join(format!("{PREFIX}{}-{}", owner('-'), self.visits));
             self.visit = Some(VisitFile::new(path)?);
         }
         match &mut self.visit {
@@ -108,6 +112,10 @@ impl Target for PageCacheTarget {
         Ok(readings)
     }
 
+    fn block_bytes(&self) -> Option<u64> {
+        Some(PAGE)
+    }
+
     fn heed(&mut self, stop: Stop) {
         self.stop = stop;
     }
@@ -117,9 +125,10 @@ fn failed(what: &str) -> impl FnOnce(io::Error) -> TargetError + '_ {
     move |source| TargetError::Io { what: what.into(), source }
 }
 
-/// The file of a visit, deleted with it (G2).
+/// The file of a visit, which goes with it (G2, G5).
 #[derive(Debug)]
 struct VisitFile {
+    /// As it was.
     path: PathBuf,
     writer: File,
     descriptors: Vec<File>,
@@ -131,13 +140,14 @@ impl VisitFile {
         let name = path.display().to_string();
         let mut options = OpenOptions::new();
         let writer = options.write(true).create_new(true).open(&path).map_err(failed(&name))?;
-        let mut file = Self { path, writer, descriptors: Vec::new(), bytes: 0 };
-        for _ in 0..DESCRIPTORS {
-            let descriptor = File::open(&file.path).map_err(failed(&name))?;
-            fadvise(&descriptor, 0, None, Advice::Random).map_err(|error| failed(&name)(error.into()))?;
-            file.descriptors.push(descriptor);
+        let descriptors = (0..DESCRIPTORS).map(|_| File::open(&path)).collect::<io::Result<Vec<File>>>();
+        // G5: before anything else can go wrong.
+        fs::remove_file(&path).map_err(failed(&name))?;
+        let descriptors = descriptors.map_err(failed(&name))?;
+        for descriptor in &descriptors {
+            fadvise(descriptor, 0, None, Advice::Random).map_err(|error| failed(&name)(error.into()))?;
         }
-        Ok(file)
+        Ok(Self { path, writer, descriptors, bytes: 0 })
     }
 
     fn grow(&mut self, bytes: u64) -> Result<(), TargetError> {
@@ -159,13 +169,6 @@ impl VisitFile {
         fadvise(&self.writer, from, length, Advice::DontNeed).map_err(|error| failed(&name)(error.into()))?;
         self.bytes = to;
         Ok(())
-    }
-}
-
-impl Drop for VisitFile {
-    fn drop(&mut self) {
-        // A file that cannot be deleted is in the way of nobody but its owner, who can see it.
-        let _ = fs::remove_file(&self.path);
     }
 }
 
@@ -192,7 +195,11 @@ impl Group {
             (None, Some(line)) => (Path::new("/sys/fs/cgroup"), "memory.max", path_of(line)),
             (None, None) => return Err(missing("a control group around this process".into())),
         };
-        let folder = root.join(format!("pantler-dust-{}", std::process::id()));
+        for group in left_in(root, PREFIX) {
+            // One that cannot be removed is not empty, so it is in use after all.
+            let _ = fs::remove_dir(group);
+        }
+        let folder = root.join(format!("{PREFIX}{}", owner('-')));
         fs::create_dir(&folder)
             .map_err(|error| missing(format!("a memory control group ({}: {error})", folder.display())))?;
         // A group that is not visible from here counts as the top.

@@ -1,12 +1,12 @@
 //! A Redis or Valkey server: a key is a block, read where it is and set where it is not.
 //!
 //! ```text
-//!   GETRANGE dust:4711:0:17 65535 65535   "x": a hit      "": a miss, then SETRANGE dust:4711:0:17 65535 x
+//!   GETRANGE dust:1c9f03aa:4711:0:17 65535 65535   "x": a hit      "": a miss, then SETRANGE dust:1c9f03aa:4711:0:17 65535 x
 //!   every 40 accesses                     wait until the next second has well begun
 //! ```
 //!
-//! K1  Only keys that begin with `dust:`, the process and the visit are set, read and deleted, and none of them is left
-//!     at the end. But the memory is filled, so that the server evicts what else it [holds](RedisTarget::holds).
+//! K1  Only keys that begin with `dust:`, the [owner](super::leftovers) and the visit are set, read and deleted, and none of
+//!     them is left at the end; what a run that was killed has left goes first. But the memory is filled, so that the server evicts what else it [holds](RedisTarget::holds).
 //! K2  All values have the same size, so that memory is a number of keys; they are made at the server, so that no
 //!     buffer for them is part of that memory.
 //! K3  [`REDIS_PACE`] accesses fall into each second: Redis knows references by the second only, and what shares a second is
@@ -18,6 +18,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
+use super::leftovers::{is_left, keys, owner};
 use super::{Stop, Target, TargetError};
 use crate::infer::family::REDIS_PACE;
 use crate::{Reading, Step, Trace};
@@ -32,6 +33,11 @@ const KEY_BYTES: u64 = 120;
 const VALUE_BYTES: (u64, u64) = (64, 4 << 20);
 /// Bytes of a value where the server does not tell its size.
 const VALUE_BYTES_DEFAULT: u64 = 4096;
+/// Keys that one DEL names, and keys that one SCAN looks at, about.
+const PORTION: u32 = 500;
+const LOOKED_AT: &str = "100";
+/// Times that SCAN is asked: who holds more than a million keys is not looked through.
+const SCANS_MAX: u32 = 10_000;
 /// Longest line that a server may answer with.
 const LINE_MAX: u64 = 64 << 10;
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -41,6 +47,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub struct RedisTarget {
     address: String,
     stream: BufReader<TcpStream>,
+    /// What all keys begin with.
+    prefix: String,
     last: u64,
     visit: u32,
     /// Keys of this visit that may be there.
@@ -73,12 +81,14 @@ impl RedisTarget {
         let mut target = Self {
             address: address.into(),
             stream,
+            prefix: format!("dust:{}", owner(':')),
             last: 0,
             visit: 0,
             blocks: 0,
             accesses: 0,
             stop: Stop::default(),
         };
+        target.sweep()?;
         let bytes = match value_bytes {
             Some(bytes) => bytes.into(),
             None => target.value_bytes()?,
@@ -128,7 +138,7 @@ impl RedisTarget {
     }
 
     fn key(&self, block: u32) -> String {
-        format!("dust:{}:{}:{block}", std::process::id(), self.visit)
+        format!("{}:{}:{block}", self.prefix, self.visit)
     }
 
     fn access(&mut self, block: u32) -> Result<bool, TargetError> {
@@ -173,16 +183,49 @@ impl RedisTarget {
         }
     }
 
+    /// K1: what others have left goes.
+    fn sweep(&mut self) -> Result<(), TargetError> {
+        let Some(prefix) = keys() else { return Ok(()) };
+        if self.holds()? == 0 {
+            return Ok(());
+        }
+        let (pattern, mut cursor) = (format!("{prefix}*"), "0".to_owned());
+        for _ in 0..SCANS_MAX {
+            let answer = self.ask(&["SCAN", &cursor, "MATCH", &pattern, "COUNT", LOOKED_AT])?;
+            // A server that cannot be looked through keeps what it has.
+            let Answer::List(parts) = answer else { return Ok(()) };
+            let [Answer::Text(next), Answer::List(found)] = parts.as_slice() else { return Ok(()) };
+            let text = |answer: &Answer| match answer {
+                Answer::Text(key) if is_left(key, "dust:", ':') => Some(key.clone()),
+                _ => None,
+            };
+            let left: Vec<String> = found.iter().filter_map(text).collect();
+            self.delete(&left)?;
+            if next == "0" {
+                return Ok(());
+            }
+            cursor.clone_from(next);
+        }
+        Ok(())
+    }
+
     /// K1: the keys of this visit go, in portions.
     fn flush(&mut self) -> Result<(), TargetError> {
-        for first in (0..self.blocks).step_by(500) {
-            let keys: Vec<String> =
-                (first..(first + 500).min(self.blocks)).map(|block| self.key(block)).collect();
-            let words: Vec<&str> = ["DEL"].into_iter().chain(keys.iter().map(String::as_str)).collect();
-            self.ask(&words)?;
+        for first in (0..self.blocks).step_by(PORTION as usize) {
+            let portion = first..first.saturating_add(PORTION).min(self.blocks);
+            let keys: Vec<String> = portion.map(|block| self.key(block)).collect();
+            self.delete(&keys)?;
         }
         self.visit += 1;
         self.blocks = 0;
+        Ok(())
+    }
+
+    fn delete(&mut self, keys: &[String]) -> Result<(), TargetError> {
+        if !keys.is_empty() {
+            let words: Vec<&str> = ["DEL"].into_iter().chain(keys.iter().map(String::as_str)).collect();
+            self.ask(&words)?;
+        }
         Ok(())
     }
 
@@ -260,6 +303,10 @@ impl Target for RedisTarget {
         Ok(readings)
     }
 
+    fn block_bytes(&self) -> Option<u64> {
+        Some(self.last + 1)
+    }
+
     fn heed(&mut self, stop: Stop) {
         self.stop = stop;
     }
@@ -275,6 +322,28 @@ impl Drop for RedisTarget {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_left_goes_and_nothing_else() {
+        let Some(server) = pantler_rig::redis(&[]) else { return };
+        let world = keys().unwrap();
+        let left = format!("{world}{}:0:1", crate::targets::leftovers::ENDED);
+        let others = [format!("{world}{}:0:1", std::process::id()), "dust:4711:0:1".into(), "mine".into()];
+        let mut target = RedisTarget::new(&server.address(), Some(100)).unwrap();
+        for key in others.iter().chain([&left]) {
+            target.ask(&["SET", key, "x"]).unwrap();
+        }
+        // More than one portion of SCAN.
+        for number in 0..1000 {
+            target.ask(&["SET", &format!("{left}{number}"), "x"]).unwrap();
+        }
+        assert_eq!(target.holds().unwrap(), 1004);
+        let mut target = RedisTarget::new(&server.address(), Some(100)).unwrap();
+        assert_eq!(target.holds().unwrap(), 3);
+        for key in &others {
+            assert_eq!(target.ask(&["EXISTS", key]).unwrap(), Answer::Number(1), "{key}");
+        }
+    }
 
     #[test]
     fn answers_are_read_and_nonsense_is_refused() {
