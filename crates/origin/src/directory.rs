@@ -15,6 +15,7 @@ mod xattr;
 
 pub use entries::LocalEntries;
 pub use file::LocalFile;
+pub(crate) use file::read_rest;
 pub use node::LocalNode;
 pub(crate) use node::attributes_of;
 

@@ -2,7 +2,9 @@
 
 use rustix::fs::OFlags;
 use rustix::io::Errno;
+use std::fs::File;
 use std::io::{self, IoSliceMut};
+use std::sync::Arc;
 
 use crate::attributes::Attributes;
 use crate::source::Source;
@@ -199,6 +201,13 @@ impl Source for OpenFile {
         match self {
             Self::Local(file) => file.read_at(offset, buffers),
             Self::Stored(file) => file.read_at(offset, buffers),
+        }
+    }
+
+    fn direct(&self) -> io::Result<Option<Arc<File>>> {
+        match self {
+            Self::Local(file) => Source::direct(file),
+            Self::Stored(file) => file.direct(),
         }
     }
 }

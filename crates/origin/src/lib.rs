@@ -11,7 +11,8 @@
 //! * [`cached_bytes`], [`held_bytes`], and [`is_cached`], [`is_held`]: how much of a piece of a file the kernel's page cache, or
 //!   a mount of ours, holds, and whether that is all.
 //! * [`SimulatedDisk`]: a disk slower than the real one, for measurements.
-//! * [`trial()`]: whether threads or io_uring read this machine's disk faster.
+//! * [`Ring`]: several reads on their way at a time from one thread, by io_uring.
+//! * [`trial()`]: whether threads or io_uring read this machine's disk faster. [`Reads`]: which of them a mount uses.
 //! * [`Caller`]: acting with somebody else's user, groups and file mode mask on the current thread.
 //!
 //! Nothing here resolves a path with more than one component below the origin: a symbolic link in the origin, or a
@@ -26,7 +27,9 @@ mod file;
 mod node;
 mod origin;
 mod place;
+mod reads;
 mod residency;
+mod ring;
 mod simulated;
 mod source;
 mod store;
@@ -42,9 +45,11 @@ pub use file::{OpenFile, OpenMode};
 pub use node::Node;
 pub use origin::Origin;
 pub use place::{Credentials, Place, Scheme, StoreAddress, StoreOptions};
+pub use reads::{Reads, ReadsChoice, ReadsStat, UnknownReads};
 pub use residency::{cached_bytes, held_bytes, is_cached, is_held};
+pub use ring::Ring;
 pub use simulated::{DiskModel, SimulatedDisk};
 pub use source::{READ_BUFFERS_MAX, Source};
 pub use store::{Found, Object, Objects, Store, StoreEntries, StoreFile, StoreNode};
-pub use trial::{Trial, trial};
+pub use trial::{Trial, trial, trial_on};
 pub use version::{Look, Tag, Version};

@@ -15,12 +15,14 @@ use std::time::{Duration, Instant};
 use io_uring::{IoUring, opcode, types};
 use rustix::fs::{Mode, OFlags};
 
-/// Bytes of one read: a block of a mount.
+/// Bytes of one read, where nobody says otherwise: a block of a mount.
 const READ_BYTES: usize = 64 << 10;
 /// What direct reads ask of memory.
 const ALIGNMENT: usize = 4096;
 /// Turns of each.
 const TURNS: u32 = 3;
+/// Different places that a file must have.
+const BLOCKS_MIN: u64 = 4;
 
 /// How often each way read a block.
 #[derive(Debug)]
@@ -50,25 +52,34 @@ impl Trial {
 /// # Errors
 /// The file cannot be read past the page cache, or is shorter than a few blocks.
 pub fn trial(path: &Path, at_once: u32, time: Duration) -> io::Result<Trial> {
-    let file = open_direct(path)?;
-    let blocks = file.metadata()?.len() / READ_BYTES as u64;
-    if blocks < 4 {
-        let text = format!("{} is shorter than {} bytes", path.display(), 4 * READ_BYTES);
+    let on = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
+    trial_on(&open_direct(path).map_err(on)?, READ_BYTES, at_once, time).map_err(on)
+}
+
+/// The same of a file that is open to be read past the page cache, by so many bytes at a time.
+///
+/// # Errors
+/// It cannot be read so, or is shorter than a few such reads.
+pub fn trial_on(file: &File, read_bytes: usize, at_once: u32, time: Duration) -> io::Result<Trial> {
+    let blocks = file.metadata()?.len() / read_bytes as u64;
+    if blocks < BLOCKS_MIN {
+        let text = format!("shorter than {} bytes", BLOCKS_MIN * read_bytes as u64);
         return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
     }
     // What refuses direct reads does so here.
-    Buffer::new().read(&file, 0)?;
+    Buffer::new(read_bytes).read(file, 0)?;
+    let places = |seed| Places::new(blocks, read_bytes, seed);
     let turn = time / (2 * TURNS);
     let (mut threads, mut rings, mut ring) = (0.0, 0.0, Ok(()));
     for number in 0..u64::from(TURNS) {
-        threads += with_threads(&file, blocks, at_once, turn, number)?;
+        threads += with_threads(file, places, at_once, turn, number)?;
         if ring.is_ok() {
-            ring = with_ring(&file, blocks, at_once, turn, number).map(|rate| rings += rate);
+            ring = with_ring(file, places(number * 1000), at_once, turn).map(|rate| rings += rate);
         }
     }
     let turns = f64::from(TURNS);
     let ring = ring.map(|()| rings / turns);
-    Ok(Trial { at_once, read_bytes: READ_BYTES, threads: threads / turns, ring })
+    Ok(Trial { at_once, read_bytes, threads: threads / turns, ring })
 }
 
 fn open_direct(path: &Path) -> io::Result<File> {
@@ -80,32 +91,36 @@ fn open_direct(path: &Path) -> io::Result<File> {
 struct Places {
     state: u64,
     blocks: u64,
+    read_bytes: usize,
 }
 
 impl Places {
-    fn new(blocks: u64, seed: u64) -> Self {
-        Self { state: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1, blocks }
+    fn new(blocks: u64, read_bytes: usize, seed: u64) -> Self {
+        Self { state: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1, blocks, read_bytes }
     }
 
     fn next(&mut self) -> u64 {
         self.state ^= self.state << 13;
         self.state ^= self.state >> 7;
         self.state ^= self.state << 17;
-        self.state % self.blocks * READ_BYTES as u64
+        self.state % self.blocks * self.read_bytes as u64
     }
 }
 
 /// Memory as direct reads want it.
-struct Buffer(Vec<u8>);
+struct Buffer {
+    memory: Vec<u8>,
+    read_bytes: usize,
+}
 
 impl Buffer {
-    fn new() -> Self {
-        Self(vec![0; READ_BYTES + ALIGNMENT])
+    fn new(read_bytes: usize) -> Self {
+        Self { memory: vec![0; read_bytes + ALIGNMENT], read_bytes }
     }
 
     fn bytes(&mut self) -> &mut [u8] {
-        let start = self.0.as_ptr().align_offset(ALIGNMENT);
-        &mut self.0[start..start + READ_BYTES]
+        let start = self.memory.as_ptr().align_offset(ALIGNMENT);
+        &mut self.memory[start..start + self.read_bytes]
     }
 
     fn read(&mut self, file: &File, place: u64) -> io::Result<usize> {
@@ -113,10 +128,17 @@ impl Buffer {
     }
 }
 
-fn with_threads(file: &File, blocks: u64, at_once: u32, turn: Duration, seed: u64) -> io::Result<f64> {
+fn with_threads(
+    file: &File,
+    places: impl Fn(u64) -> Places + Sync,
+    at_once: u32,
+    turn: Duration,
+    seed: u64,
+) -> io::Result<f64> {
     let together = Barrier::new(at_once as usize);
     let work = |number: u64| {
-        let (mut places, mut buffer) = (Places::new(blocks, seed * 1000 + number), Buffer::new());
+        let mut places = places(seed * 1000 + number);
+        let mut buffer = Buffer::new(places.read_bytes);
         together.wait();
         let (begin, mut count) = (Instant::now(), 0u32);
         while begin.elapsed() < turn {
@@ -133,10 +155,9 @@ fn with_threads(file: &File, blocks: u64, at_once: u32, turn: Duration, seed: u6
     })
 }
 
-fn with_ring(file: &File, blocks: u64, at_once: u32, turn: Duration, seed: u64) -> io::Result<f64> {
-    let mut buffers: Vec<Buffer> = (0..at_once).map(|_| Buffer::new()).collect();
+fn with_ring(file: &File, mut places: Places, at_once: u32, turn: Duration) -> io::Result<f64> {
+    let mut buffers: Vec<Buffer> = (0..at_once).map(|_| Buffer::new(places.read_bytes)).collect();
     let mut ring = IoUring::new(at_once.next_power_of_two())?;
-    let mut places = Places::new(blocks, seed * 1000);
     let file = types::Fd(file.as_raw_fd());
     let mut submit = |ring: &mut IoUring, buffer: &mut Buffer, number: usize| {
         let bytes = buffer.bytes();

@@ -5,8 +5,8 @@ use rustix::io::{Errno, ReadWriteFlags};
 use std::fs::File;
 use std::io::{self, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use super::node::attributes_of;
 use crate::OpenMode;
@@ -26,7 +26,7 @@ pub struct LocalFile {
     /// Through the page cache: writes, and reads where nothing else works.
     plain: File,
     /// Past the page cache; made at the first read. `None` when the file system has no such thing.
-    direct: OnceLock<Option<File>>,
+    direct: OnceLock<Option<Arc<File>>>,
     mode: OpenMode,
     /// Bytes written since writing back was last started.
     unflushed: AtomicU64,
@@ -188,8 +188,8 @@ impl LocalFile {
         let _ = rustix::fs::fadvise(&self.plain, 0, None, Advice::DontNeed);
     }
 
-    fn direct(&self) -> Option<&File> {
-        self.direct.get_or_init(|| self.open_direct()).as_ref()
+    fn past_cache(&self) -> Option<&Arc<File>> {
+        self.direct.get_or_init(|| self.open_direct().map(Arc::new)).as_ref()
     }
 
     // Whoever opened the file may read it, so this needs nobody's rights but the process's own. It runs while the
@@ -217,12 +217,16 @@ impl Source for LocalFile {
         if buffers.len() > READ_BUFFERS_MAX {
             return Err(Errno::INVAL.into());
         }
-        let Some(direct) = self.direct() else { return self.read_plain(offset, buffers) };
+        let Some(direct) = self.past_cache() else { return self.read_plain(offset, buffers) };
         match read_whole(direct, offset, buffers) {
             // The device asks for more alignment than we have: the page cache has none to ask for.
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => self.read_plain(offset, buffers),
             result => result,
         }
+    }
+
+    fn direct(&self) -> io::Result<Option<Arc<File>>> {
+        Ok(self.past_cache().cloned())
     }
 }
 
@@ -230,10 +234,16 @@ impl Source for LocalFile {
 fn read_whole(file: &File, offset: u64, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
     let wanted: usize = buffers.iter().map(|buffer| buffer.len()).sum();
     let count = retry(|| rustix::io::preadv(file, buffers, offset))?;
-    if count == 0 || count == wanted {
-        return Ok(count);
-    }
-    let mut done = count;
+    if count == 0 || count == wanted { Ok(count) } else { read_rest(file, offset, buffers, count) }
+}
+
+/// The same, when a first read brought `done` bytes: not none, and not all.
+pub(crate) fn read_rest(
+    file: &File,
+    offset: u64,
+    buffers: &mut [IoSliceMut<'_>],
+    mut done: usize,
+) -> io::Result<usize> {
     let mut start = 0;
     for buffer in buffers {
         let end = start + buffer.len();
