@@ -38,6 +38,7 @@ mod heap;
 mod lower;
 mod options;
 mod prefetch;
+mod ring;
 mod scheduler;
 mod sieve;
 mod slab;

@@ -18,7 +18,6 @@
 //! A prefetch never waits for a buffer. Where nobody serves prefetches, what is wanted is given up at once.
 
 use std::collections::{HashMap, VecDeque};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, MutexGuard};
 
 use pantler_origin::{READ_BUFFERS_MAX, Source};
@@ -56,7 +55,7 @@ pub(crate) struct Prefetching {
     sources: HashMap<OwnerId, Sources>,
     /// Threads that serve.
     workers: u32,
-    stopping: bool,
+    pub(crate) stopping: bool,
 }
 
 impl Prefetching {
@@ -68,6 +67,18 @@ impl Prefetching {
     /// Where the file of a block begins, if it is on anybody's list and that is known.
     pub(crate) fn position(&self, block: Block) -> Option<u64> {
         self.sources.values().find_map(|sources| sources.files.get(&block.file)?.0.position)
+    }
+}
+
+/// Blocks side by side that a worker brings, and where from.
+pub(crate) struct Piece {
+    pub(crate) source: Arc<dyn Source>,
+    pub(crate) missing: Vec<Missing>,
+}
+
+impl AsRef<[Missing]> for Piece {
+    fn as_ref(&self) -> &[Missing] {
+        &self.missing
     }
 }
 
@@ -156,6 +167,7 @@ impl Cache {
     /// Fetches what is wanted ahead, in this thread, until [told to stop](Self::stop_prefetches). As many threads as call
     /// this read at the same time.
     pub fn serve_prefetches(&self) {
+        let mut flights = None;
         let mut frames = self.lock();
         frames.prefetching.workers += 1;
         while !frames.prefetching.stopping {
@@ -164,7 +176,10 @@ impl Cache {
                     if frames.prefetching.scheduler.holds_demands() {
                         self.wake(&frames);
                     }
-                    self.bring(frames, run)
+                    match self.flights(&mut flights) {
+                        Some(flights) => self.bring_by_ring(frames, run, flights),
+                        None => self.bring(frames, run),
+                    }
                 }
                 None => self.prefetches.wait(frames).expect("the frames are in order"),
             };
@@ -231,7 +246,9 @@ impl Cache {
         }
         match count {
             0 => {}
+            // With a ring one takes them all.
             1 => self.prefetches.notify_one(),
+            _ if self.reads.uses_ring() => self.prefetches.notify_one(),
             _ => self.prefetches.notify_all(),
         }
     }
@@ -263,12 +280,12 @@ impl Cache {
         }
     }
 
-    /// Reads a run, without the lock.
-    fn bring<'a>(&'a self, mut frames: MutexGuard<'a, Frames>, mut run: Begun) -> MutexGuard<'a, Frames> {
-        let mut pieces: Vec<(Arc<dyn Source>, Vec<Missing>)> = Vec::new();
+    /// What of a run is still wanted, with buffers for it, in pieces that lie side by side.
+    pub(crate) fn pieces(&self, frames: &mut Frames, run: &mut Begun) -> Vec<Piece> {
+        let mut pieces: Vec<Piece> = Vec::new();
         for Wish { wanted, source, .. } in std::mem::take(&mut run.wishes) {
             // Taken by a demand, or void.
-            if !is_queued(&frames, &wanted) {
+            if !is_queued(frames, &wanted) {
                 continue;
             }
             let Wanted { block, frame, .. } = wanted;
@@ -278,35 +295,45 @@ impl Cache {
                 continue;
             };
             let missing = Missing { block, frame, slot };
-            match pieces.last_mut().filter(|(_, piece)| continues(piece, block)) {
-                Some((_, piece)) => piece.push(missing),
-                None => pieces.push((source, vec![missing])),
+            match pieces.last_mut().filter(|piece| continues(&piece.missing, block)) {
+                Some(piece) => piece.missing.push(missing),
+                None => pieces.push(Piece { source, missing: vec![missing] }),
             }
         }
+        pieces
+    }
+
+    /// Reads a run, without the lock.
+    fn bring<'a>(&'a self, mut frames: MutexGuard<'a, Frames>, mut run: Begun) -> MutexGuard<'a, Frames> {
+        let pieces = self.pieces(&mut frames, &mut run);
         if pieces.is_empty() {
             self.ended(&mut frames, &run);
+            self.encourage(&frames);
             self.wake(&frames);
             return frames;
         }
         drop(frames);
         let mut read = Vec::with_capacity(pieces.len());
-        for near in pieces.chunk_by(|(_, one), (_, other)| lies_near(one, other, run.hole_max)) {
-            let of_one: Vec<&[Missing]> = near.iter().map(|(_, piece)| &piece[..]).collect();
-            // A source that panics is the demand's to meet; here it has brought nothing.
-            let result = catch_unwind(AssertUnwindSafe(|| self.fetch_through(&*near[0].0, &of_one)));
-            read.extend(result.unwrap_or_else(|_| vec![0; near.len()]));
+        for near in pieces.chunk_by(|one, other| lies_near(&one.missing, &other.missing, run.hole_max)) {
+            read.extend(self.bring_through(&*near[0].source, near));
         }
         let mut frames = self.lock();
         self.ended(&mut frames, &run);
-        for ((_, piece), bytes) in pieces.iter().zip(read) {
-            self.arrived(&mut frames, piece, bytes);
+        self.encourage(&frames);
+        for (piece, bytes) in pieces.iter().zip(read) {
+            self.arrived(&mut frames, &piece.missing, bytes);
         }
         self.settle(&mut frames, None);
         self.wake(&frames);
+        if self.reads.wants_trial() && !frames.prefetching.stopping {
+            drop(frames);
+            self.try_ways(&*pieces[0].source);
+            frames = self.lock();
+        }
         frames
     }
 
-    fn ended(&self, frames: &mut Frames, run: &Begun) {
+    pub(crate) fn ended(&self, frames: &mut Frames, run: &Begun) {
         let batch = frames.prefetching.scheduler.batch();
         frames.prefetching.scheduler.completed(run);
         if frames.prefetching.scheduler.batch() != batch {
@@ -314,7 +341,6 @@ impl Cache {
             let batch = frames.prefetching.scheduler.batch();
             frames.steward.set_batch(batch);
         }
-        self.encourage(frames);
     }
 
     /// Something has come to its end: what was held back may begin.
@@ -337,7 +363,7 @@ impl Cache {
     }
 
     /// `bytes` of a piece have arrived; none of it when its read failed.
-    fn arrived(&self, frames: &mut Frames, piece: &[Missing], bytes: usize) {
+    pub(crate) fn arrived(&self, frames: &mut Frames, piece: &[Missing], bytes: usize) {
         for (position, one) in piece.iter().enumerate() {
             self.slab.leave(one.slot.buffer);
             let slot = frames.slot(one.frame);
@@ -362,7 +388,7 @@ fn is_queued(frames: &Frames, wanted: &Wanted) -> bool {
 }
 
 /// Whether the hole between two pieces is read through (Q7).
-fn lies_near(one: &[Missing], other: &[Missing], hole_max: u64) -> bool {
+pub(crate) fn lies_near(one: &[Missing], other: &[Missing], hole_max: u64) -> bool {
     let (end, next) = (one[one.len() - 1].block, other[0].block);
     let hole = next.index.checked_sub(end.index.saturating_add(1));
     end.file == next.file && hole.is_some_and(|hole| (1..=hole_max).contains(&hole))

@@ -8,15 +8,20 @@
 //!
 //! What is in a hole goes to a buffer that nobody looks at, and that lasts as long as the read.
 
+use std::collections::VecDeque;
 use std::io::{self, IoSliceMut};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use pantler_origin::{READ_BUFFERS_MAX, Source};
 
 use crate::cache::Cache;
 use crate::fetch::Missing;
+use crate::slab::Slab;
 
 /// Bytes of holes that one read takes along.
 const WASTE_BYTES: usize = 256 << 10;
+/// What reads past the page cache ask of memory, at most: anything less aligned would go through the page cache.
+const ALIGNMENT: usize = 4096;
 
 /// Where the next bytes of the file go.
 #[derive(Clone, Copy)]
@@ -25,77 +30,111 @@ enum Part {
     Hole(usize),
 }
 
-impl Cache {
-    /// Reads pieces of one file, each of blocks side by side, and what lies between them. Returns how many bytes of each
-    /// piece there are.
-    pub(crate) fn fetch_through(&self, source: &dyn Source, pieces: &[&[Missing]]) -> Vec<usize> {
-        if let [only] = pieces {
-            return vec![self.fetch(source, only).unwrap_or(0)];
-        }
-        match self.sieve(source, pieces) {
-            Ok(end) => {
-                let bytes = |piece: &&[Missing]| {
-                    let most = piece.len() * self.block_bytes();
-                    end.saturating_sub(self.offset(piece[0].block)).min(most as u64) as usize
-                };
-                pieces.iter().map(bytes).collect()
-            }
-            // A bad spot that nobody wanted spoils nothing.
-            Err(_) => pieces.iter().map(|piece| self.fetch(source, piece).unwrap_or(0)).collect(),
-        }
-    }
+/// Pieces of one file, each of blocks side by side, and what lies between them, on their way from their source.
+///
+/// V1  Until the last read that [`next`](Self::next) handed out is over, `waste` is neither dropped nor grown: it is written to.
+pub(crate) struct Sieve {
+    /// What has not been asked for.
+    rest: VecDeque<Part>,
+    /// Where the next read begins.
+    offset: u64,
+    /// Bytes that the last read asked for.
+    wanted: usize,
+    waste: Vec<u8>,
+}
 
-    /// Up to where in the file the bytes came.
-    fn sieve(&self, source: &dyn Source, pieces: &[&[Missing]]) -> io::Result<u64> {
-        let parts = self.parts(pieces);
-        let hole = |part: &Part| if let Part::Hole(bytes) = part { *bytes } else { 0 };
-        let holes: usize = parts.iter().map(hole).sum();
-        let mut waste = vec![0; holes.min(WASTE_BYTES)];
-        let mut offset = self.offset(pieces[0][0].block);
-        let mut rest = parts.into_iter().peekable();
-        while rest.peek().is_some() {
-            let (mut buffers, mut left) = (Vec::new(), &mut waste[..]);
-            while let Some(part) = rest.peek_mut().filter(|_| buffers.len() < READ_BUFFERS_MAX) {
-                match part {
-                    Part::Buffer(buffer) => {
-                        // SAFETY: as in `fetch_from_origin`: `equip` made this thread the buffer's only user, the slot
-                        // is not ready (M1), and the buffers of different slots are different (F1).
-                        buffers.push(IoSliceMut::new(unsafe { self.slab.bytes_mut(*buffer) }));
-                    }
-                    Part::Hole(_) if left.is_empty() => break,
-                    Part::Hole(bytes) => {
-                        let (some, others) = left.split_at_mut((*bytes).min(left.len()));
-                        *bytes -= some.len();
-                        left = others;
-                        buffers.push(IoSliceMut::new(some));
-                        if *bytes > 0 {
-                            break;
-                        }
-                    }
-                }
-                rest.next();
-            }
-            let wanted: usize = buffers.iter().map(|buffer| buffer.len()).sum();
-            let count = self.read_origin(source, offset, &mut buffers)?;
-            offset += count as u64;
-            if count < wanted {
-                break;
-            }
-        }
-        Ok(offset)
-    }
-
-    fn parts(&self, pieces: &[&[Missing]]) -> Vec<Part> {
-        let mut parts = Vec::new();
-        let mut next = pieces[0][0].block.index;
-        for one in pieces.iter().copied().flatten() {
-            let hole = (one.block.index - next) as usize * self.block_bytes();
+impl Sieve {
+    /// Of at least one piece, in the order of the file.
+    pub(crate) fn new<P: AsRef<[Missing]>>(cache: &Cache, pieces: &[P]) -> Self {
+        let blocks = || pieces.iter().flat_map(AsRef::as_ref);
+        let first = blocks().next().expect("pieces have blocks").block;
+        let mut rest = VecDeque::new();
+        let (mut next, mut holes) = (first.index, 0);
+        for one in blocks() {
+            let hole = (one.block.index - next) as usize * cache.block_bytes();
             if hole > 0 {
-                parts.push(Part::Hole(hole));
+                rest.push_back(Part::Hole(hole));
+                holes += hole;
             }
-            parts.push(Part::Buffer(one.slot.buffer));
+            rest.push_back(Part::Buffer(one.slot.buffer));
             next = one.block.index + 1;
         }
-        parts
+        let waste = if holes > 0 { vec![0; holes.min(WASTE_BYTES) + ALIGNMENT] } else { Vec::new() };
+        Self { rest, offset: cache.offset(first), wanted: 0, waste }
+    }
+
+    /// The next read: from where on in the file, and into what.
+    ///
+    /// # Safety
+    /// The blocks are the caller's to bring: `equip` made it the only user of their buffers, and their slots are not ready (M1).
+    /// The last read is over.
+    pub(crate) unsafe fn next<'a>(&'a mut self, slab: &'a Slab) -> (u64, Vec<IoSliceMut<'a>>) {
+        let start = self.waste.as_ptr().align_offset(ALIGNMENT).min(self.waste.len());
+        let end = self.waste.len() - self.waste.len().min(ALIGNMENT - start);
+        let (mut buffers, mut left) = (Vec::new(), &mut self.waste[start..end]);
+        while let Some(part) = self.rest.front_mut().filter(|_| buffers.len() < READ_BUFFERS_MAX) {
+            match part {
+                Part::Buffer(buffer) => {
+                    // SAFETY: the caller's word, and the buffers of different slots are different (F1).
+                    buffers.push(IoSliceMut::new(unsafe { slab.bytes_mut(*buffer) }));
+                }
+                Part::Hole(_) if left.is_empty() => break,
+                Part::Hole(bytes) => {
+                    let (some, others) = left.split_at_mut((*bytes).min(left.len()));
+                    *bytes -= some.len();
+                    left = others;
+                    buffers.push(IoSliceMut::new(some));
+                    if *bytes > 0 {
+                        break;
+                    }
+                }
+            }
+            self.rest.pop_front();
+        }
+        self.wanted = buffers.iter().map(|buffer| buffer.len()).sum();
+        (self.offset, buffers)
+    }
+
+    /// The last read brought so many bytes. Says whether there is more to read: not after the end of the file.
+    pub(crate) fn came(&mut self, count: usize) -> bool {
+        self.offset += count as u64;
+        count == self.wanted && !self.rest.is_empty()
+    }
+
+    /// How many bytes of a piece there are, now that nothing more is to be read.
+    pub(crate) fn bytes(&self, cache: &Cache, piece: &[Missing]) -> usize {
+        let most = (piece.len() * cache.block_bytes()) as u64;
+        self.offset.saturating_sub(cache.offset(piece[0].block)).min(most) as usize
+    }
+}
+
+impl Cache {
+    /// Reads pieces of one file, each of blocks side by side, and what lies between them. Returns how many bytes of each
+    /// piece there are: none of what fails.
+    pub(crate) fn bring_through<P: AsRef<[Missing]>>(&self, source: &dyn Source, pieces: &[P]) -> Vec<usize> {
+        // A source that panics is the demand's to meet; here it has brought nothing.
+        let result = catch_unwind(AssertUnwindSafe(|| self.fetch_through(source, pieces)));
+        result.unwrap_or_else(|_| vec![0; pieces.len()])
+    }
+
+    fn fetch_through<P: AsRef<[Missing]>>(&self, source: &dyn Source, pieces: &[P]) -> Vec<usize> {
+        let through = if pieces.len() > 1 { self.sieve(source, pieces).ok() } else { None };
+        match through {
+            Some(sieve) => pieces.iter().map(|piece| sieve.bytes(self, piece.as_ref())).collect(),
+            // There is no hole, or there was an error: a bad spot that nobody wants spoils nothing.
+            None => pieces.iter().map(|piece| self.fetch(source, piece.as_ref()).unwrap_or(0)).collect(),
+        }
+    }
+
+    fn sieve<P: AsRef<[Missing]>>(&self, source: &dyn Source, pieces: &[P]) -> io::Result<Sieve> {
+        let mut sieve = Sieve::new(self, pieces);
+        loop {
+            // SAFETY: this thread brings the blocks, and each read is over when `read_origin` returns.
+            let (offset, mut buffers) = unsafe { sieve.next(&self.slab) };
+            let count = self.read_origin(source, offset, &mut buffers)?;
+            if !sieve.came(count) {
+                return Ok(sieve);
+            }
+        }
     }
 }

@@ -7,13 +7,18 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use pantler_cache::{Cache, ListEntry, Listed, Options, Request};
-use pantler_origin::Source;
+use pantler_origin::{Reads, Source};
 use pantler_steward::lists::Chunk;
 use pantler_steward::{FileId, HintError, Lookahead, OwnerId};
 use proptest::prelude::*;
 
 const BLOCK: usize = 4096;
 const FILE: FileId = FileId(1);
+
+/// `prefetch_by_ring.rs` is this file again, with workers that use io_uring for what they can.
+fn reads() -> Reads {
+    if module_path!().ends_with("by_ring") { Reads::IoUring } else { Reads::Threads }
+}
 
 /// An origin in memory: it can fail, panic, and be held up, and notes what it was asked for.
 #[derive(Default)]
@@ -88,6 +93,7 @@ impl Scene {
             lookahead,
             window,
             trusting: true,
+            reads: reads(),
             ..Options::default()
         };
         let cache = Arc::new(Cache::new(options).unwrap());

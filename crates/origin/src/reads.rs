@@ -7,15 +7,15 @@ use std::fs::File;
 use std::io;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::trial::{Trial, trial_on};
 
 /// How long the trial of a mount takes, beside the reads of threads that go on.
 const TRIAL_TIME: Duration = Duration::from_millis(24);
-/// Files that were too short for a trial, before there is none.
-const TRIES: u32 = 1000;
+/// Files that were no good for a trial, before there is none: to look at one costs opening it.
+const TRIES: u32 = 64;
 /// The shortest reads that are tried.
 const READ_BYTES_MIN: usize = 4 << 10;
 
@@ -72,6 +72,8 @@ pub struct ReadsStat {
     pub ring: Option<f64>,
     /// Why io_uring cannot be used.
     pub refused: Option<String>,
+    /// Why there was no trial, and will be none.
+    pub untried: Option<String>,
 }
 
 /// What was chosen, and what for.
@@ -84,6 +86,7 @@ pub struct ReadsChoice {
     tries: AtomicU32,
     rates: Mutex<(Option<f64>, Option<f64>)>,
     refused: Mutex<Option<String>>,
+    untried: Mutex<Option<String>>,
 }
 
 impl ReadsChoice {
@@ -97,6 +100,7 @@ impl ReadsChoice {
             tries: AtomicU32::new(0),
             rates: Mutex::default(),
             refused: Mutex::default(),
+            untried: Mutex::default(),
         }
     }
 
@@ -111,13 +115,16 @@ impl ReadsChoice {
     }
 
     /// Reads a file in both ways, a few blocks of so many bytes, and chooses; once, in the thread that asks. `file` is open to be
-    /// read past the page cache, and may be too short to say anything: then another is wanted.
-    pub fn try_on(&self, file: &File, block_bytes: usize) {
-        let length = file.metadata().map_or(0, |known| known.len());
+    /// read past the page cache. Where there is none, or one too short to say anything, another is wanted, some times.
+    pub fn try_on(&self, file: Option<&Arc<File>>, block_bytes: usize) {
+        let length = file.and_then(|file| file.metadata().ok()).map_or(0, |known| known.len());
         let fits = |bytes: &usize| length >= 4 * *bytes as u64;
-        let Some(read_bytes) = [block_bytes, READ_BYTES_MIN].into_iter().find(fits) else {
-            if self.tries.fetch_add(1, Ordering::Relaxed) >= TRIES {
-                self.wants_trial.store(false, Ordering::Relaxed);
+        let read_bytes = [block_bytes, READ_BYTES_MIN].into_iter().find(fits);
+        let (Some(file), Some(read_bytes)) = (file, read_bytes) else {
+            if self.tries.fetch_add(1, Ordering::Relaxed) + 1 == TRIES
+                && self.wants_trial.swap(false, Ordering::Relaxed)
+            {
+                self.leave_untried("no file was long enough, and can be read past the page cache");
             }
             return;
         };
@@ -129,7 +136,7 @@ impl ReadsChoice {
     fn judge(&self, tried: io::Result<Trial>) {
         let trial = match tried {
             Ok(trial) => trial,
-            Err(error) => return tracing::info!(%error, "reads ahead by threads: no trial of io_uring"),
+            Err(error) => return self.leave_untried(&error.to_string()),
         };
         let ring = trial.ring.as_ref().ok().copied();
         *self.rates.lock().unwrap_or_else(PoisonError::into_inner) = (Some(trial.threads), ring);
@@ -144,6 +151,11 @@ impl ReadsChoice {
                 self.uses_ring.store(trial.ring_wins(), Ordering::Release);
             }
         }
+    }
+
+    fn leave_untried(&self, why: &str) {
+        tracing::info!(why, "reads ahead by threads: no trial of io_uring");
+        *self.untried.lock().unwrap_or_else(PoisonError::into_inner) = Some(why.to_owned());
     }
 
     /// io_uring cannot be used: threads from now on. Says so once.
@@ -163,7 +175,8 @@ impl ReadsChoice {
     pub fn stat(&self) -> ReadsStat {
         let (threads, ring) = *self.rates.lock().unwrap_or_else(PoisonError::into_inner);
         let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        ReadsStat { asked: self.asked, uses_ring: self.uses_ring(), threads, ring, refused }
+        let untried = self.untried.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        ReadsStat { asked: self.asked, uses_ring: self.uses_ring(), threads, ring, refused, untried }
     }
 }
 
@@ -172,7 +185,7 @@ mod tests {
     use super::*;
 
     fn trial(ring: io::Result<f64>) -> io::Result<Trial> {
-        Ok(Trial { at_once: 8, read_bytes: 4096, threads: 1000.0, ring })
+        Ok(Trial { at_once: 8, read_bytes: 4096, threads: 1000.0, ring, is_clear: true })
     }
 
     #[test]
@@ -216,11 +229,26 @@ mod tests {
         let choice = ReadsChoice::new(Reads::Auto, 2);
         let file = tempfile::tempfile_in(".").unwrap();
         file.set_len(4 * READ_BYTES_MIN as u64 - 1).unwrap();
-        choice.try_on(&file, 64 << 10);
+        let file = Arc::new(file);
+        choice.try_on(Some(&file), 64 << 10);
+        choice.try_on(None, 64 << 10);
         assert!(choice.wants_trial());
         file.set_len(4 * READ_BYTES_MIN as u64).unwrap();
-        choice.try_on(&file, 64 << 10);
+        choice.try_on(Some(&file), 64 << 10);
         let stat = choice.stat();
-        assert!(!choice.wants_trial() && stat.threads.is_some_and(|rate| rate > 0.0), "{stat:?}");
+        assert!(!choice.wants_trial(), "{stat:?}");
+        // A slow machine says why there is none.
+        assert!(stat.threads.is_some_and(|rate| rate > 0.0) || stat.untried.is_some(), "{stat:?}");
+    }
+
+    #[test]
+    fn where_no_file_is_any_good_it_is_looked_for_so_often_and_no_more() {
+        let choice = ReadsChoice::new(Reads::Auto, 2);
+        for number in 0..TRIES {
+            assert!(choice.wants_trial(), "{number}");
+            choice.try_on(None, 64 << 10);
+        }
+        assert!(!choice.wants_trial() && !choice.uses_ring());
+        assert!(choice.stat().untried.is_some_and(|why| why.contains("long enough")));
     }
 }

@@ -148,11 +148,14 @@ impl Ring {
         }
         let done: Vec<(usize, i32)> =
             self.ring.completion().map(|entry| (entry.user_data() as usize, entry.result())).collect();
+        // All are taken before anything is done about one: what is taken from the kernel must not be lost (I2).
+        let mut over = Vec::with_capacity(done.len());
         for (number, result) in done {
             let Some(flight) = self.flights.get_mut(number).and_then(Option::take) else { continue };
             self.idle.push(number);
-            landed.push((flight.tag, flight.landed(result)));
+            over.push((flight, result));
         }
+        landed.extend(over.into_iter().map(|(flight, result)| (flight.tag, flight.landed(result))));
         landed
     }
 }

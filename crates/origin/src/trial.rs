@@ -5,24 +5,27 @@
 //! turns, so that what else the machine does meets both.
 
 use std::fs::File;
-use std::io;
-use std::os::fd::AsRawFd;
+use std::io::{self, IoSliceMut};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::sync::Barrier;
+use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant};
 
-use io_uring::{IoUring, opcode, types};
 use rustix::fs::{Mode, OFlags};
+
+use crate::ring::Ring;
 
 /// Bytes of one read, where nobody says otherwise: a block of a mount.
 const READ_BYTES: usize = 64 << 10;
 /// What direct reads ask of memory.
 const ALIGNMENT: usize = 4096;
 /// Turns of each.
-const TURNS: u32 = 3;
+const TURNS: usize = 3;
 /// Different places that a file must have.
 const BLOCKS_MIN: u64 = 4;
+/// A read that takes so long is not worth a trial: what io_uring saves are system calls and switches between threads, a few
+/// microseconds of it.
+const SLOW: Duration = Duration::from_millis(1);
 
 /// How often each way read a block.
 #[derive(Debug)]
@@ -31,19 +34,21 @@ pub struct Trial {
     pub at_once: u32,
     /// Bytes of each.
     pub read_bytes: usize,
-    /// Reads per second by threads.
+    /// Reads per second by threads: the median of the turns.
     pub threads: f64,
     /// Reads per second by io_uring; else why it cannot be used.
     pub ring: Result<f64, io::Error>,
+    /// Whether each turn of io_uring read more than each of threads.
+    pub is_clear: bool,
 }
 
 impl Trial {
     /// How much more io_uring must read to be worth a second way: less is within what two trials differ by.
     pub const WORTH: f64 = 1.2;
 
-    /// Whether io_uring is worth using.
+    /// Whether io_uring is worth using: much faster, and in every turn.
     pub fn ring_wins(&self) -> bool {
-        self.ring.as_ref().is_ok_and(|ring| *ring >= Self::WORTH * self.threads)
+        self.is_clear && self.ring.as_ref().is_ok_and(|ring| *ring >= Self::WORTH * self.threads)
     }
 }
 
@@ -53,33 +58,54 @@ impl Trial {
 /// The file cannot be read past the page cache, or is shorter than a few blocks.
 pub fn trial(path: &Path, at_once: u32, time: Duration) -> io::Result<Trial> {
     let on = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
-    trial_on(&open_direct(path).map_err(on)?, READ_BYTES, at_once, time).map_err(on)
+    trial_on(&Arc::new(open_direct(path).map_err(on)?), READ_BYTES, at_once, time).map_err(on)
 }
 
 /// The same of a file that is open to be read past the page cache, by so many bytes at a time.
 ///
 /// # Errors
-/// It cannot be read so, or is shorter than a few such reads.
-pub fn trial_on(file: &File, read_bytes: usize, at_once: u32, time: Duration) -> io::Result<Trial> {
+/// It cannot be read so, or is shorter than a few such reads, or so slow that there is nothing to win.
+pub fn trial_on(file: &Arc<File>, read_bytes: usize, at_once: u32, time: Duration) -> io::Result<Trial> {
     let blocks = file.metadata()?.len() / read_bytes as u64;
     if blocks < BLOCKS_MIN {
         let text = format!("shorter than {} bytes", BLOCKS_MIN * read_bytes as u64);
         return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
     }
-    // What refuses direct reads does so here.
-    Buffer::new(read_bytes).read(file, 0)?;
     let places = |seed| Places::new(blocks, read_bytes, seed);
-    let turn = time / (2 * TURNS);
-    let (mut threads, mut rings, mut ring) = (0.0, 0.0, Ok(()));
-    for number in 0..u64::from(TURNS) {
-        threads += with_threads(file, places, at_once, turn, number)?;
-        if ring.is_ok() {
-            ring = with_ring(file, places(number * 1000), at_once, turn).map(|rate| rings += rate);
+    // What refuses direct reads does so here.
+    let alone = shortest(file, places(u64::MAX))?;
+    if alone >= SLOW {
+        let text = format!("a read alone takes {:.1} ms: nothing to win", alone.as_secs_f64() * 1e3);
+        return Err(io::Error::other(text));
+    }
+    let turn = time / (2 * TURNS as u32);
+    let (mut threads, mut rings, mut refused) = ([0.0; TURNS], [0.0; TURNS], None);
+    for number in 0..TURNS {
+        threads[number] = with_threads(file, places, at_once, turn, number as u64)?;
+        if refused.is_none() {
+            match with_ring(file, places(number as u64 * 1000), at_once, turn) {
+                Ok(rate) => rings[number] = rate,
+                Err(error) => refused = Some(error),
+            }
         }
     }
-    let turns = f64::from(TURNS);
-    let ring = ring.map(|()| rings / turns);
-    Ok(Trial { at_once, read_bytes, threads: threads / turns, ring })
+    threads.sort_by(f64::total_cmp);
+    rings.sort_by(f64::total_cmp);
+    let is_clear = rings[0] > threads[TURNS - 1];
+    let ring = refused.map_or(Ok(rings[TURNS / 2]), Err);
+    Ok(Trial { at_once, read_bytes, threads: threads[TURNS / 2], ring, is_clear })
+}
+
+/// The shortest of a few reads alone: what else is going on makes some of them long.
+fn shortest(file: &File, mut places: Places) -> io::Result<Duration> {
+    let mut buffer = Buffer::new(places.read_bytes);
+    let mut shortest = Duration::MAX;
+    for _ in 0..TURNS {
+        let begin = Instant::now();
+        buffer.read(file, places.next())?;
+        shortest = shortest.min(begin.elapsed());
+    }
+    Ok(shortest)
 }
 
 fn open_direct(path: &Path) -> io::Result<File> {
@@ -135,11 +161,12 @@ fn with_threads(
     turn: Duration,
     seed: u64,
 ) -> io::Result<f64> {
-    let together = Barrier::new(at_once as usize);
+    // Shut until all are there, or one could not be started.
+    let gate = RwLock::new(());
     let work = |number: u64| {
         let mut places = places(seed * 1000 + number);
         let mut buffer = Buffer::new(places.read_bytes);
-        together.wait();
+        drop(gate.read());
         let (begin, mut count) = (Instant::now(), 0u32);
         while begin.elapsed() < turn {
             buffer.read(file, places.next())?;
@@ -148,63 +175,37 @@ fn with_threads(
         Ok(f64::from(count) / begin.elapsed().as_secs_f64())
     };
     std::thread::scope(|scope| {
-        let threads: Vec<_> =
-            (0..u64::from(at_once)).map(|number| scope.spawn(move || work(number))).collect();
-        let rates = threads.into_iter().map(|thread| thread.join().unwrap_or(Ok(0.0)));
-        rates.sum()
+        let shut = gate.write();
+        let start = |number| std::thread::Builder::new().spawn_scoped(scope, move || work(number));
+        let threads: io::Result<Vec<_>> = (0..u64::from(at_once)).map(start).collect();
+        drop(shut);
+        threads?.into_iter().map(|thread| thread.join().unwrap_or(Ok(0.0))).sum()
     })
 }
 
-fn with_ring(file: &File, mut places: Places, at_once: u32, turn: Duration) -> io::Result<f64> {
+fn with_ring(file: &Arc<File>, mut places: Places, at_once: u32, turn: Duration) -> io::Result<f64> {
     let mut buffers: Vec<Buffer> = (0..at_once).map(|_| Buffer::new(places.read_bytes)).collect();
-    let mut ring = IoUring::new(at_once.next_power_of_two())?;
-    let file = types::Fd(file.as_raw_fd());
-    let mut submit = |ring: &mut IoUring, buffer: &mut Buffer, number: usize| {
-        let bytes = buffer.bytes();
-        let read = opcode::Read::new(file, bytes.as_mut_ptr(), bytes.len() as u32);
-        let entry = read.offset(places.next()).build().user_data(number as u64);
-        // SAFETY: the memory and the file outlive the read: nothing returns before `left` is 0, and a buffer is handed over
-        // again only after its completion.
-        unsafe { ring.submission().push(&entry) }.map_err(io::Error::other)
+    // After the buffers, so that it is dropped before them, and waits.
+    let mut ring = Ring::new(at_once)?;
+    let mut hand_over = |ring: &mut Ring, number: u64| {
+        let bytes = IoSliceMut::new(buffers[number as usize].bytes());
+        // SAFETY: the buffers outlive the ring, and each is used again only when it has come back.
+        unsafe { ring.read(number, Arc::clone(file), places.next(), &mut [bytes]) };
     };
-    let (begin, mut count, mut left) = (Instant::now(), 0u32, 0);
-    let mut failed = None;
-    for (number, buffer) in buffers.iter_mut().enumerate() {
-        match submit(&mut ring, buffer, number) {
-            Ok(()) => left += 1,
-            Err(error) => failed = Some(error),
-        }
+    let (begin, mut count) = (Instant::now(), 0u32);
+    for number in 0..u64::from(at_once) {
+        hand_over(&mut ring, number);
     }
-    while left > 0 {
-        match ring.submit_and_wait(1) {
-            Ok(_) => {}
-            Err(error) if error.raw_os_error() == Some(libc::EINTR) => {}
-            Err(error) => {
-                // What is on its way may still be written to.
-                std::mem::forget(buffers);
-                return Err(error);
-            }
-        }
-        let done: Vec<_> =
-            ring.completion().map(|entry| (entry.user_data() as usize, entry.result())).collect();
-        for (number, result) in done {
-            left -= 1;
-            if result < 0 {
-                failed = Some(io::Error::from_raw_os_error(-result));
-            }
+    while ring.on_their_way() > 0 {
+        for (number, result) in ring.wait() {
+            result?;
             count += 1;
-            if failed.is_none() && begin.elapsed() < turn {
-                match submit(&mut ring, &mut buffers[number], number) {
-                    Ok(()) => left += 1,
-                    Err(error) => failed = Some(error),
-                }
+            if begin.elapsed() < turn {
+                hand_over(&mut ring, number);
             }
         }
     }
-    match failed {
-        Some(error) => Err(error),
-        None => Ok(f64::from(count) / begin.elapsed().as_secs_f64()),
-    }
+    Ok(f64::from(count) / begin.elapsed().as_secs_f64())
 }
 
 #[cfg(test)]
@@ -242,8 +243,10 @@ mod tests {
 
     #[test]
     fn a_little_faster_is_not_worth_it() {
-        let trial = |ring| Trial { at_once: 8, read_bytes: READ_BYTES, threads: 1000.0, ring };
+        let trial =
+            |ring| Trial { at_once: 8, read_bytes: READ_BYTES, threads: 1000.0, ring, is_clear: true };
         assert!(!trial(Ok(1190.0)).ring_wins() && trial(Ok(1200.0)).ring_wins());
+        assert!(!Trial { is_clear: false, ..trial(Ok(2000.0)) }.ring_wins());
         assert!(!trial(Err(io::ErrorKind::Unsupported.into())).ring_wins());
     }
 }
