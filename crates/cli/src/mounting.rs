@@ -32,6 +32,8 @@ pub struct Wish {
     lookahead: String,
     window: Option<u32>,
     prefetchers: Option<u16>,
+    #[serde(default = "threads")]
+    reads: String,
     simulate_disk: Option<String>,
     owner_by: String,
     allow_other: Option<bool>,
@@ -199,6 +201,7 @@ impl Wish {
             lookahead: arguments.lookahead.clone(),
             window: arguments.window,
             prefetchers: arguments.prefetchers,
+            reads: arguments.reads.clone(),
             simulate_disk: arguments.simulate_disk.clone(),
             owner_by: arguments.owner_by.clone(),
             allow_other: arguments.allow_other.then_some(true),
@@ -254,6 +257,10 @@ impl Wish {
         }
         options.window = self.window.unwrap_or(options.window);
         options.prefetchers = self.prefetchers.map_or(options.prefetchers, usize::from);
+        options.reads = self
+            .reads
+            .parse()
+            .map_err(|error: pantler_mount::UnknownReads| ControlError::invalid(error.to_string()))?;
         options.simulate_disk =
             self.simulate_disk.as_deref().map(str::parse).transpose().map_err(ControlError::invalid)?;
         options.owner_by = self.owner_by.parse::<OwnerBy>().map_err(control_error)?;
@@ -263,6 +270,10 @@ impl Wish {
         options.tiers = self.tiers.options()?;
         Ok(options)
     }
+}
+
+fn threads() -> String {
+    pantler_mount::Reads::Threads.to_string()
 }
 
 fn folder(path: &Path, what: &str) -> Result<PathBuf> {

@@ -12,6 +12,7 @@
 //! file open, and who lost the right to read meanwhile gets nothing more.
 
 use std::collections::{HashMap, VecDeque};
+use std::fs::File;
 use std::io::{self, IoSliceMut};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -59,13 +60,20 @@ struct ListedFile {
     interpose: Option<Interpose>,
 }
 
+impl ListedFile {
+    fn open(&self) -> io::Result<Arc<OpenFile>> {
+        let _acting = self.caller.act()?;
+        self.inode.node.open(OpenMode::READ).map(Arc::new)
+    }
+}
+
 impl Source for ListedFile {
     fn read_at(&self, offset: u64, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        let file = {
-            let _acting = self.caller.act()?;
-            self.inode.node.open(OpenMode::READ)?
-        };
-        source_of(Arc::new(file), self.interpose.as_ref()).read_at(offset, buffers)
+        source_of(self.open()?, self.interpose.as_ref()).read_at(offset, buffers)
+    }
+
+    fn direct(&self) -> io::Result<Option<Arc<File>>> {
+        source_of(self.open()?, self.interpose.as_ref()).direct()
     }
 }
 

@@ -45,6 +45,11 @@ impl Mounted {
         self.core.cache().tier_stats()
     }
 
+    /// How blocks are read that nobody waits for, and why so.
+    pub fn reads(&self) -> pantler_origin::ReadsStat {
+        self.core.cache().reads()
+    }
+
     /// Waits until nothing waits to go to a lower tier, at most so long. Says whether nothing does.
     pub fn drain_tiers(&self, limit: Duration) -> bool {
         self.core.cache().drain_tiers(limit)

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use pantler_cache::CacheError;
 use pantler_control::{ControlError, OwnerSelector};
-use pantler_origin::{DiskModel, OpenFile, Place, SimulatedDisk, Source};
+use pantler_origin::{DiskModel, OpenFile, Place, Reads, SimulatedDisk, Source};
 use pantler_steward::scheduling::Order;
 use pantler_steward::{Allocation, Lookahead, PolicyName, Revocation, Spec};
 
@@ -73,6 +73,8 @@ pub struct MountOptions {
     pub window: u32,
     /// Threads that fetch ahead; with none nothing is.
     pub prefetchers: usize,
+    /// How they read files of directories. Stores, lower tiers and what is interposed are read by threads.
+    pub reads: Reads,
     /// Whether access lists are believed before anything of them came true (against rule P8): for tests.
     pub trusting: bool,
     /// In which order prefetches go to the origin. Anything but the default is for comparison.
@@ -125,6 +127,8 @@ impl MountOptions {
             lookahead: Lookahead::EvenW2r,
             window: 8,
             prefetchers: 8,
+            // See docs/decisions/0050-io-uring-where-it-wins.md.
+            reads: Reads::Threads,
             order: Order::default(),
             trusting: false,
             revocation: Revocation::default(),
@@ -211,6 +215,7 @@ impl MountOptions {
             order: self.order,
             trusting: self.trusting,
             prefetchers: self.prefetchers as u32,
+            reads: self.reads,
             demotions: self.demotions(),
             passing: None,
             seed: seed(),
