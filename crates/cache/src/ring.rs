@@ -198,6 +198,7 @@ impl Cache {
         let mut landed = Vec::new();
         for (tag, result) in flights.ring.wait() {
             if let Ok(count) = result {
+                self.reads.count_by_ring();
                 self.fetches.fetch_add(1, Ordering::Relaxed);
                 self.fetched_bytes.fetch_add(count as u64, Ordering::Relaxed);
                 if flights.sweeps.get_mut(&tag).is_some_and(|sweep| sweep.sieve.came(count)) {

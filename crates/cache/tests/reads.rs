@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use pantler_cache::{Cache, ListEntry, Listed, Options, Request};
-use pantler_origin::{Directory, LocalFile, OpenMode, Reads, Ring, Source};
+use pantler_origin::{Directory, LocalFile, OpenMode, Reads, ReadsStat, Ring, Source};
 use pantler_steward::lists::Chunk;
 use pantler_steward::{FileId, OwnerId};
 use proptest::prelude::*;
@@ -418,10 +418,13 @@ fn a_choice_is_made_by_reading_what_is_read_anyhow() {
     let scene = Scene::new(Reads::Auto, 2, || ());
     assert!(!scene.cache.reads().uses_ring, "threads until it is known");
     scene.fetch(&source, &[0, 7, 9]);
-    eventually("tried", || scene.cache.reads().threads.is_some());
+    let decided = |stat: &ReadsStat| stat.threads.is_some() || stat.untried.is_some();
+    eventually("tried", || decided(&scene.cache.reads()));
     let stat = scene.cache.reads();
     match (stat.ring, stat.threads) {
-        (Some(ring), Some(threads)) => assert_eq!(stat.uses_ring, ring >= 1.2 * threads, "{stat:?}"),
+        (Some(ring), Some(threads)) => assert!(!stat.uses_ring || ring >= 1.2 * threads, "{stat:?}"),
+        // A disk that is slow at that moment.
+        _ if stat.untried.is_some() => assert!(!stat.uses_ring, "{stat:?}"),
         _ => assert!(!stat.uses_ring && stat.refused.is_some() && !has_ring(), "{stat:?}"),
     }
 }

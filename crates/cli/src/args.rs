@@ -132,8 +132,8 @@ pub struct Mount {
     /// Threads that fetch ahead; 0 for nothing fetched ahead at all
     #[arg(long, value_name = "COUNT", value_parser = |text: &str| whole(text, 0..=256_u16))]
     pub prefetchers: Option<u16>,
-    /// How they read: threads, io-uring, or auto for what reads more in a trial of 24 ms on a file of the origin
-    #[arg(long, value_name = "WAY", default_value = "threads", value_parser = reads)]
+    /// How they read: threads, io-uring, or auto for io_uring where a short trial on a file of the origin shows that it wins
+    #[arg(long, value_name = "WAY", default_value = "auto", value_parser = reads)]
     pub reads: String,
     /// Be as slow as such a disk, for measurements: seek=MS,transfer=MB/S, and if wanted rotation=MS,size=GB
     #[arg(long, value_name = "DISK", value_parser = disk)]

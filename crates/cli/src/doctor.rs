@@ -153,7 +153,7 @@ fn said_of(trial: &Trial) -> (bool, String) {
         Err(error) => (false, format!("{what}: threads {threads:.0} per second; io_uring: {error}")),
         Ok(ring) => {
             let verdict = if trial.ring_wins() {
-                "with --reads auto mounts of such a disk read ahead by io_uring"
+                "mounts of such a disk read ahead by io_uring"
             } else {
                 "mounts of such a disk read ahead by threads"
             };
@@ -285,15 +285,14 @@ mod tests {
 
     #[test]
     fn the_trial_of_reading_says_what_follows_from_it() {
-        let said = |ring| said_of(&Trial { at_once: 8, read_bytes: 65_536, threads: 1000.0, ring });
+        let said =
+            |ring| said_of(&Trial { at_once: 8, read_bytes: 65_536, threads: 1000.0, ring, is_clear: true });
         let (present, text) = said(Ok(1100.0));
         assert!(
             present && text.ends_with("io_uring 1100: mounts of such a disk read ahead by threads"),
             "{text}"
         );
-        assert!(
-            said(Ok(3000.0)).1.ends_with("with --reads auto mounts of such a disk read ahead by io_uring")
-        );
+        assert!(said(Ok(3000.0)).1.ends_with("mounts of such a disk read ahead by io_uring"));
         let (present, text) = said(Err(std::io::ErrorKind::PermissionDenied.into()));
         assert!(!present && text.contains("threads 1000 per second; io_uring: permission denied"), "{text}");
         let found = reading();

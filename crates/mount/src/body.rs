@@ -463,6 +463,8 @@ fn reads(stat: &ReadsStat) -> impl Iterator<Item = (String, u64)> {
         rate("trial_threads_per_second", stat.threads),
         rate("trial_io_uring_per_second", stat.ring),
         stat.refused.is_some().then_some(("io_uring_refused", 1)),
+        stat.untried.is_some().then_some(("io_uring_untried", 1)),
+        (stat.by_ring > 0).then_some(("io_uring_reads", stat.by_ring)),
     ];
     std::iter::once((way, 1)).chain(tried.into_iter().flatten()).map(|(name, count)| (name.to_owned(), count))
 }

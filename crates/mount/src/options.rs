@@ -127,8 +127,7 @@ impl MountOptions {
             lookahead: Lookahead::EvenW2r,
             window: 8,
             prefetchers: 8,
-            // See docs/decisions/0050-io-uring-where-it-wins.md.
-            reads: Reads::Threads,
+            reads: Reads::Auto,
             order: Order::default(),
             trusting: false,
             revocation: Revocation::default(),

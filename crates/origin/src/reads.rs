@@ -6,11 +6,11 @@
 use std::fs::File;
 use std::io;
 use std::str::FromStr;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::trial::{Trial, trial_on};
+use crate::trial::{Trial, alone, trial_on};
 
 /// How long the trial of a mount takes, beside the reads of threads that go on.
 const TRIAL_TIME: Duration = Duration::from_millis(24);
@@ -18,6 +18,10 @@ const TRIAL_TIME: Duration = Duration::from_millis(24);
 const TRIES: u32 = 64;
 /// The shortest reads that are tried.
 const READ_BYTES_MIN: usize = 4 << 10;
+
+/// A read that takes so long is not worth a trial: what io_uring saves are system calls and switches between threads, a few
+/// microseconds of it.
+const SLOW: Duration = Duration::from_millis(1);
 
 /// Which way is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -66,6 +70,8 @@ pub struct ReadsStat {
     pub asked: Reads,
     /// Whether io_uring is used; else threads are.
     pub uses_ring: bool,
+    /// Reads that io_uring brought.
+    pub by_ring: u64,
     /// Reads per second by threads in the trial, if there was one.
     pub threads: Option<f64>,
     /// By io_uring.
@@ -84,6 +90,7 @@ pub struct ReadsChoice {
     uses_ring: AtomicBool,
     wants_trial: AtomicBool,
     tries: AtomicU32,
+    by_ring: AtomicU64,
     rates: Mutex<(Option<f64>, Option<f64>)>,
     refused: Mutex<Option<String>>,
     untried: Mutex<Option<String>>,
@@ -98,6 +105,7 @@ impl ReadsChoice {
             uses_ring: (asked == Reads::IoUring).into(),
             wants_trial: (asked == Reads::Auto && at_once > 1).into(),
             tries: AtomicU32::new(0),
+            by_ring: AtomicU64::new(0),
             rates: Mutex::default(),
             refused: Mutex::default(),
             untried: Mutex::default(),
@@ -107,6 +115,11 @@ impl ReadsChoice {
     /// Whether io_uring is used.
     pub fn uses_ring(&self) -> bool {
         self.uses_ring.load(Ordering::Acquire)
+    }
+
+    /// io_uring has brought a read.
+    pub fn count_by_ring(&self) {
+        self.by_ring.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Whether a file is wanted to [try](Self::try_on) both ways on.
@@ -129,8 +142,19 @@ impl ReadsChoice {
             return;
         };
         if self.wants_trial.swap(false, Ordering::Relaxed) {
-            self.judge(trial_on(file, read_bytes, self.at_once, TRIAL_TIME));
+            self.judge(self.compare(file, read_bytes));
         }
+    }
+
+    fn compare(&self, file: &Arc<File>, read_bytes: usize) -> io::Result<Trial> {
+        let alone = alone(file, read_bytes)?;
+        if alone >= SLOW {
+            let text = format!("a read alone takes {:.1} ms: nothing to win", alone.as_secs_f64() * 1e3);
+            return Err(io::Error::other(text));
+        }
+        let trial = trial_on(file, read_bytes, self.at_once, TRIAL_TIME)?;
+        // Who wins by chance does so once.
+        if trial.ring_wins() { trial_on(file, read_bytes, self.at_once, TRIAL_TIME) } else { Ok(trial) }
     }
 
     fn judge(&self, tried: io::Result<Trial>) {
@@ -176,7 +200,15 @@ impl ReadsChoice {
         let (threads, ring) = *self.rates.lock().unwrap_or_else(PoisonError::into_inner);
         let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let untried = self.untried.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        ReadsStat { asked: self.asked, uses_ring: self.uses_ring(), threads, ring, refused, untried }
+        ReadsStat {
+            asked: self.asked,
+            uses_ring: self.uses_ring(),
+            by_ring: self.by_ring.load(Ordering::Relaxed),
+            threads,
+            ring,
+            refused,
+            untried,
+        }
     }
 }
 

@@ -1,0 +1,172 @@
+//! Reading ahead by io_uring on a real mount, and where io_uring is refused: the bytes are the files', and what was said is so.
+
+mod common;
+
+use std::fs;
+use std::os::fd::AsFd;
+use std::os::unix::fs::OpenOptionsExt;
+
+use common::*;
+use pantler_control::{Hint, OwnerSelector, Speaker};
+use pantler_mount::{Lookahead, MountOptions, Reads, ReadsStat};
+use pantler_origin::Ring;
+
+const BLOCK: usize = 64 << 10;
+/// Blocks that are fetched before anything was read.
+const BATCH: u64 = 16;
+/// Names and sizes: all of it fits the cache.
+const FILES: [(&str, usize); 4] =
+    [("long", 40 * BLOCK + 777), ("short", 100), ("empty", 0), ("even", 17 * BLOCK)];
+
+fn speaker() -> Speaker {
+    Speaker { uid: 0, gid: 0, groups: Vec::new(), pid: std::process::id() }
+}
+
+/// Every other block of each file: batches of pieces that do not lie side by side.
+fn list(fixture: &Fixture) {
+    for (number, (name, size)) in FILES.iter().enumerate() {
+        let path = fixture.mnt.join(name);
+        let file = pantler_control::client::open_to_name(&path).unwrap();
+        let ranges = (0..size.div_ceil(BLOCK).max(1))
+            .step_by(2)
+            .map(|block| ((block * BLOCK) as i64, ((block + 1) * BLOCK) as i64))
+            .collect();
+        let hint = Hint::ListFile { path, ranges, append: number > 0 };
+        let owner = OwnerSelector::Pid(std::process::id());
+        fixture.mounted().body().hint(&speaker(), &owner, &hint, Some(file.as_fd())).unwrap();
+    }
+}
+
+/// Mounts, fetches lists, compares all bytes with what was written, and unmounts.
+fn read_through_a_mount(choose: impl Fn(&mut MountOptions)) -> ReadsStat {
+    let mut fixture = Fixture::with(|options| {
+        options.trusting = true;
+        choose(options);
+    });
+    for (seed, (name, size)) in FILES.iter().enumerate() {
+        fs::write(fixture.origin.join(name), pattern(*size, seed as u64)).unwrap();
+    }
+    list(&fixture);
+    let stat = || fixture.mounted().body().stat(&speaker()).unwrap();
+    eventually("a batch is fetched", || stat().prefetching.unwrap().lists.prefetched >= BATCH);
+    for (seed, (name, size)) in FILES.iter().enumerate() {
+        assert!(fs::read(fixture.mnt.join(name)).unwrap() == pattern(*size, seed as u64), "{name}");
+    }
+    let lists = stat().prefetching.unwrap().lists;
+    assert!(lists.used >= BATCH && lists.failed == 0, "{lists:?}");
+    let reads = fixture.mounted().reads();
+    let counters = stat().body_counters;
+    let way = |name| counters.get(name).copied().unwrap_or(0);
+    assert_eq!(way("reads_ahead_by_io_uring"), u64::from(reads.uses_ring), "{counters:?}");
+    assert_eq!(way("reads_ahead_by_threads"), u64::from(!reads.uses_ring), "{counters:?}");
+    assert_eq!(way("io_uring_refused"), u64::from(reads.refused.is_some()), "{counters:?}");
+    assert_eq!(way("io_uring_reads"), reads.by_ring, "{counters:?}");
+    fixture.unmount();
+    reads
+}
+
+/// The calling thread, and those it starts from now on, get `EPERM` from a system call.
+fn forbid(call: libc::c_long) {
+    let statement = |code: u32, k: u32| libc::sock_filter { code: code as u16, jt: 0, jf: 0, k };
+    let mut filter = [
+        // The number of the call is the first word of what the filter sees.
+        statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0),
+        libc::sock_filter { jf: 1, ..statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, call as u32) },
+        statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
+        statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW),
+    ];
+    let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
+    // SAFETY: no pointers.
+    let unprivileged = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
+    // SAFETY: the kernel copies the program, which lives through the call.
+    let filtered =
+        unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) };
+    assert_eq!((unprivileged, filtered), (0, 0), "{}", std::io::Error::last_os_error());
+}
+
+/// On this machine, on this file system.
+fn has_ring() -> bool {
+    match Ring::new(1) {
+        Ok(_) => true,
+        Err(error) => {
+            eprintln!("NOT TESTED: io_uring, which this machine refuses ({error}); tested: threads instead");
+            false
+        }
+    }
+}
+
+/// Whether the file system below can be read past the page cache: only so io_uring is asked for anything.
+fn has_direct() -> bool {
+    let file = tempfile::NamedTempFile::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let direct = fs::File::options().read(true).custom_flags(libc::O_DIRECT).open(file.path());
+    if let Err(error) = &direct {
+        eprintln!("NOT TESTED: io_uring on this file system, which knows no direct reads ({error})");
+    }
+    direct.is_ok()
+}
+
+#[test]
+fn a_mount_reads_ahead_by_io_uring() {
+    if cannot_mount() {
+        return;
+    }
+    let stat = read_through_a_mount(|options| options.reads = Reads::IoUring);
+    assert_eq!(stat.asked, Reads::IoUring);
+    assert_eq!(stat.uses_ring, has_ring(), "{stat:?}");
+    assert!(!stat.uses_ring || !has_direct() || stat.by_ring > 0, "{stat:?}");
+    let stat = read_through_a_mount(|options| options.reads = Reads::Threads);
+    assert!(!stat.uses_ring && stat.by_ring == 0 && stat.refused.is_none(), "{stat:?}");
+}
+
+#[test]
+fn a_mount_that_chooses_says_what_it_tried() {
+    if cannot_mount() {
+        return;
+    }
+    let stat = read_through_a_mount(|options| options.reads = Reads::Auto);
+    let (tried, refused) = (stat.threads.is_some(), stat.refused.is_some());
+    // A disk that is slow at that moment is not tried.
+    assert!(tried || refused || stat.untried.is_some() || !stat.uses_ring, "{stat:?}");
+    assert!(!stat.uses_ring || tried && stat.ring > stat.threads, "{stat:?}");
+}
+
+#[test]
+fn where_io_uring_is_forbidden_a_mount_reads_by_threads() {
+    if cannot_mount() {
+        return;
+    }
+    for call in [libc::SYS_io_uring_setup, libc::SYS_io_uring_enter] {
+        for reads in [Reads::IoUring, Reads::Auto] {
+            // A filter is for the life of its thread, and the mount's threads begin here.
+            let thread = std::thread::spawn(move || {
+                forbid(call);
+                read_through_a_mount(|options| options.reads = reads)
+            });
+            let stat = thread.join().unwrap();
+            assert_eq!(stat.by_ring, 0, "{stat:?}");
+            if has_direct() {
+                assert!(!stat.uses_ring, "{stat:?}");
+                assert!(reads == Reads::Auto || stat.refused.is_some(), "{stat:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_looked_ahead_is_read_by_io_uring_too() {
+    if cannot_mount() {
+        return;
+    }
+    let mut fixture = Fixture::with(|options| {
+        options.reads = Reads::IoUring;
+        options.lookahead = Lookahead::EvenW2r;
+    });
+    let bytes = pattern(60 * BLOCK + 5, 9);
+    fs::write(fixture.origin.join("f"), &bytes).unwrap();
+    for _ in 0..2 {
+        assert!(fs::read(fixture.mnt.join("f")).unwrap() == bytes);
+    }
+    let stat = fixture.mounted().reads();
+    assert_eq!(stat.uses_ring, has_ring(), "{stat:?}");
+    fixture.unmount();
+}
