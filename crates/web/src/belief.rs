@@ -285,8 +285,10 @@ impl Belief {
         let predicted = if believed {
             1.0
         } else {
-            let count = blocks.end.saturating_sub(blocks.start).max(1);
-            1.0 - mirror.missing(wish.file, blocks.clone()) as f64 / count as f64
+            // Counted as the kernel is asked: in bytes, a missing page as a whole one. In pages the last one, of which a file
+            // has but a part, would count for more here than there, and look like something that the kernel has evicted.
+            let missing = mirror.missing(wish.file, blocks.clone()).saturating_mul(BLOCK_BYTES);
+            wish.length().saturating_sub(missing) as f64 / wish.length().max(1) as f64
         };
         mirror.verified_in_part(predicted, share);
         if believed && share < MOSTLY {
@@ -537,15 +539,17 @@ mod tests {
         reads: usize,
     }
 
-    /// Blocks of each file.
-    const BLOCKS: u64 = 245;
+    /// Bytes and blocks of each file: the last block is not a whole one.
+    const FILE_BYTES: u64 = 1_000_000;
+    const BLOCKS: u64 = FILE_BYTES.div_ceil(BLOCK_BYTES);
     /// What the kernel has memory for.
     const TRUE_FRAMES: u32 = 15_400;
 
     impl ClosedLoop {
         fn wish(&mut self, file: u32) -> Wish {
-            let file = self.belief.number(&version(file.into(), BLOCKS), Vec::new);
-            Wish { file, start: 0, end: BLOCKS * BLOCK_BYTES }
+            let version = Version { size: FILE_BYTES, ..version(file.into(), BLOCKS) };
+            let file = self.belief.number(&version, Vec::new);
+            Wish { file, start: 0, end: FILE_BYTES }
         }
 
         fn arrive(&mut self) {
@@ -560,7 +564,8 @@ mod tests {
                     *count += 1;
                     return;
                 }
-                let held = wish.length() - self.kernel.missing(wish.file, 0..BLOCKS) * BLOCK_BYTES;
+                let missing = self.kernel.missing(wish.file, 0..BLOCKS) * BLOCK_BYTES;
+                let held = wish.length().saturating_sub(missing);
                 self.belief.verified(wish, believed, held);
                 if held == wish.length() {
                     self.kernel.request(wish.file, 0..BLOCKS);
