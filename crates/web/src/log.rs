@@ -2,7 +2,7 @@
 //!
 //! Nobody waits for the log: when it cannot keep up, lines are lost and counted.
 //!
-//! A1  No more than [`LINES_MAX`] lines and [`QUEUE_BYTES`] bytes wait to be written.
+//! A1  No more than `LINES_MAX` lines and `QUEUE_BYTES` bytes wait to be written.
 
 use serde::Serialize;
 use std::fs::OpenOptions;
