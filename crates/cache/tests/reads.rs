@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use pantler_cache::{Cache, ListEntry, Listed, Options, Request};
 use pantler_origin::{Directory, LocalFile, OpenMode, Reads, ReadsStat, Ring, Source};
+use pantler_rig::forbid;
 use pantler_steward::lists::Chunk;
 use pantler_steward::{FileId, OwnerId};
 use proptest::prelude::*;
@@ -159,25 +160,6 @@ fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
         assert!(start.elapsed() < Duration::from_secs(60), "never: {what}");
         std::thread::sleep(Duration::from_millis(1));
     }
-}
-
-/// From now on the calling thread gets `EPERM` from a system call.
-fn forbid(call: libc::c_long) {
-    let statement = |code: u32, k: u32| libc::sock_filter { code: code as u16, jt: 0, jf: 0, k };
-    let mut filter = [
-        // The number of the call is the first word of what the filter sees.
-        statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0),
-        libc::sock_filter { jf: 1, ..statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, call as u32) },
-        statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
-        statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW),
-    ];
-    let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
-    // SAFETY: no pointers.
-    let unprivileged = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
-    // SAFETY: the kernel copies the program, which lives through the call.
-    let filtered =
-        unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) };
-    assert_eq!((unprivileged, filtered), (0, 0), "{}", io::Error::last_os_error());
 }
 
 fn forbid_setup() {

@@ -1,4 +1,5 @@
-//! What the tests of several crates stand on: real servers on loopback, each on a port and in a folder of its own.
+//! What the tests of several crates stand on: real servers on loopback, each on a port and in a folder of its own, and
+//! system calls that are refused.
 //!
 //! ```text
 //!   Server::start ── free_port ── the program, its output in a log ── ready? ── a Server, ended with its value
@@ -8,10 +9,12 @@
 //!
 //! Only tests use this crate: what fails panics, and says what the server said.
 
+mod forbid;
 mod port;
 mod server;
 mod servers;
 
+pub use forbid::forbid;
 pub use port::free_port;
 pub use server::{Ready, Server, is_required, missing};
 pub use servers::{memcached, nginx_proxy, redis, varnish};
