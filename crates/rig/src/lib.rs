@@ -1,5 +1,5 @@
-//! What the tests of several crates stand on: real servers on loopback, each on a port and in a folder of its own, and
-//! system calls that are refused.
+//! What the tests of several crates stand on: real servers on loopback, each on a port and in a folder of its own,
+//! system calls that are refused, and waiting that ends.
 //!
 //! ```text
 //!   Server::start ── free_port ── the program, its output in a log ── ready? ── a Server, ended with its value
@@ -9,11 +9,13 @@
 //!
 //! Only tests use this crate: what fails panics, and says what the server said.
 
+mod eventually;
 mod forbid;
 mod port;
 mod server;
 mod servers;
 
+pub use eventually::eventually;
 pub use forbid::forbid;
 pub use port::free_port;
 pub use server::{Ready, Server, is_required, missing};
