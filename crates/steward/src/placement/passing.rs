@@ -5,13 +5,14 @@
 //! ```
 //!
 //! A request needs room for what it reads, wherever that is kept; and programs read a block in pieces. While a block
-//! passes it is read from here, and references to it that follow each other closely count as one: not more others lie
+//! passes it is read from here, and references to it that follow each other closely count as one: fewer others lie
 //! between two of them than blocks may pass. In the paper nothing passes: a block goes straight to the application.
 //!
 //! Z1  A block is in `line` under the number that it entered with, and as often as in `blocks`: once.
 //! Z2  Between references no more pass than there is room for, and none that is kept in tier 1.
 
 use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 
 /// How much of tier 1 is for blocks that pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -92,6 +93,12 @@ impl<B: Copy + Ord> Passage<B> {
         between <= u64::from(self.frames)
     }
 
+    /// Who gives way for one more: the oldest of those that may leave.
+    pub fn giving_way(&self, may_leave: impl Fn(B) -> bool) -> impl Iterator<Item = B> {
+        let surplus = (self.len() + 1).saturating_sub(self.frames as usize);
+        self.iter().filter(move |block| may_leave(*block)).take(surplus)
+    }
+
     /// The block of the last reference passes from now on.
     pub fn enter(&mut self, block: B) {
         let passer = Passer { entered: self.entries, seen: self.references };
@@ -113,9 +120,9 @@ impl<B: Copy + Ord> Passage<B> {
         if !passes {
             self.leave(block);
         } else if self.frames > 0 && !self.holds(block) {
-            while self.len() >= self.frames as usize
-                && self.line.pop_first().is_some_and(|(_, oldest)| self.blocks.remove(&oldest).is_some())
-            {
+            let leaving: Vec<B> = self.giving_way(|_| true).collect();
+            for oldest in leaving {
+                self.leave(oldest);
             }
             self.enter(block);
         }
@@ -137,8 +144,6 @@ impl<B: Copy + Ord> Passage<B> {
 
 #[cfg(test)]
 mod tests {
-    use alloc::vec::Vec;
-
     use proptest::prelude::*;
 
     use super::*;

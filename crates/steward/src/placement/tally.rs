@@ -3,7 +3,8 @@
 //! Average time of a reference: the sum over tiers of `h_i T_i`, plus misses times `T_m`, plus demotions out of each tier
 //! times their cost; drops cost nothing (design.md, section 3.6). A block that is read from the origin and kept in a
 //! lower tier is *placed* there. With an origin behind the tiers, as in the paper, it passes there on its way and costs
-//! nothing more; without, the client sends it, for what a demotion into that tier costs.
+//! nothing more; without, or where it is sent down later from a frame where it passed, the client sends it, for what a
+//! demotion into that tier costs.
 
 use super::tier::{Client, Retrieval, Step, TIERS_MAX, Tier};
 
@@ -18,6 +19,8 @@ pub struct Tally {
     pub demotions: [u64; TIERS_MAX],
     /// Blocks read from the origin, now or while they still pass, and kept in this tier, which is not tier 1.
     pub placements: [u64; TIERS_MAX],
+    /// Those of them that the client sends from the frame where they pass: the origin's answer is long past the tier.
+    pub sent: [u64; TIERS_MAX],
     /// Blocks that left the last tier, or a tier that passes nothing down.
     pub drops: u64,
     /// Notices that clients were given, with answers.
@@ -38,7 +41,10 @@ impl Tally {
             match step {
                 Step::Demote { from, .. } => self.demotions[from.index()] += 1,
                 Step::Drop { .. } => self.drops += 1,
-                Step::Place { into, .. } => self.placements[into.index()] += 1,
+                Step::Place { into, .. } => {
+                    self.placements[into.index()] += 1;
+                    self.sent[into.index()] += 1;
+                }
                 Step::Notice { .. } => self.notices += 1,
                 Step::Forget { .. } => {}
             }
@@ -50,9 +56,10 @@ impl Tally {
         self.requests - self.hits.iter().sum::<u64>()
     }
 
-    /// Messages between tier 1 and the tiers behind it: requests, and demotions out of tier 1.
+    /// Messages between tier 1 and the tiers behind it: requests, demotions out of tier 1, and blocks that are sent from
+    /// where they pass.
     pub fn messages(&self) -> u64 {
-        self.requests - self.hits[0] + self.demotions[0]
+        self.requests - self.hits[0] + self.demotions[0] + self.sent.iter().sum::<u64>()
     }
 
     /// Average time of a reference in milliseconds; 0 without references.
@@ -61,11 +68,10 @@ impl Tally {
         for tier in 0..TIERS_MAX {
             sum += self.hits[tier] as f64 * times.hit_ms[tier];
             sum += self.demotions[tier] as f64 * times.demote_ms[tier];
-            if !times.inline_origin && tier > 0 {
-                // From the client through every boundary above the tier.
-                let transfer: f64 = times.demote_ms[..tier].iter().sum();
-                sum += self.placements[tier] as f64 * transfer;
-            }
+            // From the client through every boundary above the tier.
+            let transfer: f64 = times.demote_ms[..tier].iter().sum();
+            let charged = if times.inline_origin { self.sent[tier] } else { self.placements[tier] };
+            sum += charged as f64 * transfer;
         }
         if self.requests == 0 { 0.0 } else { sum / self.requests as f64 }
     }

@@ -12,7 +12,8 @@
 //! The first tiers are the client's own: it knows their sizes and moves their yardsticks itself. Tiers behind them may
 //! be shared with other clients: then the tier chooses its victims, and tells (U5).
 //!
-//! C1  Each own tier holds at most its frames.
+//! C1  Each tier holds at most its frames: own ones, because what is too much goes down; shared ones, as far as the client
+//!     believes, because what it believes beyond that cannot be there (the tier began anew, or told less than it lost).
 //! C2  No uncached entry is older than Y_n, where the last tier holds anything; at most twice the frames of all tiers
 //!     are in the stack, unless all of them are cached.
 //!
@@ -162,9 +163,24 @@ impl Ulc {
         }
     }
 
+    /// C1 of shared tiers, once what they told was heard.
+    #[inline]
+    fn doubt(&mut self) {
+        let out = self.sizes.out();
+        let mut tier = self.own.below();
+        while tier < out {
+            while self.stack.len(tier) > self.sizes.of(tier) {
+                let phantom = self.stack.block_at(self.stack.yardstick(tier));
+                self.stack.set_level(phantom, out);
+            }
+            tier = tier.below();
+        }
+    }
+
     /// Rule U4, once everything else of a reference was said: what the stack need not know leaves it.
     #[inline]
     pub fn settle(&mut self, steps: &mut Vec<Step>) {
+        self.doubt();
         let out = self.sizes.out();
         let last = self.stack.yardstick(Tier(out.0 - 1));
         loop {
@@ -210,6 +226,18 @@ impl Ulc {
         believed
     }
 
+    /// A block that the client has taken for gone is put into a tier: it was asked for, to be kept there, before the client
+    /// was told that it had gone. Says whether it was taken for gone.
+    pub fn returned(&mut self, block: Handle, into: Tier, steps: &mut Vec<Step>) -> bool {
+        let out = self.sizes.out();
+        let was_gone = into < out && self.stack.find(block).is_some_and(|(tier, _)| tier == out);
+        if was_gone {
+            self.stack.set_level(block, into);
+            self.trim(into, steps);
+        }
+        was_gone
+    }
+
     /// A block of this client left `from` for the next tier, by the choice of somebody who decides there instead of the
     /// yardstick: an application's manager, say. What follows in own tiers below is U3. Says whether the client
     /// believed it there; else nothing changes.
@@ -222,10 +250,11 @@ impl Ulc {
     }
 
     /// Rule U7: a tier still holds this block from before a restart. Called before the first reference, the block used
-    /// longest ago first. Says whether it was taken: not twice, not past the frames of an own tier.
+    /// longest ago first. Says whether it was taken: not twice, not past the frames of the tier.
     pub fn restore(&mut self, block: Handle, tier: Tier) -> bool {
-        let room = tier > self.own || self.stack.len(tier) < self.sizes.of(tier);
-        let taken = tier < self.sizes.out() && room && self.stack.find(block).is_none();
+        let taken = tier < self.sizes.out()
+            && self.stack.len(tier) < self.sizes.of(tier)
+            && self.stack.find(block).is_none();
         if taken {
             self.stack.touch(block, tier, 0);
         }
@@ -240,7 +269,7 @@ impl Ulc {
     /// Checks C1 and C2, and the stack.
     pub fn validate(&self) {
         self.stack.validate();
-        for (tier, frames) in self.sizes.iter().filter(|(tier, _)| *tier <= self.own) {
+        for (tier, frames) in self.sizes.iter() {
             assert!(self.stack.len(tier) <= frames, "C1: {} blocks in {tier:?}", self.stack.len(tier));
         }
         let out = self.sizes.out();

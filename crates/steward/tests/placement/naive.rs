@@ -27,6 +27,10 @@ impl NaiveUlc {
         Self { sizes, own, full, stack: Vec::new(), entries_max }
     }
 
+    pub fn own(&self) -> u8 {
+        self.own
+    }
+
     fn out(&self) -> u8 {
         self.sizes.tiers() as u8 + 1
     }
@@ -89,6 +93,27 @@ impl NaiveUlc {
         }
     }
 
+    fn doubt(&mut self) {
+        let out = self.out();
+        for level in self.own + 1..out {
+            while self.count(level) > self.sizes.of(Tier(level)) {
+                let phantom = self.stack.iter_mut().find(|known| known.level.0 == level).unwrap();
+                phantom.level.0 = out;
+            }
+        }
+    }
+
+    pub fn returned(&mut self, block: u32, into: Tier, steps: &mut Vec<Step>) -> bool {
+        let out = self.out();
+        let found = self.stack.iter_mut().find(|known| known.block == block && known.level.0 == out);
+        let was_gone = into.0 < out && found.is_some();
+        if let (true, Some(known)) = (was_gone, found) {
+            known.level = into;
+            self.trim(into.0, steps);
+        }
+        was_gone
+    }
+
     /// The tier has another number of frames; as many entries are known as before.
     pub fn lend(&mut self, tier: Tier, frames: u32, steps: &mut Vec<Step>) {
         let sizes = self.sizes.iter().map(|(at, old)| if at == tier { frames } else { old });
@@ -98,6 +123,7 @@ impl NaiveUlc {
     }
 
     pub fn settle(&mut self, steps: &mut Vec<Step>) {
+        self.doubt();
         let out = self.out();
         while let Some(oldest) = self.oldest_of(out) {
             let last = self.oldest_of(out - 1);

@@ -13,10 +13,19 @@ pub enum Op {
     Reference(u32),
     /// The tier lost the block.
     Left(u32),
+    /// What was taken for gone is put into a tier.
+    Returned(u32, u8),
+    /// What a shared tier says of itself.
+    Full(u8, bool),
 }
 
 fn op() -> impl Strategy<Value = Op> {
-    prop_oneof![8 => (0u32..14).prop_map(Op::Reference), 1 => (0u32..14).prop_map(Op::Left)]
+    prop_oneof![
+        16 => (0u32..14).prop_map(Op::Reference),
+        2 => (0u32..14).prop_map(Op::Left),
+        2 => (0u32..14, 1u8..4).prop_map(|(block, tier)| Op::Returned(block, tier)),
+        1 => (1u8..4, any::<bool>()).prop_map(|(tier, full)| Op::Full(tier, full)),
+    ]
 }
 
 /// Runs of neighbours and returns, where plain draws would hardly ever come back to a block in time.
@@ -49,6 +58,12 @@ impl Pair {
         Self { ulc: Ulc::new(sizes.clone()), twin: NaiveUlc::new(sizes, own), now: 0 }
     }
 
+    /// Tiers below `own` are shared, and tell what the operations say.
+    pub fn with_own(sizes: &[u32], own: u8) -> Self {
+        let sizes = Sizes::new(sizes).expect("sane sizes");
+        Self { ulc: Ulc::with_own(sizes.clone(), Tier(own)), twin: NaiveUlc::new(sizes, own), now: 0 }
+    }
+
     pub fn apply(&mut self, op: Op) {
         self.now += 1;
         let (mut steps, mut expected) = (Vec::new(), Vec::new());
@@ -63,6 +78,20 @@ impl Pair {
                 assert!(!self.ulc.left(block, from, out), "U6: a loss counts once");
                 self.ulc.settle(&mut steps);
                 self.twin.settle(&mut expected);
+            }
+            Op::Returned(block, tier) => {
+                let tier = Tier(tier.min(self.ulc.sizes().tiers() as u8));
+                let returned = self.ulc.returned(block, tier, &mut steps);
+                assert_eq!(returned, self.twin.returned(block, tier, &mut expected), "{op:?}");
+                self.ulc.settle(&mut steps);
+                self.twin.settle(&mut expected);
+            }
+            Op::Full(tier, full) => {
+                let own = self.twin.own();
+                if tier > own && usize::from(tier) <= self.ulc.sizes().tiers() {
+                    self.ulc.set_full(Tier(tier), full);
+                    self.twin.full[usize::from(tier)] = full;
+                }
             }
         }
         assert_eq!(steps, expected, "{op:?}");
@@ -114,6 +143,20 @@ proptest! {
     #[test]
     fn one_client_does_what_the_rules_say(sizes in vec(1u32..5, 1..4), ops in vec(op(), 1..300)) {
         let mut pair = Pair::new(&sizes);
+        for op in ops {
+            pair.apply(op);
+            pair.check();
+        }
+    }
+
+    /// Whatever it is told of them, too late or never: what it believes there is what fits.
+    #[test]
+    fn a_client_of_shared_tiers_does_what_the_rules_say(
+        sizes in vec(1u32..5, 2..4),
+        own in 1u8..3,
+        ops in vec(op(), 1..300),
+    ) {
+        let mut pair = Pair::with_own(&sizes, own.min(sizes.len() as u8 - 1));
         for op in ops {
             pair.apply(op);
             pair.check();
