@@ -17,7 +17,7 @@
 //! B3  Nobody who reads waits for a put. Queues are bounded by buffers; what finds no room is dropped, and counted.
 //! B4  A tier that fails is left alone until its worker finds that it works again: a reader waits for a broken tier once
 //!     for its time limit, at most.
-//! B5  References to a block that passes are one, as long as not more others come between two of them than blocks may
+//! B5  References to a block that passes are one, as long as fewer others come between two of them than blocks may
 //!     pass: programs read a block in pieces, and that says nothing about when they come back. Which blocks pass, and what is
 //!     one reference, is decided as in the simulator, by [`Passage`](pantler_steward::placement::Passage).
 

@@ -1,13 +1,16 @@
 //! Prefetching on real threads: the bytes are those of a plain array whatever is on its way, lists and lookahead bring
 //! blocks before they are read, and a prefetch that fails is nobody's error.
 
+mod common;
+
 use std::io::{self, IoSliceMut, Read};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
-use std::time::Duration;
 
-use pantler_cache::{Cache, ListEntry, Listed, Options, Request};
+use common::Served;
+use pantler_cache::{ListEntry, Listed, Options, Request};
 use pantler_origin::{Reads, Source};
+use pantler_rig::eventually;
 use pantler_steward::lists::Chunk;
 use pantler_steward::{FileId, HintError, Lookahead, OwnerId};
 use proptest::prelude::*;
@@ -76,8 +79,7 @@ impl Source for Memory {
 
 /// A cache with workers, which end with it.
 struct Scene {
-    cache: Arc<Cache>,
-    workers: Vec<std::thread::JoinHandle<()>>,
+    cache: Served,
 }
 
 impl Scene {
@@ -96,14 +98,7 @@ impl Scene {
             reads: reads(),
             ..Options::default()
         };
-        let cache = Arc::new(Cache::new(options).unwrap());
-        let serve = |_| {
-            let cache = Arc::clone(&cache);
-            std::thread::spawn(move || cache.serve_prefetches())
-        };
-        let scene = Self { workers: (0..workers).map(serve).collect(), cache: Arc::clone(&cache) };
-        eventually("workers serve", || cache.prefetch_workers() as usize == workers);
-        scene
+        Self { cache: Served::new(options, workers, || ()) }
     }
 
     fn read(&self, owner: u64, source: &Arc<Memory>, offset: usize, length: usize) -> io::Result<Vec<u8>> {
@@ -154,26 +149,6 @@ impl Scene {
                 !cached.into_iter().any(arriving)
             })
         });
-    }
-}
-
-impl Drop for Scene {
-    fn drop(&mut self) {
-        self.cache.stop_prefetches();
-        for worker in self.workers.drain(..) {
-            worker.join().unwrap();
-        }
-        if !std::thread::panicking() {
-            self.cache.validate();
-        }
-    }
-}
-
-fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let start = std::time::Instant::now();
-    while !holds() {
-        assert!(start.elapsed() < Duration::from_secs(10), "never: {what}");
-        std::thread::sleep(Duration::from_millis(1));
     }
 }
 
@@ -305,7 +280,7 @@ fn without_anybody_who_serves_nothing_is_wanted_and_everything_is_read() {
     eventually("on its way", || source.waiting.load(Ordering::SeqCst) == 1);
     scene.cache.stop_prefetches();
     source.release();
-    eventually("the worker ended", || scene.workers[0].is_finished());
+    eventually("the worker ended", || scene.cache.have_ended());
     for block in 0..64 {
         scene.check(1, &source, block * BLOCK, BLOCK);
     }

@@ -1,17 +1,19 @@
 //! Threads and io_uring bring the same bytes and meet the same errors: of files with holes, of files that shrink meanwhile, and
 //! where io_uring is refused at once or half-way.
 
+mod common;
+
 use std::fs::File;
 use std::io::{self, IoSliceMut, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
 
-use pantler_cache::{Cache, ListEntry, Listed, Options, Request};
+use common::Served;
+use pantler_cache::{ListEntry, Listed, Options, Request};
 use pantler_origin::{Directory, LocalFile, OpenMode, Reads, ReadsStat, Ring, Source};
-use pantler_rig::forbid;
+use pantler_rig::{eventually, forbid};
 use pantler_steward::lists::Chunk;
 use pantler_steward::{FileId, OwnerId};
 use proptest::prelude::*;
@@ -99,25 +101,14 @@ fn by_thread(source: &dyn Source, offset: u64, length: usize) -> io::Result<Vec<
 
 /// A cache of which one worker reads in a way; `prepare` is done in the worker before.
 struct Scene {
-    cache: Arc<Cache>,
-    workers: Vec<std::thread::JoinHandle<()>>,
+    cache: Served,
 }
 
 impl Scene {
     fn new(reads: Reads, workers: usize, prepare: fn()) -> Self {
         let options =
             Options { cache_bytes: 4 << 20, block_bytes: BLOCK, trusting: true, reads, ..Options::default() };
-        let cache = Arc::new(Cache::new(options).unwrap());
-        let serve = |_| {
-            let cache = Arc::clone(&cache);
-            std::thread::spawn(move || {
-                prepare();
-                cache.serve_prefetches();
-            })
-        };
-        let scene = Self { workers: (0..workers).map(serve).collect(), cache: Arc::clone(&cache) };
-        eventually("workers serve", || cache.prefetch_workers() as usize == workers);
-        scene
+        Self { cache: Served::new(options, workers, prepare) }
     }
 
     /// Brings blocks by a list, and waits until they are there or have failed.
@@ -139,26 +130,6 @@ impl Scene {
         let (owner, offset) = (OwnerId(1), block * BLOCK as u64);
         let request = Request { owner, file: FILE, offset, length: BLOCK, size: size as u64, source };
         self.cache.read(&request, |bytes| bytes.to_vec())
-    }
-}
-
-impl Drop for Scene {
-    fn drop(&mut self) {
-        self.cache.stop_prefetches();
-        for worker in self.workers.drain(..) {
-            worker.join().unwrap();
-        }
-        if !std::thread::panicking() {
-            self.cache.validate();
-        }
-    }
-}
-
-fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !holds() {
-        assert!(start.elapsed() < Duration::from_secs(60), "never: {what}");
-        std::thread::sleep(Duration::from_millis(1));
     }
 }
 

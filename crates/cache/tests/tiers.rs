@@ -35,8 +35,19 @@ impl Shared {
     }
 
     fn client(self: &Arc<Self>, name: &str) -> Arc<dyn Tier> {
+        self.client_that_knows(name, 1 << 20)
+    }
+
+    /// A client that was told how many frames there are.
+    fn client_that_knows(self: &Arc<Self>, name: &str, frames: u32) -> Arc<dyn Tier> {
         let owner = self.store.lock().unwrap().0.join(name);
-        Arc::new(Door { shared: Arc::clone(self), owner, frames: 1 << 20 })
+        Arc::new(Door { shared: Arc::clone(self), owner, frames })
+    }
+
+    /// Blocks of a client that are really there.
+    fn owned(&self, name: &str) -> u64 {
+        let store = &self.store.lock().unwrap().0;
+        store.owners().find(|(one, ..)| *one == name).map_or(0, |(_, blocks, _)| blocks)
     }
 }
 
@@ -473,6 +484,70 @@ fn a_tier_that_breaks_is_left_alone_and_taken_back() {
     let before = origin.reads.load(Ordering::SeqCst);
     scan("emptied");
     assert!(origin.reads.load(Ordering::SeqCst) - before <= 1, "and again");
+}
+
+/// A server that begins anew tells nobody what it lost: what was believed there and is never asked for again must not be
+/// believed for ever, or the oldest of it would be the yardstick for good.
+#[test]
+fn what_a_server_lost_is_not_believed_for_ever() {
+    const FRAMES: u32 = 40;
+    let shared = Shared::new(FRAMES);
+    let cached = Cached::new(10, vec![shared.client_that_knows("one", FRAMES)]);
+    cached.share(1, 1);
+    let origin = Origin::new();
+    let scan = |blocks: std::ops::Range<u64>| {
+        blocks.for_each(|index| assert_eq!(cached.read(&origin, 1, index), content(1, index)));
+    };
+    let believed = || cached.cache.tier_stats()[0].blocks;
+    for round in 0..4 {
+        // Other blocks each time, so that nobody finds out by asking.
+        (0..2).for_each(|_| scan(100 * round..100 * round + 60));
+        assert!(believed() <= FRAMES.into(), "{} blocks in {FRAMES} frames", believed());
+        shared.store.lock().unwrap().0.flush();
+    }
+    // A loop of 80 blocks over 50 frames: five eighths are hits, now as before.
+    (0..6).for_each(|_| scan(1000..1080));
+    let before = origin.reads.load(Ordering::SeqCst);
+    scan(1000..1080);
+    let missed = origin.reads.load(Ordering::SeqCst) - before;
+    assert!(missed <= 80 - 50 + 2, "{missed} of 80 missed");
+}
+
+/// A block that another client pushed out is asked for again before this client was told: it is put there once more, and
+/// the older notice must not say that it is not.
+#[test]
+fn a_notice_that_comes_too_late_takes_nothing_back() {
+    const FRAMES: u32 = 20;
+    let shared = Shared::new(FRAMES);
+    let cached = Cached::new(4, vec![shared.client_that_knows("one", FRAMES)]);
+    let other = shared.client("other");
+    cached.share(1, 1);
+    let origin = Origin::new();
+    let read = |index| assert_eq!(cached.read(&origin, 1, index), content(1, index));
+    (0..60).for_each(|at| read(at % 20));
+    let agree = |when: &str| {
+        let believed = cached.cache.tier_stats()[0].blocks;
+        let owned = shared.owned("one");
+        assert_eq!(believed, owned, "{when}: believed and owned");
+        owned
+    };
+    assert!(agree("before") > 10);
+    let foreign = Stem::new(None, BLOCK as u32, [b"foreign".as_slice()]);
+    for index in 0..u64::from(FRAMES) {
+        let given =
+            Given { key: foreign.block(index), bytes: &[7; BLOCK], why: Put::Keep, age: Duration::ZERO };
+        other.put(&[given]).unwrap();
+    }
+    assert_eq!(shared.owned("one"), 0, "all were pushed out, and nobody was told");
+    let told = || cached.cache.tier_stats()[0].notices > 0;
+    assert!(!told());
+    for index in 0..20 {
+        read(index);
+        if told() {
+            agree(&format!("after block {index}"));
+        }
+    }
+    assert!(told() && shared.owned("one") > 0);
 }
 
 /// A tier that is gone keeps nothing, so that all blocks of the request only pass, and more of them than may: each that

@@ -13,6 +13,9 @@ use super::attached::{Attached, Order};
 /// The frames of the cache.
 pub(crate) const NEAREST: Tier = Tier(1);
 
+/// What is known of a block takes some 120 bytes.
+const FRAMES_MAX: u32 = 1 << 25;
+
 /// What a frame holds, as the brain placed it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Placed {
@@ -91,7 +94,7 @@ impl Brain {
         let passing = Passage::new(passing.frames(frames));
         let base = frames - passing.frames();
         let mut sizes = vec![base];
-        sizes.extend(attached.iter().map(|one| one.tier.frames(block_bytes).clamp(1, 1 << 25)));
+        sizes.extend(attached.iter().map(|one| frames_of(one.tier.as_ref(), block_bytes)));
         let own = 1 + attached.iter().take_while(|one| one.tier.is_own()).count();
         let ulc = Ulc::with_own(Sizes::new(&sizes)?, Tier(own as u8));
         let mut brain = Self {
@@ -204,10 +207,8 @@ impl Brain {
     /// B1: room for one more block that passes. Who waits for one that is on its way would have to begin again if it left
     /// now, and would find no end where a request asks for more of them than may pass.
     fn make_way(&mut self, steward: &mut Steward) {
-        let surplus = (self.passing.len() + 1).saturating_sub(self.passing.frames() as usize);
-        let here = |(_, frame): &(Block, Frame)| self.placed(*frame).is_some_and(|placed| placed.here);
-        let leaving: Vec<Block> =
-            self.passing.iter().filter(here).take(surplus).map(|(block, _)| block).collect();
+        let here = |(_, frame): (Block, Frame)| self.placed(frame).is_some_and(|placed| placed.here);
+        let leaving: Vec<Block> = self.passing.giving_way(here).map(|(block, _)| block).collect();
         for block in leaving {
             steward.forget(block);
         }
@@ -434,6 +435,15 @@ impl Brain {
             // U5: it is somebody else's, nearer.
             placed.put = false;
             self.left(key, Some(keep));
+        } else if placed.put
+            && let Some(&handle) = self.handles.get(&key)
+        {
+            // The notice that it had gone came with the answer to the question for it, and it is put there again.
+            let mut steps = std::mem::take(&mut self.steps);
+            self.ulc.returned(handle, keep, &mut steps);
+            self.ulc.settle(&mut steps);
+            self.steps = steps;
+            self.carry_out(None);
         }
     }
 
@@ -494,6 +504,20 @@ impl Brain {
             }
         }
     }
+}
+
+/// Frames of a tier, as far as they are used.
+fn frames_of(tier: &dyn pantler_tier::Tier, block_bytes: usize) -> u32 {
+    let frames = tier.frames(block_bytes);
+    if frames > FRAMES_MAX {
+        tracing::warn!(
+            tier = tier.name(),
+            frames,
+            used = FRAMES_MAX,
+            "larger than what is used: larger blocks reach farther"
+        );
+    }
+    frames.clamp(1, FRAMES_MAX)
 }
 
 /// Tier 2 is the first that is attached.

@@ -34,6 +34,8 @@ impl Breaker {
 
     /// The tier failed. Says whether that was news.
     pub(crate) fn trip(&self) -> bool {
+        // Both change together: a tier that works and waits to be tried again would be neither used nor tried.
+        let mut next = self.lock();
         let is_news = !self.open.swap(true, Ordering::AcqRel);
         if is_news {
             self.trips.fetch_add(1, Ordering::Relaxed);
@@ -41,7 +43,7 @@ impl Breaker {
                 Some((at, pause)) if at.elapsed() < pause * RELAPSE_PAUSES => (pause * 2).min(PAUSES.1),
                 _ => PAUSES.0,
             };
-            *self.lock() = Some((Instant::now() + pause, pause));
+            *next = Some((Instant::now() + pause, pause));
         }
         is_news
     }
@@ -61,7 +63,8 @@ impl Breaker {
 
     /// It was tried, and works.
     pub(crate) fn heal(&self) {
-        if let Some((_, pause)) = self.lock().take() {
+        let mut next = self.lock();
+        if let Some((_, pause)) = next.take() {
             *self.healed.lock().expect("nobody panics with a time") = Some((Instant::now(), pause));
         }
         if self.open.swap(false, Ordering::AcqRel) {

@@ -113,7 +113,8 @@ impl Cache {
             let (now, later) = rest.split_at(same);
             if let Err(error) = self.carry_out_alike(number, one, now, now_us) {
                 self.tier_failed(one, &error);
-                failed = Some(rest);
+                // What was to be passed on was passed, or is forgotten already.
+                failed = Some(if matches!(first, Order::Pass { .. }) { later } else { rest });
                 break;
             }
             rest = later;
