@@ -1,4 +1,5 @@
-//! An object store as origin, read only: S3 and what is compatible, Google Cloud Storage, Azure, HTTP.
+//! An object store as origin, read only: S3 and what is compatible, Google Cloud Storage, Azure, HTTP; and whatever else
+//! implements [`Objects`].
 //!
 //! ```text
 //!   names    object("a/b") or has_below("a/b") --> Recent (at most `refresh` old) --> node: one version, for ever
@@ -99,6 +100,11 @@ impl Store {
         self.identity
     }
 
+    /// Tells apart by which secret versions are named as tiers do, where they are.
+    pub fn names(&self) -> Option<[u8; 16]> {
+        self.objects.names()
+    }
+
     /// How often keys were left out of listings because they are no paths, such as `a//b`.
     pub fn left_out(&self) -> u64 {
         self.objects.left_out()
@@ -117,55 +123,56 @@ impl Store {
     }
 
     fn attributes(&self, path: &str, found: &Found) -> Attributes {
-        let (device, inode) = node::numbers(path, found);
-        let common = Attributes {
+        let (kind, permissions, size) = match found {
+            Found::Object(object) => return self.version_attributes(path, object),
+            Found::Directory => (Kind::Directory, 0o555, 0),
+            Found::Link(target) => (Kind::Symlink, 0o777, target.len() as u64),
+        };
+        Attributes { kind, permissions, size, ..self.common(node::numbers(path, found), self.opened) }
+    }
+
+    fn version_attributes(&self, path: &str, object: &Object) -> Attributes {
+        let version = object.version(path);
+        let tag = object.tag.as_ref().filter(|_| !object.young);
+        Attributes {
+            permissions: if object.executable { 0o555 } else { 0o444 },
+            size: object.size,
+            blocks: object.size.div_ceil(512),
+            tag: tag.map(|_| object.named.unwrap_or(version)),
+            ..self.common(node::split(version.0), object.modified)
+        }
+    }
+
+    fn common(&self, (device, inode): (u64, u64), time: Time) -> Attributes {
+        Attributes {
             device,
             inode,
             uid: self.uid,
             gid: self.gid,
             links: 1,
             block_bytes: READ_BYTES,
+            accessed: time,
+            modified: time,
+            changed: time,
             ..Attributes::default()
-        };
-        match found {
-            Found::Directory => {
-                let time = self.opened;
-                let times = Attributes { accessed: time, modified: time, changed: time, ..common };
-                Attributes { kind: Kind::Directory, permissions: 0o555, ..times }
-            }
-            Found::Object(object) => {
-                let time = object.modified;
-                let times = Attributes { accessed: time, modified: time, changed: time, ..common };
-                Attributes {
-                    permissions: 0o444,
-                    size: object.size,
-                    blocks: object.size.div_ceil(512),
-                    tag: object.tag.as_ref().map(|_| object.version(path)),
-                    ..times
-                }
-            }
         }
     }
 
-    /// What a path stands for. An object hides what is below its name.
+    /// A version that was young, as it is known now.
+    fn grown(&self, path: &str, object: &Object) -> Object {
+        match self.find(path) {
+            Ok(Found::Object(now)) if now.tag == object.tag => now,
+            _ => object.clone(),
+        }
+    }
+
+    /// What a path stands for.
     fn find(&self, path: &str) -> io::Result<Found> {
         let asked = Instant::now();
         if let Some(found) = self.recent().get(path, asked) {
             return Ok(found);
         }
-        let found = match self.noted(self.objects.object(path)) {
-            Ok(object) => Found::Object(object),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                match self.noted(self.objects.has_below(path)) {
-                    Ok(true) => Found::Directory,
-                    Ok(false) => return Err(error),
-                    // Who cannot list has no directories.
-                    Err(refused) if refused.raw_os_error() == Some(libc::EOPNOTSUPP) => return Err(error),
-                    Err(failed) => return Err(failed),
-                }
-            }
-            Err(error) => return Err(error),
-        };
+        let found = self.noted(self.objects.find(path))?;
         self.recent().put(path.to_owned(), asked, found.clone());
         Ok(found)
     }

@@ -284,7 +284,8 @@ impl Rest<'_, '_> {
 
 fn object(meta: &ObjectMeta) -> Object {
     let modified = Time { seconds: meta.last_modified.timestamp(), nanoseconds: 0 };
-    Object { size: meta.size, modified, tag: meta.e_tag.clone().filter(|tag| !tag.is_empty()) }
+    let tag = meta.e_tag.clone().filter(|tag| !tag.is_empty());
+    Object { size: meta.size, modified, tag, ..Object::default() }
 }
 
 fn is_same(meta: &ObjectMeta, expected: &Object) -> bool {

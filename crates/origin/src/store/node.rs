@@ -6,7 +6,7 @@
 
 use rustix::fs::{StatVfs, StatVfsMountFlags};
 use rustix::io::Errno;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, IoSliceMut};
 use std::sync::Arc;
 
@@ -35,7 +35,17 @@ impl StoreNode {
     }
 
     pub(crate) fn attributes(&self) -> Attributes {
-        self.store.attributes(&self.path, &self.found)
+        match &self.found {
+            Found::Object(object) => attributes(&self.store, &self.path, object),
+            found => self.store.attributes(&self.path, found),
+        }
+    }
+
+    pub(crate) fn read_link(&self) -> io::Result<OsString> {
+        match &self.found {
+            Found::Link(target) => Ok(target.into()),
+            _ => Err(Errno::INVAL.into()),
+        }
     }
 
     pub(crate) fn lookup(&self, child: &OsStr) -> io::Result<StoreNode> {
@@ -50,8 +60,8 @@ impl StoreNode {
         }
         match &self.found {
             Found::Directory => Err(Errno::ISDIR.into()),
+            Found::Link(_) => Err(Errno::LOOP.into()),
             Found::Object(object) => Ok(StoreFile {
-                attributes: self.attributes(),
                 store: Arc::clone(&self.store),
                 path: self.path.clone(),
                 object: object.clone(),
@@ -67,7 +77,11 @@ impl StoreNode {
         let children = self.store.list(&self.path)?;
         let entry = |(index, (child, found)): (usize, (String, Found))| Entry {
             inode: self.store.attributes(&join(&self.path, &child), &found).inode,
-            kind: Some(if found == Found::Directory { Kind::Directory } else { Kind::Regular }),
+            kind: Some(match found {
+                Found::Directory => Kind::Directory,
+                Found::Link(_) => Kind::Symlink,
+                Found::Object(_) => Kind::Regular,
+            }),
             name: child.into(),
             next: index as u64 + 1,
         };
@@ -102,6 +116,14 @@ impl StoreNode {
     }
 }
 
+/// What a version is like; it stays so, but for how far it is believed.
+fn attributes(store: &Store, path: &str, object: &Object) -> Attributes {
+    match object.young {
+        true => store.version_attributes(path, &store.grown(path, object)),
+        false => store.version_attributes(path, object),
+    }
+}
+
 pub(super) fn join(path: &str, child: &str) -> String {
     if path.is_empty() { child.to_owned() } else { format!("{path}/{child}") }
 }
@@ -112,12 +134,11 @@ pub struct StoreFile {
     store: Arc<Store>,
     path: String,
     object: Object,
-    attributes: Attributes,
 }
 
 impl StoreFile {
     pub(crate) fn attributes(&self) -> Attributes {
-        self.attributes
+        attributes(&self.store, &self.path, &self.object)
     }
 }
 
@@ -151,7 +172,12 @@ pub(super) fn numbers(path: &str, found: &Found) -> (u64, u64) {
     let hash = match found {
         Found::Object(object) => object.version(path).0,
         Found::Directory => name(&[b"directory", path.as_bytes()]).0,
+        Found::Link(target) => name(&[b"link", path.as_bytes(), target.as_bytes()]).0,
     };
+    split(hash)
+}
+
+pub(super) fn split(hash: [u8; 16]) -> (u64, u64) {
     let (device, inode) = hash.split_at(8);
     let number = |bytes: &[u8]| bytes.iter().fold(0, |number: u64, &byte| number << 8 | u64::from(byte));
     // 1 is the root's for the kernel, and half of the numbers are kept for others.

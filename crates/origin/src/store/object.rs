@@ -6,14 +6,20 @@ use crate::Time;
 use crate::version::Tag;
 
 /// One version of one object.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Object {
     /// Bytes.
     pub size: u64,
-    /// Last change, in whole seconds: listings and single answers of one server differ in the rest.
+    /// Last change. Of object stores in whole seconds: listings and single answers of one server differ in the rest.
     pub modified: Time,
     /// The entity tag as the server writes it, where it gives one.
     pub tag: Option<String>,
+    /// Whether another change could leave the tag as it is: it is believed when whoever answers says so no more.
+    pub young: bool,
+    /// Whether it is a program.
+    pub executable: bool,
+    /// What tiers call this version, where whoever answers knows.
+    pub named: Option<Tag>,
 }
 
 impl Object {
@@ -57,6 +63,8 @@ pub enum Found {
     Object(Object),
     /// What keys of objects begin with.
     Directory,
+    /// A symbolic link with that text.
+    Link(String),
 }
 
 /// Who answers for a store. Calls wait for the answer, for a bounded time; paths are relative to the origin, without slashes
@@ -67,6 +75,29 @@ pub trait Objects: Send + Sync {
     /// # Errors
     /// `ENOENT` when there is none.
     fn object(&self, path: &str) -> io::Result<Object>;
+
+    /// What a path stands for. An object hides what is below its name.
+    ///
+    /// # Errors
+    /// `ENOENT` when there is nothing.
+    fn find(&self, path: &str) -> io::Result<Found> {
+        let missing = match self.object(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => error,
+            answer => return answer.map(Found::Object),
+        };
+        match self.has_below(path) {
+            Ok(true) => Ok(Found::Directory),
+            Ok(false) => Err(missing),
+            // Who cannot list has no directories.
+            Err(refused) if refused.raw_os_error() == Some(libc::EOPNOTSUPP) => Err(missing),
+            Err(failed) => Err(failed),
+        }
+    }
+
+    /// Tells apart by which secret versions are [named](Object::named), where they are.
+    fn names(&self) -> Option<[u8; 16]> {
+        None
+    }
 
     /// What is at `path` or directly below, by name; everything, in any order.
     ///
