@@ -16,9 +16,10 @@
 //! W3  Passwords are in no error and no log.
 //! W4  A node of a cluster that does not answer costs its own blocks: they are absent, and the other nodes go on.
 
-mod connect;
+pub(crate) mod connect;
+pub(crate) mod engine;
 mod hear;
-mod shards;
+pub(crate) mod shards;
 
 use std::collections::HashSet;
 use std::future::Future;
@@ -33,6 +34,7 @@ use redis::{Cmd, Value, cmd};
 use crate::store::ENTRY_BYTES;
 use crate::{Given, Key, News, Place, Put, Retrieve, Seal, Tier, TierError, Wanted};
 use connect::{Connected, Kind};
+use engine::Engine;
 use hear::Ears;
 use shards::Node;
 
@@ -68,9 +70,7 @@ pub struct RemoteOptions {
 pub struct RemoteTier {
     name: String,
     options: RemoteOptions,
-    runtime: tokio::runtime::Handle,
-    /// Ends the thread of the runtime when dropped.
-    _stop: tokio::sync::oneshot::Sender<()>,
+    engine: Engine,
     connected: Mutex<Option<Connected>>,
     ears: Arc<Mutex<Ears>>,
     /// Nodes of the cluster when it was seen last: those that were given may be gone.
@@ -92,21 +92,11 @@ impl RemoteTier {
         }
         let failed =
             |error: std::io::Error| TierError::Remote { name: name.clone(), reason: error.to_string() };
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
-        let handle = runtime.handle().clone();
-        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-        let thread = std::thread::Builder::new().name("pantler-tier".into());
-        let run = move || {
-            // Also ends when the sender is dropped.
-            let _ = runtime.block_on(stopped);
-            runtime.shutdown_background();
-        };
-        thread.spawn(run).map_err(failed)?;
+        let engine = Engine::start().map_err(failed)?;
         Ok(Self {
             name,
             options,
-            runtime: handle,
-            _stop: stop,
+            engine,
             connected: Mutex::new(None),
             ears: Arc::default(),
             nodes: Mutex::default(),
@@ -145,7 +135,7 @@ impl RemoteTier {
         let steps = if matches!(self.options.place, Place::Remote { cluster: true, .. }) { 3 } else { 1 };
         let timeout = self.options.timeout.max(CONNECT_TIMEOUT) * steps;
         let limited = async { tokio::time::timeout(timeout, work).await };
-        self.runtime.block_on(limited).map_err(|_| TierError::Timeout {
+        self.engine.block_on(limited).map_err(|_| TierError::Timeout {
             name: self.name.clone(),
             timeout_ms: timeout.as_millis() as u64,
         })
@@ -159,7 +149,7 @@ impl RemoteTier {
     /// W1. The future may have been under way: what it did is unknown then.
     fn within<T>(&self, deadline: Instant, work: impl Future<Output = T>) -> Result<T, TierError> {
         let limited = async { tokio::time::timeout_at(deadline.into(), work).await };
-        self.runtime.block_on(limited).map_err(|_| TierError::Timeout {
+        self.engine.block_on(limited).map_err(|_| TierError::Timeout {
             name: self.name.clone(),
             timeout_ms: self.options.timeout.as_millis() as u64,
         })

@@ -18,6 +18,16 @@ pub enum TierError {
         /// What the system says.
         error: io::Error,
     },
+    /// A file of a local tier that would take more than its file system has.
+    #[error("tier {}: {bytes} bytes, but the file system has room for {room}", path.display())]
+    Room {
+        /// Which.
+        path: PathBuf,
+        /// What it was to take.
+        bytes: u64,
+        /// What it may take.
+        room: u64,
+    },
     /// An origin that a server is to read.
     #[error(transparent)]
     Origin(#[from] pantler_origin::OriginError),

@@ -24,7 +24,7 @@ const MADE: &str = "1";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Stem {
     pub(crate) hash: [u8; 16],
-    block_bytes: u32,
+    pub(crate) block_bytes: u32,
 }
 
 impl Stem {

@@ -84,9 +84,9 @@ impl Seal {
     pub fn stem_secret(&self) -> Option<[u8; 32]> {
         match self {
             Self::Checksum => None,
-            Self::Authenticated(secret) | Self::Encrypted(secret) => {
-                Some(secret.for_purpose("pantler 2026 stems"))
-            }
+            // Clients of one secret that protect blocks in different ways must not find, and remove, each other's.
+            Self::Authenticated(secret) => Some(secret.for_purpose("pantler 2026 stems, mac")),
+            Self::Encrypted(secret) => Some(secret.for_purpose("pantler 2026 stems")),
         }
     }
 

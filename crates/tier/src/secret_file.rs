@@ -1,6 +1,7 @@
 //! Passwords and secrets: from files that only their owner can read, or from the environment; never from arguments,
 //! which every user of a machine can see.
 
+use std::ffi::OsString;
 use std::fs::OpenOptions;
 use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -57,14 +58,31 @@ fn read_private(path: &Path, bytes_max: u64) -> Result<String, TierError> {
 pub fn read_secret(file: Option<&Path>, variable: &str) -> Result<Option<String>, TierError> {
     match file {
         Some(file) => read_secret_file(file).map(Some),
-        None => Ok(std::env::var(variable).ok().filter(|secret| !secret.is_empty())),
+        None => from_variable(std::env::var_os(variable), variable),
     }
+}
+
+/// An empty variable is none. Who set one that cannot be read wants a secret, and must not go without.
+fn from_variable(value: Option<OsString>, name: &str) -> Result<Option<String>, TierError> {
+    let secret = value.map(OsString::into_string).transpose();
+    let secret = secret.map_err(|_| TierError::Invalid(format!("{name}: expected UTF-8")))?;
+    Ok(secret.filter(|secret| !secret.is_empty()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_variable_that_cannot_be_read_is_not_taken_for_none() {
+        use std::os::unix::ffi::OsStringExt;
+        let read = |bytes: &[u8]| from_variable(Some(OsString::from_vec(bytes.to_vec())), "NAME");
+        assert_eq!(read(b"s3cret").unwrap().as_deref(), Some("s3cret"));
+        assert_eq!((read(b"").unwrap(), from_variable(None, "NAME").unwrap()), (None, None));
+        let error = read(b"s3cret\xff").unwrap_err().to_string();
+        assert_eq!(error, "NAME: expected UTF-8");
+    }
 
     #[test]
     fn only_files_of_ones_own_are_read_and_nothing_of_them_is_said() {

@@ -22,6 +22,7 @@ mod metrics;
 mod output;
 mod tls;
 
+use std::collections::VecDeque;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
@@ -57,11 +58,13 @@ const LOOK_MS: u64 = 100;
 const GRACE: Duration = Duration::from_secs(2);
 /// Where ages are counted back from, in nanoseconds: before the start of the server there was time, too.
 const EPOCH_NS: u64 = 1 << 60;
+/// Bytes read, and answers in memory, after which what was answered is written, though others wait to be read.
+const ROUND_BYTES_MAX: usize = 1 << 20;
 const LISTENER: u64 = u64::MAX;
 const INLINE: u64 = u64::MAX - 1;
 
 /// What can be chosen about a server.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct ServeOptions {
     /// Where to listen.
     pub listen: SocketAddr,
@@ -77,6 +80,22 @@ pub struct ServeOptions {
     pub clients_max: usize,
     /// What is read that is not here.
     pub inline: Option<InlineOptions>,
+}
+
+impl std::fmt::Debug for ServeOptions {
+    /// Without the password.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { listen, memory_bytes, tls, password, metrics, clients_max, inline } = self;
+        f.debug_struct("ServeOptions")
+            .field("listen", listen)
+            .field("memory_bytes", memory_bytes)
+            .field("tls", tls)
+            .field("password", &password.as_ref().map(|_| "***"))
+            .field("metrics", metrics)
+            .field("clients_max", clients_max)
+            .field("inline", inline)
+            .finish()
+    }
 }
 
 impl ServeOptions {
@@ -100,8 +119,12 @@ pub struct Server {
     poll: OwnedFd,
     connections: Vec<Option<Connection>>,
     free: Vec<usize>,
-    /// Connections that got a message without having asked.
-    dirty: Vec<usize>,
+    /// Connections that may have something to write, or have come to an end.
+    dirty: VecDeque<usize>,
+    /// Bytes that these have read or wait to write.
+    round_bytes: usize,
+    /// Connections that go on with the next turn.
+    next_turn: Vec<usize>,
     shared: Shared,
     gauges: Arc<Gauges>,
     tls: Option<Arc<rustls::ServerConfig>>,
@@ -126,6 +149,8 @@ pub(crate) struct Shared {
     pub(crate) trackers: usize,
     /// Everything was removed: who tracks must know.
     pub(crate) flushed: bool,
+    /// Places of the store that commands of one connection looked at in its turn.
+    pub(crate) looked: usize,
     pub(crate) port: u16,
     inline: Option<Inline>,
     last_ns: u64,
@@ -139,10 +164,11 @@ impl Shared {
     }
 
     /// What is counted about the origin, by the names that `INFO` has for it.
-    fn origin(&self) -> [(&'static str, u64); 10] {
+    fn origin(&self) -> [(&'static str, u64); 14] {
         let none = inline::Counts::default();
         let counts = self.inline.as_ref().map_or(&none, Inline::counts);
         let (files, left_out) = self.inline.as_ref().map_or((0, 0), Inline::files);
+        let names = self.inline.as_ref().map_or([0; 4], Inline::names_asked);
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
         [
             ("pantler_origin_files", files),
@@ -155,6 +181,10 @@ impl Shared {
             ("pantler_origin_failed", of(&counts.failed)),
             ("pantler_origin_late", of(&counts.late)),
             ("pantler_origin_refused", of(&counts.refused)),
+            ("pantler_origin_stats", names[0]),
+            ("pantler_origin_lists", names[1]),
+            ("pantler_origin_ranges", names[2]),
+            ("pantler_origin_range_bytes", names[3]),
         ]
     }
 
@@ -236,7 +266,9 @@ impl Server {
             poll,
             connections: Vec::new(),
             free: Vec::new(),
-            dirty: Vec::new(),
+            dirty: VecDeque::new(),
+            round_bytes: 0,
+            next_turn: Vec::new(),
             shared: Shared {
                 store: Store::new(store_bytes),
                 started: Instant::now(),
@@ -249,6 +281,7 @@ impl Server {
                 memory_bytes: options.memory_bytes,
                 trackers: 0,
                 flushed: false,
+                looked: 0,
                 port,
                 inline,
                 last_ns: 0,
@@ -309,6 +342,7 @@ impl Server {
         }
         let deadline = self.shared.inline.as_ref().and_then(Inline::deadline);
         let wait = deadline.map_or(longest, |at| at.saturating_duration_since(Instant::now()).min(longest));
+        let wait = if self.next_turn.is_empty() { wait } else { Duration::ZERO };
         let timeout = Timespec { tv_sec: 0, tv_nsec: wait.as_nanos() as i64 };
         match epoll::wait(&self.poll, rustix::buffer::spare_capacity(events), Some(&timeout)) {
             Ok(_) | Err(Errno::INTR) => {}
@@ -325,6 +359,13 @@ impl Server {
         if brought {
             self.bring();
         }
+        for number in std::mem::take(&mut self.next_turn) {
+            if let Some(Some(connection)) = self.connections.get_mut(number) {
+                connection.go_on();
+                self.dirty.push_back(number);
+            }
+        }
+        self.settle_dirty();
         Ok(())
     }
 
@@ -335,18 +376,34 @@ impl Server {
             let Some(Some(connection)) = self.connections.get_mut(asker.number) else { continue };
             if connection.id == asker.id {
                 connection.bring(&mut self.shared, &asker, &key, sealed);
-                self.dirty.push(asker.number);
+                self.dirty.push_back(asker.number);
                 // Who asked did this, and may not want to be told so.
                 self.tell_trackers(asker.number);
             }
         }
-        self.settle_dirty();
+        self.answer_names();
     }
 
+    /// Answers who waits for names of the origin.
+    fn answer_names(&mut self) {
+        let Some(inline) = &self.shared.inline else { return };
+        for (waiter, reply) in inline.found_out() {
+            let Some(Some(connection)) = self.connections.get_mut(waiter.number) else { continue };
+            if connection.id == waiter.id {
+                connection.answer_held(waiter.ticket, None, &reply);
+                self.dirty.push_back(waiter.number);
+            }
+        }
+    }
+
+    /// Writes what was answered, and to whoever was told something.
     fn settle_dirty(&mut self) {
-        while let Some(number) = self.dirty.pop() {
+        self.round_bytes = 0;
+        while let Some(number) = self.dirty.pop_front() {
             if let Some(Some(connection)) = self.connections.get_mut(number) {
+                self.shared.looked = 0;
                 connection.advance(&mut self.shared);
+                self.tell_trackers(number);
                 self.settle(number);
             }
         }
@@ -400,18 +457,20 @@ impl Server {
     fn serve(&mut self, number: usize, flags: epoll::EventFlags) {
         // An event of a connection that ended a moment ago.
         let Some(Some(connection)) = self.connections.get_mut(number) else { return };
-        if flags.intersects(epoll::EventFlags::OUT) {
-            connection.advance(&mut self.shared);
-        }
+        self.shared.looked = 0;
         if flags.intersects(epoll::EventFlags::IN | epoll::EventFlags::HUP | epoll::EventFlags::ERR) {
-            connection.serve(&mut self.shared);
+            self.round_bytes += connection.serve(&mut self.shared);
         }
         if flags.intersects(epoll::EventFlags::HUP | epoll::EventFlags::ERR) {
             connection.hang_up();
         }
+        self.round_bytes += connection.waiting_bytes();
         self.tell_trackers(number);
-        self.settle(number);
-        self.settle_dirty();
+        self.dirty.push_back(number);
+        // Answers are written when everybody who asked was heard: a client of many connections wakes once for all of them.
+        if self.round_bytes > ROUND_BYTES_MAX {
+            self.settle_dirty();
+        }
     }
 
     /// Tells who tracks what a connection's commands changed.
@@ -424,7 +483,7 @@ impl Server {
         for (number, connection) in self.connections.iter_mut().enumerate() {
             let Some(connection) = connection else { continue };
             if connection.tell_changes(&changes, flushed, number == by) && number != by {
-                self.dirty.push(number);
+                self.dirty.push_back(number);
             }
         }
     }
@@ -432,6 +491,9 @@ impl Server {
     /// What is to be waited for, or the end of a connection.
     fn settle(&mut self, number: usize) {
         let Some(Some(connection)) = self.connections.get_mut(number) else { return };
+        if connection.rests() && !self.next_turn.contains(&number) {
+            self.next_turn.push(number);
+        }
         match connection.state() {
             State::Ended => {
                 let _ = epoll::delete(&self.poll, connection.stream());
@@ -462,5 +524,72 @@ fn raise_descriptor_limit() {
     if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum })
     {
         tracing::warn!(%error, "few descriptors: few clients can be connected at a time");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::net::TcpStream;
+
+    /// Until nothing happens any more; says how many commands each turn carried out.
+    fn turns(server: &mut Server) -> Vec<u64> {
+        let (mut events, mut turns) = (Vec::with_capacity(256), Vec::new());
+        loop {
+            let before = (server.shared.commands, server.shared.connections);
+            server.turn(&mut events, Duration::from_millis(1)).unwrap();
+            if before == (server.shared.commands, server.shared.connections) && server.next_turn.is_empty() {
+                return turns;
+            }
+            turns.push(server.shared.commands - before.0);
+        }
+    }
+
+    #[test]
+    fn who_looks_at_much_leaves_others_their_turns() {
+        let mut server = Server::bind(&ServeOptions::new("127.0.0.1:0".parse().unwrap(), 64 << 20)).unwrap();
+        for number in 0..2 * command::SCANNED_MAX as u64 {
+            let key = number.to_string();
+            assert!(server.shared.store.put(
+                key.as_bytes(),
+                Bytes::new(),
+                crate::store::NOBODY,
+                number,
+                false
+            ));
+        }
+        let address = server.address().unwrap();
+        let [mut greedy, mut other] = [(); 2].map(|()| TcpStream::connect(address).unwrap());
+        turns(&mut server);
+        let scans = [&b"SCAN 0 COUNT 10000 MATCH x\r\n".repeat(20)[..], b"PANTLER.KEYS\r\nPING\r\n"].concat();
+        greedy.write_all(&scans).unwrap();
+        let done = turns(&mut server);
+        // The word after the last long one goes with a turn of its own, or with that of a short one.
+        assert_eq!(done.iter().sum::<u64>(), 22);
+        assert!(done.iter().all(|&commands| commands <= 1), "{done:?}");
+        greedy.write_all(&scans).unwrap();
+        other.write_all(b"PING\r\n").unwrap();
+        let (mut events, mut answer) = (Vec::with_capacity(256), [0; 7]);
+        other.set_nonblocking(true).unwrap();
+        let before = server.shared.commands;
+        while other.read(&mut answer).is_err() {
+            server.turn(&mut events, Duration::from_millis(1)).unwrap();
+        }
+        assert_eq!(&answer, b"+PONG\r\n");
+        assert!(server.shared.commands - before <= 4, "{} before it", server.shared.commands - before);
+        turns(&mut server);
+        let mut all = vec![0; 2 * (20 * 19 + 4 + 7)];
+        greedy.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        greedy.read_exact(&mut all).unwrap();
+        assert!(all.ends_with(b"*0\r\n+PONG\r\n"), "{:?}", String::from_utf8_lossy(&all));
+    }
+
+    #[test]
+    fn options_do_not_show_the_password() {
+        let mut options = ServeOptions::new("127.0.0.1:0".parse().unwrap(), 1 << 20);
+        options.password = Some("s3cret".to_owned());
+        let shown = format!("{options:?}");
+        assert!(shown.contains("password") && !shown.contains("s3cret"), "{shown}");
     }
 }

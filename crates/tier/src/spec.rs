@@ -54,15 +54,15 @@ impl TierSpec {
     /// ```
     pub fn parse(text: &str) -> Result<Self, String> {
         let Some((scheme, rest)) = text.split_once(':') else {
-            return Err(format!("tier {:?}: {EXPECTED}", hide(text)));
+            return Err(format!("tier {:?}: {EXPECTED}", shown(text)));
         };
         let (place, size) = match rest.rsplit_once(',') {
             Some((place, size)) if !size.is_empty() => (place, size.to_owned()),
-            _ => return Err(format!("tier {:?}: {EXPECTED}", hide(text))),
+            _ => return Err(format!("tier {:?}: {EXPECTED}", shown(text))),
         };
         if scheme == "ssd" {
             if place.is_empty() {
-                return Err(format!("tier {:?}: {EXPECTED}", hide(text)));
+                return Err(format!("tier {:?}: {EXPECTED}", shown(text)));
             }
             return Ok(Self { place: Place::Ssd(place.into()), size });
         }
@@ -74,7 +74,7 @@ impl TierSpec {
             _ => return Err(format!("tier scheme {scheme:?}: {EXPECTED}")),
         };
         let Some(authority) = place.strip_prefix("//") else {
-            return Err(format!("tier {:?}: {EXPECTED}", hide(text)));
+            return Err(format!("tier {:?}: {EXPECTED}", shown(text)));
         };
         let (user, hosts) = match authority.rsplit_once('@') {
             None => (None, authority),
@@ -87,27 +87,37 @@ impl TierSpec {
         };
         let hosts = hosts.trim_end_matches('/');
         if hosts.contains(['/', '?', '#']) {
-            return Err(format!("tier {:?}: expected nothing after HOST:PORT but the size", hide(text)));
+            return Err(format!("tier {:?}: expected nothing after HOST:PORT but the size", shown(text)));
         }
         let nodes = hosts.split('+').map(node).collect::<Option<Vec<_>>>();
         match nodes {
             Some(nodes) if cluster || nodes.len() == 1 => {
                 Ok(Self { place: Place::Remote { nodes, tls, cluster, user }, size })
             }
-            _ => Err(format!("tier {:?}: {EXPECTED}", hide(text))),
+            _ => Err(format!("tier {:?}: {EXPECTED}", shown(text))),
         }
     }
 }
 
+/// What was typed, without what may be a secret: nothing stands behind a host.
+fn shown(text: &str) -> String {
+    let hidden = hide(text);
+    let start = hidden.find("//").map_or(0, |at| at + 2).max(hidden.find('@').unwrap_or(0));
+    match hidden[start..].find(['/', '?', '#']).filter(|_| !text.starts_with("ssd:")) {
+        Some(at) => format!("{}...", &hidden[..=start + at]),
+        None => hidden,
+    }
+}
+
 /// Text that may hold a password, as far as it may be shown.
-fn hide(text: &str) -> String {
+pub(crate) fn hide(text: &str) -> String {
     match text.rsplit_once('@') {
         Some((_, after)) => format!("...@{after}"),
         None => text.to_owned(),
     }
 }
 
-fn node(text: &str) -> Option<(String, u16)> {
+pub(crate) fn node(text: &str) -> Option<(String, u16)> {
     // [::1]:6379
     let (host, port) = match text.strip_prefix('[') {
         Some(rest) => {
@@ -179,7 +189,11 @@ mod tests {
             "redis://:s3cret@host,1M",
             "redis://:s3cret@host",
             "ftp://u:s3cret@host,1M",
-            "redis://h?password=x,1M",
+            "redis://h?password=s3cret,1M",
+            "redis://h?password=s3cret",
+            "redis://h/s3cret,1M",
+            "redis:h?password=s3cret,1M",
+            "redis://u@h#s3cret,1M",
             "redis://a b,1M",
         ];
         for text in cases {

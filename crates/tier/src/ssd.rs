@@ -28,7 +28,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -47,6 +47,8 @@ pub struct SsdTier {
     seal: Seal,
     index: Mutex<Index>,
     damaged: AtomicU64,
+    /// Reads that failed since one did not.
+    failing: AtomicU32,
 }
 
 #[derive(Clone, Copy)]
@@ -80,6 +82,13 @@ impl Index {
         self.order.remove(&(held.time, held.slot));
         self.free.push(held.slot);
         Some(held)
+    }
+
+    /// Removes a block from a slot that is not used again.
+    fn abandon(&mut self, key: &Key) {
+        if self.remove(key).is_some() {
+            self.free.pop();
+        }
     }
 
     fn touch(&mut self, key: &Key, time: u64) {
@@ -137,11 +146,30 @@ impl SsdTier {
         }
         index.free.reverse();
         let name = format!("ssd:{}", path.display());
-        Ok(Self { name, file, layout, seal, index: Mutex::new(index), damaged: AtomicU64::new(0) })
+        Ok(Self {
+            name,
+            file,
+            layout,
+            seal,
+            index: Mutex::new(index),
+            damaged: AtomicU64::new(0),
+            failing: AtomicU32::new(0),
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, Index> {
         self.index.lock().expect("nobody panics with the index")
+    }
+
+    /// Whether one that cannot be read is to be given up: a bad sector is, but if all of the disk fails the next one shows it.
+    fn gives_up(&self, key: &Key, slot: u32, error: &TierError) -> bool {
+        if self.failing.fetch_add(1, Ordering::Relaxed) > 0 {
+            return false;
+        }
+        tracing::warn!(tier = self.name, %key, %error, "one block is given up, and its place");
+        // It must not come back with a restart; where this fails, too, that finds out again.
+        let _ = self.file.write_all_at(&[0; HEADER_BYTES], self.layout.header_at(slot));
+        true
     }
 
     /// Reads an envelope, and hands out what is in it if it is right.
@@ -187,10 +215,25 @@ impl Tier for SsdTier {
     fn retrieve(&self, wanted: &[Wanted], found: &mut dyn FnMut(usize, &[u8])) -> Result<(), TierError> {
         for (position, Wanted { key, how }) in wanted.iter().enumerate() {
             let Some(held) = self.lock().held.get(key).copied() else { continue };
-            let whole = self.fetch(key, held, |bytes| found(position, bytes))?;
+            let is_same = |index: &Index| index.held.get(key).is_some_and(|now| now.slot == held.slot);
+            let whole = match self.fetch(key, held, |bytes| found(position, bytes)) {
+                Ok(whole) => whole,
+                Err(error) => {
+                    let mut index = self.lock();
+                    if is_same(&index) {
+                        if !self.gives_up(key, held.slot, &error) {
+                            return Err(error);
+                        }
+                        self.damaged.fetch_add(1, Ordering::Relaxed);
+                        index.abandon(key);
+                    }
+                    continue;
+                }
+            };
+            self.failing.store(0, Ordering::Relaxed);
             let mut index = self.lock();
             // Its slot may have been given to another block meanwhile: then it was not damaged.
-            let is_same = index.held.get(key).is_some_and(|now| now.slot == held.slot);
+            let is_same = is_same(&index);
             match (is_same, whole, how) {
                 (true, false, _) => {
                     self.damaged.fetch_add(1, Ordering::Relaxed);
@@ -286,4 +329,47 @@ impl Tier for SsdTier {
 fn now_us(age: Duration) -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(now.saturating_sub(age).as_micros()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Put, Stem};
+
+    #[test]
+    fn one_block_that_cannot_be_read_is_given_up_and_a_disk_that_cannot_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let open = || SsdTier::open(folder.path(), 1 << 20, 4096, Seal::Checksum).unwrap();
+        let mut tier = open();
+        let key = |index| Stem::new(None, 4096, [b"x".as_slice()]).block(index);
+        let put = |tier: &SsdTier, index: u64| {
+            let given =
+                Given { key: key(index), bytes: &[index as u8; 4096], why: Put::Keep, age: Duration::ZERO };
+            tier.put(&[given]).unwrap();
+        };
+        let ask = |tier: &SsdTier, index: u64| {
+            let mut found = false;
+            let wanted = [Wanted { key: key(index), how: Retrieve::Read }];
+            tier.retrieve(&wanted, &mut |_, bytes| found = bytes == [index as u8; 4096]).map(|()| found)
+        };
+        (1..=3).for_each(|index| put(&tier, index));
+        // Reads fail and writes do not.
+        let blind = File::options().write(true).open(folder.path().join("pantler.tier")).unwrap();
+        let sees = std::mem::replace(&mut tier.file, blind);
+        assert!(!ask(&tier, 1).unwrap());
+        assert_eq!(tier.damaged(), 1);
+        assert!(ask(&tier, 2).is_err() && ask(&tier, 2).is_err(), "the disk fails, not a block");
+        tier.validate();
+        tier.file = sees;
+        assert_eq!([1, 2, 3].map(|index| ask(&tier, index).unwrap()), [false, true, true]);
+        put(&tier, 1);
+        assert!(ask(&tier, 1).unwrap());
+        tier.validate();
+        let slots = tier.lock().held.values().map(|held| held.slot).collect::<Vec<_>>();
+        assert!(!slots.contains(&0), "its place is not used again: {slots:?}");
+        drop(tier);
+        let tier = open();
+        assert_eq!([1, 2, 3].map(|index| ask(&tier, index).unwrap()), [true; 3]);
+        assert_eq!(tier.damaged(), 0);
+    }
 }

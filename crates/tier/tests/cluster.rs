@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use common::{get, key, put, remote};
-use pantler_rig::{Ready, Server};
+use pantler_rig::{Ready, Server, eventually};
 use pantler_tier::{Place, Put, RemoteOptions, RemoteTier, Retrieve, Tier};
 use rustix::process::{Signal, kill_process};
 
@@ -110,10 +110,6 @@ impl Drop for Cluster {
     fn drop(&mut self) {
         self.nodes.iter_mut().for_each(Server::kill);
     }
-}
-
-fn eventually(what: &str, holds: impl FnMut() -> bool) {
-    common::eventually_within(PATIENCE, what, holds);
 }
 
 /// Does as a cache does: a tier that fails is left alone until it was found working.

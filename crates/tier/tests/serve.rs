@@ -2,7 +2,7 @@
 
 mod common;
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -95,11 +95,32 @@ fn a_client_that_does_not_read_is_not_read_from() {
     while asked < 40_000 && stream.write_all(b"GET k\r\n").is_ok() {
         asked += 1;
     }
-    let other = served.connect();
-    say(&other, b"PING\r\n", "+PONG\r\n");
+    // 8 MiB wait for it, and some more are in sockets: 400 MB are asked for.
+    let done = settled(&served);
+    assert!(done < asked / 10, "{done} of {asked}");
     // What was answered is whole.
     let expected = format!("$10000\r\n{}\r\n", String::from_utf8(vec![b'v'; 10_000]).unwrap());
     (0..asked.min(100)).for_each(|_| say(&stream, b"", &expected));
+}
+
+/// Commands that the server carried out, when it has nothing to do any more but to tell.
+fn settled(served: &Served) -> u64 {
+    let (mut before, mut done) = (0, commands(served));
+    // Asking takes two.
+    while done != before + 2 {
+        std::thread::sleep(Duration::from_millis(50));
+        (before, done) = (done, commands(served));
+    }
+    done
+}
+
+fn commands(served: &Served) -> u64 {
+    let mut stream = served.connect();
+    stream.write_all(b"INFO stats\r\nQUIT\r\n").unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    let count = text.lines().find_map(|line| line.strip_prefix("total_commands_processed:"));
+    count.unwrap_or_else(|| panic!("no count in {text}")).parse().unwrap()
 }
 
 #[test]
@@ -218,6 +239,63 @@ fn who_tracks_hears_of_others_and_of_evictions() {
     say(&watcher, b"", heard);
     say(&other, b"FLUSHALL\r\n", "+OK\r\n");
     say(&watcher, b"", ">2\r\n$10\r\ninvalidate\r\n_\r\n");
+}
+
+#[test]
+fn who_tracks_hears_of_what_had_to_wait_for_room() {
+    let served = Served::new(|options| options.memory_bytes = 64 << 20);
+    let watcher = served.connect();
+    greet(&watcher, 3);
+    let mut stream = served.connect();
+    let value = "v".repeat(100_000);
+    say(&stream, format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$100000\r\n{value}\r\n").as_bytes(), "+OK\r\n");
+    say(&watcher, b"CLIENT TRACKING ON BCAST NOLOOP\r\n", "+OK\r\n");
+    // More than may wait, by no more than what sockets take: the last command is carried out when some of it has gone.
+    stream.write_all(&[&b"GET k\r\n".repeat(84)[..], b"SET x 1\r\n"].concat()).unwrap();
+    say(&watcher, b"", ">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nx\r\n");
+}
+
+#[test]
+fn who_tracks_and_does_not_read_is_hung_up_on_however_much_is_flushed() {
+    let served = Served::new(|options| options.memory_bytes = 64 << 20);
+    let mut watcher = served.connect();
+    greet(&watcher, 3);
+    let value = "v".repeat(100_000);
+    let set = format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$100000\r\n{value}\r\n");
+    say(&watcher, set.as_bytes(), "+OK\r\n");
+    say(&watcher, b"CLIENT TRACKING ON BCAST\r\n", "+OK\r\n");
+    watcher.write_all(&b"GET k\r\n".repeat(1000)).unwrap();
+    // Until it is behind, whatever sockets take.
+    settled(&served);
+    say(&served.connect(), b"FLUSHALL\r\n", "+OK\r\n");
+    let end = watcher.read_to_end(&mut Vec::new());
+    let hangs = end.as_ref().is_err_and(|error| error.kind() == ErrorKind::WouldBlock);
+    assert!(!hangs, "nobody hung up: {end:?}");
+}
+
+#[test]
+fn only_values_are_long() {
+    let served = Served::new(|_| {});
+    let stream = served.connect();
+    let long = "k".repeat(65_537);
+    let bulk = |word: &str| format!("${}\r\n{word}\r\n", word.len());
+    let send = |words: &[&str], expected: &str| {
+        let command = words.iter().fold(format!("*{}\r\n", words.len()), |all, word| all + &bulk(word));
+        say(&stream, command.as_bytes(), expected);
+    };
+    let refused = "-ERR a word is too long\r\n";
+    for words in [
+        &["SET", &long, "v"][..],
+        &["MSET", "a", "v", &long, "v"],
+        &["PANTLER.SET", &long, "v", "KEEP", "0"],
+        &["SET", "k", "v", &long],
+    ] {
+        send(words, refused);
+    }
+    send(&["DBSIZE"], ":0\r\n");
+    send(&["SET", "k", &long], "+OK\r\n");
+    send(&["MSET", "a", &long, "b", &long], "+OK\r\n");
+    send(&["ECHO", &long], &bulk(&long));
 }
 
 #[test]

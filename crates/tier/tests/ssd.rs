@@ -1,14 +1,14 @@
 //! The tier in a file: what a restart, a crash and damage leave of it.
 
 use std::fs;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use pantler_tier::{
-    ENVELOPE_BYTES_MAX, Given, Key, Put, Retrieve, Seal, Secret, SsdTier, Stem, Tier, Wanted,
+    ENVELOPE_BYTES_MAX, Given, Key, Put, Retrieve, Seal, Secret, SsdTier, Stem, Tier, TierError, Wanted,
 };
 use proptest::prelude::*;
 
@@ -176,8 +176,47 @@ fn another_layout_or_secret_begins_anew_and_strangers_files_are_left_alone() {
     fs::set_permissions(&path, PermissionsExt::from_mode(0o644)).unwrap();
     let refused = SsdTier::open(folder.path(), size_of(10), BLOCK, Seal::Checksum).err().unwrap();
     assert!(refused.to_string().contains("0600"), "{refused}");
-    let huge = SsdTier::open(&folder.path().join("x"), 1 << 60, BLOCK, Seal::Checksum).err().unwrap();
-    assert!(huge.to_string().contains("has room for"), "{huge}");
+}
+
+#[test]
+fn a_tier_that_cannot_be_leaves_nothing_behind() {
+    if let Some(path) = std::env::var_os(VICTIM) {
+        let error = SsdTier::open(Path::new(&path), size_of(10), BLOCK, Seal::Checksum).err().unwrap();
+        assert!(
+            matches!(&error, TierError::File { error, .. } if error.kind() == ErrorKind::FileTooLarge),
+            "{error}"
+        );
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let deep = folder.path().join("a/b/c");
+    let refused = |path: &Path, bytes| SsdTier::open(path, bytes, BLOCK, Seal::Checksum).err().unwrap();
+    for bytes in [1 << 60, 1000 << 40] {
+        let error = refused(&deep, bytes);
+        assert!(matches!(error, TierError::Room { bytes: named, .. } if named == bytes), "{error}");
+        assert!(error.to_string().contains(&format!("{bytes} bytes, but")), "{error}");
+    }
+    refused(&deep, 1);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    // Folders can be made, and the file cannot have its length.
+    let status = Command::new("sh")
+        .args(["-c", "trap '' XFSZ; ulimit -f 8; exec \"$@\"", "sh"])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", "a_tier_that_cannot_be_leaves_nothing_behind"])
+        .env(VICTIM, &deep)
+        .stdout(Stdio::null())
+        .status();
+    assert!(status.unwrap().success());
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    // What was there before stays, with what is in it.
+    fs::create_dir(folder.path().join("a")).unwrap();
+    fs::write(folder.path().join("a/mine"), "mine").unwrap();
+    refused(&deep, 1 << 60);
+    assert_eq!(fs::read_dir(folder.path().join("a")).unwrap().count(), 1);
+    drop(open(&deep, 10));
+    let before = fs::read(file_in(&deep)).unwrap();
+    refused(&deep, 1 << 60);
+    assert!(fs::read(file_in(&deep)).unwrap() == before, "an older tier stays as it is");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Connecting, and finding out what is on the other side.
 
+use std::path::Path;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
@@ -71,7 +72,7 @@ impl Connected {
 }
 
 /// An error as one short line.
-pub(super) fn plain(error: &RedisError) -> String {
+pub(crate) fn plain(error: &RedisError) -> String {
     let text = error.to_string();
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     line.chars().filter(|c| !c.is_control()).take(REASON_CHARS_MAX).collect()
@@ -79,23 +80,28 @@ pub(super) fn plain(error: &RedisError) -> String {
 
 /// How servers are spoken to: with which name and password, and over what.
 #[derive(Clone)]
-pub(super) struct Manner {
+pub(crate) struct Manner {
     settings: RedisConnectionInfo,
     tls: bool,
     authority: Option<Vec<u8>>,
 }
 
 impl Manner {
-    fn new(options: &RemoteOptions, tls: bool, user: Option<&str>) -> Result<Self, String> {
+    pub(crate) fn new(
+        password: Option<&str>,
+        authority: Option<&Path>,
+        tls: bool,
+        user: Option<&str>,
+    ) -> Result<Self, String> {
         let mut settings =
             RedisConnectionInfo::default().set_protocol(ProtocolVersion::RESP3).set_skip_set_lib_name();
         if let Some(user) = user {
             settings = settings.set_username(user);
         }
-        if let Some(password) = &options.password {
+        if let Some(password) = password {
             settings = settings.set_password(password);
         }
-        let authority = match &options.authority {
+        let authority = match authority {
             Some(path) if tls => {
                 Some(std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?)
             }
@@ -123,7 +129,7 @@ impl Manner {
     }
 
     /// A connection to look at a server by.
-    pub(super) async fn dial(&self, node: &Node) -> RedisResult<MultiplexedConnection> {
+    pub(crate) async fn dial(&self, node: &Node) -> RedisResult<MultiplexedConnection> {
         self.one(node, |_| Ok::<_, redis::aio::SendError>(())).await
     }
 
@@ -186,7 +192,8 @@ pub(super) async fn connect(
             Ok(())
         }
     };
-    let manner = Manner::new(options, *tls, user.as_deref())?;
+    let manner =
+        Manner::new(options.password.as_deref(), options.authority.as_deref(), *tls, user.as_deref())?;
     let said = |error: RedisError| plain(&error);
     let mut connected = match cluster {
         false => {
@@ -258,7 +265,7 @@ async fn identify(connected: &mut Connected, client: &str) -> Result<(), String>
     tracked.map(drop).map_err(|error| format!("it does not track changes: {}", plain(&error)))
 }
 
-fn is_unknown_command(error: &RedisError) -> bool {
+pub(crate) fn is_unknown_command(error: &RedisError) -> bool {
     error.to_string().to_ascii_lowercase().contains("unknown command")
 }
 

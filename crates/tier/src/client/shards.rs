@@ -16,7 +16,7 @@ use super::connect::{Manner, plain};
 pub(super) const LOOK_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Name or address, and port.
-pub(super) type Node = (String, u16);
+pub(crate) type Node = (String, u16);
 
 /// What a cluster looks like at some moment.
 #[derive(Debug, Default, PartialEq, Eq)]

@@ -3,10 +3,10 @@
 use bytes::Bytes;
 
 use super::connection::{Connection, Tracking};
-use super::inline::How;
+use super::inline::{self, How};
 use super::{Shared, listing};
 use crate::Retrieve;
-use crate::store::Owner;
+use crate::store::{LOOKED_MAX, Owner};
 use crate::wire::{Protocol, Reply, WORD_BYTES_MAX};
 
 /// Longest name of a client.
@@ -16,7 +16,7 @@ const PREFIXES_MAX: usize = 16;
 /// Keys of one owner that an answer lists.
 const LISTED_MAX: usize = 100_000;
 /// Places of the store that are looked at for one answer: nobody else is served meanwhile.
-const SCANNED_MAX: usize = 10_000;
+pub(super) const SCANNED_MAX: usize = 10_000;
 /// Longest pattern: each key is compared with it.
 const PATTERN_BYTES_MAX: usize = 1024;
 
@@ -50,8 +50,13 @@ pub(super) fn execute(
     if !connection.known && !matches!(name, b"AUTH" | b"HELLO" | b"QUIT") {
         return Reply::Error("NOAUTH Authentication required.".into());
     }
-    let is_value = matches!(name, b"SET" | b"PANTLER.SET" | b"MSET" | b"ECHO" | b"PING");
-    if !is_value && words.iter().any(|word| word.len() > WORD_BYTES_MAX) {
+    let is_value = |at: usize| match name {
+        b"SET" | b"PANTLER.SET" => at == 2,
+        b"MSET" => at > 0 && at.is_multiple_of(2),
+        b"ECHO" | b"PING" => at == 1,
+        _ => false,
+    };
+    if words.iter().enumerate().any(|(at, word)| word.len() > WORD_BYTES_MAX && !is_value(at)) {
         return Reply::Error("ERR a word is too long".into());
     }
     let count = words.len();
@@ -98,9 +103,11 @@ pub(super) fn execute(
             Reply::Number(words[1..].iter().filter(|key| shared.store.give_up(key, owner)).count() as i64)
         }
         (b"PANTLER.KEYS", 1) => {
+            shared.looked += shared.store.len().min(LOOKED_MAX);
             let keys = shared.store.keys_of(connection.owner, LISTED_MAX);
             Reply::List(keys.into_iter().map(|key| Reply::Bytes(Bytes::copy_from_slice(key))).collect())
         }
+        (b"PANTLER.ORIGIN" | b"PANTLER.STAT" | b"PANTLER.LIST" | b"PANTLER.READ", _) => names(shared, words),
         (b"PING", 1) => Reply::Simple("PONG"),
         (b"PING" | b"ECHO", 2) => Reply::Bytes(Bytes::copy_from_slice(words[1])),
         (b"HELLO", _) => hello(connection, shared, &words[1..]),
@@ -245,6 +252,22 @@ fn put(connection: &Connection, shared: &mut Shared, words: &Words<'_>, taken: O
     match shared.store.put_in(words[1], value, room, connection.owner, time, demoted) {
         true => Reply::Simple("OK"),
         false => too_large(),
+    }
+}
+
+/// What is asked about files of the origin. `Null` means that the origin is to be asked, which the connection does.
+fn names(shared: &Shared, words: &Words<'_>) -> Reply {
+    let Some(inline) = &shared.inline else {
+        return Reply::Error("NOORIGIN this tier reads no origin: start it with --origin".into());
+    };
+    match inline::files::parse(words) {
+        None if words.len() == 1 => inline.introduce(),
+        None => syntax(),
+        Some(Err(refused)) => refused,
+        Some(Ok(_)) if !inline.has_room() => {
+            Reply::Error("BUSY too many wait for the origin: ask again".into())
+        }
+        Some(Ok(_)) => Reply::Null,
     }
 }
 
@@ -406,7 +429,8 @@ fn matching(keys: &[&[u8]], pattern: &[u8]) -> Reply {
 }
 
 /// `KEYS pattern`, where all keys are few enough for one go.
-fn keys(shared: &Shared, pattern: &[u8]) -> Reply {
+fn keys(shared: &mut Shared, pattern: &[u8]) -> Reply {
+    shared.looked += shared.store.len().min(SCANNED_MAX);
     match shared.store.scan(0, SCANNED_MAX) {
         _ if pattern.len() > PATTERN_BYTES_MAX => long_pattern(),
         (keys, 0) => matching(&keys, pattern),
@@ -422,7 +446,7 @@ fn long_pattern() -> Reply {
 }
 
 /// `SCAN cursor [MATCH pattern] [COUNT count]`: the cursor is a place of the store.
-fn scan(shared: &Shared, words: &Words<'_>) -> Reply {
+fn scan(shared: &mut Shared, words: &Words<'_>) -> Reply {
     let number = |word: &[u8]| std::str::from_utf8(word).ok().and_then(|text| text.parse::<usize>().ok());
     let Some(cursor) = number(words[0]) else { return Reply::Error("ERR invalid cursor".into()) };
     let (mut pattern, mut count): (&[u8], usize) = (b"*", 10);
@@ -437,6 +461,7 @@ fn scan(shared: &Shared, words: &Words<'_>) -> Reply {
             _ => return syntax(),
         }
     }
+    shared.looked += count;
     let (keys, next) = shared.store.scan(cursor, count);
     Reply::List(vec![Reply::text(next.to_string()), matching(&keys, pattern)])
 }

@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::command::{self, Taken};
+use super::command::{self, SCANNED_MAX, Taken};
 use super::inline::Asker;
+use super::inline::files::Waiter;
 use super::output::Output;
 use super::{COMMAND_BYTES_MAX, OUTPUT_BYTES_MAX, Shared};
 use crate::store::{NOBODY, Notices, Owner};
@@ -68,8 +69,10 @@ pub(super) struct Connection {
     /// Answers that wait, in order; what is said meanwhile stands behind the last one.
     held: VecDeque<Held>,
     tickets: u64,
-    /// There are commands in the input that wait for room for their answers.
+    /// There are commands in the input that wait for room for their answers, or for the next turn.
     stalled: bool,
+    /// Others have their turn before this one goes on.
+    resting: bool,
     reading: bool,
     writing: bool,
     closing: bool,
@@ -111,6 +114,7 @@ impl Connection {
             held: VecDeque::new(),
             tickets: 0,
             stalled: false,
+            resting: false,
             reading: true,
             writing: false,
             closing: false,
@@ -132,11 +136,11 @@ impl Connection {
     }
 
     pub(super) fn has_output(&self) -> bool {
-        !self.ended && (self.wants_write() || !self.held.is_empty())
+        !self.ended && (self.wants_write() || !self.held.is_empty() || self.resting)
     }
 
-    /// Reads what is there and answers it.
-    pub(super) fn serve(&mut self, shared: &mut Shared) {
+    /// Reads what is there and answers it, without writing. Returns the bytes that were read.
+    pub(super) fn serve(&mut self, shared: &mut Shared) -> usize {
         let mut turn = 0;
         while !self.ended && !self.closing && !self.is_backed_up() && !self.stalled && turn < TURN_BYTES_MAX {
             let more = match self.read() {
@@ -158,20 +162,30 @@ impl Connection {
                 break;
             }
         }
-        self.advance(shared);
+        turn
     }
 
     /// Writes, and answers what waited for room.
     pub(super) fn advance(&mut self, shared: &mut Shared) {
         self.write();
-        while self.stalled && !self.ended && !self.is_backed_up() {
+        while self.stalled && !self.resting && !self.ended && !self.is_backed_up() {
             self.answer(shared);
             self.write();
         }
     }
 
+    /// Whether it waits for its next turn.
+    pub(super) fn rests(&self) -> bool {
+        self.resting && !self.ended
+    }
+
+    /// It is its turn again.
+    pub(super) fn go_on(&mut self) {
+        self.resting = false;
+    }
+
     /// Bytes that wait, or will.
-    fn waiting_bytes(&self) -> usize {
+    pub(super) fn waiting_bytes(&self) -> usize {
         let held = |held: &Held| held.after.len() + held.answer.as_ref().map_or(held.expected, Output::len);
         self.output.len() + self.held.iter().map(held).sum::<usize>()
     }
@@ -189,11 +203,12 @@ impl Connection {
     /// Answers the whole commands in the input.
     fn answer(&mut self, shared: &mut Shared) {
         let mut start = 0;
-        self.stalled = false;
+        (self.stalled, self.resting) = (false, false);
         while !self.closing && start < self.input.len() {
             // The command before may have been the password.
             let bytes_max = if self.known { COMMAND_BYTES_MAX } else { STRANGER_BYTES_MAX };
-            if self.is_backed_up() {
+            self.resting = shared.looked >= SCANNED_MAX;
+            if self.resting || self.is_backed_up() {
                 self.stalled = true;
                 break;
             }
@@ -282,7 +297,7 @@ impl Connection {
 
     /// Asks the origin for what a command did not find. Says whether the answer waits.
     fn ask_origin(&mut self, shared: &mut Shared, words: &[&[u8]]) -> bool {
-        let Some(how) = command::retrieves(words) else { return false };
+        let Some(how) = command::retrieves(words) else { return self.ask_names(shared, words) };
         self.tickets += 1;
         let asker = Asker { number: self.number, id: self.id, ticket: self.tickets, how };
         let waits = shared.ask_origin(words[1], asker);
@@ -299,18 +314,34 @@ impl Connection {
         waits
     }
 
+    /// Asks the origin about names. Says whether the answer waits.
+    fn ask_names(&mut self, shared: &mut Shared, words: &[&[u8]]) -> bool {
+        let Some(Ok(errand)) = super::inline::files::parse(words) else { return false };
+        let Some(inline) = &shared.inline else { return false };
+        self.tickets += 1;
+        let (ticket, expected) = (self.tickets, errand.expected());
+        inline.find_out(Waiter { number: self.number, id: self.id, ticket }, errand);
+        self.held.push_back(Held { ticket, expected, answer: None, after: Output::default() });
+        true
+    }
+
     /// An answer that waited has come: the block, or that it is not here.
     pub(super) fn bring(&mut self, shared: &mut Shared, asker: &Asker, key: &Key, sealed: Option<Bytes>) {
         if let Some(sealed) = &sealed {
             shared.brought(key, sealed, asker, self.owner);
         }
         let news = self.news(shared);
-        let Some(held) = self.held.iter_mut().find(|held| held.ticket == asker.ticket) else { return };
+        self.answer_held(asker.ticket, news, &sealed.map_or(Reply::Null, Reply::Bytes));
+    }
+
+    /// An answer that waited has come, with what is told before it.
+    pub(super) fn answer_held(&mut self, ticket: u64, news: Option<Reply>, reply: &Reply) {
+        let Some(held) = self.held.iter_mut().find(|held| held.ticket == ticket) else { return };
         let mut answer = Output::default();
         if let Some(news) = news {
             answer.push(&news, self.protocol);
         }
-        answer.push(&sealed.map_or(Reply::Null, Reply::Bytes), self.protocol);
+        answer.push(reply, self.protocol);
         held.answer = Some(answer);
         while let Some(answer) = self.held.front_mut().and_then(|held| held.answer.take()) {
             self.output.append(answer);
@@ -350,7 +381,10 @@ impl Connection {
     /// Tells what others changed, if this connection tracks. Says whether there was anything to tell.
     pub(super) fn tell_changes(&mut self, changes: &[(Box<[u8]>, bool)], flushed: bool, own: bool) -> bool {
         let Some(tracking) = &self.tracking else { return false };
+        // Who does not read loses the connection, and knows that it does not know.
+        let is_behind = self.waiting_bytes() > OUTPUT_BYTES_MAX;
         if flushed {
+            self.ended |= is_behind;
             self.say(&Reply::Push(vec![Reply::text("invalidate"), Reply::Null]));
             return true;
         }
@@ -363,8 +397,7 @@ impl Connection {
         if keys.is_empty() {
             return false;
         }
-        // Who does not read loses the connection, and knows that it does not know.
-        if self.waiting_bytes() > OUTPUT_BYTES_MAX {
+        if is_behind {
             self.ended = true;
             return true;
         }

@@ -21,6 +21,7 @@
 //! I6  Bounds: [`QUEUE_MAX`] blocks that wait to be read, two for each reader that were read and wait for the loop, and the
 //!     bytes of the index.
 
+pub(super) mod files;
 mod index;
 mod reader;
 mod walk;
@@ -37,7 +38,10 @@ use hashbrown::HashMap;
 use pantler_origin::Origin;
 use rustix::event::EventfdFlags;
 
+use crate::files::Errand;
+use crate::wire::Reply;
 use crate::{Key, Retrieve, Seal, Stems, TierError};
+use files::{Files, Waiter};
 use index::Index;
 
 /// Blocks that wait to be read; for more it is said that they are not here.
@@ -165,6 +169,8 @@ struct Hall {
     renew: Mutex<bool>,
     renewed: Condvar,
     wake: OwnedFd,
+    /// What is asked about names.
+    files: Files,
     counts: Counts,
     stop: AtomicBool,
 }
@@ -190,8 +196,12 @@ impl Inline {
         let origin = Origin::open(&options.place)?;
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         let wake = rustix::event::eventfd(0, flags).map_err(|error| fail(error.to_string()))?;
+        let stems =
+            Stems::new(&options.seal, options.name.clone(), origin.identity(), 0).named(origin.names());
+        let files = Files::new(&origin, options.name.as_deref(), stems.check(), readers);
         let hall = Arc::new(Hall {
-            stems: Stems::new(&options.seal, options.name.clone(), origin.identity(), 0),
+            stems,
+            files: files.map_err(|error| fail(error.to_string()))?,
             seal: options.seal.clone(),
             origin,
             index: RwLock::new(Index::new(index_bytes)),
@@ -215,6 +225,7 @@ impl Inline {
         };
         spawn("pantler-walk", walk::serve)?;
         (0..readers).try_for_each(|_| spawn("pantler-inline", reader::serve))?;
+        (0..readers).try_for_each(|_| spawn("pantler-files", files::serve))?;
         Ok(inline)
     }
 
@@ -287,6 +298,26 @@ impl Inline {
         all
     }
 
+    /// The answer to `PANTLER.ORIGIN`.
+    pub(super) fn introduce(&self) -> Reply {
+        self.hall.files.introduce()
+    }
+
+    /// Whether something more can be asked about names.
+    pub(super) fn has_room(&self) -> bool {
+        self.hall.files.has_room()
+    }
+
+    /// Somebody asks about names; the answer comes with [`found_out`](Self::found_out).
+    pub(super) fn find_out(&self, waiter: Waiter, errand: Errand) {
+        self.hall.files.ask(waiter, errand);
+    }
+
+    /// What was found out about names.
+    pub(super) fn found_out(&self) -> Vec<(Waiter, Reply)> {
+        self.hall.files.collect()
+    }
+
     /// When somebody will have waited too long.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.deadlines.front().map(|(deadline, ..)| *deadline)
@@ -294,6 +325,12 @@ impl Inline {
 
     pub(super) fn counts(&self) -> &Counts {
         &self.hall.counts
+    }
+
+    /// How often names were asked for: what files are like, listings, ranges, and bytes of those.
+    pub(super) fn names_asked(&self) -> [u64; 4] {
+        let files::Counts { stats, lists, ranges, range_bytes } = &self.hall.files.counts;
+        [stats, lists, ranges, range_bytes].map(|count| count.load(Ordering::Relaxed))
     }
 
     /// Versions of files that are known, and files that found no room.
@@ -314,6 +351,7 @@ impl Drop for Inline {
         hall.taken.notify_all();
         drop(hall.renew.lock().unwrap_or_else(PoisonError::into_inner));
         hall.renewed.notify_all();
+        hall.files.wake_all();
     }
 }
 
@@ -355,6 +393,11 @@ impl Hall {
         }
         done.push((key, sealed));
         drop(done);
+        self.ring();
+    }
+
+    /// Wakes the loop.
+    fn ring(&self) {
         // A counter that is full has woken the loop, too.
         let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
     }

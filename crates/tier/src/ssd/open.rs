@@ -15,14 +15,16 @@ use crate::TierError;
 /// Name of the file in a directory.
 const NAME: &str = "pantler.tier";
 
-/// The open, locked file with that layout, and where it is. A file of another layout begins anew, empty.
+/// The open, locked file with that layout, and where it is. A file of another layout begins anew, empty. What was made for
+/// a tier that cannot be is gone again.
 pub(super) fn open(path: &Path, bytes: u64, layout: &Layout) -> Result<(File, PathBuf), TierError> {
-    let at = place(path)?;
+    check_room(path, bytes)?;
+    let mut made = Made::default();
+    let at = place(path, &mut made)?;
     let fail = |error| TierError::File { path: at.clone(), error };
-    let mut options = OpenOptions::new();
-    let flags = OFlags::NOFOLLOW | OFlags::NOCTTY | OFlags::NONBLOCK;
-    options.read(true).write(true).create(true).mode(0o600).custom_flags(flags.bits() as i32);
-    let file = options.open(&at).map_err(fail)?;
+    let file = open_file(&at, &mut made).map_err(fail)?;
+    // Dropped before the file is, which is locked until then.
+    let mut made = made;
     let metadata = file.metadata().map_err(fail)?;
     let refuse = |why: &str| Err(fail(io::Error::other(why.to_owned())));
     if !metadata.is_file() {
@@ -33,18 +35,21 @@ pub(super) fn open(path: &Path, bytes: u64, layout: &Layout) -> Result<(File, Pa
     }
     match lock(&file) {
         Ok(true) => {}
-        Ok(false) => return refuse("another mount uses it"),
+        Ok(false) => {
+            made.stays();
+            return refuse("another mount uses it");
+        }
         Err(error) => return Err(fail(error)),
+    }
+    // Who made it failed, and took it away again, between our opening it and locking it.
+    if file.metadata().map_err(fail)?.nlink() == 0 {
+        return refuse("it was removed a moment ago; try again");
     }
     let mut start = [0; 32];
     let got = read_start(&file, &mut start).map_err(fail)?;
     if got > 0 && !Layout::is_ours(&start[..got]) && !is_blank(&file, metadata.len()).map_err(fail)? {
         return refuse("something else is in it");
     }
-    check_room(&file, metadata.blocks() * 512, bytes).map_err(|room| {
-        let at = at.display();
-        TierError::Invalid(format!("tier {at}: {bytes} bytes, but the file system has room for {room}"))
-    })?;
     if start != layout.encode() {
         // Nothing of the old layout must be taken for something of the new one.
         file.set_len(0).map_err(fail)?;
@@ -55,7 +60,45 @@ pub(super) fn open(path: &Path, bytes: u64, layout: &Layout) -> Result<(File, Pa
     if file.metadata().map_err(fail)?.len() < layout.file_bytes() {
         file.set_len(layout.file_bytes()).map_err(fail)?;
     }
+    made.stays();
     Ok((file, at))
+}
+
+/// What was made on the way to a tier, and goes again unless it is told to stay.
+#[derive(Default)]
+struct Made {
+    file: Option<PathBuf>,
+    /// The innermost first.
+    folders: Vec<PathBuf>,
+}
+
+impl Made {
+    fn stays(&mut self) {
+        self.file = None;
+        self.folders.clear();
+    }
+}
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        // Why there is no tier has been said; a folder in which there is something by now stays.
+        let _ = self.file.as_ref().map(std::fs::remove_file);
+        self.folders.iter().map(std::fs::remove_dir).take_while(Result::is_ok).for_each(drop);
+    }
+}
+
+fn open_file(at: &Path, made: &mut Made) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    let flags = OFlags::NOFOLLOW | OFlags::NOCTTY | OFlags::NONBLOCK;
+    options.read(true).write(true).mode(0o600).custom_flags(flags.bits() as i32);
+    match options.clone().create_new(true).open(at) {
+        Ok(file) => {
+            made.file = Some(at.to_owned());
+            Ok(file)
+        }
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => options.open(at),
+        Err(error) => Err(error),
+    }
 }
 
 /// Whether nobody has written anything: so a crash or a full disk leaves a file that was about to become one of ours. What
@@ -94,11 +137,14 @@ fn lock(file: &File) -> io::Result<bool> {
     Ok(false)
 }
 
-fn place(path: &Path) -> Result<PathBuf, TierError> {
+fn place(path: &Path, made: &mut Made) -> Result<PathBuf, TierError> {
     match path.symlink_metadata() {
         Ok(found) if found.is_file() => return Ok(path.to_owned()),
         Ok(_) => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let missing = path.ancestors().filter(|folder| !folder.as_os_str().is_empty());
+            made.folders =
+                missing.take_while(|folder| folder.symlink_metadata().is_err()).map(Path::to_owned).collect();
             let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
             made.map_err(|error| TierError::File { path: path.to_owned(), error })?;
         }
@@ -119,8 +165,13 @@ fn read_start(file: &File, start: &mut [u8]) -> io::Result<usize> {
 }
 
 /// The file may use what it has, and what is free.
-fn check_room(file: &File, has: u64, bytes: u64) -> Result<(), u64> {
-    let Ok(stat) = rustix::fs::fstatvfs(file) else { return Ok(()) };
+fn check_room(path: &Path, bytes: u64) -> Result<(), TierError> {
+    let file = if path.is_dir() { path.join(NAME) } else { path.to_owned() };
+    let has = file.symlink_metadata().map_or(0, |found| found.blocks() * 512);
+    let there =
+        path.ancestors().map(|place| if place.as_os_str().is_empty() { Path::new(".") } else { place });
+    // Who may not ask is not refused: the system says what it thinks when the file is made.
+    let Some(stat) = there.filter_map(|place| rustix::fs::statvfs(place).ok()).next() else { return Ok(()) };
     let room = has.saturating_add(stat.f_bavail.saturating_mul(stat.f_frsize));
-    if bytes > room { Err(room) } else { Ok(()) }
+    if bytes > room { Err(TierError::Room { path: path.to_owned(), bytes, room }) } else { Ok(()) }
 }

@@ -1,5 +1,5 @@
 //! A server that serves while a test runs, a client of it, and blocks that say which they are.
-#![allow(dead_code, reason = "each test file uses its part")]
+#![allow(dead_code, unused_imports, reason = "each test file uses its part")]
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+pub use pantler_rig::eventually;
 use pantler_tier::serve::{ServeOptions, Server};
 use pantler_tier::{
     Given, Key, News, Place, Put, RemoteOptions, RemoteTier, Retrieve, Seal, Stem, Tier, TierError, Wanted,
@@ -15,20 +16,6 @@ use pantler_tier::{
 
 /// What a busy machine may take for what is soon done.
 pub const PATIENCE: Duration = Duration::from_secs(30);
-
-/// Waits until something holds.
-pub fn eventually(what: &str, holds: impl FnMut() -> bool) {
-    eventually_within(PATIENCE, what, holds);
-}
-
-/// The same, for what takes longer.
-pub fn eventually_within(patience: Duration, what: &str, mut holds: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !holds() {
-        assert!(start.elapsed() < patience, "never: {what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
 
 /// A server that serves until this is dropped.
 pub struct Served {
