@@ -99,12 +99,13 @@ pub struct Run {
     pub program: Vec<OsString>,
 }
 
-/// Mount a directory or an object store with a cache of its own.
+/// Mount a directory, an object store or a tier server with a cache of its own.
 ///
 /// Returns once the mount is ready; the cache is served in the background.
 #[derive(Debug, Args)]
 pub struct Mount {
-    /// The directory to cache; or s3://BUCKET/PREFIX, gs://, az:// or http(s)://, which are mounted read only
+    /// The directory to cache; or s3://BUCKET/PREFIX, gs://, az://, http(s):// or tier://HOST:PORT (`pantler tier serve
+    /// --origin`; over TLS tiers://), which are mounted read only
     pub origin: PathBuf,
     /// Where to mount it: a directory, whose own content is hidden meanwhile
     pub mount_point: PathBuf,
@@ -165,15 +166,15 @@ pub struct Mount {
 /// How an object store is dealt with.
 #[derive(Debug, Args)]
 pub struct Store {
-    /// Longest wait of a reader for an object store, repetitions included, in milliseconds
+    /// Longest wait of a reader for an object store or server, repetitions included, in milliseconds
     #[arg(id = "origin_timeout", long = "origin-timeout", value_name = "MS", default_value = "30000",
           value_parser = |text: &str| whole(text, 10..=600_000_u32))]
     pub timeout_ms: u32,
-    /// How often a request to an object store is repeated that failed for a reason that may pass
+    /// How often a request to it is repeated that failed for a reason that may pass
     #[arg(id = "origin_retries", long = "origin-retries", value_name = "COUNT", default_value = "5",
           value_parser = |text: &str| whole(text, 0..=100_u32))]
     pub retries: u32,
-    /// How old what is known of names in an object store may be, in milliseconds
+    /// How old what is known of its names may be, in milliseconds
     #[arg(id = "origin_refresh", long = "origin-refresh", value_name = "MS", default_value = "1000",
           value_parser = |text: &str| whole(text, 0..=3_600_000_u32))]
     pub refresh_ms: u32,
@@ -205,7 +206,7 @@ pub struct Tiers {
     /// What blocks are protected with there: checksum; with a secret mac or encrypt
     #[arg(long = "tier-protect", value_name = "HOW", value_parser = ["checksum", "mac", "encrypt"])]
     pub protect: Option<String>,
-    /// Certificate of the authority to trust with rediss:, in PEM
+    /// Certificate of the authority to trust with rediss: and tiers:, in PEM
     #[arg(long = "tier-authority", value_name = "FILE")]
     pub authority: Option<PathBuf>,
     /// Name of the origin in tiers, the same on all machines that mount it; without it its device number

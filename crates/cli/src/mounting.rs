@@ -6,7 +6,7 @@ use pantler_mount::{
     Credentials, Mount, MountError, MountOptions, Mounted, OwnerBy, Place, StoreAddress, StoreOptions,
     TierMissing, TierOptions,
 };
-use pantler_tier::{Seal, Secret, read_secret, read_secret_file};
+use pantler_tier::{OriginAddress, OriginOptions, Seal, Secret, open_origin, read_secret, read_secret_file};
 use serde::{Deserialize, Serialize};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -39,6 +39,8 @@ pub struct Wish {
     read_only: bool,
     #[serde(default)]
     store: Option<StoreWish>,
+    #[serde(default)]
+    server: Option<ServerWish>,
     #[serde(default)]
     tiers: TierWish,
 }
@@ -92,6 +94,69 @@ impl StoreWish {
             options.credentials = Credentials::parse(&text).map_err(wrong)?;
         }
         Ok(Place::Store(address, options))
+    }
+}
+
+/// How a tier server is dealt with that is the origin. The password stays in its file.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ServerWish {
+    address: String,
+    timeout_ms: u32,
+    retries: u32,
+    refresh_ms: u32,
+    password_file: Option<PathBuf>,
+    authority: Option<PathBuf>,
+}
+
+/// What is typed for the server of an origin, beside how any origin far away is dealt with.
+pub struct ServerWords<'a> {
+    pub password_file: Option<&'a Path>,
+    pub authority: Option<&'a Path>,
+}
+
+impl ServerWish {
+    /// `None` when what was typed is no server.
+    fn new(origin: &Path, words: &args::Store, server: &ServerWords<'_>) -> Result<Option<ServerWish>> {
+        let address =
+            origin.to_str().map_or(Ok(None), OriginAddress::parse).map_err(ControlError::invalid)?;
+        let Some(address) = address else { return Ok(None) };
+        if words.credentials.is_some() {
+            let text = "--origin-credentials: expected an object store as origin";
+            return Err(ControlError::invalid(text).into());
+        }
+        let absolute = |path: Option<&Path>| path.map(std::path::absolute).transpose();
+        Ok(Some(ServerWish {
+            address: address.to_string(),
+            timeout_ms: words.timeout_ms,
+            retries: words.retries,
+            refresh_ms: words.refresh_ms,
+            password_file: absolute(server.password_file)?,
+            authority: absolute(server.authority)?,
+        }))
+    }
+
+    fn refresh(&self) -> Duration {
+        Duration::from_millis(self.refresh_ms.into())
+    }
+
+    /// The password is in the file, or in the variable if there may be one.
+    fn place(&self, variable: Option<&str>) -> Result<Place, ControlError> {
+        let address = OriginAddress::parse(&self.address).map_err(ControlError::invalid)?;
+        let address = address.ok_or_else(|| ControlError::invalid("origin: expected an address"))?;
+        let password = match (&self.password_file, variable) {
+            (Some(file), _) => Some(read_secret_file(file).map_err(tier::refused)?),
+            (None, Some(variable)) => read_secret(None, variable).map_err(tier::refused)?,
+            (None, None) => None,
+        };
+        let options = OriginOptions {
+            timeout: Duration::from_millis(self.timeout_ms.max(1).into()),
+            retries: self.retries,
+            refresh: self.refresh(),
+            password,
+            authority: self.authority.clone(),
+        };
+        open_origin(&address, &options).map(Place::Opened).map_err(tier::refused)
     }
 }
 
@@ -175,7 +240,15 @@ pub fn seal(whose: &str, protect: Option<&str>, secret_file: Option<&Path>) -> R
 }
 
 /// Where the files of a server's origin are.
-pub fn origin(origin: &Path, words: &args::Store) -> Result<Place> {
+pub fn origin(origin: &Path, words: &args::Store, server: &ServerWords<'_>) -> Result<Place> {
+    if let Some(server) = ServerWish::new(origin, words, server)? {
+        // The variable has the password of the server itself, which is nobody else's business.
+        return Ok(server.place(None)?);
+    }
+    if server.password_file.is_some() || server.authority.is_some() {
+        let text = "--origin-password-file, --origin-authority: expected a tier server as origin";
+        return Err(ControlError::invalid(text).into());
+    }
     Ok(match StoreWish::new(origin, words)? {
         Some(store) => store.place()?,
         None => Place::from(folder(origin, "origin")?),
@@ -185,10 +258,24 @@ pub fn origin(origin: &Path, words: &args::Store) -> Result<Place> {
 impl Wish {
     /// What the words say, with paths made absolute: a daemon stands elsewhere.
     pub fn new(arguments: &args::Mount) -> Result<Wish> {
-        let store = StoreWish::new(&arguments.origin, &arguments.store)?;
+        let tiers = &arguments.tiers;
+        let words = ServerWords {
+            password_file: tiers.password_file.as_deref(),
+            authority: tiers.authority.as_deref(),
+        };
+        let server = ServerWish::new(&arguments.origin, &arguments.store, &words)?;
+        if server.is_some() && tiers.origin_name.is_some() {
+            let text = "--tier-origin: expected no tier server as origin, which names versions itself (--origin-name)";
+            return Err(ControlError::invalid(text).into());
+        }
+        let store = match &server {
+            Some(_) => None,
+            None => StoreWish::new(&arguments.origin, &arguments.store)?,
+        };
+        let address = server.as_ref().map(|server| &server.address);
         Ok(Wish {
-            origin: match &store {
-                Some(store) => PathBuf::from(&store.address),
+            origin: match address.or(store.as_ref().map(|store| &store.address)) {
+                Some(address) => PathBuf::from(address),
                 None => folder(&arguments.origin, "origin")?,
             },
             mount_point: folder(&arguments.mount_point, "mount point")?,
@@ -206,6 +293,7 @@ impl Wish {
             allow_other: arguments.allow_other.then_some(true),
             read_only: arguments.read_only,
             store,
+            server,
             tiers: TierWish::new(&arguments.tiers)?,
         })
     }
@@ -217,7 +305,10 @@ impl Wish {
 
     /// Whether the environment of whoever asks counts, which a daemon does not have.
     pub fn needs_environment(&self) -> bool {
+        let has_password = std::env::var_os(tier::PASSWORD).is_some_and(|password| !password.is_empty());
+        let asks_server = self.server.is_some() || !self.tiers.places.is_empty();
         self.store.as_ref().is_some_and(|store| store.credentials.is_none())
+            || (has_password && asks_server && self.tiers.password_file.is_none())
     }
 
     /// Mounts.
@@ -227,11 +318,16 @@ impl Wish {
     }
 
     fn options(&self) -> Result<MountOptions, ControlError> {
-        let place = match &self.store {
-            Some(store) => store.place()?,
-            None => Place::from(&self.origin),
+        let place = match (&self.server, &self.store) {
+            (Some(server), _) => server.place(Some(tier::PASSWORD))?,
+            (None, Some(store)) => store.place()?,
+            (None, None) => Place::from(&self.origin),
         };
         let mut options = MountOptions::new(place, &self.mount_point);
+        if let Some(server) = &self.server {
+            // The other half is the origin's own memory.
+            options.refresh = server.refresh() / 2;
+        }
         options.cache_bytes = self.cache.bytes();
         if let Some(size) = self.block_size {
             options.block_bytes = size.bytes() as usize;

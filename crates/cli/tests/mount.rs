@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use pantler_rig::eventually;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// A folder with an origin, a mount point and sockets of its own. Whatever is mounted goes when it goes.
@@ -163,7 +164,7 @@ fn a_mount_point_that_is_no_text_is_refused_before_the_daemon_is_asked() {
     fs::create_dir(&point).unwrap();
     let _daemon = Daemon(place.command(&["daemon"]).stderr(Stdio::null()).spawn().unwrap());
     let socket = place.folder.path().join("run/control.sock");
-    wait_until("the daemon listens", || socket.exists());
+    eventually("the daemon listens", || socket.exists());
     let output = place.command(&["mount"]).arg(place.origin()).arg(&point).output().unwrap();
     let err = String::from_utf8(output.stderr).unwrap();
     assert_eq!((output.status.code(), err.lines().count()), (Some(2), 1), "{err}");
@@ -232,7 +233,7 @@ fn lost_control_is_shown_and_granted_by_somebody_else() {
 
     let pid = foolish.id().to_string();
     let log = line[line.find("\"log\":\"").unwrap() + 7..].split('"').next().unwrap().to_owned();
-    wait_until("the log tells of it", || {
+    eventually("the log tells of it", || {
         let log = fs::read_to_string(&log).unwrap();
         log.contains(&format!(
             "WARN lost control: too many of its overrules were mistakes owner=\"python3({pid})\""
@@ -296,7 +297,7 @@ fn what_a_killed_host_leaves_is_cleaned_by_the_next_mount() {
     let line = place.mount(&[]);
     let host = Pid::from_raw(number(&line, "pid") as i32).unwrap();
     kill_process(host, Signal::KILL).unwrap();
-    wait_until("the mount answers nothing", || place.point().metadata().is_err());
+    eventually("the mount answers nothing", || place.point().metadata().is_err());
     place.mount(&[]);
     assert_eq!(fs::read(place.file()).unwrap().len(), 300_000);
     place.umount();
@@ -321,7 +322,7 @@ fn a_host_writes_the_log_it_is_told_to() {
     // The daemon has a log of its own.
     let _daemon = Daemon(place.command(&["daemon"]).stderr(Stdio::null()).spawn().unwrap());
     let socket = place.folder.path().join("run/control.sock");
-    wait_until("the daemon listens", || socket.exists());
+    eventually("the daemon listens", || socket.exists());
     let refused = place.pantler(&["mount", &origin, &point, "--log", &named]);
     assert_eq!(refused.status.code(), Some(2), "{}", String::from_utf8_lossy(&refused.stderr));
 }
@@ -353,7 +354,7 @@ fn a_mount_whose_host_cannot_be_asked_is_unmounted_all_the_same() {
     let host = number(&place.mount(&[]), "pid");
     assert!(is_mounted(&place.point()));
     place.umount();
-    wait_until("the host ends", || !Path::new(&format!("/proc/{host}")).exists());
+    eventually("the host ends", || !Path::new(&format!("/proc/{host}")).exists());
 }
 
 /// A daemon that ends with the test.
@@ -371,7 +372,7 @@ fn the_daemon_hosts_mounts_and_takes_them_along() {
     let Some(place) = Place::new() else { return };
     let daemon = Daemon(place.command(&["daemon"]).stderr(Stdio::null()).spawn().unwrap());
     let socket = place.folder.path().join("run/control.sock");
-    wait_until("the daemon listens", || socket.exists());
+    eventually("the daemon listens", || socket.exists());
     let line = place.mount(&[]);
     assert_eq!(number(&line, "pid"), i64::from(daemon.0.id()));
     assert_eq!(fs::read(place.file()).unwrap().len(), 300_000);
@@ -395,7 +396,7 @@ fn a_busy_mount_is_unmounted_at_once_and_leaves_its_place_to_the_next() {
     assert_eq!(place.sockets(), 0);
     place.mount(&[]);
     drop(held);
-    wait_until("the first host ends", || !Path::new(&format!("/proc/{host}")).exists());
+    eventually("the first host ends", || !Path::new(&format!("/proc/{host}")).exists());
     assert!(is_mounted(&place.point()), "the first host took the second mount along");
     assert_eq!(place.ok(&["stat", "--json"]).lines().count(), 1);
     place.umount();
@@ -406,7 +407,7 @@ fn the_daemon_keeps_a_mount_where_a_busy_one_was() {
     let Some(place) = Place::new() else { return };
     let _daemon = Daemon(place.command(&["daemon"]).stderr(Stdio::null()).spawn().unwrap());
     let socket = place.folder.path().join("run/control.sock");
-    wait_until("the daemon listens", || socket.exists());
+    eventually("the daemon listens", || socket.exists());
     place.mount(&[]);
     let held = fs::File::open(place.file()).unwrap();
     place.umount();
@@ -439,14 +440,6 @@ fn senseless_mounts_are_refused_and_leave_nothing() {
     }
     assert!(!is_mounted(&place.point()));
     assert_eq!(place.sockets(), 0);
-}
-
-fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !done() {
-        assert!(start.elapsed() < Duration::from_secs(10), "{what}: not within 10 s");
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }
 
 #[test]
@@ -575,12 +568,17 @@ fn a_mount_with_tiers_shows_them_and_refuses_what_makes_no_sense() {
     );
     let without = ["--tier", absent.as_str(), "--tier-missing", "without"];
     let unprotected = ["--tier", absent.as_str(), "--tier-protect", "mac"];
-    let cases: [(Vec<&str>, i32); 8] = [
+    let large = place.folder.path().join("large");
+    let (large_ssd, room) =
+        (format!("ssd:{},1000T", large.display()), format!("ssd:{}/in,200T", large.display()));
+    let cases: [(Vec<&str>, i32); 10] = [
         (vec!["--tier", "nfs:/x,1G"], 2),
         (vec!["--tier", "ssd:/tmp"], 2),
         (vec!["--tier", "redis://:s3cret@host:1,1G"], 2),
         (vec!["--tier", "redis://127.0.0.1:1,many"], 2),
-        (vec!["--tier", "ssd:/tmp/pantler-too-large,900000000G"], 2),
+        (vec!["--tier", &large_ssd], 2),
+        (vec!["--block-size", "1M", "--tier", &room], 2),
+        (vec!["--tier", "redis://127.0.0.1:1,1000T"], 2),
         (without[..2].to_vec(), 1),
         (vec!["--tier", &mute], 1),
         (unprotected.to_vec(), 2),
@@ -590,7 +588,11 @@ fn a_mount_with_tiers_shows_them_and_refuses_what_makes_no_sense() {
         let err = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(status), "{words:?}: {err}");
         assert!(err.trim_end().lines().count() == 1 && !err.contains("s3cret"), "{words:?}: {err}");
+        let size =
+            words.iter().find_map(|word| word.rsplit_once(',').filter(|(_, size)| size.ends_with('T')));
+        assert!(size.is_none_or(|(_, size)| err.contains(size)), "{words:?}: {err}");
     }
+    assert!(!large.exists(), "left behind");
     assert!(start.elapsed() < Duration::from_secs(30), "something hangs");
     // Without it, and says so.
     place.mount(&without);

@@ -272,6 +272,91 @@ fn a_static_server_without_ranges_gives_an_error_and_no_other_bytes() {
     place.umount();
 }
 
+/// A tier server, ended when this is dropped.
+struct TierServer {
+    child: std::process::Child,
+    port: u64,
+}
+
+impl TierServer {
+    fn start(place: &Place, more: &[&str]) -> Self {
+        use std::io::BufRead;
+        let words = [&["tier", "serve", "--listen", "127.0.0.1:0", "--memory", "16M"], more].concat();
+        let mut child = place.command(&words).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        std::io::BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let record: serde_json::Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("{line:?}"));
+        let port = record["listen"].as_str().unwrap().rsplit(':').next().unwrap().parse().unwrap();
+        Self { child, port }
+    }
+}
+
+impl Drop for TierServer {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_tier_server_is_mounted_by_who_has_only_its_address_and_password() {
+    if !rustix::process::geteuid().is_root() || !Path::new("/dev/fuse").exists() {
+        return cannot("mounting needs root and /dev/fuse");
+    }
+    let place = Place::new();
+    let (mnt, data) = (place.point(), place.folder.path().join("data"));
+    fs::create_dir_all(data.join("d")).unwrap();
+    let bytes = (0..700_000_u32).flat_map(u32::to_le_bytes).collect::<Vec<u8>>();
+    fs::write(data.join("d/f"), &bytes).unwrap();
+    std::os::unix::fs::symlink("f", data.join("d/link")).unwrap();
+    let file = place.folder.path().join("password");
+    fs::write(&file, SECRET).unwrap();
+    fs::set_permissions(&file, PermissionsExt::from_mode(0o600)).unwrap();
+    let (file, data) = (file.display().to_string(), data.display().to_string());
+    let server = TierServer::start(&place, &["--origin", &data, "--password-file", &file]);
+    let plain = TierServer::start(&place, &[]);
+    let address = format!("tier://127.0.0.1:{}", server.port);
+    let tier = format!("redis://127.0.0.1:{},8M", server.port);
+    let ways: [(&[&str], Environment); 3] = [
+        (&["--tier-password-file", &file], &[("PANTLER_LOG", "trace")]),
+        (&[], &[("PANTLER_TIER_PASSWORD", SECRET), ("PANTLER_LOG", "trace")]),
+        (&["--tier-password-file", &file, "--tier", &tier], &[]),
+    ];
+    for (more, environment) in ways {
+        let output = place.mount(&address, more, environment);
+        let err = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{err}");
+        assert!(
+            fs::read(mnt.join("d/f")).unwrap() == bytes && fs::read(mnt.join("d/link")).unwrap() == bytes
+        );
+        assert_eq!(fs::read_dir(mnt.join("d")).unwrap().count(), 2);
+        let refused = fs::write(mnt.join("new"), "x").unwrap_err();
+        assert_eq!(refused.raw_os_error(), Some(rustix::io::Errno::ROFS.raw_os_error()));
+        let said =
+            [err.into_owned(), String::from_utf8_lossy(&output.stdout).into_owned(), place.logs()].concat();
+        assert!(!said.contains(SECRET), "the password is in a log");
+        place.umount();
+    }
+    // A part of it.
+    let output = place.mount(&format!("{address}/d"), &["--tier-password-file", &file], &[]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(fs::read(mnt.join("f")).unwrap() == bytes);
+    place.umount();
+    let none = format!("tier://127.0.0.1:{}", plain.port);
+    let cases: [(&str, &[&str], i32, &str); 4] = [
+        (&none, &[], 1, "start it with --origin"),
+        (&address, &[], 1, "NOAUTH"),
+        (&format!("{address}/absent"), &["--tier-password-file", &file], 1, "nothing below that path"),
+        (&address, &["--tier-password-file", &file, "--tier-origin", "x"], 2, "--tier-origin"),
+    ];
+    for (origin, more, status, words) in cases {
+        let output = place.mount(origin, more, &[]);
+        let err = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(status), "{origin}: {err}");
+        assert!(err.contains(words) && err.trim_end().lines().count() == 1, "{origin}: {err}");
+    }
+}
+
 #[test]
 fn what_makes_no_sense_is_refused_in_one_line() {
     let place = Place::new();
@@ -279,7 +364,9 @@ fn what_makes_no_sense_is_refused_in_one_line() {
     let silent = format!("http://{}/", silent.local_addr().unwrap());
     let brief = ["--origin-timeout", "1000", "--origin-retries", "1"];
     let nobody = [("AWS_ENDPOINT", "http://127.0.0.1:1"), ("AWS_METADATA_ENDPOINT", "http://127.0.0.1:1")];
-    let cases: [(&str, Environment, i32, &str); 8] = [
+    let port = silent.trim_start_matches("http://").trim_end_matches('/');
+    let silent_tier = format!("tier://{port}");
+    let cases: [(&str, Environment, i32, &str); 13] = [
         ("ftp://host/x", &[], 2, "origin scheme \"ftp\""),
         ("s3://", &[], 2, "expected"),
         ("s3://me:s3cret@bucket/", &[], 2, "--origin-credentials"),
@@ -288,6 +375,11 @@ fn what_makes_no_sense_is_refused_in_one_line() {
         ("az://container", &[], 1, "AZURE_STORAGE_ACCOUNT_NAME"),
         ("http://127.0.0.1:1/x", &[], 1, "origin http://127.0.0.1:1/x: "),
         (&silent, &[], 1, "origin http://127.0.0.1:"),
+        ("tier://", &[], 2, "expected tier://HOST:PORT"),
+        ("tier://me:s3cret@host", &[], 2, "--tier-password-file"),
+        ("redis://127.0.0.1:1", &[], 2, "tier://HOST:PORT"),
+        ("tier://127.0.0.1:1", &[], 1, "origin tier://127.0.0.1:1: "),
+        (&silent_tier, &[], 1, "no answer within 1000 ms"),
     ];
     for (origin, environment, status, words) in cases {
         let start = Instant::now();

@@ -66,13 +66,8 @@ fn random(state: &mut u64) -> u64 {
     *state >> 31
 }
 
-fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !holds() {
-        assert!(start.elapsed() < PATIENCE, "never: {what}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    println!("  {what} after {} ms", start.elapsed().as_millis());
+fn eventually(what: &str, holds: impl FnMut() -> bool) {
+    println!("  {what} after {} ms", pantler_rig::eventually(what, holds).as_millis());
 }
 
 /// What keeps blocks for all.

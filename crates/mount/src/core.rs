@@ -57,7 +57,7 @@ impl Core {
         for (number, _) in opened.works.iter().enumerate().filter(|(_, works)| !**works) {
             cache.begin_without_tier(number);
         }
-        let stems = tiers::stems(&options, origin.identity());
+        let stems = tiers::stems(&options, &origin);
         let path = options.origin.shown().into();
         let failed = |error| MountError::Origin(pantler_origin::OriginError::Open { path, error });
         let start = || -> io::Result<_> {

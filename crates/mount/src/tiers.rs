@@ -5,6 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use pantler_control::Size;
+use pantler_origin::Origin;
+use pantler_steward::placement::FRAMES_TOTAL_MAX;
 use pantler_tier::{Place, RemoteOptions, RemoteTier, Seal, SsdTier, Stem, Stems, Tier, TierError};
 
 use crate::content::Shelf;
@@ -88,6 +91,7 @@ pub(crate) struct Opened {
 pub(crate) fn open(options: &MountOptions) -> Result<Opened, MountError> {
     let mut opened = Opened { tiers: Vec::new(), works: Vec::new() };
     let mut is_shared = false;
+    check_frames(options)?;
     for (place, bytes) in &options.tiers.places {
         let (tier, works) = open_one(options, place, *bytes)?;
         if tier.is_own() && is_shared {
@@ -99,6 +103,24 @@ pub(crate) fn open(options: &MountOptions) -> Result<Opened, MountError> {
         opened.works.push(works);
     }
     Ok(opened)
+}
+
+/// Placement numbers frames. Whoever typed too much is told in its own words, before anything is made.
+fn check_frames(options: &MountOptions) -> Result<(), MountError> {
+    let block_bytes = options.block_bytes.max(1) as u64;
+    let mut room = FRAMES_TOTAL_MAX.saturating_sub(options.cache_bytes / block_bytes);
+    for (place, bytes) in &options.tiers.places {
+        let frames = bytes / block_bytes;
+        if frames > room {
+            let (typed, blocks) = (Size::new(*bytes), Size::new(block_bytes));
+            return Err(MountError::Option(format!(
+                "tier {place} of {typed}: {frames} blocks of {blocks}, but all tiers together can have \
+                 {FRAMES_TOTAL_MAX}; make it smaller, or blocks larger (--block-size)"
+            )));
+        }
+        room -= frames;
+    }
+    Ok(())
 }
 
 fn open_one(options: &MountOptions, place: &Place, bytes: u64) -> Result<(Arc<dyn Tier>, bool), MountError> {
@@ -130,11 +152,13 @@ fn open_one(options: &MountOptions, place: &Place, bytes: u64) -> Result<(Arc<dy
     }
 }
 
-/// The same after a restart: who owned blocks on a server owns them again.
+/// The same after a restart: who owned blocks on a server owns them again. Machines that were cloned with their names are
+/// told apart by the number that systemd gives each.
 fn client_name(options: &MountOptions) -> String {
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let machine = std::fs::read("/etc/machine-id").unwrap_or_default();
     let place = options.mountpoint.to_string_lossy().into_owned();
-    let stem = Stem::new(None, 0, [host.as_bytes(), place.as_bytes()]);
+    let stem = Stem::new(None, 0, [host.as_bytes(), &machine, place.as_bytes()]);
     let text = stem.block(0).to_string();
     let hash = text.split(':').nth(2).unwrap_or_default();
     format!("pantler-{hash}")
@@ -143,14 +167,23 @@ fn client_name(options: &MountOptions) -> String {
 fn tier_error(error: TierError) -> MountError {
     match error {
         TierError::Invalid(text) => MountError::Option(text),
+        TierError::Room { path, bytes, room } => {
+            let (path, typed) = (path.display(), Size::new(bytes));
+            MountError::Option(format!(
+                "tier {path} of {typed}: the file system has room for {room} bytes; make it smaller"
+            ))
+        }
         error => MountError::Tier(error),
     }
 }
 
 /// How tiers call versions of files. `None` where there are no tiers.
-pub(crate) fn stems(options: &MountOptions, identity: Option<[u8; 16]>) -> Option<Stems> {
+pub(crate) fn stems(options: &MountOptions, origin: &Origin) -> Option<Stems> {
     let tiers = &options.tiers;
-    let made = || Stems::new(&tiers.seal, tiers.origin_name.clone(), identity, options.block_bytes as u32);
+    let made = || {
+        let name = tiers.origin_name.clone();
+        Stems::new(&tiers.seal, name, origin.identity(), options.block_bytes as u32).named(origin.names())
+    };
     (!tiers.places.is_empty()).then(made)
 }
 

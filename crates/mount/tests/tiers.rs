@@ -305,7 +305,8 @@ impl Shelf {
 impl Objects for Shelf {
     fn object(&self, path: &str) -> std::io::Result<Object> {
         let size = self.found(path)?.len() as u64;
-        Ok(Object { size, modified: Time { seconds: 1, nanoseconds: 0 }, tag: Some(format!("{size}")) })
+        let modified = Time { seconds: 1, nanoseconds: 0 };
+        Ok(Object { size, modified, tag: Some(format!("{size}")), ..Object::default() })
     }
 
     fn list(&self, _: &str) -> std::io::Result<Vec<(String, Found)>> {

@@ -1,5 +1,5 @@
 //! A mount over a scratch directory on a real disk, gone again after the test whatever happens.
-#![allow(dead_code, reason = "each test file uses its part")]
+#![allow(dead_code, unused_imports, reason = "each test file uses its part")]
 
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::PermissionsExt;
@@ -8,6 +8,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use pantler_mount::{Lookahead, Mount, MountOptions, Mounted};
+pub use pantler_rig::eventually;
 
 /// A user without privileges: nobody.
 pub const NOBODY: u32 = 65534;
@@ -134,15 +135,6 @@ pub fn as_user(uid: u32, groups: &str, command: &str) -> Output {
 pub fn refused(output: &Output) -> String {
     assert!(!output.status.success(), "was not refused: {}", String::from_utf8_lossy(&output.stdout));
     String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-/// Waits until something holds.
-pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !holds() {
-        assert!(start.elapsed() < Duration::from_secs(10), "never: {what}");
-        std::thread::sleep(Duration::from_millis(2));
-    }
 }
 
 /// Bytes that differ from place to place.
