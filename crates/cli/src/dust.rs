@@ -11,9 +11,12 @@ use pantler_control::ControlError;
 use pantler_dust::targets::{Stop, expectations};
 use pantler_dust::{Counterexample, Inquiry, Known, Report, contradict, html, investigate_watching, record};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::flag;
 use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use crate::failure::Usage;
 use crate::output;
@@ -87,10 +90,25 @@ fn share(text: &str) -> Result<f64, String> {
     share.ok_or_else(|| "expected a share from 0 to 0.3".into())
 }
 
+/// A path as it is once links are followed, if there is anything.
+fn same(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
+}
+
 /// Carries out the words.
 pub fn dust(words: &Dust) -> Result<()> {
     if let Some(folder) = &words.paper {
         return paper::paper(words, folder);
+    }
+    let paths = [&words.record, &words.replay, &words.html].map(|path| path.as_deref().map(same));
+    for (at, path) in paths.iter().enumerate() {
+        if let Some(path) = path
+            && paths[..at].contains(&Some(path.clone()))
+        {
+            return Err(
+                Usage(format!("{} is named twice: expected files of their own", path.display())).into()
+            );
+        }
     }
     // Before the target is asked: what was found out is not lost to a name that cannot be written.
     let recording = words.record.as_deref().map(Written::create).transpose()?;
@@ -130,9 +148,9 @@ fn replayed(words: &Dust, path: &Path) -> Result<Found> {
         .map_err(|error| ControlError::invalid(format!("recording {}: {error}", path.display())))?;
     let mut options = expectations(&recording.target);
     options.seed = words.seed;
-    let inquiry = Inquiry::replay(options, recording.observed);
+    let mut inquiry = Inquiry::replay(options, recording.observed);
     // Nobody can be asked, so it is as long as it was observed.
-    let counterexample = counterexample(&inquiry, |inquiry| {
+    let counterexample = counterexample(&mut inquiry, |inquiry| {
         contradict(inquiry, &mut targets::Gone, 0).map_err(targets::refused)
     })?;
     Ok(Found { name: recording.target, block_bytes: recording.block_bytes, inquiry, counterexample })
@@ -141,23 +159,29 @@ fn replayed(words: &Dust, path: &Path) -> Result<Found> {
 fn asked(words: &Dust, target: &str) -> Result<Found> {
     // Whatever a target made has to go with it.
     let stop = Stop::default();
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        signal_hook::flag::register_usize(signal, stop.0.clone(), signal as usize)
-            .context("cannot catch signals")?;
+    // A simulated cache leaves nothing, and whoever asks twice does not want to wait: the next run sweeps.
+    let again = Arc::new(AtomicBool::new(false));
+    let signals = if target.starts_with("policy:") { &[][..] } else { &[SIGINT, SIGTERM, SIGHUP] };
+    for &signal in signals {
+        let ends = || -> std::io::Result<()> {
+            flag::register_conditional_shutdown(signal, 128 + signal, again.clone())?;
+            flag::register(signal, again.clone())?;
+            flag::register_usize(signal, stop.0.clone(), signal as usize)?;
+            Ok(())
+        };
+        ends().context("cannot catch signals")?;
     }
     let (name, mut target) = targets::open(words, target)?;
     target.heed(stop);
     let mut options = expectations(&name);
     options.seed = words.seed;
-    let accesses_per_block = options.accesses_per_block as usize;
     let mut progress = Progress::new();
     let mut inquiry = investigate_watching(Inquiry::new(options), target.as_mut(), &mut |inquiry, trace| {
         progress.step(inquiry, trace);
     })
     .map_err(targets::refused)?;
-    let most = inquiry.verdict().capacity as usize * accesses_per_block;
-    let left = most.saturating_sub(inquiry.evidence().len());
-    let counterexample = counterexample(&inquiry, |inquiry| {
+    let left = inquiry.firmly_left();
+    let counterexample = counterexample(&mut inquiry, |inquiry| {
         progress.say("looking for a counterexample");
         contradict(inquiry, target.as_mut(), left).map_err(targets::refused)
     })?;
@@ -173,8 +197,8 @@ fn asked(words: &Dust, target: &str) -> Result<Found> {
 
 /// Only who is unknown has one.
 fn counterexample(
-    inquiry: &Inquiry,
-    find: impl FnOnce(&Inquiry) -> Result<Option<Counterexample>>,
+    inquiry: &mut Inquiry,
+    find: impl FnOnce(&mut Inquiry) -> Result<Option<Counterexample>>,
 ) -> Result<Option<Counterexample>> {
     let verdict = inquiry.verdict();
     if verdict.verdict == Known::Known || verdict.family.is_empty() {

@@ -58,7 +58,7 @@ fn the_figures_of_the_paper_are_drawn() {
         assert!(text.contains(&format!("figure {number}: ")), "{text}");
         assert!(folder.path().join(format!("dust-paper/figure-{number}-1.svg")).exists());
     }
-    let page = fs::read_to_string(folder.path().join("dust-paper/index.html")).unwrap();
+    let page = fs::read_to_string(folder.path().join("dust-paper/dust-paper.html")).unwrap();
     assert_eq!(page.matches("<svg").count(), 23);
 }
 

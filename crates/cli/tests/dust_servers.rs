@@ -73,6 +73,11 @@ fn a_server_in_use_is_not_emptied_unasked() {
     let err = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.code() == Some(2) && err.contains("1 keys") && err.contains("--anyway"), "{err}");
     assert_eq!(said(&server.address(), "EXISTS mine\r\n"), ":1");
+    // A key of another database takes the same memory.
+    assert_eq!(said(&server.address(), "MOVE mine 1\r\n"), ":1");
+    let output = command.output().expect("it runs");
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(2) && err.contains("1 keys"), "{err}");
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! The whole matrix of simulated trials: `make dust-full`, or a part of it, as `--help` says.
+//! The whole matrix of simulated trials: `make dust-full`, or a part of it, as `--help` says. It fails where a bar is not
+//! reached.
 //!
 //! Every trial's outcome is kept in a file, one line each, so that a run goes on where the last one was interrupted. The
 //! file is that of one seed and one state of the sources.
@@ -20,6 +21,9 @@ use rustix::time::{ClockId, clock_gettime};
 
 /// Which of each policy's parameters the first trial takes; the others count up from it.
 const FIRST_LEAVES: u64 = 77;
+
+/// Accesses for each block of the true capacity, at most.
+const ACCESSES_PER_BLOCK: f64 = 30.0;
 
 /// What a trial is made of.
 #[derive(Clone, Copy, Debug)]
@@ -221,7 +225,8 @@ fn family(name: &str) -> Result<String, String> {
 
 fn main() -> ExitCode {
     match investigate_all(Words::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
         // Whoever read has seen enough; the file of outcomes says how far it came.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
@@ -231,14 +236,22 @@ fn main() -> ExitCode {
     }
 }
 
-fn investigate_all(words: Words) -> io::Result<()> {
+/// Whether all bars were reached.
+fn investigate_all(words: Words) -> io::Result<bool> {
     let Words { trials, seed, threads, only, scenario: scenarios, .. } = words;
     let capacities = if words.capacity.is_empty() { vec![100, 300, 1000] } else { words.capacity };
     let commit = Command::new("git").args(["describe", "--always", "--dirty"]).output();
     let commit =
         commit.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default();
     let named = |end: &str| PathBuf::from(format!("target/dust-full-{seed}-{commit}.{end}"));
-    let path = words.kept.unwrap_or_else(|| named("txt"));
+    let path = words.kept.unwrap_or_else(|| {
+        let path = named("txt");
+        // Sources that are being changed have no name: what was kept may be of others.
+        if commit.is_empty() || commit.ends_with("-dirty") {
+            let _ = std::fs::remove_file(&path);
+        }
+        path
+    });
     let page = words.html.unwrap_or_else(|| named("html"));
     let about =
         |path: &Path, error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
@@ -248,6 +261,7 @@ fn investigate_all(words: Words) -> io::Result<()> {
         path.display(),
         page.display()
     ))?;
+    let mut reached = true;
     let mut html = format!("{HEAD}<h1>Dust: seed {seed}, commit {commit}</h1>\n");
     for scenario in SCENARIOS {
         if !scenarios.is_empty() && !scenarios.iter().any(|name| name == scenario.name) {
@@ -259,17 +273,18 @@ fn investigate_all(words: Words) -> io::Result<()> {
             let kept = kept.lock().expect("nobody panicked");
             let these: Vec<&Outcome> =
                 tasks.iter().filter_map(|task| kept.outcomes.get(&task.key())).collect();
-            let (text, confusion) = sums(scenario, capacity, &these);
+            let (text, confusion, below) = sums(scenario, capacity, &these);
+            reached &= below.is_empty();
             html += &format!(
                 "<h2>{}, capacity {capacity}</h2>\n<p>{text}</p>\n{}",
                 scenario.name,
                 confusion.html()
             );
             std::fs::write(&page, &html).map_err(|error| about(&page, error))?;
-            say(&format!("{text}\n{confusion}"))?;
+            say(&format!("{text}\n{confusion}{below}"))?;
         }
     }
-    Ok(())
+    Ok(reached)
 }
 
 /// A line for whoever reads, who may have gone.
@@ -342,8 +357,8 @@ fn read(path: &Path) -> HashMap<String, Outcome> {
     BufReader::new(file).lines().map_while(Result::ok).filter_map(outcome).collect()
 }
 
-/// The sums in a line, and what each truth was called.
-fn sums(scenario: Scenario, capacity: u32, outcomes: &[&Outcome]) -> (String, Confusion) {
+/// The sums in a line, what each truth was called, and which bars were not reached.
+fn sums(scenario: Scenario, capacity: u32, outcomes: &[&Outcome]) -> (String, Confusion, String) {
     let mut confusion = Confusion::default();
     for one in outcomes {
         confusion.count(&one.truth, &one.said, (one.frames, one.capacity), one.accesses);
@@ -358,5 +373,12 @@ fn sums(scenario: Scenario, capacity: u32, outcomes: &[&Outcome]) -> (String, Co
         100.0 * scenario.bar,
         took_ms as f64 / 1000.0
     );
-    (text, confusion)
+    let mut below = String::new();
+    if (right as f64) < scenario.bar * outcomes.len() as f64 {
+        below += &format!("NOT REACHED: {right} of {} right\n", outcomes.len());
+    }
+    if confusion.accesses_per_block_max > ACCESSES_PER_BLOCK {
+        below += &format!("NOT REACHED: {:.2} accesses per block\n", confusion.accesses_per_block_max);
+    }
+    (text, confusion, below)
 }

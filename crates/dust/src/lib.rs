@@ -61,7 +61,7 @@ pub fn investigate_watching(
         watch(&inquiry, &trace);
         let readings = target.run(&trace)?;
         inquiry.observe(trace, readings);
-        if let Some(blocks) = inquiry.boundless().filter(|_| inquiry.lags()) {
+        if let Some(blocks) = inquiry.boundless() {
             return Err(TargetError::Missing {
                 what: format!("an end of the cache: nothing was missing among {blocks} blocks"),
                 remedy: "make the cache smaller, or the blocks larger (--value-bytes)",
@@ -87,7 +87,7 @@ pub fn investigate_watching(
 ///
 /// Those of the target.
 pub fn contradict(
-    inquiry: &Inquiry,
+    inquiry: &mut Inquiry,
     target: &mut dyn Target,
     accesses: usize,
 ) -> Result<Option<Counterexample>, TargetError> {
@@ -95,7 +95,8 @@ pub fn contradict(
     let modes = inquiry.calibration().modes;
     let mut shrinking = Shrinking::new(inquiry.evidence(), &best.candidate, modes, accesses);
     while let Some(trace) = shrinking.next_trace() {
-        shrinking.observe(&target.run(&trace)?);
+        // Where nothing can be flushed, blocks that nobody read before are as good as cold.
+        shrinking.observe(&target.run(&inquiry.spend(trace))?);
     }
     Ok(shrinking.result())
 }

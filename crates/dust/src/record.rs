@@ -10,7 +10,7 @@
 //!
 //! `said` has a character for each access, 1 for hits. Pauses are in milliseconds, before the access at that position.
 
-use std::io::{self, BufRead, Write};
+use std::io::{self, BufRead, Read, Write};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -19,8 +19,9 @@ use crate::{Observed, Reading, Trace};
 
 /// Version of the format.
 const VERSION: u32 = 1;
-/// Accesses of a trace that are read at most, so that a broken file does not fill the memory.
-const ACCESSES_MAX: usize = 1 << 28;
+/// Bytes of a recording that are read at most, and of its first line: something else does not fill the memory.
+const BYTES_MAX: u64 = 1 << 30;
+const HEAD_BYTES_MAX: u64 = 1 << 16;
 
 #[derive(Serialize, Deserialize)]
 struct Head {
@@ -134,12 +135,22 @@ fn line(observed: &Observed) -> Line {
 /// # Errors
 ///
 /// When it cannot be read, or is no recording.
-pub fn read(from: &mut dyn BufRead) -> Result<Recording, RecordError> {
+pub fn read(from: &mut impl BufRead) -> Result<Recording, RecordError> {
     let mut recording = Recording { target: String::new(), block_bytes: None, observed: Vec::new() };
-    for (at, text) in from.lines().enumerate() {
-        let (number, text) = (at + 1, text?);
+    let mut left = BYTES_MAX;
+    for number in 1.. {
+        let mut text = String::new();
+        let most = if number == 1 { HEAD_BYTES_MAX } else { left };
+        let length = Read::take(&mut *from, most).read_line(&mut text)? as u64;
+        if length == most && !text.ends_with('\n') {
+            return Err(RecordError::Nonsense { line: number, what: "longer than any recording" });
+        }
+        if length == 0 {
+            break;
+        }
+        left -= length;
         let broken = |source| RecordError::Json { line: number, source };
-        if at == 0 {
+        if number == 1 {
             let head: Head = serde_json::from_str(&text).map_err(broken)?;
             if head.version != VERSION || head.kind != "dust-record" {
                 return Err(RecordError::Nonsense {
@@ -166,7 +177,7 @@ fn understood(line: Line) -> Result<Observed, &'static str> {
         (None, Some(took)) => took.into_iter().map(Reading::Took).collect(),
         _ => return Err("expected either said or took_ns"),
     };
-    if readings.len() != line.accesses.len() || readings.len() > ACCESSES_MAX {
+    if readings.len() != line.accesses.len() {
         return Err("expected one reading for each access");
     }
     if line.probes.iter().any(|&at| at >= readings.len())
@@ -212,6 +223,7 @@ mod tests {
             (String::new(), "line 1: nothing was observed"),
             (head.replace(":1", ":2"), "line 1: expected a dust-record of version 1"),
             (format!("{head}\n{{"), "line 2: EOF"),
+            ("\0".repeat(1 << 17), "line 1: longer than any recording"),
             (
                 format!(
                     "{head}\n{}",

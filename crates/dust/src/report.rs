@@ -42,7 +42,7 @@ pub struct Report {
     pub certainty: f64,
     /// Whether the family explains what was seen.
     pub verdict: Known,
-    /// Accesses made.
+    /// Accesses made, but for plots.
     pub accesses: usize,
     /// Families that the observations do not tell apart from this one.
     pub equivalent: Vec<String>,
@@ -80,7 +80,7 @@ impl Report {
             interval: [verdict.interval.0, verdict.interval.1],
             certainty: round(verdict.certainty),
             verdict: verdict.verdict,
-            accesses: verdict.accesses,
+            accesses: inquiry.accesses_made(),
             equivalent: verdict.equivalent.clone(),
             policy: verdict.policy.clone(),
             mismatch: round(verdict.mismatch),

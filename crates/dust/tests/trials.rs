@@ -92,6 +92,8 @@ fn strangers_are_unknown() {
             let mut stranger = Stranger::new(choice, frames, 0.02, random.split());
             let inquiry = Inquiry::new(Options { seed: round, ..Options::default() });
             let verdict = investigate(inquiry, &mut stranger).expect("it always answers").verdict();
+            let most = 30 * frames as usize;
+            assert!(verdict.accesses <= most, "{name}, {frames} frames: {} accesses", verdict.accesses);
             if verdict.verdict == Known::Known {
                 known += 1;
                 println!("{name}, {frames} frames: {verdict:?}");

@@ -36,7 +36,7 @@ pub fn paper(words: &Dust, folder: &Path) -> Result<()> {
             text += &format!("  {:<44} {}  {}\n", panel.title, panel.line(), panel.says);
         }
     }
-    let page = write("index.html", &page(&figures))?;
+    let page = write("dust-paper.html", &page(&figures))?;
     if words.json {
         return output::json("dust-paper", &Drawn { page, figures: &figures });
     }

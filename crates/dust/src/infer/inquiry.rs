@@ -6,12 +6,16 @@
 //!   more blocks backwards     references    rest apart         trace
 //! ```
 //!
-//! Q1  The accesses of all traces together stay below `accesses_per_block` times the capacity.
+//! Q1  The accesses of all traces together stay below `accesses_per_block` times the capacity, also where the best fit has that
+//!     wrong: see [`budget`]. A trace that does not fit is made shorter, or not run, and what was not verified is unknown.
 //! Q2  Equal options and readings give equal traces and an equal verdict.
 //!
 //! Source: design.md, rules D1 and D2; the size microbenchmark is the paper's (section 2.1), except that blocks are read
 //! again backwards and few of them while growing, since no state has to stay undisturbed.
 
+use std::cell::Cell;
+
+use super::budget;
 use super::calibrate::{Calibration, Modes, Reading};
 use super::check::Check;
 use super::choose::{Costs, choose};
@@ -32,7 +36,7 @@ pub struct Options {
     pub capacity: Option<(u32, u32)>,
     /// Families that are considered.
     pub families: Vec<&'static Family>,
-    /// All accesses together, as a multiple of the capacity.
+    /// All accesses together, as a multiple of the capacity: never more than that.
     pub accesses_per_block: u32,
     /// Blocks beyond which the cache counts as boundless.
     pub blocks_max: u32,
@@ -83,9 +87,15 @@ const BLIND_BLOCKS: u32 = 3000;
 const COLLAPSE: f64 = 4.0;
 /// The same of a target none of whose first reads looks like a miss: where first reads may be hits, they are not for as long.
 const BLIND_BLOCKS_ALIKE: u32 = 1 << 14;
+/// Smaller caches are asked as if they held so many.
+const CAPACITY_MIN: u32 = 8;
 /// Accesses of the screening and of the verification, as multiples of the capacity.
 const SCREENING: u32 = 10;
 const VERIFICATION: u32 = 4;
+/// Part of `accesses_per_block` that is made use of: what is known of the capacity may be a little high.
+const USED: (usize, usize) = (9, 10);
+/// The same of the ceiling, which is somewhat high, where no fit is good and there is nothing else.
+const USED_UNKNOWN: (usize, usize) = (23, 30);
 /// Discrimination ends when all others together are less likely than this.
 const DOUBT: f64 = 1e-4;
 /// Part of the screening that is run again for candidates that draw, as a multiple of the capacity.
@@ -143,9 +153,15 @@ pub struct Inquiry {
     verification: Option<f64>,
     collapse: Option<(u32, u32)>,
     ranked_again: bool,
+    /// Whether traces were chosen here: then what was not verified is unknown.
+    asks: bool,
+    /// Accesses so far, and those that may be made in all, once that was needed.
+    budget: Cell<(usize, usize)>,
     /// Without flushes: where the blocks of the present traces begin, and where new ones would.
     base: u32,
     used: u32,
+    /// Accesses that are not recorded.
+    spent: usize,
 }
 
 impl Inquiry {
@@ -165,8 +181,11 @@ impl Inquiry {
             verification: None,
             collapse: None,
             ranked_again: false,
+            asks: true,
+            budget: Cell::new((0, 0)),
             base: 0,
             used: 0,
+            spent: 0,
             options,
         }
     }
@@ -191,13 +210,24 @@ impl Inquiry {
         trace
     }
 
+    /// A trace that is run for another reason than to find out: placed, and counted.
+    pub(crate) fn spend(&mut self, trace: Trace) -> Trace {
+        self.spent += trace.accesses.len();
+        self.placed(trace)
+    }
+
+    /// Accesses of all traces but those that only illustrate: for the verdict, and for a counterexample.
+    pub fn accesses_made(&self) -> usize {
+        self.spent + self.evidence.len()
+    }
+
     fn planned(&mut self) -> Option<Trace> {
         match self.stage {
             Stage::Growing => Some(self.grow()),
             Stage::Returning => Some(self.come_back()),
             Stage::Screening => {
-                let mut trace =
-                    stack_distance(self.estimate(), self.estimate() * SCREENING, &mut self.random);
+                let accesses = self.affordable((self.estimate() * SCREENING) as usize) as u32;
+                let mut trace = stack_distance(self.estimate(), accesses, &mut self.random);
                 trace.pattern = SCREENING_NAME.into();
                 Some(trace)
             }
@@ -210,7 +240,11 @@ impl Inquiry {
             },
             Stage::Repeating => Some(self.repeat()),
             Stage::Verifying => {
-                let accesses = (self.estimate() * VERIFICATION).min(self.left() as u32);
+                let accesses = self.verification_accesses();
+                if accesses == 0 {
+                    self.stage = Stage::Done;
+                    return None;
+                }
                 let mut trace = stack_distance(self.estimate(), accesses, &mut self.random);
                 trace.pattern = VERIFICATION_NAME.into();
                 Some(trace)
@@ -254,6 +288,7 @@ impl Inquiry {
     pub fn replay(options: Options, observed: Vec<Observed>) -> Self {
         let mut inquiry = Self::new(options);
         let staged = observed.first().is_some_and(|first| Stage::of(&first.trace) < Stage::Screening);
+        inquiry.asks = staged;
         let mut verified = false;
         let mut shown = Vec::new();
         for Observed { trace, readings } in observed {
@@ -296,14 +331,15 @@ impl Inquiry {
     /// What follows from everything observed so far.
     pub fn verdict(&self) -> Verdict {
         let check = Check::of(&self.evidence, &self.calibration, &self.fits, self.repeated());
-        Verdict::of(
+        let verdict = Verdict::of(
             &self.evidence,
             &self.calibration,
             &self.fits,
             check,
             (self.options.slack, self.options.exact),
             self.verification,
-        )
+        );
+        if self.asks && self.verification.is_none() { verdict.unverified() } else { verdict }
     }
 
     /// Blocks that were all there, and how many of them were kept a moment later: of a cache that removes late, which is
@@ -455,14 +491,53 @@ impl Inquiry {
 
     /// Capacity for which traces are made.
     fn estimate(&self) -> u32 {
-        self.fits.first().map_or(self.measured, |fit| fit.candidate.frames).max(8)
+        self.fits.first().map_or(self.measured, |fit| fit.candidate.frames).max(CAPACITY_MIN)
     }
 
-    /// Accesses that may still be made (Q1).
+    /// Accesses that may still be made if the best fit is right.
     fn left(&self) -> usize {
-        // The estimate may be a little high.
-        let most = self.estimate() as usize * self.options.accesses_per_block as usize * 9 / 10;
-        most.saturating_sub(self.evidence.len())
+        self.most(self.estimate(), USED).saturating_sub(self.evidence.len())
+    }
+
+    /// Accesses that a cache of this capacity may be asked in all.
+    fn most(&self, capacity: u32, (part, parts): (usize, usize)) -> usize {
+        capacity.max(CAPACITY_MIN) as usize * self.options.accesses_per_block as usize * part / parts
+    }
+
+    /// Accesses that may still be made, whatever the best fit says (Q1).
+    pub fn firmly_left(&self) -> usize {
+        let accesses = self.evidence.len();
+        if self.budget.get().0 != accesses {
+            let noise = self.calibration.noise;
+            let believed = self
+                .fits
+                .first()
+                .map_or(self.estimate(), |best| budget::believed(best, &Ledger::new(&self.evidence, noise)));
+            let ceiling = self.options.flushes.then(|| budget::ceiling(&self.evidence, noise));
+            let known = !self.fits.is_empty() && self.is_good();
+            let part = if known { USED } else { USED_UNKNOWN };
+            let most =
+                ceiling.map_or(usize::MAX, |blocks| self.most(blocks, part)).min(self.most(believed, USED));
+            let least = self.most(budget::floor(&self.evidence, noise), (1, 1));
+            self.budget.set((accesses, most.max(least)));
+        }
+        self.budget.get().1.saturating_sub(accesses)
+    }
+
+    /// So many accesses, or as many as may still be made.
+    fn affordable(&self, accesses: usize) -> usize {
+        // Far from the end nobody has to look closely: capacities are not that wrong.
+        let all = self.evidence.len() + accesses;
+        if all <= self.most(self.estimate(), USED) / 2 { accesses } else { accesses.min(self.firmly_left()) }
+    }
+
+    /// Accesses of the verification: as planned, or somewhat more than planned with if there would be none, or none.
+    fn verification_accesses(&self) -> u32 {
+        let least = self.estimate() as usize;
+        let planned = (least * VERIFICATION as usize).min(self.left());
+        let (wanted, needed) = if planned == 0 { (least, least / 2) } else { (planned, planned.min(least)) };
+        let affordable = self.affordable(wanted);
+        if affordable < needed { 0 } else { affordable as u32 }
     }
 
     fn screen(&mut self) {
@@ -514,14 +589,24 @@ impl Inquiry {
             .filter(|(weight, _)| *weight > DOUBT / 10.0)
             .map(|(weight, fit)| (*weight, &fit.candidate))
             .collect();
+        let random = self.random.clone();
         let choice = choose(&survivors, most, Costs::default(), &mut self.random, DRAWS_SEARCH)?;
-        Some(choice.trace)
+        let with_reserve = choice.trace.accesses.len() + reserve;
+        let affordable = self.affordable(with_reserve);
+        if affordable == with_reserve {
+            return Some(choice.trace);
+        }
+        // The same traces again, those among them that are short enough.
+        let (mut random, most) = (random, affordable.saturating_sub(reserve));
+        Some(choose(&survivors, most, Costs::default(), &mut random, DRAWS_SEARCH)?.trace)
     }
 
     /// Whether the best fit draws, and has not yet been asked to be as unpredictable as it says.
     fn must_repeat(&self) -> bool {
         let draws = self.fits.first().is_some_and(|best| best.candidate.draws());
-        draws && self.options.flushes && self.repeated().is_none() && self.left() >= self.estimate() as usize
+        let least = self.estimate() as usize;
+        let possible = draws && self.options.flushes && self.repeated().is_none() && self.left() >= least;
+        possible && self.affordable(least) == least
     }
 
     /// The beginning of the screening once more.
@@ -533,6 +618,7 @@ impl Inquiry {
             let reserve = if verified { 0 } else { (self.estimate() * VERIFICATION) as usize };
             let most = (self.estimate() * REPETITION) as usize;
             let accesses = most.min(self.left().saturating_sub(reserve)).min(screening.trace.accesses.len());
+            let accesses = self.affordable(accesses + reserve).saturating_sub(reserve).min(accesses);
             trace.scan(screening.trace.accesses[..accesses].iter().copied());
         }
         trace

@@ -94,7 +94,8 @@ impl MemcachedTarget {
     ///
     /// When it does not say.
     pub fn holds(&mut self) -> Result<u64, TargetError> {
-        Ok(self.stat("stats", "STAT curr_items ")?.unwrap_or(0))
+        let held = self.stat("stats", "STAT curr_items ")?;
+        held.ok_or_else(|| self.strange("stats without curr_items"))
     }
 
     /// One number of many that the server lists.
@@ -115,12 +116,22 @@ impl MemcachedTarget {
         }
     }
 
+    /// Seconds of the server's clock.
+    fn time(&mut self) -> Result<u64, TargetError> {
+        let time = self.stat("stats", "STAT time ")?;
+        time.ok_or_else(|| self.strange("stats without time"))
+    }
+
     /// N3: waits for the turn of the next access.
     fn keep_pace(&mut self) -> Result<(), TargetError> {
         let turn = self.accesses % MEMCACHED_PACE;
         if turn == 0 {
-            let before = self.stat("stats", "STAT time ")?;
-            while self.stat("stats", "STAT time ")? == before {
+            let before = self.time()?;
+            let start = Instant::now();
+            while self.time()? == before {
+                if start.elapsed() > PATIENCE {
+                    return Err(self.strange("a clock that stands still"));
+                }
                 std::thread::sleep(GLANCE);
             }
             self.second = Instant::now();

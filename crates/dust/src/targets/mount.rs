@@ -25,12 +25,13 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::num::NonZeroU64;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use rustix::fs::{Advice, AtFlags, StatxFlags, copy_file_range, fadvise, statx};
+use rustix::fs::{Advice, AtFlags, OFlags, StatxFlags, copy_file_range, fadvise, statx};
 use rustix::io::Errno;
+use rustix::process::geteuid;
 
 use super::leftovers::{left_in, owner};
 use super::{Stop, Target, TargetError};
@@ -55,6 +56,18 @@ const SHORT_WAY: Duration = Duration::from_micros(5);
 /// A miss takes at least so many times as long as a hit, else nothing can be seen.
 const APART: f64 = 1.25;
 
+/// Lets go of the bytes of a file of one's own that is left over, which somebody else may have opened. In a folder where
+/// others write, its name may lead anywhere.
+fn emptied(path: &Path) -> io::Result<()> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let file = OpenOptions::new().write(true).custom_flags(flags.bits() as i32).open(path)?;
+    let about = file.metadata()?;
+    if about.is_file() && about.nlink() == 1 && about.uid() == geteuid().as_raw() {
+        file.set_len(0)?;
+    }
+    Ok(())
+}
+
 /// See the head of this file.
 #[derive(Debug)]
 pub struct MountTarget {
@@ -72,7 +85,7 @@ impl MountTarget {
     pub fn new(directory: &Path) -> Result<Self, TargetError> {
         for path in left_in(directory, PREFIX) {
             // One that cannot be deleted is in the way of nobody but its owner, who can see it.
-            let _ = OpenOptions::new().write(true).open(&path).and_then(|file| file.set_len(0));
+            let _ = emptied(&path);
             let _ = fs::remove_file(path);
         }
         let files = TestFiles::new(directory, 'a');
@@ -265,5 +278,29 @@ impl Drop for TestFiles {
             let _ = file.set_len(0);
             let _ = fs::remove_file(path);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_over_leads_nowhere() {
+        let folder = tempfile::tempdir().unwrap();
+        let (precious, left) = (folder.path().join("precious"), folder.path().join("left"));
+        fs::write(&precious, "bytes").unwrap();
+        std::os::unix::fs::symlink(&precious, &left).unwrap();
+        assert!(emptied(&left).is_err());
+        fs::remove_file(&left).unwrap();
+        fs::hard_link(&precious, &left).unwrap();
+        emptied(&left).unwrap();
+        assert_eq!(fs::read(&precious).unwrap(), b"bytes");
+        fs::remove_file(&left).unwrap();
+        // Nobody reads it, and nobody waits for whoever might.
+        rustix::fs::mkfifoat(rustix::fs::CWD, &left, rustix::fs::Mode::RWXU).unwrap();
+        assert!(emptied(&left).is_err());
+        emptied(&precious).unwrap();
+        assert_eq!(fs::read(&precious).unwrap(), b"");
     }
 }

@@ -54,6 +54,8 @@ pub struct RedisTarget {
     /// Keys of this visit that may be there.
     blocks: u32,
     accesses: u32,
+    /// Whether it was looked why newcomers are refused.
+    refuses: bool,
     stop: Stop,
 }
 
@@ -86,6 +88,7 @@ impl RedisTarget {
             visit: 0,
             blocks: 0,
             accesses: 0,
+            refuses: false,
             stop: Stop::default(),
         };
         target.sweep()?;
@@ -125,14 +128,14 @@ impl RedisTarget {
         }
     }
 
-    /// Keys that the server holds: asking it evicts them.
+    /// Keys that the server holds, in all its databases: they share its memory, so that asking it evicts them.
     ///
     /// # Errors
     ///
     /// When it does not say.
     pub fn holds(&mut self) -> Result<u64, TargetError> {
-        match self.ask(&["DBSIZE"])? {
-            Answer::Number(count) => Ok(count.unsigned_abs()),
+        match self.ask(&["INFO", "keyspace"])? {
+            Answer::Text(text) => Ok(text.lines().filter_map(keys_of_database).sum()),
             other => Err(self.strange(&other)),
         }
     }
@@ -155,8 +158,30 @@ impl RedisTarget {
         // Zeros up to the last byte, which tells that it is there. One word more would be one reference more.
         match self.ask(&["SETRANGE", &key, &last, "x"])? {
             Answer::Number(_) => Ok(false),
-            Answer::Error(text) if text.starts_with("OOM") => Ok(false),
+            Answer::Error(text) if text.starts_with("OOM") => {
+                self.must_refuse_everybody()?;
+                Ok(false)
+            }
             other => Err(self.strange(&other)),
+        }
+    }
+
+    /// Who evicts only keys with a time to live refuses ours because they have none, which is not `noeviction`.
+    fn must_refuse_everybody(&mut self) -> Result<(), TargetError> {
+        if std::mem::replace(&mut self.refuses, true) {
+            return Ok(());
+        }
+        let answer = self.ask(&["CONFIG", "GET", "maxmemory-policy"])?;
+        let Answer::List(pair) = answer else { return Ok(()) };
+        match pair.as_slice() {
+            [_, Answer::Text(policy)] if policy.starts_with("volatile-") => Err(TargetError::Missing {
+                what: format!(
+                    "keys that {} may evict: under {policy} it evicts none of Dust's",
+                    self.address
+                ),
+                remedy: "set maxmemory-policy to allkeys-lru, allkeys-lfu or allkeys-random",
+            }),
+            _ => Ok(()),
         }
     }
 
@@ -218,6 +243,8 @@ impl RedisTarget {
         }
         self.visit += 1;
         self.blocks = 0;
+        // K3: candidates count from the beginning of a visit.
+        self.accesses = 0;
         Ok(())
     }
 
@@ -317,6 +344,13 @@ impl Drop for RedisTarget {
         // A server that went away has nothing to delete.
         let _ = self.flush();
     }
+}
+
+/// Of a line such as `db0:keys=12,expires=0,avg_ttl=0`.
+fn keys_of_database(line: &str) -> Option<u64> {
+    let (database, numbers) = line.split_once(':')?;
+    database.strip_prefix("db")?.parse::<u32>().ok()?;
+    numbers.strip_prefix("keys=")?.split(',').next()?.parse().ok()
 }
 
 #[cfg(test)]

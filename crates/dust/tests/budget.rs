@@ -1,0 +1,91 @@
+//! What a cache is asked at most, and what follows when that is not enough.
+
+use pantler_dust::infer::budget::{ceiling, floor};
+use pantler_dust::infer::evidence::Evidence;
+use pantler_dust::infer::pattern::stack_distance;
+use pantler_dust::infer::random::Random;
+use pantler_dust::targets::SimulatedTarget;
+use pantler_dust::trials::{STRANGERS, Stranger};
+use pantler_dust::{Inquiry, Known, Options, Reading, Target, TargetError, Trace, contradict, investigate};
+
+const FRAMES: u32 = 200;
+
+fn bounds(target: &mut dyn Target, noise: f64, random: &mut Random) -> (u32, u32) {
+    let mut evidence = Evidence::default();
+    let mut there_and_back = Trace::cold("");
+    there_and_back.scan((0..FRAMES * 4 / 3).chain((0..FRAMES * 4 / 3).rev()));
+    for trace in [there_and_back, stack_distance(FRAMES, FRAMES * 10, random)] {
+        let odds = |reading| if reading == (Reading::Said { hit: true }) { 12.0 } else { -12.0 };
+        let odds: Vec<f32> = target.run(&trace).expect("it answers").into_iter().map(odds).collect();
+        evidence.add(&trace, &odds);
+    }
+    (floor(&evidence, noise), ceiling(&evidence, noise))
+}
+
+#[test]
+fn floor_and_ceiling_hold_whatever_the_policy_is() {
+    let mut random = Random::new(11);
+    for noise in [0.004, 0.02, 0.1] {
+        for spec in ["lru", "fifo", "mru", "lfu", "random", "2q", "lirs", "arc", "sieve"] {
+            let seed = random.word();
+            let mut target =
+                SimulatedTarget::new(spec.parse().expect("a policy"), FRAMES, noise, seed).expect("a target");
+            let (floor, ceiling) = bounds(&mut target, noise, &mut random);
+            assert!(floor <= FRAMES && FRAMES <= ceiling, "{spec}, noise {noise}: {floor} to {ceiling}");
+            assert!(spec != "lru" || floor > FRAMES * 2 / 3, "{floor} of {FRAMES}");
+        }
+        for (name, choice) in STRANGERS {
+            let mut target = Stranger::new(choice, FRAMES, noise, random.split());
+            let (floor, ceiling) = bounds(&mut target, noise, &mut random);
+            assert!(floor <= FRAMES && FRAMES <= ceiling, "{name}, noise {noise}: {floor} to {ceiling}");
+        }
+    }
+}
+
+#[test]
+fn what_no_fresh_trace_verified_is_unknown() {
+    let ask = |accesses_per_block| {
+        let mut target =
+            SimulatedTarget::new("fifo".parse().expect("a policy"), 100, 0.02, 7).expect("a target");
+        let options = Options { accesses_per_block, ..Options::default() };
+        investigate(Inquiry::new(options), &mut target).expect("it answers")
+    };
+    for accesses_per_block in [8, 14, 20, 30] {
+        let accesses = ask(accesses_per_block).evidence().len();
+        assert!(accesses <= 100 * accesses_per_block as usize, "{accesses} at {accesses_per_block}");
+    }
+    let inquiry = ask(30);
+    assert_eq!(inquiry.verdict().verdict, Known::Known);
+    let mut observed = inquiry.observed().to_vec();
+    observed.retain(|observed| observed.trace.pattern != "verification");
+    let verdict = Inquiry::replay(Options::default(), observed).verdict();
+    assert!(verdict.verdict == Known::Unknown && verdict.certainty == 0.0, "{verdict:?}");
+    assert!(verdict.mismatch_fresh.is_none() && verdict.family == "fifo", "{verdict:?}");
+}
+
+/// Blocks that were read before are old acquaintances where nothing is flushed.
+struct Fresh {
+    stranger: Stranger,
+    above: u32,
+}
+
+impl Target for Fresh {
+    fn run(&mut self, trace: &Trace) -> Result<Vec<Reading>, TargetError> {
+        assert!(trace.accesses.iter().all(|&block| block >= self.above), "{:?}", trace.pattern);
+        self.stranger.run(trace)
+    }
+}
+
+#[test]
+fn a_counterexample_is_asked_with_blocks_of_its_own() {
+    let choice = STRANGERS[1].1;
+    let mut target = Fresh { stranger: Stranger::new(choice, 60, 0.0, Random::new(4)), above: 0 };
+    let options = Options { flushes: false, ..Options::default() };
+    let mut inquiry = investigate(Inquiry::new(options), &mut target).expect("it answers");
+    assert_eq!(inquiry.verdict().verdict, Known::Unknown);
+    let blocks = inquiry.observed().iter().map(|observed| observed.trace.blocks());
+    target.above = blocks.max().expect("it was asked");
+    let before = inquiry.accesses_made();
+    contradict(&mut inquiry, &mut target, 2000).expect("it answers").expect("there is one");
+    assert!(inquiry.accesses_made() > before, "nothing was asked");
+}
