@@ -3,7 +3,8 @@
 //! ```text
 //! cargo bench -p pantler-web --bench order                        # everything, about half an hour
 //! cargo bench -p pantler-web --bench order -- --quick             # shorter runs, fewer sizes
-//! cargo bench -p pantler-web --bench order -- files surge memory open starve idle soak   # some parts; soak only if named
+//! cargo bench -p pantler-web --bench order -- files surge memory open starve idle bound soak   # some parts; soak only if named
+//! cargo bench -p pantler-web --bench order -- surge --few         # of the disk-bound rows only `fifo`, nginx and the default
 //! ```
 //!
 //! Each run gets a fresh control group with a memory limit for everything in it (page cache, buffers, server) and a throttled
@@ -29,6 +30,12 @@ const CLIENTS: u32 = 144;
 const DISK_BYTES_PER_S: u64 = 20_000_000;
 const DISK_READS_PER_S: u64 = 400;
 const AGE_CAP: &str = "5000";
+/// Files as of a web site, and how they are asked for.
+const SURGE: Plan = Plan { files: 12_000, sizes: Sizes::Surge, seed: 1 };
+const SURGE_ZIPF: f64 = 1.0;
+
+#[path = "order/bound.rs"]
+mod bound;
 
 fn main() -> Result<()> {
     let words: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
@@ -46,9 +53,16 @@ fn main() -> Result<()> {
         return Ok(());
     }
     let is_quick = words.contains(&"--quick");
+    let is_few = words.contains(&"--few");
     let parts: Vec<&str> = words.iter().copied().filter(|word| !word.starts_with("--")).collect();
     let wants = |part: &str| parts.is_empty() || parts.contains(&part);
-    let bench = Bench::new(is_quick)?;
+    if wants("bound") {
+        bound::print(&SURGE, SURGE_ZIPF);
+    }
+    if parts == ["bound"] {
+        return Ok(());
+    }
+    let bench = Bench::new(is_quick, is_few)?;
     bench.environment();
     if wants("files") {
         bench.disk_bound(
@@ -58,11 +72,7 @@ fn main() -> Result<()> {
         )?;
     }
     if wants("surge") {
-        bench.disk_bound(
-            "12,000 files of SURGE-like sizes",
-            &Plan { files: 12_000, sizes: Sizes::Surge, seed: 1 },
-            1.0,
-        )?;
+        bench.disk_bound("12,000 files of SURGE-like sizes", &SURGE, SURGE_ZIPF)?;
     }
     if wants("open") {
         bench.open_loop()?;
@@ -220,11 +230,12 @@ struct Bench {
     time: Duration,
     warm_up: Duration,
     is_quick: bool,
+    is_few: bool,
     has_nginx: bool,
 }
 
 impl Bench {
-    fn new(is_quick: bool) -> Result<Bench> {
+    fn new(is_quick: bool, is_few: bool) -> Result<Bench> {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("order");
         fs::create_dir_all(&folder)?;
         let device = rustix::fs::stat(&folder)?.st_dev;
@@ -247,6 +258,7 @@ impl Bench {
             time: Duration::from_secs(time),
             warm_up: Duration::from_secs(warm_up),
             is_quick,
+            is_few,
             has_nginx,
         })
     }
@@ -410,15 +422,17 @@ impl Bench {
             rivals.push(Rival::Nginx { aio: true });
         }
         rivals.push(Rival::own(Order::MirrorVerify));
-        rivals.push(Rival::own(Order::Truth));
+        if !self.is_few {
+            rivals.push(Rival::own(Order::Truth));
+        }
         let sizes: &[u64] = if self.is_quick { &[10, 64, 96, 160] } else { &[10, 20, 40, 64, 96, 120, 160] };
-        for megabytes in sizes {
+        for megabytes in sizes.iter().filter(|_| !self.is_few) {
             for guess in [Guess::Keep(megabytes * 1_000_000), Guess::Kernel(megabytes * 1_000_000)] {
                 rivals.push(Rival::Own { order: Order::MirrorVerify, guess, age_cap: AGE_CAP });
             }
         }
         let mirrors: &[u64] = if self.is_quick { &[80] } else { &[40, 64, 80, 96, 160] };
-        for megabytes in mirrors {
+        for megabytes in mirrors.iter().filter(|_| !self.is_few) {
             let guess = Guess::Kernel(megabytes * 1_000_000);
             rivals.push(Rival::Own { order: Order::Mirror, guess, age_cap: AGE_CAP });
         }
@@ -603,7 +617,7 @@ impl Bench {
     /// two minutes of a quick run there are still files that nobody has asked for before, so there it is only said.
     fn soak(&self) -> Result<()> {
         const LOOKS: u64 = 30;
-        let plan = Plan { files: 12_000, sizes: Sizes::Surge, seed: 1 };
+        let plan = SURGE;
         let root = self.root("surge", &plan)?;
         let running = self.start(Rival::own(Order::MirrorVerify), &root, true, 2, None)?;
         let time = Duration::from_secs(if self.is_quick { 4 } else { 20 });

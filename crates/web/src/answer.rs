@@ -26,7 +26,7 @@ use crate::feed::Feed;
 use crate::listing;
 use crate::log::{Line, Log};
 use crate::opened::Opened;
-use crate::opener::Opener;
+use crate::opener::{Asker, Opener};
 use crate::options::{Limits, Options};
 use crate::path::{self, Names, Refusal};
 use crate::pulse::Pulse;
@@ -115,7 +115,8 @@ impl Site {
             waited: false,
             is_whole: false,
         };
-        let mut draft = self.draft(&pulse, &request).await;
+        let asker = Asker { pulse: &pulse, since: ending.start };
+        let mut draft = self.draft(&pulse, asker, &request).await;
         let is_head = request.method() == Method::HEAD;
         ending.status = draft.status.as_u16();
         ending.waited = draft.waited;
@@ -137,7 +138,7 @@ impl Site {
         response
     }
 
-    async fn draft(&self, pulse: &Arc<Pulse>, request: &Request<Incoming>) -> Draft {
+    async fn draft(&self, pulse: &Arc<Pulse>, asker: Asker<'_>, request: &Request<Incoming>) -> Draft {
         if let Some(refused) = refuse(request, &self.options.limits) {
             return refused;
         }
@@ -150,32 +151,40 @@ impl Site {
             Err(Refusal::Malformed) => return Draft::plain(StatusCode::BAD_REQUEST),
             Err(Refusal::Hidden) => return Draft::plain(StatusCode::NOT_FOUND),
         };
-        match self.find(names, request, pulse).await {
+        match self.find(names, request, pulse, asker).await {
             Ok(draft) => draft,
             Err(error) => failed(&error),
         }
     }
 
-    async fn find(&self, names: Names, request: &Request<Incoming>, pulse: &Arc<Pulse>) -> io::Result<Draft> {
-        match self.opener.open(&names).await? {
+    async fn find(
+        &self,
+        names: Names,
+        request: &Request<Incoming>,
+        pulse: &Arc<Pulse>,
+        asker: Asker<'_>,
+    ) -> io::Result<Draft> {
+        match self.opener.open(&names, asker).await? {
             Found::File(_) if names.is_directory => Ok(Draft::plain(StatusCode::NOT_FOUND)),
-            Found::File(file) => self.serve(file, &names, request, pulse).await,
+            Found::File(file) => self.serve(file, &names, request, pulse, asker).await,
             Found::Directory(_) if !names.is_directory => Ok(redirect(&names, request)),
             Found::Directory(directory) => {
                 for index in &self.options.index {
                     let below = below(&names, index);
-                    match self.opener.open(&below).await {
-                        Ok(Found::File(file)) => return self.serve(file, &below, request, pulse).await,
+                    match self.opener.open(&below, asker).await {
+                        Ok(Found::File(file)) => {
+                            return self.serve(file, &below, request, pulse, asker).await;
+                        }
                         Err(error) if !is_absent(&error) => return Err(error),
                         _ => {}
                     }
                 }
-                self.list(directory, &names).await
+                self.list(directory, &names, asker).await
             }
         }
     }
 
-    async fn list(&self, directory: OwnedFd, names: &Names) -> io::Result<Draft> {
+    async fn list(&self, directory: OwnedFd, names: &Names, asker: Asker<'_>) -> io::Result<Draft> {
         if !self.options.listing {
             return Ok(Draft::plain(StatusCode::NOT_FOUND));
         }
@@ -185,7 +194,7 @@ impl Site {
             format!("/{}/", String::from_utf8_lossy(&names.joined))
         };
         let hidden = self.options.hidden;
-        let text = self.opener.run(move || listing::page(directory, &path, hidden)).await?;
+        let text = self.opener.run(asker, move || listing::page(directory, &path, hidden)).await?;
         Ok(Draft::text(text, "text/html; charset=utf-8"))
     }
 
@@ -195,10 +204,12 @@ impl Site {
         names: &Names,
         request: &Request<Incoming>,
         pulse: &Arc<Pulse>,
+        asker: Asker<'_>,
     ) -> io::Result<Draft> {
         let (kind, has_forms) = kind(&names.joined);
         let has_forms = has_forms && self.options.precompressed;
-        let form = if has_forms { self.precompressed(&file, names, request.headers()).await } else { None };
+        let form =
+            if has_forms { self.precompressed(&file, names, request.headers(), asker).await } else { None };
         let form_names;
         let (file, names, coding) = match form {
             Some((file, names, encoding)) => {
@@ -272,6 +283,7 @@ impl Site {
         plain: &Opened,
         names: &Names,
         headers: &HeaderMap,
+        asker: Asker<'_>,
     ) -> Option<(Arc<Opened>, Names, Encoding)> {
         let fields: Vec<&str> =
             headers.get_all(ACCEPT_ENCODING).iter().filter_map(|field| field.to_str().ok()).collect();
@@ -281,7 +293,7 @@ impl Site {
         for encoding in encoding::accepted(&fields.join(",")) {
             let joined = [&names.joined, encoding.suffix().as_bytes()].concat();
             let names = Names { joined, is_directory: false };
-            if let Ok(Found::File(mut file)) = self.opener.open(&names).await
+            if let Ok(Found::File(mut file)) = self.opener.open(&names, asker).await
                 && file.version.modified >= plain.version.modified
             {
                 // Nobody else has what was just opened.

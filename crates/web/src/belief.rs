@@ -12,21 +12,33 @@
 //! Who *keeps* decides what stays instead of guessing what does: then the mirror's policy is what the cache is made to
 //! follow, and what leaves the mirror is to be [dropped](Belief::take_drops) from the cache below. Its size is looked for as
 //! that of a window on a network: up a little with each part of the cache that was dropped with hardly a wrong belief, down as
-//! above when the kernel has dropped something by itself.
+//! above when the kernel has dropped something by itself. [Memory that nobody uses](room) overrules that: wrong beliefs do
+//! not make the size smaller while there is some, and it grows into it.
 
 use foldhash::{HashMap, HashSet};
 use pantler_origin::Version;
 use std::collections::VecDeque;
 
+use crate::memory::Group;
 use crate::options::Model;
 use crate::scheduler::{WINDOW_BYTES, Wish};
 use pantler_dust::{Accuracy, Evidence, Mirror};
+
+pub mod room;
+#[cfg(test)]
+mod tests;
+
+use room::Room;
 
 /// Bytes of a block of the model: a page.
 pub const BLOCK_BYTES: u64 = 4096;
 /// Versions of files that are known by a number. Past that all are forgotten, and the model with them; their numbers never
 /// come back, because reads that are under way, and a cache of our own, still know the files by them.
 const FILES_MAX: usize = 1 << 20;
+/// Windows that are known to have been brought in by us.
+const WINDOWS_MAX: usize = 1 << 20;
+/// Blocks that are looked at to tell people which files are cached: a few milliseconds.
+const LOOKS_MAX: u64 = 1 << 15;
 /// Verifications between two looks at the size.
 const WINDOW: u32 = 32;
 /// Share of wrong beliefs that is a gross error.
@@ -67,13 +79,15 @@ impl Piece {
 /// What decides what stays.
 #[derive(Debug)]
 struct Keeper {
-    /// Files that were read from the disk for us: nobody else has asked for their bytes, as far as we know.
-    brought: HashSet<u64>,
+    /// Files and windows of which nothing was there before they were read from the disk for us: nobody else has asked for their
+    /// bytes, as far as we know.
+    brought: HashSet<(u64, u64)>,
     /// Blocks dropped, and what verification found, since the size was last tried.
     dropped: u64,
     evidence: Evidence,
     /// By what the size grows if it was not too large.
     growth: f64,
+    room: Room,
 }
 
 impl Keeper {
@@ -84,6 +98,7 @@ impl Keeper {
             dropped: 0,
             evidence: Evidence::default(),
             growth: TRIAL_GROWTH_MOST,
+            room: Room::default(),
         }
     }
 
@@ -115,6 +130,8 @@ pub struct Belief {
     recent: VecDeque<bool>,
     recent_right: usize,
     window: Evidence,
+    /// Devices of which nobody can say what of them is in memory: hardly ever more than one.
+    blind: Vec<u64>,
     /// Whether verification changes the model.
     corrects: bool,
 }
@@ -137,6 +154,7 @@ impl Belief {
             recent: VecDeque::new(),
             recent_right: 0,
             window: Evidence::default(),
+            blind: Vec::new(),
             corrects,
         })
     }
@@ -198,15 +216,42 @@ impl Belief {
         }
     }
 
-    /// A piece was brought in from the disk for us, or found to be there already, before it was [read](Self::read).
-    pub fn brought(&mut self, wish: Wish, was_cached: bool) {
+    /// Whether what is there around a piece says anything: it is not known yet to be ours.
+    pub fn asks_who_brought(&self, wish: Wish) -> bool {
+        self.keeper.as_ref().is_some_and(|keeper| !keeper.brought.contains(&wish.key()))
+    }
+
+    /// A piece, or its whole window while that [says anything](Self::asks_who_brought), is about to be read for us, when so many
+    /// of its bytes were there, if that is known.
+    pub fn brought(&mut self, wish: Wish, held: Option<u64>) {
         let Some(keeper) = &mut self.keeper else { return };
-        if was_cached {
+        match held {
+            Some(0) => {
+                if keeper.brought.len() >= WINDOWS_MAX {
+                    // What was kept is left to the kernel.
+                    keeper.brought.clear();
+                }
+                keeper.brought.insert(wish.key());
+            }
+            // What is ours may have left in part, and what is not stays what it is.
+            Some(held) if held < wish.length() => {}
             // Somebody else's, as far as we know: not ours to drop.
-            keeper.brought.remove(&wish.file);
-        } else {
-            keeper.brought.insert(wish.file);
+            _ => {
+                keeper.brought.remove(&wish.key());
+            }
         }
+    }
+
+    /// The file system below this device cannot say what it holds: nothing of it is verified or let go of from now on.
+    pub fn is_blind(&mut self, device: u64) {
+        if !self.blind.contains(&device) {
+            self.blind.push(device);
+        }
+    }
+
+    /// Whether what is there can be found out.
+    pub fn sees(&self, version: &Version) -> bool {
+        !self.blind.contains(&version.device)
     }
 
     /// What is to leave the cache below now. Of a run of blocks that left, all around it that is not held goes with it: the
@@ -217,7 +262,10 @@ impl Belief {
         };
         let mut left = mirror.take_left();
         keeper.dropped += left.len() as u64;
-        left.retain(|&(file, block)| keeper.brought.contains(&file) && !mirror.holds(file, block));
+        let blocks_of_window = WINDOW_BYTES / BLOCK_BYTES;
+        left.retain(|&(file, block)| {
+            keeper.brought.contains(&(file, block / blocks_of_window)) && !mirror.holds(file, block)
+        });
         left.sort_unstable();
         let mut drops: Vec<(u64, std::ops::Range<u64>)> = Vec::new();
         for (file, block) in left {
@@ -226,13 +274,19 @@ impl Belief {
             }
             // A read that was under way when all was forgotten is left to the kernel.
             let Some((_, version)) = named(&self.names, self.first, file) else { continue };
+            if self.blind.contains(&version.device) {
+                continue;
+            }
             let blocks = version.size.div_ceil(BLOCK_BYTES);
-            let window = WINDOW_BYTES / BLOCK_BYTES;
-            let (from, to) = (block / window * window, blocks.min((block / window + 1) * window));
+            let from = block / blocks_of_window * blocks_of_window;
+            let to = blocks.min(from + blocks_of_window);
             let is_out = |block: &u64| !mirror.holds(file, *block);
             let start = block - (from..block).rev().take_while(is_out).count() as u64;
             let end = block + (block..to).take_while(is_out).count() as u64;
             drops.push((file, start..end));
+        }
+        if !drops.is_empty() {
+            keeper.room.gave_up();
         }
         let drops = drops.into_iter().filter_map(|(file, run)| {
             let (name, version) = named(&self.names, self.first, file)?;
@@ -290,7 +344,12 @@ impl Belief {
             let missing = mirror.missing(wish.file, blocks.clone()).saturating_mul(BLOCK_BYTES);
             wish.length().saturating_sub(missing) as f64 / wish.length().max(1) as f64
         };
-        mirror.verified_in_part(predicted, share);
+        match &self.keeper {
+            Some(keeper) if keeper.room.has_some() => {}
+            // To who keeps, what is there unexpectedly says that others have read something, and nothing about the size.
+            Some(_) => mirror.verified_in_part(predicted, share.min(predicted)),
+            None => mirror.verified_in_part(predicted, share),
+        }
         if believed && share < MOSTLY {
             // Else the read to come would be a second reference to pages that the cache sees for the first time.
             mirror.forget(wish.file, blocks);
@@ -301,6 +360,24 @@ impl Belief {
         }
         if self.window.checked >= WINDOW {
             self.correct();
+        }
+    }
+
+    /// Whether it wants to know how much memory is [used](Self::saw_memory).
+    pub fn asks_about_memory(&self) -> bool {
+        self.keeper.is_some() && self.corrects
+    }
+
+    /// So much memory is used of that of our control group and of those above it, from our own on.
+    pub fn saw_memory(&mut self, groups: &[Group]) {
+        if !self.asks_about_memory() {
+            return;
+        }
+        let (Some(keeper), Some((_, mirror))) = (&mut self.keeper, &self.model) else { return };
+        let size = u64::from(mirror.frames()) * BLOCK_BYTES;
+        let unused = keeper.room.look(groups, size);
+        if unused > 0 {
+            self.scale(1.0 + (unused as f64 / size as f64).min(GROWTH_MAX));
         }
     }
 
@@ -320,18 +397,28 @@ impl Belief {
         Some((model.policy.to_string(), u64::from(mirror.frames()) * BLOCK_BYTES))
     }
 
-    /// The files of which most is believed cached: name, bytes believed cached, size; at most so many.
+    /// The files of which most is believed cached: name, bytes believed cached, size; at most so many. For people: where there
+    /// are many files or large ones, some of their blocks speak for the others, because everybody waits meanwhile.
     pub fn cached_files(&self, most: usize) -> Vec<(String, u64, u64)> {
         let Some((_, mirror)) = &self.model else { return Vec::new() };
-        let cached = |(number, (name, version)): (u64, &(Vec<u8>, Version))| {
+        let every = self.names.len().div_ceil(LOOKS_MAX as usize).max(1);
+        let looks = (LOOKS_MAX / self.names.len().div_ceil(every).max(1) as u64).max(1);
+        let cached = |(number, (_, version)): (u64, &(Vec<u8>, Version))| {
             let all = version.size.div_ceil(BLOCK_BYTES);
-            let bytes = ((all - mirror.missing(number, 0..all)) * BLOCK_BYTES).min(version.size);
-            (bytes > 0).then(|| (String::from_utf8_lossy(name).into_owned(), bytes, version.size))
+            let step = all.div_ceil(looks).max(1);
+            let at = (0..all).step_by(step as usize);
+            let held = at.filter(|block| mirror.holds(number, *block)).count() as u64;
+            let bytes = (held * step * BLOCK_BYTES).min(version.size);
+            (bytes > 0).then_some((bytes, number, version.size))
         };
-        let mut files: Vec<_> = (self.first..).zip(&self.names).filter_map(cached).collect();
-        files.sort_by(|one, other| other.1.cmp(&one.1).then_with(|| one.0.cmp(&other.0)));
+        let mut files: Vec<_> = (self.first..).zip(&self.names).step_by(every).filter_map(cached).collect();
+        files.sort_unstable_by(|one, other| other.0.cmp(&one.0).then(one.1.cmp(&other.1)));
         files.truncate(most);
-        files
+        let told = |(bytes, number, size)| {
+            let (name, _) = named(&self.names, self.first, number)?;
+            Some((String::from_utf8_lossy(name).into_owned(), bytes, size))
+        };
+        files.into_iter().filter_map(told).collect()
     }
 
     /// Nothing is kept yet. Without a model nothing ever is.
@@ -345,18 +432,23 @@ impl Belief {
     fn correct(&mut self) {
         let window = std::mem::take(&mut self.window);
         let (falsely_cached, falsely_missing) = (window.falsely_cached(), window.falsely_absent());
-        let Some((model, mirror)) = &mut self.model else { return };
+        let Some((_, mirror)) = &self.model else { return };
+        let has_room = self.keeper.as_ref().is_some_and(|keeper| keeper.room.has_some());
         // A wrong "cached" counts first: such requests are served first, so they are met more often than they are made.
-        let factor = if falsely_cached > GROSS {
+        let factor = if falsely_cached > GROSS && !has_room {
             1.0 - (falsely_cached / 4.0).min(SHRINKING_MAX)
         } else if falsely_missing > GROSS && self.keeper.is_none() {
-            // To who keeps, that says that others have read something, and nothing about the size.
             1.0 + (falsely_missing / 2.0).min(GROWTH_MAX)
         } else if let Some(growth) = self.keeper.as_mut().and_then(|keeper| keeper.trial(mirror.frames())) {
             1.0 + growth
         } else {
             return;
         };
+        self.scale(factor);
+    }
+
+    fn scale(&mut self, factor: f64) {
+        let Some((model, mirror)) = &mut self.model else { return };
         let frames = (f64::from(mirror.frames()) * factor).clamp(1.0, f64::from(u32::MAX / 2)) as u32;
         mirror.resize(frames);
         model.bytes = u64::from(frames) * BLOCK_BYTES;
@@ -375,380 +467,4 @@ fn mirror(model: &Model) -> Option<Mirror> {
 
 fn blocks(wish: Wish) -> std::ops::Range<u64> {
     wish.start / BLOCK_BYTES..wish.end.div_ceil(BLOCK_BYTES)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::load::Random;
-    use crate::load::random::Popularity;
-    use pantler_origin::Time;
-    use pantler_policy::PolicyName;
-
-    fn wish(file: u64) -> Wish {
-        Wish { file, start: 0, end: BLOCK_BYTES }
-    }
-
-    fn held(cached: bool) -> u64 {
-        if cached { BLOCK_BYTES } else { 0 }
-    }
-
-    fn belief(frames: u64) -> Belief {
-        let model = Model { policy: PolicyName::Lru.spec(), bytes: frames * BLOCK_BYTES };
-        Belief::new(Some(model), true).unwrap()
-    }
-
-    fn frames(belief: &Belief) -> u64 {
-        belief.model().unwrap().1 / BLOCK_BYTES
-    }
-
-    #[test]
-    fn what_was_read_is_believed_cached() {
-        let mut belief = belief(2);
-        assert!(!belief.believes(wish(0)));
-        belief.read(wish(0));
-        belief.read(wish(1));
-        assert!(belief.believes(wish(0)));
-        assert!(!belief.believes(Wish { end: 2 * BLOCK_BYTES, ..wish(0) }), "all of it must be");
-        belief.read(wish(0));
-        belief.read(wish(2));
-        assert!(!belief.believes(wish(1)));
-    }
-
-    #[test]
-    fn a_size_that_is_far_off_is_found_soon() {
-        for start in [100, 1600] {
-            // A cache of 800 of 4,000 files, asked for alike.
-            let mut truth = Mirror::new(PolicyName::Lru.spec(), 800).unwrap();
-            let mut belief = belief(start);
-            let mut random = Random::new(5);
-            for _ in 0..12_000 {
-                let file = u64::from(random.below(4000));
-                let cached = truth.holds(file, 0);
-                belief.verified(wish(file), belief.believes(wish(file)), held(cached));
-                truth.request(file, 0..1);
-                belief.read(wish(file));
-            }
-            let found = frames(&belief);
-            assert!((600..=1000).contains(&found), "from {start} to {found}");
-            assert!(belief.recent_share() > 0.94, "{}", belief.recent_share());
-        }
-    }
-
-    /// A version of a file of so many blocks.
-    fn version(inode: u64, blocks: u64) -> Version {
-        let time = Time { seconds: 1, nanoseconds: 0 };
-        let size = blocks * BLOCK_BYTES;
-        Version { device: 1, inode, born: None, size, modified: time, changed: time, tag: None }
-    }
-
-    /// A kernel's cache: what was used last, last; it evicts by itself when there are more than `frames`.
-    struct Kernel {
-        frames: usize,
-        held: Vec<(u64, u64)>,
-    }
-
-    impl Kernel {
-        fn read(&mut self, file: u64, blocks: std::ops::Range<u64>) {
-            for block in blocks {
-                self.held.retain(|held| *held != (file, block));
-                self.held.push((file, block));
-            }
-            let over = self.held.len().saturating_sub(self.frames);
-            self.held.drain(..over);
-        }
-
-        fn held_bytes(&self, file: u64, blocks: std::ops::Range<u64>) -> u64 {
-            blocks.filter(|&block| self.held.contains(&(file, block))).count() as u64 * BLOCK_BYTES
-        }
-    }
-
-    /// 300 files of one to eight blocks, the first asked for most; returns how often the cache had what was asked for, in
-    /// the second half.
-    fn serve(belief: &mut Belief, kernel: &mut Kernel, requests: u32, seed: u64) -> f64 {
-        let popularity = Popularity::new(300, 1.0, 3);
-        let mut random = Random::new(seed);
-        let (mut hits, mut counted) = (0, 0);
-        for step in 0..requests {
-            let at = popularity.draw(&mut random);
-            let size = 1 + u64::from(at % 8);
-            let file = belief.number(&version(at.into(), size), || format!("f{at}").into_bytes());
-            let wish = Wish { file, start: 0, end: size * BLOCK_BYTES };
-            let (believed, held) = (belief.believes(wish), kernel.held_bytes(file, 0..size));
-            let cached = held == wish.length();
-            belief.verified(wish, believed, held);
-            if !believed {
-                belief.brought(wish, cached);
-            }
-            kernel.read(file, 0..size);
-            belief.read(wish);
-            for piece in belief.take_drops() {
-                let gone = belief.number(&piece.version, || unreachable!("it was dropped by its number"));
-                let run = piece.start / BLOCK_BYTES..piece.end / BLOCK_BYTES;
-                kernel.held.retain(|(file, block)| *file != gone || !run.contains(block));
-            }
-            if step >= requests / 2 {
-                (hits, counted) = (hits + u32::from(cached), counted + 1);
-            }
-        }
-        f64::from(hits) / f64::from(counted)
-    }
-
-    fn keeper(frames: u64) -> Belief {
-        let model = Model { policy: PolicyName::WTinyLfu.spec(), bytes: frames * BLOCK_BYTES };
-        Belief::new(Some(model), true).unwrap().keep()
-    }
-
-    #[test]
-    fn who_keeps_knows_what_there_is() {
-        let (mut belief, mut kernel) = (keeper(200), Kernel { frames: 10_000, held: Vec::new() });
-        belief.model.as_mut().unwrap().1.resize(200);
-        serve(&mut belief, &mut kernel, 3000, 5);
-        assert_eq!(belief.score().falsely_cached + belief.score().falsely_absent, 0);
-        let (_, mirror) = belief.model.as_ref().unwrap();
-        assert!(kernel.held.iter().all(|&(file, block)| mirror.holds(file, block)));
-    }
-
-    #[test]
-    fn who_keeps_finds_the_size_and_has_more_hits_than_the_kernel() {
-        for start in [100, 400, 1200] {
-            let (mut belief, mut kernel) = (keeper(start), Kernel { frames: 400, held: Vec::new() });
-            let kept = serve(&mut belief, &mut kernel, 30_000, 5);
-            let found = frames(&belief);
-            assert!((300..=440).contains(&found), "from {start} to {found}");
-            assert!(belief.recent_share() > 0.97, "from {start}: {}", belief.recent_share());
-            let mut kernel = Kernel { frames: 400, held: Vec::new() };
-            let left = serve(&mut Belief::new(None, true).unwrap(), &mut kernel, 30_000, 5);
-            // The policy's sketch hashes by a seed of its own: around 0.044, give or take 0.0025.
-            assert!(kept > left + 0.025, "from {start}: {kept} instead of {left}");
-        }
-    }
-
-    /// 144 clients that want one of 200 files of a megabyte each: what the desk does, in short. Now and
-    /// then the kernel has more memory or less, or loses a page.
-    struct ClosedLoop {
-        belief: Belief,
-        kernel: Mirror,
-        random: Random,
-        /// Files in the order in which they will be read, and how many wait for each.
-        cold: VecDeque<(u32, u32)>,
-        /// Those that are being read, and whether they were there already. What of them the kernel has by now, the belief
-        /// does not know.
-        reading: VecDeque<(u32, u32, bool)>,
-        /// At most so many.
-        reads: usize,
-    }
-
-    /// Bytes and blocks of each file: the last block is not a whole one.
-    const FILE_BYTES: u64 = 1_000_000;
-    const BLOCKS: u64 = FILE_BYTES.div_ceil(BLOCK_BYTES);
-    /// What the kernel has memory for.
-    const TRUE_FRAMES: u32 = 15_400;
-
-    impl ClosedLoop {
-        fn wish(&mut self, file: u32) -> Wish {
-            let version = Version { size: FILE_BYTES, ..version(file.into(), BLOCKS) };
-            let file = self.belief.number(&version, Vec::new);
-            Wish { file, start: 0, end: FILE_BYTES }
-        }
-
-        fn arrive(&mut self) {
-            loop {
-                let file = self.random.below(200);
-                let wish = self.wish(file);
-                let believed = self.belief.believes(wish);
-                let cold = self.cold.iter_mut().map(|(other, count)| (*other, count));
-                let reading = self.reading.iter_mut().map(|(other, count, _)| (*other, count));
-                let waiting = cold.chain(reading).find(|(other, _)| *other == file);
-                if !believed && let Some((_, count)) = waiting {
-                    *count += 1;
-                    return;
-                }
-                let missing = self.kernel.missing(wish.file, 0..BLOCKS) * BLOCK_BYTES;
-                let held = wish.length().saturating_sub(missing);
-                self.belief.verified(wish, believed, held);
-                if held == wish.length() {
-                    self.kernel.request(wish.file, 0..BLOCKS);
-                    self.belief.read(wish);
-                    continue;
-                }
-                // Whoever believed in vain goes first.
-                if believed {
-                    self.cold.push_front((file, 1));
-                } else {
-                    self.cold.push_back((file, 1));
-                }
-                return;
-            }
-        }
-
-        /// Reads begin, and the oldest ends.
-        fn read(&mut self) {
-            while self.reading.len() < self.reads
-                && let Some((file, count)) = self.cold.pop_front()
-            {
-                let wish = self.wish(file);
-                let was_cached = self.kernel.missing(wish.file, 0..BLOCKS) == 0;
-                self.kernel.request(wish.file, 0..BLOCKS);
-                self.reading.push_back((file, count, was_cached));
-            }
-            let (file, count, was_cached) = self.reading.pop_front().expect("somebody waits");
-            let wish = self.wish(file);
-            self.belief.brought(wish, was_cached);
-            self.belief.read(wish);
-            for piece in self.belief.take_drops() {
-                let gone =
-                    self.belief.number(&piece.version, || unreachable!("it was dropped by its number"));
-                let being_read: Vec<u32> = self.reading.iter().map(|(file, ..)| *file).collect();
-                if !being_read.into_iter().any(|file| self.wish(file).file == gone) {
-                    self.kernel.forget(gone, piece.blocks());
-                }
-            }
-            let share = 0.98 + 0.04 * self.random.unit();
-            self.kernel.resize((f64::from(TRUE_FRAMES) * share) as u32);
-            if self.random.below(4) == 0 {
-                let file = self.random.below(200);
-                let (wish, block) = (self.wish(file), u64::from(self.random.below(BLOCKS as u32)));
-                self.kernel.forget(wish.file, block..block + 1);
-            }
-            (0..count).for_each(|_| self.arrive());
-        }
-    }
-
-    fn closed_loop(policy: &str, keeps: bool, bytes: u64, (reads, seed): (usize, u64)) -> ClosedLoop {
-        let belief = Belief::new(Some(Model { policy: policy.parse().unwrap(), bytes }), true).unwrap();
-        let kernel = if policy == "lru" { "lru" } else { "linux" };
-        let mut world = ClosedLoop {
-            belief: if keeps { belief.keep() } else { belief },
-            kernel: Mirror::new(kernel.parse().unwrap(), TRUE_FRAMES).unwrap(),
-            random: Random::new(seed),
-            cold: VecDeque::new(),
-            reading: VecDeque::new(),
-            reads,
-        };
-        (0..144).for_each(|_| world.arrive());
-        world
-    }
-
-    #[test]
-    fn who_keeps_and_begins_far_too_small_has_found_the_size_after_half_a_minute() {
-        for seed in [5, 6, 7] {
-            let mut world = closed_loop("w-tinylfu", true, 10_000_000, (8, seed));
-            // Twenty megabytes per second.
-            (0..600).for_each(|_| world.read());
-            let share =
-                world.belief.model().unwrap().1 as f64 / (f64::from(TRUE_FRAMES) * BLOCK_BYTES as f64);
-            assert!((0.8..=1.1).contains(&share), "seed {seed}: {share:.3} of what is true");
-        }
-    }
-
-    #[test]
-    fn who_was_wrong_once_tries_small_steps_and_then_larger_ones() {
-        let mut keeper = Keeper::new();
-        let mut trial = |missing: f64| {
-            keeper.dropped = 25;
-            keeper.evidence.add(1.0, 1.0 - missing);
-            keeper.trial(100).unwrap()
-        };
-        assert_eq!([trial(0.0), trial(0.0)], [0.1, 0.1]);
-        assert_eq!([trial(0.1), trial(0.0), trial(0.0)], [0.0, 0.02, 0.04]);
-        assert_eq!([trial(0.0), trial(0.0), trial(0.0)], [0.08, 0.1, 0.1]);
-        assert_eq!([trial(0.1), trial(0.1), trial(0.0)], [0.0, 0.0, 0.02]);
-        assert_eq!(keeper.trial(100), None, "nothing was dropped");
-    }
-
-    #[test]
-    fn the_size_is_found_with_files_of_a_megabyte() {
-        let true_bytes = f64::from(TRUE_FRAMES) * BLOCK_BYTES as f64;
-        // Two lists that have once come apart from the kernel's never meet again, and look like too large a size.
-        for (keeps, policy, least) in [(true, "w-tinylfu", 0.9), (false, "lru", 0.9), (false, "linux", 0.85)]
-        {
-            for (megabytes, seed) in [(10, 5), (40, 6), (160, 7)] {
-                let mut world = closed_loop(policy, keeps, megabytes * 1_000_000, (1, seed));
-                let sizes: Vec<f64> = (0..1000)
-                    .map(|_| {
-                        world.read();
-                        world.belief.model().unwrap().1 as f64
-                    })
-                    .collect();
-                let found = sizes[500..].iter().sum::<f64>() / 500.0;
-                let share = found / true_bytes;
-                assert!(
-                    (least..=1.1).contains(&share),
-                    "{policy} from {megabytes} MB, seed {seed}: {share:.3} of what is true"
-                );
-            }
-        }
-    }
-
-    #[test]
-    fn what_others_have_read_is_not_dropped() {
-        let mut belief = keeper(8);
-        let others = belief.number(&version(1, 4), || b"others".to_vec());
-        let wish = |file| Wish { file, start: 0, end: 4 * BLOCK_BYTES };
-        belief.brought(wish(others), true);
-        belief.read(wish(others));
-        for inode in 2..100 {
-            let file = belief.number(&version(inode, 4), || b"ours".to_vec());
-            belief.brought(wish(file), false);
-            belief.read(wish(file));
-            assert!(belief.take_drops().iter().all(|piece| piece.name == b"ours"), "at {inode}");
-        }
-        assert!(!belief.believes(wish(others)), "it left the model all the same");
-    }
-
-    #[test]
-    fn a_drop_takes_what_lies_around_it_and_is_not_held() {
-        let mut belief = keeper(100);
-        let file = belief.number(&version(1, 300), || b"f".to_vec());
-        let all = Wish { file, start: 0, end: 300 * BLOCK_BYTES };
-        belief.brought(all, false);
-        belief.read(all);
-        let (_, mirror) = belief.model.as_ref().unwrap();
-        let held: Vec<bool> = (0..300).map(|block| mirror.holds(file, block)).collect();
-        let mut dropped = vec![false; 300];
-        for piece in belief.take_drops() {
-            let run = piece.start / BLOCK_BYTES..piece.end / BLOCK_BYTES;
-            assert!(run.start < run.end && run.start / 256 == (run.end - 1) / 256, "{run:?} in one window");
-            run.for_each(|block| dropped[block as usize] = true);
-        }
-        assert!(
-            (0..300).all(|block| dropped[block] != held[block]),
-            "all that is not held, and nothing else"
-        );
-    }
-
-    #[test]
-    fn without_correction_the_size_stays() {
-        let model = Model { policy: PolicyName::Lru.spec(), bytes: 400 * BLOCK_BYTES };
-        let mut belief = Belief::new(Some(model), false).unwrap();
-        (0..1000).for_each(|_| belief.verified(wish(0), true, 0));
-        assert_eq!((frames(&belief), belief.score().falsely_cached), (400, 1000));
-        assert!(belief.recent_share() < 0.01);
-    }
-
-    #[test]
-    fn numbers_never_come_back_and_old_ones_do_no_harm() {
-        let mut belief = keeper(8);
-        belief.forget_after(3);
-        let number = |belief: &mut Belief, inode| belief.number(&version(inode, 4), || b"f".to_vec());
-        let wish = |file| Wish { file, start: 0, end: 4 * BLOCK_BYTES };
-        let mut seen = HashSet::default();
-        for inode in 1..50 {
-            let file = number(&mut belief, inode);
-            assert!(seen.insert(file), "{file} was another file's");
-            assert_eq!(number(&mut belief, inode), file);
-            // A read that began before all was forgotten ends now.
-            for file in [file.saturating_sub(4), file] {
-                belief.brought(wish(file), false);
-                belief.read(wish(file));
-                belief.take_drops();
-                belief.verified(wish(file), true, 0);
-            }
-            assert!(belief.cached_files(9).len() <= 3);
-        }
-        let last = number(&mut belief, 49);
-        belief.read(wish(last));
-        assert_eq!(belief.cached_files(9).first().map(|(_, bytes, _)| *bytes), Some(4 * BLOCK_BYTES));
-    }
 }

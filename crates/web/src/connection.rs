@@ -71,11 +71,19 @@ impl Reception {
         let _ = stream.set_nodelay(true);
         let wire = match &self.tls {
             None => Wire::Plain(stream),
-            Some(tls) => match tokio::time::timeout(limits.head_time, tls.accept(stream)).await {
-                Ok(Ok(stream)) => Wire::Tls(Box::new(stream)),
-                Ok(Err(error)) => return tracing::debug!("{address}: no TLS: {error}"),
-                Err(_) => return tracing::debug!("{address}: TLS took too long"),
-            },
+            Some(tls) => {
+                let mut stop = self.stop.clone();
+                let opening = tokio::select! {
+                    opening = tokio::time::timeout(limits.head_time, tls.accept(stream)) => opening,
+                    // Whoever has not even said hello has asked for nothing that would have to be answered.
+                    _ = stop.wait_for(|stop| *stop) => return,
+                };
+                match opening {
+                    Ok(Ok(stream)) => Wire::Tls(Box::new(stream)),
+                    Ok(Err(error)) => return tracing::debug!("{address}: no TLS: {error}"),
+                    Err(_) => return tracing::debug!("{address}: TLS took too long"),
+                }
+            }
         };
         let pulse = Arc::new(Pulse::new());
         let service = service_fn(|request: Request<Incoming>| {

@@ -19,6 +19,7 @@ use foldhash::HashMap;
 use std::collections::VecDeque;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
@@ -33,9 +34,9 @@ use crate::options::{Keep, Options, Order};
 use crate::path::Names;
 use crate::range::Span;
 use crate::root::{Found, Root};
-use crate::scheduler::{self, Arrival, GroupId, Lengths, Scheduler, Ticket, Wish, Work};
-use crate::store::Store;
-use crate::{WebError, options};
+use crate::scheduler::{self, Arrival, GroupId, Lengths, Scheduler, Ticket, WINDOW_BYTES, Wish, Work};
+use crate::store::{Seen, Store};
+use crate::{WebError, memory, options};
 
 #[cfg(test)]
 mod tests;
@@ -45,6 +46,9 @@ const PATIENCE: u32 = 2;
 
 /// How long a reader waits for a file that it wants to let go of.
 const LET_GO_TIME: Duration = Duration::from_millis(20);
+
+/// How often readers look at how much memory is used, at most.
+const MEMORY_LOOK_TIME: Duration = Duration::from_secs(1);
 
 /// What somebody who waited is told.
 #[derive(Debug)]
@@ -116,6 +120,14 @@ enum Sure {
     Noted,
 }
 
+/// What came of a turn.
+struct Look {
+    /// The first bytes, if they were there.
+    bytes: Option<Bytes>,
+    /// Of which piece how many bytes were there, unless nobody can say.
+    held: Option<(Wish, u64)>,
+}
+
 #[derive(Debug)]
 struct Waiter {
     told: oneshot::Sender<Told>,
@@ -160,6 +172,8 @@ pub struct Desk {
     work: Condvar,
     start: Instant,
     order: Order,
+    /// When somebody looked at memory, in milliseconds since the start.
+    looked: AtomicU64,
     root: Arc<Root>,
     /// Where the bytes lie.
     pub store: Store,
@@ -229,6 +243,7 @@ impl Desk {
             work: Condvar::new(),
             start: Instant::now(),
             order,
+            looked: AtomicU64::new(0),
             root,
             store: Store::new(options.store, options.threads + options.disk_reads)?,
             buffers: Buffers::new(options.buffer_bytes),
@@ -292,7 +307,8 @@ impl Desk {
             (Order::Truth, None) => true,
             (Order::Mirror | Order::MirrorVerify, None) => inner.belief.believes(wish),
         };
-        if !believed && self.verifies_absence(file) && !inner.scheduler.is_waited_for(wish) {
+        let sees = inner.belief.sees(&file.version);
+        if !believed && sees && self.verifies_absence(file) && !inner.scheduler.is_waited_for(wish) {
             // Where it lies in line for a read, it would be there no more when its turn comes. Of what is being read, some is
             // there for that reason.
             drop(inner);
@@ -311,7 +327,7 @@ impl Desk {
             }
             Arrival::Wait(ticket) => {
                 let waiting = self.wait(&mut inner, ticket, file, now, false);
-                self.finish(inner, Vec::new());
+                self.finish(Vec::new(), inner);
                 Ok(Asked::Wait(waiting))
             }
         }
@@ -341,36 +357,44 @@ impl Desk {
         since: Duration,
         (misses, sure): (u32, Sure),
     ) -> io::Result<Asked> {
-        let found = self.verify_and_look(file, wish, sure != Sure::Not)?;
+        let Look { bytes: found, held } = self.verify_and_look(file, wish, sure != Sure::Not)?;
         // From here on the turn is given back under the same lock as what came of it.
         turn.desk = None;
         let mut inner = self.lock();
         if inner.age != turn.age {
             // Nobody counts this turn any more.
-            return found.map(Asked::Bytes).map_err(|_| io::ErrorKind::ResourceBusy.into());
+            return found.map(Asked::Bytes).ok_or_else(|| io::ErrorKind::ResourceBusy.into());
         }
-        if self.order != Order::Fifo && sure != Sure::Noted {
-            let held = found.as_ref().map_or_else(|held| *held, |_| wish.length());
-            inner.belief.verified(wish, true, held);
+        match held {
+            Some((checked, held)) if self.order != Order::Fifo && sure != Sure::Noted => {
+                inner.belief.verified(checked, true, held);
+            }
+            Some(_) => {}
+            None => inner.belief.is_blind(file.version.device),
         }
         match found {
-            Ok(bytes) => {
+            Some(bytes) => {
                 inner.belief.read(Wish { end: wish.start + bytes.len() as u64, ..wish });
                 inner.scheduler.leave();
-                self.finish(inner, Vec::new());
+                self.finish(Vec::new(), inner);
                 Ok(Asked::Bytes(bytes))
             }
-            Err(_) => Ok(Asked::Wait(self.missed(inner, file, wish, since, misses))),
+            None => Ok(Asked::Wait(self.missed(inner, file, wish, since, misses))),
         }
     }
 
-    /// Somebody who had the beginning of a piece looks for more of it.
+    /// Somebody who had the beginning of a piece looks for more of it; `is_known`, if it was told just now that all is there.
     ///
     /// # Errors
     /// The system's.
-    pub fn look_on(self: &Arc<Self>, file: &Arc<Opened>, wish: Wish, misses: u32) -> io::Result<Asked> {
-        // Who has not missed since it asked for this window was told that all of it is there.
-        if let Some(bytes) = self.store.look(file, wish, misses == 0, &self.buffers)? {
+    pub fn look_on(
+        self: &Arc<Self>,
+        file: &Arc<Opened>,
+        wish: Wish,
+        misses: u32,
+        is_known: bool,
+    ) -> io::Result<Asked> {
+        if let Seen::Bytes { bytes, .. } = self.store.look(file, wish, is_known, &self.buffers)? {
             let mut inner = self.lock();
             inner.belief.read(Wish { end: wish.start + bytes.len() as u64, ..wish });
             return Ok(Asked::Bytes(bytes));
@@ -407,13 +431,8 @@ impl Desk {
         self.order == Order::MirrorVerify && !self.store.has_steward(file)
     }
 
-    /// The first bytes of a piece that is there, or how many of its bytes are.
-    fn verify_and_look(
-        &self,
-        file: &Arc<Opened>,
-        wish: Wish,
-        is_known: bool,
-    ) -> io::Result<Result<Bytes, u64>> {
+    /// Looks for a piece.
+    fn verify_and_look(&self, file: &Arc<Opened>, wish: Wish, is_known: bool) -> io::Result<Look> {
         // A piece that is read at once is verified by reading it. Of a larger one all must be there before its first byte
         // goes out, or the request would hold its client up in the middle.
         let is_large = wish.length() > self.buffers.chunk_bytes() as u64;
@@ -423,10 +442,24 @@ impl Desk {
             && let Some(held) = self.store.held(file, wish)
             && held < wish.length()
         {
-            return Ok(Err(held));
+            // Where reading cannot say what is there, what the kernel says means nothing: an overlay has no pages of its own.
+            let held = file.can_say(wish.start).then_some((wish, held));
+            return Ok(Look { bytes: None, held });
         }
-        // Having failed to read says nothing about the rest of a small piece, and by now the kernel is reading it.
-        Ok(self.store.look(file, wish, is_known, &self.buffers)?.ok_or(0))
+        Ok(match self.store.look(file, wish, is_known, &self.buffers)? {
+            Seen::Bytes { bytes, is_all } => {
+                let count = bytes.len() as u64;
+                // Of a large piece nobody has asked about, only its beginning is known to be there.
+                let asked_for_all = !is_large || is_known || self.order == Order::MirrorVerify;
+                let checked =
+                    if is_all && !asked_for_all { Wish { end: wish.start + count, ..wish } } else { wish };
+                let held = if is_all { checked.length() } else { count };
+                Look { bytes: Some(bytes), held: Some((checked, held)) }
+            }
+            // Having failed to read says nothing about the rest of a small piece, and by now the kernel is reading it.
+            Seen::Missing => Look { bytes: None, held: Some((wish, 0)) },
+            Seen::Unknown => Look { bytes: None, held: None },
+        })
     }
 
     fn missed(
@@ -439,7 +472,7 @@ impl Desk {
     ) -> Waiting {
         let ticket = inner.scheduler.missed(since, wish);
         let waiting = self.wait(&mut inner, ticket, file, since, misses >= PATIENCE);
-        self.finish(inner, Vec::new());
+        self.finish(Vec::new(), inner);
         waiting
     }
 
@@ -483,14 +516,15 @@ impl Desk {
     }
 
     fn with(self: &Arc<Self>, change: impl FnOnce(&mut Inner, &mut Messages)) {
-        let mut inner = self.lock();
         let mut messages = Vec::new();
+        let mut inner = self.lock();
         change(&mut inner, &mut messages);
-        self.finish(inner, messages);
+        self.finish(messages, inner);
     }
 
-    /// Gives out what is next, unlocks, and tells whom it concerns.
-    fn finish(self: &Arc<Self>, mut inner: MutexGuard<'_, Inner>, mut messages: Messages) {
+    /// Gives out what is next, unlocks, and tells whom it concerns. Should this panic, the lock goes before the messages: a turn
+    /// among them takes it to be given back.
+    fn finish(self: &Arc<Self>, mut messages: Messages, mut inner: MutexGuard<'_, Inner>) {
         let now = self.start.elapsed();
         while let Some(work) = inner.scheduler.next(now) {
             match work {
@@ -530,8 +564,21 @@ impl Desk {
         let Errand { id, wish, file, is_warming } = errand;
         // Whether what was believed missing was there after all; what was believed there is known to be missing, and what a
         // steward said was true.
-        let is_known = is_warming || self.store.has_steward(&file);
+        let (sees, asks_who_brought) = {
+            let inner = self.lock();
+            (inner.belief.sees(&file.version), inner.belief.asks_who_brought(wish))
+        };
+        let is_known = is_warming || self.store.has_steward(&file) || !sees;
         let held = if is_known { None } else { self.store.held(&file, wish) };
+        let around =
+            Wish::first(wish.file, wish.start / WINDOW_BYTES * WINDOW_BYTES, file.size().max(wish.end));
+        let brought = if is_known {
+            None
+        } else if asks_who_brought && around != wish {
+            Some((around, self.store.held(&file, around)))
+        } else {
+            Some((wish, held))
+        };
         let is_noted = self.verifies_absence(&file);
         let was_cached = held == Some(wish.length());
         let keep = self.must_keep(id) || self.buffers.has_room(wish.length());
@@ -553,7 +600,9 @@ impl Desk {
             {
                 inner.belief.verified(wish, false, held);
             }
-            inner.belief.brought(wish, was_cached);
+            if let Some((wish, held)) = brought {
+                inner.belief.brought(wish, held);
+            }
             inner.belief.read(wish);
             drops = inner.belief.take_drops();
         });
@@ -563,6 +612,20 @@ impl Desk {
                 self.let_go(&part);
                 self.lock().belief.forget_what_came_back(&part);
             }
+        }
+        self.look_at_memory();
+    }
+
+    /// Tells the belief how much memory is used, now and then: after what was given up has gone.
+    fn look_at_memory(&self) {
+        let (last, now) = (self.looked.load(Relaxed), self.start.elapsed().as_millis() as u64);
+        let is_time = now.saturating_sub(last) >= MEMORY_LOOK_TIME.as_millis() as u64;
+        if is_time
+            && self.looked.compare_exchange(last, now, Relaxed, Relaxed).is_ok()
+            && self.with_belief(Belief::asks_about_memory)
+        {
+            let groups = memory::groups();
+            self.lock().belief.saw_memory(&groups);
         }
     }
 

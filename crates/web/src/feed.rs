@@ -7,12 +7,16 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 
 use crate::desk::{Asked, Desk, Told, Turn, Waiting};
 use crate::opened::Opened;
 use crate::pulse::Pulse;
 use crate::range::Span;
 use crate::scheduler::Wish;
+
+/// How long it counts that all of a window is there: what a steward has said of it is old news when a client takes its time.
+const KNOWN_TIME: Duration = Duration::from_millis(1);
 
 /// A span of a file on its way out.
 #[derive(Debug)]
@@ -25,6 +29,8 @@ pub struct Feed {
     end: u64,
     /// Up to here nobody needs to be asked.
     asked_until: u64,
+    /// Since when all of what was asked for is known to be there, if more than its first piece was.
+    known_since: Option<Instant>,
     ready: VecDeque<Bytes>,
     /// The turn it came with.
     turn: Option<Turn>,
@@ -54,6 +60,7 @@ impl Feed {
             at: span.start,
             end: span.end,
             asked_until: span.start,
+            known_since: None,
             ready: VecDeque::new(),
             waiting: None,
             misses: 0,
@@ -101,7 +108,8 @@ impl Feed {
                     }
                 },
                 None if self.at < self.asked_until => {
-                    self.desk.look_on(&self.file, self.wish(), self.misses)?
+                    let is_known = self.known_since.is_some_and(|since| since.elapsed() < KNOWN_TIME);
+                    self.desk.look_on(&self.file, self.wish(), self.misses, is_known)?
                 }
                 None => match self.turn.take() {
                     Some(turn) => {
@@ -113,13 +121,18 @@ impl Feed {
             match asked {
                 Asked::Bytes(bytes) if bytes.is_empty() => return Poll::Ready(Err(cut())),
                 Asked::Bytes(bytes) => {
-                    self.asked_until = self.wish().end;
+                    let end = self.wish().end;
+                    if self.at >= self.asked_until && self.at + (bytes.len() as u64) < end {
+                        self.known_since = Some(Instant::now());
+                    }
+                    self.asked_until = end;
                     return Poll::Ready(Ok(Some(self.pass(bytes))));
                 }
                 Asked::Wait(waiting) => {
                     self.pulse.wait();
                     self.has_waited = true;
                     self.misses += 1;
+                    self.known_since = None;
                     self.waiting = Some(waiting);
                 }
             }

@@ -20,6 +20,7 @@ pub(crate) mod random;
 
 pub use client::run;
 pub use pantler_dust::infer::random::Random;
+pub use random::Popularity;
 
 /// Mean and deviation of the logarithm of the sizes of most files (SURGE: Barford and Crovella, SIGMETRICS 1998).
 const BODY: (f64, f64) = (9.357, 1.318);

@@ -10,9 +10,9 @@ use std::io::{self, BufWriter, Write};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::WebError;
 use crate::metrics::Ended;
@@ -22,6 +22,9 @@ use crate::options::{AccessLog, LogFormat};
 const LINES_MAX: usize = 4096;
 /// Most bytes of them: a line may be four times as long as the head of its request, if all of that must be escaped.
 const QUEUE_BYTES: usize = 4 << 20;
+
+/// How long to wait until a queue that is full is tried again.
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// What is known of a request.
 #[derive(Debug, Clone)]
@@ -93,10 +96,16 @@ impl Log {
         is_queued
     }
 
-    /// Has the thread end after what was noted before.
-    pub fn close(&self) {
+    /// Has the thread end after what was noted before; whether it was told so by then. A thread that is stuck cannot be told.
+    pub fn close(&self, until: Instant) -> bool {
+        while let Err(TrySendError::Full(_)) = self.lines.try_send(None) {
+            if Instant::now() >= until {
+                return false;
+            }
+            std::thread::sleep(PAUSE);
+        }
         // A thread that is gone needs no word.
-        let _ = self.lines.send(None);
+        true
     }
 }
 
@@ -203,7 +212,6 @@ fn stamp(time: SystemTime) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     fn line() -> Line {
         Line {
@@ -238,9 +246,20 @@ mod tests {
         let options = AccessLog { file: Some(file.path().into()), format: LogFormat::Json };
         let (log, writer) = Log::open(&options).unwrap();
         assert!(log.write(&line(), &ended()));
-        log.close();
+        assert!(log.close(Instant::now() + Duration::from_secs(60)));
         writer.join().unwrap();
         assert_eq!(std::fs::read_to_string(file.path()).unwrap().lines().count(), 1);
+    }
+
+    #[test]
+    fn a_log_that_is_stuck_is_not_closed_for_ever() {
+        let (lines, to_write) = sync_channel(1);
+        let log = Log { lines, queued: Arc::default(), format: LogFormat::Json };
+        assert!(log.write(&line(), &ended()));
+        assert!(!log.close(Instant::now() + Duration::from_millis(20)), "nobody takes the word");
+        assert!(to_write.recv().unwrap().is_some());
+        assert!(log.close(Instant::now()));
+        assert_eq!(to_write.recv(), Ok(None));
     }
 
     /// Writes nothing until it may; then notes how much it wrote.
@@ -281,7 +300,7 @@ mod tests {
             assert!((most_lines.min(QUEUE_BYTES / size)..=most_lines + in_hand).contains(&taken), "{taken}");
             assert!(!log.write(&line, &ended()), "still stuck");
             drop(go);
-            log.close();
+            assert!(log.close(Instant::now() + Duration::from_secs(60)));
             writer.join().unwrap();
             assert_eq!((written.load(Ordering::SeqCst), log.queued.load(Ordering::SeqCst)), (taken, 0));
         }

@@ -17,6 +17,17 @@ pub enum Below {
     Mount,
 }
 
+/// What came of reading without waiting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Now {
+    /// So many bytes; none where the file ends.
+    Read(usize),
+    /// The first of them is not in memory.
+    Missing,
+    /// The file system cannot say what is.
+    Unknown,
+}
+
 /// A regular file below the root.
 #[derive(Debug)]
 pub struct Opened {
@@ -45,22 +56,26 @@ impl Opened {
         self.version.size
     }
 
-    /// Reads what is in the page cache. `None` if that is nothing: then the kernel has begun to read from the disk. `Some(0)`
-    /// where the file ends.
+    /// Reads what is in the page cache. What is missing the kernel has begun to read from the disk.
     ///
     /// # Errors
     /// The system's.
-    pub fn read_now(&self, into: &mut [u8], offset: u64) -> io::Result<Option<usize>> {
+    pub fn read_now(&self, into: &mut [u8], offset: u64) -> io::Result<Now> {
         loop {
             let mut buffers = [IoSliceMut::new(into)];
             match rustix::io::preadv2(&self.descriptor, &mut buffers, offset, ReadWriteFlags::NOWAIT) {
-                Ok(count) => return Ok(Some(count)),
-                // A file system that cannot say what it holds is asked by threads that may wait.
-                Err(Errno::AGAIN | Errno::OPNOTSUPP) => return Ok(None),
+                Ok(count) => return Ok(Now::Read(count)),
+                Err(Errno::AGAIN) => return Ok(Now::Missing),
+                Err(Errno::OPNOTSUPP) => return Ok(Now::Unknown),
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
         }
+    }
+
+    /// Whether reading without waiting tells what is in memory.
+    pub fn can_say(&self, offset: u64) -> bool {
+        !matches!(self.read_now(&mut [0], offset), Ok(Now::Unknown))
     }
 
     /// Reads from the disk if need be. 0 where the file ends.

@@ -10,7 +10,17 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
 use crate::path::Names;
+use crate::pulse::Pulse;
 use crate::root::{Found, Root};
+
+/// The request for which something is opened.
+#[derive(Debug, Clone, Copy)]
+pub struct Asker<'a> {
+    /// Of its connection, which is not to be cut while it waits for us.
+    pub pulse: &'a Pulse,
+    /// When it came: all that is opened for it is waited for no longer than the patience in all.
+    pub since: Instant,
+}
 
 /// See the head of this file.
 #[derive(Debug)]
@@ -31,13 +41,14 @@ impl Opener {
     ///
     /// # Errors
     /// The system's, and `TimedOut`.
-    pub async fn open(&self, names: &Names) -> io::Result<Found> {
+    pub async fn open(&self, names: &Names, asker: Asker<'_>) -> io::Result<Found> {
         if let Some(found) = self.root.open_now(names)? {
             return Ok(found);
         }
         // The names are not in memory: somebody who may wait looks for them.
         let (root, names, patience) = (self.root.clone(), names.clone(), self.patience);
-        self.run(move || root.open_waiting(&names, patience)).await
+        let patience = patience.saturating_sub(asker.since.elapsed());
+        self.run(asker, move || root.open_waiting(&names, patience)).await
     }
 
     /// Does something else that may wait for names.
@@ -46,6 +57,7 @@ impl Opener {
     /// Its own, and `TimedOut`.
     pub async fn run<T: Send + 'static>(
         &self,
+        asker: Asker<'_>,
         work: impl FnOnce() -> io::Result<T> + Send + 'static,
     ) -> io::Result<T> {
         let working = async {
@@ -57,7 +69,8 @@ impl Opener {
             });
             working.await.map_err(io::Error::other)?
         };
-        match timeout_at(Instant::now() + self.patience, working).await {
+        let _waits = asker.pulse.waits();
+        match timeout_at(asker.since + self.patience, working).await {
             Ok(result) => result,
             Err(_) => Err(io::ErrorKind::TimedOut.into()),
         }
@@ -98,7 +111,8 @@ mod tests {
                     busy.fetch_sub(1, Ordering::SeqCst);
                     Ok(())
                 };
-                opener.run(work).await
+                let pulse = Pulse::new();
+                opener.run(Asker { pulse: &pulse, since: Instant::now() }, work).await
             }));
             // One runtime, one thread: it runs until it has asked for its seat.
             tokio::task::yield_now().await;
@@ -123,15 +137,17 @@ mod tests {
         let (folder, opener) = opener(1, Duration::from_millis(50));
         std::fs::write(folder.path().join("f"), "text").unwrap();
         let (go, gate) = channel::<()>();
-        let hung = opener.run(move || gate.recv().map_err(io::Error::other)).await;
+        let pulse = Pulse::new();
+        let asker = || Asker { pulse: &pulse, since: Instant::now() };
+        let hung = opener.run(asker(), move || gate.recv().map_err(io::Error::other)).await;
         assert_eq!(hung.unwrap_err().kind(), io::ErrorKind::TimedOut);
         let (root, names) = (opener.root.clone(), Names { joined: b"f".to_vec(), is_directory: false });
-        let queued = opener.run(move || root.open_waiting(&names, Duration::from_secs(9))).await;
+        let queued = opener.run(asker(), move || root.open_waiting(&names, Duration::from_secs(9))).await;
         assert_eq!(queued.unwrap_err().kind(), io::ErrorKind::TimedOut, "it waited in line");
         assert_eq!(opener.seats.available_permits(), 0);
         // What is in memory needs no seat.
         let names = Names { joined: Vec::new(), is_directory: true };
-        assert!(matches!(opener.open(&names).await, Ok(Found::Directory(_))));
+        assert!(matches!(opener.open(&names, asker()).await, Ok(Found::Directory(_))));
         go.send(()).unwrap();
         let seat = tokio::time::timeout(Duration::from_secs(60), opener.seats.acquire()).await;
         assert!(seat.is_ok(), "it is given back when the file system answers");

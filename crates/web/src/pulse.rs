@@ -30,6 +30,16 @@ pub struct Pulse {
     is_http2: AtomicBool,
 }
 
+/// Somebody who waits for us, until it is dropped.
+#[derive(Debug)]
+pub struct Wait<'a>(&'a Pulse);
+
+impl Drop for Wait<'_> {
+    fn drop(&mut self) {
+        self.0.resume();
+    }
+}
+
 /// What the watchdog does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
@@ -91,6 +101,12 @@ impl Pulse {
     /// An answer waits for its bytes.
     pub fn wait(&self) {
         self.waiting.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The same for as long as what is returned is kept.
+    pub fn waits(&self) -> Wait<'_> {
+        self.wait();
+        Wait(self)
     }
 
     /// The bytes are there, or nobody wants them.

@@ -58,7 +58,8 @@ impl Wish {
         self.end.checked_sub(self.start).expect("a wish ends after it begins")
     }
 
-    fn key(self) -> (u64, u64) {
+    /// File and window.
+    pub fn key(self) -> (u64, u64) {
         (self.file, self.start / WINDOW_BYTES)
     }
 

@@ -59,6 +59,24 @@ pub struct Server {
     has_given_up: bool,
 }
 
+/// How long readers and the log have at least to end, when answers have taken all the time.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// Waits for threads to end, but not for ever; whether all did. The others end with the process.
+fn join(threads: impl IntoIterator<Item = JoinHandle<()>>, until: Instant) -> bool {
+    let mut all = true;
+    for thread in threads {
+        while !thread.is_finished() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        all &= thread.is_finished();
+        if thread.is_finished() {
+            let _ = thread.join();
+        }
+    }
+    all
+}
+
 #[derive(Debug, Default)]
 struct Running {
     count: Mutex<u32>,
@@ -171,13 +189,13 @@ impl Server {
             let _ = thread.join();
         }
         self.site.desk.close();
-        for reader in self.readers.drain(..) {
-            let _ = reader.join();
-        }
+        // The disk may hang under a reader whose client is gone, and who reads the log may have gone to sleep.
+        let limit = limit.max(Instant::now() + GRACE);
+        let mut have_ended = join(self.readers.drain(..), limit);
         if let (Some(log), Some(writer)) = (&self.site.log, self.log_writer.take()) {
-            log.close();
-            let _ = writer.join();
+            have_ended &= log.close(limit) && join([writer], limit);
         }
+        self.has_given_up = !have_ended;
         true
     }
 
@@ -306,6 +324,16 @@ mod tests {
         drop(count);
         // Now nobody would have to be waited for; who drops the server asks all the same, and must not wait either.
         assert!(!server.end(), "it began anew");
+    }
+
+    #[test]
+    fn a_stop_waits_for_no_thread_that_hangs() {
+        let (go, gate) = std::sync::mpsc::channel::<()>();
+        let hangs = std::thread::spawn(move || gate.recv().unwrap_or(()));
+        let ends = std::thread::spawn(|| ());
+        assert!(!join([hangs, ends], Instant::now() + Duration::from_millis(20)));
+        drop(go);
+        assert!(join([std::thread::spawn(|| ())], Instant::now() + Duration::from_secs(60)));
     }
 
     #[tokio::test]

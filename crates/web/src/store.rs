@@ -10,12 +10,28 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::WebError;
 use crate::buffers::{Buffers, CHUNK_BYTES};
-use crate::opened::{Below, Opened};
+use crate::opened::{Below, Now, Opened};
 use crate::options::StoreKind;
 use crate::scheduler::Wish;
 
 /// All requests of a server are one owner.
 const OWNER: OwnerId = OwnerId(1);
+
+/// What came of looking for a piece.
+#[derive(Debug)]
+pub enum Seen {
+    /// It begins with these bytes; `is_all`, if they are as many as were looked for.
+    Bytes {
+        /// The bytes.
+        bytes: Bytes,
+        /// Whether none is missing, at most those behind what is looked for at a time.
+        is_all: bool,
+    },
+    /// Its beginning is not there.
+    Missing,
+    /// Nobody can say.
+    Unknown,
+}
 
 /// See the head of this file.
 pub struct Store {
@@ -64,8 +80,8 @@ impl Store {
         self.cache(file).is_some() || file.below() == Below::Mount
     }
 
-    /// The beginning of a piece, if all of it is there: `None` if not, empty where the file ends. The kernel is asked by
-    /// reading. A steward is asked first, unless it has just said that it holds all of it (`is_known`): asking costs as much as
+    /// The beginning of a piece, if it is there; empty where the file ends. The kernel is asked by
+    /// reading, and gives what lies in front of the first missing page. A steward is asked first, unless it has just said that it holds all of it (`is_known`): asking costs as much as
     /// reading, and what leaves in between is read again.
     ///
     /// # Errors
@@ -76,23 +92,28 @@ impl Store {
         wish: Wish,
         is_known: bool,
         buffers: &Arc<Buffers>,
-    ) -> io::Result<Option<Bytes>> {
+    ) -> io::Result<Seen> {
         let has_steward = self.has_steward(file);
         if has_steward && !is_known && self.held(file, wish) != Some(wish.length()) {
-            return Ok(None);
+            return Ok(Seen::Missing);
         }
         let length = (wish.length() as usize).min(buffers.chunk_bytes());
         let wish = Wish { end: wish.start + length as u64, ..wish };
         if let Some(cache) = self.cache(file) {
-            return copy(cache, file, wish, buffers).map(Some);
+            let bytes = copy(cache, file, wish, buffers)?;
+            return Ok(Seen::Bytes { is_all: bytes.len() == length, bytes });
         }
         let mut buffer = buffers.take(length);
-        let count = if has_steward {
-            Some(file.read_waiting(buffer.space(), wish.start)?)
+        let now = if has_steward {
+            Now::Read(file.read_waiting(buffer.space(), wish.start)?)
         } else {
             file.read_now(buffer.space(), wish.start)?
         };
-        Ok(count.map(|count| buffer.freeze(count)))
+        Ok(match now {
+            Now::Read(count) => Seen::Bytes { bytes: buffer.freeze(count), is_all: count == length },
+            Now::Missing => Seen::Missing,
+            Now::Unknown => Seen::Unknown,
+        })
     }
 
     /// Reads a piece, waiting for the disk. What comes is short where the file ends. With `keep`, the bytes are returned; else
@@ -186,8 +207,7 @@ mod tests {
         assert_eq!((settled.version, store.held(&settled, wish)), (young.version, Some(0)));
         assert!(read(&settled) == [2; 9000], "bytes of before the second change");
         assert_eq!(store.held(&settled, wish), Some(9000), "now it is kept");
-        assert!(
-            store.look(&settled, wish, false, &buffers).unwrap().is_some_and(|bytes| bytes[..] == [2; 9000])
-        );
+        let seen = store.look(&settled, wish, false, &buffers).unwrap();
+        assert!(matches!(seen, Seen::Bytes { bytes, is_all: true } if bytes[..] == [2; 9000]));
     }
 }

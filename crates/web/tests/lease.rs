@@ -44,6 +44,16 @@ fn a_lease_is_waited_for_without_spinning_and_not_for_ever() {
     drop(file);
     assert_eq!(limited.get("/hello.txt").status, 200);
 
+    // Who waits for us is not taken for who takes nothing of its answer.
+    let watchful = site(|options| {
+        options.limits.open_time = Duration::from_secs(3);
+        options.limits.idle_time = Duration::from_millis(500);
+    });
+    let file = File::options().read(true).write(true).open(watchful.path("hello.txt")).unwrap();
+    lease(&file);
+    assert_eq!(watchful.get("/hello.txt").status, 503);
+    drop(file);
+
     let patient = site(|options| options.limits.open_time = Duration::from_secs(60));
     let file = File::options().read(true).write(true).open(patient.path("hello.txt")).unwrap();
     lease(&file);

@@ -11,6 +11,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use pantler_web::Tls;
 use rustls::pki_types::ServerName;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -92,6 +93,31 @@ fn http2_and_http1_are_offered_by_tls() {
         let _ = plain.read_to_end(&mut heard).await;
         assert!(!String::from_utf8_lossy(&heard).contains("hello"));
     });
+}
+
+#[test]
+fn who_says_nothing_over_tls_holds_up_no_stop() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    let (certificates, key) = (folder.path().join("certificate.pem"), folder.path().join("key.pem"));
+    std::fs::write(&certificates, made.cert.pem()).unwrap();
+    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    let site = site(|options| {
+        options.tls = Some(Tls { certificates, key });
+        options.limits.head_time = Duration::from_secs(600);
+        options.limits.stop_time = Duration::from_secs(120);
+    });
+    let _silent = std::net::TcpStream::connect(site.address()).unwrap();
+    let is_open = || {
+        let numbers = site.server.site().desk.metrics.numbers();
+        numbers.iter().any(|(name, count)| *name == "connections" && *count == 1)
+    };
+    let limit = Instant::now() + Duration::from_secs(60);
+    while !is_open() {
+        assert!(Instant::now() < limit, "it was never accepted");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(site.server.stop(), "it was waited for");
 }
 
 #[test]

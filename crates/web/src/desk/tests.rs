@@ -39,14 +39,17 @@ impl Place {
     fn get(&self, name: &str) -> io::Result<Vec<u8>> {
         let file = self.open(name);
         let span = Span { start: 0, end: file.size() };
-        let mut feed = Feed::new(self.desk.clone(), file, Arc::new(Pulse::new()), || name.into(), span);
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let mut all = Vec::new();
-        while let Some(bytes) = runtime.block_on(std::future::poll_fn(|context| feed.poll_next(context)))? {
-            all.extend_from_slice(&bytes);
-        }
-        Ok(all)
+        all_of(Feed::new(self.desk.clone(), file, Arc::new(Pulse::new()), || name.into(), span))
     }
+}
+
+fn all_of(mut feed: Feed) -> io::Result<Vec<u8>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let mut all = Vec::new();
+    while let Some(bytes) = runtime.block_on(std::future::poll_fn(|context| feed.poll_next(context)))? {
+        all.extend_from_slice(&bytes);
+    }
+    Ok(all)
 }
 
 impl Drop for Place {
@@ -161,7 +164,7 @@ fn a_reader_that_panics_refuses_those_who_wait_and_reads_on() {
             panic!("a turn")
         };
         let mut waiting = place.desk.wait(&mut inner, ticket, &file, Duration::ZERO, false);
-        place.desk.finish(inner, Vec::new());
+        place.desk.finish(Vec::new(), inner);
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let told = runtime.block_on(&mut waiting.told);
         assert!(matches!(told, Ok(Told::Failed(io::ErrorKind::Other))), "{told:?}");
@@ -187,4 +190,111 @@ fn what_is_being_read_is_not_let_go() {
     assert!(!inner.is_wanted(&part));
     inner.belief.read(wish);
     assert!(inner.is_wanted(&part), "it was read");
+}
+
+/// A file in memory, whose file system cannot say what of it is there.
+fn blind_file(bytes: &[u8]) -> Arc<Opened> {
+    use std::io::Write;
+    let descriptor = rustix::fs::memfd_create("blind", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+    let mut file = std::fs::File::from(descriptor);
+    file.write_all(bytes).unwrap();
+    let attributes = pantler_origin::Attributes::of(std::os::fd::AsFd::as_fd(&file)).unwrap();
+    let look = pantler_origin::Look { version: attributes.version(), settled: true };
+    let validators = crate::conditions::Validators { etag: String::new(), modified: std::time::UNIX_EPOCH };
+    Arc::new(Opened::new(file.into(), look, validators, Below::PageCache))
+}
+
+#[test]
+fn a_file_system_that_cannot_say_what_it_holds_is_no_evidence() {
+    for order in Order::ALL {
+        let place = Place::new(|options| options.order = order);
+        let size = place.desk.with_belief(|belief| belief.model());
+        let bytes: Vec<u8> = (0..700_000).map(|at| (at / 7) as u8).collect();
+        let files = [blind_file(&bytes), blind_file(&bytes[..5000])];
+        for round in 0..300 {
+            let file = files[round % 2].clone();
+            let expected = &bytes[..file.size() as usize];
+            let span = Span { start: 0, end: file.size() };
+            let feed = Feed::new(place.desk.clone(), file, Arc::new(Pulse::new()), || b"f".to_vec(), span);
+            assert!(all_of(feed).unwrap() == expected, "{order:?}");
+        }
+        let (after, score) = place.desk.with_belief(|belief| (belief.model(), belief.score()));
+        assert_eq!(after, size, "{order:?}");
+        assert!(score.falsely_cached <= 1, "{order:?}: {score:?}");
+        assert_eq!(number(&place, "let_go_bytes"), 0, "{order:?}");
+    }
+}
+
+fn number(place: &Place, name: &str) -> u64 {
+    place.desk.metrics.numbers().into_iter().find(|(other, _)| *other == name).unwrap().1
+}
+
+#[test]
+fn a_part_of_a_file_is_not_taken_for_all_of_it() {
+    // Where this program lies, pages can be dropped: what lies in memory alone has none.
+    let folder = tempfile::tempdir_in(std::env::current_exe().unwrap().parent().unwrap()).unwrap();
+    let file = std::fs::File::create(folder.path().join("f")).unwrap();
+    std::fs::write(folder.path().join("f"), vec![7; 200_000]).unwrap();
+    file.sync_all().unwrap();
+    let place = Place::new(|_| ());
+    let opened = std::fs::File::open(folder.path().join("f")).unwrap();
+    let attributes = pantler_origin::Attributes::of(std::os::fd::AsFd::as_fd(&opened)).unwrap();
+    let look = pantler_origin::Look { version: attributes.version(), settled: true };
+    let validators = crate::conditions::Validators { etag: String::new(), modified: std::time::UNIX_EPOCH };
+    let opened = Arc::new(Opened::new(opened.into(), look, validators, Below::PageCache));
+    let get = || {
+        let span = Span { start: 0, end: 200_000 };
+        let feed =
+            Feed::new(place.desk.clone(), opened.clone(), Arc::new(Pulse::new()), || b"f".to_vec(), span);
+        assert_eq!(all_of(feed).unwrap(), [7; 200_000]);
+    };
+    get();
+    for _ in 0..50 {
+        opened.drop_cached(0, 1 << 20).unwrap();
+        // Not more than is asked for comes back.
+        let part = std::fs::File::open(folder.path().join("f")).unwrap();
+        rustix::fs::fadvise(&part, 0, None, rustix::fs::Advice::Random).unwrap();
+        std::os::unix::fs::FileExt::read_exact_at(&part, &mut [0; 8192], 0).unwrap();
+        let held = opened.held(0, 200_000).unwrap();
+        get();
+        // Pages that somebody looks at just now are not dropped: then once more.
+        if (1..100_000).contains(&held) {
+            assert_ne!(place.desk.with_belief(|belief| belief.score().falsely_cached), 0);
+            return;
+        }
+    }
+    panic!("it never left");
+}
+
+#[test]
+fn a_panic_while_turns_are_given_out_holds_nobody_up() {
+    let place = Place::new(|options| (options.order, options.disk_reads) = (Order::Fifo, 2));
+    std::fs::write(place.folder.path().join("f"), [7; 5000]).unwrap();
+    let file = place.open("f");
+    let number = place.number(&file);
+    let wish = Wish { file: number, start: 0, end: 5000 };
+    let (ended, end) = std::sync::mpsc::channel();
+    let desk = place.desk.clone();
+    std::thread::spawn(move || {
+        let panicking = catch_unwind(AssertUnwindSafe(|| {
+            let mut inner = desk.lock();
+            for _ in 0..2 {
+                assert_eq!(inner.scheduler.arrive(Duration::ZERO, wish, true), Arrival::Turn);
+            }
+            for is_known in [true, false] {
+                let Arrival::Wait(ticket) = inner.scheduler.arrive(Duration::ZERO, wish, true) else {
+                    panic!("a third turn")
+                };
+                if is_known {
+                    std::mem::forget(desk.wait(&mut inner, ticket, &file, Duration::ZERO, false));
+                }
+            }
+            (0..2).for_each(|_| inner.scheduler.leave());
+            // The first is told of its turn; the second breaks K1.
+            desk.finish(Vec::new(), inner);
+        }));
+        ended.send(panicking.is_err()).unwrap();
+    });
+    assert_eq!(end.recv_timeout(Duration::from_secs(60)), Ok(true), "it hangs");
+    assert_eq!(place.get("f").unwrap(), [7; 5000]);
 }

@@ -37,6 +37,11 @@ impl Popularity {
         Self { weights, files }
     }
 
+    /// The files, the most popular one first.
+    pub fn by_rank(&self) -> &[u32] {
+        &self.files
+    }
+
     /// Draws one.
     pub fn draw(&self, random: &mut Random) -> u32 {
         let point = random.unit() * self.weights.last().copied().unwrap_or(0.0);
