@@ -75,8 +75,12 @@ pub fn off_grid(random: &mut Random, seed: u64) -> Vec<Spec> {
             .fold((f64::MAX, f64::MIN), |(low, high), &value| (value.min(low), value.max(high)));
         // A grid of one value spans a little around it; ends of the range are policies of another name.
         let (low, high) = if low == high { (low * 0.6, high * 1.6) } else { (low, high) };
-        let value = low + (high - low) * (0.1 + 0.8 * random.unit());
-        if axis.scale == Scale::Whole { value.round() } else { value }
+        let share = 0.1 + 0.8 * random.unit();
+        let value = match axis.scale {
+            Scale::WholeLogarithmic => low * (high / low).powf(share),
+            _ => low + (high - low) * share,
+        };
+        if axis.scale.is_whole() { value.round() } else { value }
     };
     let families = Family::all().iter().filter(|family| !family.axes.is_empty());
     let spec = |family: &'static Family| {

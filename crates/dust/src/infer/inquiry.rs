@@ -23,7 +23,7 @@ use super::evidence::Evidence;
 use super::family::Family;
 use super::pattern::{Pattern, stack_distance};
 use super::random::Random;
-use super::rank::{DRAWS_SEARCH, merge, posterior, rank, rank_again, rank_with_nuisances};
+use super::rank::{DRAWS_SEARCH, merge, posterior, rank, rank_again, rank_with_nuisances, rank_with_periods};
 use super::refine::{Fit, parameter_interval};
 use super::score::Ledger;
 use super::trace::Trace;
@@ -542,7 +542,8 @@ impl Inquiry {
 
     fn screen(&mut self) {
         let ledger = Ledger::new(&self.evidence, self.calibration.noise);
-        self.fits = rank(&self.options.families, self.range, &ledger, None);
+        let fits = rank(&self.options.families, self.range, &ledger, None);
+        self.fits = rank_with_periods(fits, &self.options.families, &ledger);
         self.consider_nuisances();
     }
 
@@ -556,6 +557,9 @@ impl Inquiry {
             self.ranked_again = true;
             let others = rank(&self.options.families, self.range, &ledger, self.fits.first());
             self.fits = merge(std::mem::take(&mut self.fits), others);
+        }
+        if self.stage == Stage::Verifying {
+            self.fits = rank_with_periods(std::mem::take(&mut self.fits), &self.options.families, &ledger);
         }
         self.consider_nuisances();
     }

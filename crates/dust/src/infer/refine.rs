@@ -4,7 +4,7 @@
 //! and last: the likelihood is steep in it, and parameters are shares of it.
 
 use super::candidate::Candidate;
-use super::family::Scale;
+use super::family::{Axis, Family, Scale};
 use super::score::{Bars, Course, Ledger};
 use super::simulate::Nuisances;
 
@@ -12,6 +12,9 @@ use super::simulate::Nuisances;
 const STEPS: [f64; 4] = [1.0, 0.4, 0.15, 0.05];
 /// Steps of the capacity, as shares of it; always at least one block.
 const CAPACITY_STEPS: [f64; 4] = [0.04, 0.015, 0.006, 0.0];
+/// Factor between periods that are tried, and how many of the best are climbed from.
+const PERIOD_FACTOR: f64 = 1.05;
+const PERIODS_CLIMBED: usize = 3;
 /// Rates of foreign insertions that are tried, per access.
 const FOREIGN: [f64; 5] = [0.005, 0.01, 0.02, 0.035, 0.06];
 
@@ -41,8 +44,11 @@ impl Fit {
         Self { candidate, log_likelihood: course.total(), course }
     }
 
-    /// Scores a candidate. `None` if it falls below a bar.
+    /// Scores a candidate. `None` if it falls below a bar, or is [another one](Candidate::is_all_but_steady) in fact.
     pub fn above(bars: &Bars, candidate: Candidate, ledger: &Ledger<'_>, draws: u32) -> Option<Self> {
+        if candidate.is_all_but_steady() {
+            return None;
+        }
         let course = ledger.course(&candidate, draws, bars)?;
         Some(Self { candidate, log_likelihood: course.total(), course })
     }
@@ -112,6 +118,20 @@ impl<'a> Climb<'a> {
             }
         }
         moved
+    }
+
+    /// Tries periods up to the neighbours that were tried before, and then one by one.
+    fn periods(&mut self, at: usize, axis: &Axis) {
+        let centre = self.fit.candidate.values[at];
+        for step in -8..=8 {
+            let period = (centre * PERIOD_FACTOR.powf(f64::from(step) / 8.0)).round();
+            self.improve(|candidate| candidate.values[at] = period.clamp(axis.low, axis.high));
+        }
+        let centre = self.fit.candidate.values[at];
+        for step in -4..=4 {
+            let period = centre + f64::from(step);
+            self.improve(|candidate| candidate.values[at] = period.clamp(axis.low, axis.high));
+        }
     }
 
     fn parameters(&mut self, step: f64) -> bool {
@@ -186,6 +206,46 @@ pub fn with_nuisances(fit: &Fit, ledger: &Ledger<'_>, draws: u32, bars: &Bars) -
     if best.log_likelihood < fit.log_likelihood + WORTH { fit.clone() } else { best }
 }
 
+/// Tries all periods of a family that does now and then what the fit does always: the likelihood has a peak of its own at
+/// the true one, so that no climb finds it from afar. `None` for families without a period.
+pub fn with_period(fit: &Fit, family: &'static Family, ledger: &Ledger<'_>, draws: u32) -> Option<Fit> {
+    let at = family.axes.iter().position(|axis| axis.scale == Scale::WholeLogarithmic)?;
+    let axis = &family.axes[at];
+    let own = |axis: &Axis| fit.candidate.family.axes.iter().position(|other| other.key == axis.key);
+    let value = |axis: &Axis| own(axis).map_or(axis.grid[0], |own| fit.candidate.values[own]);
+    // What else was fitted may be wrong where the period is.
+    let mut bases = vec![family.axes.iter().map(value).collect(), family.leaves().swap_remove(0)];
+    bases.dedup_by(|one, two| (0..one.len()).all(|other| other == at || one[other] == two[other]));
+    let mut found: Vec<Fit> = Vec::new();
+    for values in bases {
+        let mut base = Candidate { family, values, ..fit.candidate.clone() };
+        for period in periods(axis, ledger) {
+            base.values[at] = period;
+            let bars = found.last().unwrap_or(fit).bars(ledger);
+            found.extend(Fit::above(&bars, base.clone(), ledger, draws));
+            found.sort_by(|one, two| two.log_likelihood.total_cmp(&one.log_likelihood));
+            found.truncate(PERIODS_CLIMBED);
+        }
+    }
+    let climbed = found.into_iter().map(|found| {
+        let mut climb = Climb::new(found, ledger, draws);
+        climb.capacity(0.0);
+        climb.periods(at, axis);
+        climb.capacity(0.0);
+        climb.fit
+    });
+    climbed.max_by(|one, two| one.log_likelihood.total_cmp(&two.log_likelihood))
+}
+
+/// Periods that may differ: those that are longer than all visits are the same.
+fn periods(axis: &Axis, ledger: &Ledger<'_>) -> impl Iterator<Item = f64> {
+    let (low, most) = (axis.low, axis.high.min(ledger.longest() as f64 + 1.0));
+    std::iter::successors(Some(low), move |&period| {
+        let next = (period * PERIOD_FACTOR).round().max(period + 1.0).min(most);
+        (next > period).then_some(next)
+    })
+}
+
 /// Capacities that explain nearly as much: the log likelihood drops by less than `drop`.
 pub fn interval(fit: &Fit, ledger: &Ledger<'_>, draws: u32, drop: f64) -> (u32, u32) {
     let holds = |frames: u32| {
@@ -215,7 +275,7 @@ pub fn interval(fit: &Fit, ledger: &Ledger<'_>, draws: u32, drop: f64) -> (u32, 
 }
 
 /// Values of one parameter that explain nearly as much, all else being as it is: in steps of a fiftieth of its range, whole
-/// numbers one by one.
+/// numbers one by one, periods wherever there is a peak.
 pub fn parameter_interval(fit: &Fit, at: usize, ledger: &Ledger<'_>, draws: u32, drop: f64) -> [f64; 2] {
     const STEP: f64 = 0.08;
     let axis = fit.candidate.family.axes[at];
@@ -224,10 +284,10 @@ pub fn parameter_interval(fit: &Fit, at: usize, ledger: &Ledger<'_>, draws: u32,
         candidate.values[at] = value;
         ledger.is_above(fit.log_likelihood - drop, &candidate, draws)
     };
-    [-1.0, 1.0].map(|sign| {
+    let [low, high] = [-1.0, 1.0].map(|sign| {
         let mut inside = fit.candidate.values[at];
         for _ in 0..50 {
-            let step = if axis.scale == Scale::Whole { f64::MIN_POSITIVE } else { STEP };
+            let step = if axis.scale.is_whole() { f64::MIN_POSITIVE } else { STEP };
             let next = axis.moved(inside, sign * step);
             if next == inside || !holds(next) {
                 break;
@@ -235,5 +295,15 @@ pub fn parameter_interval(fit: &Fit, at: usize, ledger: &Ledger<'_>, draws: u32,
             inside = next;
         }
         (inside * 1e4).round() / 1e4
-    })
+    });
+    if axis.scale != Scale::WholeLogarithmic {
+        return [low, high];
+    }
+    // Peak after peak, and whatever lies between them.
+    let (mut low, mut high) = (low, high);
+    for period in periods(&axis, ledger).filter(|&period| holds(period)) {
+        let all = period > ledger.longest() as f64;
+        (low, high) = (low.min(period), high.max(if all { axis.high } else { period }));
+    }
+    [low, high]
 }

@@ -110,6 +110,11 @@ impl<'a> Ledger<'a> {
         self.evidence.len()
     }
 
+    /// Observations of the longest visit.
+    pub fn longest(&self) -> usize {
+        self.logs.iter().map(Vec::len).max().unwrap_or(0)
+    }
+
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.evidence.is_empty()
