@@ -1,6 +1,8 @@
 //! What steering needs of a machine, and what to do about what is missing.
 
 use std::fmt::Display;
+use std::fs;
+use std::path::Path;
 
 use crate::group::mounts::{Memory, Places};
 use crate::kernel::{CACHESTAT, Kernel, TRACEPOINTS, Version};
@@ -43,6 +45,7 @@ pub fn doctor() -> Vec<Check> {
     checks.push(device_counters(places.as_ref().ok()));
     checks.push(cachestat(&kernel, sys::has_cachestat()));
     checks.extend(niceties(&kernel));
+    checks.push(left_alone(Path::new(DAMON)));
     checks
 }
 
@@ -104,15 +107,19 @@ fn niceties(kernel: &Kernel) -> impl Iterator<Item = Check> {
 const CAPABILITIES: [(u32, &str); 3] =
     [(21, "CAP_SYS_ADMIN"), (19, "CAP_SYS_PTRACE"), (2, "CAP_DAC_READ_SEARCH")];
 
-fn privileges() -> Check {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+/// The capabilities that we do not have.
+fn lacking() -> Vec<&'static str> {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let effective = status
         .lines()
         .find_map(|line| line.strip_prefix("CapEff:"))
         .and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok())
         .unwrap_or(0);
-    let lacking: Vec<&str> =
-        CAPABILITIES.iter().filter(|(bit, _)| effective >> bit & 1 == 0).map(|&(_, name)| name).collect();
+    CAPABILITIES.iter().filter(|(bit, _)| effective >> bit & 1 == 0).map(|&(_, name)| name).collect()
+}
+
+fn privileges() -> Check {
+    let lacking = lacking();
     let found = if lacking.is_empty() {
         Ok("root, or its capabilities")
     } else {
@@ -123,13 +130,22 @@ fn privileges() -> Check {
 
 fn tracefs() -> Check {
     let found = match mounted_tracefs() {
-        Some(root) if std::fs::read_dir(root.join("events")).is_ok() => {
+        Some(root) if fs::read_dir(root.join("events")).is_ok() => {
             Ok(format!("mounted at {}", root.display()))
         }
         Some(root) => Err(format!("mounted at {}, and not readable by us", root.display())),
+        // Steering mounts it, which is not a doctor's business.
+        None if kernel_has_tracefs() && lacking().is_empty() => {
+            Ok("not mounted yet; it is when it is needed".to_owned())
+        }
         None => Err("not mounted".to_owned()),
     };
     check("tracefs", found, "run as root: it is mounted when it is needed; the kernel needs CONFIG_TRACING")
+}
+
+fn kernel_has_tracefs() -> bool {
+    let known = fs::read_to_string("/proc/filesystems").unwrap_or_default();
+    known.lines().any(|line| line.split_ascii_whitespace().next_back() == Some("tracefs"))
 }
 
 fn memory(places: Option<&Places>) -> Check {
@@ -145,7 +161,7 @@ fn device_counters(places: Option<&Places>) -> Check {
     let found = match places {
         Some(Places { blkio: Some(own), .. }) => Ok(format!("cgroup v1 blkio at {}", own.display())),
         Some(Places { memory: Some(Memory::V2 { root, .. }), .. }) => {
-            let controllers = std::fs::read_to_string(root.join("cgroup.controllers")).unwrap_or_default();
+            let controllers = fs::read_to_string(root.join("cgroup.controllers")).unwrap_or_default();
             let has_io = controllers.split_ascii_whitespace().any(|word| word == "io");
             if has_io { Ok("cgroup v2 io".to_owned()) } else { Err("cgroup v2 without io") }
         }
@@ -154,6 +170,29 @@ fn device_counters(places: Option<&Places>) -> Check {
     let remedy =
         "mount the blkio hierarchy, or enable io on cgroup2; only the count of device reads needs it";
     Check { needed: false, ..check("device counters", found, remedy) }
+}
+
+/// Where the kernel shows who watches for memory that nobody uses.
+const DAMON: &str = "/sys/kernel/mm/damon/admin/kdamonds";
+
+/// Whether nobody pages out what is cold though memory is not short: what stays by decision would leave all the same.
+fn left_alone(monitors: &Path) -> Check {
+    let names = |folder: &Path| -> Vec<_> {
+        fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
+    };
+    let says = |path: &Path, word: &str| fs::read_to_string(path).is_ok_and(|text| text.trim() == word);
+    let pages_out = |monitor: &Path| {
+        let schemes = names(&monitor.join("contexts")).into_iter().flat_map(|it| names(&it.join("schemes")));
+        says(&monitor.join("state"), "on")
+            && schemes.into_iter().any(|it| says(&it.join("action"), "pageout"))
+    };
+    let found = match names(monitors).into_iter().find(|monitor| pages_out(monitor)) {
+        Some(monitor) => Err(format!("DAMON pages out what is cold: {}", monitor.display())),
+        None => Ok("nobody that we see pages out what is cold"),
+    };
+    let remedy =
+        "what stays by decision may leave after a while: write `off` to its `state`, or ask who set it up";
+    Check { needed: false, ..check("cold pages", found, remedy) }
 }
 
 #[cfg(test)]
@@ -179,5 +218,20 @@ mod tests {
         let checks = doctor();
         assert!(checks.len() >= 5);
         assert!(checks.iter().all(|check| !check.remedy.is_empty() && !check.detail.is_empty()));
+    }
+    #[test]
+    fn who_pages_out_what_is_cold_is_named() {
+        let root = tempfile::tempdir().expect("a folder");
+        let scheme = root.path().join("0/contexts/0/schemes/0");
+        fs::create_dir_all(&scheme).expect("made");
+        fs::write(scheme.join("action"), "pageout\n").expect("written");
+        fs::write(root.path().join("0/state"), "off\n").expect("written");
+        assert!(left_alone(root.path()).present);
+        fs::write(root.path().join("0/state"), "on\n").expect("written");
+        let check = left_alone(root.path());
+        let named = check.detail.ends_with(root.path().join("0").to_str().expect("a plain path"));
+        assert!(!check.present && !check.needed && named, "{check:?}");
+        fs::write(scheme.join("action"), "stat\n").expect("written");
+        assert!(left_alone(root.path()).present && left_alone(Path::new("/nowhere")).present);
     }
 }
