@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -15,8 +15,9 @@ static SERIAL: Mutex<()> = Mutex::new(());
 
 const PANTLER: &str = env!("CARGO_BIN_EXE_pantler");
 
-/// The turn of a test; `None`, loudly, when something it needs is missing.
-fn turn(programs: &[&str]) -> Option<MutexGuard<'static, ()>> {
+/// Runs a test in its turn, while the machine leaves what is cached alone; leaves it out, loudly, when something it needs is
+/// missing.
+fn in_turn(programs: &[&str], test: impl Fn()) {
     let doctor = Command::new(PANTLER).args(["doctor", "--json"]).output().unwrap();
     let mut missing: Vec<&str> =
         if doctor.status.success() { vec![] } else { vec!["what pantler doctor says"] };
@@ -24,10 +25,10 @@ fn turn(programs: &[&str]) -> Option<MutexGuard<'static, ()>> {
     missing.extend(programs.iter().copied().filter(absent));
     if !missing.is_empty() {
         assert!(std::env::var_os("PANTLER_NO_SKIP").is_none(), "missing: {missing:?}");
-        eprintln!("SKIPPED: missing: {missing:?}; cargo xtask setup installs programs");
-        return None;
+        return eprintln!("SKIPPED: missing: {missing:?}; cargo xtask setup installs programs");
     }
-    Some(SERIAL.lock().unwrap_or_else(PoisonError::into_inner))
+    let _turn = SERIAL.lock().unwrap_or_else(PoisonError::into_inner);
+    pantler_rig::undisturbed(test);
 }
 
 fn shell(folder: &Path, script: &str) -> (bool, String) {
@@ -184,22 +185,23 @@ fn steered_as(
 
 #[test]
 fn cscope_scans_its_database_in_cycles() {
-    let Some(_turn) = turn(&["cscope"]) else { return };
-    let folder = scratch();
-    corpus(&folder.path().join("src"), 24, 256 << 10, "c");
-    let script =
-        "for s in needle_1 w7_2 wfff_3 w80_4; do cscope -d -c -k -L0 $s; cscope -d -c -k -L1 $s; done";
-    must(folder.path(), "find src -name '*.c' | sort > cscope.files; cscope -b -c -k 2>&1");
-    let plain = must(folder.path(), script);
-    assert!(plain.lines().count() >= 5, "{plain}");
-    let database = fs::metadata(folder.path().join("cscope.out")).unwrap().len();
-    let told = steered(folder.path(), "cscope", &(database * 2 / 3).to_string(), script, &["cscope.out"]);
-    told.printed(&plain);
-    told.holds(0, "mru");
-    told.explains("cscope.out", 0, "mru");
-    // Eight scans of which a third is read anew each time.
-    let (misses, references) = counted(&told);
-    assert!(misses * 100 < references * 75, "{misses} of {references}");
+    in_turn(&["cscope"], || {
+        let folder = scratch();
+        corpus(&folder.path().join("src"), 24, 256 << 10, "c");
+        let script =
+            "for s in needle_1 w7_2 wfff_3 w80_4; do cscope -d -c -k -L0 $s; cscope -d -c -k -L1 $s; done";
+        must(folder.path(), "find src -name '*.c' | sort > cscope.files; cscope -b -c -k 2>&1");
+        let plain = must(folder.path(), script);
+        assert!(plain.lines().count() >= 5, "{plain}");
+        let database = fs::metadata(folder.path().join("cscope.out")).unwrap().len();
+        let told = steered(folder.path(), "cscope", &(database * 2 / 3).to_string(), script, &["cscope.out"]);
+        told.printed(&plain);
+        told.holds(0, "mru");
+        told.explains("cscope.out", 0, "mru");
+        // Eight scans of which a third is read anew each time.
+        let (misses, references) = counted(&told);
+        assert!(misses * 100 < references * 75, "{misses} of {references}");
+    });
 }
 
 fn counted(told: &Told) -> (u64, u64) {
@@ -209,42 +211,44 @@ fn counted(told: &Told) -> (u64, u64) {
 
 #[test]
 fn cscope_searches_texts_in_cycles() {
-    let Some(_turn) = turn(&["cscope"]) else { return };
-    let folder = scratch();
-    corpus(&folder.path().join("src"), 24, 256 << 10, "c");
-    let script = "for s in needle 'return a + 7' 'wfff_3(int' w80_4; do cscope -d -c -k -L4 \"$s\"; done";
-    must(folder.path(), "find src -name '*.c' | sort > cscope.files; cscope -b -c -k 2>&1");
-    let plain = must(folder.path(), script);
-    assert!(plain.lines().count() >= 5, "{plain}");
-    let told = steered(folder.path(), "cscope-text", "4M", script, &["src/f000.c"]);
-    told.printed(&plain);
-    told.holds(0, "mru");
-    told.explains("src/f000.c", 0, "mru");
-    let (misses, references) = counted(&told);
-    assert!(misses * 100 < references * 80, "{misses} of {references}");
+    in_turn(&["cscope"], || {
+        let folder = scratch();
+        corpus(&folder.path().join("src"), 24, 256 << 10, "c");
+        let script = "for s in needle 'return a + 7' 'wfff_3(int' w80_4; do cscope -d -c -k -L4 \"$s\"; done";
+        must(folder.path(), "find src -name '*.c' | sort > cscope.files; cscope -b -c -k 2>&1");
+        let plain = must(folder.path(), script);
+        assert!(plain.lines().count() >= 5, "{plain}");
+        let told = steered(folder.path(), "cscope-text", "4M", script, &["src/f000.c"]);
+        told.printed(&plain);
+        told.holds(0, "mru");
+        told.explains("src/f000.c", 0, "mru");
+        let (misses, references) = counted(&told);
+        assert!(misses * 100 < references * 80, "{misses} of {references}");
+    });
 }
 
 #[test]
 fn glimpse_keeps_its_index_before_the_texts() {
-    let Some(_turn) = turn(&["glimpse", "glimpseindex"]) else { return };
-    let folder = scratch();
-    corpus(&folder.path().join("texts"), 24, 256 << 10, "txt");
-    must(folder.path(), "mkdir index; glimpseindex -b -H index texts 2>&1");
-    let script = "for w in needle wfff w80 w7 needle; do glimpse -H index -y -w $w 2> /dev/null; done";
-    let plain = must(folder.path(), script);
-    assert!(plain.lines().count() >= 50, "{plain:.500}");
-    let told = steered(
-        folder.path(),
-        "glimpse",
-        "4M",
-        script,
-        &["index/.glimpse_index", "index/.glimpse_filenames"],
-    );
-    told.printed(&plain);
-    told.holds(1, "mru");
-    told.holds(0, "mru");
-    told.explains("index/.glimpse_index", 1, "mru");
-    told.explains("index/.glimpse_filenames", 1, "mru");
+    in_turn(&["glimpse", "glimpseindex"], || {
+        let folder = scratch();
+        corpus(&folder.path().join("texts"), 24, 256 << 10, "txt");
+        must(folder.path(), "mkdir index; glimpseindex -b -H index texts 2>&1");
+        let script = "for w in needle wfff w80 w7 needle; do glimpse -H index -y -w $w 2> /dev/null; done";
+        let plain = must(folder.path(), script);
+        assert!(plain.lines().count() >= 50, "{plain:.500}");
+        let told = steered(
+            folder.path(),
+            "glimpse",
+            "4M",
+            script,
+            &["index/.glimpse_index", "index/.glimpse_filenames"],
+        );
+        told.printed(&plain);
+        told.holds(1, "mru");
+        told.holds(0, "mru");
+        told.explains("index/.glimpse_index", 1, "mru");
+        told.explains("index/.glimpse_filenames", 1, "mru");
+    });
 }
 
 #[test]
@@ -258,69 +262,73 @@ fn ripgrep_reads_all_files_in_cycles() {
 }
 
 fn grep(program: &str, script: &str) {
-    let Some(_turn) = turn(&[program]) else { return };
-    let folder = scratch();
-    corpus(&folder.path().join("texts"), 24, 256 << 10, "txt");
-    let plain = must(folder.path(), script);
-    assert!(plain.lines().count() >= 5, "{plain}");
-    let told = steered(folder.path(), "grep", "4M", script, &["texts/f000.txt"]);
-    told.printed(&plain);
-    told.holds(0, "mru");
-    told.explains("texts/f000.txt", 0, "mru");
-    // Three scans of 6 MB: the ideal reads once, and then twice what 4 MB cannot hold.
-    let (misses, references) = counted(&told);
-    assert!(misses * 100 < references * 80, "{misses} of {references}");
+    in_turn(&[program], || {
+        let folder = scratch();
+        corpus(&folder.path().join("texts"), 24, 256 << 10, "txt");
+        let plain = must(folder.path(), script);
+        assert!(plain.lines().count() >= 5, "{plain}");
+        let told = steered(folder.path(), "grep", "4M", script, &["texts/f000.txt"]);
+        told.printed(&plain);
+        told.holds(0, "mru");
+        told.explains("texts/f000.txt", 0, "mru");
+        // Three scans of 6 MB: the ideal reads once, and then twice what 4 MB cannot hold.
+        let (misses, references) = counted(&told);
+        assert!(misses * 100 < references * 80, "{misses} of {references}");
+    });
 }
 
 #[test]
 fn ld_is_done_with_what_it_has_read() {
-    let Some(_turn) = turn(&["ld", "as"]) else { return };
-    let folder = scratch();
-    let at = folder.path();
-    for number in 0..24u32 {
-        let words: String = (0..4096u32).map(|word| format!(".long {}\n", word * 7 + number)).collect();
-        let text = format!(
-            ".globl s{number}\n.data\ns{number}:\n{}\n.text\n.globl f{number}\nf{number}: ret\n",
-            words.repeat(12)
-        );
-        fs::write(at.join(format!("o{number:02}.s")), text).unwrap();
-    }
-    must(at, "for s in *.s; do as $s -o ${s%.s}.o; done; rm *.s; ar rcs l.a o1*.o; rm o1*.o");
-    let script = |out: &str| format!("ld -r -o {out} o*.o --whole-archive l.a && cksum < {out}");
-    let plain = must(at, &script("plain"));
-    let told = steered(at, "ld", "2M", &script("linked"), &["o00.o"]);
-    told.printed(&plain);
-    told.knows(-1, "lru");
-    // Blocks that it was done with left before older ones: what is kept is what it wrote.
-    let overrules = told.owner()["counters"]["overrules"].as_u64().unwrap();
-    assert!(overrules > 500, "{}", told.owner());
+    in_turn(&["ld", "as"], || {
+        let folder = scratch();
+        let at = folder.path();
+        for number in 0..24u32 {
+            let words: String = (0..4096u32).map(|word| format!(".long {}\n", word * 7 + number)).collect();
+            let text = format!(
+                ".globl s{number}\n.data\ns{number}:\n{}\n.text\n.globl f{number}\nf{number}: ret\n",
+                words.repeat(12)
+            );
+            fs::write(at.join(format!("o{number:02}.s")), text).unwrap();
+        }
+        must(at, "for s in *.s; do as $s -o ${s%.s}.o; done; rm *.s; ar rcs l.a o1*.o; rm o1*.o");
+        let script = |out: &str| format!("ld -r -o {out} o*.o --whole-archive l.a && cksum < {out}");
+        let plain = must(at, &script("plain"));
+        let told = steered(at, "ld", "2M", &script("linked"), &["o00.o"]);
+        told.printed(&plain);
+        told.knows(-1, "lru");
+        // Blocks that it was done with left before older ones: what is kept is what it wrote.
+        let overrules = told.owner()["counters"]["overrules"].as_u64().unwrap();
+        assert!(overrules > 500, "{}", told.owner());
+    });
 }
 
 #[test]
 fn sort_reads_its_input_once_and_its_own_files_last() {
-    let Some(_turn) = turn(&["sort"]) else { return };
-    let folder = scratch();
-    corpus(&folder.path().join("texts"), 1, 12 << 20, "txt");
-    must(folder.path(), "mkdir tmp");
-    let script = "sort -S 1M --parallel 1 -T tmp -k 2 texts/f000.txt | cksum";
-    let plain = must(folder.path(), script);
-    let told = steered(folder.path(), "sort", "4M", script, &["texts/f000.txt"]);
-    told.printed(&plain);
-    told.explains("texts/f000.txt", -1, "mru");
-    told.knows(-1, "mru");
+    in_turn(&["sort"], || {
+        let folder = scratch();
+        corpus(&folder.path().join("texts"), 1, 12 << 20, "txt");
+        must(folder.path(), "mkdir tmp");
+        let script = "sort -S 1M --parallel 1 -T tmp -k 2 texts/f000.txt | cksum";
+        let plain = must(folder.path(), script);
+        let told = steered(folder.path(), "sort", "4M", script, &["texts/f000.txt"]);
+        told.printed(&plain);
+        told.explains("texts/f000.txt", -1, "mru");
+        told.knows(-1, "mru");
+    });
 }
 
 #[test]
 fn tar_reads_everything_once() {
-    let Some(_turn) = turn(&["tar"]) else { return };
-    let folder = scratch();
-    corpus(&folder.path().join("texts"), 24, 256 << 10, "txt");
-    let script = "tar --sort=name -c texts | cksum";
-    let plain = must(folder.path(), script);
-    let told = steered(folder.path(), "tar", "2M", script, &["texts/f023.txt"]);
-    told.printed(&plain);
-    told.knows(-1, "mru");
-    told.explains("texts/f023.txt", -1, "mru");
+    in_turn(&["tar"], || {
+        let folder = scratch();
+        corpus(&folder.path().join("texts"), 24, 256 << 10, "txt");
+        let script = "tar --sort=name -c texts | cksum";
+        let plain = must(folder.path(), script);
+        let told = steered(folder.path(), "tar", "2M", script, &["texts/f023.txt"]);
+        told.printed(&plain);
+        told.knows(-1, "mru");
+        told.explains("texts/f023.txt", -1, "mru");
+    });
 }
 
 #[test]
@@ -328,58 +336,60 @@ fn postgresql_needs_its_indexes_before_its_tables() {
     let bin = shell(Path::new("/"), "ls -d /usr/lib/postgresql/*/bin | tail -n 1").1;
     let bin = bin.trim();
     let (initdb, postgres) = (format!("{bin}/initdb"), format!("{bin}/postgres"));
-    let Some(_turn) = turn(&[&initdb, &postgres, "psql"]) else { return };
-    // It refuses to run as root. User `games` is on every Debian machine, and must get to the folder.
-    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
-    let at = folder.path();
-    fs::set_permissions(at, PermissionsExt::from_mode(0o755)).unwrap();
-    let home = at.join("home");
-    fs::create_dir(&home).unwrap();
-    std::os::unix::fs::chown(&home, Some(5), Some(60)).unwrap();
-    let as_games =
-        |script: &str| must(&home, &format!("setpriv --reuid=5 --regid=60 --clear-groups sh -ec '{script}'"));
-    as_games(&format!(
-        "mkdir indexes sockets; {bin}/initdb -D data -U games -A trust --no-sync -E UTF8 --locale C"
-    ));
-    let server = format!(
-        "{bin}/pg_ctl start -s -w -D data -l log -o \"-k {0}/sockets -h \\\"\\\" -c fsync=off -c shared_buffers=512kB -c autovacuum=off\"",
-        home.display()
-    );
-    let psql = format!("psql -qAt -h {}/sockets -U games postgres", home.display());
-    let stop = format!("{bin}/pg_ctl stop -s -w -m fast -D data");
-    let make = [
-        format!("CREATE TABLESPACE quick LOCATION $${}/indexes$$", home.display()),
-        "CREATE TABLE t AS SELECT i AS a, md5(i::text) AS b FROM generate_series(1, 60000) i".to_owned(),
-        "CREATE INDEX u ON t (b) TABLESPACE quick".to_owned(),
-        "DELETE FROM t WHERE a % 7 = 0".to_owned(),
-        "VACUUM ANALYZE t".to_owned(),
-    ];
-    let make = make.map(|command| format!("{psql} -c \"{}\"", command.replace('$', "\\$"))).join("; ");
-    as_games(&format!("{server} > /dev/null; {make}; {stop}"));
-    let ask = "SET enable_bitmapscan = off; SET enable_seqscan = off; SELECT count(*), min(a), max(a) FROM t WHERE b BETWEEN $$3$$ AND $$5$$; \
-               SELECT a FROM t WHERE b = md5($$4711$$); RESET ALL; SELECT sum(a) FROM t WHERE a < 50000; \
-               INSERT INTO t SELECT i, md5(i::text) FROM generate_series(100000, 101000) i; SELECT count(*) FROM t; \
-               DELETE FROM t WHERE a >= 100000";
-    let script = |files: &str| {
-        let shown = ask.replace('$', "\\$");
-        format!(
-            "{server} > /dev/null; {psql} -c \"{shown}\" > answers; cat answers; {psql} -c \"SELECT pg_relation_filepath(oid) FROM pg_class WHERE relname IN (\\$\\$t\\$\\$, \\$\\$u\\$\\$) ORDER BY relname\" > {files}"
-        )
-    };
-    let plain = as_games(&format!("{}; {stop}", script("paths")));
-    assert!(plain.lines().count() >= 3, "{plain}");
-    let told =
-        steered_as(Some("5"), &home, "postgresql", "3M", &format!("set -e; {}", script("paths")), || {
-            let paths = fs::read_to_string(home.join("paths")).unwrap();
-            paths.lines().chain(["global/1260"]).map(|path| format!("data/{path}")).collect()
-        });
-    as_games(&stop);
-    told.printed(&plain);
-    told.holds(1, "lru");
-    told.holds(0, "lru");
-    told.explains("data/global/1260", 1, "lru");
-    let paths = fs::read_to_string(home.join("paths")).unwrap();
-    let paths: Vec<&str> = paths.lines().collect();
-    told.explains(paths[0], 0, "lru");
-    told.explains(paths[1], 1, "lru");
+    in_turn(&[&initdb, &postgres, "psql"], || {
+        // It refuses to run as root. User `games` is on every Debian machine, and must get to the folder.
+        let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+        let at = folder.path();
+        fs::set_permissions(at, PermissionsExt::from_mode(0o755)).unwrap();
+        let home = at.join("home");
+        fs::create_dir(&home).unwrap();
+        std::os::unix::fs::chown(&home, Some(5), Some(60)).unwrap();
+        let as_games = |script: &str| {
+            must(&home, &format!("setpriv --reuid=5 --regid=60 --clear-groups sh -ec '{script}'"))
+        };
+        as_games(&format!(
+            "mkdir indexes sockets; {bin}/initdb -D data -U games -A trust --no-sync -E UTF8 --locale C"
+        ));
+        let server = format!(
+            "{bin}/pg_ctl start -s -w -D data -l log -o \"-k {0}/sockets -h \\\"\\\" -c fsync=off -c shared_buffers=512kB -c autovacuum=off\"",
+            home.display()
+        );
+        let psql = format!("psql -qAt -h {}/sockets -U games postgres", home.display());
+        let stop = format!("{bin}/pg_ctl stop -s -w -m fast -D data");
+        let make = [
+            format!("CREATE TABLESPACE quick LOCATION $${}/indexes$$", home.display()),
+            "CREATE TABLE t AS SELECT i AS a, md5(i::text) AS b FROM generate_series(1, 60000) i".to_owned(),
+            "CREATE INDEX u ON t (b) TABLESPACE quick".to_owned(),
+            "DELETE FROM t WHERE a % 7 = 0".to_owned(),
+            "VACUUM ANALYZE t".to_owned(),
+        ];
+        let make = make.map(|command| format!("{psql} -c \"{}\"", command.replace('$', "\\$"))).join("; ");
+        as_games(&format!("{server} > /dev/null; {make}; {stop}"));
+        let ask = "SET enable_bitmapscan = off; SET enable_seqscan = off; SELECT count(*), min(a), max(a) FROM t WHERE b BETWEEN $$3$$ AND $$5$$; \
+                   SELECT a FROM t WHERE b = md5($$4711$$); RESET ALL; SELECT sum(a) FROM t WHERE a < 50000; \
+                   INSERT INTO t SELECT i, md5(i::text) FROM generate_series(100000, 101000) i; SELECT count(*) FROM t; \
+                   DELETE FROM t WHERE a >= 100000";
+        let script = |files: &str| {
+            let shown = ask.replace('$', "\\$");
+            format!(
+                "{server} > /dev/null; {psql} -c \"{shown}\" > answers; cat answers; {psql} -c \"SELECT pg_relation_filepath(oid) FROM pg_class WHERE relname IN (\\$\\$t\\$\\$, \\$\\$u\\$\\$) ORDER BY relname\" > {files}"
+            )
+        };
+        let plain = as_games(&format!("{}; {stop}", script("paths")));
+        assert!(plain.lines().count() >= 3, "{plain}");
+        let told =
+            steered_as(Some("5"), &home, "postgresql", "3M", &format!("set -e; {}", script("paths")), || {
+                let paths = fs::read_to_string(home.join("paths")).unwrap();
+                paths.lines().chain(["global/1260"]).map(|path| format!("data/{path}")).collect()
+            });
+        as_games(&stop);
+        told.printed(&plain);
+        told.holds(1, "lru");
+        told.holds(0, "lru");
+        told.explains("data/global/1260", 1, "lru");
+        let paths = fs::read_to_string(home.join("paths")).unwrap();
+        let paths: Vec<&str> = paths.lines().collect();
+        told.explains(paths[0], 0, "lru");
+        told.explains(paths[1], 1, "lru");
+    });
 }

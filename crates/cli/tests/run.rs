@@ -490,6 +490,10 @@ fn watching_redraws_in_place_on_a_terminal_only() {
 
 #[test]
 fn a_steered_run_reads_ahead_what_its_profile_lists() {
+    pantler_rig::undisturbed(lists_of_profiles_are_read_ahead);
+}
+
+fn lists_of_profiles_are_read_ahead() {
     // A real disk: what is only in memory is not read ahead.
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let names: Vec<String> = (0..16).map(|number| format!("f{:02}", number * 7 % 16)).collect();

@@ -1,5 +1,6 @@
 //! What the tests of several crates stand on: real servers on loopback, each on a port and in a folder of its own,
-//! system calls that are refused, and waiting that ends.
+//! system calls that are refused, waiting that ends, and pages that
+//! the machine takes.
 //!
 //! ```text
 //!   Server::start ── free_port ── the program, its output in a log ── ready? ── a Server, ended with its value
@@ -14,9 +15,11 @@ mod forbid;
 mod port;
 mod server;
 mod servers;
+mod undisturbed;
 
 pub use eventually::eventually;
 pub use forbid::forbid;
 pub use port::free_port;
 pub use server::{Ready, Server, is_required, missing};
 pub use servers::{memcached, nginx_proxy, redis, varnish};
+pub use undisturbed::undisturbed;

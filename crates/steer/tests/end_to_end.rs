@@ -6,7 +6,7 @@ use std::fs;
 use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
 
-use common::{Scratch, cached_blocks, sh, start, start_with, turn};
+use common::{Scratch, blocks_not_dropped, cached_blocks, in_turn, sh, start, start_with};
 use pantler_control::{Hint, OwnerSelector, PolicyName, Speaker};
 use pantler_steer::group::mounts::{Memory, Places};
 use pantler_steer::names::clean_leftovers;
@@ -16,135 +16,147 @@ const MIB: u64 = 1 << 20;
 
 #[test]
 fn a_cyclic_scan_under_mru_reads_what_the_budget_cannot_keep() {
-    let Some(_turn) = turn() else { return };
-    let scratch = Scratch::new("cyclic");
-    let file = scratch.file("data", 24 * MIB);
-    let steer = start_with(12 * MIB, |options| options.profile = Some(common::policy("mru")));
-    sh(&steer, &format!("for i in 1 2 3 4; do dd if={file} of=/dev/null bs=8k status=none; done"));
-    steer.settle();
-    let counters = steer.counters();
-    let scanned = 4 * 24 * MIB / 4096;
-    assert!(counters.references >= scanned, "{counters:?}");
-    // The ideal reads 24 MiB once and then half of it three times: 62 %. The kernel alone reads all of it four times.
-    let share = counters.brought_in as f64 / scanned as f64;
-    assert!(share < 0.75, "{share:.2} of the scans came from the device: {counters:?}");
-    let cached = cached_blocks(&file);
-    assert!(cached * 4096 <= 12 * MIB, "{cached} blocks are cached: {counters:?}");
-    assert!(cached * 4096 >= 8 * MIB, "{cached} blocks are cached, the budget is not used");
-    steer.validate();
+    in_turn(|| {
+        let scratch = Scratch::new("cyclic");
+        let file = scratch.file("data", 24 * MIB);
+        let steer = start_with(12 * MIB, |options| options.profile = Some(common::policy("mru")));
+        sh(&steer, &format!("for i in 1 2 3 4; do dd if={file} of=/dev/null bs=8k status=none; done"));
+        steer.settle();
+        let counters = steer.counters();
+        let scanned = 4 * 24 * MIB / 4096;
+        assert!(counters.references >= scanned, "{counters:?}");
+        // The ideal reads 24 MiB once and then half of it three times: 62 %. The kernel alone reads all of it four times.
+        let share = counters.brought_in as f64 / scanned as f64;
+        assert!(share < 0.75, "{share:.2} of the scans came from the device: {counters:?}");
+        let cached = cached_blocks(&file);
+        assert!(cached * 4096 <= 12 * MIB, "{cached} blocks are cached: {counters:?}");
+        assert!(cached * 4096 >= 8 * MIB, "{cached} blocks are cached, the budget is not used");
+        steer.validate();
+    });
 }
 
 #[test]
 fn hits_cost_no_event_until_they_matter() {
-    let Some(_turn) = turn() else { return };
-    let scratch = Scratch::new("calm");
-    let hot = scratch.file("hot", MIB);
-    let steer = start_with(16 * MIB, |options| options.watch_hits = HitWatch::WhenNeeded);
-    let read =
-        |times: u32| format!("for i in $(seq {times}); do dd if={hot} of=/dev/null bs=4k status=none; done");
-    sh(&steer, &read(1));
-    steer.settle();
-    let first = steer.counters();
-    sh(&steer, &read(20));
-    steer.settle();
-    // The programs themselves may bring in a page; twenty times the hot file would be 5,120.
-    let more = steer.counters().references - first.references;
-    assert!(more < 2_000, "{more} references were watched with room to spare");
-    assert!(steer.counters().admitted >= 256, "what comes is counted: {:?}", steer.counters());
+    in_turn(|| {
+        let scratch = Scratch::new("calm");
+        let hot = scratch.file("hot", MIB);
+        let steer = start_with(16 * MIB, |options| options.watch_hits = HitWatch::WhenNeeded);
+        let read = |times: u32| {
+            format!("for i in $(seq {times}); do dd if={hot} of=/dev/null bs=4k status=none; done")
+        };
+        sh(&steer, &read(1));
+        steer.settle();
+        let first = steer.counters();
+        sh(&steer, &read(20));
+        steer.settle();
+        // The programs themselves may bring in a page; twenty times the hot file would be 5,120.
+        let more = steer.counters().references - first.references;
+        assert!(more < 2_000, "{more} references were watched with room to spare");
+        assert!(steer.counters().admitted >= 256, "what comes is counted: {:?}", steer.counters());
 
-    // Half of the budget is full: from here on hits are seen, so the hot file stays and the scans pass.
-    let scan = scratch.file("scan", 24 * MIB);
-    sh(&steer, &format!("dd if={scan} of=/dev/null bs=64k count=160 status=none; sleep 0.3"));
-    let before = steer.counters().references;
-    sh(&steer, &read(1));
-    steer.settle();
-    assert!(steer.counters().references >= before + 256, "{:?}", steer.counters());
-    sh(&steer, &format!("for i in 1 2; do dd if={scan} of=/dev/null bs=64k status=none; done"));
-    steer.settle();
-    let cached = cached_blocks(&hot) + cached_blocks(&scan);
-    assert!(cached * 4096 <= 16 * MIB, "{cached} blocks are cached: {:?}", steer.counters());
-    steer.validate();
+        // Half of the budget is full: from here on hits are seen, so the hot file stays and the scans pass.
+        let scan = scratch.file("scan", 24 * MIB);
+        sh(&steer, &format!("dd if={scan} of=/dev/null bs=64k count=160 status=none; sleep 0.3"));
+        let before = steer.counters().references;
+        sh(&steer, &read(1));
+        steer.settle();
+        assert!(steer.counters().references >= before + 256, "{:?}", steer.counters());
+        sh(&steer, &format!("for i in 1 2; do dd if={scan} of=/dev/null bs=64k status=none; done"));
+        steer.settle();
+        let cached = cached_blocks(&hot) + cached_blocks(&scan);
+        assert!(cached * 4096 <= 16 * MIB, "{cached} blocks are cached: {:?}", steer.counters());
+        steer.validate();
+    });
 }
 
 #[test]
 fn whoever_asks_for_counters_has_hits_counted_from_then_on() {
-    let Some(_turn) = turn() else { return };
-    let scratch = Scratch::new("asked");
-    let hot = scratch.file("hot", MIB);
-    let steer = start_with(16 * MIB, |options| options.watch_hits = HitWatch::WhenNeeded);
-    let read = format!("dd if={hot} of=/dev/null bs=4k status=none");
-    sh(&steer, &read);
-    steer
-        .body()
-        .stat(&Speaker { uid: 0, gid: 0, groups: Vec::new(), pid: std::process::id() })
-        .expect("stat");
-    sh(&steer, &format!("sleep 0.3; {read}"));
-    steer.settle();
-    assert!(steer.counters().references >= 512, "{:?}", steer.counters());
+    in_turn(|| {
+        let scratch = Scratch::new("asked");
+        let hot = scratch.file("hot", MIB);
+        let steer = start_with(16 * MIB, |options| options.watch_hits = HitWatch::WhenNeeded);
+        let read = format!("dd if={hot} of=/dev/null bs=4k status=none");
+        sh(&steer, &read);
+        steer
+            .body()
+            .stat(&Speaker { uid: 0, gid: 0, groups: Vec::new(), pid: std::process::id() })
+            .expect("stat");
+        sh(&steer, &format!("sleep 0.3; {read}"));
+        steer.settle();
+        assert!(steer.counters().references >= 512, "{:?}", steer.counters());
+    });
 }
 
 #[test]
 fn without_hints_the_budget_holds_too() {
-    let Some(_turn) = turn() else { return };
-    let scratch = Scratch::new("budget");
-    let files: Vec<String> = (0..16).map(|number| scratch.file(&format!("f{number}"), 2 * MIB)).collect();
-    let steer = start(8 * MIB);
-    sh(&steer, &format!("for i in 1 2; do cat {} > /dev/null; done", files.join(" ")));
-    steer.settle();
-    let cached: u64 = files.iter().map(|file| cached_blocks(file)).sum();
-    assert!(cached * 4096 <= 8 * MIB + MIB, "{cached} blocks are cached: {:?}", steer.counters());
-    steer.validate();
+    in_turn(|| {
+        let scratch = Scratch::new("budget");
+        let files: Vec<String> = (0..16).map(|number| scratch.file(&format!("f{number}"), 2 * MIB)).collect();
+        let steer = start(8 * MIB);
+        sh(&steer, &format!("for i in 1 2; do cat {} > /dev/null; done", files.join(" ")));
+        steer.settle();
+        let cached: u64 = files.iter().map(|file| cached_blocks(file)).sum();
+        assert!(cached * 4096 <= 8 * MIB + MIB, "{cached} blocks are cached: {:?}", steer.counters());
+        steer.validate();
+    });
 }
 
 #[test]
 fn files_that_were_closed_at_once_can_be_dropped() {
-    let Some(_turn) = turn() else { return };
-    let scratch = Scratch::new("closed");
-    let files: Vec<String> = (0..64).map(|number| scratch.file(&format!("f{number}"), MIB / 8)).collect();
-    let steer = start(2 * MIB);
-    for file in &files {
-        sh(&steer, &format!("cat {file} > /dev/null"));
-    }
-    steer.settle();
-    let counters = steer.counters();
-    assert!(counters.dropped >= 6 * 256, "{counters:?}");
-    assert_eq!(counters.unreachable, 0, "{counters:?}");
-    steer.validate();
+    in_turn(|| {
+        let scratch = Scratch::new("closed");
+        let files: Vec<String> = (0..64).map(|number| scratch.file(&format!("f{number}"), MIB / 8)).collect();
+        let steer = start(2 * MIB);
+        for file in &files {
+            sh(&steer, &format!("cat {file} > /dev/null"));
+        }
+        steer.settle();
+        let counters = steer.counters();
+        assert!(counters.dropped >= 6 * 256, "{counters:?}");
+        assert_eq!(counters.unreachable, 0, "{counters:?}");
+        steer.validate();
+    });
 }
 
 #[test]
 fn rules_hold_for_files_that_were_closed_at_once() {
-    let Some(_turn) = turn() else { return };
-    let scratch = Scratch::new("named");
-    for number in 0..64 {
-        scratch.file(&format!("f{number}"), MIB / 8);
-    }
-    let text = "[[file]]\nglob = \"f[0-9]*\"\npriority = 2\n";
-    let profile = pantler_control::Profile::parse("test", text).expect("a profile");
-    let steer = start_with(16 * MIB, |options| options.profile = Some(profile));
-    // Read in less time than anybody takes to look.
-    sh(&steer, &format!("cat {}* > /dev/null", scratch.path("f")));
-    steer.settle();
-    let stat = steer.stat();
-    let levels = &stat.owners.first().expect("an owner").priorities;
-    let named = levels.iter().find(|level| level.priority == 2).map_or(0, |level| level.blocks);
-    assert!(named >= 60 * 32, "{named} of 2048 blocks have the priority: {levels:?} {:?}", steer.counters());
-    steer.validate();
+    in_turn(|| {
+        let scratch = Scratch::new("named");
+        for number in 0..64 {
+            scratch.file(&format!("f{number}"), MIB / 8);
+        }
+        let text = "[[file]]\nglob = \"f[0-9]*\"\npriority = 2\n";
+        let profile = pantler_control::Profile::parse("test", text).expect("a profile");
+        let steer = start_with(16 * MIB, |options| options.profile = Some(profile));
+        // Read in less time than anybody takes to look.
+        sh(&steer, &format!("cat {}* > /dev/null", scratch.path("f")));
+        steer.settle();
+        let stat = steer.stat();
+        let levels = &stat.owners.first().expect("an owner").priorities;
+        let named = levels.iter().find(|level| level.priority == 2).map_or(0, |level| level.blocks);
+        assert!(
+            named >= 60 * 32,
+            "{named} of 2048 blocks have the priority: {levels:?} {:?}",
+            steer.counters()
+        );
+        steer.validate();
+    });
 }
 
 #[test]
 fn children_and_their_children_are_followed() {
-    let Some(_turn) = turn() else { return };
-    let scratch = Scratch::new("children");
-    let file = scratch.file("data", MIB);
-    let steer = start(8 * MIB);
-    let read = format!("dd if={file} of=/dev/null bs=4k status=none");
-    sh(&steer, &format!("{read}; ({read} & wait); sh -c 'sh -c \"{read}\"'"));
-    steer.settle();
-    let stat = steer.stat();
-    // Readers as short as these may be gone before their file's path is asked for.
-    let seen = stat.files.iter().any(|seen| seen.counters.references == 3 * 256);
-    assert!(seen, "{:?}", stat.files);
+    in_turn(|| {
+        let scratch = Scratch::new("children");
+        let file = scratch.file("data", MIB);
+        let steer = start(8 * MIB);
+        let read = format!("dd if={file} of=/dev/null bs=4k status=none");
+        sh(&steer, &format!("{read}; ({read} & wait); sh -c 'sh -c \"{read}\"'"));
+        steer.settle();
+        let stat = steer.stat();
+        // Readers as short as these may be gone before their file's path is asked for.
+        let seen = stat.files.iter().any(|seen| seen.counters.references == 3 * 256);
+        assert!(seen, "{:?}", stat.files);
+    });
 }
 
 /// Users without privileges of every Debian machine: `games` has the hot file, `nobody` the run.
@@ -172,92 +184,110 @@ fn cat_as(uid: u32, paths: &[&str], steer: Option<&Steer>) {
 }
 
 #[test]
+fn what_is_dropped_is_not_mistaken_for_what_the_kernel_evicts() {
+    in_turn(|| {
+        let scratch = Scratch::new("dropped");
+        let file = scratch.file("data", MIB);
+        sh(&start(8 * MIB), &format!("cat {file} > /dev/null"));
+        assert_eq!(blocks_not_dropped(&file), 256);
+        scratch.forget(&file);
+        assert_eq!(blocks_not_dropped(&file), 0);
+    });
+}
+
+#[test]
 fn another_user_s_hot_file_never_loses_a_page() {
-    let Some(_turn) = turn() else { return };
-    let scratch = Scratch::new("hot");
-    let hot = scratch.file("hot", 8 * MIB);
-    let later = scratch.file("later", MIB);
-    let big = scratch.file("big", 32 * MIB);
-    for path in [&hot, &later] {
-        std::os::unix::fs::chown(path, Some(GAMES), Some(GAMES)).expect("given away");
-    }
-    cat_as(GAMES, &[&hot], None);
-    assert_eq!(cached_blocks(&hot), 2048);
-    let steer = start_with(4 * MIB, |options| options.uid = NOBODY);
-    cat_as(NOBODY, &[&hot, &later], Some(&steer));
-    steer.settle();
-    // From here on somebody else uses what the run brought in.
-    cat_as(GAMES, &[&later], None);
-    steer.settle();
-    cat_as(NOBODY, &[&hot, &big, &hot, &big], Some(&steer));
-    steer.settle();
-    let counters = steer.counters();
-    assert_eq!(cached_blocks(&hot), 2048, "the other's file lost pages: {counters:?}");
-    assert_eq!(cached_blocks(&later), 256, "pages in use by another were dropped: {counters:?}");
-    assert_eq!(counters.shared, 256);
-    assert!(counters.dropped > 4096, "{counters:?}");
-    steer.validate();
+    in_turn(|| {
+        let scratch = Scratch::new("hot");
+        let hot = scratch.file("hot", 8 * MIB);
+        let later = scratch.file("later", MIB);
+        let big = scratch.file("big", 32 * MIB);
+        for path in [&hot, &later] {
+            std::os::unix::fs::chown(path, Some(GAMES), Some(GAMES)).expect("given away");
+        }
+        cat_as(GAMES, &[&hot], None);
+        // What the programs themselves need is in memory before the run could bring it in.
+        cat_as(NOBODY, &[&hot], None);
+        assert_eq!(cached_blocks(&hot), 2048);
+        let steer = start_with(4 * MIB, |options| options.uid = NOBODY);
+        cat_as(NOBODY, &[&hot, &later], Some(&steer));
+        steer.settle();
+        // From here on somebody else uses what the run brought in.
+        cat_as(GAMES, &[&later], None);
+        steer.settle();
+        cat_as(NOBODY, &[&hot, &big, &hot, &big], Some(&steer));
+        steer.settle();
+        let counters = steer.counters();
+        assert_eq!(cached_blocks(&hot), 2048, "the other's file lost pages: {counters:?}");
+        assert_eq!(blocks_not_dropped(&later), 256, "pages in use by another were dropped: {counters:?}");
+        assert_eq!(counters.shared, 256);
+        assert!(counters.dropped > 4096, "{counters:?}");
+        steer.validate();
+    });
 }
 
 #[test]
 fn a_program_may_allocate_far_more_than_the_budget() {
-    let Some(_turn) = turn() else { return };
-    let steer = start(64 * MIB);
-    // tail keeps all of it in anonymous memory, because a pipe has no end to seek to.
-    let output = common::output(&steer, "head -c 1073741824 /dev/zero | tail -c 1073741824 | wc -c");
-    assert_eq!(output.trim(), "1073741824");
-    let peak = steer.group().peak().unwrap_or(0);
-    assert!(peak > 1 << 30, "the memory was charged to the run: {peak}");
+    in_turn(|| {
+        let steer = start(64 * MIB);
+        // tail keeps all of it in anonymous memory, because a pipe has no end to seek to.
+        let output = common::output(&steer, "head -c 1073741824 /dev/zero | tail -c 1073741824 | wc -c");
+        assert_eq!(output.trim(), "1073741824");
+        let peak = steer.group().peak().unwrap_or(0);
+        assert!(peak > 1 << 30, "the memory was charged to the run: {peak}");
+    });
 }
 
 #[test]
 fn lost_events_are_counted_and_beliefs_heal() {
-    let Some(_turn) = turn() else { return };
-    let scratch = Scratch::new("lost");
-    let file = scratch.file("data", 16 * MIB);
-    let steer = start_with(8 * MIB, |options| options.buffer_kb = 4);
-    for _ in 0..20 {
-        sh(
-            &steer,
-            &format!(
-                "dd if={file} of=/dev/null bs=4k status=none & dd if={file} of=/dev/null bs=4k status=none; wait"
-            ),
-        );
-        if steer.counters().events_lost > 0 {
-            break;
+    in_turn(|| {
+        let scratch = Scratch::new("lost");
+        let file = scratch.file("data", 16 * MIB);
+        let steer = start_with(8 * MIB, |options| options.buffer_kb = 4);
+        for _ in 0..20 {
+            sh(
+                &steer,
+                &format!(
+                    "dd if={file} of=/dev/null bs=4k status=none & dd if={file} of=/dev/null bs=4k status=none; wait"
+                ),
+            );
+            if steer.counters().events_lost > 0 {
+                break;
+            }
         }
-    }
-    let counters = steer.counters();
-    assert!(counters.events_lost > 0, "a buffer of one page did not overflow: {counters:?}");
-    assert!(counters.resyncs > 0);
-    // Somebody drops everything behind our back, and the event may be lost as well.
-    scratch.forget(&file);
-    steer.settle();
-    steer.resynchronise();
-    assert_eq!(steer.resynchronise(), 0, "the second look finds nothing wrong");
-    steer.validate();
+        let counters = steer.counters();
+        assert!(counters.events_lost > 0, "a buffer of one page did not overflow: {counters:?}");
+        assert!(counters.resyncs > 0);
+        // Somebody drops everything behind our back, and the event may be lost as well.
+        scratch.forget(&file);
+        steer.settle();
+        steer.resynchronise();
+        assert_eq!(steer.resynchronise(), 0, "the second look finds nothing wrong");
+        steer.validate();
+    });
 }
 
 #[test]
 fn refused_drops_are_taken_back_and_tried_again() {
-    let Some(_turn) = turn() else { return };
-    let scratch = Scratch::new("refused");
-    let mapped = scratch.file("mapped", MIB);
-    let big = scratch.file("big", 16 * MIB);
-    let steer = start(4 * MIB);
-    let map = common::map_inside(&steer, &mapped);
-    steer.settle();
-    sh(&steer, &format!("cat {big} {big} > /dev/null"));
-    steer.settle();
-    let counters = steer.counters();
-    assert!(counters.refused >= 256, "mapped pages cannot be dropped: {counters:?}");
-    assert_eq!(cached_blocks(&mapped), 256);
-    drop(map);
-    std::thread::sleep(std::time::Duration::from_millis(300));
-    sh(&steer, &format!("cat {big} {big} > /dev/null"));
-    steer.settle();
-    assert_eq!(cached_blocks(&mapped), 0, "once nobody maps them they go: {:?}", steer.counters());
-    steer.validate();
+    in_turn(|| {
+        let scratch = Scratch::new("refused");
+        let mapped = scratch.file("mapped", MIB);
+        let big = scratch.file("big", 16 * MIB);
+        let steer = start(4 * MIB);
+        let map = common::map_inside(&steer, &mapped);
+        steer.settle();
+        sh(&steer, &format!("cat {big} {big} > /dev/null"));
+        steer.settle();
+        let counters = steer.counters();
+        assert!(counters.refused >= 256, "mapped pages cannot be dropped: {counters:?}");
+        assert_eq!(cached_blocks(&mapped), 256);
+        drop(map);
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        sh(&steer, &format!("cat {big} {big} > /dev/null"));
+        steer.settle();
+        assert_eq!(cached_blocks(&mapped), 0, "once nobody maps them they go: {:?}", steer.counters());
+        steer.validate();
+    });
 }
 
 /// Not a test by itself: the program that `map_inside` starts.
@@ -271,74 +301,78 @@ fn helper_that_maps() {
 
 #[test]
 fn files_that_are_written_stay_whole() {
-    let Some(_turn) = turn() else { return };
-    let scratch = Scratch::new("written");
-    let source = scratch.file("source", 16 * MIB);
-    let copy = scratch.path("copy");
-    let steer = start(4 * MIB);
-    sh(
-        &steer,
-        &format!(
-            "cp {source} {copy}; cmp {source} {copy}; : > {source}; cat {copy} > {source}; cmp {source} {copy}"
-        ),
-    );
-    steer.settle();
-    assert_eq!(fs::metadata(&copy).expect("written").len(), 16 * MIB);
-    steer.validate();
+    in_turn(|| {
+        let scratch = Scratch::new("written");
+        let source = scratch.file("source", 16 * MIB);
+        let copy = scratch.path("copy");
+        let steer = start(4 * MIB);
+        sh(
+            &steer,
+            &format!(
+                "cp {source} {copy}; cmp {source} {copy}; : > {source}; cat {copy} > {source}; cmp {source} {copy}"
+            ),
+        );
+        steer.settle();
+        assert_eq!(fs::metadata(&copy).expect("written").len(), 16 * MIB);
+        steer.validate();
+    });
 }
 
 #[test]
 fn a_run_leaves_nothing_behind_and_crashed_ones_are_cleaned_up() {
-    let Some(_turn) = turn() else { return };
-    let steer = start(4 * MIB);
-    let memory = steer.group().memory_path().to_owned();
-    let instances = common::instances();
-    assert!(memory.is_dir() && common::ours_in(&instances) >= 2);
-    let mut late = Command::new("true");
-    steer.enter(&mut late).expect("a hook");
-    steer.stop().expect("stopped");
-    assert!(!memory.exists() && common::ours_in(&instances) == 0);
-    assert!(late.status().is_err(), "a program of a run that is over does not start");
+    in_turn(|| {
+        let steer = start(4 * MIB);
+        let memory = steer.group().memory_path().to_owned();
+        let instances = common::instances();
+        assert!(memory.is_dir() && common::ours_in(&instances) >= 2);
+        let mut late = Command::new("true");
+        steer.enter(&mut late).expect("a hook");
+        steer.stop().expect("stopped");
+        assert!(!memory.exists() && common::ours_in(&instances) == 0);
+        assert!(late.status().is_err(), "a program of a run that is over does not start");
 
-    // As a run of a process that cannot exist leaves them.
-    let name = "pantler-4194305-1-crashed";
-    fs::create_dir(instances.join(name)).expect("an instance");
-    let own = match Places::read().expect("places").memory.expect("a memory group") {
-        Memory::V1 { own } | Memory::V2 { own, .. } => own,
-    };
-    fs::create_dir(own.join(name)).expect("a group");
-    let removed = clean_leftovers().expect("cleaned");
-    assert!(removed.len() >= 2, "{removed:?}");
-    assert!(!instances.join(name).exists() && !own.join(name).exists());
+        // As a run of a process that cannot exist leaves them.
+        let name = "pantler-4194305-1-crashed";
+        fs::create_dir(instances.join(name)).expect("an instance");
+        let own = match Places::read().expect("places").memory.expect("a memory group") {
+            Memory::V1 { own } | Memory::V2 { own, .. } => own,
+        };
+        fs::create_dir(own.join(name)).expect("a group");
+        let removed = clean_leftovers().expect("cleaned");
+        assert!(removed.len() >= 2, "{removed:?}");
+        assert!(!instances.join(name).exists() && !own.join(name).exists());
+    });
 }
 
 #[test]
 fn hints_reach_the_run_of_their_user_only() {
-    let Some(_turn) = turn() else { return };
-    let scratch = Scratch::new("hints");
-    let file = scratch.file("data", MIB);
-    let steer = start_with(4 * MIB, |options| options.uid = 1000);
-    let body = steer.body();
-    let opened = fs::File::open(&file).expect("opened");
-    let fd = opened.as_fd();
-    let speaker = |uid| Speaker { uid, gid: uid, groups: Vec::new(), pid: 1 };
-    let hint = Hint::SetPriority { path: file.clone().into(), priority: 3 };
-    let default = OwnerSelector::UserDefault;
-    assert!(body.hint(&speaker(1001), &default, &hint, Some(fd)).is_err());
-    body.hint(&speaker(1000), &default, &hint, Some(fd)).expect("the user may");
-    let asked = body.hint(&speaker(0), &default, &Hint::GetPriority { path: file.clone().into() }, Some(fd));
-    assert_eq!(asked.expect("root may ask"), pantler_control::HintAnswer::Priority(3));
-    let policy = Hint::SetPolicy { priority: 3, policy: PolicyName::Mru };
-    body.hint(&speaker(1000), &default, &policy, None).expect("a policy");
-    assert!(body.hint(&speaker(1000), &OwnerSelector::Pid(1), &policy, None).is_err(), "not of this run");
-    assert!(body.hint(&speaker(1000), &OwnerSelector::Name("other".into()), &policy, None).is_err());
+    in_turn(|| {
+        let scratch = Scratch::new("hints");
+        let file = scratch.file("data", MIB);
+        let steer = start_with(4 * MIB, |options| options.uid = 1000);
+        let body = steer.body();
+        let opened = fs::File::open(&file).expect("opened");
+        let fd = opened.as_fd();
+        let speaker = |uid| Speaker { uid, gid: uid, groups: Vec::new(), pid: 1 };
+        let hint = Hint::SetPriority { path: file.clone().into(), priority: 3 };
+        let default = OwnerSelector::UserDefault;
+        assert!(body.hint(&speaker(1001), &default, &hint, Some(fd)).is_err());
+        body.hint(&speaker(1000), &default, &hint, Some(fd)).expect("the user may");
+        let asked =
+            body.hint(&speaker(0), &default, &Hint::GetPriority { path: file.clone().into() }, Some(fd));
+        assert_eq!(asked.expect("root may ask"), pantler_control::HintAnswer::Priority(3));
+        let policy = Hint::SetPolicy { priority: 3, policy: PolicyName::Mru };
+        body.hint(&speaker(1000), &default, &policy, None).expect("a policy");
+        assert!(body.hint(&speaker(1000), &OwnerSelector::Pid(1), &policy, None).is_err(), "not of this run");
+        assert!(body.hint(&speaker(1000), &OwnerSelector::Name("other".into()), &policy, None).is_err());
 
-    sh(&steer, &format!("cat {file} > /dev/null"));
-    steer.settle();
-    let told = body.explain(&speaker(1000), file.as_ref(), fd).expect("told");
-    assert_eq!((told.priority, told.policy, told.blocks), (3, PolicyName::Mru, 256));
-    // Events of two CPUs can be told in the wrong order; such a block is taken for read ahead, for a second.
-    assert!(told.cached_blocks >= 240, "{told:?} {:?}", steer.counters());
-    assert!(body.stat(&speaker(1001)).expect("counters").files.is_empty(), "paths are the user's");
-    assert!(!body.stat(&speaker(1000)).expect("counters").files.is_empty());
+        sh(&steer, &format!("cat {file} > /dev/null"));
+        steer.settle();
+        let told = body.explain(&speaker(1000), file.as_ref(), fd).expect("told");
+        assert_eq!((told.priority, told.policy, told.blocks), (3, PolicyName::Mru, 256));
+        // Events of two CPUs can be told in the wrong order; such a block is taken for read ahead, for a second.
+        assert!(told.cached_blocks >= 240, "{told:?} {:?}", steer.counters());
+        assert!(body.stat(&speaker(1001)).expect("counters").files.is_empty(), "paths are the user's");
+        assert!(!body.stat(&speaker(1000)).expect("counters").files.is_empty());
+    });
 }

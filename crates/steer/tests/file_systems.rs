@@ -10,7 +10,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use common::{Scratch, cached_blocks, outside, sh, start_with, turn};
+use common::{Scratch, cached_blocks, in_turn, outside, sh, start_with};
 use pantler_control::{Hint, HintAnswer, OwnerSelector, Profile, Speaker};
 use pantler_steer::{Steer, group, names};
 
@@ -172,33 +172,36 @@ fn cycle(file: &str, below: &str, alone: u64) -> u64 {
 
 #[test]
 fn ext4() {
-    let Some(_turn) = turn() else { return };
-    let Some(disk) = Disk::new("mkfs.ext4 -q", 160 * MIB) else { return };
-    let file = disk.file("data");
-    cycles(&file, &file);
+    in_turn(|| {
+        let Some(disk) = Disk::new("mkfs.ext4 -q", 160 * MIB) else { return };
+        let file = disk.file("data");
+        cycles(&file, &file);
+    });
 }
 
 #[test]
 fn xfs() {
-    let Some(_turn) = turn() else { return };
-    let Some(disk) = Disk::new("mkfs.xfs -q", 320 * MIB) else { return };
-    let file = disk.file("data");
-    cycles(&file, &file);
-    closed_at_once(&disk);
+    in_turn(|| {
+        let Some(disk) = Disk::new("mkfs.xfs -q", 320 * MIB) else { return };
+        let file = disk.file("data");
+        cycles(&file, &file);
+        closed_at_once(&disk);
+    });
 }
 
 #[test]
 fn btrfs() {
-    let Some(_turn) = turn() else { return };
-    let Some(disk) = Disk::new("mkfs.btrfs -q", 192 * MIB) else { return };
-    let file = disk.file("data");
-    cycles(&file, &file);
-    // A subvolume has a device number that no event names.
-    let volume = disk.path("volume");
-    outside(&format!("btrfs -q subvolume create {volume}"));
-    let file = disk.file("volume/data");
-    cycles(&file, &file);
-    closed_at_once(&disk);
+    in_turn(|| {
+        let Some(disk) = Disk::new("mkfs.btrfs -q", 192 * MIB) else { return };
+        let file = disk.file("data");
+        cycles(&file, &file);
+        // A subvolume has a device number that no event names.
+        let volume = disk.path("volume");
+        outside(&format!("btrfs -q subvolume create {volume}"));
+        let file = disk.file("volume/data");
+        cycles(&file, &file);
+        closed_at_once(&disk);
+    });
 }
 
 /// Files whose readers are gone at once stay within the budget, or are told of.
@@ -232,33 +235,45 @@ fn overlay(disk: &Disk, options: &str) -> Disk {
 
 #[test]
 fn overlayfs_over_ext4() {
-    let Some(_turn) = turn() else { return };
-    let Some(disk) = Disk::new("mkfs.ext4 -q", 160 * MIB) else { return };
-    fs::create_dir(disk.at.join("lower")).unwrap();
-    let lower = disk.file("lower/below");
-    disk.file("lower/copied");
-    let merged = overlay(&disk, "");
-    cycles(&merged.path("below"), &lower);
-    // Copied up: another inode than the one the overlay goes on telling of.
-    fs::OpenOptions::new().write(true).open(merged.path("copied")).unwrap().write_all_at(b"x", 0).unwrap();
-    outside("sync");
-    cycles(&merged.path("copied"), &disk.path("upper/copied"));
-    by_name(&merged, [&lower, &disk.path("upper/copied")]);
+    in_turn(|| {
+        let Some(disk) = Disk::new("mkfs.ext4 -q", 160 * MIB) else { return };
+        fs::create_dir(disk.at.join("lower")).unwrap();
+        let lower = disk.file("lower/below");
+        disk.file("lower/copied");
+        let merged = overlay(&disk, "");
+        cycles(&merged.path("below"), &lower);
+        // Copied up: another inode than the one the overlay goes on telling of.
+        fs::OpenOptions::new()
+            .write(true)
+            .open(merged.path("copied"))
+            .unwrap()
+            .write_all_at(b"x", 0)
+            .unwrap();
+        outside("sync");
+        cycles(&merged.path("copied"), &disk.path("upper/copied"));
+        by_name(&merged, [&lower, &disk.path("upper/copied")]);
+    });
 }
 
 #[test]
 fn overlayfs_over_xfs_with_numbers_that_tell_the_layer() {
-    let Some(_turn) = turn() else { return };
-    let Some(disk) = Disk::new("mkfs.xfs -q", 320 * MIB) else { return };
-    fs::create_dir(disk.at.join("lower")).unwrap();
-    let lower = disk.file("lower/below");
-    disk.file("lower/copied");
-    let merged = overlay(&disk, ",xino=on");
-    cycles(&merged.path("below"), &lower);
-    fs::OpenOptions::new().write(true).open(merged.path("copied")).unwrap().write_all_at(b"x", 0).unwrap();
-    outside("sync");
-    cycles(&merged.path("copied"), &disk.path("upper/copied"));
-    by_name(&merged, [&lower, &disk.path("upper/copied")]);
+    in_turn(|| {
+        let Some(disk) = Disk::new("mkfs.xfs -q", 320 * MIB) else { return };
+        fs::create_dir(disk.at.join("lower")).unwrap();
+        let lower = disk.file("lower/below");
+        disk.file("lower/copied");
+        let merged = overlay(&disk, ",xino=on");
+        cycles(&merged.path("below"), &lower);
+        fs::OpenOptions::new()
+            .write(true)
+            .open(merged.path("copied"))
+            .unwrap()
+            .write_all_at(b"x", 0)
+            .unwrap();
+        outside("sync");
+        cycles(&merged.path("copied"), &disk.path("upper/copied"));
+        by_name(&merged, [&lower, &disk.path("upper/copied")]);
+    });
 }
 
 /// Rules of a profile about paths hold on an overlay, and so do hints and questions about its files.
@@ -297,21 +312,22 @@ fn by_name(merged: &Disk, below: [&str; 2]) {
 
 #[test]
 fn tmpfs_is_left_alone() {
-    let Some(_turn) = turn() else { return };
-    let folder = Scratch::new("tmpfs");
-    let at = PathBuf::from(folder.path("at"));
-    fs::create_dir(&at).unwrap();
-    outside(&format!("mount -t tmpfs -o size=64m none {}", at.display()));
-    let disk = Disk { at, device: None, _folder: Some(folder) };
-    let file = disk.path("data");
-    write(&file, FILE);
-    let steer = start_with(4 * MIB, |options| options.profile = Some(common::policy("mru")));
-    sh(&steer, &format!("for i in 1 2 3; do cat {file} | cmp - {file}; done"));
-    steer.settle();
-    let counters = steer.counters();
-    assert_eq!(cached_blocks(&file), FILE / 4096, "it has no other place");
-    // What the programs themselves are read from is all there is to see.
-    assert!(counters.references - counters.foreign < 512, "{counters:?}");
-    assert_eq!((counters.drops, counters.refused), (0, 0), "{counters:?}");
-    steer.validate();
+    in_turn(|| {
+        let folder = Scratch::new("tmpfs");
+        let at = PathBuf::from(folder.path("at"));
+        fs::create_dir(&at).unwrap();
+        outside(&format!("mount -t tmpfs -o size=64m none {}", at.display()));
+        let disk = Disk { at, device: None, _folder: Some(folder) };
+        let file = disk.path("data");
+        write(&file, FILE);
+        let steer = start_with(4 * MIB, |options| options.profile = Some(common::policy("mru")));
+        sh(&steer, &format!("for i in 1 2 3; do cat {file} | cmp - {file}; done"));
+        steer.settle();
+        let counters = steer.counters();
+        assert_eq!(cached_blocks(&file), FILE / 4096, "it has no other place");
+        // What the programs themselves are read from is all there is to see.
+        assert!(counters.references - counters.foreign < 512, "{counters:?}");
+        assert_eq!((counters.drops, counters.refused), (0, 0), "{counters:?}");
+        steer.validate();
+    });
 }

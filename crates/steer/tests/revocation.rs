@@ -7,7 +7,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use common::{Scratch, policy, start_with, turn};
+use common::{Scratch, in_turn, policy, start_with};
 use pantler_control::{Body, ControlError, Hint, HintAnswer, OwnerSelector, Speaker};
 use pantler_steer::Steer;
 use pantler_steward::Revocation;
@@ -86,55 +86,57 @@ fn fool_until_revoked(program: &mut Program, body: &dyn Body, before: usize) {
 
 #[test]
 fn a_foolish_run_loses_control_until_somebody_else_grants_it() {
-    let Some(_turn) = turn() else { return };
-    let scratch = Scratch::new("foolish");
-    let file = scratch.file("data", 16 * MIB);
-    let steer = run(false);
-    let body: Arc<dyn Body> = steer.body();
-    let mut program = Program::start(&steer, &file);
-    let grant = |who: &Speaker| body.hint(who, &OwnerSelector::UserDefault, &Hint::Grant, None);
-    assert!(matches!(grant(&speaker(0, 1)), Err(ControlError::Failed { .. })), "nothing to grant yet");
-    fool_until_revoked(&mut program, &*body, 0);
+    in_turn(|| {
+        let scratch = Scratch::new("foolish");
+        let file = scratch.file("data", 16 * MIB);
+        let steer = run(false);
+        let body: Arc<dyn Body> = steer.body();
+        let mut program = Program::start(&steer, &file);
+        let grant = |who: &Speaker| body.hint(who, &OwnerSelector::UserDefault, &Hint::Grant, None);
+        assert!(matches!(grant(&speaker(0, 1)), Err(ControlError::Failed { .. })), "nothing to grant yet");
+        fool_until_revoked(&mut program, &*body, 0);
 
-    let told = &body.stat(&speaker(0, 1)).expect("counters").revocations[0];
-    assert!(told.mistakes * 2 > told.overrules && !told.granted, "{told:?}");
-    steer.settle();
-    let before = overrules(&*body);
-    program.say("fool()");
-    steer.settle();
-    assert_eq!(overrules(&*body), before, "a revoked run overrules nobody");
+        let told = &body.stat(&speaker(0, 1)).expect("counters").revocations[0];
+        assert!(told.mistakes * 2 > told.overrules && !told.granted, "{told:?}");
+        steer.settle();
+        let before = overrules(&*body);
+        program.say("fool()");
+        steer.settle();
+        assert_eq!(overrules(&*body), before, "a revoked run overrules nobody");
 
-    // Neither the program nor what it forks, nor a stranger.
-    let child: u32 = program.say("fork()").parse().expect("a process");
-    for refused in [speaker(1000, program.child.id()), speaker(1000, child), speaker(1001, 1)] {
-        let answer = grant(&refused);
-        assert!(answer.is_err(), "{refused:?}: {answer:?}");
-    }
-    assert_eq!(grant(&speaker(1000, 1)).expect("its user may, from outside"), HintAnswer::Done);
-    assert!(body.stat(&speaker(0, 1)).expect("counters").revocations[0].granted);
-    fool_until_revoked(&mut program, &*body, 1);
-    assert!(overrules(&*body) > before, "in control again, and lost it again");
-    steer.validate();
+        // Neither the program nor what it forks, nor a stranger.
+        let child: u32 = program.say("fork()").parse().expect("a process");
+        for refused in [speaker(1000, program.child.id()), speaker(1000, child), speaker(1001, 1)] {
+            let answer = grant(&refused);
+            assert!(answer.is_err(), "{refused:?}: {answer:?}");
+        }
+        assert_eq!(grant(&speaker(1000, 1)).expect("its user may, from outside"), HintAnswer::Done);
+        assert!(body.stat(&speaker(0, 1)).expect("counters").revocations[0].granted);
+        fool_until_revoked(&mut program, &*body, 1);
+        assert!(overrules(&*body) > before, "in control again, and lost it again");
+        steer.validate();
+    });
 }
 
 #[test]
 fn with_an_owner_per_process_a_child_is_born_revoked() {
-    let Some(_turn) = turn() else { return };
-    let scratch = Scratch::new("born");
-    let file = scratch.file("data", 16 * MIB);
-    let steer = run(true);
-    let body = steer.body();
-    let mut program = Program::start(&steer, &file);
-    fool_until_revoked(&mut program, &*body, 0);
-    steer.settle();
-    let before = overrules(&*body);
-    let child = program.say("fork()");
-    program.say(&format!("os.waitpid({child}, 0)"));
-    steer.settle();
-    let stat = body.stat(&speaker(0, 1)).expect("counters");
-    assert_eq!(stat.totals.overrules, before, "fork does not reset a revocation: {stat:?}");
-    // A program started by the run itself is judged for itself.
-    let mut other = Program::start(&steer, &file);
-    fool_until_revoked(&mut other, &*body, stat.revocations.len());
-    steer.validate();
+    in_turn(|| {
+        let scratch = Scratch::new("born");
+        let file = scratch.file("data", 16 * MIB);
+        let steer = run(true);
+        let body = steer.body();
+        let mut program = Program::start(&steer, &file);
+        fool_until_revoked(&mut program, &*body, 0);
+        steer.settle();
+        let before = overrules(&*body);
+        let child = program.say("fork()");
+        program.say(&format!("os.waitpid({child}, 0)"));
+        steer.settle();
+        let stat = body.stat(&speaker(0, 1)).expect("counters");
+        assert_eq!(stat.totals.overrules, before, "fork does not reset a revocation: {stat:?}");
+        // A program started by the run itself is judged for itself.
+        let mut other = Program::start(&steer, &file);
+        fool_until_revoked(&mut other, &*body, stat.revocations.len());
+        steer.validate();
+    });
 }

@@ -6,7 +6,7 @@ use std::io::{BufRead, Write};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use pantler_control::Profile;
 use pantler_steer::{HitWatch, Steer, SteerOptions, doctor, sys};
@@ -14,9 +14,12 @@ use pantler_steer::{HitWatch, Steer, SteerOptions, doctor, sys};
 /// One test at a time: a run moves this whole process into its groups, and sees what others do to its files.
 static SERIAL: Mutex<()> = Mutex::new(());
 
-/// The turn of a test; `None` when this machine cannot steer.
-pub fn turn() -> Option<MutexGuard<'static, ()>> {
-    able().then(|| SERIAL.lock().unwrap_or_else(PoisonError::into_inner))
+/// Runs a test in its turn, if this machine can steer, and while the machine leaves what is cached alone.
+pub fn in_turn(test: impl Fn()) {
+    if able() {
+        let _turn = SERIAL.lock().unwrap_or_else(PoisonError::into_inner);
+        pantler_rig::undisturbed(test);
+    }
 }
 
 /// Whether this machine can steer. Says why not, and fails instead with `PANTLER_NO_SKIP=1`.
@@ -98,9 +101,20 @@ impl Drop for Holder {
 
 /// Cached blocks of a file.
 pub fn cached_blocks(path: &str) -> u64 {
+    counted(path).cached
+}
+
+/// Blocks of a file that was read as a whole once, without those that somebody dropped: what the kernel evicts for want of
+/// memory, here in the group of a run, it remembers.
+pub fn blocks_not_dropped(path: &str) -> u64 {
+    let counted = counted(path);
+    counted.cached + counted.evicted
+}
+
+fn counted(path: &str) -> sys::CacheStat {
     let file = fs::File::open(path).expect("opened");
     let blocks = file.metadata().expect("a size").len().div_ceil(4096);
-    sys::cachestat(file.as_fd(), 0, blocks).expect("counted").cached
+    sys::cachestat(file.as_fd(), 0, blocks).expect("counted")
 }
 
 /// The folder of trace instances.
