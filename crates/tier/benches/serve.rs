@@ -1,69 +1,138 @@
 //! Requests per second of `pantler tier serve` and of redis-server, by the same client, redis-benchmark, in one run.
 //!
-//! `cargo bench -p pantler-tier --bench serve`; `-- 50000` for that many requests each, and ten times as many over many
-//! connections. Rounds alternate, and who begins does, so that what else the machine does hurts both alike; medians of nine,
-//! with the lowest and the highest, and of the ratios of neighbouring rounds. Where the one thread of redis-benchmark is the bottleneck, rates say little: processor
-//! time of the server per request stands beside them. Prints a table in Markdown.
+//! `cargo bench -p pantler-tier --bench serve`; `-- 50000` for that many requests each, and five times as many over many
+//! connections; `-- unpinned` to let the kernel choose processors. Rounds alternate, and who begins does, so that what else
+//! the machine does hurts all alike; medians, with the lowest and the highest, and of the ratios of neighbouring rounds. The
+//! servers have one processor and the client another: else rates say who ran where. Processor time of the server per
+//! request stands beside them: it shows what being awake costs. Prints a table in Markdown.
 
-use std::net::{TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::process::{Command, Stdio};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use pantler_tier::serve::{ServeOptions, Server};
+use pantler_rig::{Ready, Server as Child};
+use pantler_tier::serve::{SPIN, ServeOptions, Server};
+use rustix::process::Pid;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 #[path = "../../../benches/environment.rs"]
 mod environment;
 
-const ROUNDS: usize = 9;
+const ROUNDS: usize = 21;
+/// Memory of every server.
+const MEMORY_BYTES: u64 = 512 << 20;
+/// The word by which this program is one of the servers.
+const SERVE: &str = "serve";
 
 fn main() {
-    println!("{}", environment::line(None));
-    let requests = std::env::args().filter_map(|word| word.parse::<u32>().ok()).next().unwrap_or(20_000);
-    if Command::new("redis-benchmark").arg("--version").stdout(Stdio::null()).status().is_err() {
-        eprintln!("SKIPPED: needs redis-benchmark: apt-get install redis-server");
-        return;
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if let [word, port, spin_us] = words.as_slice()
+        && word == SERVE
+    {
+        return serve(port.parse().unwrap(), Duration::from_micros(spin_us.parse().unwrap()));
     }
-    let stop = Arc::new(AtomicBool::new(false));
-    let server = Server::bind(&ServeOptions::new("127.0.0.1:0".parse().unwrap(), 512 << 20)).unwrap();
-    let ours = server.address().unwrap().port();
-    let stopped = Arc::clone(&stop);
-    let thread = std::thread::spawn(move || server.run(&stopped).unwrap());
-    let (redis, theirs) = start_redis();
-    println!(
-        "\n| bytes | connections | | pantler, 1/s | redis-server, 1/s | ratio | pantler, us | redis-server, us | ratio |"
-    );
-    println!("| ---: | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: |");
-    let servers = [(ours, std::process::id()), (theirs, redis.0.id())];
+    println!("{}", environment::line(None));
+    let requests = words.iter().filter_map(|word| word.parse::<u32>().ok()).next().unwrap_or(10_000);
+    if Command::new("redis-benchmark").arg("--version").stdout(Stdio::null()).status().is_err() {
+        return pantler_rig::missing("redis-benchmark", "apt-get install redis-server");
+    }
+    let (awake, asleep, redis) = (ours(SPIN), ours(Duration::ZERO), redis());
+    let servers = [&awake, &asleep, &redis];
+    if !words.iter().any(|word| word == "unpinned") {
+        pin(servers);
+    }
+    println!("\nRates in requests per second; ratios to redis-server's.\n");
+    println!("| bytes | connections | | awake {SPIN:?} | ratio | asleep | ratio | redis-server |");
+    println!("| ---: | ---: | --- | ---: | ---: | ---: | ---: | ---: |");
+    let mut times = String::new();
     for bytes in [4096, 65_536] {
         for connections in [1, 50] {
-            let requests = if connections == 1 { requests } else { requests.saturating_mul(10) };
+            let requests = if connections == 1 { requests } else { requests.saturating_mul(5) };
             for command in ["SET", "GET"] {
-                let mut rounds = [Vec::new(), Vec::new()];
-                for round in 0..ROUNDS {
-                    for turn in 0..2 {
-                        let server = (round + turn) % 2;
-                        rounds[server].push(measure(servers[server], bytes, connections, requests, command));
-                    }
-                }
-                let rates = rounds.each_ref().map(|rounds| Figures::of(rounds.iter().map(|one| one.rate)));
-                let times =
-                    rounds.each_ref().map(|rounds| Figures::of(rounds.iter().map(|one| one.processor_us)));
-                // Of neighbours, which have the same of what else the machine does.
-                let pairs = || rounds[0].iter().zip(&rounds[1]);
-                let ratio = Figures::of(pairs().map(|(ours, theirs)| ours.rate / theirs.rate)).median;
-                let saved =
-                    Figures::of(pairs().map(|(ours, theirs)| theirs.processor_us / ours.processor_us)).median;
-                println!(
-                    "| {bytes} | {connections} | {command} | {:.0} | {:.0} | {ratio:.2} | {:.1} | {:.1} | {saved:.2} |",
-                    rates[0], rates[1], times[0], times[1]
-                );
+                let rounds = rounds(servers, bytes, connections, requests, command);
+                let row = format!("| {bytes} | {connections} | {command} |");
+                println!("{row} {} |", cells(&rounds, |round| round.rate, 0));
+                times += &format!("{row} {} |\n", cells(&rounds, |round| round.processor_us, 1));
             }
         }
     }
-    stop.store(true, Ordering::Release);
-    thread.join().unwrap();
+    println!("\nProcessor time of the server for one request, in microseconds; ratios to redis-server's.\n");
+    println!("| bytes | connections | | awake {SPIN:?} | ratio | asleep | ratio | redis-server |");
+    println!("| ---: | ---: | --- | ---: | ---: | ---: | ---: | ---: |\n{times}");
+}
+
+/// What the bench starts as another process, so that it is like Redis.
+fn serve(port: u16, spin: Duration) {
+    let mut options = ServeOptions::new(([127, 0, 0, 1], port).into(), MEMORY_BYTES);
+    options.spin = spin;
+    Server::bind(&options).unwrap().run(&AtomicBool::new(false)).unwrap();
+}
+
+const READY: Ready = Ready::Answers("PING\r\n", "+PONG\r\n");
+
+fn ours(spin: Duration) -> Child {
+    let program = std::env::current_exe().unwrap();
+    let words = |port: u16, _: &_| vec![SERVE.to_owned(), port.to_string(), spin.as_micros().to_string()];
+    Child::start(program, "", READY, words).expect("this program")
+}
+
+fn redis() -> Child {
+    let memory = MEMORY_BYTES.to_string();
+    pantler_rig::redis(&["--maxmemory", &memory, "--maxmemory-policy", "allkeys-lru"])
+        .expect("as redis-benchmark")
+}
+
+/// The servers, of which one works at a time, on one processor; this, and with it the client, on another.
+fn pin(servers: [&Child; 3]) {
+    let allowed = sched_getaffinity(None).unwrap();
+    let mut processors = (0..CpuSet::MAX_CPU).filter(|number| allowed.is_set(*number));
+    let (Some(first), Some(second)) = (processors.next(), processors.next()) else {
+        return println!("\nOne processor for all.");
+    };
+    let only = |process: Option<Pid>, processor| {
+        let mut set = CpuSet::new();
+        set.set(processor);
+        sched_setaffinity(process, &set).unwrap();
+    };
+    servers.iter().for_each(|server| only(Some(server.pid()), first));
+    only(None, second);
+    println!("\nServers on processor {first}, the client on processor {second}.");
+}
+
+/// Rounds of all servers in turns.
+fn rounds(
+    servers: [&Child; 3],
+    bytes: u32,
+    connections: u32,
+    requests: u32,
+    command: &str,
+) -> [Vec<Round>; 3] {
+    let mut rounds = [const { Vec::new() }; 3];
+    for round in 0..ROUNDS {
+        for turn in 0..servers.len() {
+            let server = (round + turn) % servers.len();
+            rounds[server].push(measure(servers[server], bytes, connections, requests, command));
+        }
+    }
+    rounds
+}
+
+/// Cells of one row: ours, and Redis after them.
+fn cells(rounds: &[Vec<Round>; 3], of: impl Fn(&Round) -> f64, digits: usize) -> String {
+    let figures = |server: usize| Figures::of(rounds[server].iter().map(&of));
+    // Of neighbours, which have the same of what else the machine does.
+    let ratio = |server: usize| {
+        let pairs = rounds[server].iter().zip(&rounds[2]);
+        Figures::of(pairs.map(|(ours, theirs)| of(ours) / of(theirs))).median
+    };
+    format!(
+        "{:.digits$} | {:.2} | {:.digits$} | {:.2} | {:.digits$}",
+        figures(0),
+        ratio(0),
+        figures(1),
+        ratio(1),
+        figures(2)
+    )
 }
 
 /// One figure over all rounds.
@@ -88,33 +157,6 @@ impl std::fmt::Display for Figures {
     }
 }
 
-/// Ends with the bench, however that ends.
-struct Redis(Child);
-
-impl Drop for Redis {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn start_redis() -> (Redis, u16) {
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let words =
-        ["--bind", "127.0.0.1", "--save", "", "--maxmemory", "512mb", "--maxmemory-policy", "allkeys-lru"];
-    let child = Command::new("redis-server")
-        .args(["--port", &port.to_string()])
-        .args(words)
-        .stdout(Stdio::null())
-        .spawn()
-        .expect("redis-server starts");
-    let child = Redis(child);
-    while TcpStream::connect(("127.0.0.1", port)).is_err() {
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    (child, port)
-}
-
 /// What one round showed.
 struct Round {
     /// Requests per second.
@@ -124,14 +166,14 @@ struct Round {
 }
 
 /// One command so many times, over a thousand keys.
-fn measure((port, process): (u16, u32), bytes: u32, connections: u32, requests: u32, command: &str) -> Round {
-    let before = processor_us(process);
+fn measure(server: &Child, bytes: u32, connections: u32, requests: u32, command: &str) -> Round {
+    let before = processor_us(server.pid());
     let output = Command::new("redis-benchmark")
-        .args(["-p", &port.to_string(), "-d", &bytes.to_string(), "-c", &connections.to_string()])
+        .args(["-p", &server.port().to_string(), "-d", &bytes.to_string(), "-c", &connections.to_string()])
         .args(["-n", &requests.to_string(), "-t", &command.to_lowercase(), "-r", "1000", "--csv"])
         .output()
         .expect("redis-benchmark runs");
-    let spent = processor_us(process) - before;
+    let spent = processor_us(server.pid()) - before;
     let text = String::from_utf8_lossy(&output.stdout);
     let line = text.lines().find(|line| line.starts_with(&format!("\"{command}\"")));
     let rate = line.and_then(|line| line.split(',').nth(1)?.trim_matches('"').parse().ok());
@@ -139,11 +181,9 @@ fn measure((port, process): (u16, u32), bytes: u32, connections: u32, requests: 
     Round { rate, processor_us: spent / f64::from(requests) }
 }
 
-/// Processor time of a process since its start, in steps of ten milliseconds.
-fn processor_us(process: u32) -> f64 {
-    const TICK_US: f64 = 10_000.0;
-    let text = std::fs::read_to_string(format!("/proc/{process}/stat")).expect("the server runs");
-    // The name in parentheses may hold anything; user and system time are the 14th and 15th field.
-    let fields = text.rsplit(')').next().unwrap_or_default().split_whitespace();
-    fields.skip(11).take(2).map(|ticks| ticks.parse::<f64>().expect("ticks")).sum::<f64>() * TICK_US
+/// Processor time of the first thread of a process since its start, as the scheduler counts it: the one that serves.
+fn processor_us(process: Pid) -> f64 {
+    let text = std::fs::read_to_string(format!("/proc/{process}/schedstat")).expect("the server runs");
+    let nanoseconds = text.split_whitespace().next().and_then(|word| word.parse::<f64>().ok());
+    nanoseconds.expect("a number") / 1000.0
 }
