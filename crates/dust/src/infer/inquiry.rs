@@ -14,6 +14,7 @@
 //! again backwards and few of them while growing, since no state has to stay undisturbed.
 
 use std::cell::Cell;
+use std::ops::Range;
 
 use super::budget;
 use super::calibrate::{Calibration, Modes, Reading};
@@ -150,7 +151,8 @@ pub struct Inquiry {
     evidence: Evidence,
     calibration: Calibration,
     fits: Vec<Fit>,
-    verification: Option<f64>,
+    /// The fresh trace: its visit, and its accesses there.
+    verification: Option<(usize, Range<usize>)>,
     collapse: Option<(u32, u32)>,
     ranked_again: bool,
     /// Whether traces were chosen here: then what was not verified is unknown.
@@ -337,7 +339,7 @@ impl Inquiry {
             &self.fits,
             check,
             (self.options.slack, self.options.exact),
-            self.verification,
+            self.mismatch_fresh(),
         );
         if self.asks && self.verification.is_none() { verdict.unverified() } else { verdict }
     }
@@ -640,16 +642,25 @@ impl Inquiry {
     fn verify(&mut self) {
         // The fresh trace is the end of the last visit, and the fit has not seen it.
         let fresh = self.record.last().map_or(0, |observed| observed.readings.len());
-        if let (Some(visit), Some(best)) = (self.evidence.visits().last(), self.fits.first()) {
-            let draws = if best.candidate.draws() { DRAWS_SEARCH } else { 1 };
-            let hits = best.candidate.hits(visit, DRAWS_SEARCH);
-            let wrong = hits.iter().zip(&visit.odds).rev().take(fresh).map(|(&hits, &odds)| {
-                let seen = 1.0 / (1.0 + f64::from(-odds).exp());
-                if u32::from(hits) * 2 > draws { 1.0 - seen } else { seen }
-            });
-            self.verification = Some(wrong.sum::<f64>() / fresh.max(1) as f64);
+        if let (Some(visit), false) = (self.evidence.visits().last(), self.fits.is_empty()) {
+            let end = visit.accesses.len();
+            self.verification = Some((self.evidence.visits().len() - 1, end.saturating_sub(fresh)..end));
         }
         self.fit_again();
+    }
+
+    /// Share of the fresh trace that contradicts the best fit: the one that is reported, though it may not be the one that
+    /// was best before.
+    fn mismatch_fresh(&self) -> Option<f64> {
+        let (at, fresh) = self.verification.clone()?;
+        let (visit, best) = (self.evidence.visits().get(at)?, self.fits.first()?);
+        let draws = if best.candidate.draws() { DRAWS_SEARCH } else { 1 };
+        let hits = best.candidate.hits(visit, DRAWS_SEARCH);
+        let wrong = hits[fresh.clone()].iter().zip(&visit.odds[fresh.clone()]).map(|(&hits, &odds)| {
+            let seen = 1.0 / (1.0 + f64::from(-odds).exp());
+            if u32::from(hits) * 2 > draws { 1.0 - seen } else { seen }
+        });
+        Some(wrong.sum::<f64>() / fresh.len().max(1) as f64)
     }
 }
 
@@ -672,6 +683,30 @@ fn missed(reading: Reading, modes: Option<Modes>) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::targets::SimulatedTarget;
+    use crate::{Target, investigate};
+
+    #[test]
+    fn the_fresh_trace_speaks_of_the_fit_that_is_reported() {
+        // Steep and hard to fit: what is best often changes once the fresh trace is known.
+        for (policy, seed) in
+            [("lrfu:lambda=0.013", 1), ("lrfu:lambda=0.033", 5), ("eelru", 2), ("lirs:cold=0.07", 3)]
+        {
+            let mut target = SimulatedTarget::new(policy.parse().unwrap(), 90, 0.02, seed).unwrap();
+            let inquiry =
+                investigate(Inquiry::new(Options { seed, ..Options::default() }), &mut target).unwrap();
+            let verdict = inquiry.verdict();
+            let fresh =
+                inquiry.observed().iter().find(|observed| observed.trace.pattern == VERIFICATION_NAME);
+            let Observed { trace, readings } = fresh.unwrap();
+            let reported = verdict.policy.parse().unwrap();
+            let mut said = SimulatedTarget::new(reported, verdict.capacity, 0.0, 1).unwrap();
+            let said = said.run(trace).unwrap();
+            let wrong = said.iter().zip(readings).filter(|(said, seen)| said != seen).count();
+            let expected = wrong as f64 / readings.len() as f64;
+            assert!((verdict.mismatch_fresh.unwrap() - expected).abs() < 1e-4, "{expected}: {verdict:?}");
+        }
+    }
 
     #[test]
     fn what_only_waits_now_and_then_does_not_grow_for_ever() {

@@ -58,7 +58,7 @@ pub struct Verdict {
     pub likelihoods: Vec<(String, f64, f64)>,
     /// Share of observations that contradict the best fit.
     pub mismatch: f64,
-    /// The same on the fresh trace, before it was used for fitting.
+    /// The same on the fresh trace alone, which the fit had not seen unless it changed for its sake.
     pub mismatch_fresh: Option<f64>,
     /// Whether the best fit is good enough, in numbers.
     pub check: Option<Check>,
