@@ -92,11 +92,9 @@ impl RedisTarget {
             stop: Stop::default(),
         };
         target.sweep()?;
-        let bytes = match value_bytes {
-            Some(bytes) => bytes.into(),
-            None => target.value_bytes()?,
-        };
-        target.last = bytes.max(1) - 1;
+        // Asked also by who knows the size: a server without a limit keeps everything.
+        let chosen = target.value_bytes()?;
+        target.last = value_bytes.map_or(chosen, u64::from).max(1) - 1;
         Ok(target)
     }
 
@@ -359,7 +357,7 @@ mod tests {
 
     #[test]
     fn what_was_left_goes_and_nothing_else() {
-        let Some(server) = pantler_rig::redis(&[]) else { return };
+        let Some(server) = pantler_rig::redis(&["--maxmemory", "64mb"]) else { return };
         let world = keys().unwrap();
         let left = format!("{world}{}:0:1", crate::targets::leftovers::ENDED);
         let others = [format!("{world}{}:0:1", std::process::id()), "dust:4711:0:1".into(), "mine".into()];
@@ -376,6 +374,15 @@ mod tests {
         assert_eq!(target.holds().unwrap(), 3);
         for key in &others {
             assert_eq!(target.ask(&["EXISTS", key]).unwrap(), Answer::Number(1), "{key}");
+        }
+    }
+
+    #[test]
+    fn who_has_no_limit_of_memory_is_no_cache() {
+        let Some(server) = pantler_rig::redis(&[]) else { return };
+        for value_bytes in [None, Some(100)] {
+            let error = RedisTarget::new(&server.address(), value_bytes).unwrap_err().to_string();
+            assert!(error.contains("set maxmemory"), "{value_bytes:?}: {error}");
         }
     }
 
