@@ -5,7 +5,8 @@
 //!                                           asked: a miss      not asked: a hit
 //! ```
 //!
-//! W1  The origin sees every miss and nothing else, so no reading is wrong.
+//! W1  The origin sees every miss, so no reading is wrong: only requests for the page that is being asked for count, whatever
+//!     else the proxy, or somebody else, wants of it.
 //! W2  Every page has the same size and may be kept for a day. A page is never asked for again after the inquiry, and
 //!     nothing is ever flushed: a proxy has no common word for it.
 //!
@@ -15,8 +16,8 @@
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -73,15 +74,16 @@ impl HttpTarget {
     }
 
     fn access(&self, block: u32) -> Result<bool, TargetError> {
-        let url = format!("{}/dust/{:x}/{block}", self.url, self.run);
-        let before = self.origin.asked.load(Ordering::SeqCst);
+        let page = format!("/dust/{:x}/{block}", self.run);
+        let url = format!("{}{page}", self.url);
+        self.origin.wanted.expect(page);
         let mut response =
             self.agent.get(&url).call().map_err(|error| self.failed(io::Error::other(error)))?;
         if response.status() != 200 {
             return Err(self.failed(io::Error::other(format!("answered {}", response.status()))));
         }
         response.body_mut().read_to_vec().map_err(|error| self.failed(io::Error::other(error)))?;
-        Ok(self.origin.asked.load(Ordering::SeqCst) == before)
+        Ok(!self.origin.wanted.was_asked_for())
     }
 
     fn failed(&self, source: io::Error) -> TargetError {
@@ -118,12 +120,38 @@ fn run() -> u128 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos())
 }
 
+/// The page that is being asked for, and whether the origin was asked for it.
+#[derive(Debug, Default)]
+struct Wanted(Mutex<(String, bool)>);
+
+impl Wanted {
+    fn lock(&self) -> MutexGuard<'_, (String, bool)> {
+        // Whoever panicked while holding it left both as they should be.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn expect(&self, page: String) {
+        *self.lock() = (page, false);
+    }
+
+    fn was_asked_for(&self) -> bool {
+        self.lock().1
+    }
+
+    /// The origin was asked with this first line. A proxy may put a folder of its own before the page.
+    fn note(&self, line: &[u8]) {
+        let line = String::from_utf8_lossy(line);
+        let Some(path) = line.split(' ').nth(1) else { return };
+        let mut wanted = self.lock();
+        wanted.1 |= path.ends_with(&wanted.0);
+    }
+}
+
 /// Answers every request with the same page, until dropped.
 #[derive(Debug)]
 struct Origin {
     address: String,
-    /// Requests so far.
-    asked: Arc<AtomicU64>,
+    wanted: Arc<Wanted>,
     ends: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -132,10 +160,10 @@ impl Origin {
     fn new(address: &str, page_bytes: u32) -> Result<Self, TargetError> {
         let failed = |source| TargetError::Io { what: format!("origin {address}"), source };
         let listener = TcpListener::bind(address).map_err(failed)?;
-        let (asked, ends) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+        let (wanted, ends) = (Arc::new(Wanted::default()), Arc::new(AtomicBool::new(false)));
         let page = page(page_bytes);
         let address = listener.local_addr().map_or_else(|_| address.to_owned(), |found| found.to_string());
-        let (count, end) = (asked.clone(), ends.clone());
+        let (expected, end) = (wanted.clone(), ends.clone());
         // Requests come one after the other, because Dust asks for one page after the other.
         let thread = std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
@@ -143,10 +171,10 @@ impl Origin {
                     return;
                 }
                 // A proxy that goes away in the middle is its own loss.
-                let _ = answer(&stream, &page, &count);
+                let _ = answer(&stream, &page, &expected);
             }
         });
-        Ok(Self { address, asked, ends, thread: Some(thread) })
+        Ok(Self { address, wanted, ends, thread: Some(thread) })
     }
 }
 
@@ -159,9 +187,10 @@ fn page(bytes: u32) -> Vec<u8> {
     [head.as_bytes(), &vec![b'x'; bytes as usize]].concat()
 }
 
-fn answer(mut stream: &TcpStream, page: &[u8], count: &AtomicU64) -> io::Result<()> {
+fn answer(mut stream: &TcpStream, page: &[u8], wanted: &Wanted) -> io::Result<()> {
     stream.set_read_timeout(Some(PATIENCE))?;
     let mut lines = BufReader::new(stream);
+    let mut first = Vec::new();
     for _ in 0..LINES_MAX {
         let mut line = Vec::new();
         io::Read::take(&mut lines, LINE_MAX).read_until(b'\n', &mut line)?;
@@ -170,8 +199,11 @@ fn answer(mut stream: &TcpStream, page: &[u8], count: &AtomicU64) -> io::Result<
             return Ok(());
         }
         if line == b"\r\n" || line == b"\n" {
-            count.fetch_add(1, Ordering::SeqCst);
+            wanted.note(&first);
             return stream.write_all(page);
+        }
+        if first.is_empty() {
+            first = line;
         }
     }
     Ok(())
@@ -200,5 +232,25 @@ mod tests {
         let agent = ureq::Agent::config_builder().build().into();
         let target = HttpTarget { url, agent, origin, page_bytes: 10, run: run(), stop: Stop::default() };
         assert!(!target.access(1).unwrap() && !target.access(1).unwrap());
+    }
+
+    #[test]
+    fn only_the_page_that_is_asked_for_counts() {
+        let origin = Origin::new("127.0.0.1:0", 10).unwrap();
+        let ask = |path: &str| {
+            let mut stream = TcpStream::connect(&origin.address).unwrap();
+            stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: dust\r\n\r\n").as_bytes()).unwrap();
+            let mut answer = String::new();
+            io::Read::read_to_string(&mut stream, &mut answer).unwrap();
+            assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+            origin.wanted.was_asked_for()
+        };
+        origin.wanted.expect("/dust/1f/17".into());
+        for other in ["/", "/health", "/dust/1f/170", "/dust/1f/7", "/dust/1e/17", "/dust/1f/17/"] {
+            assert!(!ask(other), "{other}");
+        }
+        assert!(ask("/dust/1f/17"));
+        origin.wanted.expect("/dust/1f/18".into());
+        assert!(!ask("/dust/1f/17") && ask("/folder/dust/1f/18"));
     }
 }
