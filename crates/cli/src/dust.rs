@@ -7,7 +7,7 @@ mod written;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use pantler_control::ControlError;
+use pantler_control::{ControlError, Size};
 use pantler_dust::targets::{Stop, expectations};
 use pantler_dust::{Counterexample, Inquiry, Known, Report, contradict, html, investigate_watching, record};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -62,6 +62,9 @@ pub struct Dust {
     /// Where the files lie whose pages are read: on a disk
     #[arg(long, value_name = "FOLDER", default_value = "/var/tmp")]
     pub scratch: PathBuf,
+    /// Bytes that files on the mount may have at most, while it is asked: about ten times the cache are needed
+    #[arg(long, value_name = "SIZE", default_value = "16G")]
+    pub room: Size,
     /// Where Dust answers as the origin of the proxy at http://
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:8088")]
     pub origin: String,

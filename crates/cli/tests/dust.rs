@@ -74,6 +74,7 @@ fn nonsense_is_refused_in_a_line() {
         (&["dust", "policy:nobody"], "unknown policy"),
         (&["dust", "policy:opt"], "future"),
         (&["dust", "redis://a/b"], "expected redis://HOST"),
+        (&["dust", "mount", ".", "--room", "much"], "expected a positive whole number of bytes"),
         (&["dust", "--replay", "broken"], "line 1"),
     ] {
         let output = pantler(folder.path(), words);
@@ -94,6 +95,16 @@ fn nonsense_is_refused_in_a_line() {
     let err = String::from_utf8_lossy(&pantler(folder.path(), &["dust"]).stderr).into_owned();
     let lines: Vec<&str> = err.lines().collect();
     assert!(lines.len() > 6 && lines.iter().any(|line| line.starts_with("  redis://HOST")), "{err}");
+    // A mount is measured before it is asked, and nothing is left of that.
+    let output = pantler(folder.path(), &["dust", "mount", ".", "--room", "50M"]);
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{err}");
+    assert!(
+        err.contains("files of 96 MiB are needed, and 50 MiB are allowed: allow more with --room"),
+        "{err}"
+    );
+    let names = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
+    assert!(names.into_iter().all(|name| !name.to_string_lossy().contains("pantler-dust")));
     // Nobody listens there.
     let output = pantler(folder.path(), &["dust", "redis://127.0.0.1:1"]);
     assert_eq!(output.status.code(), Some(1));

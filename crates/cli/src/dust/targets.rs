@@ -47,7 +47,7 @@ pub fn open(words: &Dust, name: &str) -> Result<(String, Box<dyn Target>)> {
     let target: Box<dyn Target> = match (name, &words.directory) {
         ("pagecache", None) => Box::new(PageCacheTarget::new(&words.scratch).map_err(refused)?),
         ("mount", Some(directory)) => {
-            let target = MountTarget::new(directory).map_err(refused)?;
+            let target = MountTarget::new(directory, words.room.bytes()).map_err(refused)?;
             return Ok((format!("mount {}", directory.display()), Box::new(target)));
         }
         ("mount", None) => {

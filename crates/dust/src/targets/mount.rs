@@ -20,11 +20,12 @@
 //!
 //! T5  Files of runs that were killed are deleted by the next run on the mount.
 //!
+//! T6  Files have no more bytes at a time than were allowed, however large the cache is.
+//!
 //! A mount without `copy_file_range` gets its files written, and first reads may be hits.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::num::NonZeroU64;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -81,18 +82,19 @@ impl MountTarget {
     ///
     /// # Errors
     ///
-    /// When nothing can be written there, or hits and misses take the same time.
-    pub fn new(directory: &Path) -> Result<Self, TargetError> {
+    /// When nothing can be written there, hits and misses take the same time, or `room_bytes` is not enough for the
+    /// measurement.
+    pub fn new(directory: &Path, room_bytes: u64) -> Result<Self, TargetError> {
         for path in left_in(directory, PREFIX) {
             // One that cannot be deleted is in the way of nobody but its owner, who can see it.
             let _ = emptied(&path);
             let _ = fs::remove_file(path);
         }
-        let files = TestFiles::new(directory, 'a');
+        let files = TestFiles::new(directory, 'a', room_bytes);
         let mut target = Self { files, block_bytes: BLOCK_MIN, stop: Stop::default() };
         target.block_bytes = target.measure_block()?;
         // Files of their own for the traces: what the measurement left in the cache goes with its files.
-        target.files = TestFiles::new(directory, 'b');
+        target.files = TestFiles::new(directory, 'b', room_bytes);
         Ok(target)
     }
 
@@ -174,11 +176,13 @@ struct TestFiles {
     files: Vec<(PathBuf, File)>,
     /// Whether bytes can be copied without passing through the cache; until that fails.
     copies: bool,
+    /// Bytes that they may have at most.
+    room_bytes: u64,
 }
 
 impl TestFiles {
-    fn new(directory: &Path, series: char) -> Self {
-        Self { directory: directory.to_owned(), series, files: Vec::new(), copies: true }
+    fn new(directory: &Path, series: char, room_bytes: u64) -> Self {
+        Self { directory: directory.to_owned(), series, files: Vec::new(), copies: true, room_bytes }
     }
 
     fn bytes(&self) -> u64 {
@@ -196,14 +200,27 @@ impl TestFiles {
         let start = Instant::now();
         file.read_exact_at(&mut byte, at).map_err(failed(path))?;
         let took = (start.elapsed().saturating_sub(there_and_back) + SHORT_WAY).as_nanos() as u64;
-        // What the kernel may have kept of it is not what is asked.
-        let _ = fadvise(file, at, NonZeroU64::new(1), Advice::DontNeed);
+        // What the kernel may have kept of it is not what is asked. Less than a page is never dropped.
+        let _ = fadvise(file, 0, None, Advice::DontNeed);
         Ok(took)
     }
 
+    /// Makes more files, until they have so many bytes (T6).
     fn grow(&mut self, bytes: u64) -> Result<(), TargetError> {
         if bytes <= self.bytes() {
             return Ok(());
+        }
+        let needed = bytes.next_multiple_of(FILE_BYTES);
+        if needed > self.room_bytes {
+            return Err(TargetError::Missing {
+                what: format!(
+                    "room on {}: files of {} MiB are needed, and {} MiB are allowed",
+                    self.directory.display(),
+                    needed >> 20,
+                    self.room_bytes >> 20
+                ),
+                remedy: "allow more with --room, or make the cache smaller",
+            });
         }
         while self.bytes() < bytes {
             self.add()?;
@@ -223,7 +240,11 @@ impl TestFiles {
         let filled = filled.and_then(|done| if done { Ok(()) } else { write(&file) });
         // Deleted from now on, whatever happens.
         self.files.push((path.clone(), file));
-        filled.and_then(|()| self.files[self.files.len() - 1].1.sync_all()).map_err(failed(&path))
+        let file = &self.files[self.files.len() - 1].1;
+        filled.and_then(|()| file.sync_all()).map_err(failed(&path))?;
+        // What the kernel kept of what was written would make hits of first reads.
+        let _ = fadvise(file, 0, None, Advice::DontNeed);
+        Ok(())
     }
 }
 
@@ -284,6 +305,50 @@ impl Drop for TestFiles {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::io::{ReadWriteFlags, preadv2};
+    use std::io::IoSliceMut;
+
+    /// Whether the kernel has a page; `None` where it does not say.
+    fn is_kept(file: &File, at: u64) -> Option<bool> {
+        let mut byte = [0];
+        match preadv2(file, &mut [IoSliceMut::new(&mut byte)], at, ReadWriteFlags::NOWAIT) {
+            Ok(count) => Some(count == 1),
+            Err(Errno::AGAIN) => Some(false),
+            Err(_) => None,
+        }
+    }
+
+    #[test]
+    fn the_kernel_keeps_nothing_of_what_was_read() {
+        // On a disk: memory has nowhere to drop its pages to.
+        let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+        let mut files = TestFiles::new(folder.path(), 'a', FILE_BYTES);
+        files.grow(1).unwrap();
+        let file = &files.files[0].1;
+        let places = [0, 4096 * 7 + 5, FILE_BYTES - 1];
+        if is_kept(file, 0).is_none() {
+            assert!(std::env::var_os("PANTLER_NO_SKIP").is_none(), "/var/tmp does not say what it keeps");
+            eprintln!("SKIPPED: /var/tmp does not say what it keeps");
+            return;
+        }
+        for at in places {
+            assert_eq!(is_kept(file, at), Some(false), "{at}, written");
+            files.read(at).unwrap();
+            assert_eq!(is_kept(file, at), Some(false), "{at}, read");
+        }
+        // The detector.
+        file.read_exact_at(&mut [0], 5).unwrap();
+        assert_eq!(is_kept(file, 5), Some(true));
+    }
+
+    #[test]
+    fn files_take_no_more_room_than_they_may() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut files = TestFiles::new(folder.path(), 'a', FILE_BYTES);
+        let error = files.grow(FILE_BYTES + 1).unwrap_err().to_string();
+        assert!(error.contains("files of 64 MiB are needed, and 32 MiB are allowed"), "{error}");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
 
     #[test]
     fn what_is_left_over_leads_nowhere() {
