@@ -9,7 +9,9 @@ use anyhow::{Context, Result};
 use clap::Args;
 use pantler_control::{ControlError, Size};
 use pantler_dust::targets::{Stop, expectations};
-use pantler_dust::{Counterexample, Inquiry, Known, Report, contradict, html, investigate_watching, record};
+use pantler_dust::{
+    Counterexample, Inquiry, Known, Report, Trace, contradict, html, investigate_watching, record,
+};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use std::fs::File;
@@ -32,6 +34,7 @@ Targets:
                        else it holds is evicted: see --anyway
   memcached://HOST[:PORT]  the same of a memcached server
   http://HOST[:PORT]   a caching proxy whose origin is Dust itself, and which evicts what else it holds: see --origin
+                       any server is waited for 20 seconds
   policy:NAME          a simulated cache with that policy, such as policy:2q:in=0.25; see pantler sim --policy help";
 
 /// Find out what a cache does, from outside.
@@ -116,22 +119,23 @@ pub fn dust(words: &Dust) -> Result<()> {
     // Before the target is asked: what was found out is not lost to a name that cannot be written.
     let recording = words.record.as_deref().map(Written::create).transpose()?;
     let page = words.html.as_deref().map(Written::create).transpose()?;
+    let stop = Stop::default();
     let found = match (&words.replay, &words.target) {
         (Some(path), _) => replayed(words, path)?,
-        (None, Some(name)) => asked(words, name)?,
+        (None, Some(name)) => asked(words, name, &stop)?,
         (None, None) => {
             // An error is one line: the list comes before it.
             eprintln!("{TARGETS}\n");
             return Err(Usage("expected a target, such as pantler dust policy:2q".into()).into());
         }
     };
-    let Found { name, block_bytes, inquiry, counterexample } = found;
     if let Some(recording) = recording {
-        recording.fill(|file| Ok(record::write(file, &name, block_bytes, inquiry.observed())?))?;
+        let observed = found.inquiry.observed();
+        recording.fill(|file| Ok(record::write(file, &found.name, found.block_bytes, observed)?))?;
     }
-    let report = Report::of(&name, block_bytes, &inquiry).with(counterexample.as_ref());
+    let shown = page.is_some();
+    let (report, text) = stop.heeding(move || found.told(shown)).map_err(targets::refused)?;
     if let Some(page) = page {
-        let text = html::page(&report, &inquiry, counterexample.as_ref());
         page.fill(|file| Ok(file.write_all(text.as_bytes())?))?;
     }
     if words.json { output::json("dust", &report) } else { output::text(&report.text()) }
@@ -143,6 +147,16 @@ struct Found {
     block_bytes: Option<u64>,
     inquiry: Inquiry,
     counterexample: Option<Counterexample>,
+}
+
+impl Found {
+    /// The report, and the page if it is wanted.
+    fn told(self, shown: bool) -> (Report, String) {
+        let Self { name, block_bytes, inquiry, counterexample } = self;
+        let report = Report::of(&name, block_bytes, &inquiry).with(counterexample.as_ref());
+        let text = if shown { html::page(&report, &inquiry, counterexample.as_ref()) } else { String::new() };
+        (report, text)
+    }
 }
 
 fn replayed(words: &Dust, path: &Path) -> Result<Found> {
@@ -159,9 +173,8 @@ fn replayed(words: &Dust, path: &Path) -> Result<Found> {
     Ok(Found { name: recording.target, block_bytes: recording.block_bytes, inquiry, counterexample })
 }
 
-fn asked(words: &Dust, target: &str) -> Result<Found> {
+fn asked(words: &Dust, target: &str, stop: &Stop) -> Result<Found> {
     // Whatever a target made has to go with it.
-    let stop = Stop::default();
     // A simulated cache leaves nothing, and whoever asks twice does not want to wait: the next run sweeps.
     let again = Arc::new(AtomicBool::new(false));
     let signals = if target.starts_with("policy:") { &[][..] } else { &[SIGINT, SIGTERM, SIGHUP] };
@@ -174,15 +187,14 @@ fn asked(words: &Dust, target: &str) -> Result<Found> {
         };
         ends().context("cannot catch signals")?;
     }
-    let (name, mut target) = targets::open(words, target)?;
-    target.heed(stop);
+    let (name, mut target) = targets::open(words, target, stop)?;
+    target.heed(stop.clone());
     let mut options = expectations(&name);
     options.seed = words.seed;
     let mut progress = Progress::new();
-    let mut inquiry = investigate_watching(Inquiry::new(options), target.as_mut(), &mut |inquiry, trace| {
-        progress.step(inquiry, trace);
-    })
-    .map_err(targets::refused)?;
+    let mut watch = |inquiry: &Inquiry, trace: &Trace| progress.step(inquiry, trace);
+    let mut inquiry = investigate_watching(Inquiry::new(options), target.as_mut(), stop, &mut watch)
+        .map_err(targets::refused)?;
     let left = inquiry.firmly_left();
     let counterexample = counterexample(&mut inquiry, |inquiry| {
         progress.say("looking for a counterexample");

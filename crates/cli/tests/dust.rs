@@ -100,7 +100,7 @@ fn nonsense_is_refused_in_a_line() {
     let err = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(3), "{err}");
     assert!(
-        err.contains("files of 96 MiB are needed, and 50 MiB are allowed: allow more with --room"),
+        err.contains("for files of 96 MiB (50 MiB are allowed) is missing: allow more with --room"),
         "{err}"
     );
     let names = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());

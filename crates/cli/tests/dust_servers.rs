@@ -1,7 +1,7 @@
 //! `pantler dust` and real servers on loopback: one of each kind, through the command.
 
 use std::io::{BufRead, BufReader, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -78,6 +78,31 @@ fn a_server_in_use_is_not_emptied_unasked() {
     let output = command.output().expect("it runs");
     let err = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.code() == Some(2) && err.contains("1 keys"), "{err}");
+}
+
+/// One signal is enough while a server that says nothing is waited for.
+#[test]
+fn whoever_waits_is_stopped_at_once() {
+    for scheme in ["redis", "memcached", "http"] {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let url = format!("{scheme}://{}", listener.local_addr().expect("bound"));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pantler"));
+        command.args(["dust", &url, "--origin", "127.0.0.1:0"]).stdin(Stdio::null());
+        let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it runs");
+        // It has connected, and waits.
+        let _connected = listener.accept().expect("it connects");
+        let start = Instant::now();
+        let pid = rustix::process::Pid::from_child(&child);
+        rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it runs");
+        let output = child.wait_with_output().expect("it ends");
+        let err = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(
+            (output.status.code(), err.as_ref()),
+            (Some(130), "pantler: stopped by signal 2\n"),
+            "{url}"
+        );
+        assert!(start.elapsed() < Duration::from_secs(10), "{url}: {:?}", start.elapsed());
+    }
 }
 
 #[test]

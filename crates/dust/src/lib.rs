@@ -25,6 +25,7 @@ pub mod paper;
 mod plot;
 pub mod record;
 pub mod report;
+mod stop;
 pub mod targets;
 pub mod trials;
 
@@ -36,6 +37,7 @@ pub use infer::trace::{Step, Trace};
 pub use infer::verdict::{Known, Verdict};
 pub use mirror::{Accuracy, Evidence, Mirror};
 pub use report::Report;
+use targets::Stop;
 pub use targets::{Target, TargetError};
 
 /// Asks a target until nothing is left to ask.
@@ -44,10 +46,11 @@ pub use targets::{Target, TargetError};
 ///
 /// Those of the target.
 pub fn investigate(inquiry: Inquiry, target: &mut dyn Target) -> Result<Inquiry, TargetError> {
-    investigate_watching(inquiry, target, &mut |_, _| {})
+    investigate_watching(inquiry, target, &Stop::default(), &mut |_, _| {})
 }
 
-/// The same, telling `watch` what is about to be run.
+/// The same, telling `watch` what is about to be run, and ending early when `stop` says so: also while it is thought about
+/// what was seen.
 ///
 /// # Errors
 ///
@@ -55,12 +58,23 @@ pub fn investigate(inquiry: Inquiry, target: &mut dyn Target) -> Result<Inquiry,
 pub fn investigate_watching(
     mut inquiry: Inquiry,
     target: &mut dyn Target,
+    stop: &Stop,
     watch: &mut dyn FnMut(&Inquiry, &Trace),
 ) -> Result<Inquiry, TargetError> {
-    while let Some(trace) = inquiry.next_trace() {
+    loop {
+        let next = move || {
+            let trace = inquiry.next_trace();
+            (inquiry, trace)
+        };
+        let trace;
+        (inquiry, trace) = stop.heeding(next)?;
+        let Some(trace) = trace else { return Ok(inquiry) };
         watch(&inquiry, &trace);
         let readings = target.run(&trace)?;
-        inquiry.observe(trace, readings);
+        inquiry = stop.heeding(move || {
+            inquiry.observe(trace, readings);
+            inquiry
+        })?;
         if let Some(blocks) = inquiry.boundless() {
             return Err(TargetError::Missing {
                 what: format!("an end of the cache: nothing was missing among {blocks} blocks"),
@@ -77,7 +91,6 @@ pub fn investigate_watching(
             });
         }
     }
-    Ok(inquiry)
 }
 
 /// Asks a target that is unknown for a counterexample: as few accesses as possible that the nearest family gets wrong, with

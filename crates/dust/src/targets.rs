@@ -15,10 +15,9 @@ pub use page_cache::PageCacheTarget;
 pub use redis::RedisTarget;
 pub use simulated::SimulatedTarget;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use crate::infer::family::Family;
+pub use crate::stop::{Patience, Stop};
+use crate::stop::{Wire, failed};
 use crate::{Options, Reading, Trace};
 
 /// A cache that traces are run on.
@@ -38,19 +37,6 @@ pub trait Target {
     /// From now on runs end early, by [`TargetError::Stopped`], when that is wanted. Targets whose runs take no time need
     /// not look.
     fn heed(&mut self, _stop: Stop) {}
-}
-
-/// Whether whoever asked wants no answer any more: anything but 0, such as the number of a signal.
-#[derive(Clone, Debug, Default)]
-pub struct Stop(pub Arc<AtomicUsize>);
-
-impl Stop {
-    fn check(&self) -> Result<(), TargetError> {
-        match self.0.load(Ordering::Relaxed) {
-            0 => Ok(()),
-            why => Err(TargetError::Stopped { why }),
-        }
-    }
 }
 
 /// Why a target could not be asked.

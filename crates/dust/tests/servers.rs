@@ -1,9 +1,9 @@
 //! Real servers on loopback: Redis, memcached, nginx and Varnish, as Debian packages them.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pantler_dust::infer::family::Family;
-use pantler_dust::targets::{HttpTarget, MemcachedTarget, RedisTarget, expectations};
+use pantler_dust::targets::{HttpTarget, MemcachedTarget, Patience, RedisTarget, expectations};
 use pantler_dust::{Inquiry, Known, Target, Verdict, investigate};
 use pantler_rig::free_port;
 
@@ -55,6 +55,24 @@ fn named(verdict: Option<Verdict>, name: &str) {
     let Some(verdict) = verdict else { return };
     let right = verdict.family == name || verdict.equivalent.iter().any(|other| other == name);
     assert!(verdict.verdict == Known::Known && right, "{verdict:?}");
+}
+
+#[test]
+fn a_server_that_says_nothing_is_given_up() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("bound").to_string();
+    let patience = Patience { time: Duration::from_millis(150), ..Patience::default() };
+    let errors = [
+        RedisTarget::open(&address, None, &patience).map(drop),
+        MemcachedTarget::open(&address, None, &patience).map(drop),
+        HttpTarget::open(&format!("http://{address}"), "127.0.0.1:0", None, &patience).map(drop),
+    ];
+    for (error, expected) in
+        errors.into_iter().zip(["no answer within 150ms", "no answer within 150ms", "timeout"])
+    {
+        let error = error.expect_err("nobody answers").to_string();
+        assert!(error.contains(&address) && error.contains(expected), "{error}");
+    }
 }
 
 /// Most of the time passes in sleep, so all at once.

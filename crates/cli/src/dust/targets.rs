@@ -3,7 +3,7 @@
 use anyhow::Result;
 use pantler_control::ControlError;
 use pantler_dust::targets::{
-    HttpTarget, MemcachedTarget, MountTarget, PageCacheTarget, RedisTarget, SimulatedTarget,
+    HttpTarget, MemcachedTarget, MountTarget, PageCacheTarget, Patience, RedisTarget, SimulatedTarget, Stop,
 };
 use pantler_dust::{Reading, Target, TargetError, Trace};
 
@@ -43,11 +43,12 @@ fn emptied(words: &Dust, name: &str, holds: Result<u64, TargetError>) -> Result<
 }
 
 /// The target's name in reports, and the target.
-pub fn open(words: &Dust, name: &str) -> Result<(String, Box<dyn Target>)> {
+pub fn open(words: &Dust, name: &str, stop: &Stop) -> Result<(String, Box<dyn Target>)> {
+    let patience = Patience::from(stop.clone());
     let target: Box<dyn Target> = match (name, &words.directory) {
         ("pagecache", None) => Box::new(PageCacheTarget::new(&words.scratch).map_err(refused)?),
         ("mount", Some(directory)) => {
-            let target = MountTarget::new(directory, words.room.bytes()).map_err(refused)?;
+            let target = MountTarget::open(directory, words.room.bytes(), stop.clone()).map_err(refused)?;
             return Ok((format!("mount {}", directory.display()), Box::new(target)));
         }
         ("mount", None) => {
@@ -55,18 +56,19 @@ pub fn open(words: &Dust, name: &str) -> Result<(String, Box<dyn Target>)> {
         }
         (name, None) if name.starts_with("redis://") => {
             let address = address(name, "redis://", 6379)?;
-            let mut target = RedisTarget::new(&address, words.value_bytes).map_err(refused)?;
+            let mut target = RedisTarget::open(&address, words.value_bytes, &patience).map_err(refused)?;
             emptied(words, name, target.holds())?;
             Box::new(target)
         }
         (name, None) if name.starts_with("memcached://") => {
             let address = address(name, "memcached://", 11211)?;
-            let mut target = MemcachedTarget::new(&address, words.value_bytes).map_err(refused)?;
+            let mut target =
+                MemcachedTarget::open(&address, words.value_bytes, &patience).map_err(refused)?;
             emptied(words, name, target.holds())?;
             Box::new(target)
         }
         (name, None) if name.starts_with("http://") => {
-            Box::new(HttpTarget::new(name, &words.origin, words.value_bytes).map_err(refused)?)
+            Box::new(HttpTarget::open(name, &words.origin, words.value_bytes, &patience).map_err(refused)?)
         }
         (_, Some(directory)) => {
             let text = format!("{}: only the target mount takes a directory", directory.display());

@@ -19,14 +19,14 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::{Stop, Target, TargetError};
+use super::{Patience, Stop, Target, TargetError, failed};
+use crate::stop::PATIENCE;
 use crate::{Reading, Step, Trace};
 
 /// Bytes of a page, if nobody says otherwise.
 const PAGE_BYTES: u32 = 4096;
-const PATIENCE: Duration = Duration::from_secs(20);
 /// Longest line of a request that the origin reads, and lines at most.
 const LINE_MAX: u64 = 16 << 10;
 const LINES_MAX: usize = 200;
@@ -51,17 +51,31 @@ impl HttpTarget {
     ///
     /// When the address is taken, the proxy does not answer, or does not ask this origin.
     pub fn new(url: &str, origin: &str, page_bytes: Option<u32>) -> Result<Self, TargetError> {
+        Self::open(url, origin, page_bytes, &Patience::default())
+    }
+
+    /// The same with other patience.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`new`](Self::new), and when nobody wants to know any more.
+    pub fn open(
+        url: &str,
+        origin: &str,
+        page_bytes: Option<u32>,
+        patience: &Patience,
+    ) -> Result<Self, TargetError> {
         let page_bytes = page_bytes.unwrap_or(PAGE_BYTES);
         let origin = Origin::new(origin, page_bytes)?;
         let config = ureq::Agent::config_builder();
-        let config = config.http_status_as_error(false).timeout_global(Some(PATIENCE)).max_redirects(0);
+        let config = config.http_status_as_error(false).timeout_global(Some(patience.time)).max_redirects(0);
         let target = Self {
             url: url.trim_end_matches('/').into(),
             agent: config.build().into(),
             origin,
             page_bytes,
             run: run(),
-            stop: Stop::default(),
+            stop: patience.stop.clone(),
         };
         // Far from the numbers of all blocks.
         if target.access(u32::MAX)? {
@@ -77,17 +91,16 @@ impl HttpTarget {
         let page = format!("/dust/{:x}/{block}", self.run);
         let url = format!("{}{page}", self.url);
         self.origin.wanted.expect(page);
-        let mut response =
-            self.agent.get(&url).call().map_err(|error| self.failed(io::Error::other(error)))?;
-        if response.status() != 200 {
-            return Err(self.failed(io::Error::other(format!("answered {}", response.status()))));
-        }
-        response.body_mut().read_to_vec().map_err(|error| self.failed(io::Error::other(error)))?;
+        let agent = self.agent.clone();
+        let answered = self.stop.heeding(move || -> io::Result<()> {
+            let mut response = agent.get(&url).call().map_err(io::Error::other)?;
+            if response.status() != 200 {
+                return Err(io::Error::other(format!("answered {}", response.status())));
+            }
+            response.body_mut().read_to_vec().map(drop).map_err(io::Error::other)
+        });
+        answered?.map_err(failed(&self.url))?;
         Ok(!self.origin.wanted.was_asked_for())
-    }
-
-    fn failed(&self, source: io::Error) -> TargetError {
-        TargetError::Io { what: self.url.clone(), source }
     }
 }
 
@@ -99,7 +112,7 @@ impl Target for HttpTarget {
             match step {
                 // W2: inquiries of targets that cannot be flushed go on to new blocks instead.
                 Step::Flush => {}
-                Step::Sleep(time) => std::thread::sleep(time),
+                Step::Sleep(time) => self.stop.sleep(time)?,
                 Step::Access(block) => readings.push(Reading::Said { hit: self.access(block)? }),
             }
         }
@@ -158,8 +171,7 @@ struct Origin {
 
 impl Origin {
     fn new(address: &str, page_bytes: u32) -> Result<Self, TargetError> {
-        let failed = |source| TargetError::Io { what: format!("origin {address}"), source };
-        let listener = TcpListener::bind(address).map_err(failed)?;
+        let listener = TcpListener::bind(address).map_err(failed(format!("origin {address}")))?;
         let (wanted, ends) = (Arc::new(Wanted::default()), Arc::new(AtomicBool::new(false)));
         let page = page(page_bytes);
         let address = listener.local_addr().map_or_else(|_| address.to_owned(), |found| found.to_string());
@@ -189,6 +201,7 @@ fn page(bytes: u32) -> Vec<u8> {
 
 fn answer(mut stream: &TcpStream, page: &[u8], wanted: &Wanted) -> io::Result<()> {
     stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
     let mut lines = BufReader::new(stream);
     let mut first = Vec::new();
     for _ in 0..LINES_MAX {

@@ -12,11 +12,10 @@
 //!     same.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use super::leftovers::{is_left, keys, owner};
-use super::{Stop, Target, TargetError};
+use super::{Patience, Stop, Target, TargetError, Wire, failed};
 use crate::infer::family::MEMCACHED_PACE;
 use crate::{Reading, Step, Trace};
 
@@ -27,7 +26,8 @@ const VALUE_BYTES: (u64, u64) = (64, 500_000);
 /// Part of a second into which its accesses fall, and time between two looks at the server's clock.
 const BUSY: Duration = Duration::from_millis(900);
 const GLANCE: Duration = Duration::from_millis(3);
-const PATIENCE: Duration = Duration::from_secs(20);
+/// A second of the server's clock takes no longer.
+const SECOND_MAX: Duration = Duration::from_secs(20);
 /// Seconds after which a key goes by itself (N1).
 const EXPIRY: u32 = 3600;
 /// Keys that are looked at for what was left.
@@ -39,7 +39,7 @@ const LINE_MAX: u64 = 8 << 10;
 #[derive(Debug)]
 pub struct MemcachedTarget {
     address: String,
-    stream: BufReader<TcpStream>,
+    stream: BufReader<Wire>,
     /// What all keys begin with.
     prefix: String,
     value: Vec<u8>,
@@ -58,11 +58,16 @@ impl MemcachedTarget {
     ///
     /// When nobody answers.
     pub fn new(address: &str, value_bytes: Option<u32>) -> Result<Self, TargetError> {
-        let failed = |source| TargetError::Io { what: address.into(), source };
-        let stream = TcpStream::connect(address).map_err(failed)?;
-        stream.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
-        stream.set_nodelay(true).map_err(failed)?;
-        let stream = BufReader::new(stream);
+        Self::open(address, value_bytes, &Patience::default())
+    }
+
+    /// The same with other patience.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`new`](Self::new), and when nobody wants to know any more.
+    pub fn open(address: &str, value_bytes: Option<u32>, patience: &Patience) -> Result<Self, TargetError> {
+        let stream = BufReader::new(Wire::connect(address, patience)?);
         let mut target = Self {
             address: address.into(),
             stream,
@@ -72,7 +77,7 @@ impl MemcachedTarget {
             blocks: 0,
             accesses: 0,
             second: Instant::now(),
-            stop: Stop::default(),
+            stop: patience.stop.clone(),
         };
         target.sweep()?;
         let bytes = match value_bytes {
@@ -129,17 +134,16 @@ impl MemcachedTarget {
             let before = self.time()?;
             let start = Instant::now();
             while self.time()? == before {
-                if start.elapsed() > PATIENCE {
+                if start.elapsed() > SECOND_MAX {
                     return Err(self.strange("a clock that stands still"));
                 }
-                std::thread::sleep(GLANCE);
+                self.stop.sleep(GLANCE)?;
             }
             self.second = Instant::now();
         }
         self.accesses += 1;
         let due = self.second + BUSY * turn / MEMCACHED_PACE;
-        std::thread::sleep(due.saturating_duration_since(Instant::now()));
-        Ok(())
+        self.stop.sleep(due.saturating_duration_since(Instant::now()))
     }
 
     fn key(&self, block: u32) -> String {
@@ -214,11 +218,13 @@ impl MemcachedTarget {
     }
 
     fn send(&mut self, bytes: &[u8]) -> Result<(), TargetError> {
+        self.stream.get_mut().begin();
         self.stream.get_mut().write_all(bytes).map_err(|source| self.failed(source))
     }
 
     fn line(&mut self) -> Result<String, TargetError> {
         let mut line = Vec::new();
+        self.stream.get_mut().begin();
         let read = Read::take(&mut self.stream, LINE_MAX).read_until(b'\n', &mut line);
         read.map_err(|source| self.failed(source))?;
         if line.last() != Some(&b'\n') {
@@ -228,7 +234,7 @@ impl MemcachedTarget {
     }
 
     fn failed(&self, source: io::Error) -> TargetError {
-        TargetError::Io { what: self.address.clone(), source }
+        failed(&self.address)(source)
     }
 
     fn strange(&self, line: &str) -> TargetError {
@@ -243,7 +249,7 @@ impl Target for MemcachedTarget {
             self.stop.check()?;
             match step {
                 Step::Flush => self.flush()?,
-                Step::Sleep(time) => std::thread::sleep(time),
+                Step::Sleep(time) => self.stop.sleep(time)?,
                 Step::Access(block) => readings.push(Reading::Said { hit: self.access(block)? }),
             }
         }
@@ -255,13 +261,15 @@ impl Target for MemcachedTarget {
     }
 
     fn heed(&mut self, stop: Stop) {
+        self.stream.get_mut().heed(stop.clone());
         self.stop = stop;
     }
 }
 
 impl Drop for MemcachedTarget {
     fn drop(&mut self) {
-        // A server that went away has nothing to delete.
+        // Whoever wants to know no more wants nothing left. A server that went away has nothing to delete.
+        self.heed(Stop::default());
         let _ = self.flush();
     }
 }

@@ -35,7 +35,7 @@ use rustix::io::Errno;
 use rustix::process::geteuid;
 
 use super::leftovers::{left_in, owner};
-use super::{Stop, Target, TargetError};
+use super::{Stop, Target, TargetError, failed};
 use crate::infer::random::Random;
 use crate::{Reading, Step, Trace};
 
@@ -74,7 +74,6 @@ fn emptied(path: &Path) -> io::Result<()> {
 pub struct MountTarget {
     files: TestFiles,
     block_bytes: u64,
-    stop: Stop,
 }
 
 impl MountTarget {
@@ -85,16 +84,25 @@ impl MountTarget {
     /// When nothing can be written there, hits and misses take the same time, or `room_bytes` is not enough for the
     /// measurement.
     pub fn new(directory: &Path, room_bytes: u64) -> Result<Self, TargetError> {
+        Self::open(directory, room_bytes, Stop::default())
+    }
+
+    /// The same until `stop` says that nobody wants to know any more.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`new`](Self::new), and then.
+    pub fn open(directory: &Path, room_bytes: u64, stop: Stop) -> Result<Self, TargetError> {
         for path in left_in(directory, PREFIX) {
             // One that cannot be deleted is in the way of nobody but its owner, who can see it.
             let _ = emptied(&path);
             let _ = fs::remove_file(path);
         }
-        let files = TestFiles::new(directory, 'a', room_bytes);
-        let mut target = Self { files, block_bytes: BLOCK_MIN, stop: Stop::default() };
+        let files = TestFiles::new(directory, 'a', room_bytes, stop.clone());
+        let mut target = Self { files, block_bytes: BLOCK_MIN };
         target.block_bytes = target.measure_block()?;
         // Files of their own for the traces: what the measurement left in the cache goes with its files.
-        target.files = TestFiles::new(directory, 'b', room_bytes);
+        target.files = TestFiles::new(directory, 'b', room_bytes, stop);
         Ok(target)
     }
 
@@ -141,11 +149,10 @@ impl Target for MountTarget {
         self.files.grow(u64::from(trace.blocks()) * self.block_bytes)?;
         let mut readings = Vec::with_capacity(trace.accesses.len());
         for step in trace.steps() {
-            self.stop.check()?;
             match step {
                 // Inquiries of targets that cannot be flushed go on to new blocks instead (T1).
                 Step::Flush => {}
-                Step::Sleep(time) => std::thread::sleep(time),
+                Step::Sleep(time) => self.files.stop.sleep(time)?,
                 Step::Access(block) => {
                     let at = u64::from(block) * self.block_bytes;
                     readings.push(Reading::Took(self.files.read(at)?));
@@ -160,12 +167,8 @@ impl Target for MountTarget {
     }
 
     fn heed(&mut self, stop: Stop) {
-        self.stop = stop;
+        self.files.stop = stop;
     }
-}
-
-fn failed(path: &Path) -> impl FnOnce(io::Error) -> TargetError + '_ {
-    |source| TargetError::Io { what: path.display().to_string(), source }
 }
 
 /// Files on the mount, one after the other, deleted with their value.
@@ -178,11 +181,12 @@ struct TestFiles {
     copies: bool,
     /// Bytes that they may have at most.
     room_bytes: u64,
+    stop: Stop,
 }
 
 impl TestFiles {
-    fn new(directory: &Path, series: char, room_bytes: u64) -> Self {
-        Self { directory: directory.to_owned(), series, files: Vec::new(), copies: true, room_bytes }
+    fn new(directory: &Path, series: char, room_bytes: u64, stop: Stop) -> Self {
+        Self { directory: directory.to_owned(), series, files: Vec::new(), copies: true, room_bytes, stop }
     }
 
     fn bytes(&self) -> u64 {
@@ -191,6 +195,7 @@ impl TestFiles {
 
     /// Reads one byte, and says how many nanoseconds it took.
     fn read(&self, at: u64) -> Result<u64, TargetError> {
+        self.stop.check()?;
         let (path, file) = &self.files[(at / FILE_BYTES) as usize];
         let at = at % FILE_BYTES;
         let mut byte = [0];
@@ -198,7 +203,7 @@ impl TestFiles {
         asked(file);
         let there_and_back = asked(file);
         let start = Instant::now();
-        file.read_exact_at(&mut byte, at).map_err(failed(path))?;
+        file.read_exact_at(&mut byte, at).map_err(failed(path.display()))?;
         let took = (start.elapsed().saturating_sub(there_and_back) + SHORT_WAY).as_nanos() as u64;
         // What the kernel may have kept of it is not what is asked. Less than a page is never dropped.
         let _ = fadvise(file, 0, None, Advice::DontNeed);
@@ -214,7 +219,7 @@ impl TestFiles {
         if needed > self.room_bytes {
             return Err(TargetError::Missing {
                 what: format!(
-                    "room on {}: files of {} MiB are needed, and {} MiB are allowed",
+                    "room on {} for files of {} MiB ({} MiB are allowed)",
                     self.directory.display(),
                     needed >> 20,
                     self.room_bytes >> 20
@@ -223,10 +228,10 @@ impl TestFiles {
             });
         }
         while self.bytes() < bytes {
+            self.stop.check()?;
             self.add()?;
         }
-        std::thread::sleep(REST);
-        Ok(())
+        self.stop.sleep(REST)
     }
 
     fn add(&mut self) -> Result<(), TargetError> {
@@ -241,7 +246,7 @@ impl TestFiles {
         // Deleted from now on, whatever happens.
         self.files.push((path.clone(), file));
         let file = &self.files[self.files.len() - 1].1;
-        filled.and_then(|()| file.sync_all()).map_err(failed(&path))?;
+        filled.and_then(|()| file.sync_all()).map_err(failed(path.display()))?;
         // What the kernel kept of what was written would make hits of first reads.
         let _ = fadvise(file, 0, None, Advice::DontNeed);
         Ok(())
@@ -289,7 +294,7 @@ fn copy(file: &File, path: &Path) -> io::Result<bool> {
 }
 
 fn made(path: &Path) -> Result<File, TargetError> {
-    OpenOptions::new().read(true).write(true).create_new(true).open(path).map_err(failed(path))
+    OpenOptions::new().read(true).write(true).create_new(true).open(path).map_err(failed(path.display()))
 }
 
 impl Drop for TestFiles {
@@ -322,7 +327,7 @@ mod tests {
     fn the_kernel_keeps_nothing_of_what_was_read() {
         // On a disk: memory has nowhere to drop its pages to.
         let folder = tempfile::tempdir_in("/var/tmp").unwrap();
-        let mut files = TestFiles::new(folder.path(), 'a', FILE_BYTES);
+        let mut files = TestFiles::new(folder.path(), 'a', FILE_BYTES, Stop::default());
         files.grow(1).unwrap();
         let file = &files.files[0].1;
         let places = [0, 4096 * 7 + 5, FILE_BYTES - 1];
@@ -344,9 +349,9 @@ mod tests {
     #[test]
     fn files_take_no_more_room_than_they_may() {
         let folder = tempfile::tempdir().unwrap();
-        let mut files = TestFiles::new(folder.path(), 'a', FILE_BYTES);
+        let mut files = TestFiles::new(folder.path(), 'a', FILE_BYTES, Stop::default());
         let error = files.grow(FILE_BYTES + 1).unwrap_err().to_string();
-        assert!(error.contains("files of 64 MiB are needed, and 32 MiB are allowed"), "{error}");
+        assert!(error.contains("for files of 64 MiB (32 MiB are allowed)"), "{error}");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 

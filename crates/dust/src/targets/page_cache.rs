@@ -23,7 +23,7 @@ use std::time::Instant;
 use rustix::fs::{Advice, fadvise};
 
 use super::leftovers::{left_in, owner};
-use super::{Stop, Target, TargetError};
+use super::{Stop, Target, TargetError, failed};
 use crate::{Reading, Step, Trace};
 
 /// Bytes of a page.
@@ -76,7 +76,7 @@ impl PageCacheTarget {
             self.visit = Some(VisitFile::new(path)?);
         }
         match &mut self.visit {
-            Some(visit) => visit.grow(u64::from(blocks) * PAGE),
+            Some(visit) => visit.grow(u64::from(blocks) * PAGE, &self.stop),
             None => Ok(()),
         }
     }
@@ -95,7 +95,7 @@ impl Target for PageCacheTarget {
             self.stop.check()?;
             match step {
                 Step::Flush => {}
-                Step::Sleep(time) => std::thread::sleep(time),
+                Step::Sleep(time) => self.stop.sleep(time)?,
                 Step::Access(block) => {
                     let at = readings.len();
                     if at.is_multiple_of(FRESH_EVERY) {
@@ -119,10 +119,6 @@ impl Target for PageCacheTarget {
     fn heed(&mut self, stop: Stop) {
         self.stop = stop;
     }
-}
-
-fn failed(what: &str) -> impl FnOnce(io::Error) -> TargetError + '_ {
-    move |source| TargetError::Io { what: what.into(), source }
 }
 
 /// The file of a visit, which goes with it (G2, G5).
@@ -150,7 +146,7 @@ impl VisitFile {
         Ok(Self { path, writer, descriptors, bytes: 0 })
     }
 
-    fn grow(&mut self, bytes: u64) -> Result<(), TargetError> {
+    fn grow(&mut self, bytes: u64, stop: &Stop) -> Result<(), TargetError> {
         if bytes <= self.bytes {
             return Ok(());
         }
@@ -159,6 +155,7 @@ impl VisitFile {
         let chunk = vec![0x5a; 1 << 20];
         let mut left = to - self.bytes;
         while left > 0 {
+            stop.check()?;
             let count = left.min(chunk.len() as u64);
             self.writer.write_all(&chunk[..count as usize]).map_err(failed(&name))?;
             left -= count;
@@ -219,7 +216,7 @@ impl Group {
 
 fn move_to(folder: &Path) -> Result<(), TargetError> {
     let path = folder.join("cgroup.procs");
-    fs::write(&path, std::process::id().to_string()).map_err(failed(&path.display().to_string()))
+    fs::write(&path, std::process::id().to_string()).map_err(failed(path.display()))
 }
 
 impl Drop for Group {

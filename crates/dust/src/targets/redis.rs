@@ -15,11 +15,10 @@
 //! An error about memory that is used up is the answer of `noeviction`: the newcomer is refused.
 
 use std::io::{BufRead, BufReader, Write};
-use std::net::TcpStream;
 use std::time::Duration;
 
 use super::leftovers::{is_left, keys, owner};
-use super::{Stop, Target, TargetError};
+use super::{Patience, Stop, Target, TargetError, Wire, failed};
 use crate::infer::family::REDIS_PACE;
 use crate::{Reading, Step, Trace};
 
@@ -40,13 +39,12 @@ const LOOKED_AT: &str = "100";
 const SCANS_MAX: u32 = 10_000;
 /// Longest line that a server may answer with.
 const LINE_MAX: u64 = 64 << 10;
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// See the head of this file.
 #[derive(Debug)]
 pub struct RedisTarget {
     address: String,
-    stream: BufReader<TcpStream>,
+    stream: BufReader<Wire>,
     /// What all keys begin with.
     prefix: String,
     last: u64,
@@ -76,10 +74,16 @@ impl RedisTarget {
     ///
     /// When nobody answers, and when the server has no limit of memory.
     pub fn new(address: &str, value_bytes: Option<u32>) -> Result<Self, TargetError> {
-        let stream = TcpStream::connect(address).map_err(failed(address))?;
-        stream.set_read_timeout(Some(PATIENCE)).map_err(failed(address))?;
-        stream.set_nodelay(true).map_err(failed(address))?;
-        let stream = BufReader::new(stream);
+        Self::open(address, value_bytes, &Patience::default())
+    }
+
+    /// The same with other patience.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`new`](Self::new), and when nobody wants to know any more.
+    pub fn open(address: &str, value_bytes: Option<u32>, patience: &Patience) -> Result<Self, TargetError> {
+        let stream = BufReader::new(Wire::connect(address, patience)?);
         let mut target = Self {
             address: address.into(),
             stream,
@@ -89,7 +93,7 @@ impl RedisTarget {
             blocks: 0,
             accesses: 0,
             refuses: false,
-            stop: Stop::default(),
+            stop: patience.stop.clone(),
         };
         target.sweep()?;
         // Asked also by who knows the size: a server without a limit keeps everything.
@@ -189,7 +193,7 @@ impl RedisTarget {
             let since = self.since_second()?;
             let next = Duration::from_secs(1) + SETTLED;
             let wait = if self.accesses == 0 && since < SETTLED { SETTLED } else { next };
-            std::thread::sleep(wait.saturating_sub(since));
+            self.stop.sleep(wait.saturating_sub(since))?;
         }
         self.accesses += 1;
         Ok(())
@@ -259,6 +263,7 @@ impl RedisTarget {
         for word in words {
             request += &format!("${}\r\n{word}\r\n", word.len());
         }
+        self.stream.get_mut().begin();
         self.stream.get_mut().write_all(request.as_bytes()).map_err(failed(&self.address))?;
         read(&mut self.stream, 0).map_err(failed(&self.address))
     }
@@ -267,10 +272,6 @@ impl RedisTarget {
         let source = std::io::Error::other(format!("answered {answer:.100?}"));
         TargetError::Io { what: self.address.clone(), source }
     }
-}
-
-fn failed(address: &str) -> impl FnOnce(std::io::Error) -> TargetError + '_ {
-    move |source| TargetError::Io { what: address.into(), source }
 }
 
 /// One answer of the protocol, version 2 (<https://redis.io/docs/latest/develop/reference/protocol-spec/>).
@@ -333,13 +334,15 @@ impl Target for RedisTarget {
     }
 
     fn heed(&mut self, stop: Stop) {
+        self.stream.get_mut().heed(stop.clone());
         self.stop = stop;
     }
 }
 
 impl Drop for RedisTarget {
     fn drop(&mut self) {
-        // A server that went away has nothing to delete.
+        // Whoever wants to know no more wants nothing left. A server that went away has nothing to delete.
+        self.heed(Stop::default());
         let _ = self.flush();
     }
 }
