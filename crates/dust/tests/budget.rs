@@ -6,7 +6,9 @@ use pantler_dust::infer::pattern::stack_distance;
 use pantler_dust::infer::random::Random;
 use pantler_dust::targets::SimulatedTarget;
 use pantler_dust::trials::{STRANGERS, Stranger};
-use pantler_dust::{Inquiry, Known, Options, Reading, Target, TargetError, Trace, contradict, investigate};
+use pantler_dust::{
+    Inquiry, Known, Observed, Options, Reading, Target, TargetError, Trace, contradict, investigate,
+};
 
 const FRAMES: u32 = 200;
 
@@ -61,6 +63,31 @@ fn what_no_fresh_trace_verified_is_unknown() {
     let verdict = Inquiry::replay(Options::default(), observed).verdict();
     assert!(verdict.verdict == Known::Unknown && verdict.certainty == 0.0, "{verdict:?}");
     assert!(verdict.mismatch_fresh.is_none() && verdict.family == "fifo", "{verdict:?}");
+}
+
+#[test]
+fn the_fresh_trace_speaks_of_the_fit_that_is_reported() {
+    // Steep and hard to fit: what is best often changes once the fresh trace is known.
+    for (policy, seed) in
+        [("lrfu:lambda=0.013", 1), ("lrfu:lambda=0.033", 5), ("eelru", 2), ("lirs:cold=0.07", 3)]
+    {
+        let mut target =
+            SimulatedTarget::new(policy.parse().expect("a policy"), 90, 0.02, seed).expect("a target");
+        let inquiry = investigate(Inquiry::new(Options { seed, ..Options::default() }), &mut target)
+            .expect("it answers");
+        let verdict = inquiry.verdict();
+        let fresh = inquiry.observed().iter().find(|observed| observed.trace.pattern == "verification");
+        let Observed { trace, readings } = fresh.expect("it was verified");
+        let reported = verdict.policy.parse().expect("a policy");
+        let mut said = SimulatedTarget::new(reported, verdict.capacity, 0.0, 1).expect("a target");
+        let said = said.run(trace).expect("it answers");
+        let wrong = said.iter().zip(readings).filter(|(said, seen)| said != seen).count();
+        let expected = wrong as f64 / readings.len() as f64;
+        assert!(
+            (verdict.mismatch_fresh.expect("it was verified") - expected).abs() < 1e-4,
+            "{expected}: {verdict:?}"
+        );
+    }
 }
 
 /// Blocks that were read before are old acquaintances where nothing is flushed.

@@ -683,30 +683,6 @@ fn missed(reading: Reading, modes: Option<Modes>) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::targets::SimulatedTarget;
-    use crate::{Target, investigate};
-
-    #[test]
-    fn the_fresh_trace_speaks_of_the_fit_that_is_reported() {
-        // Steep and hard to fit: what is best often changes once the fresh trace is known.
-        for (policy, seed) in
-            [("lrfu:lambda=0.013", 1), ("lrfu:lambda=0.033", 5), ("eelru", 2), ("lirs:cold=0.07", 3)]
-        {
-            let mut target = SimulatedTarget::new(policy.parse().unwrap(), 90, 0.02, seed).unwrap();
-            let inquiry =
-                investigate(Inquiry::new(Options { seed, ..Options::default() }), &mut target).unwrap();
-            let verdict = inquiry.verdict();
-            let fresh =
-                inquiry.observed().iter().find(|observed| observed.trace.pattern == VERIFICATION_NAME);
-            let Observed { trace, readings } = fresh.unwrap();
-            let reported = verdict.policy.parse().unwrap();
-            let mut said = SimulatedTarget::new(reported, verdict.capacity, 0.0, 1).unwrap();
-            let said = said.run(trace).unwrap();
-            let wrong = said.iter().zip(readings).filter(|(said, seen)| said != seen).count();
-            let expected = wrong as f64 / readings.len() as f64;
-            assert!((verdict.mismatch_fresh.unwrap() - expected).abs() < 1e-4, "{expected}: {verdict:?}");
-        }
-    }
 
     #[test]
     fn what_only_waits_now_and_then_does_not_grow_for_ever() {
