@@ -15,7 +15,8 @@ pub use page_cache::PageCacheTarget;
 pub use redis::RedisTarget;
 pub use simulated::SimulatedTarget;
 
-use crate::infer::family::Family;
+use crate::infer::choose::Costs;
+use crate::infer::family::{Family, MEMCACHED_PACE, REDIS_PACE};
 pub use crate::stop::{Patience, Stop};
 use crate::stop::{Wire, failed};
 use crate::{Options, Reading, Trace};
@@ -94,7 +95,13 @@ pub fn expectations(name: &str) -> Options {
         _ if name.starts_with("memcached://") => Family::at_pace_of_memcached(),
         _ => options.families,
     };
+    // Each visit waits for a second of the server's clock to begin, and Redis's pace is pause enough.
+    let costs = match name {
+        _ if name.starts_with("redis://") => Some(Costs::paced(REDIS_PACE, 0.6, 0.0)),
+        _ if name.starts_with("memcached://") => Some(Costs::paced(MEMCACHED_PACE, 0.5, 1.0)),
+        _ => options.costs,
+    };
     // Who asks over a network one by one does not wait for a million answers.
     let blocks_max = if proxy { PAGES_MAX } else { options.blocks_max };
-    Options { slack, flushes, exact: proxy, lags: proxy, families, blocks_max, ..options }
+    Options { slack, flushes, exact: proxy, lags: proxy, families, costs, blocks_max, ..options }
 }

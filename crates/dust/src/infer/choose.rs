@@ -4,6 +4,7 @@
 //! are told apart with a weight of `1 - exp(-d / D)`; the sum over all pairs, weighted with their probabilities, is divided by
 //! the time that the trace takes. Misses are dear, and sleeps dearer.
 
+use super::calibrate::Modes;
 use super::candidate::Candidate;
 use super::evidence::Visit;
 use super::pattern::Pattern;
@@ -15,19 +16,43 @@ const SETTLES: f64 = 12.0;
 /// Traces below this information tell nothing worth their time.
 const LEAST: f64 = 1e-4;
 
-/// What accesses cost.
-#[derive(Clone, Copy, Debug)]
+/// What the steps of a trace cost.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Costs {
     /// Seconds per hit.
     pub hit_s: f64,
     /// Seconds per miss.
     pub miss_s: f64,
+    /// Seconds per flush.
+    pub flush_s: f64,
+    /// Seconds for each second of a pause: nothing where accesses are paced anyway.
+    pub pause: f64,
 }
 
 impl Default for Costs {
     /// A hit costs a tenth of a miss.
     fn default() -> Self {
-        Self { hit_s: 1e-5, miss_s: 1e-4 }
+        Self { hit_s: 1e-5, miss_s: 1e-4, flush_s: 0.0, pause: 1.0 }
+    }
+}
+
+impl Costs {
+    /// Of a target whose latencies are known.
+    pub fn of(modes: Modes) -> Self {
+        Self { hit_s: modes.hit_ns * 1e-9, miss_s: modes.miss_ns * 1e-9, ..Self::default() }
+    }
+
+    /// Of a target that is asked so many times a second, whatever it answers.
+    pub fn paced(pace: u32, flush_s: f64, pause: f64) -> Self {
+        let each = 1.0 / f64::from(pace);
+        Self { hit_s: each, miss_s: each, flush_s, pause }
+    }
+
+    /// Seconds that a trace takes of whose accesses so many are hits.
+    fn seconds(&self, trace: &Trace, hits: f64) -> f64 {
+        let misses = trace.accesses.len() as f64 - hits;
+        let flush = if trace.cold { self.flush_s } else { 0.0 };
+        hits * self.hit_s + misses * self.miss_s + trace.slept().as_secs_f64() * self.pause + flush
     }
 }
 
@@ -86,7 +111,42 @@ fn expected(survivors: &[(f64, &Candidate)], trace: &Trace, costs: Costs, draws:
         }
     }
     let hits: f32 = shares.first().map_or(0.0, |shares| shares.iter().sum());
-    let misses = trace.accesses.len() as f64 - f64::from(hits);
-    let seconds = f64::from(hits) * costs.hit_s + misses * costs.miss_s + trace.slept().as_secs_f64();
-    (if pairs > 0.0 { information / pairs } else { 0.0 }, seconds)
+    (if pairs > 0.0 { information / pairs } else { 0.0 }, costs.seconds(trace, f64::from(hits)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::family::Family;
+    use super::*;
+
+    #[test]
+    fn traces_take_the_time_of_their_target() {
+        let mut trace = Trace::cold("");
+        trace.scan([1, 2, 1]);
+        trace.pause(std::time::Duration::from_secs(2));
+        trace.touch(2);
+        let costs = Costs { hit_s: 0.25, miss_s: 1.0, flush_s: 8.0, pause: 0.5 };
+        assert_eq!(costs.seconds(&trace, 2.0), 2.0 * 0.25 + 2.0 * 1.0 + 8.0 + 1.0);
+        assert_eq!(Costs::paced(4, 0.0, 0.0).seconds(&trace, 1.0), 1.0);
+    }
+
+    #[test]
+    fn what_is_dear_is_avoided() {
+        let leaf = |name: &str| {
+            let family = Family::all().iter().find(|family| family.name == name).expect("a family");
+            Candidate::new(family, family.leaves().swap_remove(0), 100)
+        };
+        let (one, two) = (leaf("lru"), leaf("slru"));
+        let chosen = |costs: Costs| {
+            let found = choose(&[(0.5, &one), (0.5, &two)], 5000, costs, &mut Random::new(3), 1);
+            let trace = found.expect("they differ").trace;
+            let visit = Visit::imagined(&trace);
+            let hits: u32 = one.hits(&visit, 1).into_iter().map(u32::from).sum();
+            println!("{costs:?}: {} of {}, {hits} hits", trace.pattern, trace.accesses.len());
+            (trace.pattern.clone(), trace.accesses.len(), hits)
+        };
+        let hits = chosen(Costs { hit_s: 1e-2, miss_s: 1e-6, ..Costs::default() }).2;
+        let misses = chosen(Costs { hit_s: 1e-6, miss_s: 1e-2, ..Costs::default() });
+        assert!(hits < misses.2, "{hits} of {misses:?}");
+    }
 }

@@ -49,6 +49,8 @@ pub struct Options {
     pub exact: bool,
     /// Whether what is too much may be removed later than it came, by a process of the cache's own.
     pub lags: bool,
+    /// What accesses cost, where that is known; by the latencies that were seen if not given, if there are any.
+    pub costs: Option<Costs>,
     /// Seed of all traces.
     pub seed: u64,
 }
@@ -64,6 +66,7 @@ impl Default for Options {
             flushes: true,
             exact: false,
             lags: false,
+            costs: None,
             seed: 1,
         }
     }
@@ -97,6 +100,8 @@ const VERIFICATION: u32 = 4;
 const USED: (usize, usize) = (9, 10);
 /// The same of the ceiling, which is somewhat high, where no fit is good and there is nothing else.
 const USED_UNKNOWN: (usize, usize) = (23, 30);
+/// Latencies are believed when hits can be told from misses with this confidence.
+const SEEN: f64 = 0.2;
 /// Discrimination ends when all others together are less likely than this.
 const DOUBT: f64 = 1e-4;
 /// Part of the screening that is run again for candidates that draw, as a multiple of the capacity.
@@ -596,7 +601,8 @@ impl Inquiry {
             .map(|(weight, fit)| (*weight, &fit.candidate))
             .collect();
         let random = self.random.clone();
-        let choice = choose(&survivors, most, Costs::default(), &mut self.random, DRAWS_SEARCH)?;
+        let costs = self.costs();
+        let choice = choose(&survivors, most, costs, &mut self.random, DRAWS_SEARCH)?;
         let with_reserve = choice.trace.accesses.len() + reserve;
         let affordable = self.affordable(with_reserve);
         if affordable == with_reserve {
@@ -604,7 +610,13 @@ impl Inquiry {
         }
         // The same traces again, those among them that are short enough.
         let (mut random, most) = (random, affordable.saturating_sub(reserve));
-        Some(choose(&survivors, most, Costs::default(), &mut random, DRAWS_SEARCH)?.trace)
+        Some(choose(&survivors, most, costs, &mut random, DRAWS_SEARCH)?.trace)
+    }
+
+    /// What accesses cost.
+    fn costs(&self) -> Costs {
+        let seen = self.calibration.modes.filter(|_| self.calibration.confidence > SEEN);
+        self.options.costs.or(seen.map(Costs::of)).unwrap_or_default()
     }
 
     /// Whether the best fit draws, and has not yet been asked to be as unpredictable as it says.
@@ -683,6 +695,22 @@ fn missed(reading: Reading, modes: Option<Modes>) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn costs_are_those_that_were_seen() {
+        let mut inquiry = Inquiry::new(Options::default());
+        assert_eq!(inquiry.costs(), Costs::default());
+        let mut trace = inquiry.next_trace().unwrap();
+        trace.accesses = (0..200).flat_map(|block| [block, block]).collect();
+        trace.probes.clear();
+        let took = |at: u64| Reading::Took(if at.is_multiple_of(2) { 80_000 + at } else { 1000 + at });
+        let readings = (0..400).map(took).collect();
+        inquiry.observe(trace, readings);
+        let costs = inquiry.costs();
+        assert!((costs.hit_s - 1.2e-6).abs() < 2e-7 && (costs.miss_s - 8.02e-5).abs() < 2e-6, "{costs:?}");
+        let paced = Some(Costs::paced(40, 0.5, 0.0));
+        assert_eq!(Inquiry::new(Options { costs: paced, ..Options::default() }).costs(), paced.unwrap());
+    }
 
     #[test]
     fn what_only_waits_now_and_then_does_not_grow_for_ever() {
