@@ -708,8 +708,8 @@ mod tests {
         inquiry.observe(trace, readings);
         let costs = inquiry.costs();
         assert!((costs.hit_s - 1.2e-6).abs() < 2e-7 && (costs.miss_s - 8.02e-5).abs() < 2e-6, "{costs:?}");
-        let paced = Some(Costs::paced(40, 0.5, 0.0));
-        assert_eq!(Inquiry::new(Options { costs: paced, ..Options::default() }).costs(), paced.unwrap());
+        let paced = Costs::paced(40, 0.5, 0.0);
+        assert_eq!(Inquiry::new(Options { costs: Some(paced), ..Options::default() }).costs(), paced);
     }
 
     #[test]
