@@ -1,10 +1,11 @@
 //! The report as a page that needs nothing else: the verdict, and the evidence for it.
 
+use html_escape::encode_quoted_attribute as escaped;
 use std::fmt::Write;
 
 use crate::infer::calibrate::Modes;
 use crate::infer::evidence::Visit;
-use crate::plot::{Plot, escaped, time};
+use crate::plot::{Plot, time};
 use crate::report::Report;
 use crate::{Counterexample, Inquiry, Known, Observed, Reading};
 

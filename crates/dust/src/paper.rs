@@ -9,6 +9,7 @@
 //!
 //! Source: Burnett et al., *Exploiting Gray-Box Knowledge of Buffer-Cache Management*, USENIX 2002, figures 3 to 10.
 
+use html_escape::encode_quoted_attribute as escaped;
 use serde::Serialize;
 
 use crate::infer::evidence::Visit;
@@ -16,7 +17,7 @@ use crate::infer::pattern::{UseBits, history, main_queue, short_term};
 use crate::infer::random::Random;
 use crate::infer::simulate::{Nuisances, simulate};
 use crate::infer::trace::Trace;
-use crate::plot::{Plot, escaped};
+use crate::plot::Plot;
 
 /// Time of a hit and of a miss in the paper's simulations.
 const HIT_NS: f64 = 2e3;

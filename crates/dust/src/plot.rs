@@ -8,6 +8,7 @@
 //!          0     offset     900
 //! ```
 
+use html_escape::encode_quoted_attribute as escaped;
 use std::fmt::Write;
 
 /// Pixels of a plot, and of the margins at the left and below.
@@ -106,11 +107,6 @@ pub fn time(ns: f64) -> String {
         ns if ns < 1e9 => format!("{:.0} ms", ns / 1e6),
         _ => format!("{:.0} s", ns / 1e9),
     }
-}
-
-/// Text that is safe between and inside tags.
-pub fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 #[cfg(test)]

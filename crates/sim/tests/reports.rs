@@ -22,7 +22,7 @@ fn a_page_is_whole_and_needs_nothing() {
     let page = html(&records(HOSTILE, &["lru", "opt"]));
     assert_eq!(page.matches("</script>").count(), 2, "one for the data, one for the script");
     assert!(!page.contains("<b>"), "names are escaped");
-    assert!(page.contains("&lt;/script&gt;&lt;b&gt;&amp;&quot;&#39;.lis"));
+    assert!(page.contains("&lt;/script&gt;&lt;b&gt;&amp;&quot;&#x27;.lis"));
     // Nothing is loaded: no address but the names of nothing.
     for word in ["http:", "https:", "src=", "href=", "@import", "url("] {
         assert!(!page.contains(word), "{word}");

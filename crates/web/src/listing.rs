@@ -1,5 +1,6 @@
 //! A directory as a page.
 
+use html_escape::encode_quoted_attribute as escaped;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use std::fmt::Write;
 use std::io;
@@ -39,7 +40,8 @@ pub fn page(directory: OwnedFd, path: &str, hidden: bool) -> io::Result<String> 
     }
     for (name, is_directory) in names {
         let slash = if is_directory { "/" } else { "" };
-        let shown = escaped(&String::from_utf8_lossy(&name));
+        let text_of_name = String::from_utf8_lossy(&name);
+        let shown = escaped(&text_of_name);
         // `./` keeps a name with a colon from being a scheme.
         let _ = writeln!(
             text,
@@ -53,22 +55,6 @@ pub fn page(directory: OwnedFd, path: &str, hidden: bool) -> io::Result<String> 
     }
     text.push_str("</html>\n");
     Ok(text)
-}
-
-/// Text as HTML.
-pub fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '&' => out.push_str("&amp;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            character => out.push(character),
-        }
-    }
-    out
 }
 
 #[cfg(test)]

@@ -80,18 +80,6 @@ pub(crate) fn write_shape(text: &mut String, shape: &Shape, stroke: &dyn Fn(Ink)
 
 /// Text inside of XML or HTML, attributes included.
 pub(crate) fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for letter in text.chars() {
-        match letter {
-            '&' => out += "&amp;",
-            '<' => out += "&lt;",
-            '>' => out += "&gt;",
-            '"' => out += "&quot;",
-            '\'' => out += "&#39;",
-            // XML knows no other control characters, however they are written.
-            letter if letter.is_control() => out.push('\u{fffd}'),
-            letter => out.push(letter),
-        }
-    }
-    out
+    // XML knows no other control characters, however they are written.
+    html_escape::encode_quoted_attribute(&text.replace(char::is_control, "\u{fffd}")).into_owned()
 }
