@@ -4,15 +4,17 @@
 //!     it, and notes the version that the change made. So a version nobody noted is a change behind the mount.
 //! V2  When a change behind the mount is noticed, the file gets a new name in the cache, and the blocks of the old name
 //!     are forgotten. Readers that still use the old name find nothing there.
+//!     A version is not believed to last while somebody may be writing behind the mount: the kernel stamps a file before the
+//!     bytes of a write are there. What was read of it until then is forgotten at the next look.
 //! V3  Lower tiers know a version by what makes it, from the look that settled it until something begins to change the file.
 //!     So nothing of it is given to a tier, or taken from one, under a name that is not its own.
 
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, TryLockError};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
 use pantler_cache::Cache;
-use pantler_origin::{Attributes, Look, Origin};
+use pantler_origin::{Attributes, Look, OpenFile, Origin};
 use pantler_steward::FileId;
 use pantler_tier::Stems;
 
@@ -29,6 +31,17 @@ pub(crate) struct Content {
     looked_ms: AtomicU64,
     /// The last look, and the lock that changes hold (V1).
     state: Mutex<State>,
+    /// Handles of this mount that may write.
+    writers: AtomicU32,
+}
+
+/// A handle of this mount that may write, as long as it is open.
+pub(crate) struct Writing(Arc<Content>);
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        self.0.writers.fetch_sub(1, Ordering::AcqRel);
+    }
 }
 
 /// Where contents live: the two that every look needs, and a supply of names.
@@ -75,7 +88,21 @@ impl Content {
             size: AtomicU64::new(0),
             looked_ms: AtomicU64::new(0),
             state: Mutex::default(),
+            writers: AtomicU32::new(0),
         }
+    }
+
+    /// Notes that a handle of this mount may write from now on.
+    pub(crate) fn writing(self: &Arc<Self>) -> Writing {
+        self.writers.fetch_add(1, Ordering::AcqRel);
+        Writing(Arc::clone(self))
+    }
+
+    /// Whether somebody else may be writing. Where this mount may, the kernel cannot tell us from others; what we write
+    /// is there when its version is noted (V1).
+    fn has_writers(&self, file: &OpenFile) -> Option<bool> {
+        let may_we = file.mode().writes() || self.writers.load(Ordering::Acquire) > 0;
+        if may_we { Some(false) } else { file.has_writers() }
     }
 
     /// The current version's name in the cache.
@@ -89,28 +116,32 @@ impl Content {
     }
 
     /// Looks at the file, and notices if it changed behind the mount.
-    pub(crate) fn look(
+    pub(crate) fn look(&self, shelf: &Shelf, file: &OpenFile) -> io::Result<Attributes> {
+        self.look_locked(shelf, &mut self.lock(), || file.attributes(), || self.has_writers(file))
+    }
+
+    /// The same with nothing but attributes, which do not tell whether somebody is writing.
+    pub(crate) fn look_from_afar(
         &self,
         shelf: &Shelf,
         stat: impl Fn() -> io::Result<Attributes>,
     ) -> io::Result<Attributes> {
-        self.look_locked(shelf, &mut self.lock(), stat)
+        self.look_locked(shelf, &mut self.lock(), stat, || Some(true))
     }
 
     /// Looks if the last look is older than `refresh_ms`. While somebody writes through the mount there is no need:
     /// writing looks too.
-    pub(crate) fn refresh(
-        &self,
-        shelf: &Shelf,
-        refresh_ms: u64,
-        stat: impl Fn() -> io::Result<Attributes>,
-    ) -> io::Result<()> {
+    pub(crate) fn refresh(&self, shelf: &Shelf, refresh_ms: u64, file: &OpenFile) -> io::Result<()> {
         let age = shelf.now_ms().saturating_sub(self.looked_ms.load(Ordering::Relaxed));
         if age < refresh_ms {
             return Ok(());
         }
         match self.state.try_lock() {
-            Ok(mut state) => self.look_locked(shelf, &mut state, stat).map(drop),
+            Ok(mut state) => {
+                let look =
+                    self.look_locked(shelf, &mut state, || file.attributes(), || self.has_writers(file));
+                look.map(drop)
+            }
             Err(TryLockError::WouldBlock) => Ok(()),
             Err(TryLockError::Poisoned(_)) => panic!("V1: a change broke off"),
         }
@@ -126,7 +157,7 @@ impl Content {
         agree: impl FnOnce(&io::Result<R>, FileId, u64, u64),
     ) -> io::Result<R> {
         let mut state = self.lock();
-        let before = self.look_locked(shelf, &mut state, &stat)?;
+        let before = self.look_locked(shelf, &mut state, &stat, || Some(true))?;
         shelf.share(self.file().0, None);
         let result = change();
         let after = stat();
@@ -150,15 +181,19 @@ impl Content {
         shelf: &Shelf,
         state: &mut State,
         stat: impl Fn() -> io::Result<Attributes>,
+        writers: impl FnOnce() -> Option<bool>,
     ) -> io::Result<Attributes> {
         let now_ms = shelf.now_ms();
         let attributes = stat()?;
-        let look = shelf.origin.look(&attributes);
-        let is_known = match state {
-            None => true,
-            // An unsettled version may have changed since without a trace.
-            Some(last) => last.settled && last.version == look.version,
-        };
+        let mut look = shelf.origin.look(&attributes);
+        // An unsettled version may have changed since without a trace.
+        let lasts = state.is_some_and(|last| last.settled && last.version == look.version);
+        if lasts {
+            look.settled = true;
+        } else {
+            look = look.doubted(writers, || Ok(stat()?.version()))?;
+        }
+        let is_known = lasts || state.is_none();
         let is_same = state.replace(look) == Some(look);
         self.size.store(attributes.size, Ordering::Release);
         if !is_known {

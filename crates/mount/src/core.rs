@@ -163,7 +163,7 @@ impl Core {
     /// Looks at an inode, and at its content if it has any.
     pub(crate) fn look(&self, inode: &Inode) -> io::Result<Attributes> {
         match inode.content() {
-            Ok(content) => content.look(&self.shelf, || inode.node.attributes()),
+            Ok(content) => content.look_from_afar(&self.shelf, || inode.node.attributes()),
             Err(_) => inode.node.attributes(),
         }
     }

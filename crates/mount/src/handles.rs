@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, RwLock};
 
 use pantler_origin::{Entries, OpenFile, Source};
 
-use crate::content::Content;
+use crate::content::{Content, Writing};
 use crate::runs::Progress;
 
 /// An open regular file.
@@ -20,6 +20,9 @@ pub(crate) struct Handle {
     pub(crate) append: bool,
     /// How far the last block that was read has been read, for files whose blocks are done with then.
     pub(crate) done_with: Option<Mutex<Progress>>,
+    /// Held while it may write.
+    #[expect(dead_code, reason = "its end is what counts")]
+    pub(crate) writing: Option<Writing>,
 }
 
 /// An open directory.

@@ -280,7 +280,7 @@ impl Core {
             _ => ControlError::from(error),
         })?;
         let content = inode.content()?;
-        self.noticing(inode.number, content, || content.look(&self.shelf, || file.attributes()))?;
+        self.noticing(inode.number, content, || content.look(&self.shelf, &file))?;
         let entries = self.listed(inode, &caller, &file, (!ranges.is_empty()).then_some(ranges));
         let trimmed = ranges.len().max(1).saturating_sub(entries.len()) as u64;
         match append {

@@ -36,7 +36,7 @@ impl Core {
                 open()?
             }
         };
-        self.noticing(number, &content, || content.look(&self.shelf, || file.attributes()))?;
+        self.noticing(number, &content, || content.look(&self.shelf, &file))?;
         self.note_open(request, &inode, &file);
         let rule = self.runs.apply_rule(self, request, &inode);
         if rule.sequential {
@@ -57,7 +57,8 @@ impl Core {
         let source = source_of(Arc::clone(&file), self.options.interpose.as_ref());
         let append = flags & libc::O_APPEND != 0;
         let done_with = done_with.then(Default::default);
-        FileHandle(self.files.insert(Handle { number, content, file, source, append, done_with }))
+        let writing = file.mode().writes().then(|| content.writing());
+        FileHandle(self.files.insert(Handle { number, content, file, source, append, done_with, writing }))
     }
 
     pub(crate) fn read(&self, request: &Request, handle: u64, offset: u64, length: u32, reply: ReplyData) {
@@ -82,8 +83,8 @@ impl Core {
     ) -> io::Result<()> {
         let handle = self.files.get(handle)?;
         let content = &handle.content;
-        let stat = || handle.file.attributes();
-        self.noticing(handle.number, content, || content.refresh(&self.shelf, self.refresh_ms, stat))?;
+        let refresh = || content.refresh(&self.shelf, self.refresh_ms, &handle.file);
+        self.noticing(handle.number, content, refresh)?;
         let wanted = Wanted {
             owner: self.owner(request),
             file: content.file(),

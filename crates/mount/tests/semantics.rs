@@ -570,6 +570,91 @@ fn changes_behind_the_mount() {
     }
 }
 
+/// The kernel stamps a file when a write begins; the bytes come later, and nothing is stamped again.
+#[test]
+fn writes_behind_the_mount_that_take_their_time() {
+    if cannot_mount() {
+        return;
+    }
+    quote(
+        "Who opens a file while something behind the mount writes to it may see a part of that; who opens it afterwards sees all of it.",
+    );
+    writes_are_seen_when_they_have_ended(&Fixture::new());
+    // Reads wait for writers on ext4, because they go past the page cache; here they do not.
+    let memory = tempfile::tempdir_in("/dev/shm").unwrap();
+    writes_are_seen_when_they_have_ended(&Fixture::over(memory.path().to_owned(), |_| {}));
+}
+
+fn writes_are_seen_when_they_have_ended(fixture: &Fixture) {
+    const SIZE: usize = 64 << 20;
+    let (behind, through) = (fixture.origin.join("f"), fixture.mnt.join("f"));
+    let read = |offset: usize| {
+        let mut bytes = [0; 4096];
+        File::open(&through).unwrap().read_exact_at(&mut bytes, offset as u64).unwrap();
+        bytes
+    };
+    fs::write(&behind, vec![0; SIZE]).unwrap();
+    for round in 1..=8 {
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let file = OpenOptions::new().write(true).open(&behind).unwrap();
+                file.write_all_at(&vec![round; SIZE], 0).unwrap();
+                done.store(true, Ordering::Release);
+            });
+            while !done.load(Ordering::Acquire) {
+                read(SIZE - 4096);
+            }
+        });
+        for offset in [0, SIZE / 2, SIZE - 4096] {
+            assert_eq!(
+                read(offset)[..8],
+                [round; 8],
+                "round {round}, offset {offset}: what was there before"
+            );
+        }
+    }
+}
+
+/// Only the first store after the pages were last written back stamps the file.
+#[test]
+fn stores_through_a_mapping_behind_the_mount() {
+    if cannot_mount() {
+        return;
+    }
+    stores_are_seen(&Fixture::new());
+    // Nothing here is ever written back.
+    let memory = tempfile::tempdir_in("/dev/shm").unwrap();
+    stores_are_seen(&Fixture::over(memory.path().to_owned(), |_| {}));
+}
+
+fn stores_are_seen(fixture: &Fixture) {
+    let (behind, through) = (fixture.origin.join("f"), fixture.mnt.join("f"));
+    fs::write(&behind, [b'0'; 8192]).unwrap();
+    let file = OpenOptions::new().read(true).write(true).open(&behind).unwrap();
+    let (protection, flags) =
+        (rustix::mm::ProtFlags::READ | rustix::mm::ProtFlags::WRITE, rustix::mm::MapFlags::SHARED);
+    // SAFETY: a new mapping at a place that the kernel chooses, used until it is unmapped below.
+    let map = unsafe { rustix::mm::mmap(std::ptr::null_mut(), 8192, protection, flags, &file, 0) }.unwrap();
+    let store = |byte: u8| {
+        // SAFETY: within the mapping.
+        unsafe { map.cast::<u8>().write_volatile(byte) };
+    };
+    let first = || {
+        let mut byte = [0];
+        File::open(&through).unwrap().read_exact_at(&mut byte, 0).unwrap();
+        byte[0]
+    };
+    drop(file);
+    for byte in b'a'..=b'z' {
+        store(byte);
+        assert_eq!(first(), byte);
+    }
+    // SAFETY: exactly the mapping made above.
+    unsafe { rustix::mm::munmap(map, 8192) }.unwrap();
+    assert_eq!(first(), b'z');
+}
+
 #[test]
 fn locks() {
     if cannot_mount() {

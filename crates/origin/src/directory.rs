@@ -11,6 +11,7 @@ mod entries;
 mod extent;
 mod file;
 mod node;
+mod writers;
 mod xattr;
 
 pub use entries::LocalEntries;
@@ -18,6 +19,7 @@ pub use file::LocalFile;
 pub(crate) use file::read_rest;
 pub use node::LocalNode;
 pub(crate) use node::attributes_of;
+pub use writers::has_writers;
 
 /// A directory tree, and what is known about the file system that holds it.
 ///

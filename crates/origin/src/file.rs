@@ -98,6 +98,14 @@ impl OpenFile {
         }
     }
 
+    /// See [`LocalFile::has_writers`]. Objects have none.
+    pub fn has_writers(&self) -> Option<bool> {
+        match self {
+            Self::Local(file) => file.has_writers(),
+            Self::Stored(_) => Some(false),
+        }
+    }
+
     /// See [`LocalFile::write_at`].
     ///
     /// # Errors

@@ -8,6 +8,7 @@
 //! * [`Store`], [`StoreNode`], [`StoreFile`]: an object store, read only; a node is one version of one object. Whoever
 //!   implements [`Objects`] can stand behind it.
 //! * [`Attributes`], [`Version`], [`Look`]: what a file is like, and whether it changed since the last look.
+//! * [`has_writers`]: whether somebody may be changing a file without showing it yet.
 //! * [`cached_bytes`], [`held_bytes`], and [`is_cached`], [`is_held`]: how much of a piece of a file the kernel's page cache, or
 //!   a mount of ours, holds, and whether that is all.
 //! * [`SimulatedDisk`]: a disk slower than the real one, for measurements.
@@ -38,7 +39,7 @@ mod version;
 
 pub use attributes::{Attributes, Changes, Kind, Time};
 pub use caller::{Acting, Caller, read_process};
-pub use directory::{Directory, LocalEntries, LocalFile, LocalNode, Stamps};
+pub use directory::{Directory, LocalEntries, LocalFile, LocalNode, Stamps, has_writers};
 pub use entries::{Entries, Entry};
 pub use error::OriginError;
 pub use file::{OpenFile, OpenMode};

@@ -42,7 +42,42 @@ pub struct Look {
     pub settled: bool,
 }
 
+/// One call that writes takes no longer than this, we assume: the kernel stamps a file when it begins, before the bytes
+/// are there, and never again. On a disk that takes 35 MB/s the largest call (2 GiB) needs as long.
+const WRITE_MAX: Duration = Duration::from_secs(60);
+/// The same where nobody can be asked whether there are writers: two gigabytes into memory.
+const WRITE: Duration = Duration::from_secs(2);
+
+impl Version {
+    /// Whether somebody may still be putting bytes where the newest stamp says that they are.
+    fn is_younger_than(&self, time: Duration) -> bool {
+        self.modified.max(self.changed).plus(time) >= Time::now()
+    }
+}
+
 impl Look {
+    /// The same look, unless its stamps are so young that a writer may not be done with what they stamp: then it is settled
+    /// if there are no writers, as [`has_writers`](crate::has_writers) answers, and nothing was written until they were
+    /// asked about.
+    ///
+    /// # Errors
+    /// Those of looking again.
+    pub fn doubted(
+        self,
+        writers: impl FnOnce() -> Option<bool>,
+        again: impl FnOnce() -> std::io::Result<Version>,
+    ) -> std::io::Result<Self> {
+        if !self.settled || !self.version.is_younger_than(WRITE_MAX) {
+            return Ok(self);
+        }
+        let settled = match writers() {
+            Some(true) => false,
+            Some(false) => again()? == self.version,
+            None => !self.version.is_younger_than(WRITE),
+        };
+        Ok(Self { settled, ..self })
+    }
+
     /// Judges `attributes` seen at `now` (wall clock), on a file system whose stamps advance in steps of `tick`.
     /// A zero `tick` means that every change that somebody could tell from the one before has a stamp of its own.
     pub fn new(attributes: &Attributes, now: Time, tick: Duration) -> Self {

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use super::node::attributes_of;
+use super::writers::has_writers;
 use crate::OpenMode;
 use crate::attributes::Attributes;
 use crate::source::{READ_BUFFERS_MAX, Source};
@@ -50,6 +51,11 @@ impl LocalFile {
     /// The system's.
     pub fn attributes(&self) -> io::Result<Attributes> {
         attributes_of(self.plain.as_fd())
+    }
+
+    /// See [`has_writers`](crate::has_writers); nothing where it is open for writing here.
+    pub fn has_writers(&self) -> Option<bool> {
+        if self.mode.writes() { None } else { has_writers(self.plain.as_fd()) }
     }
 
     /// Writes all of `data` at `offset`, or as much as fits. With `append`, writes where the file ends, wherever

@@ -275,7 +275,9 @@ fn describe(hall: &Hall, node: &Node) -> io::Result<Reply> {
     ];
     match attributes.kind {
         Kind::Regular => {
-            let look = hall.origin.look(&attributes);
+            let writers = || node.open(OpenMode::READ).ok()?.has_writers();
+            let again = || Ok(node.attributes()?.version());
+            let look = hall.origin.look(&attributes).doubted(writers, again)?;
             said.extend([
                 (text("version"), Reply::text(version(hall, &attributes).to_string())),
                 (text("settled"), Reply::Number(look.settled.into())),

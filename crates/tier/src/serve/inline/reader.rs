@@ -107,7 +107,9 @@ impl Reader {
     /// How long the file is if it has the version that the key names.
     fn size_of_version(&self, hall: &Hall, key: &Key, file: &OpenFile) -> io::Result<Option<u64>> {
         let attributes = file.attributes()?;
-        let stem = hall.stems.sized(&hall.origin.look(&attributes), key.stem.block_bytes());
+        let again = || Ok(file.attributes()?.version());
+        let look = hall.origin.look(&attributes).doubted(|| file.has_writers(), again)?;
+        let stem = hall.stems.sized(&look, key.stem.block_bytes());
         if stem == Some(key.stem) {
             return Ok(Some(attributes.size));
         }
