@@ -3,9 +3,6 @@
 //! Each client is a process in a network namespace of its own, the server in another. `PANTLER_CUT_SECONDS=30` cuts the
 //! network for longer than the default.
 
-#[path = "common/net.rs"]
-mod net;
-
 use std::collections::VecDeque;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -17,10 +14,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use net::Net;
 use pantler_mount::{Lookahead, Mount, MountOptions, Mounted, TierOptions};
+use pantler_rig::{Net, Traffic, command_bytes};
 use pantler_steward::placement::Passing;
-use pantler_tier::Place;
+use pantler_tier::{Place, Seal, Stem};
 use serde_json::Value;
 
 const CLIENTS: usize = 8;
@@ -493,7 +490,9 @@ struct Found {
     demotions: u64,
     placements: u64,
     moved_bytes: u64,
-    wire_bytes: u64,
+    /// Blocks that left, as the server told.
+    notices: u64,
+    wire: Traffic,
     /// Frames of a client, and of the server.
     frames: (u32, u64),
 }
@@ -526,7 +525,7 @@ fn found(kind: Kind, memory: &str, bytes: u64, references: &[(u64, u64)], client
         .map(|number| fs::File::open(folder.path().join(number.to_string()).join("f")).unwrap())
         .collect();
     let mut piece = vec![0; BLOCK];
-    let before = net.bytes();
+    let before = net.traffic();
     let mut held = 0;
     for (number, &(client, block)) in references.iter().enumerate() {
         let at = block as usize * BLOCK;
@@ -538,7 +537,7 @@ fn found(kind: Kind, memory: &str, bytes: u64, references: &[(u64, u64)], client
             held = held.max(size);
         }
     }
-    let wire_bytes = net.bytes() - before;
+    let wire = net.traffic().since(&before);
     let stats: Vec<_> = mounts.iter().map(|mount| mount.tiers().remove(0)).collect();
     assert_eq!(sum(&stats, |stat| stat.dropped + stat.damaged + stat.failures), 0, "{stats:?}");
     Some(Found {
@@ -547,7 +546,8 @@ fn found(kind: Kind, memory: &str, bytes: u64, references: &[(u64, u64)], client
         demotions: sum(&stats, |stat| stat.demotions),
         placements: sum(&stats, |stat| stat.placements),
         moved_bytes: sum(&stats, |stat| stat.read_bytes + stat.written_bytes),
-        wire_bytes,
+        notices: sum(&stats, |stat| stat.notices),
+        wire,
         frames: (
             mounts[0].counters().capacity_blocks,
             if kind == Kind::Redis { held } else { stats[0].frames },
@@ -596,7 +596,30 @@ fn with_passage(frames: u32) -> u32 {
     (frames..2 * frames).find(|all| all - Passing::Share.frames(*all) == frames).unwrap()
 }
 
-fn report(what: &str, found: &Found, [near, below, demotions, placements]: [f64; 4]) {
+/// Bytes of everything that client and server say to each other for so many references with these results: the blocks in
+/// their envelopes, the words around them, and what left unasked.
+fn said_bytes([near, below, demotions, placements]: [f64; 4], notices: u64) -> f64 {
+    // All keys are as long, but for the digits of their index.
+    let key = Stem::new(None, BLOCK as u32, [b"any".as_slice()]).block(0x10).to_string().len();
+    let sealed = BLOCK + Seal::Checksum.envelope_bytes();
+    let bytes = |words: &[usize]| command_bytes(words) as f64;
+    let (command, age) = ("PANTLER.SET".len(), "1000".len());
+    // A string alone is a command without the line that counts its words.
+    let block = bytes(&[sealed]) - "*1\r\n".len() as f64;
+    let nothing = "_\r\n".len() as f64;
+    let put = |word: &str| bytes(&[command, key, sealed, word.len(), age]) + "+OK\r\n".len() as f64;
+    let asked = REFERENCES as f64 - near;
+    asked * bytes(&[command, key, "TAKE".len()])
+        + below * block
+        + (asked - below) * nothing
+        + demotions * put("DEMOTE")
+        + placements * put("KEEP")
+        // At most one to a message.
+        + notices as f64 * (">4\r\n$7\r\npantler\r\n:1\r\n:0\r\n".len() as f64 + bytes(&[key]))
+}
+
+fn report(what: &str, found: &Found, expected: [f64; 4]) {
+    let [near, below, demotions, placements] = expected;
     let bytes = (below + demotions + placements) * BLOCK as f64;
     println!("{what}, {REFERENCES} references, {} frames each, {} behind", found.frames.0, found.frames.1);
     let row = |name: &str, found: u64, simulated: f64| {
@@ -608,7 +631,10 @@ fn report(what: &str, found: &Found, [near, below, demotions, placements]: [f64;
     row("demotions", found.demotions, demotions);
     row("placements", found.placements, placements);
     row("bytes of blocks", found.moved_bytes, bytes);
-    row("bytes on the wire", found.wire_bytes, bytes);
+    row("bytes said", found.wire.said(), said_bytes(expected, found.notices));
+    row("bytes said, blocks", found.wire.said(), bytes);
+    row("bytes on the wire", found.wire.bytes, bytes);
+    println!("  {} packets, {} notices", found.wire.packets, found.notices);
 }
 
 #[test]
@@ -634,8 +660,13 @@ fn clients_in_namespaces_do_as_in_the_simulator() {
         assert!(close(found.demotions, demotions) && close(found.placements, placements), "{found:?}");
         let bytes = (below + demotions + placements) * BLOCK as f64;
         assert!(close(found.moved_bytes, bytes), "{found:?}");
-        // A message takes some 460 bytes beside its block, headers of TCP and Ethernet included.
-        assert!((found.wire_bytes as f64 / bytes - 1.0).abs() < 0.015, "{found:?}");
+        // On the wire there are headers of packets beside what is said, and the kernel says how many.
+        let said = found.wire.said();
+        assert!(close(said, bytes), "{found:?}");
+        // With the words around blocks nothing is left to be explained.
+        let counts = [found.near, found.below, found.demotions, found.placements];
+        let account = said_bytes(counts.map(|count| count as f64), found.notices);
+        assert!((said as f64 / account - 1.0).abs() < 0.001, "{account}: {found:?}");
     }
 }
 

@@ -12,6 +12,7 @@
 
 mod eventually;
 mod forbid;
+mod net;
 mod port;
 mod server;
 mod servers;
@@ -19,6 +20,7 @@ mod undisturbed;
 
 pub use eventually::eventually;
 pub use forbid::forbid;
+pub use net::{Net, Traffic, command_bytes};
 pub use port::free_port;
 pub use server::{Ready, Server, is_required, missing};
 pub use servers::{memcached, nginx_proxy, redis, varnish};

@@ -7,11 +7,46 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
+use crate::missing;
+
+/// Headers of a packet: Ethernet, IP, and TCP with its time stamps.
+const HEADER_BYTES: u64 = 14 + 20 + 20 + 12;
+
 static NETS: AtomicU32 = AtomicU32::new(0);
 
+/// Namespaces and cables, gone with their value.
+#[derive(Debug)]
 pub struct Net {
     /// The server's, and the clients'.
     names: Vec<String>,
+}
+
+/// What went over cables.
+#[derive(Clone, Copy, Debug)]
+pub struct Traffic {
+    /// Everything, headers and acknowledgements included.
+    pub bytes: u64,
+    /// Packets, as senders hand them over: large ones count once.
+    pub packets: u64,
+}
+
+impl Traffic {
+    /// Bytes that programs sent each other.
+    pub fn said(&self) -> u64 {
+        self.bytes - self.packets * HEADER_BYTES
+    }
+
+    /// What went since then.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        Self { bytes: self.bytes - before.bytes, packets: self.packets - before.packets }
+    }
+}
+
+/// Bytes of a command of RESP with words of these lengths.
+pub fn command_bytes(words: &[usize]) -> usize {
+    let head = |number: usize| 1 + number.to_string().len() + 2;
+    head(words.len()) + words.iter().map(|length| head(*length) + length + 2).sum::<usize>()
 }
 
 fn ip(words: &str) -> bool {
@@ -28,9 +63,7 @@ impl Net {
         if net.lay() {
             return Some(net);
         }
-        let no_skip = std::env::var_os("PANTLER_NO_SKIP").is_some();
-        assert!(!no_skip, "needs root and iproute2, to make network namespaces");
-        eprintln!("SKIPPED: needs root and iproute2, to make network namespaces");
+        missing("root and iproute2, to make network namespaces", "apt-get install iproute2");
         None
     }
 
@@ -83,15 +116,20 @@ impl Net {
         }
     }
 
-    /// Bytes that went over all cables, both ways.
-    pub fn bytes(&self) -> u64 {
+    /// What went over all cables so far, both ways.
+    pub fn traffic(&self) -> Traffic {
         let table = self.within(0, || std::fs::read_to_string("/proc/thread-self/net/dev").unwrap());
-        let line = |line: &str| -> Option<u64> {
-            let (name, numbers) = line.split_once(':')?;
-            let numbers: Vec<u64> = numbers.split_whitespace().filter_map(|word| word.parse().ok()).collect();
-            name.trim().starts_with('s').then(|| numbers[0] + numbers[8])
-        };
-        table.lines().filter_map(line).sum()
+        let mut sum = Traffic { bytes: 0, packets: 0 };
+        for line in table.lines() {
+            let Some((name, numbers)) = line.split_once(':') else { continue };
+            if name.trim().starts_with('s') {
+                let numbers: Vec<u64> =
+                    numbers.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+                sum.bytes += numbers[0] + numbers[8];
+                sum.packets += numbers[1] + numbers[9];
+            }
+        }
+        sum
     }
 }
 
