@@ -570,14 +570,16 @@ fn a_mount_with_tiers_shows_them_and_refuses_what_makes_no_sense() {
     let unprotected = ["--tier", absent.as_str(), "--tier-protect", "mac"];
     let large = place.folder.path().join("large");
     let (large_ssd, room) =
-        (format!("ssd:{},1000T", large.display()), format!("ssd:{}/in,200T", large.display()));
-    let cases: [(Vec<&str>, i32); 10] = [
+        (format!("ssd:{},1000T", large.display()), format!("ssd:{}/in,100T", large.display()));
+    let blocks = format!("ssd:{},200T", large.display());
+    let cases: [(Vec<&str>, i32); 11] = [
         (vec!["--tier", "nfs:/x,1G"], 2),
         (vec!["--tier", "ssd:/tmp"], 2),
         (vec!["--tier", "redis://:s3cret@host:1,1G"], 2),
         (vec!["--tier", "redis://127.0.0.1:1,many"], 2),
         (vec!["--tier", &large_ssd], 2),
         (vec!["--block-size", "1M", "--tier", &room], 2),
+        (vec!["--block-size", "1M", "--tier", &blocks], 2),
         (vec!["--tier", "redis://127.0.0.1:1,1000T"], 2),
         (without[..2].to_vec(), 1),
         (vec!["--tier", &mute], 1),
@@ -593,6 +595,14 @@ fn a_mount_with_tiers_shows_them_and_refuses_what_makes_no_sense() {
         assert!(size.is_none_or(|(_, size)| err.contains(size)), "{words:?}: {err}");
     }
     assert!(!large.exists(), "left behind");
+    // What was made for a tier goes again when a later one cannot be; what was there stays.
+    let before = fs::read(tier.join("pantler.tier")).unwrap();
+    let made = format!("ssd:{}/in,4M", large.display());
+    let output =
+        place.pantler(&["mount", &origin, &point, "--tier", &ssd, "--tier", &made, "--tier", &absent]);
+    assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(!large.exists(), "left behind");
+    assert!(fs::read(tier.join("pantler.tier")).unwrap() == before);
     assert!(start.elapsed() < Duration::from_secs(30), "something hangs");
     // Without it, and says so.
     place.mount(&without);

@@ -52,8 +52,10 @@ impl Core {
         let origin = Origin::open(&options.origin)?;
         let options = MountOptions { read_only: options.read_only || options.origin.is_store(), ..options };
         let opened = tiers::open(&options)?;
-        let cache =
-            Cache::with_tiers(options.cache(), opened.tiers).map_err(|error| options.refused(error))?;
+        let cache = Cache::with_tiers(options.cache(), opened.tiers.clone()).map_err(|error| {
+            tiers::unmake(&opened.tiers);
+            options.refused(error)
+        })?;
         for (number, _) in opened.works.iter().enumerate().filter(|(_, works)| !**works) {
             cache.begin_without_tier(number);
         }

@@ -8,7 +8,9 @@ use std::time::Duration;
 use pantler_control::Size;
 use pantler_origin::Origin;
 use pantler_steward::placement::FRAMES_TOTAL_MAX;
-use pantler_tier::{Place, RemoteOptions, RemoteTier, Seal, SsdTier, Stem, Stems, Tier, TierError};
+use pantler_tier::{
+    Place, RemoteOptions, RemoteTier, SSD_BLOCKS_MAX, Seal, SsdTier, Stem, Stems, Tier, TierError,
+};
 
 use crate::content::Shelf;
 use crate::{MountError, MountOptions};
@@ -90,19 +92,40 @@ pub(crate) struct Opened {
 /// Opens the tiers of a mount.
 pub(crate) fn open(options: &MountOptions) -> Result<Opened, MountError> {
     let mut opened = Opened { tiers: Vec::new(), works: Vec::new() };
-    let mut is_shared = false;
     check_frames(options)?;
+    check_order(options)?;
     for (place, bytes) in &options.tiers.places {
-        let (tier, works) = open_one(options, place, *bytes)?;
-        if tier.is_own() && is_shared {
+        match open_one(options, place, *bytes) {
+            Ok((tier, works)) => {
+                opened.tiers.push(tier);
+                opened.works.push(works);
+            }
+            Err(error) => {
+                unmake(&opened.tiers);
+                return Err(error);
+            }
+        }
+    }
+    Ok(opened)
+}
+
+/// Nothing is left behind of tiers that are not used after all.
+pub(crate) fn unmake(tiers: &[Arc<dyn Tier>]) {
+    tiers.iter().rev().for_each(|tier| tier.unmake());
+}
+
+/// Tiers of this machine come first.
+fn check_order(options: &MountOptions) -> Result<(), MountError> {
+    let mut is_shared = false;
+    for (place, _) in &options.tiers.places {
+        let is_own = matches!(place, Place::Ssd(_));
+        if is_own && is_shared {
             let text = format!("tier {place}: expected tiers of this machine before those that others share");
             return Err(MountError::Option(text));
         }
-        is_shared |= !tier.is_own();
-        opened.tiers.push(tier);
-        opened.works.push(works);
+        is_shared |= !is_own;
     }
-    Ok(opened)
+    Ok(())
 }
 
 /// Placement numbers frames. Whoever typed too much is told in its own words, before anything is made.
@@ -111,8 +134,14 @@ fn check_frames(options: &MountOptions) -> Result<(), MountError> {
     let mut room = FRAMES_TOTAL_MAX.saturating_sub(options.cache_bytes / block_bytes);
     for (place, bytes) in &options.tiers.places {
         let frames = bytes / block_bytes;
+        let (typed, blocks) = (Size::new(*bytes), Size::new(block_bytes));
+        if matches!(place, Place::Ssd(_)) && frames > SSD_BLOCKS_MAX {
+            return Err(MountError::Option(format!(
+                "tier {place} of {typed}: {frames} blocks of {blocks}, but one on this machine can have \
+                 {SSD_BLOCKS_MAX}; make it smaller, or blocks larger (--block-size)"
+            )));
+        }
         if frames > room {
-            let (typed, blocks) = (Size::new(*bytes), Size::new(block_bytes));
             return Err(MountError::Option(format!(
                 "tier {place} of {typed}: {frames} blocks of {blocks}, but all tiers together can have \
                  {FRAMES_TOTAL_MAX}; make it smaller, or blocks larger (--block-size)"

@@ -38,6 +38,6 @@ pub use origin::{OriginAddress, OriginOptions, open_origin};
 pub use seal::{ENVELOPE_BYTES_MAX, Seal, Secret};
 pub use secret_file::{read_secret, read_secret_file};
 pub use spec::{Place, TierSpec};
-pub use ssd::SsdTier;
+pub use ssd::{SSD_BLOCKS_MAX, SsdTier};
 pub use stems::Stems;
 pub use tier::{Given, NEWS_MAX, News, Put, Retrieve, Tier, Wanted};

@@ -37,7 +37,9 @@ use hashbrown::HashMap;
 use crate::seal::ENVELOPE_BYTES_MAX;
 use crate::tier::NEWS_MAX;
 use crate::{Given, Key, News, Retrieve, Seal, Tier, TierError, Wanted};
+pub use layout::SLOTS_MAX as SSD_BLOCKS_MAX;
 use layout::{HEADER_BYTES, Header, Layout};
+use open::Made;
 
 /// A tier in a file.
 pub struct SsdTier {
@@ -49,6 +51,7 @@ pub struct SsdTier {
     damaged: AtomicU64,
     /// Reads that failed since one did not.
     failing: AtomicU32,
+    made: Mutex<Made>,
 }
 
 #[derive(Clone, Copy)]
@@ -123,7 +126,7 @@ impl SsdTier {
     /// [`TierError`] naming the path, or the size that cannot be.
     pub fn open(path: &Path, bytes: u64, block_bytes: usize, seal: Seal) -> Result<Self, TierError> {
         let layout = Layout::new(bytes, block_bytes + ENVELOPE_BYTES_MAX)?;
-        let (file, at) = open::open(path, bytes, &layout)?;
+        let (file, at, made) = open::open(path, bytes, &layout)?;
         let fail = |error| TierError::File { path: at.clone(), error };
         let headers = open::headers(&file, &layout).map_err(fail)?;
         let seed = foldhash::fast::RandomState::default();
@@ -154,6 +157,7 @@ impl SsdTier {
             index: Mutex::new(index),
             damaged: AtomicU64::new(0),
             failing: AtomicU32::new(0),
+            made: Mutex::new(made),
         })
     }
 
@@ -310,6 +314,10 @@ impl Tier for SsdTier {
 
     fn damaged(&self) -> u64 {
         self.damaged.load(Ordering::Relaxed)
+    }
+
+    fn unmake(&self) {
+        self.made.lock().expect("nobody panics with paths").unmake();
     }
 
     fn close(&self) {

@@ -110,6 +110,9 @@ pub trait Tier: Send + Sync {
     /// Envelopes that were not what they should be, so far.
     fn damaged(&self) -> u64;
 
+    /// It is not used after all: what was made for it, and was not there before, goes again.
+    fn unmake(&self) {}
+
     /// Writes down what it should know after a restart.
     fn close(&self) {}
 }

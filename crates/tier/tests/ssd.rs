@@ -191,11 +191,15 @@ fn a_tier_that_cannot_be_leaves_nothing_behind() {
     let folder = tempfile::tempdir().unwrap();
     let deep = folder.path().join("a/b/c");
     let refused = |path: &Path, bytes| SsdTier::open(path, bytes, BLOCK, Seal::Checksum).err().unwrap();
-    for bytes in [1 << 60, 1000 << 40] {
-        let error = refused(&deep, bytes);
-        assert!(matches!(error, TierError::Room { bytes: named, .. } if named == bytes), "{error}");
-        assert!(error.to_string().contains(&format!("{bytes} bytes, but")), "{error}");
-    }
+    let room = 100 << 40;
+    let error = SsdTier::open(&deep, room, 1 << 20, Seal::Checksum).err().unwrap();
+    assert!(matches!(error, TierError::Room { bytes: named, .. } if named == room), "{error}");
+    assert!(error.to_string().contains(&format!("{room} bytes, but")), "{error}");
+    let error = refused(&deep, 1 << 60);
+    assert!(
+        matches!(error, TierError::Invalid(_)) && error.to_string().contains("expected at most"),
+        "{error}"
+    );
     refused(&deep, 1);
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     // Folders can be made, and the file cannot have its length.
@@ -299,4 +303,19 @@ proptest! {
             prop_assert!(ask(&tier, 1, Retrieve::Read));
         }
     }
+}
+
+#[test]
+fn what_was_made_for_a_tier_that_is_not_used_goes_again_and_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a/b");
+    let open = || SsdTier::open(&path, 1 << 20, 4096, Seal::Checksum).unwrap();
+    let tier = open();
+    tier.unmake();
+    assert!(!folder.path().join("a").exists());
+    drop(tier);
+    drop(open());
+    assert!(path.join("pantler.tier").exists(), "it is used");
+    open().unmake();
+    assert!(path.join("pantler.tier").exists(), "it was there before");
 }

@@ -10,8 +10,8 @@ pub(super) const HEADER_BYTES: usize = 64;
 const MAGIC: &[u8; 8] = b"PTSSD\0\0\x01";
 /// Where the checksum of a header is.
 const CHECKED: usize = HEADER_BYTES - 8;
-/// Most slots: what a stack of placement can name.
-const SLOTS_MAX: u64 = 1 << 27;
+/// Most blocks of one tier in a file: what a stack of placement can name.
+pub const SLOTS_MAX: u64 = 1 << 27;
 
 /// Numbers of slots, and their size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,12 @@ impl Layout {
         // Slots do not share words, and headers do not share pages with slots.
         let slot_bytes = slot_bytes.next_multiple_of(64) as u64;
         let room = bytes.saturating_sub(2 * SUPER_BYTES);
-        let slots = (room / (slot_bytes + HEADER_BYTES as u64)).min(SLOTS_MAX);
+        let slots = room / (slot_bytes + HEADER_BYTES as u64);
+        if slots > SLOTS_MAX {
+            return Err(TierError::Invalid(format!(
+                "tier of {bytes} bytes: {slots} blocks, expected at most {SLOTS_MAX}; make it smaller, or blocks larger"
+            )));
+        }
         if slots == 0 {
             let least = 2 * SUPER_BYTES + slot_bytes + HEADER_BYTES as u64;
             return Err(TierError::Invalid(format!("tier of {bytes} bytes: expected at least {least}")));
@@ -111,6 +116,11 @@ mod tests {
             assert!(layout.slot_at(0) >= layout.header_at(layout.slots));
         }
         assert!(Layout::new(70_000, 65_588).is_err());
+        // Nothing is left unused silently.
+        let most = 2 * SUPER_BYTES + SLOTS_MAX * (4160 + HEADER_BYTES as u64);
+        assert_eq!(Layout::new(most, 4148).map(|layout| u64::from(layout.slots)).unwrap(), SLOTS_MAX);
+        let refused = Layout::new(most + 4160 + HEADER_BYTES as u64, 4148).unwrap_err().to_string();
+        assert!(refused.contains("expected at most 134217728"), "{refused}");
     }
 
     #[test]

@@ -15,9 +15,9 @@ use crate::TierError;
 /// Name of the file in a directory.
 const NAME: &str = "pantler.tier";
 
-/// The open, locked file with that layout, and where it is. A file of another layout begins anew, empty. What was made for
-/// a tier that cannot be is gone again.
-pub(super) fn open(path: &Path, bytes: u64, layout: &Layout) -> Result<(File, PathBuf), TierError> {
+/// The open, locked file with that layout, where it is, and what was made for it. A file of another layout begins anew,
+/// empty. What was made for a tier that cannot be is gone again.
+pub(super) fn open(path: &Path, bytes: u64, layout: &Layout) -> Result<(File, PathBuf, Made), TierError> {
     check_room(path, bytes)?;
     let mut made = Made::default();
     let at = place(path, &mut made)?;
@@ -36,7 +36,7 @@ pub(super) fn open(path: &Path, bytes: u64, layout: &Layout) -> Result<(File, Pa
     match lock(&file) {
         Ok(true) => {}
         Ok(false) => {
-            made.stays();
+            made.stays = true;
             return refuse("another mount uses it");
         }
         Err(error) => return Err(fail(error)),
@@ -60,30 +60,33 @@ pub(super) fn open(path: &Path, bytes: u64, layout: &Layout) -> Result<(File, Pa
     if file.metadata().map_err(fail)?.len() < layout.file_bytes() {
         file.set_len(layout.file_bytes()).map_err(fail)?;
     }
-    made.stays();
-    Ok((file, at))
+    made.stays = true;
+    Ok((file, at, made))
 }
 
 /// What was made on the way to a tier, and goes again unless it is told to stay.
 #[derive(Default)]
-struct Made {
+pub(super) struct Made {
     file: Option<PathBuf>,
     /// The innermost first.
     folders: Vec<PathBuf>,
+    stays: bool,
 }
 
 impl Made {
-    fn stays(&mut self) {
-        self.file = None;
-        self.folders.clear();
+    /// It goes after all. The file must still be locked: then nobody else has begun to use it.
+    pub(super) fn unmake(&mut self) {
+        // Why there is no tier has been said; a folder in which there is something by now stays.
+        let _ = self.file.take().map(std::fs::remove_file);
+        self.folders.drain(..).map(std::fs::remove_dir).take_while(Result::is_ok).for_each(drop);
     }
 }
 
 impl Drop for Made {
     fn drop(&mut self) {
-        // Why there is no tier has been said; a folder in which there is something by now stays.
-        let _ = self.file.as_ref().map(std::fs::remove_file);
-        self.folders.iter().map(std::fs::remove_dir).take_while(Result::is_ok).for_each(drop);
+        if !self.stays {
+            self.unmake();
+        }
     }
 }
 
