@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use pantler_rig::{Ready, Server};
+use pantler_rig::{Ready, Server, eventually};
+use rustix::process::{Pid, Signal, kill_process};
 
 const SECRET: &str = "s3cretAccessKeyOfNobody";
 /// More than a store lists at once.
@@ -355,6 +356,112 @@ fn a_tier_server_is_mounted_by_who_has_only_its_address_and_password() {
         assert_eq!(output.status.code(), Some(status), "{origin}: {err}");
         assert!(err.contains(words) && err.trim_end().lines().count() == 1, "{origin}: {err}");
     }
+}
+
+/// Where a password is, for oneself alone.
+fn password_file(place: &Place, name: &str, password: &str) -> String {
+    let file = place.folder.path().join(name);
+    fs::write(&file, password).unwrap();
+    fs::set_permissions(&file, PermissionsExt::from_mode(0o600)).unwrap();
+    file.display().to_string()
+}
+
+#[test]
+fn a_server_over_a_server_takes_the_password_of_that_from_a_file() {
+    if !rustix::process::geteuid().is_root() || !Path::new("/dev/fuse").exists() {
+        return cannot("mounting needs root and /dev/fuse");
+    }
+    let place = Place::new();
+    let data = place.folder.path().join("data");
+    fs::create_dir(&data).unwrap();
+    fs::write(data.join("f"), vec![9; 300_000]).unwrap();
+    let (far, near) = (password_file(&place, "far", SECRET), password_file(&place, "near", "another"));
+    let first =
+        TierServer::start(&place, &["--origin", &data.display().to_string(), "--password-file", &far]);
+    let address = format!("tier://127.0.0.1:{}", first.port);
+    let second = TierServer::start(
+        &place,
+        &["--origin", &address, "--origin-password-file", &far, "--password-file", &near],
+    );
+    let over = format!("tier://127.0.0.1:{}", second.port);
+    let output = place.mount(&over, &["--tier-password-file", &near], &[]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(fs::read(place.point().join("f")).unwrap() == vec![9; 300_000]);
+    place.umount();
+    // The variable has the server's own password, and is nobody's else.
+    let serve = ["tier", "serve", "--listen", "127.0.0.1:0", "--memory", "16M", "--origin"];
+    let cases: [(&[&str], Environment, i32, &str); 4] = [
+        (&[&address], &[("PANTLER_TIER_PASSWORD", SECRET)], 1, "NOAUTH"),
+        (&[&address, "--origin-password-file", &near], &[], 1, "WRONGPASS"),
+        (&[&address, "--origin-password-file", "/nowhere"], &[], 1, "/nowhere"),
+        (&["/tmp", "--origin-password-file", &far], &[], 2, "expected a tier server as origin"),
+    ];
+    for (more, environment, status, words) in cases {
+        let mut command = place.command(&[&serve, more].concat());
+        let output = command.envs(environment.iter().copied()).output().unwrap();
+        let err = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(status), "{more:?}: {err}");
+        let is_one_line = err.trim_end().lines().count() == 1;
+        assert!(err.contains(words) && is_one_line && !err.contains(SECRET), "{more:?}: {err}");
+    }
+}
+
+/// A daemon that ends with the test.
+struct Daemon(std::process::Child);
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = kill_process(Pid::from_child(&self.0), Signal::TERM);
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_daemon_has_the_password_of_its_own_environment_and_is_given_no_others() {
+    if !rustix::process::geteuid().is_root() || !Path::new("/dev/fuse").exists() {
+        return cannot("mounting needs root and /dev/fuse");
+    }
+    let place = Place::new();
+    let data = place.folder.path().join("data");
+    fs::create_dir(&data).unwrap();
+    fs::write(data.join("f"), vec![9; 300_000]).unwrap();
+    let file = password_file(&place, "password", SECRET);
+    let server =
+        TierServer::start(&place, &["--origin", &data.display().to_string(), "--password-file", &file]);
+    let address = format!("tier://127.0.0.1:{}", server.port);
+    let secret = [("PANTLER_TIER_PASSWORD", SECRET)];
+    // One that knows a password by its own environment, and one that knows none.
+    for known in [&secret[..], &[]] {
+        let mut command = place.command(&["daemon"]);
+        let daemon = Daemon(command.envs(known.iter().copied()).stderr(Stdio::null()).spawn().unwrap());
+        let socket = place.folder.path().join("run/control.sock");
+        eventually("the daemon listens", || socket.exists());
+        let ways: [(&[&str], Environment, bool); 3] = [
+            (&["--tier-password-file", &file], &[], true),
+            // Of who asks: then the daemon is not asked.
+            (&[], &secret, true),
+            // Of the daemon, if it has one.
+            (&[], &[], !known.is_empty()),
+        ];
+        for (more, environment, is_mounted) in ways {
+            let output = place.mount(&address, more, environment);
+            let err = String::from_utf8_lossy(&output.stderr);
+            let said = String::from_utf8_lossy(&output.stdout);
+            assert_eq!(output.status.success(), is_mounted, "{more:?} {environment:?} {known:?}: {err}");
+            assert!(!said.contains(SECRET) && !err.contains(SECRET));
+            if !is_mounted {
+                assert!(err.contains("NOAUTH"), "{err}");
+                continue;
+            }
+            assert!(fs::read(place.point().join("f")).unwrap() == vec![9; 300_000]);
+            let by_daemon = said.contains(&format!("\"pid\":{}", daemon.0.id()));
+            assert_eq!(by_daemon, environment.is_empty(), "{said}");
+            place.umount();
+        }
+        drop(daemon);
+        assert!(!socket.exists());
+    }
+    assert!(!place.logs().contains(SECRET), "the password is in a log");
 }
 
 #[test]
