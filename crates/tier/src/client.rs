@@ -15,7 +15,10 @@
 //! W2  After a connection was lost, what the server holds is unknown. So is what this client owns there.
 //! W3  Passwords are in no error and no log.
 //! W4  A node of a cluster that does not answer costs its own blocks: they are absent, and the other nodes go on.
+//! W5  What a server says takes no more memory than what it was asked for (see [`bound`]); nodes of a cluster are
+//!     bounded by W1 alone: the crate makes their connections itself.
 
+pub(crate) mod bound;
 pub(crate) mod connect;
 pub(crate) mod engine;
 mod hear;

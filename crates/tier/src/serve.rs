@@ -15,7 +15,7 @@
 //! Bounds: connections ([`ServeOptions::clients_max`]), a command ([`COMMAND_BYTES_MAX`]), output that waits
 //! ([`OUTPUT_BYTES_MAX`], beyond which a connection is not read from), and the memory of the store.
 
-mod command;
+pub(crate) mod command;
 mod connection;
 mod inline;
 mod listing;

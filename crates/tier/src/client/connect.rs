@@ -1,25 +1,33 @@
 //! Connecting, and finding out what is on the other side.
 
+use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use redis::aio::MultiplexedConnection;
 use redis::cluster::ClusterClient;
 use redis::cluster_async::ClusterConnection;
 use redis::cluster_routing::{MultipleNodeRoutingInfo, ResponsePolicy, RoutingInfo};
 use redis::{
-    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion,
+    AsyncConnectionConfig, Cmd, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion,
     PushInfo, RedisConnectionInfo, RedisError, RedisResult, TlsCertificates, Value, cmd,
 };
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
 
 use super::RemoteOptions;
+use super::bound::{Account, Bounded, bytes_of};
 use super::hear::Ears;
 use super::shards::{LOOK_TIMEOUT, Node, Shards};
 use crate::{Key, PREFIX, Place};
 
 /// Longest text of an error that is passed on.
 const REASON_CHARS_MAX: usize = 200;
+/// What is around news.
+const PUSH_BYTES: u64 = 64;
 /// How soon a cluster is looked at again, and how seldom at last.
 const WATCH_PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(5));
 
@@ -34,7 +42,7 @@ pub(super) enum Kind {
 
 #[derive(Clone)]
 enum Link {
-    One(MultiplexedConnection),
+    One(Bounded),
     Cluster(ClusterConnection),
 }
 
@@ -51,9 +59,9 @@ pub(super) struct Connected {
 
 impl Connected {
     pub(super) async fn send(&self, command: &Cmd) -> RedisResult<Value> {
-        match self.link.clone() {
-            Link::One(mut connection) => command.query_async(&mut connection).await,
-            Link::Cluster(mut connection) => command.query_async(&mut connection).await,
+        match &self.link {
+            Link::One(connection) => connection.ask(command).await,
+            Link::Cluster(connection) => command.query_async(&mut connection.clone()).await,
         }
     }
 
@@ -129,26 +137,48 @@ impl Manner {
     }
 
     /// A connection to look at a server by.
-    pub(crate) async fn dial(&self, node: &Node) -> RedisResult<MultiplexedConnection> {
+    pub(crate) async fn dial(&self, node: &Node) -> RedisResult<Bounded> {
         self.one(node, |_| Ok::<_, redis::aio::SendError>(())).await
     }
 
-    async fn one(
-        &self,
-        node: &Node,
-        hear: impl redis::aio::AsyncPushSender,
-    ) -> RedisResult<MultiplexedConnection> {
-        let info = self.info(node)?;
-        let client = match self.certificates() {
-            Some(certificates) => Client::build_with_tls(info, certificates)?,
-            None => Client::open(info)?,
-        };
+    async fn one(&self, node: &Node, hear: impl redis::aio::AsyncPushSender) -> RedisResult<Bounded> {
+        let account = Arc::new(Account::default());
+        let taken = Arc::clone(&account);
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(None)
             // The limit on the whole of a request is ours.
             .set_response_timeout(None)
-            .set_push_sender(hear);
-        client.get_multiplexed_async_connection_with_config(&config).await
+            .set_push_sender(move |said: PushInfo| {
+                taken.taken(bytes_of(&said.data) + PUSH_BYTES);
+                hear.send(said)
+            });
+        let (host, port) = node;
+        let stream = TcpStream::connect((host.as_str(), *port)).await?;
+        stream.set_nodelay(true)?;
+        if !self.tls {
+            return Bounded::new(&self.settings, stream, config, account).await;
+        }
+        let name = ServerName::try_from(host.clone()).map_err(io::Error::other)?;
+        let connector = TlsConnector::from(Arc::new(self.trust()?));
+        let stream = connector.connect(name, stream).await?;
+        Bounded::new(&self.settings, stream, config, account).await
+    }
+
+    /// Whose certificates are believed.
+    fn trust(&self) -> io::Result<ClientConfig> {
+        let mut roots = RootCertStore::empty();
+        match &self.authority {
+            Some(text) => {
+                for certificate in CertificateDer::pem_slice_iter(text) {
+                    roots.add(certificate.map_err(io::Error::other)?).map_err(io::Error::other)?;
+                }
+            }
+            None => {
+                let found = rustls_native_certs::load_native_certs();
+                roots.add_parsable_certificates(found.certs);
+            }
+        }
+        Ok(ClientConfig::builder().with_root_certificates(roots).with_no_client_auth())
     }
 
     /// All nodes of a cluster that answer.

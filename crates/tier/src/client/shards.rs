@@ -30,15 +30,13 @@ impl Shards {
     /// Asks all nodes given, takes the word of the first that answers, and looks whether those that it names are there.
     pub(super) async fn look(manner: &Manner, given: &[Node]) -> Result<Self, String> {
         let told = join_all(given.iter().map(|node| async move {
-            let ask =
-                async { manner.dial(node).await?.send_packed_command(cmd("CLUSTER").arg("SLOTS")).await };
+            let ask = async { manner.dial(node).await?.ask(cmd("CLUSTER").arg("SLOTS")).await };
             let answer = tokio::time::timeout(LOOK_TIMEOUT, ask).await;
             (node, answer)
         }));
         let mut reason = "no node was given".to_owned();
         for (node, answer) in told.await {
             match answer {
-                Ok(Ok(Value::ServerError(error))) => reason = error.to_string(),
                 Ok(Ok(answer)) => match read(&answer, &node.0) {
                     Some(of_slot) if !of_slot.is_empty() => return Ok(Self::of(manner, of_slot).await),
                     _ => reason = "expected a cluster with slots".to_owned(),
@@ -53,10 +51,7 @@ impl Shards {
     async fn of(manner: &Manner, of_slot: HashMap<Slot, Node>) -> Self {
         let nodes: HashSet<&Node> = of_slot.values().collect();
         let looked = join_all(nodes.into_iter().map(|node| async move {
-            let ping = async {
-                let answer = manner.dial(node).await?.send_packed_command(&cmd("PING")).await?;
-                answer.extract_error()
-            };
+            let ping = async { manner.dial(node).await?.ask(&cmd("PING")).await };
             let answer: Result<RedisResult<Value>, _> = tokio::time::timeout(LOOK_TIMEOUT, ping).await;
             (!matches!(answer, Ok(Ok(_)))).then(|| node.clone())
         }));

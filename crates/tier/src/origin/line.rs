@@ -1,11 +1,11 @@
 //! One connection to a server that reads an origin, made when it is needed.
 
-use redis::aio::MultiplexedConnection;
 use redis::{Cmd, RedisError, Value, cmd};
 use rustix::io::Errno;
 use tokio::sync::Mutex;
 
 use super::answer;
+use crate::client::bound::Bounded;
 use crate::client::connect::{Manner, is_unknown_command, plain};
 use crate::client::shards::Node;
 use crate::files::{Identity, errno_of};
@@ -22,7 +22,7 @@ pub(super) struct Line {
     manner: Manner,
     node: Node,
     /// With a number, so that who saw it break does not end the next one.
-    connection: Mutex<(u64, Option<MultiplexedConnection>)>,
+    connection: Mutex<(u64, Option<Bounded>)>,
 }
 
 impl Line {
@@ -33,12 +33,12 @@ impl Line {
     /// What the server says of itself; or why it cannot be an origin, and what helps.
     pub(super) async fn introduction(&self) -> Result<Identity, String> {
         const EXPECTED: &str = "expected `pantler tier serve` with --origin";
-        let (_, mut connection) = self.connected().await.map_err(|error| match error.code() {
+        let (_, connection) = self.connected().await.map_err(|error| match error.code() {
             // It speaks the protocol, and says what it wants.
             Some(_) => plain(&error),
             None => format!("{}: {EXPECTED}", plain(&error)),
         })?;
-        match cmd("PANTLER.ORIGIN").query_async::<Value>(&mut connection).await {
+        match connection.ask(&cmd("PANTLER.ORIGIN")).await {
             Ok(value) => answer::introduced(&value).ok_or_else(|| {
                 format!("it has another way to answer than this pantler: {EXPECTED} of the same version")
             }),
@@ -53,9 +53,8 @@ impl Line {
 
     /// Sends a command, and waits for its answer.
     pub(super) async fn ask(&self, command: &Cmd) -> Result<Value, Fault> {
-        let (number, mut connection) =
-            self.connected().await.map_err(|error| Fault::Passing(plain(&error)))?;
-        match command.query_async::<Value>(&mut connection).await {
+        let (number, connection) = self.connected().await.map_err(|error| Fault::Passing(plain(&error)))?;
+        match connection.ask(command).await {
             Ok(value) => Ok(value),
             Err(error) => match error.code().map(|word| (word, errno_of(word))) {
                 Some((_, Some(errno))) => Err(Fault::Said(errno)),
@@ -89,7 +88,7 @@ impl Line {
         }
     }
 
-    async fn connected(&self) -> Result<(u64, MultiplexedConnection), RedisError> {
+    async fn connected(&self) -> Result<(u64, Bounded), RedisError> {
         let mut place = self.connection.lock().await;
         if let (number, Some(connection)) = &*place {
             return Ok((*number, connection.clone()));

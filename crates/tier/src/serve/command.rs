@@ -14,7 +14,7 @@ const NAME_BYTES_MAX: usize = 128;
 /// Prefixes of one connection.
 const PREFIXES_MAX: usize = 16;
 /// Keys of one owner that an answer lists.
-const LISTED_MAX: usize = 100_000;
+pub(crate) const LISTED_MAX: usize = 100_000;
 /// Places of the store that are looked at for one answer: nobody else is served meanwhile.
 pub(super) const SCANNED_MAX: usize = 10_000;
 /// Longest pattern: each key is compared with it.
