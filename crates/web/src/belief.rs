@@ -48,6 +48,9 @@ const GROWTH_MAX: f64 = 0.25;
 const SHRINKING_MAX: f64 = 0.1;
 /// What was believed cached is taken to have left if less than this share of it was there.
 const MOSTLY: f64 = 0.5;
+/// Beliefs in "cached" that must have turned out right in a row for the next ones to be trusted, all but one of so many.
+const TRUST: u32 = 256;
+const TRUST_ALL_BUT: u32 = 8;
 /// Verifications of which the recent accuracy is told.
 const RECENT: usize = 2000;
 /// Who keeps tries a size that is larger by this share when it has dropped this share of the size it has, and no more than
@@ -130,6 +133,9 @@ pub struct Belief {
     recent: VecDeque<bool>,
     recent_right: usize,
     window: Evidence,
+    /// Beliefs in "cached" that were right in a row, and how often they were trusted since.
+    right_in_row: u32,
+    trusted: u32,
     /// Devices of which nobody can say what of them is in memory: hardly ever more than one.
     blind: Vec<u64>,
     /// Whether verification changes the model.
@@ -154,6 +160,8 @@ impl Belief {
             recent: VecDeque::new(),
             recent_right: 0,
             window: Evidence::default(),
+            right_in_row: 0,
+            trusted: 0,
             blind: Vec::new(),
             corrects,
         })
@@ -324,6 +332,9 @@ impl Belief {
         let cached = held >= wish.length();
         let is_right = believed == cached;
         self.score.add(believed, cached);
+        if believed {
+            self.right_in_row = if cached { self.right_in_row.saturating_add(1) } else { 0 };
+        }
         self.recent.push_back(is_right);
         self.recent_right += usize::from(is_right);
         if self.recent.len() > RECENT {
@@ -361,6 +372,16 @@ impl Belief {
         if self.window.checked >= WINDOW {
             self.correct();
         }
+    }
+
+    /// Whether somebody who believes that a piece is cached need not ask before it reads: long enough nobody was wrong. Now and
+    /// then somebody must ask all the same.
+    pub fn trusts(&mut self) -> bool {
+        if self.right_in_row < TRUST {
+            return false;
+        }
+        self.trusted = self.trusted.wrapping_add(1);
+        !self.trusted.is_multiple_of(TRUST_ALL_BUT)
     }
 
     /// Whether it wants to know how much memory is [used](Self::saw_memory).

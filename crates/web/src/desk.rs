@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
 use crate::belief::{Belief, Piece};
-use crate::buffers::Buffers;
+use crate::buffers::{Buffers, CHUNK_BYTES};
 use crate::metrics::Metrics;
 use crate::opened::{Below, Opened};
 use crate::options::{Keep, Options, Order};
@@ -69,6 +69,8 @@ pub struct Turn {
     desk: Option<Arc<Desk>>,
     /// Which queues gave it out.
     age: u64,
+    /// Whether what is believed is taken for true until reading shows it.
+    trusts: bool,
 }
 
 impl Drop for Turn {
@@ -87,7 +89,12 @@ impl Drop for Turn {
 #[derive(Debug)]
 pub enum Asked {
     /// Here are its first bytes.
-    Bytes(Bytes),
+    Bytes {
+        /// The bytes.
+        bytes: Bytes,
+        /// One past the last byte of which is noted that it was asked for.
+        noted: u64,
+    },
     /// It waits.
     Wait(Waiting),
 }
@@ -122,8 +129,8 @@ enum Sure {
 
 /// What came of a turn.
 struct Look {
-    /// The first bytes, if they were there.
-    bytes: Option<Bytes>,
+    /// The first bytes, if they were there, and whether they are as many as were looked for.
+    bytes: Option<(Bytes, bool)>,
     /// Of which piece how many bytes were there, unless nobody can say.
     held: Option<(Wish, u64)>,
 }
@@ -172,6 +179,8 @@ pub struct Desk {
     work: Condvar,
     start: Instant,
     order: Order,
+    /// Whether the order goes by a model of the cache.
+    has_model: bool,
     /// When somebody looked at memory, in milliseconds since the start.
     looked: AtomicU64,
     root: Arc<Root>,
@@ -243,6 +252,7 @@ impl Desk {
             work: Condvar::new(),
             start: Instant::now(),
             order,
+            has_model,
             looked: AtomicU64::new(0),
             root,
             store: Store::new(options.store, options.threads + options.disk_reads)?,
@@ -268,15 +278,19 @@ impl Desk {
     ) -> (u64, Option<Turn>) {
         let mut inner = self.lock();
         let number = inner.belief.number(&file.version, name);
-        let has_model = matches!(self.order, Order::Mirror | Order::MirrorVerify);
-        if !has_model || span.length() == 0 || self.store.has_steward(file) {
+        if !self.has_model || span.length() == 0 || self.store.has_steward(file) {
             return (number, None);
         }
         let wish = Wish::first(number, span.start, span.end);
         let now = self.start.elapsed();
         let may_look =
             inner.belief.believes(wish) && inner.scheduler.arrive(now, wish, true) == Arrival::Turn;
-        (number, may_look.then(|| Turn { desk: Some(self.clone()), age: inner.age }))
+        (number, may_look.then(|| self.turn(&mut inner, wish)))
+    }
+
+    fn turn(self: &Arc<Self>, inner: &mut Inner, wish: Wish) -> Turn {
+        let is_large = wish.length() > CHUNK_BYTES as u64;
+        Turn { desk: Some(self.clone()), age: inner.age, trusts: is_large && inner.belief.trusts() }
     }
 
     /// How long the desk has been open: the time on its clock.
@@ -321,7 +335,7 @@ impl Desk {
         }
         match inner.scheduler.arrive(now, wish, believed) {
             Arrival::Turn => {
-                let turn = Turn { desk: Some(self.clone()), age: inner.age };
+                let turn = self.turn(&mut inner, wish);
                 drop(inner);
                 self.take_sure_turn(turn, file, wish, now, (0, sure))
             }
@@ -357,13 +371,14 @@ impl Desk {
         since: Duration,
         (misses, sure): (u32, Sure),
     ) -> io::Result<Asked> {
-        let Look { bytes: found, held } = self.verify_and_look(file, wish, sure != Sure::Not)?;
+        let Look { bytes: found, held } = self.verify_and_look(file, wish, sure != Sure::Not, turn.trusts)?;
         // From here on the turn is given back under the same lock as what came of it.
         turn.desk = None;
         let mut inner = self.lock();
         if inner.age != turn.age {
             // Nobody counts this turn any more.
-            return found.map(Asked::Bytes).ok_or_else(|| io::ErrorKind::ResourceBusy.into());
+            let (bytes, _) = found.ok_or(io::ErrorKind::ResourceBusy)?;
+            return Ok(Asked::Bytes { bytes, noted: wish.start });
         }
         match held {
             Some((checked, held)) if self.order != Order::Fifo && sure != Sure::Noted => {
@@ -373,17 +388,21 @@ impl Desk {
             None => inner.belief.is_blind(file.version.device),
         }
         match found {
-            Some(bytes) => {
-                inner.belief.read(Wish { end: wish.start + bytes.len() as u64, ..wish });
+            Some((bytes, is_all)) => {
+                // All of a wish is noted at once, as when it is read from the disk: in pieces it would be 256 blocks to look at
+                // for every other request, and a lock for each piece.
+                let noted = if is_all { wish.end } else { wish.start + bytes.len() as u64 };
+                inner.belief.read(Wish { end: noted, ..wish });
                 inner.scheduler.leave();
                 self.finish(Vec::new(), inner);
-                Ok(Asked::Bytes(bytes))
+                Ok(Asked::Bytes { bytes, noted })
             }
             None => Ok(Asked::Wait(self.missed(inner, file, wish, since, misses))),
         }
     }
 
     /// Somebody who had the beginning of a piece looks for more of it; `is_known`, if it was told just now that all is there.
+    /// `noted` is what came with the beginning.
     ///
     /// # Errors
     /// The system's.
@@ -392,19 +411,29 @@ impl Desk {
         file: &Arc<Opened>,
         wish: Wish,
         misses: u32,
-        is_known: bool,
+        (is_known, noted): (bool, u64),
     ) -> io::Result<Asked> {
         if let Seen::Bytes { bytes, .. } = self.store.look(file, wish, is_known, &self.buffers)? {
-            let mut inner = self.lock();
-            inner.belief.read(Wish { end: wish.start + bytes.len() as u64, ..wish });
-            return Ok(Asked::Bytes(bytes));
+            let end = wish.start + bytes.len() as u64;
+            if self.has_model && end > noted {
+                self.lock().belief.read(Wish { end, ..wish });
+            }
+            return Ok(Asked::Bytes { bytes, noted: end.max(noted) });
         }
         if self.order == Order::Fifo {
             // What was there is gone: back to the end of the line.
             return self.ask(file, wish);
         }
         let now = self.start.elapsed();
-        Ok(Asked::Wait(self.missed(self.lock(), file, wish, now, misses)))
+        let mut inner = self.lock();
+        if self.order == Order::MirrorVerify
+            && inner.belief.sees(&file.version)
+            && inner.belief.believes(wish)
+        {
+            // Nobody had asked whether it is there, or it has left since.
+            inner.belief.verified(wish, true, 0);
+        }
+        Ok(Asked::Wait(self.missed(inner, file, wish, now, misses)))
     }
 
     /// How many wait where, and since when the oldest waits.
@@ -432,13 +461,21 @@ impl Desk {
     }
 
     /// Looks for a piece.
-    fn verify_and_look(&self, file: &Arc<Opened>, wish: Wish, is_known: bool) -> io::Result<Look> {
+    fn verify_and_look(
+        &self,
+        file: &Arc<Opened>,
+        wish: Wish,
+        is_known: bool,
+        trusts: bool,
+    ) -> io::Result<Look> {
         // A piece that is read at once is verified by reading it. Of a larger one all must be there before its first byte
-        // goes out, or the request would hold its client up in the middle.
+        // goes out, or the request would hold its client up in the middle; but where beliefs have long been right, asking for
+        // each megabyte costs more than that.
         let is_large = wish.length() > self.buffers.chunk_bytes() as u64;
+        let asks = self.order == Order::MirrorVerify && !trusts;
         if is_large
             && !is_known
-            && self.order == Order::MirrorVerify
+            && asks
             && let Some(held) = self.store.held(file, wish)
             && held < wish.length()
         {
@@ -450,11 +487,11 @@ impl Desk {
             Seen::Bytes { bytes, is_all } => {
                 let count = bytes.len() as u64;
                 // Of a large piece nobody has asked about, only its beginning is known to be there.
-                let asked_for_all = !is_large || is_known || self.order == Order::MirrorVerify;
+                let asked_for_all = !is_large || is_known || asks;
                 let checked =
                     if is_all && !asked_for_all { Wish { end: wish.start + count, ..wish } } else { wish };
                 let held = if is_all { checked.length() } else { count };
-                Look { bytes: Some(bytes), held: Some((checked, held)) }
+                Look { bytes: Some((bytes, is_all)), held: Some((checked, held)) }
             }
             // Having failed to read says nothing about the rest of a small piece, and by now the kernel is reading it.
             Seen::Missing => Look { bytes: None, held: Some((wish, 0)) },
@@ -530,8 +567,8 @@ impl Desk {
             match work {
                 Work::Turn(ticket) => {
                     let waiter = inner.waiters.remove(&ticket).expect("K1: who is in line has a waiter");
-                    messages
-                        .push((waiter.told, Told::Turn(Turn { desk: Some(self.clone()), age: inner.age })));
+                    let turn = Turn { desk: Some(self.clone()), age: inner.age, trusts: false };
+                    messages.push((waiter.told, Told::Turn(turn)));
                 }
                 Work::Read { id, wish, oldest, is_warming } => {
                     let waiter = inner.waiters.get(&oldest).expect("K1: who is in a group has a waiter");

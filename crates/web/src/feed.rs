@@ -29,6 +29,8 @@ pub struct Feed {
     end: u64,
     /// Up to here nobody needs to be asked.
     asked_until: u64,
+    /// Up to here the desk has noted what is asked for.
+    noted_until: u64,
     /// Since when all of what was asked for is known to be there, if more than its first piece was.
     known_since: Option<Instant>,
     ready: VecDeque<Bytes>,
@@ -60,6 +62,7 @@ impl Feed {
             at: span.start,
             end: span.end,
             asked_until: span.start,
+            noted_until: span.start,
             known_since: None,
             ready: VecDeque::new(),
             waiting: None,
@@ -70,7 +73,8 @@ impl Feed {
 
     /// Goes on with another span of the same file.
     pub fn turn_to(&mut self, span: Span) {
-        (self.at, self.end, self.asked_until) = (span.start, span.end, span.start);
+        (self.at, self.end) = (span.start, span.end);
+        (self.asked_until, self.noted_until) = (span.start, span.start);
         self.ready.clear();
     }
 
@@ -109,7 +113,8 @@ impl Feed {
                 },
                 None if self.at < self.asked_until => {
                     let is_known = self.known_since.is_some_and(|since| since.elapsed() < KNOWN_TIME);
-                    self.desk.look_on(&self.file, self.wish(), self.misses, is_known)?
+                    let told = (is_known, self.noted_until);
+                    self.desk.look_on(&self.file, self.wish(), self.misses, told)?
                 }
                 None => match self.turn.take() {
                     Some(turn) => {
@@ -119,8 +124,9 @@ impl Feed {
                 },
             };
             match asked {
-                Asked::Bytes(bytes) if bytes.is_empty() => return Poll::Ready(Err(cut())),
-                Asked::Bytes(bytes) => {
+                Asked::Bytes { bytes, .. } if bytes.is_empty() => return Poll::Ready(Err(cut())),
+                Asked::Bytes { bytes, noted } => {
+                    self.noted_until = noted;
                     let end = self.wish().end;
                     if self.at >= self.asked_until && self.at + (bytes.len() as u64) < end {
                         self.known_since = Some(Instant::now());

@@ -104,7 +104,7 @@ fn a_panic_under_the_lock_is_the_end_of_those_who_wait_and_of_nobody_else() {
             let mut inner = place.desk.lock();
             let now = place.desk.start.elapsed();
             assert_eq!(inner.scheduler.arrive(now, wish, true), Arrival::Turn);
-            let turn = Turn { desk: Some(place.desk.clone()), age: inner.age };
+            let turn = Turn { desk: Some(place.desk.clone()), age: inner.age, trusts: false };
             let Arrival::Wait(ticket) = inner.scheduler.arrive(now, wish, false) else { panic!("a turn") };
             (turn, place.desk.wait(&mut inner, ticket, &file, now, false))
         };
@@ -136,11 +136,11 @@ fn a_turn_of_before_gives_its_bytes_and_is_not_given_back() {
     let turn = {
         let mut inner = place.desk.lock();
         assert_eq!(inner.scheduler.arrive(Duration::ZERO, wish, true), Arrival::Turn);
-        Turn { desk: Some(place.desk.clone()), age: inner.age }
+        Turn { desk: Some(place.desk.clone()), age: inner.age, trusts: false }
     };
     poison(&place.desk);
     match place.desk.take_turn(turn, &file, wish, Duration::ZERO, 0) {
-        Ok(Asked::Bytes(bytes)) => assert_eq!(bytes[..], [7; 5000]),
+        Ok(Asked::Bytes { bytes, .. }) => assert_eq!(bytes[..], [7; 5000]),
         Ok(Asked::Wait(_)) => panic!("a turn that nobody counts waits for a read"),
         // The machine took the page back meanwhile.
         Err(error) => assert_eq!(error.kind(), io::ErrorKind::ResourceBusy),
@@ -229,34 +229,43 @@ fn number(place: &Place, name: &str) -> u64 {
     place.desk.metrics.numbers().into_iter().find(|(other, _)| *other == name).unwrap().1
 }
 
-#[test]
-fn a_part_of_a_file_is_not_taken_for_all_of_it() {
-    // Where this program lies, pages can be dropped: what lies in memory alone has none.
+/// A file where this program lies: there pages can be asked about and dropped. What lies in memory alone has none.
+fn file_on_disk(bytes: &[u8]) -> (tempfile::TempDir, Arc<Opened>) {
     let folder = tempfile::tempdir_in(std::env::current_exe().unwrap().parent().unwrap()).unwrap();
-    let file = std::fs::File::create(folder.path().join("f")).unwrap();
-    std::fs::write(folder.path().join("f"), vec![7; 200_000]).unwrap();
+    std::fs::write(folder.path().join("f"), bytes).unwrap();
+    let file = std::fs::File::open(folder.path().join("f")).unwrap();
     file.sync_all().unwrap();
-    let place = Place::new(|_| ());
-    let opened = std::fs::File::open(folder.path().join("f")).unwrap();
-    let attributes = pantler_origin::Attributes::of(std::os::fd::AsFd::as_fd(&opened)).unwrap();
+    let attributes = pantler_origin::Attributes::of(std::os::fd::AsFd::as_fd(&file)).unwrap();
     let look = pantler_origin::Look { version: attributes.version(), settled: true };
     let validators = crate::conditions::Validators { etag: String::new(), modified: std::time::UNIX_EPOCH };
-    let opened = Arc::new(Opened::new(opened.into(), look, validators, Below::PageCache));
-    let get = || {
-        let span = Span { start: 0, end: 200_000 };
-        let feed =
-            Feed::new(place.desk.clone(), opened.clone(), Arc::new(Pulse::new()), || b"f".to_vec(), span);
-        assert_eq!(all_of(feed).unwrap(), [7; 200_000]);
-    };
-    get();
+    (folder, Arc::new(Opened::new(file.into(), look, validators, Below::PageCache)))
+}
+
+/// Takes all but the first bytes of it out of the page cache.
+fn leave_the_first(folder: &tempfile::TempDir, file: &Opened, bytes: usize) {
+    file.drop_cached(0, 1 << 20).unwrap();
+    // Not more than is asked for comes back.
+    let part = std::fs::File::open(folder.path().join("f")).unwrap();
+    rustix::fs::fadvise(&part, 0, None, rustix::fs::Advice::Random).unwrap();
+    std::os::unix::fs::FileExt::read_exact_at(&part, &mut vec![0; bytes], 0).unwrap();
+}
+
+/// All of an open file, as a client gets it.
+fn get(place: &Place, file: &Arc<Opened>) -> Vec<u8> {
+    let span = Span { start: 0, end: file.size() };
+    let feed = Feed::new(place.desk.clone(), file.clone(), Arc::new(Pulse::new()), || b"f".to_vec(), span);
+    all_of(feed).unwrap()
+}
+
+#[test]
+fn a_part_of_a_file_is_not_taken_for_all_of_it() {
+    let (folder, opened) = file_on_disk(&[7; 200_000]);
+    let place = Place::new(|_| ());
+    assert!(get(&place, &opened) == [7; 200_000]);
     for _ in 0..50 {
-        opened.drop_cached(0, 1 << 20).unwrap();
-        // Not more than is asked for comes back.
-        let part = std::fs::File::open(folder.path().join("f")).unwrap();
-        rustix::fs::fadvise(&part, 0, None, rustix::fs::Advice::Random).unwrap();
-        std::os::unix::fs::FileExt::read_exact_at(&part, &mut [0; 8192], 0).unwrap();
+        leave_the_first(&folder, &opened, 8192);
         let held = opened.held(0, 200_000).unwrap();
-        get();
+        assert!(get(&place, &opened) == [7; 200_000]);
         // Pages that somebody looks at just now are not dropped: then once more.
         if (1..100_000).contains(&held) {
             assert_ne!(place.desk.with_belief(|belief| belief.score().falsely_cached), 0);
@@ -264,6 +273,31 @@ fn a_part_of_a_file_is_not_taken_for_all_of_it() {
         }
     }
     panic!("it never left");
+}
+
+#[test]
+fn where_beliefs_are_right_the_kernel_is_hardly_asked() {
+    const TIMES: u64 = 700;
+    let bytes: Vec<u8> = (0..1 << 20).map(|at| (at / 7) as u8).collect();
+    let (folder, opened) = file_on_disk(&bytes);
+    let place = Place::new(|_| ());
+    for _ in 0..TIMES {
+        assert!(get(&place, &opened) == bytes);
+    }
+    // Each wrong belief, if the machine has taken a page back, makes it ask anew for a while.
+    let wrong = place.desk.with_belief(|belief| belief.score()).falsely_cached;
+    let asked = place.desk.store.asked();
+    assert!(asked <= 300 * (wrong + 1) + TIMES / 8, "asked {asked} times, wrong {wrong} times");
+    // What has left without anybody asking is found out by reading, and is no fault of the answer.
+    let before = place.desk.with_belief(|belief| belief.score()).falsely_cached;
+    for _ in 0..50 {
+        leave_the_first(&folder, &opened, 300 << 10);
+        assert!(get(&place, &opened) == bytes);
+        if place.desk.with_belief(|belief| belief.score()).falsely_cached > before {
+            return;
+        }
+    }
+    panic!("nobody noticed what left");
 }
 
 #[test]
