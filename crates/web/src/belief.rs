@@ -15,28 +15,28 @@
 //! above when the kernel has dropped something by itself. [Memory that nobody uses](room) overrules that: wrong beliefs do
 //! not make the size smaller while there is some, and it grows into it.
 
-use foldhash::{HashMap, HashSet};
+use foldhash::HashMap;
 use pantler_origin::Version;
-use std::collections::VecDeque;
 
 use crate::memory::Group;
 use crate::options::Model;
 use crate::scheduler::{WINDOW_BYTES, Wish};
 use pantler_dust::{Accuracy, Evidence, Mirror};
 
+mod keeper;
 pub mod room;
+mod score;
 #[cfg(test)]
 mod tests;
 
-use room::Room;
+use keeper::Keeper;
+use score::Score;
 
 /// Bytes of a block of the model: a page.
 pub const BLOCK_BYTES: u64 = 4096;
 /// Versions of files that are known by a number. Past that all are forgotten, and the model with them; their numbers never
 /// come back, because reads that are under way, and a cache of our own, still know the files by them.
 const FILES_MAX: usize = 1 << 20;
-/// Windows that are known to have been brought in by us.
-const WINDOWS_MAX: usize = 1 << 20;
 /// Blocks that are looked at to tell people which files are cached: a few milliseconds.
 const LOOKS_MAX: u64 = 1 << 15;
 /// Verifications between two looks at the size.
@@ -48,17 +48,6 @@ const GROWTH_MAX: f64 = 0.25;
 const SHRINKING_MAX: f64 = 0.1;
 /// What was believed cached is taken to have left if less than this share of it was there.
 const MOSTLY: f64 = 0.5;
-/// Beliefs in "cached" that must have turned out right in a row for the next ones to be trusted, all but one of so many.
-const TRUST: u32 = 256;
-const TRUST_ALL_BUT: u32 = 8;
-/// Verifications of which the recent accuracy is told.
-const RECENT: usize = 2000;
-/// Who keeps tries a size that is larger by this share when it has dropped this share of the size it has, and no more than
-/// this share of its beliefs in "cached" were wrong meanwhile; by twice as much each time, until some were.
-const TRIAL_GROWTH: f64 = 0.02;
-const TRIAL_GROWTH_MOST: f64 = 0.1;
-const TRIAL_DROPPED: f64 = 0.25;
-const TRIAL_WRONG: f64 = 0.005;
 
 /// Part of a file that is to leave the cache below.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,46 +68,6 @@ impl Piece {
     }
 }
 
-/// What decides what stays.
-#[derive(Debug)]
-struct Keeper {
-    /// Files and windows of which nothing was there before they were read from the disk for us: nobody else has asked for their
-    /// bytes, as far as we know.
-    brought: HashSet<(u64, u64)>,
-    /// Blocks dropped, and what verification found, since the size was last tried.
-    dropped: u64,
-    evidence: Evidence,
-    /// By what the size grows if it was not too large.
-    growth: f64,
-    room: Room,
-}
-
-impl Keeper {
-    /// Nothing was brought in yet.
-    fn new() -> Self {
-        Self {
-            brought: HashSet::default(),
-            dropped: 0,
-            evidence: Evidence::default(),
-            growth: TRIAL_GROWTH_MOST,
-            room: Room::default(),
-        }
-    }
-
-    /// By what the size of so many frames is to grow, if it is time to try. Who was once wrong, for whatever reason, goes on in
-    /// small steps, but finds its stride again when nothing else goes wrong.
-    fn trial(&mut self, frames: u32) -> Option<f64> {
-        if (self.dropped as f64) < f64::from(frames) * TRIAL_DROPPED {
-            return None;
-        }
-        let is_too_large = self.evidence.falsely_cached() > TRIAL_WRONG;
-        (self.dropped, self.evidence) = (0, Evidence::default());
-        let growth = if is_too_large { 0.0 } else { self.growth };
-        self.growth = if is_too_large { TRIAL_GROWTH } else { (2.0 * growth).min(TRIAL_GROWTH_MOST) };
-        Some(growth)
-    }
-}
-
 /// Versions of files by number, and a mirror of the cache that holds them.
 #[derive(Debug)]
 pub struct Belief {
@@ -129,13 +78,8 @@ pub struct Belief {
     files_max: usize,
     model: Option<(Model, Mirror)>,
     keeper: Option<Keeper>,
-    score: Accuracy,
-    recent: VecDeque<bool>,
-    recent_right: usize,
+    score: Score,
     window: Evidence,
-    /// Beliefs in "cached" that were right in a row, and how often they were trusted since.
-    right_in_row: u32,
-    trusted: u32,
     /// Devices of which nobody can say what of them is in memory: hardly ever more than one.
     blind: Vec<u64>,
     /// Whether verification changes the model.
@@ -156,12 +100,8 @@ impl Belief {
             files_max: FILES_MAX,
             model,
             keeper: None,
-            score: Accuracy::default(),
-            recent: VecDeque::new(),
-            recent_right: 0,
+            score: Score::default(),
             window: Evidence::default(),
-            right_in_row: 0,
-            trusted: 0,
             blind: Vec::new(),
             corrects,
         })
@@ -232,21 +172,8 @@ impl Belief {
     /// A piece, or its whole window while that [says anything](Self::asks_who_brought), is about to be read for us, when so many
     /// of its bytes were there, if that is known.
     pub fn brought(&mut self, wish: Wish, held: Option<u64>) {
-        let Some(keeper) = &mut self.keeper else { return };
-        match held {
-            Some(0) => {
-                if keeper.brought.len() >= WINDOWS_MAX {
-                    // What was kept is left to the kernel.
-                    keeper.brought.clear();
-                }
-                keeper.brought.insert(wish.key());
-            }
-            // What is ours may have left in part, and what is not stays what it is.
-            Some(held) if held < wish.length() => {}
-            // Somebody else's, as far as we know: not ours to drop.
-            _ => {
-                keeper.brought.remove(&wish.key());
-            }
+        if let Some(keeper) = &mut self.keeper {
+            keeper.brought(wish, held);
         }
     }
 
@@ -330,17 +257,7 @@ impl Belief {
     /// share that was there, not by whether it was all: a large file that lacks one page is nearly right.
     pub fn verified(&mut self, wish: Wish, believed: bool, held: u64) {
         let cached = held >= wish.length();
-        let is_right = believed == cached;
         self.score.add(believed, cached);
-        if believed {
-            self.right_in_row = if cached { self.right_in_row.saturating_add(1) } else { 0 };
-        }
-        self.recent.push_back(is_right);
-        self.recent_right += usize::from(is_right);
-        if self.recent.len() > RECENT {
-            let was_right = self.recent.pop_front().is_some_and(|right| right);
-            self.recent_right -= usize::from(was_right);
-        }
         if !self.corrects {
             return;
         }
@@ -377,11 +294,7 @@ impl Belief {
     /// Whether somebody who believes that a piece is cached need not ask before it reads: long enough nobody was wrong. Now and
     /// then somebody must ask all the same.
     pub fn trusts(&mut self) -> bool {
-        if self.right_in_row < TRUST {
-            return false;
-        }
-        self.trusted = self.trusted.wrapping_add(1);
-        !self.trusted.is_multiple_of(TRUST_ALL_BUT)
+        self.score.trusts()
     }
 
     /// Whether it wants to know how much memory is [used](Self::saw_memory).
@@ -404,12 +317,12 @@ impl Belief {
 
     /// Of all beliefs that were verified.
     pub fn score(&self) -> Accuracy {
-        self.score
+        self.score.all()
     }
 
     /// Share of right beliefs among the last few thousand; 1 when there was none.
     pub fn recent_share(&self) -> f64 {
-        if self.recent.is_empty() { 1.0 } else { self.recent_right as f64 / self.recent.len() as f64 }
+        self.score.recent_share()
     }
 
     /// The policy of the model, by name, and its size in bytes now.

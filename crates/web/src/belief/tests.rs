@@ -3,8 +3,10 @@
 use super::*;
 use crate::load::Random;
 use crate::load::random::Popularity;
+use foldhash::HashSet;
 use pantler_origin::Time;
 use pantler_policy::PolicyName;
+use std::collections::VecDeque;
 
 fn wish(file: u64) -> Wish {
     Wish { file, start: 0, end: BLOCK_BYTES }
