@@ -697,13 +697,13 @@ fn print_row(row: &Row, base: Option<&Row>) {
         seconds(99.0) / (base.report.percentile_ms(99.0) / 1000.0),
         number(["beliefs", "recent_share"]).map_or("-".to_owned(), |share| format!("{:.1}%", 100.0 * share)),
     );
-    if report.errors > 0 || report.dropped > 0 {
+    if report.errors > 0 || report.unanswered > 0 {
         println!(
-            "{:24}{} failed ({}), {} not sent",
+            "{:24}{} failed ({}), {} not answered",
             "",
             report.errors,
             report.first_error.as_deref().unwrap_or(""),
-            report.dropped
+            report.unanswered
         );
     }
     if let Some(bytes) = number(["model", "bytes"]) {

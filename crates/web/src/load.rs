@@ -149,8 +149,8 @@ pub struct Report {
     pub bytes: u64,
     /// Seconds that were counted.
     pub seconds: f64,
-    /// Requests of an open loop that could not be sent because too many were out.
-    pub dropped: u64,
+    /// Requests of an open loop that had no answer when nobody waited any longer. Latencies have them as if it had come then.
+    pub unanswered: u64,
     /// Latencies in microseconds, of all.
     pub all: Histogram<u64>,
     /// And by class.
@@ -173,7 +173,7 @@ impl Report {
             errors: 0,
             bytes: 0,
             seconds: 0.0,
-            dropped: 0,
+            unanswered: 0,
             all: histogram(),
             classes: CLASSES.iter().map(|_| histogram()).collect(),
             first_error: None,
@@ -183,6 +183,16 @@ impl Report {
     fn add(&mut self, size: u64, latency: Duration) {
         self.requests += 1;
         self.bytes += size;
+        self.took(size, latency);
+    }
+
+    /// Nobody waits any longer for an answer of this size.
+    fn give_up(&mut self, size: u64, waited: Duration) {
+        self.unanswered += 1;
+        self.took(size, waited);
+    }
+
+    fn took(&mut self, size: u64, latency: Duration) {
         let micros = latency.as_micros().clamp(1, u128::from(LATENCY_MAX)) as u64;
         self.all.saturating_record(micros);
         let class = CLASSES.iter().position(|(bound, _)| size < *bound).unwrap_or(CLASSES.len() - 1);
@@ -207,13 +217,13 @@ impl Report {
     /// For people: a line for all, and one for each class that was met.
     pub fn table(&self) -> String {
         let mut text = format!(
-            "{} answers in {:.1} s: {:.1}/s, {:.2} MB/s; {} failed, {} not sent\n\n{:<16}{:>10}{:>11}{:>11}{:>11}{:>11}{:>11}\n",
+            "{} answers in {:.1} s: {:.1}/s, {:.2} MB/s; {} failed, {} not answered\n\n{:<16}{:>10}{:>11}{:>11}{:>11}{:>11}{:>11}\n",
             self.requests,
             self.seconds,
             self.per_second(),
             self.megabytes_per_second(),
             self.errors,
-            self.dropped,
+            self.unanswered,
             "latency in ms",
             "answers",
             "mean",

@@ -6,14 +6,15 @@ use std::rc::Rc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
 use tokio::task::LocalSet;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::random::{Popularity, gap};
 use super::{Load, Pace, Random, Report, name};
 
-/// Requests of an open loop that are out at a time; past this they are dropped and counted.
-const OUT_MAX: usize = 20_000;
+/// Connections of an open loop at a time: as many as there are ports. Whoever finds none waits, and its time counts all the same.
+const CONNECTIONS_MAX: usize = 20_000;
 /// Bytes read at a time.
 const READ_BYTES: usize = 128 << 10;
 /// Fields of an answer.
@@ -28,6 +29,7 @@ struct Shared {
     popularity: Popularity,
     report: RefCell<Report>,
     idle: RefCell<Vec<Connection>>,
+    seats: Semaphore,
     begin: Instant,
     end: Instant,
 }
@@ -37,6 +39,10 @@ struct Shared {
 /// # Errors
 /// When no connection can be made at all.
 pub fn run(load: &Load) -> io::Result<Report> {
+    run_patiently(load, PATIENCE)
+}
+
+fn run_patiently(load: &Load, patience: Duration) -> io::Result<Report> {
     crate::memory::raise_descriptor_limit();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let local = LocalSet::new();
@@ -49,12 +55,13 @@ pub fn run(load: &Load) -> io::Result<Report> {
             popularity: Popularity::new(load.plan.files, load.zipf, load.plan.seed),
             report: RefCell::new(Report::new()),
             idle: RefCell::default(),
+            seats: Semaphore::new(CONNECTIONS_MAX),
             begin,
             end: begin + load.time,
         });
         match load.pace {
             Pace::Closed { clients } => closed(&shared, clients).await,
-            Pace::Open { rate } => open(&shared, rate).await,
+            Pace::Open { rate } => open(&shared, rate, patience).await,
         }
         let mut report = shared.report.borrow().clone();
         report.seconds = load.time.as_secs_f64();
@@ -84,7 +91,7 @@ async fn closed(shared: &Rc<Shared>, clients: u32) {
     }
 }
 
-async fn open(shared: &Rc<Shared>, rate: f64) {
+async fn open(shared: &Rc<Shared>, rate: f64, patience: Duration) {
     let mut random = Random::new(shared.load.seed);
     let mut due = Instant::now();
     let mut out = Vec::new();
@@ -95,13 +102,9 @@ async fn open(shared: &Rc<Shared>, rate: f64) {
         }
         sleep_until(due).await;
         out.retain(|task: &tokio::task::JoinHandle<()>| !task.is_finished());
-        if out.len() >= OUT_MAX {
-            shared.report.borrow_mut().dropped += 1;
-            continue;
-        }
         let (file, shared) = (shared.popularity.draw(&mut random), shared.clone());
         out.push(tokio::task::spawn_local(async move {
-            shared.ask(file, due, shared.end + PATIENCE).await;
+            shared.ask(file, due, shared.end + patience).await;
         }));
     }
     for task in out {
@@ -113,8 +116,9 @@ impl Shared {
     /// One request; time counts from `due`. Whether it went well.
     async fn ask(&self, file: u32, due: Instant, until: Instant) -> bool {
         let size = self.sizes[file as usize];
-        let idle = self.idle.borrow_mut().pop();
         let result = timeout_at(until, async {
+            let _seat = self.seats.acquire().await.map_err(io::Error::other)?;
+            let idle = self.idle.borrow_mut().pop();
             let mut connection = match idle {
                 Some(connection) => connection,
                 None => Connection::open(&self.load).await?,
@@ -122,8 +126,14 @@ impl Shared {
             let length = connection.get(file as usize).await?;
             Ok::<_, io::Error>((connection, length))
         });
-        // What is cut off by the end of a closed loop is no answer and no error.
-        let Ok(result) = result.await else { return true };
+        let Ok(result) = result.await else {
+            // What is cut off by the end of a closed loop is no answer and no error. In an open one it should have come long
+            // ago: to leave it out would make a server that stalls look better than one that is slow.
+            if matches!(self.load.pace, Pace::Open { .. }) && due >= self.begin {
+                self.report.borrow_mut().give_up(size, until - due);
+            }
+            return true;
+        };
         let now = Instant::now();
         let counts = now >= self.begin
             && now <= until
@@ -200,4 +210,98 @@ fn head(bytes: &[u8]) -> io::Result<Option<(usize, u64)>> {
     let length = length.and_then(|field| std::str::from_utf8(field.value).ok()?.trim().parse().ok());
     let length = length.ok_or_else(|| io::Error::other("an answer without a length"))?;
     Ok(Some((head, length)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::{Plan, Sizes};
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+    use std::sync::{Arc, Condvar, Mutex};
+
+    /// Answers nobody before so many have asked; then everybody.
+    fn stalling(count: usize) -> std::net::SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let asked = Arc::new((Mutex::new(0), Condvar::new()));
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let (mut stream, asked) = (stream.unwrap(), asked.clone());
+                std::thread::spawn(move || {
+                    let mut space = [0; 1000];
+                    while stream.read(&mut space).is_ok_and(|count| count > 0) {
+                        let mut number = asked.0.lock().unwrap();
+                        *number += 1;
+                        asked.1.notify_all();
+                        drop(asked.1.wait_while(number, |number| *number < count).unwrap());
+                        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n0123456789");
+                    }
+                });
+            }
+        });
+        address
+    }
+
+    const RATE: f64 = 500.0;
+
+    fn load(address: std::net::SocketAddr) -> Load {
+        let plan = Plan { files: 5, sizes: Sizes::Fixed(10), seed: 1 };
+        let time = Duration::from_millis(400);
+        Load {
+            address,
+            plan,
+            zipf: 1.0,
+            pace: Pace::Open { rate: RATE },
+            time,
+            warm_up: Duration::ZERO,
+            seed: 7,
+        }
+    }
+
+    /// When requests are due, in seconds, as the load draws them: gap and file in turns.
+    fn due(load: &Load) -> Vec<f64> {
+        let mut random = Random::new(load.seed);
+        let popularity = Popularity::new(load.plan.files, load.zipf, load.plan.seed);
+        let mut at = 0.0;
+        let mut all = Vec::new();
+        loop {
+            at += gap(&mut random, RATE);
+            if at >= load.time.as_secs_f64() {
+                return all;
+            }
+            all.push(at);
+            popularity.draw(&mut random);
+        }
+    }
+
+    #[test]
+    fn a_server_that_stalls_is_asked_no_less_and_each_wait_counts_from_when_it_was_due() {
+        let due = due(&load(([127, 0, 0, 1], 0).into()));
+        // It answers only when the last has asked: if one were left out, nobody would ever be answered. The loop's own clock
+        // begins a little after the load's, so that the very last may be beyond the end.
+        let least = due.len() - 3;
+        let report = run(&load(stalling(least))).unwrap();
+        assert!(
+            (least..=due.len() + 3).contains(&(report.requests as usize)),
+            "{} of {}",
+            report.requests,
+            due.len()
+        );
+        assert_eq!((report.errors, report.unanswered), (0, 0), "{:?}", report.first_error);
+        let stalled_ms = |at: f64| 1000.0 * (due[least - 1] - at);
+        let (median, longest) = (stalled_ms(due[least / 2]), stalled_ms(due[0]));
+        assert!(report.percentile_ms(50.0) > 0.9 * median - 10.0, "{} ms", report.percentile_ms(50.0));
+        assert!(report.percentile_ms(100.0) > 0.9 * longest - 10.0, "{} ms", report.percentile_ms(100.0));
+    }
+
+    #[test]
+    fn a_server_that_never_answers_is_not_left_out() {
+        let load = load(stalling(usize::MAX));
+        let report = run_patiently(&load, Duration::from_millis(50)).unwrap();
+        assert_eq!((report.requests, report.errors), (0, 0));
+        assert!(report.unanswered as usize >= due(&load).len() - 3, "{}", report.unanswered);
+        assert_eq!(report.all.len(), report.unanswered);
+        assert!(report.percentile_ms(1.0) >= 45.0 && report.percentile_ms(99.0) >= 400.0);
+    }
 }
