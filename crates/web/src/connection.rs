@@ -90,7 +90,9 @@ impl Reception {
             let answer = self.site.clone().answer(address, pulse.clone(), request);
             async { Ok::<Response<AnswerBody>, Infallible>(answer.await) }
         });
-        let io = TokioIo::new(Stream::new(wire, pulse.clone()));
+        let stream = Stream::new(wire, pulse.clone());
+        let watch = stream.watch();
+        let io = TokioIo::new(stream);
         let mut connection = pin!(self.builder.serve_connection(io, service));
         let mut stop = self.stop.clone();
         let mut is_stopping = *stop.borrow();
@@ -99,13 +101,15 @@ impl Reception {
         }
         let mut sleep = pin!(tokio::time::sleep_until(pulse.opened() + limits.head_time));
         let mut armed = limits.head_time;
+        // Whether the client had sent its last at the last look.
+        let mut had_ended = false;
         loop {
             let step = std::future::poll_fn(|context| {
                 if let Poll::Ready(ended) = connection.as_mut().poll(context) {
                     return Poll::Ready(Some(ended));
                 }
                 // What has just come may have brought the end nearer.
-                if let Verdict::Until(until) = pulse.verdict(limits)
+                if let Verdict::Until(until) = pulse.verdict(pulse.opened().elapsed(), limits)
                     && until < armed
                 {
                     armed = until;
@@ -114,7 +118,7 @@ impl Reception {
                 sleep.as_mut().poll(context).map(|()| None)
             });
             tokio::select! {
-                step = step => match (step, pulse.verdict(limits)) {
+                step = step => match (step, pulse.verdict(pulse.opened().elapsed(), limits)) {
                     (Some(ended), _) => {
                         if let Err(error) = ended {
                             tracing::debug!("{address}: {error}");
@@ -122,6 +126,14 @@ impl Reception {
                         return;
                     }
                     (None, Verdict::Until(until)) => {
+                        let has_ended = pulse.needs_a_look() && watch.has_ended();
+                        if has_ended && had_ended {
+                            // Who sends no more may still take its answer, but nobody can tell it from one that has left: it
+                            // has had a second, and others wait.
+                            metrics.left.fetch_add(1, Ordering::Relaxed);
+                            return tracing::debug!("{address}: left while it waited");
+                        }
+                        had_ended = has_ended;
                         armed = until;
                         sleep.as_mut().reset(pulse.opened() + until);
                     }

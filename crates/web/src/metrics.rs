@@ -58,6 +58,8 @@ pub struct Metrics {
     pub connections: AtomicU64,
     /// Connections that a watchdog ended.
     pub timed_out: AtomicU64,
+    /// Connections whose client left while it waited.
+    pub left: AtomicU64,
     /// Answers by the first digit of their status.
     statuses: [AtomicU64; 6],
     /// Bytes of answers.
@@ -166,6 +168,7 @@ impl Metrics {
             ("let_go_bytes", get(&self.let_go_bytes)),
             ("broken", get(&self.broken)),
             ("timed_out", get(&self.timed_out)),
+            ("left", get(&self.left)),
             ("faults", get(&self.faults)),
         ]
     }
@@ -188,6 +191,7 @@ impl Metrics {
             "Connections ended because nothing moved.",
             get(&self.timed_out),
         );
+        one("connections_left_total", "counter", "Connections whose client left waiting.", get(&self.left));
         one("sent_bytes_total", "counter", "Bytes of bodies sent.", get(&self.sent_bytes));
         one("answers_at_once_total", "counter", "Answers that waited for no read.", get(&self.at_once));
         one(

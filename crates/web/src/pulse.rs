@@ -13,6 +13,9 @@ use tokio::time::Instant;
 
 use crate::options::Limits;
 
+/// How often somebody looks whether a client that waits for us is still there.
+const LOOK_TIME: Duration = Duration::from_secs(1);
+
 /// Times are milliseconds since the connection was opened.
 #[derive(Debug)]
 pub struct Pulse {
@@ -115,18 +118,23 @@ impl Pulse {
         self.sent();
     }
 
+    /// Whether a client waits for us of which nobody would hear that it has left: over HTTP/2 all that it sends is read.
+    pub fn needs_a_look(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) > 0 && !self.is_http2.load(Ordering::Relaxed)
+    }
+
     /// Whether nothing is asked.
     pub fn is_idle(&self) -> bool {
         self.active.load(Ordering::Relaxed) == 0
     }
 
-    /// What the watchdog does now. Over HTTP/2 bytes of all kinds come between requests, so there only idleness counts.
-    pub fn verdict(&self, limits: &Limits) -> Verdict {
+    /// What the watchdog does at a time since the connection was opened. Over HTTP/2 bytes of all kinds come between requests, so there only idleness counts.
+    pub fn verdict(&self, now: Duration, limits: &Limits) -> Verdict {
         let load = |place: &AtomicU64| Duration::from_millis(place.load(Ordering::Relaxed));
         let head = self.head.load(Ordering::Relaxed);
         let end = if self.active.load(Ordering::Relaxed) > 0 {
             if self.waiting.load(Ordering::Relaxed) > 0 {
-                return Verdict::Until(self.opened.elapsed() + limits.idle_time);
+                return Verdict::Until(now + limits.idle_time.min(LOOK_TIME));
             }
             load(&self.progress) + limits.idle_time
         } else if head > 0 && !self.is_http2.load(Ordering::Relaxed) {
@@ -134,6 +142,29 @@ impl Pulse {
         } else {
             load(&self.quiet) + limits.idle_time
         };
-        if self.opened.elapsed() >= end { Verdict::Over } else { Verdict::Until(end) }
+        if now >= end { Verdict::Over } else { Verdict::Until(end) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_waits_for_us_is_looked_at_and_who_does_nothing_is_cut() {
+        let limits = Limits::default();
+        let pulse = Pulse::new();
+        let at = Duration::from_secs;
+        assert_eq!(pulse.verdict(at(0), &limits), Verdict::Until(limits.idle_time));
+        pulse.received();
+        assert!(matches!(pulse.verdict(at(0), &limits), Verdict::Until(until) if until < limits.idle_time));
+        assert_eq!(pulse.verdict(limits.head_time + at(1), &limits), Verdict::Over, "half a head");
+        pulse.begin(false);
+        assert!(!pulse.needs_a_look());
+        pulse.wait();
+        assert!(pulse.needs_a_look());
+        assert_eq!(pulse.verdict(at(1000), &limits), Verdict::Until(at(1001)), "it waits for us");
+        pulse.resume();
+        assert_eq!(pulse.verdict(at(1000), &limits), Verdict::Over, "it takes nothing");
     }
 }

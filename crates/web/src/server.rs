@@ -327,6 +327,41 @@ mod tests {
     }
 
     #[test]
+    fn who_leaves_while_it_waits_is_read_for_no_more() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("f"), vec![1; 5000]).unwrap();
+        std::fs::write(folder.path().join("g"), vec![1; 5000]).unwrap();
+        let mut options = Options::new(folder.path(), "127.0.0.1:0".parse().unwrap());
+        // Nothing is verified, so that all wait for readers; and those are gone.
+        options.order = crate::Order::Mirror;
+        let mut server = Server::start(options).unwrap();
+        server.site().desk.close();
+        server.readers.drain(..).for_each(|reader| reader.join().unwrap());
+        let desk = &server.site().desk;
+        let waits = |count| {
+            let until = Instant::now() + Duration::from_secs(60);
+            while desk.lengths().0.cold + desk.lengths().0.reading != count && Instant::now() < until {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            let lengths = desk.lengths().0;
+            assert_eq!(lengths.cold + lengths.reading, count, "{lengths:?}");
+        };
+        let ask = |rest: &str| {
+            let mut stream = std::net::TcpStream::connect(server.address()).unwrap();
+            stream.write_all(format!("GET /f HTTP/1.1\r\nHost: x\r\n\r\n{rest}").as_bytes()).unwrap();
+            stream
+        };
+        let _stays = ask("");
+        waits(1);
+        // One leaves when it has asked for one file, one when it has asked for two.
+        let leave = [ask(""), ask("GET /g HTTP/1.1\r\nHost: x\r\n\r\n")];
+        waits(3);
+        drop(leave);
+        waits(1);
+        assert_eq!(desk.metrics.left.load(Ordering::Relaxed), 2);
+    }
+
+    #[test]
     fn a_stop_waits_for_no_thread_that_hangs() {
         let (go, gate) = std::sync::mpsc::channel::<()>();
         let hangs = std::thread::spawn(move || gate.recv().unwrap_or(()));

@@ -1,9 +1,10 @@
 //! A connection's bytes: plain or encrypted, with its pulse felt, and closed so that the last answer arrives.
 
+use rustix::event::{PollFd, PollFlags};
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -28,10 +29,29 @@ pub enum Wire {
 
 /// See the head of this file.
 pub struct Stream {
-    wire: Wire,
+    wire: Arc<Mutex<Wire>>,
     pulse: Arc<Pulse>,
     has_ended: bool,
     linger: Option<Linger>,
+}
+
+/// See [`Stream::watch`].
+pub struct Watch(Arc<Mutex<Wire>>);
+
+impl Watch {
+    /// Whether the client has said that it sends no more, or the connection has broken. What it has sent before and nobody has
+    /// read yet does not hide that.
+    pub fn has_ended(&self) -> bool {
+        let wire = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let stream = match &*wire {
+            Wire::Plain(stream) => stream,
+            Wire::Tls(stream) => stream.get_ref().0,
+        };
+        let mut polled = [PollFd::new(stream, PollFlags::RDHUP)];
+        let ended = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
+        let at_once = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+        rustix::event::poll(&mut polled, Some(&at_once)).is_ok() && polled[0].revents().intersects(ended)
+    }
 }
 
 struct Linger {
@@ -42,11 +62,21 @@ struct Linger {
 impl Stream {
     /// Of an accepted connection.
     pub fn new(wire: Wire, pulse: Arc<Pulse>) -> Self {
-        Self { wire, pulse, has_ended: false, linger: None }
+        Self { wire: Arc::new(Mutex::new(wire)), pulse, has_ended: false, linger: None }
+    }
+
+    /// Whoever looks after its other end while nobody reads from it.
+    pub fn watch(&self) -> Watch {
+        Watch(self.wire.clone())
+    }
+
+    /// Only the task of the connection takes it, so that nobody ever waits for it.
+    fn wire(&self) -> MutexGuard<'_, Wire> {
+        self.wire.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn poll_read_wire(&mut self, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        match &mut self.wire {
+        match &mut *self.wire() {
             Wire::Plain(stream) => Pin::new(stream).poll_read(context, into),
             Wire::Tls(stream) => Pin::new(stream).poll_read(context, into),
         }
@@ -94,12 +124,8 @@ impl AsyncRead for Stream {
 }
 
 impl AsyncWrite for Stream {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        let count = match &mut self.wire {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let count = match &mut *self.wire() {
             Wire::Plain(stream) => ready!(Pin::new(stream).poll_write(context, bytes))?,
             Wire::Tls(stream) => ready!(Pin::new(stream).poll_write(context, bytes))?,
         };
@@ -108,11 +134,11 @@ impl AsyncWrite for Stream {
     }
 
     fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         context: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let count = match &mut self.wire {
+        let count = match &mut *self.wire() {
             Wire::Plain(stream) => ready!(Pin::new(stream).poll_write_vectored(context, slices))?,
             Wire::Tls(stream) => ready!(Pin::new(stream).poll_write_vectored(context, slices))?,
         };
@@ -121,14 +147,14 @@ impl AsyncWrite for Stream {
     }
 
     fn is_write_vectored(&self) -> bool {
-        match &self.wire {
+        match &*self.wire() {
             Wire::Plain(stream) => stream.is_write_vectored(),
             Wire::Tls(stream) => stream.is_write_vectored(),
         }
     }
 
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.wire {
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut *self.wire() {
             Wire::Plain(stream) => Pin::new(stream).poll_flush(context),
             Wire::Tls(stream) => Pin::new(stream).poll_flush(context),
         }
@@ -136,7 +162,7 @@ impl AsyncWrite for Stream {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.linger.is_none() {
-            match &mut self.wire {
+            match &mut *self.wire() {
                 Wire::Plain(stream) => ready!(Pin::new(stream).poll_shutdown(context))?,
                 Wire::Tls(stream) => ready!(Pin::new(stream).poll_shutdown(context))?,
             }

@@ -83,12 +83,18 @@ impl Site {
         stream
     }
 
-    /// Sends bytes, and reads until the server closes.
+    /// Sends bytes, says that there are no more, and reads until the server closes.
     pub fn raw(&self, request: &[u8]) -> Vec<u8> {
+        self.exchange(request, true)
+    }
+
+    fn exchange(&self, request: &[u8], says_end: bool) -> Vec<u8> {
         let mut stream = self.connect();
         // A server that has seen enough may close before it has everything.
         let _ = stream.write_all(request);
-        let _ = stream.shutdown(Shutdown::Write);
+        if says_end {
+            let _ = stream.shutdown(Shutdown::Write);
+        }
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
         answer
@@ -97,7 +103,8 @@ impl Site {
     /// One request with more fields, and its answer.
     pub fn ask(&self, method: &str, path: &str, fields: &str) -> Answer {
         let request = format!("{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{fields}\r\n");
-        let answers = parse(&self.raw(request.as_bytes()), method == "HEAD");
+        // Who says that it sends no more is not waited with for long.
+        let answers = parse(&self.exchange(request.as_bytes(), false), method == "HEAD");
         assert_eq!(answers.len(), 1, "one answer to {method} {path}");
         answers.into_iter().next().unwrap()
     }
