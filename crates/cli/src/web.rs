@@ -5,7 +5,8 @@ use clap::Args;
 use pantler_control::{ControlError, Size};
 use pantler_policy::Spec;
 use pantler_web::{
-    AccessLog, Keep, Limits, LogFormat, Misses, Model, Options, Order, Server, StoreKind, Tls, WebError,
+    AccessLog, Keep, Limits, LogFormat, Misses, Model, Options, Order, Overtake, Server, StoreKind, Tls,
+    WebError,
 };
 use serde::{Deserialize, Serialize};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -59,6 +60,10 @@ pub struct Web {
     /// Which of several misses is read first: oldest or wanted (the one most requests wait for)
     #[arg(long, value_name = "WHICH", default_value = "oldest", value_parser = misses)]
     pub misses: Misses,
+    /// How far requests that need no disk get ahead of those that wait for it: until the line for the disk is so many
+    /// times as long as if all stood in one line (1x), until the disk needs so long for it (300ms), or as far as they like (free)
+    #[arg(long, value_name = "TIMES|DURATION|free", default_value = "1x", value_parser = overtake)]
+    pub overtake: Overtake,
     /// Threads that answer; as many as there are processors without it
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=256))]
     pub threads: Option<u32>,
@@ -165,6 +170,7 @@ fn options(words: &Web) -> Options {
     options.disk_reads = words.disk_reads;
     options.age_cap = words.age_cap;
     options.misses = words.misses;
+    options.overtake = words.overtake;
     options.threads = words.threads.unwrap_or(options.threads);
     options.buffer_bytes = words.buffers.bytes();
     options.index = words.index.clone();
@@ -221,6 +227,18 @@ fn misses(text: &str) -> Result<Misses, String> {
         "wanted" => Ok(Misses::Wanted),
         _ => Err("expected oldest or wanted".to_owned()),
     }
+}
+
+fn overtake(text: &str) -> Result<Overtake, String> {
+    let expected = "expected a number of times such as 1x, a duration such as 300ms, or free";
+    if text == "free" {
+        return Ok(Overtake::Free);
+    }
+    if let Some(times) = text.strip_suffix('x') {
+        let times = times.parse().ok().filter(|times| (0.0..=1000.0).contains(times));
+        return times.map(Overtake::Times).ok_or_else(|| expected.to_owned());
+    }
+    duration(text).map(Overtake::For).map_err(|_| expected.to_owned())
 }
 
 fn log_format(text: &str) -> Result<LogFormat, String> {
@@ -306,6 +324,10 @@ mod tests {
             assert!(duration(bad).is_err(), "{bad}");
         }
         assert_eq!(store("cache:1M"), Ok(StoreKind::Cache(1 << 20)));
+        assert_eq!(overtake("2x"), Ok(Overtake::Times(2.0)));
+        assert_eq!(overtake("300ms"), Ok(Overtake::For(Duration::from_millis(300))));
+        assert_eq!(overtake("free"), Ok(Overtake::Free));
+        assert!(overtake("x").is_err() && overtake("-1x").is_err() && overtake("nanx").is_err());
         assert!(store("cache").is_err() && store("cache:x").is_err());
         let found = model("2q:in=0.3:80M").unwrap();
         assert_eq!((found.policy.to_string().as_str(), found.bytes), ("2q:in=0.3", 80 << 20));

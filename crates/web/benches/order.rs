@@ -4,7 +4,7 @@
 //! cargo bench -p pantler-web --bench order                        # everything, about half an hour
 //! cargo bench -p pantler-web --bench order -- --quick             # shorter runs, fewer sizes
 //! cargo bench -p pantler-web --bench order -- files surge memory open starve idle bound soak   # some parts; soak only if named
-//! cargo bench -p pantler-web --bench order -- surge --few         # of the disk-bound rows only `fifo`, nginx and the default
+//! cargo bench -p pantler-web --bench order -- surge --few         # of the disk-bound rows only `fifo`, nginx, the default and how far hits get ahead
 //! ```
 //!
 //! Each run gets a fresh control group with a memory limit for everything in it (page cache, buffers, server) and a throttled
@@ -14,7 +14,7 @@
 use anyhow::{Context, Result, bail};
 use pantler_steer::group::{self, RunGroup, Throttle};
 use pantler_web::load::{Load, Pace, Plan, Report, Sizes, run};
-use pantler_web::{Keep, Options, Order, Server};
+use pantler_web::{Keep, Options, Order, Overtake, Server};
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
 use std::net::{SocketAddr, TcpStream};
@@ -30,6 +30,8 @@ const CLIENTS: u32 = 144;
 const DISK_BYTES_PER_S: u64 = 20_000_000;
 const DISK_READS_PER_S: u64 = 400;
 const AGE_CAP: &str = "5000";
+/// How far requests that need no disk get ahead, beside the default.
+const OVERTAKE: [&str; 3] = ["free", "times:1.5", "for:100"];
 /// Files as of a web site, and how they are asked for.
 const SURGE: Plan = Plan { files: 12_000, sizes: Sizes::Surge, seed: 1 };
 const SURGE_ZIPF: f64 = 1.0;
@@ -41,8 +43,8 @@ fn main() -> Result<()> {
     let words: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words[..] {
-        ["serve", root, order, model, age_cap, threads] => {
-            return serve(root, order, model, age_cap, threads);
+        ["serve", root, order, model, age_cap, threads, overtake] => {
+            return serve(root, order, model, age_cap, threads, overtake);
         }
         ["enter", doors, program, ..] => return enter(doors, program, &words[3..]),
         ["hold", address, count] => return hold(address, count),
@@ -93,7 +95,7 @@ fn main() -> Result<()> {
 }
 
 /// Becomes a server until standard input ends.
-fn serve(root: &str, order: &str, model: &str, age_cap: &str, threads: &str) -> Result<()> {
+fn serve(root: &str, order: &str, model: &str, age_cap: &str, threads: &str, overtake: &str) -> Result<()> {
     let mut options = Options::new(root, "127.0.0.1:0".parse()?);
     options.admin = Some("127.0.0.1:0".parse()?);
     options.order = order.parse().map_err(anyhow::Error::msg)?;
@@ -105,6 +107,12 @@ fn serve(root: &str, order: &str, model: &str, age_cap: &str, threads: &str) -> 
     }
     options.age_cap = Duration::from_millis(age_cap.parse()?);
     options.threads = threads.parse()?;
+    match overtake.split_once(':') {
+        Some(("times", times)) => options.overtake = Overtake::Times(times.parse()?),
+        Some(("for", time)) => options.overtake = Overtake::For(Duration::from_millis(time.parse()?)),
+        _ if overtake == "free" => options.overtake = Overtake::Free,
+        _ => {}
+    }
     // What the server holds comes out of the same memory as what it caches.
     options.buffer_bytes = 16 << 20;
     options.limits.idle_time = Duration::from_secs(600);
@@ -161,20 +169,23 @@ impl Guess {
 /// Which server.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Rival {
-    Own { order: Order, guess: Guess, age_cap: &'static str },
+    Own { order: Order, guess: Guess, age_cap: &'static str, overtake: &'static str },
     Nginx { aio: bool },
 }
 
 impl Rival {
     fn own(order: Order) -> Rival {
         let guess = if order == Order::Mirror { Guess::Kernel(CACHE_BYTES) } else { Guess::Own };
-        Rival::Own { order, guess, age_cap: AGE_CAP }
+        Rival::Own { order, guess, age_cap: AGE_CAP, overtake: "own" }
     }
 
     fn name(&self) -> String {
         match self {
             Rival::Nginx { aio: true } => "nginx, aio threads".to_owned(),
             Rival::Nginx { aio: false } => "nginx, sendfile".to_owned(),
+            Rival::Own { order, overtake, .. } if *overtake != "own" => {
+                format!("{}, {}", order.as_str(), overtake.replace(':', " "))
+            }
             Rival::Own { order, .. } if !matches!(order, Order::Mirror | Order::MirrorVerify) => {
                 order.as_str().to_owned()
             }
@@ -326,7 +337,7 @@ impl Bench {
         }
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         match rival {
-            Rival::Own { order, guess, age_cap } => {
+            Rival::Own { order, guess, age_cap, overtake } => {
                 let root = root.display().to_string();
                 command.arg(&self.own).args([
                     "serve",
@@ -335,6 +346,7 @@ impl Bench {
                     &guess.word(),
                     age_cap,
                     &threads.to_string(),
+                    overtake,
                 ]);
                 let mut child = command.spawn()?;
                 let mut line = String::new();
@@ -422,19 +434,24 @@ impl Bench {
             rivals.push(Rival::Nginx { aio: true });
         }
         rivals.push(Rival::own(Order::MirrorVerify));
+        rivals.extend(OVERTAKE.map(|overtake| {
+            let order = Order::MirrorVerify;
+            Rival::Own { order, guess: Guess::Own, age_cap: AGE_CAP, overtake }
+        }));
         if !self.is_few {
             rivals.push(Rival::own(Order::Truth));
         }
         let sizes: &[u64] = if self.is_quick { &[10, 64, 96, 160] } else { &[10, 20, 40, 64, 96, 120, 160] };
         for megabytes in sizes.iter().filter(|_| !self.is_few) {
             for guess in [Guess::Keep(megabytes * 1_000_000), Guess::Kernel(megabytes * 1_000_000)] {
-                rivals.push(Rival::Own { order: Order::MirrorVerify, guess, age_cap: AGE_CAP });
+                let order = Order::MirrorVerify;
+                rivals.push(Rival::Own { order, guess, age_cap: AGE_CAP, overtake: "own" });
             }
         }
         let mirrors: &[u64] = if self.is_quick { &[80] } else { &[40, 64, 80, 96, 160] };
         for megabytes in mirrors.iter().filter(|_| !self.is_few) {
             let guess = Guess::Kernel(megabytes * 1_000_000);
-            rivals.push(Rival::Own { order: Order::Mirror, guess, age_cap: AGE_CAP });
+            rivals.push(Rival::Own { order: Order::Mirror, guess, age_cap: AGE_CAP, overtake: "own" });
         }
         header();
         let mut base = None;
@@ -454,7 +471,9 @@ impl Bench {
             println!("\n200 files of 1 MB, open loop, {rate} requests/s, {:?} each", self.time);
             header();
             let mut base = None;
-            let mut rivals = vec![Rival::own(Order::Fifo), Rival::own(Order::MirrorVerify)];
+            let order = Order::MirrorVerify;
+            let free = Rival::Own { order, guess: Guess::Own, age_cap: AGE_CAP, overtake: "free" };
+            let mut rivals = vec![Rival::own(Order::Fifo), Rival::own(order), free];
             if self.has_nginx {
                 rivals.insert(1, Rival::Nginx { aio: true });
             }
@@ -474,7 +493,8 @@ impl Bench {
         println!("\nStarvation: 200 files of 1 MB, Zipf 1.2, {CLIENTS} clients, by age cap");
         header();
         for age_cap in ["2000", "5000", "600000"] {
-            let rival = Rival::Own { order: Order::MirrorVerify, guess: Guess::Own, age_cap };
+            let rival =
+                Rival::Own { order: Order::MirrorVerify, guess: Guess::Own, age_cap, overtake: "own" };
             let mut row =
                 self.row(rival, &root, &self.load(&plan, 1.2, Pace::Closed { clients: CLIENTS }))?;
             row.name = format!("cap {} s", age_cap.parse::<f64>()? / 1000.0);

@@ -106,6 +106,8 @@ pub struct Waiting {
     ticket: Ticket,
     /// Since when, on the desk's clock.
     pub since: Duration,
+    /// How long somebody who is held back waits to be told: then it [goes on](Desk::pass_by).
+    pub patience: Option<Duration>,
     /// Resolves when it is told; to an error when the queues began anew.
     pub told: oneshot::Receiver<Told>,
 }
@@ -169,7 +171,7 @@ impl Inner {
     fn is_wanted(&self, part: &Piece) -> bool {
         let file = self.belief.known(&part.version);
         let wish = file.map(|file| Wish { file, start: part.start, end: part.end });
-        self.belief.has_come_back(part) || wish.is_some_and(|wish| self.scheduler.is_waited_for(wish))
+        self.belief.has_come_back(part) || wish.is_some_and(|wish| self.scheduler.is_wished_for(wish))
     }
 }
 
@@ -238,6 +240,7 @@ impl Desk {
             reads_max: options.disk_reads.max(1),
             age_cap: options.age_cap,
             misses: options.misses,
+            overtake: options.overtake,
         };
         let inner = Inner {
             scheduler: Scheduler::new(rules),
@@ -283,8 +286,9 @@ impl Desk {
         }
         let wish = Wish::first(number, span.start, span.end);
         let now = self.start.elapsed();
-        let may_look =
-            inner.belief.believes(wish) && inner.scheduler.arrive(now, wish, true) == Arrival::Turn;
+        let may_look = inner.belief.believes(wish)
+            && inner.scheduler.lets_pass(now)
+            && inner.scheduler.arrive(now, wish, true) == Arrival::Turn;
         (number, may_look.then(|| self.turn(&mut inner, wish)))
     }
 
@@ -341,6 +345,13 @@ impl Desk {
             }
             Arrival::Wait(ticket) => {
                 let waiting = self.wait(&mut inner, ticket, file, now, false);
+                self.finish(Vec::new(), inner);
+                Ok(Asked::Wait(waiting))
+            }
+            Arrival::Held(ticket) => {
+                self.metrics.held.fetch_add(1, Relaxed);
+                let mut waiting = self.wait(&mut inner, ticket, file, now, false);
+                waiting.patience = Some(inner.scheduler.options().age_cap / 2);
                 self.finish(Vec::new(), inner);
                 Ok(Asked::Wait(waiting))
             }
@@ -436,6 +447,13 @@ impl Desk {
         Ok(Asked::Wait(self.missed(inner, file, wish, now, misses)))
     }
 
+    /// Somebody who was held back for too long, as when the disk hangs, takes its turn by itself.
+    pub fn pass_by(self: &Arc<Self>, waiting: Waiting) -> Turn {
+        // It cancels.
+        drop(waiting);
+        Turn { desk: Some(self.clone()), age: self.lock().age, trusts: false }
+    }
+
     /// How many wait where, and since when the oldest waits.
     pub fn lengths(&self) -> (Lengths, Duration) {
         let inner = self.lock();
@@ -523,7 +541,7 @@ impl Desk {
     ) -> Waiting {
         let (sender, told) = oneshot::channel();
         inner.waiters.insert(ticket, Waiter { told: sender, file: file.clone(), since, must_have });
-        Waiting { desk: self.clone(), ticket, since, told }
+        Waiting { desk: self.clone(), ticket, since, patience: None, told }
     }
 
     fn cancel(self: &Arc<Self>, ticket: Ticket) {

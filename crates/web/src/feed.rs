@@ -8,6 +8,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
+use tokio::time::Sleep;
 
 use crate::desk::{Asked, Desk, Told, Turn, Waiting};
 use crate::opened::Opened;
@@ -37,6 +38,8 @@ pub struct Feed {
     /// The turn it came with.
     turn: Option<Turn>,
     waiting: Option<Waiting>,
+    /// Until when it is held back at most.
+    patience: Option<Pin<Box<Sleep>>>,
     /// Times in a row that nothing was there.
     misses: u32,
     /// Whether it ever waited.
@@ -66,6 +69,7 @@ impl Feed {
             known_since: None,
             ready: VecDeque::new(),
             waiting: None,
+            patience: None,
             misses: 0,
             has_waited: false,
         }
@@ -97,12 +101,20 @@ impl Feed {
             }
             let asked = match self.waiting.take() {
                 Some(mut waiting) => match Pin::new(&mut waiting.told).poll(context) {
-                    Poll::Pending => {
+                    Poll::Pending if self.is_patient(&waiting, context) => {
                         self.waiting = Some(waiting);
                         return Poll::Pending;
                     }
+                    Poll::Pending => {
+                        self.pulse.resume();
+                        self.patience = None;
+                        let since = waiting.since;
+                        let turn = self.desk.pass_by(waiting);
+                        self.desk.take_turn(turn, &self.file, self.wish(), since, self.misses)?
+                    }
                     Poll::Ready(told) => {
                         self.pulse.resume();
+                        self.patience = None;
                         // The desk drops a sender that it has not told only when it begins anew.
                         let told = told.map_err(|_| io::Error::from(io::ErrorKind::ResourceBusy))?;
                         match self.heed(told, waiting)? {
@@ -143,6 +155,13 @@ impl Feed {
                 }
             }
         }
+    }
+
+    /// Whether it goes on waiting.
+    fn is_patient(&mut self, waiting: &Waiting, context: &mut Context<'_>) -> bool {
+        let Some(patience) = waiting.patience else { return true };
+        let sleep = self.patience.get_or_insert_with(|| Box::pin(tokio::time::sleep(patience)));
+        sleep.as_mut().poll(context).is_pending()
     }
 
     /// Does as told. What must be polled again is returned.

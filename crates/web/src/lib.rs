@@ -49,5 +49,7 @@ mod stream;
 mod tls;
 
 pub use error::WebError;
-pub use options::{AccessLog, Keep, Limits, LogFormat, Misses, Model, Options, Order, StoreKind, Tls};
+pub use options::{
+    AccessLog, Keep, Limits, LogFormat, Misses, Model, Options, Order, Overtake, StoreKind, Tls,
+};
 pub use server::Server;

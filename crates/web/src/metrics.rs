@@ -73,6 +73,8 @@ pub struct Metrics {
     reads: AtomicU64,
     read_bytes: AtomicU64,
     needless_reads: AtomicU64,
+    /// Times that somebody who needed no disk was held back.
+    pub held: AtomicU64,
     /// Bytes of the page cache that were let go of.
     let_go_bytes: AtomicU64,
     /// Lines of the access log that were lost because it could not keep up.
@@ -165,6 +167,7 @@ impl Metrics {
             ("reads", get(&self.reads)),
             ("read_bytes", get(&self.read_bytes)),
             ("needless_reads", get(&self.needless_reads)),
+            ("held", get(&self.held)),
             ("let_go_bytes", get(&self.let_go_bytes)),
             ("broken", get(&self.broken)),
             ("timed_out", get(&self.timed_out)),
@@ -209,6 +212,7 @@ impl Metrics {
             "Pieces that were cached although believed missing.",
             get(&self.needless_reads),
         );
+        one("held_total", "counter", "Times that who needed no disk was held back.", get(&self.held));
         one(
             "let_go_bytes_total",
             "counter",

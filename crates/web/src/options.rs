@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use pantler_policy::Spec;
 
-pub use crate::scheduler::Misses;
+pub use crate::scheduler::{Misses, Overtake};
 
 /// In which order requests are served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -162,6 +162,8 @@ pub struct Options {
     /// From half of this on nobody who waits for the disk is overtaken by who came later, so that nobody waits longer if the
     /// disk reads in the other half what had come earlier.
     pub age_cap: Duration,
+    /// How far who needs no disk gets ahead of those who wait for it.
+    pub overtake: Overtake,
     /// What is believed at first, by the orders that have a model.
     pub model: Model,
     /// Who decides what stays, in the order `mirror+verify` over the page cache. A policy takes the place of the model's.
@@ -199,6 +201,7 @@ impl Options {
             misses: Misses::default(),
             disk_reads: 8,
             age_cap: Duration::from_secs(5),
+            overtake: Overtake::default(),
             model: Model {
                 policy: pantler_policy::PolicyName::Linux.spec(),
                 bytes: crate::memory::available(),

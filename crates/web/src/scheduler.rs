@@ -23,14 +23,19 @@
 //!   longer than `age_cap` if it reads that in half of it, and longer if it does not. The cap makes no disk faster.
 //! * Q4  With merging, at most one pending group wishes for a piece.
 //! * Q5  In order, turns and reads that are out never exceed `reads_max`, and the line moves only at its head.
+//! * Q6  Out of order, who needs no disk is *held back* only while every read is taken and more groups that came before it wait
+//!   than [`Overtake`] allows, for no longer than half of `age_cap`, and not at all once no read has ended for so long.
 
 use foldhash::{HashMap, HashMapExt};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
+mod tempo;
 #[cfg(test)]
 mod tests;
+
+use tempo::Tempo;
 
 /// Bytes in a window. A wish lies within one window, so that nobody holds a turn for long.
 pub const WINDOW_BYTES: u64 = 1 << 20;
@@ -84,6 +89,24 @@ pub enum Misses {
     Wanted,
 }
 
+/// How far those who need no disk may get ahead of those who wait for it. In a closed loop whoever is answered at once asks
+/// again, until all of them wait for the disk, which makes them wait longer and gives no more answers.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Overtake {
+    /// As far as they like.
+    Free,
+    /// Until the line for the disk is this many times as long as it would be if all who are here stood in one line.
+    Times(f64),
+    /// Until the disk needs this long for those who wait.
+    For(Duration),
+}
+
+impl Default for Overtake {
+    fn default() -> Self {
+        Self::Times(1.0)
+    }
+}
+
 /// What can be chosen.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
@@ -97,6 +120,8 @@ pub struct Options {
     pub age_cap: Duration,
     /// Which cold group goes first.
     pub misses: Misses,
+    /// How far who is believed cached gets ahead.
+    pub overtake: Overtake,
 }
 
 /// What becomes of somebody who arrives.
@@ -106,6 +131,9 @@ pub enum Arrival {
     Turn,
     /// Wait until told.
     Wait(Ticket),
+    /// You need no disk, but wait until told all the same, for half of the age cap at most: then [`cancel`](Scheduler::cancel)
+    /// and look.
+    Held(Ticket),
 }
 
 /// What is to be done next.
@@ -129,7 +157,7 @@ pub enum Work {
 /// How many wait where.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Lengths {
-    /// Tickets in line (only in order).
+    /// Tickets in line: in order, all that wait for their turn; else those that are held back.
     pub line: usize,
     /// Tickets believed missing whose read has not begun.
     pub cold: usize,
@@ -166,6 +194,7 @@ impl Group {
 #[derive(Debug)]
 pub struct Scheduler {
     options: Options,
+    /// In order, all that wait for their turn; else those that are held back.
     line: VecDeque<(Ticket, Duration, Wish)>,
     /// Turns that are out, and reads on behalf of those that had one (in order only).
     in_service: u32,
@@ -179,6 +208,7 @@ pub struct Scheduler {
     reading_by_piece: HashMap<(u64, u64), Vec<GroupId>>,
     /// In which group a ticket waits.
     group_of: HashMap<Ticket, GroupId>,
+    tempo: Tempo,
     next_number: u64,
 }
 
@@ -198,6 +228,7 @@ impl Scheduler {
             reading: HashMap::new(),
             reading_by_piece: HashMap::new(),
             group_of: HashMap::new(),
+            tempo: Tempo::new(),
             next_number: 0,
         }
     }
@@ -223,7 +254,20 @@ impl Scheduler {
             self.line.push_back((ticket, now, wish));
             return Arrival::Wait(ticket);
         }
-        if believed { Arrival::Turn } else { Arrival::Wait(self.join(now, wish, false)) }
+        if !believed {
+            return Arrival::Wait(self.join(now, wish, false));
+        }
+        if self.lets_pass(now) {
+            return Arrival::Turn;
+        }
+        let ticket = self.number();
+        self.line.push_back((ticket, now, wish));
+        Arrival::Held(ticket)
+    }
+
+    /// Whether somebody who arrives now, out of order and needing no disk, has a turn at once.
+    pub fn lets_pass(&self, now: Duration) -> bool {
+        self.line.is_empty() && !self.is_held(now, now)
     }
 
     /// Whether somebody waits already for a piece of the same window.
@@ -232,8 +276,14 @@ impl Scheduler {
         self.pending_by_piece.contains_key(&key) || self.reading_by_piece.contains_key(&key)
     }
 
+    /// Whether somebody waits, or is held back, who wishes for a piece of the same window.
+    pub fn is_wished_for(&self, wish: Wish) -> bool {
+        self.is_waited_for(wish) || self.line.iter().any(|(_, _, other)| other.key() == wish.key())
+    }
+
     /// Somebody who had a turn has its bytes, or went away.
     pub fn leave(&mut self) {
+        self.tempo.served();
         if self.options.in_order {
             self.in_service = self.in_service.checked_sub(1).expect("Q5: a turn was out");
         }
@@ -266,12 +316,20 @@ impl Scheduler {
 
     /// The next thing to do. Ask until there is none after everything that happened.
     pub fn next(&mut self, now: Duration) -> Option<Work> {
+        self.tempo.pass(now, self.reading.len(), self.options.reads_max);
+        if !self.options.in_order {
+            return self.next_read(now).or_else(|| self.next_held(now));
+        }
         if self.in_service < self.options.reads_max
             && let Some((ticket, ..)) = self.line.pop_front()
         {
             self.in_service += 1;
             return Some(Work::Turn(ticket));
         }
+        self.next_read(now)
+    }
+
+    fn next_read(&mut self, now: Duration) -> Option<Work> {
         if self.reading.len() >= self.options.reads_max as usize {
             return None;
         }
@@ -282,7 +340,16 @@ impl Scheduler {
             self.reading_by_piece.entry(wish.key()).or_default().push(id);
         }
         self.reading.insert(id, group);
+        self.tempo.pass(now, self.reading.len(), self.options.reads_max);
         Some(Work::Read { id, wish, oldest, is_warming })
+    }
+
+    fn next_held(&mut self, now: Duration) -> Option<Work> {
+        let (_, since, _) = self.line.front()?;
+        if self.is_held(now, *since) {
+            return None;
+        }
+        self.line.pop_front().map(|(ticket, ..)| Work::Turn(ticket))
     }
 
     /// A read has ended, well or not. Those who waited for it wait no more.
@@ -297,6 +364,7 @@ impl Scheduler {
         if self.options.in_order {
             self.leave();
         }
+        self.tempo.read(group.tickets.len());
         for (_, ticket) in &group.tickets {
             self.group_of.remove(ticket);
         }
@@ -363,6 +431,32 @@ impl Scheduler {
         let held = self.pending.len() + self.reading.len();
         assert!(!self.options.in_order || held <= self.in_service as usize, "Q5: reads keep their turns");
         assert!(!self.options.in_order || self.in_service <= self.options.reads_max, "Q5: turns");
+    }
+
+    /// Whether somebody who needs no disk and came at `since` waits for those who came before (Q6).
+    fn is_held(&self, now: Duration, since: Duration) -> bool {
+        let patience = self.options.age_cap / 2;
+        if self.reading.len() < self.options.reads_max as usize
+            || now.saturating_sub(since) >= patience
+            || self.tempo.hangs(now) >= patience
+        {
+            return false;
+        }
+        let most = self.overtaken_max();
+        self.pending.len() > most && self.by_age.iter().nth(most).is_some_and(|(other, _)| *other < since)
+    }
+
+    /// Of how many groups that came before one may get ahead; always of as many as are read at a time, so that readers never
+    /// have a rest because somebody is held back.
+    fn overtaken_max(&self) -> usize {
+        let most = match self.options.overtake {
+            Overtake::Free => return usize::MAX,
+            Overtake::Times(times) => {
+                times * self.tempo.share() * (self.group_of.len() + self.line.len()) as f64
+            }
+            Overtake::For(time) => self.tempo.reads_in(time).unwrap_or(f64::INFINITY),
+        };
+        (most as usize).max(self.options.reads_max as usize)
     }
 
     fn number(&mut self) -> u64 {

@@ -3,8 +3,10 @@
 use super::*;
 use proptest::prelude::*;
 
+mod loops;
+
 fn options(in_order: bool, misses: Misses) -> Options {
-    Options { in_order, merge: !in_order, reads_max: 2, age_cap: ms(100), misses }
+    Options { in_order, merge: !in_order, reads_max: 2, age_cap: ms(100), misses, overtake: Overtake::Free }
 }
 
 fn ms(count: u64) -> Duration {
@@ -18,7 +20,7 @@ fn wish(file: u64) -> Wish {
 fn wait(arrival: Arrival) -> Ticket {
     match arrival {
         Arrival::Wait(ticket) => ticket,
-        Arrival::Turn => panic!("expected to wait"),
+        other => panic!("expected to wait, got {other:?}"),
     }
 }
 
@@ -92,6 +94,12 @@ fn in_order_the_head_holds_up_the_line() {
     assert_eq!(scheduler.arrive(ms(9), wish(4), false), Arrival::Turn, "nobody is left");
 }
 
+/// What may be overtaken now.
+struct Bound {
+    most: usize,
+    hangs: bool,
+}
+
 /// The rules, said once more with lists that are searched from end to end.
 #[derive(Debug)]
 struct Twin {
@@ -101,6 +109,8 @@ struct Twin {
     waiting: Vec<(Duration, Ticket, GroupId)>,
     pending: Vec<(GroupId, Wish, bool)>,
     reading: Vec<(GroupId, Wish)>,
+    /// Who is held back, and since when.
+    held: Vec<(Ticket, Duration)>,
 }
 
 impl Twin {
@@ -129,11 +139,33 @@ impl Twin {
         }
     }
 
-    fn next(&mut self, now: Duration) -> Option<Work> {
+    /// Whether too many groups wait that came before.
+    fn is_held(&self, now: Duration, since: Duration, bound: &Bound) -> bool {
+        let before = self.pending.iter().filter(|(id, ..)| self.since(*id) < since).count();
+        let is_busy = self.reading.len() == self.options.reads_max as usize;
+        is_busy && before > bound.most && now - since < self.options.age_cap / 2 && !bound.hangs
+    }
+
+    /// Whether somebody who comes now is.
+    fn holds_back(&self, now: Duration, bound: &Bound) -> bool {
+        !self.held.is_empty() || self.is_held(now, now, bound)
+    }
+
+    fn next(&mut self, now: Duration, bound: &Bound) -> Option<Work> {
         if self.turns < self.options.reads_max && !self.line.is_empty() {
             self.turns += 1;
             return Some(Work::Turn(self.line.remove(0)));
         }
+        self.next_read(now).or_else(|| {
+            let (ticket, since) = *self.held.first()?;
+            (!self.is_held(now, since, bound)).then(|| {
+                self.held.remove(0);
+                Work::Turn(ticket)
+            })
+        })
+    }
+
+    fn next_read(&mut self, now: Duration) -> Option<Work> {
         if self.reading.len() as u32 >= self.options.reads_max {
             return None;
         }
@@ -196,23 +228,51 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+fn overtake() -> impl Strategy<Value = Overtake> {
+    prop_oneof![
+        (0..30u32).prop_map(|tenths| Overtake::Times(f64::from(tenths) / 10.0)),
+        (0..60u64).prop_map(|milliseconds| Overtake::For(ms(milliseconds))),
+        Just(Overtake::Free),
+    ]
+}
+
 fn same_as_twin(options: Options, steps: Vec<Step>) {
     let mut scheduler = Scheduler::new(options);
-    let mut twin =
-        Twin { options, line: vec![], turns: 0, waiting: vec![], pending: vec![], reading: vec![] };
+    let mut twin = Twin {
+        options,
+        line: vec![],
+        turns: 0,
+        waiting: vec![],
+        pending: vec![],
+        reading: vec![],
+        held: vec![],
+    };
     let mut now = ms(1000);
     // Turns that are out.
     let mut turns = 0u32;
     for step in steps {
+        if matches!(step, Step::Next) {
+            // It does so itself, and what it says of the past is not the twin's business.
+            scheduler.tempo.pass(now, scheduler.reading.len(), options.reads_max);
+        }
+        let bound = Bound {
+            most: scheduler.overtaken_max(),
+            hangs: scheduler.tempo.hangs(now) >= options.age_cap / 2,
+        };
         match step {
             Step::Arrive { file, start, length, believed } => {
                 let wish = Wish { file, start, end: start + length };
                 match scheduler.arrive(now, wish, believed) {
                     Arrival::Turn => {
                         let is_free = twin.line.is_empty() && twin.turns < options.reads_max;
-                        assert!(if options.in_order { is_free } else { believed });
+                        let passes = believed && !twin.holds_back(now, &bound);
+                        assert!(if options.in_order { is_free } else { passes });
                         twin.turns += u32::from(options.in_order);
                         turns += 1;
+                    }
+                    Arrival::Held(ticket) => {
+                        assert!(believed && !options.in_order && twin.holds_back(now, &bound));
+                        twin.held.push((ticket, now));
                     }
                     Arrival::Wait(ticket) if options.in_order => twin.line.push(ticket),
                     Arrival::Wait(ticket) => {
@@ -233,11 +293,17 @@ fn same_as_twin(options: Options, steps: Vec<Step>) {
                 twin.join(since, wish(file), true, ticket);
             }
             Step::Cancel { which } => {
-                let all: Vec<Ticket> =
-                    twin.line.iter().copied().chain(twin.waiting.iter().map(|w| w.1)).collect();
+                let all: Vec<Ticket> = twin
+                    .line
+                    .iter()
+                    .copied()
+                    .chain(twin.held.iter().map(|held| held.0))
+                    .chain(twin.waiting.iter().map(|w| w.1))
+                    .collect();
                 let Some(&ticket) = all.get(which % all.len().max(1)) else { continue };
                 scheduler.cancel(ticket);
                 twin.line.retain(|other| *other != ticket);
+                twin.held.retain(|held| held.0 != ticket);
                 let group = twin.waiting.iter().find(|w| w.1 == ticket).map(|w| w.2);
                 twin.waiting.retain(|w| w.1 != ticket);
                 if let Some(id) = group
@@ -251,7 +317,7 @@ fn same_as_twin(options: Options, steps: Vec<Step>) {
             }
             Step::Next => {
                 let work = scheduler.next(now);
-                assert_eq!(work, twin.next(now));
+                assert_eq!(work, twin.next(now, &bound));
                 turns += u32::from(matches!(work, Some(Work::Turn(_))));
             }
             Step::Done { which } => {
@@ -263,9 +329,10 @@ fn same_as_twin(options: Options, steps: Vec<Step>) {
         }
         scheduler.validate();
         let lengths = scheduler.lengths();
-        assert_eq!(lengths.line, twin.line.len());
+        assert_eq!(lengths.line, twin.line.len() + twin.held.len());
         assert_eq!(lengths.cold + lengths.warming + lengths.reading, twin.waiting.len());
-        let oldest = twin.pending.iter().map(|group| twin.since(group.0)).min();
+        let oldest = twin.pending.iter().map(|group| twin.since(group.0));
+        let oldest = oldest.chain(twin.held.first().map(|held| held.1)).min();
         assert!(options.in_order || scheduler.oldest() == oldest);
     }
 }
@@ -275,6 +342,12 @@ proptest! {
     fn believing_is_as_the_twin(steps in prop::collection::vec(step(), 1..120), wanted in any::<bool>(), reads in 1..4u32) {
         let misses = if wanted { Misses::Wanted } else { Misses::Oldest };
         same_as_twin(Options { reads_max: reads, ..options(false, misses) }, steps);
+    }
+
+    /// Nobody gets ahead of more than the bound, and nobody is held back for another reason.
+    #[test]
+    fn holding_back_is_as_the_twin(steps in prop::collection::vec(step(), 1..200), reads in 1..4u32, overtake in overtake()) {
+        same_as_twin(Options { reads_max: reads, overtake, ..options(false, Misses::Oldest) }, steps);
     }
 
     #[test]
@@ -314,7 +387,7 @@ proptest! {
             now = now.max(due);
             let ticket = match scheduler.arrive(now, wish(file), wrong) {
                 Arrival::Turn => scheduler.missed(now, wish(file)),
-                Arrival::Wait(ticket) => ticket,
+                other => wait(other),
             };
             // Who joins a read that is under way waits for no other.
             if !ends.iter().any(|(_, id)| scheduler.tickets(*id).any(|other| other == ticket)) {
@@ -370,7 +443,7 @@ proptest! {
             now = now.max(due);
             let ticket = match scheduler.arrive(now, wish(file.into()), wrong) {
                 Arrival::Turn => scheduler.missed(now, wish(file.into())),
-                Arrival::Wait(ticket) => ticket,
+                other => wait(other),
             };
             since.insert(ticket, now);
         }
