@@ -53,7 +53,7 @@ impl LocalFile {
         attributes_of(self.plain.as_fd())
     }
 
-    /// See [`has_writers`](crate::has_writers); nothing where it is open for writing here.
+    /// See [`has_writers`]; nothing where it is open for writing here.
     pub fn has_writers(&self) -> Option<bool> {
         if self.mode.writes() { None } else { has_writers(self.plain.as_fd()) }
     }
