@@ -15,6 +15,7 @@ use std::io;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::SystemTime;
 use tokio::time::Instant;
 
@@ -111,17 +112,16 @@ impl Site {
             log: self.log.as_ref().map(|log| (log.clone(), Box::new(line(address, &request)))),
             start: Instant::now(),
             status: GONE,
-            bytes: 0,
-            waited: false,
-            is_whole: false,
+            length: None,
+            taken: AtomicU64::new(0),
+            waited: AtomicBool::new(false),
         };
         let asker = Asker { pulse: &pulse, since: ending.start };
         let mut draft = self.draft(&pulse, asker, &request).await;
         let is_head = request.method() == Method::HEAD;
         ending.status = draft.status.as_u16();
-        ending.waited = draft.waited;
+        ending.waited = draft.waited.into();
         let length = if is_head { 0 } else { draft.length };
-        ending.is_whole = length == 0;
         let has_length = draft.status != StatusCode::NOT_MODIFIED && draft.status != StatusCode::NO_CONTENT;
         if has_length {
             draft.set(CONTENT_LENGTH, draft.length.into());

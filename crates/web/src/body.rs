@@ -1,11 +1,12 @@
 //! The body of an answer, and what is noted when it ends.
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use http_body::{Body, Frame, SizeHint};
 use std::collections::VecDeque;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll, ready};
 use tokio::time::Instant;
 
@@ -41,15 +42,16 @@ pub enum Source {
 #[derive(Debug)]
 pub struct AnswerBody {
     source: Source,
-    /// Bytes that are left to send.
+    /// Bytes that are left to hand over.
     left: u64,
-    ending: Ending,
+    ending: Arc<Ending>,
 }
 
 impl AnswerBody {
     /// A body of `length` bytes.
-    pub fn new(source: Source, length: u64, ending: Ending) -> Self {
-        Self { source, left: length, ending }
+    pub fn new(source: Source, length: u64, mut ending: Ending) -> Self {
+        ending.length = Some(length);
+        Self { source, left: length, ending: Arc::new(ending) }
     }
 
     fn poll_source(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Option<Bytes>>> {
@@ -63,13 +65,13 @@ impl AnswerBody {
                     return Poll::Ready(Ok(Some(bytes)));
                 }
                 let next = ready!(feed.poll_next(context));
-                self.ending.waited |= feed.has_waited;
+                self.ending.waited.fetch_or(feed.has_waited, Relaxed);
                 Poll::Ready(next)
             }
             Source::Parts(parts, end, feed) => {
                 if !feed.is_done() {
                     let next = ready!(feed.poll_next(context));
-                    self.ending.waited |= feed.has_waited;
+                    self.ending.waited.fetch_or(feed.has_waited, Relaxed);
                     return Poll::Ready(next);
                 }
                 if let Some(part) = parts.pop_front() {
@@ -83,21 +85,18 @@ impl AnswerBody {
 }
 
 impl Body for AnswerBody {
-    type Data = Bytes;
+    type Data = Portion;
     type Error = io::Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
-        self.ending.pulse.sent();
+    ) -> Poll<Option<Result<Frame<Portion>, io::Error>>> {
         let next = ready!(self.poll_source(context));
         Poll::Ready(match next {
             Ok(Some(bytes)) => {
                 self.left = self.left.saturating_sub(bytes.len() as u64);
-                self.ending.bytes += bytes.len() as u64;
-                self.ending.is_whole = self.left == 0;
-                Some(Ok(Frame::data(bytes)))
+                Some(Ok(Frame::data(Portion { bytes, ending: self.ending.clone() })))
             }
             Ok(None) => None,
             Err(error) => Some(Err(error)),
@@ -110,6 +109,29 @@ impl Body for AnswerBody {
 
     fn size_hint(&self) -> SizeHint {
         SizeHint::with_exact(self.left)
+    }
+}
+
+/// Bytes of an answer that the socket has not taken. The answer lasts as long as one of them.
+#[derive(Debug)]
+pub struct Portion {
+    bytes: Bytes,
+    ending: Arc<Ending>,
+}
+
+impl Buf for Portion {
+    fn remaining(&self) -> usize {
+        self.bytes.remaining()
+    }
+
+    fn chunk(&self) -> &[u8] {
+        self.bytes.chunk()
+    }
+
+    fn advance(&mut self, count: usize) {
+        self.bytes.advance(count);
+        self.ending.taken.fetch_add(count as u64, Relaxed);
+        self.ending.pulse.sent();
     }
 }
 
@@ -126,29 +148,30 @@ pub struct Ending {
     pub start: Instant,
     /// The status.
     pub status: u16,
-    /// Bytes that went out.
-    pub bytes: u64,
+    /// Bytes that it has, once that is known.
+    pub length: Option<u64>,
+    /// Of these, those that the socket has taken.
+    pub taken: AtomicU64,
     /// Whether it waited for the disk.
-    pub waited: bool,
-    /// Whether all of it went out.
-    pub is_whole: bool,
+    pub waited: AtomicBool,
 }
 
 impl Drop for Ending {
     fn drop(&mut self) {
         self.pulse.end();
+        let taken = self.taken.load(Relaxed);
         let ended = Ended {
             status: self.status,
-            bytes: self.bytes,
-            waited: self.waited,
-            is_whole: self.is_whole,
+            bytes: taken,
+            waited: self.waited.load(Relaxed),
+            is_whole: self.length == Some(taken),
             time: self.start.elapsed(),
         };
         self.metrics.ended(&ended);
         if let Some((log, line)) = self.log.take()
             && !log.write(&line, &ended)
         {
-            self.metrics.log_lost.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            self.metrics.log_lost.fetch_add(1, Relaxed);
         }
     }
 }

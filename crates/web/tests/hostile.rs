@@ -2,7 +2,8 @@
 
 mod common;
 
-use common::{Answer, Site, parse, site};
+use common::{Answer, Site, parse, pattern, site};
+use pantler_rig::eventually;
 use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::time::{Duration, Instant};
@@ -311,6 +312,37 @@ fn who_takes_its_time_but_takes_is_served() {
     assert!(count > 60 << 20, "{count}");
 }
 
+/// Long after the last piece of an answer was handed to who writes it: none of it has ended before all bytes are taken.
+#[test]
+fn who_takes_the_last_bytes_slowly_is_served() {
+    let site = site(|options| options.limits.idle_time = Duration::from_secs(3));
+    std::fs::write(site.path("piece.bin"), pattern(PIECE_BYTES)).unwrap();
+    let mut slow = site.connect_narrowly();
+    slow.write_all(b"GET /piece.bin HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+    let (start, mut piece, mut taken) = (Instant::now(), [0; 2000], Vec::new());
+    loop {
+        match slow.read(&mut piece).unwrap() {
+            0 => break,
+            count => taken.extend(&piece[..count]),
+        }
+        if start.elapsed() < Duration::from_secs(6) {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+    assert!(start.elapsed() > Duration::from_secs(6), "it was served for longer than a client may be idle");
+    assert!(parse(&taken, false)[0].body == pattern(PIECE_BYTES), "{} bytes", taken.len());
+    eventually("a whole answer is noted", || number(&site, "sent_bytes") == PIECE_BYTES as u64);
+    assert_eq!((number(&site, "broken"), number(&site, "timed_out")), (0, 0));
+}
+
+/// As much as is handed over at a time.
+const PIECE_BYTES: usize = 256 << 10;
+
+fn number(site: &Site, name: &str) -> u64 {
+    let numbers = site.server.site().desk.metrics.numbers();
+    numbers.into_iter().find(|(other, _)| *other == name).expect("a number of this name").1
+}
+
 #[test]
 fn a_client_that_sends_for_ever_is_left() {
     let site = site(|_| ());
@@ -406,23 +438,60 @@ fn floods_of_http2_frames_end_the_connection() {
     assert!(held < 1 << 20, "{held} bytes are still held");
 }
 
+/// GET of a path, as the first request of a connection.
+fn get_over_http2(stream: u32, path: &str) -> Vec<u8> {
+    let mut head = vec![0x82, 0x86, 0x41, 1, b'x', 0x44, path.len() as u8];
+    head.extend(path.as_bytes());
+    frame(1, 5, stream, &head)
+}
+
+/// The beginning of a connection on which so many bytes of a stream may be sent.
+fn start_of_http2(window: u32) -> Vec<u8> {
+    [PREFACE, &frame(4, 0, 0, &[&[0, 4][..], &window.to_be_bytes()].concat())].concat()
+}
+
+#[test]
+fn who_takes_the_last_bytes_of_a_stream_slowly_is_served() {
+    let site = site(|options| options.limits.idle_time = Duration::from_secs(3));
+    std::fs::write(site.path("piece.bin"), pattern(PIECE_BYTES)).unwrap();
+    let mut stream = site.connect();
+    stream.write_all(&[start_of_http2(16 << 10), get_over_http2(1, "/piece.bin")].concat()).unwrap();
+    let (start, mut taken, mut is_whole) = (Instant::now(), Vec::new(), false);
+    while !is_whole {
+        let mut head = [0; 9];
+        stream.read_exact(&mut head).unwrap_or_else(|error| panic!("{error} after {} bytes", taken.len()));
+        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
+        let mut payload = vec![0; length as usize];
+        stream.read_exact(&mut payload).unwrap();
+        if head[3] != 0 {
+            continue;
+        }
+        is_whole = head[4] & 1 == 1;
+        taken.extend(payload);
+        if start.elapsed() < Duration::from_secs(6) {
+            std::thread::sleep(Duration::from_secs(6) * length / PIECE_BYTES as u32);
+        }
+        if length > 0 && !is_whole {
+            let more = length.to_be_bytes();
+            stream.write_all(&[frame(8, 0, 0, &more), frame(8, 0, 1, &more)].concat()).unwrap();
+        }
+    }
+    assert!(taken == pattern(PIECE_BYTES) && start.elapsed() > Duration::from_secs(5));
+    eventually("a whole answer is noted", || number(&site, "sent_bytes") == PIECE_BYTES as u64);
+    assert_eq!((number(&site, "broken"), number(&site, "timed_out")), (0, 0));
+}
+
 #[test]
 fn a_stream_that_takes_nothing_is_cut_off() {
     let site = site(|options| options.limits.idle_time = Duration::from_millis(800));
     // No window at all: nothing can ever be sent.
     let mut stream = site.connect();
-    let mut start = PREFACE.to_vec();
-    start.extend(frame(4, 0, 0, &[0, 4, 0, 0, 0, 0]));
-    start.extend(frame(
-        1,
-        5,
-        1,
-        &[0x82, 0x86, 0x41, 0x01, b'x', 0x44, 10, b'/', b'l', b'a', b'r', b'g', b'e', b'.', b'b', b'i', b'n'],
-    ));
-    stream.write_all(&start).unwrap();
+    stream.write_all(&[start_of_http2(0), get_over_http2(1, "/large.bin")].concat()).unwrap();
     let begin = Instant::now();
     let mut said = Vec::new();
     let _ = stream.read_to_end(&mut said);
     assert!(begin.elapsed() < LATE, "{:?}", begin.elapsed());
+    eventually("what was cut off is noted", || number(&site, "broken") == 1);
+    assert_eq!(number(&site, "sent_bytes"), 0, "nothing of it went out");
     assert_eq!(site.get("/hello.txt").status, 200);
 }

@@ -3,8 +3,10 @@
 #![allow(dead_code, reason = "each test uses a part")]
 
 use pantler_web::{Options, Server};
+use rustix::net::{AddressFamily, SocketType, sockopt};
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -46,6 +48,12 @@ pub fn pattern(length: usize) -> Vec<u8> {
     (0..length).map(|at| (at / 251 + at) as u8).collect()
 }
 
+fn with_timeouts(stream: TcpStream) -> TcpStream {
+    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    stream.set_write_timeout(Some(Duration::from_secs(10))).unwrap();
+    stream
+}
+
 /// What came back.
 #[derive(Debug, Clone)]
 pub struct Answer {
@@ -77,10 +85,28 @@ impl Site {
     }
 
     pub fn connect(&self) -> TcpStream {
-        let stream = TcpStream::connect(self.address()).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-        stream.set_write_timeout(Some(Duration::from_secs(10))).unwrap();
-        stream
+        with_timeouts(TcpStream::connect(self.address()).unwrap())
+    }
+
+    /// A connection of which the kernel holds little: what the client does not read stays with the server.
+    pub fn connect_narrowly(&self) -> TcpStream {
+        let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        sockopt::set_socket_recv_buffer_size(&socket, 2048).unwrap();
+        // How much the sender's kernel holds goes by the size of a segment, which is 64 KiB on loopback.
+        let bytes: libc::c_int = 536;
+        // SAFETY: the kernel reads as many bytes as `bytes` has; the descriptor is open.
+        let result = unsafe {
+            libc::setsockopt(
+                socket.as_raw_fd(),
+                libc::IPPROTO_TCP,
+                libc::TCP_MAXSEG,
+                (&raw const bytes).cast(),
+                size_of_val(&bytes) as libc::socklen_t,
+            )
+        };
+        assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+        rustix::net::connect(&socket, &self.address()).unwrap();
+        with_timeouts(socket.into())
     }
 
     /// Sends bytes, says that there are no more, and reads until the server closes.
