@@ -131,7 +131,7 @@ impl Buf for Portion {
     fn advance(&mut self, count: usize) {
         self.bytes.advance(count);
         self.ending.taken.fetch_add(count as u64, Relaxed);
-        self.ending.pulse.sent();
+        self.ending.pulse.took();
     }
 }
 

@@ -28,7 +28,9 @@ pub struct Pulse {
     active: AtomicU32,
     /// Of these, those that wait for us and not for the client.
     waiting: AtomicU32,
-    /// When bytes last went out.
+    /// Since when there are such.
+    waiting_since: AtomicU64,
+    /// When the client last took bytes of an answer; later by as long as anybody has waited for us since.
     progress: AtomicU64,
     is_http2: AtomicBool,
 }
@@ -61,6 +63,7 @@ impl Pulse {
             head: AtomicU64::new(0),
             active: AtomicU32::new(0),
             waiting: AtomicU32::new(0),
+            waiting_since: AtomicU64::new(0),
             progress: AtomicU64::new(0),
             is_http2: AtomicBool::new(false),
         }
@@ -82,17 +85,19 @@ impl Pulse {
         }
     }
 
-    /// Bytes went out.
-    pub fn sent(&self) {
+    /// The client took bytes of an answer. Nothing else is progress over HTTP/2: who asks for something new now and then, or sends
+    /// frames that want to be confirmed, could otherwise hold for ever what it does not take.
+    pub fn took(&self) {
         self.progress.store(self.now(), Ordering::Relaxed);
     }
 
     /// A whole head came.
     pub fn begin(&self, is_http2: bool) {
         self.is_http2.store(is_http2, Ordering::Relaxed);
-        self.active.fetch_add(1, Ordering::Relaxed);
+        if self.active.fetch_add(1, Ordering::Relaxed) == 0 {
+            self.took();
+        }
         self.head.store(0, Ordering::Relaxed);
-        self.sent();
     }
 
     /// A request is answered, or given up.
@@ -103,7 +108,9 @@ impl Pulse {
 
     /// An answer waits for its bytes.
     pub fn wait(&self) {
-        self.waiting.fetch_add(1, Ordering::Relaxed);
+        if self.waiting.fetch_add(1, Ordering::Relaxed) == 0 {
+            self.waiting_since.store(self.now(), Ordering::Relaxed);
+        }
     }
 
     /// The same for as long as what is returned is kept.
@@ -114,8 +121,13 @@ impl Pulse {
 
     /// The bytes are there, or nobody wants them.
     pub fn resume(&self) {
-        self.waiting.fetch_sub(1, Ordering::Relaxed);
-        self.sent();
+        let since = self.waiting_since.load(Ordering::Relaxed);
+        if self.waiting.fetch_sub(1, Ordering::Relaxed) == 1 {
+            // The client's time goes on where it stood.
+            let now = self.now();
+            let progress = self.progress.load(Ordering::Relaxed) + now.saturating_sub(since);
+            self.progress.store(progress.min(now), Ordering::Relaxed);
+        }
     }
 
     /// Whether a client waits for us of which nobody would hear that it has left: over HTTP/2 all that it sends is read.
@@ -166,5 +178,22 @@ mod tests {
         assert_eq!(pulse.verdict(at(1000), &limits), Verdict::Until(at(1001)), "it waits for us");
         pulse.resume();
         assert_eq!(pulse.verdict(at(1000), &limits), Verdict::Over, "it takes nothing");
+    }
+    #[test]
+    fn only_taking_bytes_is_progress() {
+        let at = Duration::from_millis;
+        let limits = Limits { idle_time: at(2000), ..Limits::default() };
+        let mut pulse = Pulse::new();
+        pulse.begin(true);
+        pulse.opened -= at(1900);
+        // It asks for more, and waits for that.
+        pulse.begin(true);
+        pulse.wait();
+        pulse.opened -= at(1000);
+        pulse.resume();
+        let Verdict::Until(end) = pulse.verdict(at(2900), &limits) else { panic!("it has waited for us") };
+        assert!(end < at(4800), "{end:?}: it has taken nothing since the beginning");
+        pulse.took();
+        assert!(matches!(pulse.verdict(at(2900), &limits), Verdict::Until(end) if end >= at(4900)));
     }
 }

@@ -125,12 +125,10 @@ impl AsyncRead for Stream {
 
 impl AsyncWrite for Stream {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let count = match &mut *self.wire() {
-            Wire::Plain(stream) => ready!(Pin::new(stream).poll_write(context, bytes))?,
-            Wire::Tls(stream) => ready!(Pin::new(stream).poll_write(context, bytes))?,
-        };
-        self.pulse.sent();
-        Poll::Ready(Ok(count))
+        match &mut *self.wire() {
+            Wire::Plain(stream) => Pin::new(stream).poll_write(context, bytes),
+            Wire::Tls(stream) => Pin::new(stream).poll_write(context, bytes),
+        }
     }
 
     fn poll_write_vectored(
@@ -138,12 +136,10 @@ impl AsyncWrite for Stream {
         context: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let count = match &mut *self.wire() {
-            Wire::Plain(stream) => ready!(Pin::new(stream).poll_write_vectored(context, slices))?,
-            Wire::Tls(stream) => ready!(Pin::new(stream).poll_write_vectored(context, slices))?,
-        };
-        self.pulse.sent();
-        Poll::Ready(Ok(count))
+        match &mut *self.wire() {
+            Wire::Plain(stream) => Pin::new(stream).poll_write_vectored(context, slices),
+            Wire::Tls(stream) => Pin::new(stream).poll_write_vectored(context, slices),
+        }
     }
 
     fn is_write_vectored(&self) -> bool {

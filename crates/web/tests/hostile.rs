@@ -495,3 +495,25 @@ fn a_stream_that_takes_nothing_is_cut_off() {
     assert_eq!(number(&site, "sent_bytes"), 0, "nothing of it went out");
     assert_eq!(site.get("/hello.txt").status, 200);
 }
+
+#[test]
+fn neither_pings_nor_requests_hold_what_nobody_takes() {
+    let site = site(|options| options.limits.idle_time = Duration::from_millis(800));
+    let mut stream = site.connect();
+    let asks: Vec<u8> = (0..20).flat_map(|at| get_over_http2(at * 2 + 1, "/large.bin")).collect();
+    stream.write_all(&[start_of_http2(0), asks].concat()).unwrap();
+    let mut reader = stream.try_clone().unwrap();
+    let reading = std::thread::spawn(move || reader.read_to_end(&mut Vec::new()));
+    let begin = Instant::now();
+    let mut at = 20;
+    while !reading.is_finished() {
+        assert!(begin.elapsed() < LATE, "it is still there");
+        // What that is answered with it does not take either.
+        let more = [frame(6, 0, 0, &[0; 8]), get_over_http2(at * 2 + 1, "/nothing")].concat();
+        let _ = stream.write_all(&more);
+        at += 1;
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    eventually("its buffers are free", || site.server.site().desk.buffers.outstanding() == 0);
+    assert_eq!((number(&site, "sent_bytes"), number(&site, "timed_out")), (0, 1));
+}
