@@ -79,11 +79,12 @@ impl Draft {
         draft
     }
 
-    fn text(text: String, kind: &'static str) -> Self {
+    fn text(text: impl Into<Bytes>, kind: &'static str) -> Self {
+        let text = text.into();
         let mut draft = Self::empty(StatusCode::OK);
         draft.set(CONTENT_TYPE, HeaderValue::from_static(kind));
         draft.length = text.len() as u64;
-        draft.source = Source::Text(text.into());
+        draft.source = Source::Text(text);
         draft
     }
 
@@ -193,8 +194,8 @@ impl Site {
         } else {
             format!("/{}/", String::from_utf8_lossy(&names.joined))
         };
-        let hidden = self.options.hidden;
-        let text = self.opener.run(asker, move || listing::page(directory, &path, hidden)).await?;
+        let (hidden, held) = (self.options.hidden, self.desk.buffers.hold());
+        let text = self.opener.run(asker, move || listing::page(directory, &path, hidden, held)).await?;
         Ok(Draft::text(text, "text/html; charset=utf-8"))
     }
 

@@ -1,21 +1,25 @@
 //! A directory as a page.
 
+use bytes::Bytes;
 use html_escape::encode_quoted_attribute as escaped;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use std::fmt::Write;
 use std::io;
 use std::os::fd::OwnedFd;
 
+use crate::buffers::Held;
+
 /// Most entries that are listed.
 const ENTRIES_MAX: usize = 10_000;
 /// What a name in a link may not hold as it is.
 const NAME: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
-/// A page of links to what lies in a directory, sorted by name, directories with a slash.
+/// A page of links to what lies in a directory, sorted by name, directories with a slash. Its memory, that of the names too,
+/// counts as long as it is there.
 ///
 /// # Errors
-/// The system's.
-pub fn page(directory: OwnedFd, path: &str, hidden: bool) -> io::Result<String> {
+/// The system's, and `NOMEM` when there is no room for it.
+pub fn page(directory: OwnedFd, path: &str, hidden: bool, mut held: Held) -> io::Result<Bytes> {
     let mut names: Vec<(Vec<u8>, bool)> = Vec::new();
     let mut is_cut = false;
     for entry in rustix::fs::Dir::new(directory)? {
@@ -28,6 +32,7 @@ pub fn page(directory: OwnedFd, path: &str, hidden: bool) -> io::Result<String> 
             is_cut = true;
             break;
         }
+        held.grow(size_of::<(Vec<u8>, bool)>() + name.len())?;
         names.push((name.to_owned(), entry.file_type() == rustix::fs::FileType::Directory));
     }
     names.sort();
@@ -38,7 +43,10 @@ pub fn page(directory: OwnedFd, path: &str, hidden: bool) -> io::Result<String> 
     if path != "/" {
         text.push_str("<li><a href=\"../\">../</a></li>\n");
     }
+    let mut counted = 0;
     for (name, is_directory) in names {
+        held.grow(text.capacity() - counted)?;
+        counted = text.capacity();
         let slash = if is_directory { "/" } else { "" };
         let text_of_name = String::from_utf8_lossy(&name);
         let shown = escaped(&text_of_name);
@@ -54,12 +62,13 @@ pub fn page(directory: OwnedFd, path: &str, hidden: bool) -> io::Result<String> 
         let _ = writeln!(text, "<p>Only {ENTRIES_MAX} entries are shown.</p>");
     }
     text.push_str("</html>\n");
-    Ok(text)
+    Ok(held.freeze(text))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::buffers::Buffers;
 
     #[test]
     fn names_do_no_harm() {
@@ -69,10 +78,15 @@ mod tests {
         }
         std::fs::create_dir(folder.path().join("d")).unwrap();
         let open = || std::fs::File::open(folder.path()).unwrap().into();
-        let text = page(open(), "/x/", false).unwrap();
+        let buffers = Buffers::new(1 << 20);
+        let page = |path, hidden| {
+            let bytes = page(open(), path, hidden, buffers.hold()).unwrap();
+            String::from_utf8(bytes.to_vec()).unwrap()
+        };
+        let text = page("/x/", false);
         assert!(text.contains("href=\"./%3Cscript%3E\">&lt;script&gt;<"), "{text}");
         assert!(text.contains("href=\"./javascript%3Ax\""));
         assert!(text.contains("href=\"./d/\">d/<") && text.contains("../"));
-        assert!(!text.contains(".hidden") && page(open(), "/", true).unwrap().contains(".hidden"));
+        assert!(!text.contains(".hidden") && page("/", true).contains(".hidden"));
     }
 }

@@ -517,3 +517,28 @@ fn neither_pings_nor_requests_hold_what_nobody_takes() {
     eventually("its buffers are free", || site.server.site().desk.buffers.outstanding() == 0);
     assert_eq!((number(&site, "sent_bytes"), number(&site, "timed_out")), (0, 1));
 }
+
+#[test]
+fn lists_that_nobody_takes_count_as_buffers() {
+    let budget = 1 << 20;
+    let site = site(|options| (options.listing, options.buffer_bytes) = (true, budget));
+    std::fs::create_dir(site.path("many")).unwrap();
+    for at in 0..1000 {
+        std::fs::write(site.path(&format!("many/a name as long as many are {at}.html")), "").unwrap();
+    }
+    let outstanding = || site.server.site().desk.buffers.outstanding();
+    let mut stream = site.connect();
+    stream.write_all(&start_of_http2(0)).unwrap();
+    let mut at = 0;
+    eventually("there is no room for one more", || {
+        stream.write_all(&get_over_http2(at * 2 + 1, "/many/")).unwrap();
+        at += 1;
+        let refused = site.get("/many/");
+        refused.status == 503 && refused.field("retry-after") == Some("1")
+    });
+    eventually("they fill the budget", || (budget / 2..=budget).contains(&outstanding()));
+    assert_eq!(site.get("/hello.txt").status, 200);
+    drop(stream);
+    eventually("the lists are gone", || outstanding() == 0);
+    assert_eq!(site.get("/many/").status, 200);
+}
