@@ -17,6 +17,8 @@
 //! W4  A node of a cluster that does not answer costs its own blocks: they are absent, and the other nodes go on.
 //! W5  What a server says takes no more memory than what it was asked for (see [`bound`]); nodes of a cluster are
 //!     bounded by W1 alone: the crate makes their connections itself.
+//! W6  What a server that works refuses (it is full, cannot save, finds a value too large) costs that block alone: it is
+//!     not there, and the connection goes on.
 
 pub(crate) mod bound;
 pub(crate) mod connect;
@@ -27,12 +29,12 @@ pub(crate) mod shards;
 use std::collections::HashSet;
 use std::future::Future;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use redis::{Cmd, Value, cmd};
+use redis::{Cmd, RedisResult, Value, cmd};
 
 use crate::store::ENTRY_BYTES;
 use crate::{Given, Key, News, Place, Put, Retrieve, Seal, Tier, TierError, Wanted};
@@ -69,6 +71,9 @@ pub struct RemoteOptions {
     pub seal: Seal,
 }
 
+/// What was said to each command; `None` where it was refused (W6).
+type Answers = Vec<Option<Value>>;
+
 /// A tier on a server.
 pub struct RemoteTier {
     name: String,
@@ -81,6 +86,8 @@ pub struct RemoteTier {
     /// On Redis: keys that this client put and believes there.
     owned: Mutex<HashSet<Key>>,
     damaged: AtomicU64,
+    /// The server of this connection refused something, which was said.
+    refused: AtomicBool,
 }
 
 impl RemoteTier {
@@ -105,12 +112,18 @@ impl RemoteTier {
             nodes: Mutex::default(),
             owned: Mutex::default(),
             damaged: AtomicU64::new(0),
+            refused: AtomicBool::new(false),
         })
     }
 
     /// What is on the other side.
     pub fn server(&self) -> Option<String> {
         self.lock().as_ref().map(|connected| connected.describe())
+    }
+
+    /// What should be set otherwise there, as the log says, too.
+    pub fn advice(&self) -> Option<String> {
+        self.lock().as_ref().and_then(|connected| connected.advice.clone())
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Connected>> {
@@ -159,19 +172,31 @@ impl RemoteTier {
     }
 
     /// Sends commands side by side, and waits for all answers.
-    fn ask(
+    fn ask(&self, connected: &Connected, deadline: Instant, commands: &[Cmd]) -> Result<Answers, TierError> {
+        self.ask_unless(connected, deadline, commands, connect::REFUSALS)
+    }
+
+    /// Sends commands side by side, and waits for all answers. Errors that begin with one of those words are refusals.
+    fn ask_unless(
         &self,
         connected: &Connected,
         deadline: Instant,
         commands: &[Cmd],
-    ) -> Result<Vec<Value>, TierError> {
+        refusals: &[&str],
+    ) -> Result<Answers, TierError> {
         let answers = self.within(deadline, join_all(commands.iter().map(|command| connected.send(command))));
-        let answers = answers.and_then(|answers| {
-            answers
-                .into_iter()
-                .collect::<Result<Vec<_>, _>>()
-                .map_err(|error| self.broken(connect::plain(&error)))
-        });
+        let understood = |answer: RedisResult<Value>| match answer {
+            Ok(value) => Ok(Some(value)),
+            Err(error) if error.code().is_some_and(|word| refusals.contains(&word)) => {
+                if !self.refused.swap(true, Ordering::Relaxed) {
+                    let error = connect::plain(&error);
+                    tracing::warn!(tier = self.name, error, "it refuses blocks, which are dropped");
+                }
+                Ok(None)
+            }
+            Err(error) => Err(self.broken(connect::plain(&error))),
+        };
+        let answers = answers.and_then(|answers| answers.into_iter().map(understood).collect());
         if answers.is_err() {
             self.lose(connected.line);
         }
@@ -257,8 +282,8 @@ impl Tier for RemoteTier {
             let answers = self.ask(&connected, deadline, &commands)?;
             for (&(position, one), answer) in wanted.iter().zip(answers) {
                 match answer {
-                    Value::Nil => {}
-                    Value::BulkString(sealed) => {
+                    None | Some(Value::Nil) => {}
+                    Some(Value::BulkString(sealed)) => {
                         let opened =
                             self.options.seal.open(&one.key, &sealed, |bytes| found(position, bytes));
                         if opened.is_none() {
@@ -268,7 +293,7 @@ impl Tier for RemoteTier {
                             damaged.push(delete);
                         }
                     }
-                    _ => {
+                    Some(_) => {
                         self.lose(connected.line);
                         return Err(self.broken("it answered something else than a block"));
                     }
@@ -291,7 +316,9 @@ impl Tier for RemoteTier {
         missed.iter().for_each(|one| self.ears().miss(one.key));
         for given in served.chunks(BATCH_MAX) {
             let commands: Vec<Cmd> = given.iter().map(|one| self.putting(connected.kind, one)).collect();
-            self.ask(&connected, deadline, &commands)?;
+            let answers = self.ask_unless(&connected, deadline, &commands, connect::REFUSALS_OF_VALUES)?;
+            let refused = given.iter().zip(answers).filter(|(_, answer)| answer.is_none());
+            refused.for_each(|(one, _)| self.ears().miss(one.key));
         }
         Ok(())
     }
@@ -350,7 +377,7 @@ impl Tier for RemoteTier {
         let Ok(answers) = self.ask(&connected, self.deadline(), &[cmd("PANTLER.KEYS")]) else {
             return Vec::new();
         };
-        let Some(Value::Array(keys)) = answers.into_iter().next() else { return Vec::new() };
+        let Some(Some(Value::Array(keys))) = answers.into_iter().next() else { return Vec::new() };
         let key = |value: &Value| match value {
             Value::BulkString(text) => Key::parse(text),
             _ => None,
@@ -377,6 +404,10 @@ impl Tier for RemoteTier {
         if !self.ears().is_line(line) {
             return Err(self.broken("another connection was begun meanwhile"));
         }
+        if let Some(advice) = &connected.advice {
+            tracing::warn!(tier = self.name, "{advice}");
+        }
+        self.refused.store(false, Ordering::Relaxed);
         *place = Some(connected);
         Ok(())
     }

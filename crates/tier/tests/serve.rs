@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::collections::HashSet;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::Command;
@@ -378,6 +379,54 @@ fn redis_is_a_tier_whose_evictions_are_heard() {
     let mut admin = TcpStream::connect(("127.0.0.1", redis.port())).unwrap();
     admin.write_all(b"FLUSHALL\r\n").unwrap();
     assert!(hear(&one, |news| news.unknown).unknown);
+}
+
+#[test]
+fn redis_that_is_full_and_drops_nothing_goes_on_answering() {
+    let Some(redis) = pantler_rig::redis(&["--maxmemory", "3mb"]) else { return };
+    let tier = client(redis.port(), "one", |_| {});
+    tier.heal().unwrap();
+    let advice = tier.advice().unwrap();
+    assert!(advice.contains("noeviction") && advice.lines().count() == 1, "{advice}");
+    (0..1100).for_each(|index| give(&tier, index, Put::Keep));
+    let news = tier.news();
+    assert!(!news.unknown, "the connection was lost");
+    let dropped: HashSet<u64> = news.gone.iter().map(|key| key.index).collect();
+    assert!((200..1100).contains(&dropped.len()), "{} blocks were dropped", dropped.len());
+    for index in 0..1100 {
+        assert_eq!(ask(&tier, index, Retrieve::Read), !dropped.contains(&index), "block {index}");
+    }
+}
+
+#[test]
+fn redis_that_does_not_write_is_read() {
+    let Some(redis) = redis(&["--maxmemory", "3mb"]) else { return };
+    let tier = client(redis.port(), "one", |_| {});
+    tier.heal().unwrap();
+    assert_eq!(tier.advice(), None);
+    give(&tier, 1, Put::Keep);
+    let admin = connect(([127, 0, 0, 1], redis.port()).into());
+    say(&admin, b"CONFIG SET min-replicas-to-write 1\r\n", "+OK\r\n");
+    give(&tier, 2, Put::Keep);
+    assert!(!ask(&tier, 1, Retrieve::Take), "nobody may take it out");
+    assert!(ask(&tier, 1, Retrieve::Take), "a copy");
+    let news = tier.news();
+    assert_eq!((news.gone, news.unknown), (vec![key(2)], false));
+    say(&admin, b"CONFIG SET min-replicas-to-write 0\r\n", "+OK\r\n");
+    give(&tier, 2, Put::Keep);
+    assert!(ask(&tier, 2, Retrieve::Take) && !ask(&tier, 2, Retrieve::Read));
+}
+
+#[test]
+fn redis_that_cannot_be_a_tier_is_refused_and_one_without_bounds_is_talked_about() {
+    let Some(old) = redis(&["--rename-command", "GETDEL", ""]) else { return };
+    let error = client(old.port(), "one", |_| {}).heal().unwrap_err().to_string();
+    assert!(error.contains("expected Redis from 6.2 on") && error.lines().count() == 1, "{error}");
+    let Some(unbounded) = redis(&[]) else { return };
+    let tier = client(unbounded.port(), "one", |_| {});
+    tier.heal().unwrap();
+    let advice = tier.advice().unwrap();
+    assert!(advice.contains("set maxmemory there"), "{advice}");
 }
 
 #[test]

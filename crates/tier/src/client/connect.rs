@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use redis::cluster::ClusterClient;
 use redis::cluster_async::ClusterConnection;
 use redis::cluster_routing::{MultipleNodeRoutingInfo, ResponsePolicy, RoutingInfo};
@@ -31,6 +32,12 @@ const PUSH_BYTES: u64 = 64;
 /// How soon a cluster is looked at again, and how seldom at last.
 const WATCH_PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(5));
 
+/// How errors begin of a server that works, and does not write now.
+pub(super) const REFUSALS: &[&str] = &["OOM", "MISCONF", "NOREPLICAS"];
+/// The same, and of one that does not take this value, or none from us. To other requests, a proxy whose server is gone
+/// says such things, too.
+pub(super) const REFUSALS_OF_VALUES: &[&str] = &["OOM", "MISCONF", "NOREPLICAS", "ERR", "NOPERM", "READONLY"];
+
 /// What is on the other side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -55,6 +62,8 @@ pub(super) struct Connected {
     pub(super) line: u64,
     /// Of a cluster.
     pub(super) shards: Option<Arc<Shards>>,
+    /// What should be set otherwise there.
+    pub(super) advice: Option<String>,
 }
 
 impl Connected {
@@ -81,7 +90,11 @@ impl Connected {
 
 /// An error as one short line.
 pub(crate) fn plain(error: &RedisError) -> String {
-    let text = error.to_string();
+    one_line(&error.to_string())
+}
+
+/// What somebody else wrote, as one short line.
+fn one_line(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     line.chars().filter(|c| !c.is_control()).take(REASON_CHARS_MAX).collect()
 }
@@ -188,9 +201,7 @@ impl Manner {
         timeout: Duration,
         hear: impl redis::aio::AsyncPushSender,
     ) -> RedisResult<ClusterConnection> {
-        let down: Vec<&Node> = shards.down().collect();
-        let nodes = shards.nodes().into_iter().filter(|node| !down.contains(node));
-        let infos = nodes.map(|node| self.info(node)).collect::<RedisResult<Vec<_>>>()?;
+        let infos = shards.up().map(|node| self.info(node)).collect::<RedisResult<Vec<_>>>()?;
         let mut builder = ClusterClient::builder(infos)
             .use_protocol(ProtocolVersion::RESP3)
             // While it looks for a node that is not there, nothing else goes on.
@@ -229,16 +240,19 @@ pub(super) async fn connect(
         false => {
             let node = nodes.first().ok_or("expected a server")?;
             let link = Link::One(manner.one(node, hear).await.map_err(said)?);
-            Connected { link, kind: Kind::Redis, line, shards: None }
+            Connected { link, kind: Kind::Redis, line, shards: None, advice: None }
         }
         true => {
             let asked: Vec<Node> = nodes.iter().chain(known).cloned().collect();
             let shards = Shards::look(&manner, &asked).await?;
             let link = Link::Cluster(manner.several(&shards, options.timeout, hear).await.map_err(said)?);
-            Connected { link, kind: Kind::Redis, line, shards: Some(Arc::new(shards)) }
+            Connected { link, kind: Kind::Redis, line, shards: Some(Arc::new(shards)), advice: None }
         }
     };
     identify(&mut connected, &options.client).await?;
+    if connected.kind == Kind::Redis {
+        connected.advice = examine(&connected, &manner).await?;
+    }
     if let Some(shards) = &connected.shards {
         tokio::spawn(watch(manner, Arc::clone(shards), Arc::downgrade(ears), line));
     }
@@ -295,6 +309,58 @@ async fn identify(connected: &mut Connected, client: &str) -> Result<(), String>
     tracked.map(drop).map_err(|error| format!("it does not track changes: {}", plain(&error)))
 }
 
+/// Looks whether servers that are not ours can be a tier. What should be set otherwise there, where they say so.
+async fn examine(connected: &Connected, manner: &Manner) -> Result<Option<String>, String> {
+    let shards = match (&connected.link, &connected.shards) {
+        (Link::One(connection), _) => return examine_one(connection).await,
+        (Link::Cluster(_), None) => return Ok(None),
+        (Link::Cluster(_), Some(shards)) => shards,
+    };
+    let looked = join_all(shards.up().map(|node| async move {
+        let look = async {
+            match manner.dial(node).await {
+                Ok(connection) => examine_one(&connection).await,
+                Err(_) => Ok(None),
+            }
+        };
+        // W4: who does not answer now has nothing of ours.
+        let advice = tokio::time::timeout(LOOK_TIMEOUT, look).await.unwrap_or(Ok(None));
+        let (host, port) = node;
+        let named = |text: String| format!("{host}:{port}: {text}");
+        advice.map(|advice| advice.map(named)).map_err(named)
+    }));
+    let advice: Vec<Option<String>> = looked.await.into_iter().collect::<Result<_, _>>()?;
+    Ok(advice.into_iter().flatten().next())
+}
+
+async fn examine_one(connection: &Bounded) -> Result<Option<String>, String> {
+    // Who may not ask is not refused: the first block says it.
+    let known = connection.ask(cmd("COMMAND").arg("INFO").arg("GETDEL")).await;
+    if known.is_ok_and(|known| known == Value::Array(vec![Value::Nil])) {
+        return Err("it has no GETDEL: expected Redis from 6.2 on, or Valkey".to_owned());
+    }
+    let memory = connection.ask(cmd("INFO").arg("memory")).await;
+    let memory = memory.ok().and_then(|text| redis::from_redis_value::<String>(text).ok());
+    Ok(memory.as_deref().and_then(advice))
+}
+
+/// What is wrong with how a server deals with memory, by its `INFO`.
+fn advice(info: &str) -> Option<String> {
+    let of =
+        |name: &str| info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim);
+    let (limit, policy) = (of("maxmemory")?, of("maxmemory_policy")?);
+    if limit == "0" {
+        return Some(
+            "it takes all memory of its machine: set maxmemory there, and maxmemory-policy allkeys-lru"
+                .to_owned(),
+        );
+    }
+    (!policy.starts_with("allkeys-")).then(|| {
+        let policy = one_line(policy);
+        format!("once full it keeps no new blocks (maxmemory-policy {policy}): set maxmemory-policy allkeys-lru there")
+    })
+}
+
 pub(crate) fn is_unknown_command(error: &RedisError) -> bool {
     error.to_string().to_ascii_lowercase().contains("unknown command")
 }
@@ -306,4 +372,25 @@ fn limit_of(answer: &Value) -> Option<u64> {
         _ => None,
     });
     limit.and_then(|limit| u64::try_from(limit).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_without_bounds_and_those_that_evict_nothing_are_talked_about() {
+        let advice = |limit: &str, policy: &str| {
+            advice(&format!(
+                "# Memory\r\nused_memory:5\r\nmaxmemory:{limit}\r\nmaxmemory_policy:{policy}\r\n"
+            ))
+        };
+        assert_eq!(advice("3145728", "allkeys-lru"), None);
+        assert_eq!(advice("3145728", "allkeys-lfu"), None);
+        assert!(advice("0", "allkeys-lru").unwrap().contains("set maxmemory there"));
+        assert!(advice("3145728", "noeviction").unwrap().contains("noeviction"));
+        let rude = advice("1", "volatile-\u{1b}[2J\u{7}lru").unwrap();
+        assert!(!rude.contains(char::is_control), "{rude:?}");
+        assert_eq!(super::advice("maxmemory:0\n"), None, "who says half says nothing");
+    }
 }

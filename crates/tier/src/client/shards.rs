@@ -10,7 +10,7 @@ use futures_util::future::join_all;
 use redis::cluster_routing::Slot;
 use redis::{RedisResult, Value, cmd};
 
-use super::connect::{Manner, plain};
+use super::connect::{Manner, REFUSALS, plain};
 
 /// How long one node may take to show that it is there. No reader waits for it.
 pub(super) const LOOK_TIMEOUT: Duration = Duration::from_secs(1);
@@ -53,7 +53,13 @@ impl Shards {
         let looked = join_all(nodes.into_iter().map(|node| async move {
             let ping = async { manner.dial(node).await?.ask(&cmd("PING")).await };
             let answer: Result<RedisResult<Value>, _> = tokio::time::timeout(LOOK_TIMEOUT, ping).await;
-            (!matches!(answer, Ok(Ok(_)))).then(|| node.clone())
+            let is_up = match answer {
+                Ok(Ok(_)) => true,
+                // W6: Redis that cannot save says so to PING, too.
+                Ok(Err(error)) => error.code().is_some_and(|word| REFUSALS.contains(&word)),
+                Err(_) => false,
+            };
+            (!is_up).then(|| node.clone())
         }));
         let down = looked.await.into_iter().flatten().collect();
         Self { of_slot, down }
@@ -66,6 +72,10 @@ impl Shards {
 
     pub(super) fn nodes(&self) -> HashSet<&Node> {
         self.of_slot.values().collect()
+    }
+
+    pub(super) fn up(&self) -> impl Iterator<Item = &Node> {
+        self.nodes().into_iter().filter(|node| !self.down.contains(*node))
     }
 
     pub(super) fn down(&self) -> impl Iterator<Item = &Node> {
