@@ -20,17 +20,20 @@
 //! D2  A slot that is being written is in no entry: it enters the index when it is whole.
 //! D3  Blocks come back after a restart by the times in their headers, the oldest first (U7). Retrieving does not write,
 //!     so after a crash those are the times at which blocks came; an orderly end writes down the last uses.
+//! D4  The file has holes where nothing was written yet, and others may fill the file system first. A block for which there
+//!     is no room costs itself, and at most one older block whose slot is written over: reads go on.
 
 mod layout;
 mod open;
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use hashbrown::HashMap;
 
@@ -40,6 +43,11 @@ use crate::{Given, Key, News, Retrieve, Seal, Tier, TierError, Wanted};
 pub use layout::SLOTS_MAX as SSD_BLOCKS_MAX;
 use layout::{HEADER_BYTES, Header, Layout};
 use open::Made;
+
+/// How long slots without room are left alone: whoever filled the file system may make room again.
+const ROOM_PAUSE: Duration = Duration::from_secs(1);
+/// Slots that are tried for one block: one that was never written, and one that was.
+const TRIES: usize = 2;
 
 /// A tier in a file.
 pub struct SsdTier {
@@ -51,6 +59,8 @@ pub struct SsdTier {
     damaged: AtomicU64,
     /// Reads that failed since one did not.
     failing: AtomicU32,
+    /// There was no room for a block, which was said.
+    short: AtomicBool,
     made: Mutex<Made>,
 }
 
@@ -67,6 +77,11 @@ struct Index {
     /// By time, then slot: who goes first when somebody puts more than fits.
     order: BTreeMap<(u64, u32), Key>,
     free: Vec<u32>,
+    /// Free, and taken for slots without room (D4) until `again`.
+    roomless: Vec<u32>,
+    again: Option<Instant>,
+    /// Until then nothing is written at all: not even a slot that was written before took a block.
+    rests: bool,
     gone: Vec<Key>,
     unknown: bool,
 }
@@ -103,18 +118,36 @@ impl Index {
     }
 
     /// A slot to write to: D2.
-    fn slot(&mut self) -> Option<u32> {
+    fn slot(&mut self, now: Instant) -> Option<u32> {
+        if self.again.is_some_and(|again| again <= now) {
+            (self.again, self.rests) = (None, false);
+            // Those that became free meanwhile were written before: they go first.
+            self.roomless.append(&mut self.free);
+            std::mem::swap(&mut self.free, &mut self.roomless);
+        }
+        if self.rests {
+            return None;
+        }
         if let Some(slot) = self.free.pop() {
             return Some(slot);
         }
         let key = *self.order.first_key_value()?.1;
         self.remove(&key);
-        if self.gone.len() < NEWS_MAX {
-            self.gone.push(key)
-        } else {
-            self.unknown = true
-        }
+        self.leave(key);
         self.free.pop()
+    }
+
+    /// There was no room for that slot, so there is none for other free ones (D4).
+    fn no_room(&mut self, slot: u32, now: Instant) {
+        self.rests = self.again.is_some();
+        self.again.get_or_insert(now + ROOM_PAUSE);
+        self.roomless.push(slot);
+        self.roomless.append(&mut self.free);
+    }
+
+    /// A block is not here any more, or did not come.
+    fn leave(&mut self, key: Key) {
+        if self.gone.len() < NEWS_MAX { self.gone.push(key) } else { self.unknown = true }
     }
 }
 
@@ -134,6 +167,9 @@ impl SsdTier {
             held: HashMap::with_hasher(seed),
             order: BTreeMap::new(),
             free: Vec::new(),
+            roomless: Vec::new(),
+            again: None,
+            rests: false,
             gone: Vec::new(),
             unknown: false,
         };
@@ -157,6 +193,7 @@ impl SsdTier {
             index: Mutex::new(index),
             damaged: AtomicU64::new(0),
             failing: AtomicU32::new(0),
+            short: AtomicBool::new(false),
             made: Mutex::new(made),
         })
     }
@@ -182,13 +219,43 @@ impl SsdTier {
         let offset = self.layout.slot_at(held.slot);
         match self.file.read_exact_at(&mut sealed, offset) {
             Ok(()) => {}
-            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => return Ok(false),
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(false),
             Err(error) => return Err(TierError::File { path: self.name.clone().into(), error }),
         }
         // What the tier holds need not be in the page cache, too.
         let length = std::num::NonZeroU64::new(sealed.len() as u64);
         let _ = rustix::fs::fadvise(&self.file, offset, length, rustix::fs::Advice::DontNeed);
         Ok(self.seal.open(key, &sealed, use_bytes).is_some())
+    }
+
+    /// Writes a block to a slot that it finds. Says whether there was room (D4).
+    fn keep(&self, key: Key, time: u64, sealed: &[u8]) -> std::io::Result<bool> {
+        let header = Header { key, time, length: sealed.len() as u32 };
+        for _ in 0..TRIES {
+            let Some(slot) = self.lock().slot(Instant::now()) else { break };
+            let written = match sealed.len() as u64 <= self.layout.slot_bytes {
+                true => self.write(slot, &header, sealed),
+                false => Err(ErrorKind::InvalidInput.into()),
+            };
+            let mut index = self.lock();
+            match written {
+                Ok(()) => {
+                    index.insert(key, Held { slot, time, length: header.length });
+                    return Ok(true);
+                }
+                Err(error) if matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
+                    index.no_room(slot, Instant::now());
+                    if !self.short.swap(true, Ordering::Relaxed) {
+                        tracing::warn!(tier = self.name, %error, "it keeps fewer blocks than it was to");
+                    }
+                }
+                Err(error) => {
+                    index.free.push(slot);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(false)
     }
 
     fn write(&self, slot: u32, header: &Header, sealed: &[u8]) -> std::io::Result<()> {
@@ -201,7 +268,8 @@ impl SsdTier {
         let index = self.lock();
         let mut seen = vec![false; self.layout.slots as usize];
         let taken = index.held.values().map(|held| held.slot);
-        for slot in taken.chain(index.free.iter().copied()) {
+        let free = index.free.iter().chain(&index.roomless).copied();
+        for slot in taken.chain(free) {
             assert!(!std::mem::replace(&mut seen[slot as usize], true), "D1: slot {slot} twice");
         }
         assert_eq!(index.held.len(), index.order.len(), "D1: order");
@@ -261,21 +329,12 @@ impl Tier for SsdTier {
                 index.touch(&one.key, time);
                 continue;
             }
-            let Some(slot) = index.slot() else { continue };
             drop(index);
             self.seal.seal(&one.key, one.bytes, &mut sealed);
-            let header = Header { key: one.key, time, length: sealed.len() as u32 };
-            let written = match sealed.len() as u64 <= self.layout.slot_bytes {
-                true => self.write(slot, &header, &sealed),
-                false => Err(std::io::ErrorKind::InvalidInput.into()),
-            };
-            let mut index = self.lock();
-            match written {
-                Ok(()) => index.insert(one.key, Held { slot, time, length: header.length }),
-                Err(error) => {
-                    index.free.push(slot);
-                    return Err(TierError::File { path: self.name.clone().into(), error });
-                }
+            let kept = self.keep(one.key, time, &sealed);
+            let kept = kept.map_err(|error| TierError::File { path: self.name.clone().into(), error })?;
+            if !kept {
+                self.lock().leave(one.key);
             }
         }
         Ok(())
@@ -308,7 +367,7 @@ impl Tier for SsdTier {
     }
 
     fn heal(&self) -> Result<(), TierError> {
-        // A disk that was full or failed says so again at the next write, which costs a reader nothing.
+        // A disk that failed says so again at the next write, which costs a reader nothing.
         Ok(())
     }
 
@@ -379,5 +438,33 @@ mod tests {
         let tier = open();
         assert_eq!([1, 2, 3].map(|index| ask(&tier, index).unwrap()), [true; 3]);
         assert_eq!(tier.damaged(), 0);
+    }
+
+    #[test]
+    fn where_nothing_can_be_written_over_either_nothing_is_tried_for_a_while() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut tier = SsdTier::open(folder.path(), 1 << 20, 4096, Seal::Checksum).unwrap();
+        let key = |index| Stem::new(None, 4096, [b"x".as_slice()]).block(index);
+        let put = |tier: &SsdTier, index: u64| {
+            let given = Given { key: key(index), bytes: &[7; 4096], why: Put::Keep, age: Duration::ZERO };
+            tier.put(&[given]).unwrap();
+            tier.validate();
+        };
+        (0..10).for_each(|index| put(&tier, index));
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let wide = std::mem::replace(&mut tier.file, full);
+        put(&tier, 10);
+        assert!(tier.lock().rests);
+        tier.lock().again = Some(Instant::now() + Duration::from_secs(3600));
+        (11..20).for_each(|index| put(&tier, index));
+        assert_eq!(tier.held(), (1..10).map(key).collect::<Vec<_>>(), "one was given up for room");
+        assert_eq!(tier.news().gone, [0, 10].into_iter().chain(11..20).map(key).collect::<Vec<_>>());
+        tier.file = wide;
+        put(&tier, 20);
+        assert_eq!(tier.held().len(), 9);
+        tier.lock().again = Some(Instant::now());
+        put(&tier, 21);
+        assert_eq!(tier.held().last(), Some(&key(21)));
+        assert_eq!(tier.held().len(), 10);
     }
 }

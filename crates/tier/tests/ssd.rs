@@ -319,3 +319,56 @@ fn what_was_made_for_a_tier_that_is_not_used_goes_again_and_nothing_else() {
     open().unmake();
     assert!(path.join("pantler.tier").exists(), "it was there before");
 }
+
+/// A file system of its own, gone with its value.
+struct Small(tempfile::TempDir);
+
+impl Small {
+    fn new(bytes: u64) -> Option<Self> {
+        if !rustix::process::geteuid().is_root() {
+            pantler_rig::missing("a right to mount", "run as root");
+            return None;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let size = format!("size={bytes}");
+        let words = ["-t", "tmpfs", "-o", &size, "none"];
+        let mounted = Command::new("mount").args(words).arg(folder.path()).status().unwrap();
+        assert!(mounted.success());
+        Some(Self(folder))
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(self.0.path()).status();
+    }
+}
+
+#[test]
+fn a_file_system_that_others_fill_costs_blocks_and_not_the_tier() {
+    const BYTES: u64 = 4 << 20;
+    let Some(small) = Small::new(BYTES) else { return };
+    let tier = open(small.0.path(), 600);
+    let filler = small.0.path().join("filler");
+    fs::write(&filler, vec![1; BYTES as usize - (600 << 10)]).unwrap();
+    (0..300).for_each(|index| give(&tier, index, 0));
+    tier.validate();
+    let (held, news) = (tier.held(), tier.news());
+    assert!((50..200).contains(&held.len()), "{} blocks", held.len());
+    assert!(held.contains(&key(299)), "the youngest finds room");
+    assert!(!news.unknown);
+    for index in 0..300 {
+        let is_here = held.contains(&key(index));
+        assert_ne!(is_here, news.gone.contains(&key(index)), "block {index} is here, or was said to be gone");
+        assert_eq!(ask(&tier, index, Retrieve::Read), is_here, "block {index}");
+    }
+    assert_eq!(tier.damaged(), 0);
+    fs::remove_file(&filler).unwrap();
+    let mut next = 1000;
+    pantler_rig::eventually("it uses the room that there is again", || {
+        (next..next + 50).for_each(|index| give(&tier, index, 0));
+        next += 50;
+        tier.held().len() >= 300
+    });
+    tier.validate();
+}
