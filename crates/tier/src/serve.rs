@@ -14,6 +14,11 @@
 //!
 //! Bounds: connections ([`ServeOptions::clients_max`]), a command ([`COMMAND_BYTES_MAX`]), output that waits
 //! ([`OUTPUT_BYTES_MAX`], beyond which a connection is not read from), and the memory of the store.
+//!
+//! M1  Buffers of all connections together, with commands that are not whole and answers that wait, take at most a 32nd of
+//!     the memory (24 MiB at least), and what one turn of a connection adds. From half of that on, who has answers waiting
+//!     is not read from; beyond it, who holds most is hung up on.
+//! M2  Who has not said the password, or not come through the handshake of TLS, in [`STRANGER_TIME`] is hung up on.
 
 pub(crate) mod command;
 mod connection;
@@ -57,6 +62,10 @@ pub const SPIN_MAX: Duration = Duration::from_millis(1);
 pub const MEMORY_BYTES_MIN: u64 = 1 << 20;
 /// Share of the memory that is kept for connections: one part in so many.
 const CONNECTIONS_SHARE: u64 = 32;
+/// Least that connections may hold, beside the memory where that has no such share: two that hold all that one may.
+const CONNECTIONS_BYTES_MIN: u64 = 2 * (COMMAND_BYTES_MAX + OUTPUT_BYTES_MAX) as u64;
+/// How long somebody may take to say who it is.
+pub const STRANGER_TIME: Duration = Duration::from_secs(10);
 /// Share of the memory that is kept for what is known of an origin.
 const INDEX_SHARE: u64 = 8;
 /// How often the loop looks whether it shall end, in milliseconds.
@@ -145,6 +154,7 @@ pub struct Server {
     spin: Spin,
     /// Something came at the last turn: the next may come soon.
     busy: bool,
+    stranger_time: Duration,
 }
 
 /// What all connections share.
@@ -158,6 +168,11 @@ pub(crate) struct Shared {
     pub(crate) commands: u64,
     pub(crate) connections: u64,
     pub(crate) malformed: u64,
+    /// Connections that held too much.
+    pub(crate) hung_up: u64,
+    /// Memory of the buffers of all connections, and the most of it (M1).
+    pub(crate) held_bytes: usize,
+    held_bytes_max: usize,
     pub(crate) memory_bytes: u64,
     /// Connections that track.
     pub(crate) trackers: usize,
@@ -210,6 +225,11 @@ impl Shared {
             let now = self.now();
             self.store.bring(text.as_bytes(), sealed, owner, now);
         }
+    }
+
+    /// Whether connections hold so much that answers must go before more is asked (M1).
+    fn is_short(&self) -> bool {
+        self.held_bytes > self.held_bytes_max / 2
     }
 
     /// Never the same twice, so that the order of requests is the order of times.
@@ -295,6 +315,10 @@ impl Server {
                 commands: 0,
                 connections: 0,
                 malformed: 0,
+                hung_up: 0,
+                held_bytes: 0,
+                held_bytes_max: (options.memory_bytes / CONNECTIONS_SHARE).max(CONNECTIONS_BYTES_MIN)
+                    as usize,
                 memory_bytes: options.memory_bytes,
                 trackers: 0,
                 flushed: false,
@@ -309,6 +333,7 @@ impl Server {
             resting: None,
             spin: Spin::new(options.spin),
             busy: false,
+            stranger_time: STRANGER_TIME,
         })
     }
 
@@ -336,6 +361,7 @@ impl Server {
             self.turn(&mut events, Duration::from_millis(LOOK_MS))?;
             if shown.elapsed() > Duration::from_millis(LOOK_MS) {
                 self.gauges.show(&self.shared);
+                self.end_strangers();
                 shown = Instant::now();
             }
         }
@@ -454,6 +480,43 @@ impl Server {
                 self.settle(number);
             }
         }
+        self.bound_connections();
+    }
+
+    /// M1.
+    fn bound_connections(&mut self) {
+        let most = self.shared.held_bytes_max;
+        if self.shared.held_bytes <= most {
+            return;
+        }
+        for connection in self.connections.iter_mut().flatten() {
+            connection.trim();
+            connection.charge(&mut self.shared);
+        }
+        while self.shared.held_bytes > most {
+            let charged = |&number: &usize| self.connections[number].as_ref().map_or(0, Connection::charged);
+            let Some(largest) = (0..self.connections.len()).max_by_key(charged) else { return };
+            self.shared.hung_up += 1;
+            self.cut(largest);
+        }
+    }
+
+    /// M2: who does not say who it is takes the place of somebody who would.
+    fn end_strangers(&mut self) {
+        let now = Instant::now();
+        for number in 0..self.connections.len() {
+            let Some(connection) = &mut self.connections[number] else { continue };
+            if connection.strange_for(now) > self.stranger_time {
+                self.cut(number);
+            }
+        }
+    }
+
+    fn cut(&mut self, number: usize) {
+        if let Some(Some(connection)) = self.connections.get_mut(number) {
+            connection.cut();
+            self.settle(number);
+        }
     }
 
     fn accept(&mut self) {
@@ -512,6 +575,7 @@ impl Server {
             connection.hang_up();
         }
         self.round_bytes += connection.waiting_bytes();
+        connection.charge(&mut self.shared);
         self.tell_trackers(number);
         self.dirty.push_back(number);
         // Answers are written when everybody who asked was heard: a client of many connections wakes once for all of them.
@@ -541,7 +605,8 @@ impl Server {
         if connection.rests() && !self.next_turn.contains(&number) {
             self.next_turn.push(number);
         }
-        match connection.state() {
+        connection.charge(&mut self.shared);
+        match connection.state(&self.shared) {
             State::Ended => {
                 let _ = epoll::delete(&self.poll, connection.stream());
                 connection.end(&mut self.shared);
@@ -662,6 +727,48 @@ mod tests {
         let spent = used() - start;
         assert!(spent < 10 * SPIN_MAX, "{spent:?} of a processor");
         assert!(!server.busy);
+    }
+
+    #[test]
+    fn who_does_not_say_who_it_is_loses_its_place() {
+        let mut options = ServeOptions::new("127.0.0.1:0".parse().unwrap(), 1 << 20);
+        (options.password, options.clients_max) = (Some("s3cret".to_owned()), 2);
+        let mut server = Server::bind(&options).unwrap();
+        server.stranger_time = Duration::from_millis(50);
+        let address = server.address().unwrap();
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let served = scope.spawn(|| server.run(&stop).unwrap());
+            let ask = |mut stream: &TcpStream, words: &[u8], expected: &[u8]| {
+                let mut answer = vec![0; expected.len()];
+                let read = stream.write_all(words).and_then(|()| stream.read_exact(&mut answer));
+                read.is_ok() && answer == expected
+            };
+            let enter = || {
+                let mut entered = None;
+                eventually("somebody who knows the password is let in", || {
+                    let stream = TcpStream::connect(address).unwrap();
+                    stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+                    let is_in = ask(&stream, b"AUTH s3cret\r\n", b"+OK\r\n");
+                    entered = is_in.then_some(stream);
+                    is_in
+                });
+                entered.unwrap()
+            };
+            let known = enter();
+            let mut stranger = TcpStream::connect(address).unwrap();
+            let other = enter();
+            stranger.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+            let end = stranger.read(&mut [0; 100]);
+            let was_cut =
+                end.as_ref().map_or_else(|error| error.kind() == io::ErrorKind::ConnectionReset, |&n| n == 0);
+            assert!(was_cut, "{end:?}");
+            for stream in [&known, &other] {
+                assert!(ask(stream, b"PING\r\n", b"+PONG\r\n"), "who was known is gone");
+            }
+            stop.store(true, Ordering::Release);
+            served.join().unwrap();
+        });
     }
 
     #[test]

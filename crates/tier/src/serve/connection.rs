@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
@@ -77,6 +78,10 @@ pub(super) struct Connection {
     writing: bool,
     closing: bool,
     ended: bool,
+    /// Memory of its buffers as counted in what all hold (M1).
+    charged: usize,
+    /// Since when it was seen to be a stranger (M2).
+    strange_since: Option<Instant>,
     pub(super) number: usize,
     pub(super) id: u64,
     pub(super) protocol: Protocol,
@@ -119,6 +124,8 @@ impl Connection {
             writing: false,
             closing: false,
             ended: false,
+            charged: 0,
+            strange_since: None,
             number: usize::MAX,
             id,
             protocol: Protocol::default(),
@@ -142,7 +149,12 @@ impl Connection {
     /// Reads what is there and answers it, without writing. Returns the bytes that were read.
     pub(super) fn serve(&mut self, shared: &mut Shared) -> usize {
         let mut turn = 0;
-        while !self.ended && !self.closing && !self.is_backed_up() && !self.stalled && turn < TURN_BYTES_MAX {
+        while !self.ended
+            && !self.closing
+            && !self.is_backed_up(shared)
+            && !self.stalled
+            && turn < TURN_BYTES_MAX
+        {
             let more = match self.read() {
                 Ok((0, _)) => break,
                 Ok((count, more)) => {
@@ -168,7 +180,7 @@ impl Connection {
     /// Writes, and answers what waited for room.
     pub(super) fn advance(&mut self, shared: &mut Shared) {
         self.write();
-        while self.stalled && !self.resting && !self.ended && !self.is_backed_up() {
+        while self.stalled && !self.resting && !self.ended && !self.is_backed_up(shared) {
             self.answer(shared);
             self.write();
         }
@@ -191,8 +203,47 @@ impl Connection {
     }
 
     /// Whether commands have to wait until answers have gone.
-    fn is_backed_up(&self) -> bool {
-        self.held.len() >= HELD_MAX || self.waiting_bytes() >= OUTPUT_BYTES_MAX
+    fn is_backed_up(&self, shared: &Shared) -> bool {
+        let waiting = self.waiting_bytes();
+        let is_long = waiting >= OUTPUT_BYTES_MAX || (waiting > 0 && shared.is_short());
+        self.held.len() >= HELD_MAX || is_long
+    }
+
+    /// Counts the memory of its buffers (M1).
+    pub(super) fn charge(&mut self, shared: &mut Shared) {
+        let held = |held: &Held| held.after.room() + held.answer.as_ref().map_or(0, Output::room);
+        let answers = self.output.room() + self.held.iter().map(held).sum::<usize>();
+        let now = self.input.capacity() + answers;
+        shared.held_bytes = shared.held_bytes - self.charged + now;
+        self.charged = now;
+    }
+
+    /// What was counted last.
+    pub(super) fn charged(&self) -> usize {
+        self.charged
+    }
+
+    /// Gives back buffers in which there is nothing.
+    pub(super) fn trim(&mut self) {
+        if self.input.is_empty() {
+            self.input = Vec::new();
+        }
+        self.output.trim();
+    }
+
+    /// For how long it was seen without saying who it is (M2).
+    pub(super) fn strange_for(&mut self, now: Instant) -> Duration {
+        let is_stranger = !self.known || self.tls.as_ref().is_some_and(|tls| tls.is_handshaking());
+        if !is_stranger {
+            self.strange_since = None;
+            return Duration::ZERO;
+        }
+        now.saturating_duration_since(*self.strange_since.get_or_insert(now))
+    }
+
+    /// It is over, whatever waits.
+    pub(super) fn cut(&mut self) {
+        self.ended = true;
     }
 
     /// The peer is gone: nobody waits for what the origin would bring.
@@ -208,7 +259,7 @@ impl Connection {
             // The command before may have been the password.
             let bytes_max = if self.known { COMMAND_BYTES_MAX } else { STRANGER_BYTES_MAX };
             self.resting = shared.looked >= SCANNED_MAX;
-            if self.resting || self.is_backed_up() {
+            if self.resting || self.is_backed_up(shared) {
                 self.stalled = true;
                 break;
             }
@@ -407,12 +458,12 @@ impl Connection {
     }
 
     /// What to wait for now.
-    pub(super) fn state(&mut self) -> State {
+    pub(super) fn state(&mut self, shared: &Shared) -> State {
         let write = self.wants_write();
         if self.ended || (self.closing && !write && self.held.is_empty()) {
             return State::Ended;
         }
-        let read = !self.closing && !self.stalled && !self.is_backed_up();
+        let read = !self.closing && !self.stalled && !self.is_backed_up(shared);
         let changed = (read, write) != (self.reading, self.writing);
         (self.reading, self.writing) = (read, write);
         State::Waits { read, write, changed }
@@ -420,6 +471,7 @@ impl Connection {
 
     /// The connection is taken off everybody's lists.
     pub(super) fn end(&mut self, shared: &mut Shared) {
+        shared.held_bytes -= std::mem::take(&mut self.charged);
         shared.store.leave(self.owner);
         self.track(shared, None);
     }

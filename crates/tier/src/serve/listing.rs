@@ -39,6 +39,7 @@ pub(super) fn info(shared: &Shared, section: Option<&str>) -> String {
                 ("maxmemory", store.limit().to_string()),
                 ("maxmemory_policy", "allkeys-lru".to_owned()),
                 ("pantler_memory_limit", shared.memory_bytes.to_string()),
+                ("pantler_connections_memory", shared.held_bytes.to_string()),
             ],
         ),
         ("Persistence", vec![("loading", "0".to_owned())]),
@@ -55,6 +56,7 @@ pub(super) fn info(shared: &Shared, section: Option<&str>) -> String {
                 ("pantler_refused", counts.refused.to_string()),
                 ("pantler_notices", counts.notices.to_string()),
                 ("pantler_malformed", shared.malformed.to_string()),
+                ("pantler_hung_up", shared.hung_up.to_string()),
             ],
         ),
         (

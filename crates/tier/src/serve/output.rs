@@ -21,6 +21,8 @@ pub(super) struct Output {
     tail: BytesMut,
     /// In `pieces`.
     queued: usize,
+    /// Bytes of the first piece that are out already: it is kept until all of it is.
+    begun: usize,
 }
 
 impl Output {
@@ -64,6 +66,18 @@ impl Output {
         self.queued + self.tail.len()
     }
 
+    /// Memory that is kept for them.
+    pub(super) fn room(&self) -> usize {
+        self.begun + self.queued + self.tail.capacity()
+    }
+
+    /// Gives back memory in which nothing waits.
+    pub(super) fn trim(&mut self) {
+        if self.tail.is_empty() {
+            self.tail = BytesMut::new();
+        }
+    }
+
     /// Writes as much as the sink takes. An error of the kind `WouldBlock` is not one.
     pub(super) fn write_to(&mut self, sink: &mut impl Write) -> io::Result<()> {
         while self.len() > 0 {
@@ -97,9 +111,10 @@ impl Output {
         while let Some(piece) = self.pieces.front_mut().filter(|_| count > 0) {
             let part = count.min(piece.len());
             piece.advance(part);
-            (count, self.queued) = (count - part, self.queued - part);
+            (count, self.queued, self.begun) = (count - part, self.queued - part, self.begun + part);
             if piece.is_empty() {
                 self.pieces.pop_front();
+                self.begun = 0;
             }
         }
         while self.pieces.front().is_some_and(Bytes::is_empty) {
@@ -168,10 +183,27 @@ mod tests {
                 output.push(&reply, Protocol::Resp3);
             }
             output.write_to(&mut sink).unwrap();
+            let pieces: usize = output.pieces.iter().map(Bytes::len).sum();
+            assert!(output.room() >= pieces + output.tail.len());
         }
         while output.len() > 0 {
             output.write_to(&mut sink).unwrap();
         }
         assert_eq!(sink.0, expected);
+        output.trim();
+        assert_eq!(output.room(), 0);
+    }
+
+    #[test]
+    fn a_value_is_kept_until_all_of_it_is_out() {
+        let mut output = Output::default();
+        output.push(&Reply::Bytes(Bytes::from(vec![1; 100_000])), Protocol::Resp3);
+        let before = output.room();
+        let mut sink = Stingy(Vec::new(), 0);
+        while output.len() > 10 {
+            output.write_to(&mut sink).unwrap();
+            let is_whole = output.pieces.is_empty();
+            assert!(is_whole || output.room() + 16 > before, "{} of {before}", output.room());
+        }
     }
 }
