@@ -82,26 +82,39 @@ pub enum TargetError {
 
 /// What is known of a target before it is asked, by its name.
 pub fn expectations(name: &str) -> Options {
-    /// Clocks and reclaim have corners that no model has: share of accesses in which the best one may be wrong.
+    /// Share of accesses in which a model may be wrong of what looks at a clock, takes samples or reclaims: those have
+    /// corners that it has not. Whatever else is behind a target is what it is to the letter.
     const CORNERS: f64 = 0.012;
     const PAGES_MAX: u32 = 1 << 15;
     let options = Options::default();
-    // Nothing comes between a proxy and its answer.
-    let proxy = name.starts_with("http://");
-    let slack = if proxy || name.starts_with("policy:") { options.slack } else { CORNERS };
+    let [proxy, redis, memcached] =
+        ["http://", "redis://", "memcached://"].map(|scheme| name.starts_with(scheme));
+    let corners: &[(&str, f64)] = match name {
+        _ if redis => &[("redis-lru", CORNERS), ("redis-lfu", CORNERS), ("noeviction", CORNERS)],
+        _ if memcached => &[("memcached", CORNERS)],
+        "pagecache" => &[("linux", CORNERS)],
+        // One misplaced block moves its hand, and with it all that comes after.
+        _ if name.starts_with("mount ") => &[("sieve", CORNERS)],
+        _ => options.corners,
+    };
+    // Who says what it has is never wrong about it.
+    let exact = proxy || redis || memcached;
+    // Of simulated caches it is known that others may use them.
+    let shared = name.starts_with("policy:");
     let flushes = !["mount ", "http://"].iter().any(|word| name.starts_with(word));
     let families = match name {
-        _ if name.starts_with("redis://") => Family::at_pace_of_redis(),
-        _ if name.starts_with("memcached://") => Family::at_pace_of_memcached(),
+        _ if redis => Family::at_pace_of_redis(),
+        _ if memcached => Family::at_pace_of_memcached(),
+        _ if name == "pagecache" || proxy || name.starts_with("mount ") => Family::not_of_redis(),
         _ => options.families,
     };
     // Each visit waits for a second of the server's clock to begin, and Redis's pace is pause enough.
     let costs = match name {
-        _ if name.starts_with("redis://") => Some(Costs::paced(REDIS_PACE, 0.6, 0.0)),
-        _ if name.starts_with("memcached://") => Some(Costs::paced(MEMCACHED_PACE, 0.5, 1.0)),
+        _ if redis => Some(Costs::paced(REDIS_PACE, 0.6, 0.0)),
+        _ if memcached => Some(Costs::paced(MEMCACHED_PACE, 0.5, 1.0)),
         _ => options.costs,
     };
     // Who asks over a network one by one does not wait for a million answers.
     let blocks_max = if proxy { PAGES_MAX } else { options.blocks_max };
-    Options { slack, flushes, exact: proxy, lags: proxy, families, costs, blocks_max, ..options }
+    Options { corners, shared, flushes, exact, lags: proxy, families, costs, blocks_max, ..options }
 }

@@ -10,7 +10,7 @@ use crate::infer::random::Random;
 use crate::targets::SimulatedTarget;
 use crate::{Inquiry, Options, TargetError, Verdict, investigate};
 pub use confusion::Confusion;
-pub use strangers::{Choice, STRANGERS, Stranger};
+pub use strangers::{Choice, NEARLY_LRU, STRANGERS, Stranger};
 
 /// What a trial is about.
 #[derive(Clone, Copy, Debug)]

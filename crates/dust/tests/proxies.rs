@@ -5,7 +5,7 @@ use std::net::{TcpListener, TcpStream};
 
 use pantler_dust::infer::random::Random;
 use pantler_dust::targets::{HttpTarget, expectations};
-use pantler_dust::trials::{Choice, STRANGERS, Stranger};
+use pantler_dust::trials::{Choice, NEARLY_LRU, STRANGERS, Stranger};
 use pantler_dust::{Inquiry, Known, Reading, Target, TargetError, Trace, Verdict, investigate};
 use pantler_rig::free_port;
 
@@ -111,12 +111,8 @@ fn a_proxy_that_removes_late_is_refused_with_a_remedy() {
 /// What contradicts LRU in some accesses of a thousand is another policy, since nothing comes between a proxy and its answer.
 #[test]
 fn a_proxy_that_is_nearly_lru_is_not_called_so() {
-    let nearly: [(&str, Choice); 3] = [
-        ("each 20th the most recent", |order, turn| if turn % 20 == 19 { order.len() - 1 } else { 0 }),
-        ("each 40th the most recent", |order, turn| if turn % 40 == 39 { order.len() - 1 } else { 0 }),
-        ("each 10th the median", |order, turn| if turn % 10 == 9 { order.len() / 2 } else { 0 }),
-    ];
-    for (name, choice) in nearly {
+    for name in ["each 20th the most recent", "each 40th the most recent", "each 10th the median"] {
+        let (_, choice) = NEARLY_LRU.into_iter().find(|(nearly, _)| *nearly == name).expect("it is listed");
         let verdict = ask(name, choice);
         assert_eq!(verdict.verdict, Known::Unknown, "{name}: {verdict:?}");
     }

@@ -155,14 +155,18 @@ const MEMCACHED_AT_PACE: Family = Family {
 impl Family {
     /// All families with memcached's clock slowed down: see [`MemcachedTarget`](crate::targets::MemcachedTarget).
     pub fn at_pace_of_memcached() -> Vec<&'static Self> {
-        let others = Self::all().iter().filter(|family| family.name != MEMCACHED_AT_PACE.name);
+        let others = Self::not_of_redis().into_iter().filter(|family| family.name != MEMCACHED_AT_PACE.name);
         others.chain([&MEMCACHED_AT_PACE]).collect()
+    }
+
+    /// All families but what nobody else does: who draws few samples is nearly anything between `random` and `lru`.
+    pub fn not_of_redis() -> Vec<&'static Self> {
+        Self::all().iter().filter(|family| !family.name.starts_with("redis-")).collect()
     }
 
     /// All families with Redis's clock slowed down: see [`RedisTarget`](crate::targets::RedisTarget).
     pub fn at_pace_of_redis() -> Vec<&'static Self> {
-        let others = Self::all().iter().filter(|family| !family.name.starts_with("redis-"));
-        others.chain(&REDIS_AT_PACE).collect()
+        Self::not_of_redis().into_iter().chain(&REDIS_AT_PACE).collect()
     }
 
     /// All families, one for each policy that need not know the future, those without parameters first: of two that

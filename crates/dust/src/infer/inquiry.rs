@@ -28,7 +28,7 @@ use super::rank::{DRAWS_SEARCH, merge, posterior, rank, rank_again, rank_with_nu
 use super::refine::{Fit, parameter_interval};
 use super::score::Ledger;
 use super::trace::Trace;
-use super::verdict::{INTERVAL_DROP, Verdict};
+use super::verdict::{INTERVAL_DROP, Terms, Verdict};
 
 /// What is known before.
 #[derive(Clone, Debug)]
@@ -41,8 +41,13 @@ pub struct Options {
     pub accesses_per_block: u32,
     /// Blocks beyond which the cache counts as boundless.
     pub blocks_max: u32,
-    /// Share of accesses that may contradict a known policy beyond what is noise: real caches have corners.
+    /// Share of accesses that may contradict a known policy beyond what is noise.
     pub slack: f64,
+    /// Families that the cache has only roughly, each with the share that may contradict it instead.
+    pub corners: &'static [(&'static str, f64)],
+    /// Whether blocks of others may be part of what is known. If not, who seems to have them is unknown, unless it has
+    /// corners: a policy that is not on the list looks just like that.
+    pub shared: bool,
     /// Whether the cache can be emptied. If not, all traces are one visit, and go on to new blocks instead.
     pub flushes: bool,
     /// Whether no reading is ever wrong: then no more than `slack` of the accesses may contradict what draws nothing.
@@ -63,6 +68,8 @@ impl Default for Options {
             accesses_per_block: 30,
             blocks_max: 1 << 20,
             slack: 0.002,
+            corners: &[],
+            shared: true,
             flushes: true,
             exact: false,
             lags: false,
@@ -343,7 +350,7 @@ impl Inquiry {
             &self.calibration,
             &self.fits,
             check,
-            (self.options.slack, self.options.exact),
+            self.terms(),
             self.mismatch_fresh(),
         );
         if self.asks && self.verification.is_none() { verdict.unverified() } else { verdict }
@@ -571,10 +578,20 @@ impl Inquiry {
         self.consider_nuisances();
     }
 
+    /// What the best fit has to stand up to.
+    fn terms(&self) -> Terms {
+        let Options { slack, corners, exact, shared, .. } = self.options;
+        let best = self.fits.first().map_or("", |best| best.candidate.family.name);
+        match corners.iter().find(|(name, _)| *name == best) {
+            Some(&(_, slack)) => Terms { slack, exact: false, shared: true },
+            None => Terms { slack, exact, shared },
+        }
+    }
+
     /// Whether the best fit, which draws nothing, is good enough.
     fn is_good(&self) -> bool {
         let check = Check::of(&self.evidence, &self.calibration, &self.fits, None);
-        check.is_none_or(|check| check.passes(false, self.options.slack))
+        check.is_none_or(|check| check.passes(false, self.terms().slack))
     }
 
     fn consider_nuisances(&mut self) {

@@ -33,6 +33,14 @@ pub enum Known {
     Unknown,
 }
 
+/// What the best fit has to stand up to: see [`Options`](super::inquiry::Options).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Terms {
+    pub slack: f64,
+    pub exact: bool,
+    pub shared: bool,
+}
+
 /// What follows from the observations.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
@@ -72,7 +80,7 @@ impl Verdict {
         calibration: &Calibration,
         fits: &[Fit],
         check: Option<Check>,
-        (slack, exact): (f64, bool),
+        terms: Terms,
         mismatch_fresh: Option<f64>,
     ) -> Self {
         let mut verdict = Self {
@@ -101,15 +109,16 @@ impl Verdict {
         let ledger = Ledger::new(evidence, calibration.noise);
         verdict.interval = interval(best, &ledger, DRAWS_SEARCH, INTERVAL_DROP);
         verdict.mismatch = ledger.score(candidate, DRAWS_FINAL).mismatch;
-        let good = check.is_some_and(|check| check.passes(candidate.draws(), slack));
+        let good = check.is_some_and(|check| check.passes(candidate.draws(), terms.slack));
         let rivals = posterior.iter().skip(1).filter(|(weight, _)| *weight > EQUIVALENT * most);
         verdict.equivalent = rivals.clone().map(|(_, fit)| fit.candidate.name()).collect();
         verdict.likelihoods = posterior
             .iter()
             .map(|(weight, fit)| (fit.candidate.name(), *weight, fit.log_likelihood))
             .collect();
-        let contradicts = exact && !candidate.draws() && verdict.mismatch > slack;
-        if good && !contradicts && calibration.confidence > 0.2 {
+        let contradicts = terms.exact && !candidate.draws() && verdict.mismatch > terms.slack;
+        let alone = terms.shared || candidate.nuisances.foreign == 0.0;
+        if good && alone && !contradicts && calibration.confidence > 0.2 {
             verdict.verdict = Known::Known;
             let certainty = most + rivals.map(|(weight, _)| weight).sum::<f64>();
             let nuisances = Nuisances { refuses: false, ..candidate.nuisances } != Nuisances::default();

@@ -19,6 +19,26 @@ pub const STRANGERS: [(&str, Choice); 4] = [
     }),
 ];
 
+/// Some that are LRU but for one victim in five, ten, twenty or forty.
+pub const NEARLY_LRU: [(&str, Choice); 8] = [
+    ("each 5th the most recent", |order, turn| most_recent(order, turn, 5)),
+    ("each 10th the most recent", |order, turn| most_recent(order, turn, 10)),
+    ("each 20th the most recent", |order, turn| most_recent(order, turn, 20)),
+    ("each 40th the most recent", |order, turn| most_recent(order, turn, 40)),
+    ("each 5th the median", |order, turn| if turn % 5 == 4 { order.len() / 2 } else { 0 }),
+    ("each 10th the median", |order, turn| if turn % 10 == 9 { order.len() / 2 } else { 0 }),
+    ("each 5th at random", |order, turn| at_random(order, turn, 5)),
+    ("each 10th at random", |order, turn| at_random(order, turn, 10)),
+];
+
+fn most_recent(order: &[u32], turn: u64, each: u64) -> usize {
+    if turn % each == each - 1 { order.len() - 1 } else { 0 }
+}
+
+fn at_random(order: &[u32], turn: u64, each: u64) -> usize {
+    if turn % each == each - 1 { Random::new(turn).below(order.len() as u32) as usize } else { 0 }
+}
+
 /// A cache with such a policy.
 #[derive(Debug)]
 pub struct Stranger {
@@ -27,13 +47,28 @@ pub struct Stranger {
     noise: f64,
     order: Vec<u32>,
     turn: u64,
+    /// Whether replacements are counted anew with each flush.
+    repeats: bool,
     random: Random,
 }
 
 impl Stranger {
     /// A cold cache of `frames` blocks, a share of whose answers is wrong.
     pub fn new(choice: Choice, frames: u32, noise: f64, random: Random) -> Self {
-        Self { choice, frames: frames.max(1) as usize, noise, order: Vec::new(), turn: 0, random }
+        Self {
+            choice,
+            frames: frames.max(1) as usize,
+            noise,
+            order: Vec::new(),
+            turn: 0,
+            repeats: true,
+            random,
+        }
+    }
+
+    /// Goes on counting its replacements when it is flushed, so that it does not do the same again.
+    pub fn restless(self) -> Self {
+        Self { repeats: false, ..self }
     }
 
     fn access(&mut self, block: u32) -> bool {
@@ -56,7 +91,9 @@ impl Target for Stranger {
             match step {
                 Step::Flush => {
                     self.order.clear();
-                    self.turn = 0;
+                    if self.repeats {
+                        self.turn = 0;
+                    }
                 }
                 Step::Sleep(_) => {}
                 Step::Access(block) => {
