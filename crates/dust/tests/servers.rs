@@ -75,6 +75,20 @@ fn a_server_that_says_nothing_is_given_up() {
     }
 }
 
+/// Whoever runs a server for others does not let them ask for its settings.
+#[test]
+fn redis_that_evicts_what_has_a_time_to_live_is_not_called_noeviction() {
+    let volatile = ["--maxmemory", "8mb", "--maxmemory-policy", "volatile-lru"];
+    for more in [&[][..], &["--rename-command", "CONFIG", ""]] {
+        let Some(server) = pantler_rig::redis(&[&volatile, more].concat()) else { return };
+        // Few and large, so that it is full at once.
+        let mut target = RedisTarget::new(&server.address(), Some(1 << 20)).expect("it answers");
+        let inquiry = investigate(Inquiry::new(expectations("redis://volatile")), &mut target);
+        let error = inquiry.map(|inquiry| inquiry.verdict()).expect_err("it is told why").to_string();
+        assert!(error.contains("under volatile-lru it evicts none of Dust's"), "{more:?}: {error}");
+    }
+}
+
 /// Most of the time passes in sleep, so all at once.
 #[test]
 fn redis_by_each_policy() {

@@ -103,20 +103,9 @@ impl RedisTarget {
     }
 
     fn value_bytes(&mut self) -> Result<u64, TargetError> {
-        let number = |text: &str| text.trim().parse::<u64>().ok();
-        let most = match self.ask(&["CONFIG", "GET", "maxmemory"])? {
-            Answer::List(pair) => match pair.as_slice() {
-                [_, Answer::Text(text)] => number(text),
-                _ => None,
-            },
-            _ => None,
-        };
-        let used = match self.ask(&["INFO", "memory"])? {
-            Answer::Text(text) => {
-                text.lines().find_map(|line| line.strip_prefix("used_memory:")).and_then(number)
-            }
-            _ => None,
-        };
+        let number = |text: String| text.parse::<u64>().ok();
+        let most = self.said_of_memory("maxmemory")?.and_then(number);
+        let used = self.said_of_memory("used_memory")?.and_then(number);
         match (most, used) {
             (Some(0), _) => Err(TargetError::Missing {
                 what: format!("a limit of memory of {}", self.address),
@@ -128,6 +117,24 @@ impl RedisTarget {
             }
             _ => Ok(VALUE_BYTES_DEFAULT),
         }
+    }
+
+    /// What the server says of its memory: among what it tells everybody, since who runs it for others denies CONFIG, or as
+    /// a setting if it does not tell.
+    fn said_of_memory(&mut self, name: &str) -> Result<Option<String>, TargetError> {
+        if let Answer::Text(text) = self.ask(&["INFO", "memory"])? {
+            let value = |line: &str| Some(line.strip_prefix(name)?.strip_prefix(':')?.trim().to_owned());
+            if let Some(value) = text.lines().find_map(value) {
+                return Ok(Some(value));
+            }
+        }
+        // `maxmemory_policy` there is `maxmemory-policy` here.
+        let setting = name.replace("maxmemory_", "maxmemory-");
+        let Answer::List(pair) = self.ask(&["CONFIG", "GET", &setting])? else { return Ok(None) };
+        Ok(match pair.as_slice() {
+            [_, Answer::Text(value)] => Some(value.clone()),
+            _ => None,
+        })
     }
 
     /// Keys that the server holds, in all its databases: they share its memory, so that asking it evicts them.
@@ -173,18 +180,23 @@ impl RedisTarget {
         if std::mem::replace(&mut self.refuses, true) {
             return Ok(());
         }
-        let answer = self.ask(&["CONFIG", "GET", "maxmemory-policy"])?;
-        let Answer::List(pair) = answer else { return Ok(()) };
-        match pair.as_slice() {
-            [_, Answer::Text(policy)] if policy.starts_with("volatile-") => Err(TargetError::Missing {
-                what: format!(
-                    "keys that {} may evict: under {policy} it evicts none of Dust's",
-                    self.address
-                ),
-                remedy: "set maxmemory-policy to allkeys-lru, allkeys-lfu or allkeys-random",
-            }),
-            _ => Ok(()),
-        }
+        let address = self.address.clone();
+        let (what, remedy) = match self.said_of_memory("maxmemory_policy")?.as_deref() {
+            Some("noeviction") => return Ok(()),
+            Some(policy) if policy.starts_with("volatile-") => (
+                format!("keys that {address} may evict: under {policy} it evicts none of Dust's"),
+                "set maxmemory-policy to allkeys-lru, allkeys-lfu or allkeys-random",
+            ),
+            Some(policy) => (
+                format!("room at {address}: under {policy} it has no memory for one more value"),
+                "give it more memory, or ask with smaller ones (--value-bytes)",
+            ),
+            None => (
+                format!("the maxmemory-policy of {address}, which refuses keys and does not say why"),
+                "allow INFO memory",
+            ),
+        };
+        Err(TargetError::Missing { what, remedy })
     }
 
     /// K3: waits for the next second after so many accesses.
@@ -386,6 +398,63 @@ mod tests {
         for value_bytes in [None, Some(100)] {
             let error = RedisTarget::new(&server.address(), value_bytes).unwrap_err().to_string();
             assert!(error.contains("set maxmemory"), "{value_bytes:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn memory_is_known_without_asking_for_settings() {
+        let denied = ["--rename-command", "CONFIG", ""];
+        let asked = |more: &[&str]| {
+            let server = pantler_rig::redis(more)?;
+            Some(RedisTarget::new(&server.address(), None).map(|target| target.last + 1))
+        };
+        let limited = ["--maxmemory", "64mb"];
+        let Some(chosen) = asked(&limited) else { return };
+        let (chosen, without) = (chosen.unwrap(), asked(&[&limited[..], &denied].concat()).unwrap().unwrap());
+        assert!(chosen > 600_000 && without.abs_diff(chosen) < chosen / 20, "{chosen}, {without}");
+        let error = asked(&denied).unwrap().unwrap_err().to_string();
+        assert!(error.contains("set maxmemory"), "{error}");
+    }
+
+    /// A server without memory, which answers `said` to INFO, and nothing else that it is asked about itself.
+    fn full(said: &'static str) -> String {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut from = BufReader::new(stream.try_clone().unwrap());
+            while let Ok(Answer::List(words)) = read(&mut from, 0) {
+                let Some(Answer::Text(word)) = words.first() else { return };
+                let answer = match word.as_str() {
+                    "INFO" => format!("${}\r\n{said}\r\n", said.len()),
+                    "TIME" => "*2\r\n$1\r\n1\r\n$6\r\n300000\r\n".into(),
+                    "GETRANGE" => "$0\r\n\r\n".into(),
+                    "SETRANGE" => "-OOM command not allowed when used memory > 'maxmemory'.\r\n".into(),
+                    _ => "-NOPERM this user has no permissions\r\n".into(),
+                };
+                stream.write_all(answer.as_bytes()).unwrap();
+            }
+        });
+        address
+    }
+
+    #[test]
+    fn only_who_says_so_refuses_everybody() {
+        for (said, expected) in [
+            ("used_memory:1\r\nmaxmemory:9000000\r\nmaxmemory_policy:noeviction", None),
+            ("maxmemory_policy:volatile-ttl", Some("under volatile-ttl it evicts none of Dust's")),
+            ("maxmemory_policy:allkeys-lru", Some("under allkeys-lru it has no memory")),
+            ("", Some("does not say why: allow INFO memory")),
+        ] {
+            let mut target = RedisTarget::new(&full(said), None).unwrap();
+            let answer = target.access(7);
+            match expected {
+                None => assert!(!answer.unwrap(), "{said}"),
+                Some(text) => {
+                    let error = answer.unwrap_err().to_string();
+                    assert!(error.contains(text), "{said}: {error}");
+                }
+            }
         }
     }
 
