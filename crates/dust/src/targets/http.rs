@@ -19,7 +19,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::{Patience, Stop, Target, TargetError, failed};
 use crate::stop::PATIENCE;
@@ -67,11 +67,9 @@ impl HttpTarget {
     ) -> Result<Self, TargetError> {
         let page_bytes = page_bytes.unwrap_or(PAGE_BYTES);
         let origin = Origin::new(origin, page_bytes)?;
-        let config = ureq::Agent::config_builder();
-        let config = config.http_status_as_error(false).timeout_global(Some(patience.time)).max_redirects(0);
         let target = Self {
             url: url.trim_end_matches('/').into(),
-            agent: config.build().into(),
+            agent: agent(patience.time),
             origin,
             page_bytes,
             run: run(),
@@ -126,6 +124,12 @@ impl Target for HttpTarget {
     fn heed(&mut self, stop: Stop) {
         self.stop = stop;
     }
+}
+
+/// Whoever asks a proxy goes straight to it, also where the environment names another one for everything.
+fn agent(time: Duration) -> ureq::Agent {
+    let config = ureq::Agent::config_builder().proxy(None).http_status_as_error(false).max_redirects(0);
+    config.timeout_global(Some(time)).build().into()
 }
 
 /// Nanoseconds since 1970.
@@ -237,14 +241,28 @@ impl Drop for Origin {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::process::Command;
 
     #[test]
     fn without_a_proxy_every_access_is_a_miss() {
         let origin = Origin::new("127.0.0.1:0", 10).unwrap();
         let url = format!("http://{}", origin.address);
-        let agent = ureq::Agent::config_builder().build().into();
+        let agent = agent(PATIENCE);
         let target = HttpTarget { url, agent, origin, page_bytes: 10, run: run(), stop: Stop::default() };
         assert!(!target.access(1).unwrap() && !target.access(1).unwrap());
+    }
+
+    #[test]
+    fn no_proxy_of_the_environment_comes_between() {
+        // In a process of its own, since an environment is everybody's. Nobody listens there.
+        let mut test = Command::new(std::env::current_exe().unwrap());
+        test.args(["--exact", "targets::http::tests::without_a_proxy_every_access_is_a_miss"]);
+        for name in ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"] {
+            test.env(name, "http://127.0.0.1:1");
+        }
+        let output = test.env_remove("NO_PROXY").env_remove("no_proxy").output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && said.contains("1 passed"), "{said}");
     }
 
     #[test]
