@@ -30,6 +30,8 @@ const PAGE_BYTES: u32 = 4096;
 /// Longest line of a request that the origin reads, and lines at most.
 const LINE_MAX: u64 = 16 << 10;
 const LINES_MAX: usize = 200;
+/// Connections that the origin keeps at a time; more are closed.
+const CONNECTIONS_MAX: usize = 64;
 
 /// See the head of this file.
 #[derive(Debug)]
@@ -177,17 +179,25 @@ impl Origin {
     fn new(address: &str, page_bytes: u32) -> Result<Self, TargetError> {
         let listener = TcpListener::bind(address).map_err(failed(format!("origin {address}")))?;
         let (wanted, ends) = (Arc::new(Wanted::default()), Arc::new(AtomicBool::new(false)));
-        let page = page(page_bytes);
+        let page: Arc<[u8]> = page(page_bytes).into();
         let address = listener.local_addr().map_or_else(|_| address.to_owned(), |found| found.to_string());
         let (expected, end) = (wanted.clone(), ends.clone());
-        // Requests come one after the other, because Dust asks for one page after the other.
+        // Each connection by itself: a proxy may keep some in reserve, on which it says nothing.
         let thread = std::thread::spawn(move || {
+            let open = Arc::new(());
             for stream in listener.incoming().flatten() {
                 if end.load(Ordering::SeqCst) {
                     return;
                 }
-                // A proxy that goes away in the middle is its own loss.
-                let _ = answer(&stream, &page, &expected);
+                if Arc::strong_count(&open) > CONNECTIONS_MAX {
+                    continue;
+                }
+                let (open, page, expected) = (open.clone(), page.clone(), expected.clone());
+                std::thread::spawn(move || {
+                    // A proxy that goes away in the middle is its own loss.
+                    let _ = answer(&stream, &page, &expected);
+                    drop(open);
+                });
             }
         });
         Ok(Self { address, wanted, ends, thread: Some(thread) })
@@ -263,6 +273,22 @@ mod tests {
         let output = test.env_remove("NO_PROXY").env_remove("no_proxy").output().unwrap();
         let said = String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success() && said.contains("1 passed"), "{said}");
+    }
+
+    #[test]
+    fn who_says_nothing_keeps_nobody_from_the_origin() {
+        let origin = Origin::new("127.0.0.1:0", 10).unwrap();
+        let reserve: Vec<TcpStream> =
+            (0..CONNECTIONS_MAX - 1).map(|_| TcpStream::connect(&origin.address).unwrap()).collect();
+        let url = format!("http://{}", origin.address);
+        let agent = agent(PATIENCE / 2);
+        let target = HttpTarget { url, agent, origin, page_bytes: 10, run: run(), stop: Stop::default() };
+        assert!(!target.access(1).unwrap());
+        // One more than are kept, and then again as many as there were.
+        let address = target.origin.address.clone();
+        let one_more: Vec<TcpStream> = (0..2).map(|_| TcpStream::connect(&address).unwrap()).collect();
+        drop((reserve, one_more));
+        pantler_rig::eventually("there is room again", || target.access(2).is_ok());
     }
 
     #[test]
