@@ -211,7 +211,7 @@ fn plot_of(observed: &Observed, modes: Option<Modes>, title: &str) -> Plot {
     Plot {
         title: title.into(),
         below: "block".into(),
-        position_max: shown.iter().map(|&at| trace.accesses[at]).max().unwrap_or(0) + 1,
+        position_max: shown.iter().map(|&at| trace.accesses[at]).max().unwrap_or(0).saturating_add(1),
         points,
     }
 }
@@ -228,7 +228,7 @@ fn percent(share: f64) -> String {
 mod tests {
     use super::*;
     use crate::targets::SimulatedTarget;
-    use crate::{Options, investigate};
+    use crate::{Options, Trace, investigate};
 
     #[test]
     fn the_page_shows_the_evidence_and_loads_nothing() {
@@ -248,5 +248,14 @@ mod tests {
         }
         assert!(!page.contains("src=") && !page.contains("href="), "nothing is loaded");
         assert!(page.matches("<svg").count() >= 3);
+    }
+
+    #[test]
+    fn the_greatest_block_is_shown_like_any_other() {
+        let mut trace = Trace::cold("far");
+        trace.scan([0, u32::MAX]);
+        let readings = vec![Reading::Said { hit: false }; 2];
+        let plot = plot_of(&Observed { trace, readings }, None, "far");
+        assert_eq!((plot.position_max, plot.points[1].0), (u32::MAX, u32::MAX));
     }
 }
