@@ -133,6 +133,58 @@ fn a_second_scan_reads_from_the_origin_what_no_tier_could_hold() {
 }
 
 #[test]
+fn a_file_larger_than_memory_and_an_ssd_goes_on_to_a_server_and_comes_back() {
+    if cannot_mount() {
+        return;
+    }
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let mut served = Served::at("127.0.0.1:0", 16 << 20);
+    let listen = served.address.to_string();
+    // As `--tier ssd:PATH,8M --tier redis://HOST:PORT,16M`.
+    let fixture = Fixture::with(|options| {
+        let places = vec![(Place::Ssd(folder.path().join("tier")), 8 << 20), (served.place(), 16 << 20)];
+        with_tiers(options, 8 << 20, places);
+        options.lookahead = pantler_mount::Lookahead::None;
+    });
+    let bytes = pattern(48 << 20, 5);
+    fs::write(fixture.origin.join("f"), &bytes).unwrap();
+    let path = fixture.mnt.join("f");
+    let tiers = || fixture.mounted().tiers();
+    let pass = || {
+        let before = read_bytes(&fixture);
+        scan_and(&path, &bytes, || assert!(fixture.mounted().drain_tiers(PATIENCE)));
+        read_bytes(&fixture) - before
+    };
+    let held = |tiers: &[u64]| {
+        (u64::from(fixture.mounted().counters().capacity_blocks) + tiers.iter().sum::<u64>()) * BLOCK as u64
+    };
+    pass();
+    let read = pass();
+    let frames: Vec<u64> = tiers().iter().map(|tier| tier.frames).collect();
+    let most = bytes.len() as u64 - held(&frames);
+    println!(
+        "the second pass read {read} bytes from the origin, at most {most}; {frames:?} frames below memory"
+    );
+    assert!(read <= most, "{read} bytes, at most {most}");
+    let stats = tiers();
+    assert!(stats.iter().all(|tier| tier.hits > 0 && tier.dropped + tier.damaged == 0), "{stats:?}");
+    // Without the server, what is on this machine is as good as before.
+    drop(served);
+    let near = stats[0].hits;
+    let read = pass();
+    let most = bytes.len() as u64 - held(&frames[..1]) / 2;
+    println!("without the server {read} bytes, and {} blocks of the SSD", tiers()[0].hits - near);
+    assert!(read <= most && tiers()[0].hits > near && !tiers()[1].works, "{read} bytes, {:?}", tiers());
+    served = Served::at(&listen, 16 << 20);
+    eventually("the server is taken back", || tiers()[1].works);
+    let far = tiers()[1].hits;
+    pass();
+    pass();
+    assert!(tiers()[1].hits > far, "{:?}", tiers());
+    drop(served);
+}
+
+#[test]
 fn clients_share_a_server_and_see_every_change_when_they_look() {
     if cannot_mount() {
         return;
