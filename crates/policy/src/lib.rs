@@ -144,7 +144,7 @@ pub trait Policy {
     fn insert(&mut self, links: &mut Links, handle: Handle);
 
     /// A newcomer that was *not* referenced, only moved here: it enters at the end where it is replaced later
-    /// (design.md, rule C5).
+    /// (rule C5).
     /// Groups are placed one by one in the order of [`places_backwards`](Policy::places_backwards).
     fn place(&mut self, links: &mut Links, handle: Handle) {
         self.insert(links, handle);

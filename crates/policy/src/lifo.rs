@@ -40,9 +40,7 @@ impl Policy for Lifo {
 
     #[inline]
     fn evict(&mut self, links: &mut Links, pinned: &dyn Fn(Handle) -> bool) -> Option<Handle> {
-        let victim = self.list.iter(links).rev().find(|&handle| !pinned(handle))?;
-        self.list.remove(links, victim);
-        Some(victim)
+        self.list.take_last(links, pinned)
     }
 
     fn remove(&mut self, links: &mut Links, handle: Handle) {

@@ -214,6 +214,22 @@ impl List {
         self.len -= 1;
     }
 
+    /// Unlinks the handle nearest the front that is not pinned. `None` when all are.
+    #[inline]
+    pub fn take_first(&mut self, links: &mut Links, pinned: &dyn Fn(Handle) -> bool) -> Option<Handle> {
+        let first = self.iter(links).find(|&handle| !pinned(handle))?;
+        self.remove(links, first);
+        Some(first)
+    }
+
+    /// The same from the back.
+    #[inline]
+    pub fn take_last(&mut self, links: &mut Links, pinned: &dyn Fn(Handle) -> bool) -> Option<Handle> {
+        let last = self.iter(links).rev().find(|&handle| !pinned(handle))?;
+        self.remove(links, last);
+        Some(last)
+    }
+
     /// Moves `handle` to the back.
     #[inline]
     pub fn move_to_back(&mut self, links: &mut Links, handle: Handle) {

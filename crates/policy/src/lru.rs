@@ -50,9 +50,7 @@ impl Policy for Lru {
 
     #[inline]
     fn evict(&mut self, links: &mut Links, pinned: &dyn Fn(Handle) -> bool) -> Option<Handle> {
-        let victim = self.list.iter(links).find(|&handle| !pinned(handle))?;
-        self.list.remove(links, victim);
-        Some(victim)
+        self.list.take_first(links, pinned)
     }
 
     fn remove(&mut self, links: &mut Links, handle: Handle) {

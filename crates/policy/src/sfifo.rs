@@ -90,8 +90,7 @@ impl Policy for SegmentedFifo {
 
     #[inline]
     fn evict(&mut self, links: &mut Links, pinned: &dyn Fn(Handle) -> bool) -> Option<Handle> {
-        if let Some(victim) = self.secondary.iter(links).find(|handle| !pinned(*handle)) {
-            self.secondary.remove(links, victim);
+        if let Some(victim) = self.secondary.take_first(links, pinned) {
             return Some(victim);
         }
         self.primary.sweep(links, |_, handle| if pinned(handle) { Verdict::Keep } else { Verdict::Take })

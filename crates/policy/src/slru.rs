@@ -100,8 +100,7 @@ impl Policy for Slru {
     #[inline]
     fn evict(&mut self, links: &mut Links, pinned: &dyn Fn(Handle) -> bool) -> Option<Handle> {
         for segment in &mut self.segments {
-            if let Some(victim) = segment.iter(links).find(|handle| !pinned(*handle)) {
-                segment.remove(links, victim);
+            if let Some(victim) = segment.take_first(links, pinned) {
                 self.len -= 1;
                 return Some(victim);
             }

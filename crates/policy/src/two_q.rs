@@ -80,8 +80,7 @@ impl TwoQ {
     }
 
     fn evict_main(&mut self, links: &mut Links, pinned: &dyn Fn(Handle) -> bool) -> Option<Handle> {
-        let victim = self.main.iter(links).find(|handle| !pinned(*handle))?;
-        self.main.remove(links, victim);
+        let victim = self.main.take_first(links, pinned)?;
         links.set_mark(victim, 0);
         Some(victim)
     }
@@ -200,14 +199,6 @@ pub struct TwoQSimple {
     parameters: TwoQSimpleParameters,
 }
 
-impl TwoQSimple {
-    fn take(list: &mut List, links: &mut Links, pinned: &dyn Fn(Handle) -> bool) -> Option<Handle> {
-        let victim = list.iter(links).find(|handle| !pinned(*handle))?;
-        list.remove(links, victim);
-        Some(victim)
-    }
-}
-
 impl Online for TwoQSimple {
     type Parameters = TwoQSimpleParameters;
     const NAME: &'static str = "2q-simple";
@@ -240,11 +231,8 @@ impl Policy for TwoQSimple {
     #[inline]
     fn evict(&mut self, links: &mut Links, pinned: &dyn Fn(Handle) -> bool) -> Option<Handle> {
         let Self { a1, main, .. } = self;
-        if a1.len() > self.a1_max {
-            Self::take(a1, links, pinned).or_else(|| Self::take(main, links, pinned))
-        } else {
-            Self::take(main, links, pinned).or_else(|| Self::take(a1, links, pinned))
-        }
+        let (first, second) = if a1.len() > self.a1_max { (a1, main) } else { (main, a1) };
+        first.take_first(links, pinned).or_else(|| second.take_first(links, pinned))
     }
 
     fn remove(&mut self, links: &mut Links, handle: Handle) {
