@@ -2,7 +2,7 @@
 //!
 //! Read in this order: [`trace`] and [`pattern`] say what is done to a cache, [`calibrate`] and [`evidence`] what is learnt of
 //! it, [`simulate`], [`candidate`] and [`score`] how explanations are compared, [`rank`] and [`choose`] how the best one
-//! is found, [`check`] whether it is good enough,
+//! is found, [`check`] whether it is good enough, [`fresh`] whether it holds for what it was not chosen by,
 //! [`inquiry`] how all of it follows on each other, [`verdict`] what comes out, and [`counterexample`] what shows that it is unknown.
 
 pub mod budget;
@@ -13,6 +13,7 @@ pub mod choose;
 pub mod counterexample;
 pub mod evidence;
 pub mod family;
+pub mod fresh;
 pub mod inquiry;
 pub mod pattern;
 pub mod random;

@@ -1,7 +1,7 @@
 //! Dust: finds out what a cache does, from outside.
 //!
 //! A cache is treated with traces of accesses. The same traces are simulated under every candidate, and the candidates are
-//! ranked by how well they explain what was seen (design.md, section 3.7; the idea and the first patterns are those of
+//! ranked by how well they explain what was seen (docs/RULES.md, D; the idea and the first patterns are those of
 //! Burnett et al., *Exploiting Gray-Box Knowledge of Buffer-Cache Management*, USENIX 2002).
 //!
 //! ```

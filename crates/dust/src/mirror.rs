@@ -1,4 +1,4 @@
-//! A mirror: a policy fed with the requests of one application, to predict what the cache below holds (design.md, D4).
+//! A mirror: a policy fed with the requests of one application, to predict what the cache below holds (docs/RULES.md, D4).
 //!
 //! ```text
 //!   requests  --->  mirror: the policy that Dust named, of the size that Dust measured  --->  "cached", "not cached"

@@ -66,6 +66,10 @@ impl Stop {
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, TargetError> {
         self.check()?;
+        if Arc::strong_count(&self.0) == 1 {
+            // Nobody else could want it.
+            return Ok(work());
+        }
         let (tell, told) = sync_channel(1);
         let worker = thread::spawn(move || {
             // Nobody may be there any more.
@@ -109,7 +113,7 @@ impl From<Stop> for Patience {
 pub struct Wire {
     stream: TcpStream,
     patience: Patience,
-    /// When the present request was begun.
+    /// When the present request was begun, whose answer has to end in time.
     since: Instant,
 }
 
@@ -144,14 +148,15 @@ impl Wire {
 
     fn waiting(&mut self, mut once: impl FnMut(&mut TcpStream) -> io::Result<usize>) -> io::Result<usize> {
         loop {
+            self.patience.stop.check().map_err(io::Error::other)?;
+            // Also of who says something all the time: an answer has an end.
+            if self.since.elapsed() > self.patience.time {
+                return Err(silent(self.patience.time));
+            }
             match once(&mut self.stream) {
                 Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
                 }
                 done => return done,
-            }
-            self.patience.stop.check().map_err(io::Error::other)?;
-            if self.since.elapsed() > self.patience.time {
-                return Err(silent(self.patience.time));
             }
         }
     }
@@ -243,6 +248,18 @@ mod tests {
         wire.heed(Stop(Arc::new(AtomicUsize::new(2))));
         let error = failed("it")(wire.read(&mut [0]).unwrap_err());
         assert!(matches!(error, TargetError::Stopped { why: 2 }), "{error}");
+    }
+
+    #[test]
+    fn who_never_ends_is_given_up() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut wire = Wire::connect(&listener.local_addr().unwrap().to_string(), &brief()).unwrap();
+        let (mut server, _) = listener.accept().unwrap();
+        let talk = thread::spawn(move || while server.write_all(&[b'x'; 512]).is_ok() {});
+        let error = io::copy(&mut wire, &mut io::sink()).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        drop(wire);
+        talk.join().unwrap();
     }
 
     #[test]

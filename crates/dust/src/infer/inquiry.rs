@@ -10,11 +10,12 @@
 //!     wrong: see [`budget`]. A trace that does not fit is made shorter, or not run, and what was not verified is unknown.
 //! Q2  Equal options and readings give equal traces and an equal verdict.
 //!
-//! Source: design.md, rules D1 and D2; the size microbenchmark is the paper's (section 2.1), except that blocks are read
+//! Source: docs/RULES.md, D1 and D2; the size microbenchmark is the paper's (section 2.1), except that blocks are read
 //! again backwards and few of them while growing, since no state has to stay undisturbed.
+//!
+//! Why so: docs/decisions/0053-what-dust-forgives.md, docs/decisions/0054-corners-belong-to-families.md.
 
 use std::cell::Cell;
-use std::ops::Range;
 
 use super::budget;
 use super::calibrate::{Calibration, Modes, Reading};
@@ -22,6 +23,7 @@ use super::check::Check;
 use super::choose::{Costs, choose};
 use super::evidence::Evidence;
 use super::family::Family;
+use super::fresh::Fresh;
 use super::pattern::{Pattern, stack_distance};
 use super::random::Random;
 use super::rank::{DRAWS_SEARCH, merge, posterior, rank, rank_again, rank_with_nuisances, rank_with_periods};
@@ -148,6 +150,15 @@ pub struct Observed {
     pub readings: Vec<Reading>,
 }
 
+/// A fresh trace, and the fits that have not seen it.
+#[derive(Debug)]
+struct Verification {
+    fresh: Fresh,
+    before: Vec<Fit>,
+    /// What is the best fit now, if it was among them and is not contradicted.
+    verified: Option<String>,
+}
+
 /// See the head of this file.
 #[derive(Debug)]
 pub struct Inquiry {
@@ -163,8 +174,8 @@ pub struct Inquiry {
     evidence: Evidence,
     calibration: Calibration,
     fits: Vec<Fit>,
-    /// The fresh trace: its visit, and its accesses there.
-    verification: Option<(usize, Range<usize>)>,
+    /// The fresh trace, and what was to be verified by it.
+    verification: Option<Verification>,
     collapse: Option<(u32, u32)>,
     ranked_again: bool,
     /// Whether traces were chosen here: then what was not verified is unknown.
@@ -287,6 +298,7 @@ impl Inquiry {
             Stage::Discriminating => self.fit_again(),
             Stage::Repeating => {
                 self.fit_again();
+                self.confirm();
                 self.stage = if self.verification.is_none() { Stage::Verifying } else { Stage::Done };
             }
             Stage::Verifying => {
@@ -294,6 +306,9 @@ impl Inquiry {
                 self.stage = if self.must_repeat() { Stage::Repeating } else { Stage::Done };
             }
             Stage::Done => {}
+        }
+        if self.stage == Stage::Done {
+            self.conclude();
         }
     }
 
@@ -303,7 +318,7 @@ impl Inquiry {
         let mut inquiry = Self::new(options);
         let staged = observed.first().is_some_and(|first| Stage::of(&first.trace) < Stage::Screening);
         inquiry.asks = staged;
-        let mut verified = false;
+        let (mut verified, mut unseen) = (false, false);
         let mut shown = Vec::new();
         for Observed { trace, readings } in observed {
             inquiry.stage = Stage::of(&trace);
@@ -315,11 +330,16 @@ impl Inquiry {
             if inquiry.stage < Stage::Screening {
                 inquiry.filled = trace.blocks().min(inquiry.options.blocks_max);
             }
-            if staged {
-                inquiry.observe(trace, readings);
+            // Nothing follows from growth before there is more.
+            unseen = !staged || inquiry.stage == Stage::Growing;
+            if unseen {
+                inquiry.record.push(Observed { trace, readings });
             } else {
-                inquiry.record(trace, readings);
+                inquiry.observe(trace, readings);
             }
+        }
+        if unseen {
+            inquiry.look();
         }
         if !staged {
             inquiry.screen();
@@ -353,7 +373,7 @@ impl Inquiry {
             self.terms(),
             self.mismatch_fresh(),
         );
-        if self.asks && self.verification.is_none() { verdict.unverified() } else { verdict }
+        if self.asks && !self.is_verified() { verdict.unverified() } else { verdict }
     }
 
     /// Blocks that were all there, and how many of them were kept a moment later: of a cache that removes late, which is
@@ -406,6 +426,11 @@ impl Inquiry {
 
     fn record(&mut self, trace: Trace, readings: Vec<Reading>) {
         self.record.push(Observed { trace, readings });
+        self.look();
+    }
+
+    /// What the readings mean, all of them in the light of all.
+    fn look(&mut self) {
         let took = |reading: &Reading| match reading {
             Reading::Took(ns) => Some(*ns),
             Reading::Said { .. } => None,
@@ -668,28 +693,51 @@ impl Inquiry {
         Some((visit(SCREENING_NAME)?, visit(REPETITION_NAME)?))
     }
 
+    /// Lets the fits learn from a trace that they have not seen, once it is known whether it contradicts them.
     fn verify(&mut self) {
-        // The fresh trace is the end of the last visit, and the fit has not seen it.
         let fresh = self.record.last().map_or(0, |observed| observed.readings.len());
         if let (Some(visit), false) = (self.evidence.visits().last(), self.fits.is_empty()) {
             let end = visit.accesses.len();
-            self.verification = Some((self.evidence.visits().len() - 1, end.saturating_sub(fresh)..end));
+            let accesses = end.saturating_sub(fresh)..end;
+            let fresh = Fresh { visit: self.evidence.visits().len() - 1, accesses };
+            self.verification = Some(Verification { fresh, before: self.fits.clone(), verified: None });
         }
         self.fit_again();
+        self.confirm();
+    }
+
+    /// Whether the best fit, as it was before the fresh trace, is not contradicted by it.
+    fn confirm(&mut self) {
+        let slack = self.terms().slack;
+        let (Some(best), Some(verification)) = (self.fits.first(), &mut self.verification) else { return };
+        let name = best.candidate.name();
+        let Verification { fresh, before, .. } = &*verification;
+        let before = before.iter().find(|fit| fit.candidate.name() == name);
+        // Where time is measured contradictions come in bursts, and nothing is taken back.
+        let contradicted = self.calibration.modes.is_none()
+            && before.is_none_or(|fit| fresh.contradicts(&self.evidence, &self.calibration, fit, slack));
+        verification.verified = (!contradicted).then_some(name);
+    }
+
+    /// Whoever was contradicted is the nearest, not who comes closest to both what he did before and what he does now.
+    fn conclude(&mut self) {
+        if let Some(verification) = self.verification.as_ref().filter(|_| !self.is_verified()) {
+            self.fits = verification.before.clone();
+        }
+    }
+
+    /// Whether a fresh trace says that the best fit is right.
+    fn is_verified(&self) -> bool {
+        self.verification.as_ref().is_some_and(|verification| verification.verified.is_some())
     }
 
     /// Share of the fresh trace that contradicts the best fit: the one that is reported, though it may not be the one that
     /// was best before.
     fn mismatch_fresh(&self) -> Option<f64> {
-        let (at, fresh) = self.verification.clone()?;
-        let (visit, best) = (self.evidence.visits().get(at)?, self.fits.first()?);
-        let draws = if best.candidate.draws() { DRAWS_SEARCH } else { 1 };
-        let hits = best.candidate.hits(visit, DRAWS_SEARCH);
-        let wrong = hits[fresh.clone()].iter().zip(&visit.odds[fresh.clone()]).map(|(&hits, &odds)| {
-            let seen = 1.0 / (1.0 + f64::from(-odds).exp());
-            if u32::from(hits) * 2 > draws { 1.0 - seen } else { seen }
-        });
-        Some(wrong.sum::<f64>() / fresh.len().max(1) as f64)
+        let (verification, best) = (self.verification.as_ref()?, self.fits.first()?);
+        let Verification { fresh, .. } = verification;
+        let (wrong, _) = fresh.contradictions(&self.evidence, best);
+        Some(wrong / fresh.accesses.len().max(1) as f64)
     }
 }
 

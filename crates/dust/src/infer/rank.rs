@@ -15,6 +15,10 @@ const CAPACITY_FACTOR_WIDEST: f64 = 1.1;
 const CAPACITY_FACTOR: f64 = 1.025;
 /// The same of the fine grid: policies that adapt are steep in the capacity.
 const CAPACITY_FACTOR_FINE: f64 = 1.006;
+/// Number of its pass.
+const FINE: usize = 3;
+/// Standard deviations by which the leader may explain less than it would if it were true, for the fine grid to be left out.
+const SETTLED: f64 = 1.0;
 /// Leaves that are refined, and how many of one family at most.
 const REFINED: usize = 20;
 const REFINED_PER_FAMILY: usize = 2;
@@ -63,7 +67,10 @@ pub fn rank(
         (false, between(&fine, &[&widest, &coarse])),
     ];
     let middle = f64::from(range.0).midpoint(f64::from(range.1)) as u32;
-    for (draws, mut grid) in passes {
+    for (pass, (draws, mut grid)) in passes.into_iter().enumerate() {
+        if pass == FINE && hopeless.settles() {
+            break;
+        }
         for ((family, leaf), found) in leaves.iter().zip(&mut found) {
             if family.draws != draws {
                 continue;
@@ -113,6 +120,16 @@ impl<'a> Hopeless<'a> {
             self.ledger.raise_behind(&mut self.bars, &fit.course, MARGIN, MARGIN_PER_ACCESS);
             self.lead = Some(fit.clone());
         }
+    }
+
+    /// Refines the leader: whether it explains what was seen as well as if it were true. Then nobody is missed: who is, because
+    /// he is steep in the capacity, is hardly explained by another one that draws nothing.
+    fn settles(&mut self) -> bool {
+        let Some(lead) = self.lead.clone().filter(|lead| !lead.candidate.draws()) else { return false };
+        let lead = refine(lead, self.ledger, DRAWS_SEARCH);
+        let settled = self.ledger.score(&lead.candidate, 1).excess < SETTLED;
+        self.learn(&lead);
+        settled
     }
 
     /// The log likelihood that lies behind the best by so much, and so much more for each access.

@@ -12,13 +12,18 @@
 
 mod course;
 
+use std::ops::Range;
+
 use super::candidate::Candidate;
 use super::evidence::Evidence;
+use super::fresh::Fresh;
 
 pub use course::{Bars, Course};
 
 /// Accesses between two looks at the course of a candidate.
 const LOOK: usize = 128;
+/// Accesses after which it is seen whether the next look will find anything.
+const GLANCE: usize = 32;
 
 /// Draws are few: between never and always there is room for so many more.
 const SMOOTHING: f64 = 0.1;
@@ -94,11 +99,18 @@ impl<'a> Ledger<'a> {
             for (accesses, logs) in visit.accesses.chunks(LOOK).zip(logs.chunks(LOOK)) {
                 let hits = &mut hits[..accesses.len()];
                 hits.fill(0);
-                running.iter_mut().for_each(|simulation| simulation.go_on(accesses, hits));
-                sum += explained(hits, logs, draws);
-                if !bars.admit(sums.len(), sum) {
-                    return None;
+                let mut chunk = 0.0;
+                // Sums only fall, so what is below the bar of the next look already need not get there.
+                for glance in (0..accesses.len()).step_by(GLANCE) {
+                    let these = glance..(glance + GLANCE).min(accesses.len());
+                    let (accesses, hits) = (&accesses[these.clone()], &mut hits[these.clone()]);
+                    running.iter_mut().for_each(|simulation| simulation.go_on(accesses, hits));
+                    chunk = explained(chunk, hits, &logs[these], draws);
+                    if !bars.admit(sums.len(), sum + chunk) {
+                        return None;
+                    }
                 }
+                sum += chunk;
                 sums.push(sum);
             }
         }
@@ -122,11 +134,27 @@ impl<'a> Ledger<'a> {
 
     /// Everything about a candidate.
     pub fn score(&self, candidate: &Candidate, draws: u32) -> Score {
+        let visits = self.evidence.visits().iter().enumerate();
+        self.score_places(candidate, draws, visits.map(|(at, visit)| (at, 0..visit.accesses.len())))
+    }
+
+    /// The same of the fresh accesses alone.
+    pub fn score_of(&self, candidate: &Candidate, draws: u32, fresh: &Fresh) -> Score {
+        self.score_places(candidate, draws, [(fresh.visit, fresh.accesses.clone())])
+    }
+
+    fn score_places(
+        &self,
+        candidate: &Candidate,
+        draws: u32,
+        places: impl IntoIterator<Item = (usize, Range<usize>)>,
+    ) -> Score {
         let draws = if candidate.draws() { draws } else { 1 };
         let (mut total, mut wrong, mut count) = (0.0, 0.0, 0usize);
         let (mut typical, mut variance) = (0.0, 0.0);
         let mut by_draw = vec![0.0; draws as usize];
-        for (visit, logs) in self.evidence.visits().iter().zip(&self.logs) {
+        for (visit, places) in places {
+            let (visit, logs) = (&self.evidence.visits()[visit], &self.logs[visit]);
             let runs: Vec<Vec<u16>> = (0..draws)
                 .map(|draw| {
                     let mut hits = vec![0; visit.accesses.len()];
@@ -134,7 +162,7 @@ impl<'a> Ledger<'a> {
                     hits
                 })
                 .collect();
-            for at in 0..visit.accesses.len() {
+            for at in places {
                 let hits: u16 = runs.iter().map(|run| run[at]).sum();
                 let share = if draws == 1 { f64::from(hits) } else { share(hits, draws) };
                 total += if draws == 1 {
@@ -189,13 +217,13 @@ fn looks(evidence: &Evidence, logs: &[Vec<(f32, f32)>]) -> Vec<(usize, f64)> {
     looks.into_iter().map(|(accesses, most)| (accesses, all - most)).collect()
 }
 
-/// Sum of the log probabilities of observations, given in how many draws each access was a hit.
-fn explained(hits: &[u16], logs: &[(f32, f32)], draws: u32) -> f64 {
+/// `sum` and the log probabilities of observations, given in how many draws each access was a hit.
+fn explained(sum: f64, hits: &[u16], logs: &[(f32, f32)], draws: u32) -> f64 {
     let each = hits.iter().zip(logs);
     if draws == 1 {
-        return each.map(|(&hits, log)| f64::from(if hits == 0 { log.1 } else { log.0 })).sum();
+        return each.fold(sum, |sum, (&hits, log)| sum + f64::from(if hits == 0 { log.1 } else { log.0 }));
     }
-    each.map(|(&hits, log)| mixed(share(hits, draws), *log)).sum()
+    each.fold(sum, |sum, (&hits, log)| sum + mixed(share(hits, draws), *log))
 }
 
 /// Log probabilities of an observation, given a hit and given a miss.

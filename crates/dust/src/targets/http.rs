@@ -91,13 +91,16 @@ impl HttpTarget {
         let page = format!("/dust/{:x}/{block}", self.run);
         let url = format!("{}{page}", self.url);
         self.origin.wanted.expect(page);
-        let agent = self.agent.clone();
+        let (agent, most) = (self.agent.clone(), u64::from(self.page_bytes));
         let answered = self.stop.heeding(move || -> io::Result<()> {
             let mut response = agent.get(&url).call().map_err(io::Error::other)?;
             if response.status() != 200 {
                 return Err(io::Error::other(format!("answered {}", response.status())));
             }
-            response.body_mut().read_to_vec().map(drop).map_err(io::Error::other)
+            // Not a byte more than a page: whoever answers with more is no cache of it.
+            let page =
+                response.body_mut().with_config().limit(most + 1).read_to_vec().map_err(io::Error::other)?;
+            if page.len() as u64 == most { Ok(()) } else { Err(io::Error::other("answered another page")) }
         });
         answered?.map_err(failed(&self.url))?;
         Ok(!self.origin.wanted.was_asked_for())
@@ -273,6 +276,20 @@ mod tests {
         let output = test.env_remove("NO_PROXY").env_remove("no_proxy").output().unwrap();
         let said = String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success() && said.contains("1 passed"), "{said}");
+    }
+
+    #[test]
+    fn a_page_without_an_end_is_refused() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let endless = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n");
+            while stream.write_all(&[b'x'; 4096]).is_ok() {}
+        });
+        let error = HttpTarget::new(&format!("http://{address}"), "127.0.0.1:0", None).unwrap_err();
+        assert!(error.to_string().contains(&address), "{error}");
+        endless.join().unwrap();
     }
 
     #[test]

@@ -32,8 +32,9 @@ const SECOND_MAX: Duration = Duration::from_secs(20);
 const EXPIRY: u32 = 3600;
 /// Keys that are looked at for what was left.
 const LOOKED_AT_MAX: u64 = 1_000_000;
-/// Longest line that a server may answer with.
+/// Longest line that a server may answer with, and statistics in one answer.
 const LINE_MAX: u64 = 8 << 10;
+const STATS_MAX: u32 = 4096;
 
 /// See the head of this file.
 #[derive(Debug)]
@@ -107,7 +108,7 @@ impl MemcachedTarget {
     fn stat(&mut self, question: &str, name: &str) -> Result<Option<u64>, TargetError> {
         self.send(format!("{question}\r\n").as_bytes())?;
         let mut found = None;
-        loop {
+        for _ in 0..STATS_MAX {
             let line = self.line()?;
             if let Some(number) = line.strip_prefix(name) {
                 found = number.parse().ok();
@@ -119,6 +120,7 @@ impl MemcachedTarget {
                 return Err(self.strange(&line));
             }
         }
+        Err(self.strange("statistics without an end"))
     }
 
     /// Seconds of the server's clock.
@@ -224,7 +226,6 @@ impl MemcachedTarget {
 
     fn line(&mut self) -> Result<String, TargetError> {
         let mut line = Vec::new();
-        self.stream.get_mut().begin();
         let read = Read::take(&mut self.stream, LINE_MAX).read_until(b'\n', &mut line);
         read.map_err(|source| self.failed(source))?;
         if line.last() != Some(&b'\n') {
@@ -277,6 +278,19 @@ impl Drop for MemcachedTarget {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn statistics_without_an_end_are_refused() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let endless = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            while stream.write_all(b"STAT uptime 7\r\n").is_ok() {}
+        });
+        let error = MemcachedTarget::new(&address, None).unwrap_err().to_string();
+        assert!(error.contains(&address) && error.contains("statistics without an end"), "{error}");
+        endless.join().unwrap();
+    }
 
     #[test]
     fn what_was_left_goes_and_nothing_else() {

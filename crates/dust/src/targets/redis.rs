@@ -37,8 +37,9 @@ const PORTION: u32 = 500;
 const LOOKED_AT: &str = "100";
 /// Times that SCAN is asked: who holds more than a million keys is not looked through.
 const SCANS_MAX: u32 = 10_000;
-/// Longest line that a server may answer with.
+/// Longest line that a server may answer with, and longest answer.
 const LINE_MAX: u64 = 64 << 10;
+const ANSWER_MAX: u64 = 16 << 20;
 
 /// See the head of this file.
 #[derive(Debug)]
@@ -277,7 +278,8 @@ impl RedisTarget {
         }
         self.stream.get_mut().begin();
         self.stream.get_mut().write_all(request.as_bytes()).map_err(failed(&self.address))?;
-        read(&mut self.stream, 0).map_err(failed(&self.address))
+        let mut answer = std::io::Read::take(&mut self.stream, ANSWER_MAX);
+        read(&mut answer, 0).map_err(failed(&self.address))
     }
 
     fn strange(&self, answer: &Answer) -> TargetError {
@@ -436,6 +438,24 @@ mod tests {
             }
         });
         address
+    }
+
+    #[test]
+    fn an_answer_without_an_end_is_refused() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let endless = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let text = format!("$60000\r\n{}\r\n", "x".repeat(60_000));
+            while stream.write_all(b"*1000\r\n").is_ok() {
+                if (0..1000).any(|_| stream.write_all(text.as_bytes()).is_err()) {
+                    return;
+                }
+            }
+        });
+        let error = RedisTarget::new(&address, None).unwrap_err().to_string();
+        assert!(error.contains(&address), "{error}");
+        endless.join().unwrap();
     }
 
     #[test]

@@ -1,0 +1,102 @@
+//! The fresh trace: accesses that the search has not seen, on which the fit that it chose is put to the test.
+//!
+//! ```text
+//!   seen before   2,000 accesses, 41 contradict the fit       ->  how often observations contradict it: Beta(41.5, 1959.5)
+//!   fresh           400 accesses, 25 contradict it            ->  P(25 or more of 400) = 0.00002: it is contradicted
+//! ```
+//!
+//! The share that contradicts the fit is itself only known from what was seen, so the number among the fresh accesses has a
+//! beta-binomial distribution. Candidates that draw are expected to be contradicted wherever they draw otherwise: theirs is
+//! the log likelihood, compared with that of their own draws.
+//!
+//! Only where the target says what it did: where time is measured, what a busy machine does to some hundred accesses has no
+//! such distribution, and true names were taken back.
+
+use std::ops::Range;
+
+use super::calibrate::Calibration;
+use super::evidence::Evidence;
+use super::rank::DRAWS_SEARCH;
+use super::refine::Fit;
+use super::score::Ledger;
+
+/// How often a fit that is true is contradicted.
+const FALSE_ALARM: f64 = 1e-4;
+/// The same in standard deviations of a normal distribution.
+const FALSE_ALARM_DEVIATIONS: f64 = 3.72;
+/// Log likelihood that is lost by what never happens, about.
+const NEVER: f64 = 4.0;
+
+/// Where fresh accesses are among the evidence.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fresh {
+    /// Their visit.
+    pub visit: usize,
+    /// Their places in it.
+    pub accesses: Range<usize>,
+}
+
+impl Fresh {
+    /// Observations that contradict a fit: among the fresh accesses, and among all others.
+    pub fn contradictions(&self, evidence: &Evidence, fit: &Fit) -> (f64, f64) {
+        let draws = if fit.candidate.draws() { DRAWS_SEARCH } else { 1 };
+        let (mut fresh, mut others) = (0.0, 0.0);
+        for (at, visit) in evidence.visits().iter().enumerate() {
+            let hits = fit.candidate.hits(visit, draws);
+            for (place, (&hits, &odds)) in hits.iter().zip(&visit.odds).enumerate() {
+                let seen = 1.0 / (1.0 + f64::from(-odds).exp());
+                let wrong = if u32::from(hits) * 2 > draws { 1.0 - seen } else { seen };
+                let is_fresh = at == self.visit && self.accesses.contains(&place);
+                *(if is_fresh { &mut fresh } else { &mut others }) += wrong;
+            }
+        }
+        (fresh, others)
+    }
+
+    /// Whether the fresh accesses contradict a fit that was found without them, beyond `slack` of them.
+    pub fn contradicts(&self, evidence: &Evidence, calibration: &Calibration, fit: &Fit, slack: f64) -> bool {
+        let count = self.accesses.len();
+        if fit.candidate.draws() {
+            let ledger = Ledger::new(evidence, calibration.noise);
+            let score = ledger.score_of(&fit.candidate, 2 * DRAWS_SEARCH, self);
+            return score.deficit > slack * NEVER && score.excess > FALSE_ALARM_DEVIATIONS;
+        }
+        let seen = (evidence.len() - count) as f64;
+        let (fresh, others) = self.contradictions(evidence, fit);
+        let others = others.max(calibration.noise * seen).min(seen);
+        let beyond = (fresh - slack * count as f64).round().max(0.0);
+        at_least(beyond as usize, count, others + 0.5, seen - others + 0.5) < FALSE_ALARM
+    }
+}
+
+/// Probability of `least` or more of `count`, whose share has a beta distribution.
+fn at_least(least: usize, count: usize, alpha: f64, beta: f64) -> f64 {
+    let all = count as f64;
+    // From none on, each from the one before.
+    let mut log: f64 = (0..count).map(|at| ((beta + at as f64) / (alpha + beta + at as f64)).ln()).sum();
+    let mut below = 0.0;
+    for at in 0..least.min(count) {
+        below += log.exp();
+        let at = at as f64;
+        log += ((all - at) * (alpha + at) / ((at + 1.0) * (beta + all - at - 1.0))).ln();
+    }
+    (1.0 - below).max(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_distribution_is_that_of_shares_which_are_known_only_roughly() {
+        // All shares alike: every number is as likely as any other.
+        for least in 0..=10 {
+            let expected = (11 - least) as f64 / 11.0;
+            assert!((at_least(least, 10, 1.0, 1.0) - expected).abs() < 1e-12, "{least}");
+        }
+        // A share that is known well: the binomial distribution, P(4 or more of 20) at 5 % is 0.0159.
+        assert!((at_least(4, 20, 5e7, 95e7) - 0.015_902).abs() < 1e-5);
+        // One that is known from a hundred is no surprise where it would be if it were known.
+        assert!(at_least(7, 20, 5.0, 95.0) > 5.0 * at_least(7, 20, 5e7, 95e7));
+    }
+}
