@@ -18,9 +18,6 @@ use std::time::Duration;
 use crate::failure::Usage;
 use crate::output;
 
-/// Bytes of a block in what Dust says of the kernel's page cache.
-const BLOCK_BYTES: u64 = 4096;
-
 /// Serve static files, what is cached first.
 ///
 /// HTTP/1.1 and HTTP/2, with ranges, conditions, precompressed files and TLS. Requests for what is cached do not wait
@@ -282,15 +279,33 @@ pub fn duration(text: &str) -> Result<Duration, String> {
 /// What of Dust's JSON makes a model.
 #[derive(Deserialize)]
 struct Verdict {
+    verdict: String,
     policy: String,
     capacity: u64,
+    block_bytes: Option<u64>,
+}
+
+impl Verdict {
+    fn model(&self) -> Result<Model, String> {
+        let Self { policy, capacity, .. } = self;
+        let by_hand = "to take it all the same, give POLICY:SIZE";
+        if self.verdict != "known" {
+            return Err(format!("Dust could not tell what this cache does (nearest: `{policy}`); {by_hand}"));
+        }
+        let block_bytes = self.block_bytes.ok_or_else(|| {
+            format!("it says nothing of the bytes of a block, as of a simulated cache; {by_hand}")
+        })?;
+        let bytes = capacity.checked_mul(block_bytes).filter(|bytes| *bytes > 0);
+        let bytes = bytes.ok_or_else(|| format!("{capacity} blocks of {block_bytes} bytes are no cache"))?;
+        Ok(Model { policy: online(policy)?, bytes })
+    }
 }
 
 fn model(text: &str) -> Result<Model, String> {
     if let Ok(file) = std::fs::read_to_string(text) {
         let verdict: Verdict = serde_json::from_str(&file)
             .map_err(|error| format!("not what `pantler dust --json` prints: {error}"))?;
-        return Ok(Model { policy: online(&verdict.policy)?, bytes: verdict.capacity * BLOCK_BYTES });
+        return verdict.model();
     }
     // A policy's own parameters stand behind a colon too: the size is what follows the last one.
     let expected = "expected a file that `pantler dust --json` wrote, or POLICY:SIZE such as linux:80M";
@@ -338,11 +353,27 @@ mod tests {
     }
 
     #[test]
-    fn a_verdict_of_dust_is_a_model() {
+    fn a_verdict_of_dust_is_a_model_if_it_is_one() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), r#"{"version":1,"kind":"dust","policy":"linux","capacity":100}"#)
-            .unwrap();
-        let found = model(file.path().to_str().unwrap()).unwrap();
-        assert_eq!((found.policy.name(), found.bytes), ("linux", 409_600));
+        let of = |fields: &str| {
+            let text = format!(r#"{{"version":1,"kind":"dust","policy":"linux",{fields}}}"#);
+            std::fs::write(file.path(), text).unwrap();
+            model(file.path().to_str().unwrap())
+        };
+        for (block_bytes, bytes) in [(4096, 409_600), (65_536, 6_553_600)] {
+            let found =
+                of(&format!(r#""verdict":"known","capacity":100,"block_bytes":{block_bytes}"#)).unwrap();
+            assert_eq!((found.policy.name(), found.bytes), ("linux", bytes));
+        }
+        for (fields, reason) in [
+            (r#""verdict":"unknown","capacity":100,"block_bytes":4096"#, "nearest: `linux`"),
+            (r#""verdict":"known","capacity":100,"block_bytes":null"#, "bytes of a block"),
+            (r#""verdict":"known","capacity":0,"block_bytes":4096"#, "no cache"),
+            (r#""verdict":"known","capacity":18446744073709551615,"block_bytes":4096"#, "no cache"),
+            (r#""capacity":100,"block_bytes":4096"#, "missing field `verdict`"),
+        ] {
+            let error = of(fields).unwrap_err();
+            assert!(error.contains(reason), "{fields}: {error}");
+        }
     }
 }

@@ -23,7 +23,7 @@ use crate::body::{AnswerBody, Ending, Part, Source};
 use crate::conditions::{self, Verdict};
 use crate::desk::Desk;
 use crate::encoding::{self, Encoding};
-use crate::feed::Feed;
+use crate::feed::{CHANGED, Feed};
 use crate::listing;
 use crate::log::{Line, Log};
 use crate::opened::Opened;
@@ -38,6 +38,8 @@ use crate::root::{Found, Root};
 const ALLOWED: &str = "GET, HEAD, OPTIONS";
 /// The status of those who went away before there was an answer, in the log only.
 const GONE: u16 = 499;
+/// How often a file is opened that changes before its first bytes are read.
+const TRIES: u32 = 3;
 /// What a path in `Location` may not hold as it is.
 const PATH: &AsciiSet =
     &CONTROLS.add(b' ').add(b'"').add(b'#').add(b'%').add(b'<').add(b'>').add(b'?').add(b'`');
@@ -152,26 +154,31 @@ impl Site {
             Err(Refusal::Malformed) => return Draft::plain(StatusCode::BAD_REQUEST),
             Err(Refusal::Hidden) => return Draft::plain(StatusCode::NOT_FOUND),
         };
-        match self.find(names, request, pulse, asker).await {
-            Ok(draft) => draft,
-            Err(error) => failed(&error),
+        let mut tries = TRIES;
+        loop {
+            match self.find(&names, request, pulse, asker).await {
+                Ok(draft) => return draft,
+                // Nothing of it has gone out.
+                Err(error) if error.kind() == CHANGED && tries > 1 => tries -= 1,
+                Err(error) => return failed(&error),
+            }
         }
     }
 
     async fn find(
         &self,
-        names: Names,
+        names: &Names,
         request: &Request<Incoming>,
         pulse: &Arc<Pulse>,
         asker: Asker<'_>,
     ) -> io::Result<Draft> {
-        match self.opener.open(&names, asker).await? {
+        match self.opener.open(names, asker).await? {
             Found::File(_) if names.is_directory => Ok(Draft::plain(StatusCode::NOT_FOUND)),
-            Found::File(file) => self.serve(file, &names, request, pulse, asker).await,
-            Found::Directory(_) if !names.is_directory => Ok(redirect(&names, request)),
+            Found::File(file) => self.serve(file, names, request, pulse, asker).await,
+            Found::Directory(_) if !names.is_directory => Ok(redirect(names, request)),
             Found::Directory(directory) => {
                 for index in &self.options.index {
-                    let below = below(&names, index);
+                    let below = below(names, index);
                     match self.opener.open(&below, asker).await {
                         Ok(Found::File(file)) => {
                             return self.serve(file, &below, request, pulse, asker).await;
@@ -180,7 +187,7 @@ impl Site {
                         _ => {}
                     }
                 }
-                self.list(directory, &names, asker).await
+                self.list(directory, names, asker).await
             }
         }
     }
@@ -223,8 +230,9 @@ impl Site {
         let validators = &file.validators;
         let etag = HeaderValue::from_str(&validators.etag).map_err(io::Error::other)?;
         draft.set(ETAG, etag);
-        let modified = httpdate::fmt_http_date(validators.modified);
-        draft.set(LAST_MODIFIED, HeaderValue::from_str(&modified).map_err(io::Error::other)?);
+        if let Some(modified) = validators.modified.map(httpdate::fmt_http_date) {
+            draft.set(LAST_MODIFIED, HeaderValue::from_str(&modified).map_err(io::Error::other)?);
+        }
         if has_forms {
             draft.set(VARY, HeaderValue::from_static("Accept-Encoding"));
         }
@@ -255,6 +263,10 @@ impl Site {
                 let text = content_range(parts[0], size);
                 draft.set(CONTENT_RANGE, HeaderValue::from_str(&text).map_err(io::Error::other)?);
                 self.fill(draft, file, names, parts[0], request, pulse).await
+            }
+            // Parts of what may change without showing it would be of several versions.
+            Asked::Parts(_) if !file.is_settled => {
+                self.fill(draft, file, names, Span { start: 0, end: size }, request, pulse).await
             }
             Asked::Parts(parts) => {
                 draft.status = StatusCode::PARTIAL_CONTENT;
@@ -408,8 +420,8 @@ fn failed(error: &io::Error) -> Draft {
             Draft::plain(StatusCode::SERVICE_UNAVAILABLE).with(RETRY_AFTER, "1")
         }
         _ if error.kind() == io::ErrorKind::NotFound => Draft::plain(StatusCode::NOT_FOUND),
-        // It took too long, or the queues began anew: another time it may go better.
-        _ if matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::ResourceBusy) => {
+        // It took too long, the queues began anew, or the file changes all the time: another time it may go better.
+        _ if matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::ResourceBusy | CHANGED) => {
             Draft::plain(StatusCode::SERVICE_UNAVAILABLE).with(RETRY_AFTER, "1")
         }
         _ => {

@@ -1,7 +1,7 @@
 //! What is believed about the cache below, and how right that was. Pure.
 //!
 //! ```text
-//!   what was read  --->  mirror (a policy, design.md, D4)  --->  believed cached, or not
+//!   what was read  --->  mirror (a policy; rule D4)  --->  believed cached, or not
 //!                          ^                                          |
 //!                          +---- size <---- what verification finds <-+
 //! ```
@@ -155,6 +155,16 @@ impl Belief {
     /// Whether all of a piece is believed cached.
     pub fn believes(&self, wish: Wish) -> bool {
         self.model.as_ref().is_some_and(|(_, mirror)| mirror.missing(wish.file, blocks(wish)) == 0)
+    }
+
+    /// Of each block of a version whether it is believed cached.
+    pub fn blocks(&self, version: &Version) -> Vec<bool> {
+        let file = self.known(version);
+        let holds = |block| match (&self.model, file) {
+            (Some((_, mirror)), Some(file)) => mirror.holds(file, block),
+            _ => false,
+        };
+        (0..version.size.div_ceil(BLOCK_BYTES)).map(holds).collect()
     }
 
     /// A piece was read.

@@ -9,8 +9,9 @@ use std::time::SystemTime;
 pub struct Validators {
     /// As sent: in quotes, and with `W/` before it if the file may still change without showing it.
     pub etag: String,
-    /// Of the last change, in whole seconds: the finest that HTTP can say.
-    pub modified: SystemTime,
+    /// Of the last change, in whole seconds: the finest that HTTP can say. Nothing as long as there may be another change in
+    /// the same second, which the date would not tell.
+    pub modified: Option<SystemTime>,
 }
 
 impl Validators {
@@ -33,14 +34,15 @@ pub enum Verdict {
     Failed,
 }
 
-/// Evaluates the conditions in the order of RFC 9110, section 13.2.2, for GET and HEAD of a file that is there.
+/// Evaluates the conditions in the order of RFC 9110, section 13.2.2, for GET and HEAD of a file that is there. A date of what
+/// has none is ignored (sections 13.1.3 and 13.1.4).
 pub fn evaluate(headers: &HeaderMap, validators: &Validators) -> Verdict {
     if headers.contains_key(IF_MATCH) {
         if !lists(headers, &IF_MATCH, |tag| strong(tag, &validators.etag)) {
             return Verdict::Failed;
         }
-    } else if let Some(date) = date(headers, &IF_UNMODIFIED_SINCE)
-        && validators.modified > date
+    } else if let Some((date, modified)) = date(headers, &IF_UNMODIFIED_SINCE).zip(validators.modified)
+        && modified > date
     {
         return Verdict::Failed;
     }
@@ -48,8 +50,8 @@ pub fn evaluate(headers: &HeaderMap, validators: &Validators) -> Verdict {
         if lists(headers, &IF_NONE_MATCH, |tag| weak(tag, &validators.etag)) {
             return Verdict::NotModified;
         }
-    } else if let Some(date) = date(headers, &IF_MODIFIED_SINCE)
-        && validators.modified <= date
+    } else if let Some((date, modified)) = date(headers, &IF_MODIFIED_SINCE).zip(validators.modified)
+        && modified <= date
     {
         return Verdict::NotModified;
     }
@@ -65,7 +67,7 @@ pub fn range_counts(headers: &HeaderMap, validators: &Validators) -> bool {
     }
     // A date must match exactly, and is a strong validator only when the tag is (section 8.8.2.2).
     !validators.etag.starts_with("W/")
-        && httpdate::parse_http_date(field).is_ok_and(|date| date == validators.modified)
+        && httpdate::parse_http_date(field).is_ok_and(|date| Some(date) == validators.modified)
 }
 
 fn date(headers: &HeaderMap, name: &HeaderName) -> Option<SystemTime> {
@@ -111,7 +113,7 @@ mod tests {
     const AFTER: &str = "Sun, 06 Nov 1994 08:49:38 GMT";
 
     fn validators(etag: &str) -> Validators {
-        Validators { etag: etag.into(), modified: UNIX_EPOCH + Duration::from_secs(784_111_777) }
+        Validators { etag: etag.into(), modified: Some(UNIX_EPOCH + Duration::from_secs(784_111_777)) }
     }
 
     fn headers(fields: &[(HeaderName, &str)]) -> HeaderMap {
@@ -165,6 +167,17 @@ mod tests {
             evaluate(&headers(&[(IF_NONE_MATCH, "\"a\"")]), &validators("W/\"a\"")),
             Verdict::NotModified
         );
+    }
+
+    #[test]
+    fn what_has_no_date_is_neither_older_nor_younger_than_any() {
+        let young = Validators { modified: None, ..validators("\"a\"") };
+        for name in [IF_MODIFIED_SINCE, IF_UNMODIFIED_SINCE] {
+            for date in [BEFORE, AT, AFTER] {
+                assert_eq!(evaluate(&headers(&[(name.clone(), date)]), &young), Verdict::Proceed);
+            }
+        }
+        assert!(!range_counts(&headers(&[(IF_RANGE, AT)]), &young));
     }
 
     #[test]

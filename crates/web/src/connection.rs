@@ -2,21 +2,26 @@
 
 use hyper::body::Incoming;
 use hyper::service::service_fn;
-use hyper::{Request, Response};
+use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use std::convert::Infallible;
+use std::error::Error;
+use std::io;
 use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Poll;
+use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
 use crate::answer::Site;
 use crate::body::AnswerBody;
+use crate::log::Line;
+use crate::metrics::Ended;
 use crate::options::Limits;
 use crate::pulse::{Pulse, Verdict};
 use crate::stream::{Stream, Wire};
@@ -122,6 +127,7 @@ impl Reception {
                     (Some(ended), _) => {
                         if let Err(error) = ended {
                             tracing::debug!("{address}: {error}");
+                            self.note(address, &*error);
                         }
                         return;
                     }
@@ -148,5 +154,55 @@ impl Reception {
                 }
             }
         }
+    }
+
+    /// Notes that what came was no request: whoever answers has not seen it.
+    fn note(&self, address: IpAddr, error: &(dyn Error + 'static)) {
+        let Some(nonsense) = Nonsense::of(error) else { return };
+        let ended = nonsense.status.map(|status| Ended {
+            status: status.as_u16(),
+            bytes: 0,
+            waited: false,
+            is_whole: true,
+            time: Duration::ZERO,
+        });
+        let metrics = &self.site.desk.metrics;
+        metrics.malformed(ended.as_ref());
+        if let (Some(log), Some(ended)) = (&self.site.log, ended)
+            && !log.write(&Line::of_nonsense(address), &ended)
+        {
+            metrics.log_lost.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// What was refused before it was a request.
+#[derive(Debug, PartialEq, Eq)]
+struct Nonsense {
+    /// What hyper has answered, if anything.
+    status: Option<StatusCode>,
+}
+
+impl Nonsense {
+    /// Nothing, if the connection ended for another reason: it broke, or the client left in the middle.
+    fn of(error: &(dyn Error + 'static)) -> Option<Self> {
+        let error = error.downcast_ref::<hyper::Error>()?;
+        let status = if error.is_parse_too_large() {
+            // Hyper tells the two apart in words only.
+            let is_target = error.to_string().contains("URI");
+            Some(if is_target {
+                StatusCode::URI_TOO_LONG
+            } else {
+                StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE
+            })
+        } else if error.is_parse() {
+            Some(StatusCode::BAD_REQUEST)
+        } else if error.source().is_some_and(|source| !source.is::<io::Error>()) {
+            // Over HTTP/2 no answer belongs to what ends a connection.
+            None
+        } else {
+            return None;
+        };
+        Some(Self { status })
     }
 }

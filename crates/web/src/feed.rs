@@ -19,6 +19,9 @@ use crate::scheduler::Wish;
 /// How long it counts that all of a window is there: what a steward has said of it is old news when a client takes its time.
 const KNOWN_TIME: Duration = Duration::from_millis(1);
 
+/// What is said of a file to which somebody has written since it was opened: its answer would be of several versions.
+pub const CHANGED: io::ErrorKind = io::ErrorKind::StaleNetworkFileHandle;
+
 /// A span of a file on its way out.
 #[derive(Debug)]
 pub struct Feed {
@@ -90,14 +93,14 @@ impl Feed {
     /// The next bytes; `None` at the end of the span.
     ///
     /// # Errors
-    /// The system's, and `UnexpectedEof` when the file has become shorter.
+    /// The system's, `UnexpectedEof` when the file has become shorter, and [`CHANGED`] when somebody has written to it.
     pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Option<Bytes>>> {
         loop {
             if self.is_done() {
                 return Poll::Ready(Ok(None));
             }
             if let Some(bytes) = self.ready.pop_front() {
-                return Poll::Ready(Ok(Some(self.pass(bytes))));
+                return Poll::Ready(self.pass(bytes).map(Some));
             }
             let asked = match self.waiting.take() {
                 Some(mut waiting) => match Pin::new(&mut waiting.told).poll(context) {
@@ -144,7 +147,7 @@ impl Feed {
                         self.known_since = Some(Instant::now());
                     }
                     self.asked_until = end;
-                    return Poll::Ready(Ok(Some(self.pass(bytes))));
+                    return Poll::Ready(self.pass(bytes).map(Some));
                 }
                 Asked::Wait(waiting) => {
                     self.pulse.wait();
@@ -197,10 +200,15 @@ impl Feed {
         }
     }
 
-    fn pass(&mut self, bytes: Bytes) -> Bytes {
+    /// Whoever writes leaves a stamp before the first byte, so bytes are of the version that was opened if its stamps are still
+    /// there after they were read.
+    fn pass(&mut self, bytes: Bytes) -> io::Result<Bytes> {
+        if self.file.is_mixed()? {
+            return Err(io::Error::new(CHANGED, "the file changed while it was served"));
+        }
         self.at += bytes.len() as u64;
         self.misses = 0;
-        bytes
+        Ok(bytes)
     }
 
     /// What is left of the span in the window where it stands.

@@ -31,7 +31,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 pub struct Line {
     /// The client.
     pub address: IpAddr,
-    /// As in the request.
+    /// As in the request; empty, like all that follows, where what came was none.
     pub method: String,
     /// As in the request.
     pub target: String,
@@ -43,6 +43,21 @@ pub struct Line {
     pub referer: String,
     /// The field, empty without one.
     pub agent: String,
+}
+
+impl Line {
+    /// Of what was no request.
+    pub fn of_nonsense(address: IpAddr) -> Self {
+        Self {
+            address,
+            method: String::new(),
+            target: String::new(),
+            protocol: "",
+            time: SystemTime::now(),
+            referer: String::new(),
+            agent: String::new(),
+        }
+    }
 }
 
 /// The log of a server.
@@ -136,12 +151,14 @@ fn write_on(out: Box<dyn Write + Send>, lines: &Receiver<Option<String>>, queued
 
 fn combined(line: &Line, ended: &Ended) -> String {
     let Line { address, protocol, .. } = line;
+    let request = match line.method.as_str() {
+        "" => "-".to_owned(),
+        method => format!("{} {} {protocol}", escaped(method), escaped(&line.target)),
+    };
     let dash = |text: &str| if text.is_empty() { "-".to_owned() } else { escaped(text) };
     format!(
-        "{address} - - [{}] \"{} {} {protocol}\" {} {} \"{}\" \"{}\"\n",
+        "{address} - - [{}] \"{request}\" {} {} \"{}\" \"{}\"\n",
         stamp(line.time),
-        escaped(&line.method),
-        escaped(&line.target),
         ended.status,
         ended.bytes,
         dash(&line.referer),

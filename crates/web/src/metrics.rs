@@ -60,6 +60,8 @@ pub struct Metrics {
     pub timed_out: AtomicU64,
     /// Connections whose client left while it waited.
     pub left: AtomicU64,
+    /// What came over connections and was no request.
+    malformed: AtomicU64,
     /// Answers by the first digit of their status.
     statuses: [AtomicU64; 6],
     /// Bytes of answers.
@@ -155,6 +157,14 @@ impl Metrics {
         self.answers.add(ended.time);
     }
 
+    /// What came was no request; it was answered, or the connection ended.
+    pub fn malformed(&self, answer: Option<&Ended>) {
+        add(&self.malformed, 1);
+        if let Some(ended) = answer {
+            add(&self.statuses[usize::from(ended.status / 100).min(5)], 1);
+        }
+    }
+
     /// Counters as pairs of name and value, for the live page.
     pub fn numbers(&self) -> Vec<(&'static str, u64)> {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -173,6 +183,7 @@ impl Metrics {
             ("timed_out", get(&self.timed_out)),
             ("left", get(&self.left)),
             ("faults", get(&self.faults)),
+            ("malformed", get(&self.malformed)),
         ]
     }
 
@@ -195,6 +206,12 @@ impl Metrics {
             get(&self.timed_out),
         );
         one("connections_left_total", "counter", "Connections whose client left waiting.", get(&self.left));
+        one(
+            "malformed_total",
+            "counter",
+            "Times that what came over a connection was no request.",
+            get(&self.malformed),
+        );
         one("sent_bytes_total", "counter", "Bytes of bodies sent.", get(&self.sent_bytes));
         one("answers_at_once_total", "counter", "Answers that waited for no read.", get(&self.at_once));
         one(

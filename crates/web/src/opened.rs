@@ -1,6 +1,6 @@
 //! One version of a file, open for reading.
 
-use pantler_origin::{Look, Version};
+use pantler_origin::{Attributes, Look, Version};
 use rustix::fs::Advice;
 use rustix::io::{Errno, ReadWriteFlags};
 use std::io::{self, IoSliceMut};
@@ -54,6 +54,19 @@ impl Opened {
     /// Bytes, when it was opened. It may have been cut since: every read says how much there is.
     pub fn size(&self) -> u64 {
         self.version.size
+    }
+
+    /// Whether the bytes that were read so far may be of several versions: of what is not settled nobody can say. The time of
+    /// change does not count: it changes too when the name goes, as when another version takes it.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn is_mixed(&self) -> io::Result<bool> {
+        if !self.is_settled {
+            return Ok(false);
+        }
+        let now = Attributes::of(self.descriptor.as_fd())?;
+        Ok((now.size, now.modified) != (self.version.size, self.version.modified))
     }
 
     /// Reads what is in the page cache. What is missing the kernel has begun to read from the disk.

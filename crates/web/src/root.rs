@@ -2,9 +2,11 @@
 //!
 //! The kernel checks that no step leads out (`RESOLVE_BENEATH`), be it by `..`, by an absolute link or by one of /proc.
 
-use pantler_origin::{Attributes, Directory, Kind, LocalNode};
+use foldhash::quality::FixedState;
+use pantler_origin::{Attributes, Directory, Kind, LocalNode, has_writers};
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
+use std::hash::BuildHasher;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -114,8 +116,10 @@ impl Root {
         match attributes.kind {
             Kind::Directory => Ok(Found::Directory(descriptor)),
             Kind::Regular => {
+                let again = || Ok(Attributes::of(descriptor.as_fd())?.version());
                 let look = self.directory.look(&attributes);
-                let validators = validators(&attributes, look.settled);
+                let look = look.doubted(|| has_writers(descriptor.as_fd()), again)?;
+                let validators = validators(&attributes, look.settled, SystemTime::now());
                 Ok(Found::File(Arc::new(Opened::new(descriptor, look, validators, self.below))))
             }
             // Pipes, sockets and devices are nothing to be served.
@@ -124,24 +128,32 @@ impl Root {
     }
 }
 
-/// A file whose stamps are so young that it could change again without showing it has a weak tag, and another one each time:
-/// who asks whether its bytes are still the same is never told so.
-fn validators(attributes: &Attributes, is_settled: bool) -> Validators {
-    let modified = attributes.modified;
+/// A file that could change again without showing it, because its stamps are young or somebody may be writing to it, has a weak
+/// tag, and another one each time, and no date: who asks whether its bytes are still the same is never told so.
+///
+/// The time of modification is whatever somebody has set, and all files of a reproducible build have the same; the time of change
+/// is the kernel's, but two files may have the same. So the tag has both, and which file it is: as a hash, because numbers of
+/// inodes are nobody's business.
+fn validators(attributes: &Attributes, is_settled: bool, now: SystemTime) -> Validators {
+    let Attributes { size, modified, .. } = attributes;
     let nanoseconds = i128::from(modified.seconds) * 1_000_000_000 + i128::from(modified.nanoseconds);
-    let mut etag = format!("\"{:x}-{:x}\"", attributes.size, nanoseconds as u128);
+    let which = FixedState::default().hash_one((attributes.inode, attributes.born, attributes.changed));
+    let inside = format!("{size:x}-{:x}-{which:x}", nanoseconds as u128);
     if !is_settled {
-        let now = UNIX_EPOCH.elapsed().unwrap_or_default().as_nanos();
-        etag = format!("W/\"{:x}-{:x}-{now:x}\"", attributes.size, nanoseconds as u128);
+        let now = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+        return Validators { etag: format!("W/\"{inside}-{now:x}\""), modified: None };
     }
-    let modified = u64::try_from(modified.seconds).unwrap_or(0);
+    let seconds = u64::try_from(modified.seconds).unwrap_or(0);
     // A date of the future would never be reached by a client's clock (RFC 9110, section 8.8.2.1).
-    Validators { etag, modified: (UNIX_EPOCH + Duration::from_secs(modified)).min(SystemTime::now()) }
+    let is_over = now.duration_since(UNIX_EPOCH).is_ok_and(|now| now.as_secs() > seconds);
+    let modified = is_over.then(|| UNIX_EPOCH + Duration::from_secs(seconds));
+    Validators { etag: format!("\"{inside}\""), modified }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pantler_origin::Time;
     use std::fs;
     use std::os::unix::fs::symlink;
 
@@ -176,6 +188,28 @@ mod tests {
         }
         assert_eq!(error(&root, "loop"), Some(Errno::LOOP.raw_os_error()));
         assert_eq!(error(&root, "nothing"), Some(Errno::NOENT.raw_os_error()));
+    }
+
+    #[test]
+    fn a_date_is_told_once_its_second_is_over_and_a_tag_tells_every_change() {
+        let time = |seconds, nanoseconds| Time { seconds, nanoseconds };
+        let attributes =
+            |modified, changed| Attributes { size: 5, modified, changed, ..Attributes::default() };
+        let at = |millis| UNIX_EPOCH + Duration::from_millis(millis);
+        let file = attributes(time(100, 300_000_000), time(100, 300_000_000));
+        assert_eq!(validators(&file, true, at(100_999)).modified, None);
+        assert_eq!(validators(&file, true, at(101_000)).modified, Some(at(100_000)));
+        assert_eq!(validators(&file, false, at(500_000)).modified, None, "somebody may be writing");
+        assert_eq!(validators(&file, true, at(1000)).modified, None, "it comes from the future");
+        let old = attributes(time(-5, 0), time(100, 0));
+        assert_eq!(validators(&old, true, at(200_000)).modified, Some(UNIX_EPOCH));
+        let tag = |file, is_settled| validators(&file, is_settled, at(200_000)).etag;
+        // Written anew, and the time of modification set back.
+        let again = attributes(time(100, 300_000_000), time(150, 0));
+        let other = Attributes { inode: 7, ..file };
+        assert!(tag(file, true).starts_with('"'));
+        assert!(tag(file, true) != tag(again, true) && tag(file, true) != tag(other, true));
+        assert!(tag(file, false).starts_with("W/\""));
     }
 
     #[test]

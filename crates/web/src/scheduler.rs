@@ -25,6 +25,8 @@
 //! * Q5  In order, turns and reads that are out never exceed `reads_max`, and the line moves only at its head.
 //! * Q6  Out of order, who needs no disk is *held back* only while every read is taken and more groups that came before it wait
 //!   than [`Overtake`] allows, for no longer than half of `age_cap`, and not at all once no read has ended for so long.
+//!
+//! Why so: docs/decisions/0062-faults-of-the-web-server.md.
 
 use foldhash::{HashMap, HashMapExt};
 use std::cmp::Reverse;

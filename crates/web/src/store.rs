@@ -185,7 +185,7 @@ mod tests {
         let attributes = Attributes::of(file.as_fd()).unwrap();
         let mut version = attributes.version();
         (version.modified, version.changed) = (Time::default(), Time::default());
-        let validators = Validators { etag: String::new(), modified: std::time::UNIX_EPOCH };
+        let validators = Validators { etag: String::new(), modified: Some(std::time::UNIX_EPOCH) };
         Arc::new(Opened::new(file.into(), Look { version, settled }, validators, Below::PageCache))
     }
 

@@ -5,7 +5,7 @@ mod common;
 use common::{Answer, Site, parse, pattern, site};
 use pantler_rig::eventually;
 use std::io::{Read, Write};
-use std::net::Shutdown;
+use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
 /// By then who is to be cut off has been, on a busy machine too; the client gives up after 10 s.
@@ -516,6 +516,90 @@ fn neither_pings_nor_requests_hold_what_nobody_takes() {
     }
     eventually("its buffers are free", || site.server.site().desk.buffers.outstanding() == 0);
     assert_eq!((number(&site, "sent_bytes"), number(&site, "timed_out")), (0, 1));
+}
+
+#[test]
+fn no_connection_has_more_streams_than_it_may() {
+    let site = site(|options| options.limits.streams = 3);
+    let mut stream = site.connect();
+    // Nothing can be sent, so that none of them ends.
+    let asks: Vec<u8> = (0..4).flat_map(|at| get_over_http2(at * 2 + 1, "/large.bin")).collect();
+    stream.write_all(&[start_of_http2(0), asks].concat()).unwrap();
+    let (mut most, mut refused) = (None, None);
+    while refused.is_none() {
+        let mut head = [0; 9];
+        stream.read_exact(&mut head).unwrap();
+        let mut payload = vec![0; u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize];
+        stream.read_exact(&mut payload).unwrap();
+        let number = |bytes: &[u8]| u32::from_be_bytes(bytes.try_into().unwrap());
+        match head[3] {
+            3 => refused = Some((number(&head[5..]), number(&payload))),
+            4 => {
+                let most_streams = payload.chunks(6).find(|setting| setting[..2] == [0, 3]);
+                most = most.or(most_streams.map(|setting| number(&setting[2..])));
+            }
+            _ => {}
+        }
+    }
+    // REFUSED_STREAM: it may be asked for again.
+    assert_eq!((most, refused), (Some(3), Some((7, 7))));
+    assert_eq!(site.get("/hello.txt").status, 200);
+}
+
+#[test]
+fn no_more_connections_are_served_than_may_be() {
+    let site = site(|options| (options.threads, options.limits.connections) = (1, 2));
+    let ask =
+        |stream: &mut TcpStream| stream.write_all(b"GET /hello.txt HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    let mut served: Vec<TcpStream> = (0..2).map(|_| site.connect()).collect();
+    for stream in &mut served {
+        ask(stream);
+        stream.read_exact(&mut [0; 17]).unwrap();
+    }
+    let mut waits = site.connect();
+    ask(&mut waits);
+    waits.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+    let error = waits.read(&mut [0; 17]).unwrap_err();
+    assert_eq!((error.kind(), number(&site, "connections")), (std::io::ErrorKind::WouldBlock, 2));
+    drop(served.pop());
+    waits.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let mut status = [0; 17];
+    waits.read_exact(&mut status).unwrap();
+    assert_eq!(&status, b"HTTP/1.1 200 OK\r\n");
+}
+
+#[test]
+fn a_body_that_is_too_large_is_refused_by_what_it_says() {
+    let site = site(|options| options.limits.body_bytes = 1000);
+    for (method, bytes, status) in
+        [("GET", 1000, 200), ("GET", 1001, 413), ("POST", 1000, 405), ("POST", 1001, 413)]
+    {
+        let answer = site.ask(method, "/hello.txt", &format!("Content-Length: {bytes}\r\n"));
+        assert_eq!((answer.status, answer.field("connection")), (status, Some("close")), "{method}, {bytes}");
+    }
+}
+
+#[test]
+fn buffers_stay_within_their_budget_whoever_takes_nothing() {
+    const CLIENTS: usize = 60;
+    let budget = 1 << 20;
+    let site = site(|options| options.buffer_bytes = budget);
+    std::fs::write(site.path("huge.bin"), vec![1; 16 << 20]).unwrap();
+    let outstanding = || site.server.site().desk.buffers.outstanding();
+    let mut lazy = Vec::new();
+    for _ in 0..CLIENTS {
+        let mut stream = site.connect_narrowly();
+        stream.write_all(b"GET /huge.bin HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+        stream.read_exact(&mut [0; 17]).unwrap();
+        lazy.push(stream);
+        // The smallest pieces are given to whoever comes, and some of them wait in the connection.
+        let most = budget + (lazy.len() * PIECE_BYTES / 4) as u64;
+        assert!(outstanding() <= most, "{} bytes for {}", outstanding(), lazy.len());
+    }
+    assert!(outstanding() > budget / 2, "they hold hardly anything: {}", outstanding());
+    assert_eq!(site.get("/hello.txt").status, 200);
+    drop(lazy);
+    eventually("all buffers are free", || outstanding() == 0);
 }
 
 #[test]

@@ -52,6 +52,10 @@ fn directories_have_an_index_or_a_list_or_nothing() {
     assert_eq!(plain.get("/hello.txt/x").status, 404);
     // A doubled slash must not become the name of a host.
     assert_eq!(plain.get("//d").field("location"), Some("/d/"));
+    let named = site(|options| options.index = vec!["b.txt".into(), "a b.txt".into(), "index.html".into()]);
+    assert_eq!((named.get("/plain/").text(), named.get("/d/").text()), ("a b".into(), "<p>index</p>".into()));
+    fs::write(named.path("d/a b.txt"), "before").unwrap();
+    assert_eq!(named.get("/d/").text(), "before", "the first name that is there");
     let listing = site(|options| options.listing = true);
     let page = listing.get("/plain/");
     assert_eq!(page.field("content-type"), Some("text/html; charset=utf-8"));
@@ -221,4 +225,34 @@ fn the_log_says_what_was_asked() {
         (&200.into(), &13.into(), &true.into())
     );
     assert_eq!((&lines[0]["agent"], &lines[1]["status"]), (&"x".into(), &404.into()));
+}
+
+#[test]
+fn what_is_no_request_is_logged_and_counted() {
+    let log = tempfile::NamedTempFile::new().unwrap();
+    let file = Some(log.path().to_owned());
+    let site = site(|options| {
+        options.log = Some(pantler_web::AccessLog { file, format: pantler_web::LogFormat::Combined });
+    });
+    let huge = format!("GET /hello.txt HTTP/1.1\r\nHost: x\r\nX: {}\r\n\r\n", "a".repeat(100_000));
+    for (bytes, status) in [("what is this\r\n\r\n", "400"), (&huge, "431")] {
+        let answer = String::from_utf8(site.raw(bytes.as_bytes())).unwrap();
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
+    }
+    // Over HTTP/2 there is nothing to be answered: a frame where the settings should be.
+    site.raw(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x04\x08\x00\x00\x00\x00\x00\x00\x00\x00\x00");
+    // Who leaves in the middle of a request has said nothing wrong.
+    site.raw(b"GET /hello.txt HT");
+    let number = |name| {
+        let numbers = site.server.site().desk.metrics.numbers();
+        numbers.into_iter().find(|(other, _)| *other == name).unwrap().1
+    };
+    pantler_rig::eventually("all three are counted", || {
+        number("malformed") >= 3 && number("connections") == 0
+    });
+    assert_eq!((number("malformed"), number("answers")), (3, 2));
+    assert!(site.server.stop());
+    let text = fs::read_to_string(log.path()).unwrap();
+    let ends: Vec<&str> = text.lines().map(|line| line.split_once("] ").unwrap().1).collect();
+    assert_eq!(ends, [r#""-" 400 0 "-" "-""#, r#""-" 431 0 "-" "-""#]);
 }

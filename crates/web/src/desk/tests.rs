@@ -200,7 +200,8 @@ fn blind_file(bytes: &[u8]) -> Arc<Opened> {
     file.write_all(bytes).unwrap();
     let attributes = pantler_origin::Attributes::of(std::os::fd::AsFd::as_fd(&file)).unwrap();
     let look = pantler_origin::Look { version: attributes.version(), settled: true };
-    let validators = crate::conditions::Validators { etag: String::new(), modified: std::time::UNIX_EPOCH };
+    let validators =
+        crate::conditions::Validators { etag: String::new(), modified: Some(std::time::UNIX_EPOCH) };
     Arc::new(Opened::new(file.into(), look, validators, Below::PageCache))
 }
 
@@ -237,7 +238,8 @@ fn file_on_disk(bytes: &[u8]) -> (tempfile::TempDir, Arc<Opened>) {
     file.sync_all().unwrap();
     let attributes = pantler_origin::Attributes::of(std::os::fd::AsFd::as_fd(&file)).unwrap();
     let look = pantler_origin::Look { version: attributes.version(), settled: true };
-    let validators = crate::conditions::Validators { etag: String::new(), modified: std::time::UNIX_EPOCH };
+    let validators =
+        crate::conditions::Validators { etag: String::new(), modified: Some(std::time::UNIX_EPOCH) };
     (folder, Arc::new(Opened::new(file.into(), look, validators, Below::PageCache)))
 }
 

@@ -218,6 +218,7 @@ mod tests {
     use crate::load::{Plan, Sizes};
     use std::io::{Read, Write};
     use std::net::TcpListener;
+    use std::sync::atomic::{AtomicU32, Ordering};
     use std::sync::{Arc, Condvar, Mutex};
 
     /// Answers nobody before so many have asked; then everybody.
@@ -303,5 +304,72 @@ mod tests {
         assert!(report.unanswered as usize >= due(&load).len() - 3, "{}", report.unanswered);
         assert_eq!(report.all.len(), report.unanswered);
         assert!(report.percentile_ms(1.0) >= 45.0 && report.percentile_ms(99.0) >= 400.0);
+    }
+
+    /// Says the same to everybody who asks, part by part, and ends the connection after that. How many have connected.
+    fn saying(parts: &'static [&'static str], then_ends: bool) -> (std::net::SocketAddr, Arc<AtomicU32>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (address, count) = (listener.local_addr().unwrap(), Arc::new(AtomicU32::new(0)));
+        let connected = count.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                connected.fetch_add(1, Ordering::Relaxed);
+                stream.set_nodelay(true).unwrap();
+                std::thread::spawn(move || {
+                    let mut space = [0; 1000];
+                    while stream.read(&mut space).is_ok_and(|count| count > 0) {
+                        for part in parts {
+                            let _ = stream.write_all(part.as_bytes());
+                            std::thread::yield_now();
+                        }
+                        if then_ends {
+                            return;
+                        }
+                    }
+                });
+            }
+        });
+        (address, count)
+    }
+
+    #[test]
+    fn an_answer_is_one_with_status_200_and_all_bytes_of_its_file() {
+        let ask = |parts: &'static [&'static str], then_ends| {
+            let (address, connected) = saying(parts, then_ends);
+            let load =
+                Load { pace: Pace::Closed { clients: 1 }, time: Duration::from_millis(250), ..load(address) };
+            let report = run(&load).unwrap();
+            (report, connected.load(Ordering::Relaxed))
+        };
+        for parts in [
+            &["HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n0123456789"][..],
+            &["HTTP/1.1 200 ", "OK\r\ncontent-", "length:  10 \r\n", "\r", "\n0123", "45", "6789"],
+        ] {
+            let (report, connected) = ask(parts, false);
+            assert!(report.requests > 1 && report.bytes == 10 * report.requests, "{parts:?}");
+            // Nobody hung up: one connection is asked again and again, after one that only tried.
+            assert_eq!((report.errors, connected), (0, 2), "{parts:?}: {:?}", report.first_error);
+        }
+        for (parts, then_ends, reason) in [
+            (&["HTTP/1.1 404 Not Found\r\nContent-Length: 10\r\n\r\n0123456789"][..], false, "status 404"),
+            (&["HTTP/1.1 206 Partial Content\r\nContent-Length: 10\r\n\r\n0123456789"], false, "status 206"),
+            (&["HTTP/1.1 200 OK\r\n\r\n0123456789"], false, "without a length"),
+            (&["HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n0123456789"], false, "without a length"),
+            (&["HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n012345678"], false, "9 bytes, expected 10"),
+            (&["HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n0123456789+"], false, "11 bytes, expected 10"),
+            (&["HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n01234"], true, "unexpected end of file"),
+            (&["HTTP/1.1 200 OK\r\nContent-Le"], true, "unexpected end of file"),
+            (&["what\r\n\r\n"], false, "invalid HTTP version"),
+        ] {
+            let (report, connected) = ask(parts, then_ends);
+            let error = report.first_error.unwrap_or_default();
+            assert!(
+                report.requests == 0 && report.all.is_empty() && error.contains(reason),
+                "{parts:?}: {error}"
+            );
+            // Whoever said something wrong is not asked again on the same connection.
+            assert!(report.errors >= 2 && u64::from(connected) > report.errors, "{parts:?}: {connected}");
+        }
     }
 }

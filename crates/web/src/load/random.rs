@@ -42,6 +42,14 @@ impl Popularity {
         &self.files
     }
 
+    /// Each file, and the share of all requests that ask for it.
+    pub fn shares(&self) -> impl Iterator<Item = (u32, f64)> {
+        let sum = self.weights.last().copied().unwrap_or(0.0);
+        let before = std::iter::once(0.0).chain(self.weights.iter().copied());
+        let shares = self.weights.iter().zip(before).map(move |(to, from)| (to - from) / sum);
+        self.files.iter().copied().zip(shares)
+    }
+
     /// Draws one.
     pub fn draw(&self, random: &mut Random) -> u32 {
         let point = random.unit() * self.weights.last().copied().unwrap_or(0.0);
@@ -53,6 +61,7 @@ impl Popularity {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::HashMap;
 
     #[test]
     fn popularity_falls_with_the_rank() {
@@ -64,6 +73,10 @@ mod tests {
         // The first of 1,000 is asked for in 1 of 7.49 cases.
         assert!((count(0) / 100_000.0 - 1.0 / 7.485).abs() < 0.01);
         assert!((count(0) / count(9) - 10.0).abs() < 2.0);
+        let shares: HashMap<u32, f64> = popularity.shares().collect();
+        assert!((shares.values().sum::<f64>() - 1.0).abs() < 1e-9);
+        assert!((shares[&popularity.files[0]] - 1.0 / 7.485).abs() < 0.001);
+        assert!((shares[&popularity.files[9]] * 10.0 - shares[&popularity.files[0]]).abs() < 1e-9);
         let alike = Popularity::new(10, 0.0, 5);
         let mut counts = [0u32; 10];
         (0..10_000).for_each(|_| counts[alike.draw(&mut random) as usize] += 1);
