@@ -4,7 +4,7 @@ use anyhow::{Context, Result, bail};
 use std::fs;
 
 use crate::shell::{command, output, run, run_command, say};
-use crate::{packages, python};
+use crate::{node, packages, python};
 
 /// Crates that never perform I/O, read a clock or draw randomness.
 const PURE: [&str; 2] = ["pantler-policy", "pantler-steward"];
@@ -22,6 +22,7 @@ pub fn test() -> Result<()> {
     run(&["cargo", "fmt", "--all", "--check"])?;
     run(&["cargo", "clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"])?;
     python::prepare_if_possible()?;
+    node::prepare_if_possible()?;
     // Tests of the command start the binary; building all targets first keeps its build out of their time.
     let mut tests = command(&["cargo", "test", "--workspace", "--all-features", "--no-fail-fast"]);
     tests.env("PANTLER_FUZZ_SECONDS", FUZZ_SECONDS);

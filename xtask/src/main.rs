@@ -8,6 +8,7 @@ mod checks;
 mod demo;
 mod fuzz;
 mod install;
+mod node;
 mod packages;
 mod python;
 mod shell;
@@ -17,6 +18,7 @@ usage: cargo xtask <command>
 
   demo             eight cscope queries by the kernel alone, steered, and through the mount
   setup            install the Debian packages that tests and demo need
+  servers          install the servers in Python and JavaScript that tests talk to, below target; needs package indexes
   test             everything that CI runs
   ci               the same, with every missing kernel feature a failure
   bench            the benchmarks of the workspace
@@ -47,6 +49,7 @@ fn dispatch(arguments: &[String]) -> Result<()> {
     }
     match words.as_slice() {
         ["setup"] => packages::ensure(packages::TEST),
+        ["servers"] => python::environment().and_then(|()| node::prepare()),
         ["test"] => checks::test(),
         ["ci"] => checks::ci(),
         ["demo"] => demo::demo(),

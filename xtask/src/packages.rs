@@ -18,6 +18,7 @@ pub const TEST: &[&str] = &[
     "iproute2",
     "memcached",
     "nginx-light",
+    "openssl",
     "postgresql",
     "python3",
     "redis-server",
@@ -25,6 +26,7 @@ pub const TEST: &[&str] = &[
     "sudo",
     "util-linux",
     "varnish",
+    "wrk",
     "xfsprogs",
 ];
 

@@ -42,7 +42,7 @@ pub fn test_if_possible() -> Result<()> {
 }
 
 /// A virtual environment with everything that builds and tests need.
-fn environment() -> Result<()> {
+pub fn environment() -> Result<()> {
     packages::ensure(PACKAGES)?;
     run(&["/usr/bin/python3", "-m", "venv", ENVIRONMENT])?;
     let requirements = format!("{FOLDER}/requirements-test.txt");

@@ -5,6 +5,8 @@
 //!   names    object("a/b") or has_below("a/b") --> Recent (at most `refresh` old) --> node: one version, for ever
 //!   bytes    read(version, range) --> GET with If-Match --> bytes of that version, or ESTALE
 //! ```
+//!
+//! Why so: docs/decisions/0045-object-stores.md.
 
 mod client;
 mod listing;

@@ -3,6 +3,8 @@
 //!
 //! Both read blocks at random places of one file, past the page cache, so many at once as a mount does by default. They take
 //! turns, so that what else the machine does meets both.
+//!
+//! Why so: docs/decisions/0050-io-uring-where-it-wins.md.
 
 use std::fs::File;
 use std::io::{self, IoSliceMut};

@@ -19,8 +19,8 @@ use tokio::runtime::Runtime;
 
 use super::listing::{Connector, LeftOut};
 use super::object::{Found, Object, Objects, plain_tag};
-use crate::Time;
 use crate::place::{Credentials, Scheme, StoreAddress, StoreOptions};
+use crate::{Filling, Time};
 
 /// Threads that move bytes; who asks waits in a thread of its own.
 const MOVERS: usize = 2;
@@ -145,6 +145,8 @@ impl Client {
             fault => match reason(fault) {
                 // Of listings the crate passes on what the server wrote.
                 text if text.contains("status code: 404") => format!("there is no such {what}"),
+                text if text.contains("status code: 401") => "the credentials are refused".to_owned(),
+                text if text.contains("status code: 403") => "access is refused".to_owned(),
                 text => text,
             },
         };
@@ -234,8 +236,9 @@ impl Objects for Client {
         let asked: u64 = buffers.iter().map(|buffer| buffer.len() as u64).sum();
         let end = object.size.min(offset.saturating_add(asked));
         let mut options = GetOptions { range: Some((offset..end).into()), ..GetOptions::default() };
-        // A weak tag never matches; then what comes is looked at alone.
-        options.if_match = object.tag.clone().filter(|tag| !tag.starts_with("W/"));
+        // A weak tag never matches; then what comes is looked at alone. Some listings have tags without quotes.
+        let tag = object.tag.as_deref().filter(|tag| !tag.starts_with("W/"));
+        options.if_match = tag.map(|tag| format!("\"{}\"", plain_tag(tag)));
         self.ask(self.timeout, async {
             let answer = self.store.get_opts(&key, options).await?;
             if !is_same(&answer.meta, object) {
@@ -244,7 +247,7 @@ impl Objects for Client {
             if answer.range != (offset..end) {
                 return Err(Fault::Odd("another range than asked for"));
             }
-            let mut rest = Rest { buffers, index: 0, filled: 0 };
+            let mut filling = Filling::new(buffers);
             let mut done = 0;
             let mut pieces = answer.into_stream();
             while let Some(piece) = pieces.next().await {
@@ -252,33 +255,11 @@ impl Objects for Client {
                 if done + piece.len() as u64 > end - offset {
                     return Err(Fault::Odd("more bytes than asked for"));
                 }
-                rest.fill(&piece);
+                filling.fill(&piece);
                 done += piece.len() as u64;
             }
             Ok(done as usize)
         })
-    }
-}
-
-/// Buffers that are filled one after the other.
-struct Rest<'a, 'b> {
-    buffers: &'a mut [IoSliceMut<'b>],
-    index: usize,
-    filled: usize,
-}
-
-impl Rest<'_, '_> {
-    fn fill(&mut self, mut bytes: &[u8]) {
-        while !bytes.is_empty() {
-            let room = &mut self.buffers[self.index][self.filled..];
-            let count = room.len().min(bytes.len());
-            room[..count].copy_from_slice(&bytes[..count]);
-            bytes = &bytes[count..];
-            self.filled += count;
-            if self.filled == self.buffers[self.index].len() {
-                (self.index, self.filled) = (self.index + 1, 0);
-            }
-        }
     }
 }
 
@@ -379,7 +360,7 @@ fn build(address: &StoreAddress, options: &StoreOptions, left_out: &Arc<LeftOut>
             let endpoint = value(AmazonS3ConfigKey::Endpoint);
             let is_known = is_given
                 || value(AmazonS3ConfigKey::AccessKeyId).is_some()
-                || value(AmazonS3ConfigKey::SkipSignature).is_some_and(|skip| skip == "true")
+                || is_on(value(AmazonS3ConfigKey::SkipSignature))
                 || std::env::var_os("AWS_WEB_IDENTITY_TOKEN_FILE").is_some();
             if endpoint.as_ref().is_some_and(|endpoint| endpoint.starts_with("http://")) {
                 builder = builder.with_allow_http(true);
@@ -394,9 +375,23 @@ fn build(address: &StoreAddress, options: &StoreOptions, left_out: &Arc<LeftOut>
                 .with_retry(retry);
             let settings =
                 (&options.credentials, limits.map(|(key, value)| (GoogleConfigKey::Client(key), value)));
-            let (builder, is_given) = configured(builder, settings, GoogleCloudStorageBuilder::with_config)?;
-            let is_known = is_given || is_in_environment("GOOGLE_");
-            Ok((Arc::new(builder.build().map_err(failed)?), String::new(), is_known))
+            let (mut builder, _) = configured(builder, settings, GoogleCloudStorageBuilder::with_config)?;
+            if builder.get_config_value(&GoogleConfigKey::BaseUrl).is_none()
+                && let Some(emulator) = google_emulator()
+            {
+                builder = builder.with_config(GoogleConfigKey::BaseUrl, emulator);
+            }
+            let value = |key| builder.get_config_value(&key);
+            let server = value(GoogleConfigKey::BaseUrl).unwrap_or_default();
+            let is_known = is_on(value(GoogleConfigKey::SkipSignature))
+                || GOOGLE_CREDENTIALS.into_iter().any(|key| value(key).is_some());
+            let store = builder.build().map_err(|error| {
+                format!(
+                    "{}; expected what Google gives for a service account in GOOGLE_SERVICE_ACCOUNT=FILE",
+                    failed(error)
+                )
+            })?;
+            Ok((Arc::new(store), server, is_known))
         }
         Scheme::Azure => {
             let builder = MicrosoftAzureBuilder::from_env()
@@ -405,18 +400,25 @@ fn build(address: &StoreAddress, options: &StoreOptions, left_out: &Arc<LeftOut>
                 .with_retry(retry);
             let settings =
                 (&options.credentials, limits.map(|(key, value)| (AzureConfigKey::Client(key), value)));
-            let (builder, is_given) = configured(builder, settings, MicrosoftAzureBuilder::with_config)?;
-            let value = |key| builder.get_config_value(&key).unwrap_or_default();
-            let server =
-                format!("{} {}", value(AzureConfigKey::AccountName), value(AzureConfigKey::Endpoint));
-            let is_known = is_given || is_in_environment("AZURE_");
+            let (mut builder, _) = configured(builder, settings, MicrosoftAzureBuilder::with_config)?;
+            let value = |key| builder.get_config_value(&key);
+            let endpoint = value(AzureConfigKey::Endpoint).unwrap_or_default();
+            let account = value(AzureConfigKey::AccountName).unwrap_or_default();
+            let switches =
+                [AzureConfigKey::SkipSignature, AzureConfigKey::UseEmulator, AzureConfigKey::UseAzureCli];
+            let is_known = switches.into_iter().any(|key| is_on(value(key)))
+                || AZURE_CREDENTIALS.into_iter().any(|key| value(key).is_some());
+            if endpoint.starts_with("http://") {
+                builder = builder.with_allow_http(true);
+            }
             let store = builder.build().map_err(|error| {
+                let reason = failed(error);
+                let reason = reason.trim_end_matches('.');
                 format!(
-                    "{}; expected AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY",
-                    failed(error)
+                    "{reason}; expected AZURE_STORAGE_ACCOUNT_NAME, and AZURE_STORAGE_ACCOUNT_KEY in base64"
                 )
             })?;
-            Ok((Arc::new(store), server, is_known))
+            Ok((Arc::new(store), format!("{account} {endpoint}"), is_known))
         }
         Scheme::Http | Scheme::Https => {
             let word = if address.scheme == Scheme::Http { "http" } else { "https" };
@@ -450,8 +452,32 @@ fn configured<B, K: FromStr>(
     Ok((builder, !credentials.is_empty()))
 }
 
-fn is_in_environment(prefix: &str) -> bool {
-    std::env::vars_os().any(|(name, _)| name.to_str().is_some_and(|name| name.starts_with(prefix)))
+/// What says who asks Google.
+const GOOGLE_CREDENTIALS: [GoogleConfigKey; 4] = [
+    GoogleConfigKey::ServiceAccount,
+    GoogleConfigKey::ServiceAccountKey,
+    GoogleConfigKey::ApplicationCredentials,
+    GoogleConfigKey::BearerToken,
+];
+
+/// What says who asks Azure.
+const AZURE_CREDENTIALS: [AzureConfigKey; 5] = [
+    AzureConfigKey::AccessKey,
+    AzureConfigKey::SasKey,
+    AzureConfigKey::Token,
+    AzureConfigKey::ClientSecret,
+    AzureConfigKey::FederatedTokenFile,
+];
+
+fn is_on(setting: Option<String>) -> bool {
+    setting.is_some_and(|word| matches!(word.to_ascii_lowercase().as_str(), "true" | "1" | "yes" | "on"))
+}
+
+/// Where Google's own tools look for a server that imitates theirs.
+fn google_emulator() -> Option<String> {
+    let place = std::env::var("STORAGE_EMULATOR_HOST").ok().filter(|place| !place.is_empty())?;
+    let place = place.trim_end_matches('/');
+    Some(if place.contains("://") { place.to_owned() } else { format!("http://{place}") })
 }
 
 /// The header that says who asks.
