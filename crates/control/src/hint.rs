@@ -10,7 +10,9 @@ pub const PRIORITY_MIN: i32 = -1024;
 /// Highest priority a hint may give.
 pub const PRIORITY_MAX: i32 = 1023;
 /// Most ranges that one hint may put on an access list.
-pub const RANGES_MAX: usize = 5000;
+pub const RANGES_MAX: usize = pantler_steward::lists::ENTRIES_MAX as usize;
+/// Most files or ranges of access lists that a body keeps, on lists or waiting for their turn.
+pub const LIST_FILES_MAX: usize = 65_536;
 
 /// One control call (C1 to C3). It affects the blocks of the owner it is about and nobody else's (C8).
 ///
@@ -90,6 +92,22 @@ pub enum Hint {
 }
 
 impl Hint {
+    /// Its word, as in JSON.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::SetPriority { .. } => "set-priority",
+            Self::GetPriority { .. } => "get-priority",
+            Self::SetPolicy { .. } => "set-policy",
+            Self::GetPolicy { .. } => "get-policy",
+            Self::SetTemporaryPriority { .. } => "set-temporary-priority",
+            Self::ListFile { .. } => "list-file",
+            Self::GetList => "get-list",
+            Self::EndList => "end-list",
+            Self::Clear => "clear",
+            Self::Grant => "grant",
+        }
+    }
+
     /// Whether the hint is about a file, so that a descriptor must come with it.
     pub fn path(&self) -> Option<&PathBuf> {
         match self {
@@ -102,7 +120,7 @@ impl Hint {
     }
 
     /// Refuses values that make no sense: a priority out of bounds, a range that ends before it starts.
-    /// Doors call it before a body sees the hint.
+    /// A body calls it before anything else.
     pub fn check(&self) -> Result<(), ControlError> {
         if let Self::ListFile { ranges, .. } = self {
             return check_ranges(ranges);
@@ -205,6 +223,26 @@ mod tests {
             assert_eq!(error.exit_status(), 2, "{error}");
         }
         assert_eq!(list(vec![(0, 1); RANGES_MAX + 1]).unwrap_err().exit_status(), 2);
+    }
+
+    #[test]
+    fn hints_are_called_as_in_json() {
+        let path = || PathBuf::from("f");
+        let (priority, policy) = (0, PolicyName::Lru);
+        for hint in [
+            Hint::SetPriority { path: path(), priority },
+            Hint::GetPriority { path: path() },
+            Hint::SetPolicy { priority, policy },
+            Hint::GetPolicy { priority },
+            Hint::SetTemporaryPriority { path: path(), first: 0, last: 1, priority },
+            Hint::ListFile { path: path(), ranges: vec![], append: false },
+            Hint::GetList,
+            Hint::EndList,
+            Hint::Clear,
+            Hint::Grant,
+        ] {
+            assert_eq!(serde_json::to_value(&hint).unwrap()["do"], hint.name());
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! The same words go through four doors: ioctl and extended attributes on a mount, the control socket, and the
 //! command line. This crate owns the words, the socket and the profiles; it decides nothing and caches nothing.
 //!
-//! * [`Hint`] and [`HintAnswer`]: the papers' five calls (design rules C1 to C3), plus *clear* and *grant* (L7).
+//! * [`Hint`] and [`HintAnswer`]: the papers' five calls (rules C1 to C3), plus *clear* and *grant* (L7).
 //! * [`Speaker`] and [`OwnerSelector`]: who speaks, and whose blocks are meant (C8).
 //! * [`Body`]: what a running steer session or mount offers to the doors.
 //! * [`BodyStat`] and [`FileExplanation`]: what can be asked about the cache.
@@ -34,14 +34,14 @@ pub mod wire;
 pub use body::{Body, BodyInfo, BodyKind};
 pub use error::ControlError;
 pub use glob::{Glob, GlobError};
-pub use hint::{Hint, HintAnswer, ListAnswer, PRIORITY_MAX, PRIORITY_MIN, RANGES_MAX};
+pub use hint::{Hint, HintAnswer, LIST_FILES_MAX, ListAnswer, PRIORITY_MAX, PRIORITY_MIN, RANGES_MAX};
 pub use pantler_steward::PolicyName;
-pub use profile::{FileRule, Prefetch, Profile, ProfileError, Temporary};
+pub use profile::{DONE_WITH, FileRule, Prefetch, Profile, ProfileError, Temporary};
 pub use revocations::Revocations;
 pub use run::{RunId, RunSpec};
 pub use size::{Size, SizeError};
 pub use speaker::{OwnerSelector, Speaker};
 pub use stat::{
-    BodyStat, Counters, DecisionLine, FileExplanation, FileStat, OwnerStat, PrefetchStat, Prefetched,
-    PriorityStat, RevocationStat, TierStat,
+    BodyStat, Counters, DecisionLine, FILES_SHOWN, FileExplanation, FileStat, OwnerStat, PrefetchStat,
+    Prefetched, PriorityStat, RevocationStat, TierStat,
 };

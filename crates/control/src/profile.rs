@@ -27,6 +27,9 @@ mod prefetch;
 
 pub use prefetch::Prefetch;
 
+/// Priority of blocks that are done with: below all that nothing was said of.
+pub const DONE_WITH: i32 = -1;
+
 /// Largest profile, in bytes.
 const PROFILE_BYTES_MAX: usize = 64 << 10;
 /// Most rules about files.

@@ -1,4 +1,6 @@
 //! The host's side of the control socket: bodies behind doors.
+//!
+//! Why so: docs/decisions/0001-who-hosts-a-body.md.
 
 use std::collections::HashMap;
 use std::fmt;

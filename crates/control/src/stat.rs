@@ -6,6 +6,9 @@ use std::path::PathBuf;
 
 use crate::{BodyInfo, PolicyName};
 
+/// Files of a body that are told of one by one.
+pub const FILES_SHOWN: usize = 100;
+
 /// Counters since the start of what they count.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counters {

@@ -8,8 +8,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use pantler_control::{
-    Body, BodyInfo, BodyKind, BodyStat, ControlError, Counters, DecisionLine, FileExplanation, FileStat,
-    Hint, HintAnswer, OwnerSelector, OwnerStat, PrefetchStat, PriorityStat, Speaker,
+    Body, BodyInfo, BodyKind, BodyStat, ControlError, Counters, DecisionLine, FILES_SHOWN, FileExplanation,
+    FileStat, Hint, HintAnswer, OwnerSelector, OwnerStat, PrefetchStat, PriorityStat, Speaker,
 };
 use pantler_steward::{Block, OwnerId};
 
@@ -17,11 +17,9 @@ use crate::engine::{Engine, slot_of};
 use crate::files::FileKey;
 use crate::group;
 use crate::steer::{Shared, Steer};
-use crate::sys::BLOCK_BYTES;
+use crate::sys::{self, BLOCK_BYTES};
 use crate::watch;
 
-/// Files shown by `stat`.
-const FILES_SHOWN: usize = 100;
 /// Files that may have a priority before they are read; the bound of the steward holds besides.
 const HINTED_FILES_MAX: usize = 4096;
 
@@ -210,16 +208,17 @@ impl Body for SteerBody {
             }
             Hint::ListFile { ref path, ref ranges, append } => {
                 let file = file.ok_or_else(|| ControlError::not_found(format!("file {}", path.display())))?;
-                HintAnswer::List(engine.list_file(owner, speaker, (path, file), ranges, append)?)
+                let now_ns = sys::monotonic_ns();
+                HintAnswer::List(engine.list_file(owner, speaker, (path, file), ranges, append, now_ns)?)
             }
             Hint::GetList => HintAnswer::List(engine.list_answer(owner)),
             Hint::EndList => {
                 engine.steward.end_list(owner);
                 HintAnswer::Done
             }
-            _ => return Err(ControlError::unsupported("this hint")),
+            _ => return Err(ControlError::unsupported(hint.name())),
         };
-        engine.take_decisions();
+        engine.poll();
         Ok(answer)
     }
 

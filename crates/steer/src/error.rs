@@ -39,7 +39,7 @@ pub enum SteerError {
     /// A system call failed.
     #[error("{call}: {source}")]
     Call {
-        /// The call.
+        /// The call, and what it was for.
         call: &'static str,
         /// The kernel's answer.
         source: io::Error,

@@ -16,65 +16,41 @@
 //! K4  A folio leaves as a whole or not at all: dropping a part of it drops nothing.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use foldhash::fast::FixedState;
 
+mod bits;
+
+use bits::Bits;
+
 /// Blocks per chunk.
 pub const CHUNK_BLOCKS: u64 = 512;
-const WORDS: usize = (CHUNK_BLOCKS / 64) as usize;
-
-/// A set of the blocks of one chunk.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Bits([u64; WORDS]);
-
-impl Bits {
-    fn get(&self, at: u64) -> bool {
-        self.0[(at / 64) as usize] >> (at % 64) & 1 == 1
-    }
-
-    fn set(&mut self, at: u64) {
-        self.0[(at / 64) as usize] |= 1 << (at % 64);
-    }
-
-    fn clear(&mut self, at: u64) -> bool {
-        let was = self.get(at);
-        self.0[(at / 64) as usize] &= !(1 << (at % 64));
-        was
-    }
-
-    fn is_empty(&self) -> bool {
-        self.0.iter().all(|&word| word == 0)
-    }
-
-    fn count(&self) -> u32 {
-        self.0.iter().map(|word| word.count_ones()).sum()
-    }
-
-    /// The runs of set bits as `(first, length)`, from low to high.
-    fn runs(self) -> impl Iterator<Item = (u64, u64)> {
-        let mut at = 0;
-        std::iter::from_fn(move || {
-            while at < CHUNK_BLOCKS && !self.get(at) {
-                // Skip empty words at once.
-                at = if at % 64 == 0 && self.0[(at / 64) as usize] == 0 { at + 64 } else { at + 1 };
-            }
-            if at >= CHUNK_BLOCKS {
-                return None;
-            }
-            let first = at;
-            while at < CHUNK_BLOCKS && self.get(at) {
-                at += 1;
-            }
-            Some((first, at - first))
-        })
-    }
-}
 
 /// A folio of more than one page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Folio {
     at: u16,
     pages: u16,
+}
+
+impl Folio {
+    fn pages(self) -> Range<u64> {
+        u64::from(self.at)..u64::from(self.at + self.pages)
+    }
+}
+
+/// What becomes of a folio of which something leaves (K4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    /// All of it leaves, or nothing does.
+    Whole,
+    /// A part leaves, and waits for the rest.
+    Waits,
+    /// It waited for long: the few that stay follow the many that left.
+    Follows,
+    /// It waited for long: what left comes back to the many that stay, or to what must not leave.
+    Back,
 }
 
 #[derive(Debug, Default)]
@@ -94,10 +70,24 @@ impl Chunk {
     /// Everything believed to be in the page cache.
     fn cached(&self) -> Bits {
         let mut all = self.ours;
-        for (word, (leaving, ahead)) in all.0.iter_mut().zip(self.leaving.0.iter().zip(self.ahead.0)) {
-            *word |= leaving | ahead;
-        }
+        all.add(&self.leaving);
+        all.add(&self.ahead);
         all
+    }
+
+    /// `old` says that what leaves of the chunk waited for long.
+    fn fate(&self, folio: &Folio, old: bool) -> Fate {
+        let leaving = folio.pages().filter(|&at| self.leaving.get(at)).count();
+        if leaving == 0 || leaving == usize::from(folio.pages) {
+            return Fate::Whole;
+        }
+        let mostly = 2 * leaving >= usize::from(folio.pages);
+        let may_leave = |at| self.leaving.get(at) || self.ours.get(at) && !self.shared.get(at);
+        match old {
+            false => Fate::Waits,
+            true if mostly && folio.pages().all(may_leave) => Fate::Follows,
+            true => Fate::Back,
+        }
     }
 
     fn is_empty(&self) -> bool {
@@ -235,7 +225,7 @@ impl Ledger {
         self.ours_blocks -= u32::from(chunk.ours.clear(at));
         self.leaving_blocks -= u32::from(chunk.leaving.clear(at));
         chunk.shared.clear(at);
-        chunk.folios.retain(|folio| !(u64::from(folio.at)..u64::from(folio.at + folio.pages)).contains(&at));
+        chunk.folios.retain(|folio| !folio.pages().contains(&at));
         if chunk.is_empty() {
             self.chunks.remove(&key(file, index));
         }
@@ -268,24 +258,16 @@ impl Ledger {
             let (mut whole, mut part) = (chunk.leaving, Bits::default());
             let (mut back, mut rest) = (Bits::default(), Bits::default());
             for folio in &chunk.folios {
-                let pages = || u64::from(folio.at)..u64::from(folio.at + folio.pages);
-                let leaving = pages().filter(|&at| chunk.leaving.get(at)).count();
-                if leaving == usize::from(folio.pages) || leaving == 0 {
+                let fate = chunk.fate(folio, old);
+                if fate == Fate::Whole {
                     continue;
                 }
-                let mostly = 2 * leaving >= usize::from(folio.pages);
-                let ours = |at| chunk.leaving.get(at) || chunk.ours.get(at) && !chunk.shared.get(at);
-                let follows = old && mostly && pages().all(ours);
-                for at in pages() {
-                    if !whole.clear(at) {
-                        // K4: the few that stay follow the many that left.
-                        if follows {
-                            rest.set(at);
-                        }
-                    } else if old && !follows {
-                        back.set(at);
-                    } else {
-                        part.set(at);
+                let stays = if fate == Fate::Back { &mut back } else { &mut part };
+                for at in folio.pages() {
+                    if whole.clear(at) {
+                        stays.set(at);
+                    } else if fate == Fate::Follows {
+                        rest.set(at);
                     }
                 }
             }
@@ -314,9 +296,7 @@ impl Ledger {
             let taken = std::mem::take(&mut chunk.ahead);
             let base = number * CHUNK_BLOCKS;
             found.extend(taken.runs().map(|(first, blocks)| Span { file, first: base + first, blocks }));
-            for (ours, ahead) in chunk.ours.0.iter_mut().zip(taken.0) {
-                *ours |= ahead;
-            }
+            chunk.ours.add(&taken);
             self.ahead_blocks -= taken.count();
             self.ours_blocks += taken.count();
         }

@@ -139,12 +139,12 @@ impl Steer {
             }
             // An empty list means everybody: list a thread that no longer reads, ours before its first read.
             run.list_thread(NOBODY_TID)?;
-            let engine = Engine::new(&options)?;
+            let engine = Engine::new(&options, sys::monotonic_ns())?;
             let wake = rustix::event::eventfd(
                 0,
                 rustix::event::EventfdFlags::CLOEXEC | rustix::event::EventfdFlags::NONBLOCK,
             )
-            .map_err(|error| SteerError::call("eventfd", error))?;
+            .map_err(|error| SteerError::call("eventfd, to wake the reading thread", error))?;
             let instances: Vec<&Instance> = std::iter::once(&run).chain(&others).collect();
             let mut feed = Feed::open(&instances)?;
             for instance in instances {
@@ -199,7 +199,9 @@ impl Steer {
             self.shared.group.program_files().into_iter().map(open).collect::<Result<Vec<_>, _>>()?;
         let mut lists = Vec::new();
         for instance in std::iter::once(&self.shared.run).chain(&self.shared.others) {
-            let copy = instance.list_file().map_err(|error| SteerError::call("dup", error))?;
+            let copy = instance
+                .list_file()
+                .map_err(|error| SteerError::call("dup, for a program to list its threads", error))?;
             lists.push(copy);
         }
         let doors = Arc::new(Mutex::new(Some(Doors { groups, lists })));
@@ -258,14 +260,6 @@ impl Steer {
     /// Blocks that the steward may keep.
     pub fn capacity_blocks(&self) -> u32 {
         self.shared.engine().steward.capacity()
-    }
-
-    /// Bytes of kernel memory that the trace buffers take, on all CPUs. They are not charged to the control group.
-    pub fn trace_buffer_bytes(&self) -> u64 {
-        let own = u64::from(self.shared.options.buffer_kb) * 1024;
-        let others = if self.shared.others.is_some() { own / 4 } else { 0 };
-        let cpus = std::thread::available_parallelism().map_or(1, |count| count.get() as u64);
-        (own + others) * cpus
     }
 
     /// Waits until the events so far have been taken, for at most five seconds. For tests and for last looks at counters.
@@ -345,7 +339,7 @@ fn start_threads(shared: &Arc<Shared>, feed: Feed) -> Result<Vec<JoinHandle<()>>
             .name(name.to_owned())
             .stack_size(256 << 10)
             .spawn(work)
-            .map_err(|error| SteerError::call("clone", error))
+            .map_err(|error| SteerError::call("clone, for a thread that steers", error))
     };
     let mut threads = Vec::new();
     let reading = Arc::clone(shared);

@@ -15,7 +15,6 @@ use pantler_policy::Handle;
 use crate::decision::{Decision, Rule};
 use crate::entry::NO_LEVEL;
 use crate::owners::{COMMON, NOBODY, OwnerKey};
-use crate::steward::keeper;
 use crate::{Action, Allocation, Block, Notice, Steward};
 
 impl Steward {
@@ -92,7 +91,7 @@ impl Steward {
         let target = self.placeholders.take(block)?;
         let holder = self.entries[target].owner;
         let revocation = self.options.revocation;
-        let keeper = keeper(&self.owners, holder);
+        let keeper = self.owners.keeper(holder);
         if let Some(record) = self.owners.alive_mut(keeper)
             && record.manager.is_some()
             && !record.standing.is_revoked()
@@ -110,7 +109,7 @@ impl Steward {
 
     /// L3: the manager in control names a victim, which leaves its list. Else it is the candidate.
     fn name_victim(&mut self, candidate: Handle) -> Handle {
-        let keeper = keeper(&self.owners, self.entries[candidate].owner);
+        let keeper = self.owners.keeper(self.entries[candidate].owner);
         let named = match self.list_at(keeper).filter(|&at| self.is_trusted(at)) {
             Some(at) => self.name_by_list(at),
             None => {
@@ -159,7 +158,7 @@ impl Steward {
             _ => {}
         }
         let revocation = self.options.revocation;
-        let keeper = keeper(&self.owners, self.entries[candidate].owner);
+        let keeper = self.owners.keeper(self.entries[candidate].owner);
         if let Some(record) = self.owners.alive_mut(keeper) {
             record.counters.overrules += 1;
             if keeper != COMMON

@@ -10,7 +10,7 @@ pub struct OwnerId(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileId(pub u64);
 
-/// A fixed-size, aligned piece of one version of a file (design.md, section 3.1).
+/// A fixed-size, aligned piece of one version of a file (docs/RULES.md, A).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Block {
     /// The version of the file.

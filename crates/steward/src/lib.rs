@@ -1,8 +1,8 @@
 //! The steward decides what stays in memory, and does nothing else.
 //!
-//! It owns no buffer, opens no file, reads no clock and draws no randomness. Everything it knows arrives as a value,
-//! everything it wants leaves as a value; a *body* performs the I/O. The kernel's page cache, a mount, a library and
-//! a simulator are bodies of the same steward, so what one shows is what the others do.
+//! It owns no buffer, opens no file, reads no clock and draws no randomness that was not passed in. Everything it knows
+//! arrives as a value, everything it wants leaves as a value; a *body* performs the I/O: one for the kernel's page cache,
+//! one for a mount. The simulator drives the same steward, so what it shows is what the bodies do.
 //!
 //! # Example: a cyclic scan
 //!
@@ -35,7 +35,7 @@
 //!
 //! # Where the rules are
 //!
-//! | rules of design.md | file |
+//! | rules (`docs/RULES.md`) | file |
 //! | --- | --- |
 //! | A1 owners of blocks | [`steward`](mod@steward), `owners` |
 //! | A2, W1 to W5, V1 to V4 rooms | [`rooms`], [`steward`](mod@steward) |
@@ -44,9 +44,9 @@
 //! | L7 revocation | `standing` |
 //! | C4, C5, C7 managers | `manager` |
 //! | C1 to C3, C6, C8 calls | `control` |
-//! | P1 to P6, L9 access lists | [`lists`], `prefetching` |
+//! | P1 to P6, L9 access lists | [`lists`] |
 //! | P5, P7, Q1 to Q7 order and number of reads | [`scheduling`] |
-//! | W4 to W6 lookahead | `looking_ahead` |
+//! | W4 to W6 lookahead | `lookahead` |
 //! | U1 to U7 tiers | [`placement`] |
 //!
 //! Papers: P. Cao, E. W. Felten, K. Li, *Implementation and performance of application-controlled file caching*, OSDI
@@ -68,17 +68,15 @@ mod entry;
 mod files;
 mod ids;
 mod index;
+mod inspect;
 pub mod lists;
 mod lookahead;
-mod looking;
-mod looking_ahead;
 mod manager;
 mod options;
 mod order;
 mod owners;
 mod placeholders;
 pub mod placement;
-mod prefetching;
 mod remembering;
 pub mod rooms;
 pub mod scheduling;
@@ -91,8 +89,8 @@ pub use counters::{Counters, Traffic};
 pub use decision::{Decision, Rule};
 pub use entry::Room;
 pub use ids::{Block, FileId, Frame, OwnerId};
+pub use inspect::{Explanation, FileStat, OwnerStat, PriorityStat};
 pub use lookahead::{Lookahead, UnknownLookahead};
-pub use looking::{Explanation, FileStat, OwnerStat, PriorityStat};
 pub use options::{
     Allocation, FRAMES_MAX, Limits, Names, Options, OptionsError, PolicyName, Revocation, Spec,
     UnknownAllocation,

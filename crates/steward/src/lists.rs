@@ -1,4 +1,4 @@
-//! Access lists: what an owner says it will read, in order (rules P1 to P7 of design.md, section 3.4).
+//! Access lists: what an owner says it will read, in order (docs/RULES.md, P1 to P7).
 //!
 //! ```text
 //!            done   cursor      hole                         end of what is unrolled
@@ -15,7 +15,7 @@
 //! | P1 lists, bounds | [`Chunk`], `list` |
 //! | P2 matching | `list` |
 //! | P3 next hole, free blocks | `steps`, `marks`, `list` |
-//! | P4 to P6 fetches and victims | `prefetching` |
+//! | P4 to P6 fetches and victims | `follow` |
 //! | P7 batch size | [`Steward::set_batch`](crate::Steward::set_batch), by [`scheduling`](crate::scheduling) |
 //!
 //! * P8 (ours) A list is worth what came true of it. A batch has at most one request more than steps have matched so far. As
@@ -28,6 +28,7 @@
 //! file caching, prefetching, and disk scheduling*, ACM TOCS 14(4), 1996.
 
 mod chunk;
+mod follow;
 mod harm;
 mod list;
 mod marks;
@@ -36,6 +37,9 @@ mod steps;
 pub use chunk::Chunk;
 pub(crate) use harm::Harm;
 pub(crate) use list::{List, Met};
+
+/// Files or ranges of a list that a steward takes at once, unless its options say otherwise (P1).
+pub const ENTRIES_MAX: u32 = 5000;
 
 /// Steps of a list that are looked at, at most.
 pub const HORIZON: u32 = 1 << 16;

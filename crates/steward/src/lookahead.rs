@@ -1,9 +1,11 @@
-//! Lookahead by name: what is fetched because a neighbour was referenced (design.md, section 3.5).
+//! Lookahead by name: what is fetched because a neighbour was referenced (docs/RULES.md, W).
 
 use core::fmt;
 use core::str::FromStr;
 
 use alloc::string::String;
+
+mod fetch;
 
 /// What is brought in beside what somebody waits for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

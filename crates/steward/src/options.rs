@@ -8,9 +8,9 @@ use alloc::string::String;
 pub use pantler_policy::{PolicyName, Spec};
 
 use crate::Lookahead;
-use crate::lists::Prefetching;
+use crate::lists::{self, Prefetching};
 
-/// How frames are shared between owners (design.md, section 3.2). The default is the paper's; the others show what
+/// How frames are shared between owners (docs/RULES.md, L). The default is the paper's; the others show what
 /// its parts are good for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -144,7 +144,7 @@ impl Default for Limits {
             priorities_per_owner: 64,
             idle_files: 4096,
             lists: 64,
-            list_entries: 5000,
+            list_entries: lists::ENTRIES_MAX,
         }
     }
 }

@@ -9,11 +9,13 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
+use pantler_policy::Handle;
+
 use crate::counters::Counters;
 use crate::directory::Directory;
 use crate::manager::Manager;
 use crate::standing::Standing;
-use crate::{Names, OwnerId};
+use crate::{Names, OwnerId, Steward};
 
 /// The slot of an owner's record.
 pub(crate) type OwnerKey = u32;
@@ -150,6 +152,28 @@ impl Owners {
         self.records.get_mut(key as usize).filter(|record| record.alive)
     }
 
+    /// Whose manager keeps the blocks of `owner`: its own, or the common owner's. The common owner's manager also keeps
+    /// the blocks of those who exited without control.
+    #[inline]
+    pub(crate) fn keeper(&self, owner: OwnerKey) -> OwnerKey {
+        match self.alive(owner) {
+            Some(record) if record.manager.is_some() => owner,
+            _ if owner == NOBODY => NOBODY,
+            _ => COMMON,
+        }
+    }
+
+    /// The manager that keeps the blocks of `owner`, if one does.
+    #[inline]
+    pub(crate) fn manager_for(&self, owner: OwnerKey) -> Option<&Manager> {
+        self.alive(self.keeper(owner))?.manager.as_deref()
+    }
+
+    #[inline]
+    pub(crate) fn manager_for_mut(&mut self, owner: OwnerKey) -> Option<&mut Manager> {
+        self.alive_mut(self.keeper(owner))?.manager.as_deref_mut()
+    }
+
     /// Live owners, the common owner first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (OwnerKey, &OwnerRecord)> {
         (0..).zip(&self.records).filter(|(_, record)| record.alive)
@@ -177,5 +201,34 @@ impl Owners {
             }
         }
         assert_eq!(live, self.index.len(), "O1: a dead owner is found");
+    }
+}
+
+impl Steward {
+    /// `owner` is no more: its blocks have no owner (A1), its control ends.
+    ///
+    /// With a policy of its own the common owner keeps the blocks of those who exit from it.
+    pub fn exit(&mut self, owner: OwnerId) {
+        let Some(key) = self.owners.find(owner) else { return };
+        for frame in self.disband(key) {
+            self.charge(frame, NOBODY);
+        }
+        self.owners.bury(key);
+    }
+
+    /// Ends the control of an owner, if it has any: the wishes end, and its blocks, which are returned in no order, are
+    /// on no list.
+    pub(crate) fn disband(&mut self, key: OwnerKey) -> Vec<Handle> {
+        if let Some(at) = self.list_at(key) {
+            self.lists.remove(at);
+        }
+        let manager = self.owners.alive_mut(key).and_then(|record| record.manager.take());
+        let Some(mut manager) = manager else { return Vec::new() };
+        self.managers -= 1;
+        let frames: Vec<Handle> = manager.frames(&self.managed).collect();
+        for &frame in &frames {
+            manager.block_gone(&mut self.managed, &mut self.entries[frame], frame);
+        }
+        frames
     }
 }

@@ -1,4 +1,4 @@
-//! Placement: in which tier of a hierarchy a block is kept (design.md, section 3.6).
+//! Placement: in which tier of a hierarchy a block is kept (docs/RULES.md, U).
 //!
 //! ```text
 //!   application -> [tier 1] -> [tier 2] -> [tier 3] -> origin

@@ -19,6 +19,8 @@
 //! H2  A handle without a frame is in `ghosts`, or the one last missed, or in `free`; the ghosts of the policy are among
 //!     the first two. Handles that the policy forgot are found when handles run out, so a verb costs nothing for them.
 //! H3  The policy holds as many handles as `recency` frames.
+//!
+//! Why so: docs/decisions/0030-ghosts-in-a-running-cache.md, docs/decisions/0031-when-handles-run-out.md.
 
 use alloc::vec::Vec;
 use core::hash::BuildHasher;

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Prefetched blocks have proved nothing, so they never displace a block that was referenced; what they get is the
-//! waiting room's `n` frames. The rules W1 to W6 are those of design.md, section 3.5; how `n` moves is what the
+//! waiting room's `n` frames. The rules W1 to W6 are those of docs/RULES.md; how `n` moves is what the
 //! schemes differ in: `w2r` leaves it, `sa-w2r` follows W2 and W3, and `even-w2r`, ours, these:
 //!
 //! * V1 Each room has *ghosts*, the names of the last `g = max(1, ⌊C/10⌋)` blocks that left it: of the waiting room those

@@ -8,9 +8,12 @@
 //!         ^                                                                  |
 //!         +------------------------------ grant -----------------------------+
 //! ```
+//!
+//! Why so: docs/decisions/0011-standing-of-owners.md.
 
-use crate::Notice;
 use crate::options::Revocation;
+use crate::owners::COMMON;
+use crate::{Notice, OwnerId, Steward};
 
 /// How one owner's overrules went.
 #[derive(Clone, Copy, Debug, Default)]
@@ -52,5 +55,38 @@ impl Standing {
             && mistakes * 100 > u64::from(revocation.share_percent) * overrules;
         self.revoked |= guilty;
         guilty.then_some(Notice::Revoked { overrules: self.overrules, mistakes: self.mistakes })
+    }
+}
+
+impl Steward {
+    /// `child` is new, and comes from `parent` by a fork: it is born with its parent's standing (L7), and nothing else of
+    /// it. An owner that has lost control has it no more by forking.
+    pub fn born(&mut self, child: OwnerId, parent: OwnerId) {
+        let parent = self.owners.find(parent).and_then(|key| self.owners.alive(key));
+        let Some(standing) = parent.map(|record| record.standing) else { return };
+        self.set_standing(child, standing);
+    }
+
+    /// `owner` is new, and comes from one that had lost control and is gone: it begins without, as if it had lost it
+    /// itself (L7).
+    pub fn born_revoked(&mut self, owner: OwnerId) {
+        self.set_standing(owner, Standing::REVOKED);
+    }
+
+    /// A revoked owner gets its control back, and a new window (L7). Says whether it was revoked.
+    pub fn grant(&mut self, owner: OwnerId) -> bool {
+        let record = self.owners.find(owner).and_then(|key| self.owners.alive_mut(key));
+        let former = record.map(|record| core::mem::take(&mut record.standing));
+        former.is_some_and(|standing| standing.is_revoked())
+    }
+
+    fn set_standing(&mut self, owner: OwnerId, standing: Standing) {
+        let key = self.owners.key(owner);
+        // Past the bound on owners nobody has control, and the common owner answers for nobody's mistakes.
+        if key != COMMON
+            && let Some(record) = self.owners.alive_mut(key)
+        {
+            record.standing = standing;
+        }
     }
 }

@@ -1,5 +1,8 @@
 //! The state machine: events in, decisions out.
 //!
+//! References are here. `waiting` has what happens to blocks that nobody has referenced, `outside` what bodies and others
+//! do to blocks, `frames` what all of it comes to: blocks that come, change hands, and go.
+//!
 //! S1  Every entry is on exactly one of `weighing` (the list `G`) and `waiting`, as its room says.
 //! S2  An entry in the weighing room is on its manager's list if a manager keeps it, and on none otherwise.
 //! S3  `P` points only into the weighing room, and holds no block of it.
@@ -11,7 +14,7 @@ use alloc::vec::Vec;
 
 use pantler_policy::{Handle, Links, List, PolicyName};
 
-use crate::decision::{DecisionLog, Rule};
+use crate::decision::DecisionLog;
 use crate::entry::{Brought, Entries, Entry, NO_LEVEL, Room};
 use crate::files::Files;
 use crate::lists::{Harm, List as AccessList, Met, Prefetched};
@@ -19,19 +22,13 @@ use crate::manager::Manager;
 use crate::owners::{COMMON, NOBODY, OwnerKey, Owners};
 use crate::placeholders::Placeholders;
 use crate::rooms::{Looked, Positions, Sizing};
-use crate::standing::Standing;
-use crate::{Access, Action, Block, FileId, Frame, Lookahead, Options, OptionsError, OwnerId, Why};
+use crate::{Access, Action, Block, Frame, Lookahead, Options, OptionsError, OwnerId, Why};
 
-/// Drops whose owner is remembered, in case the body cannot carry them out.
-const RECENT_DROPS_MAX: usize = 4096;
+mod frames;
+mod outside;
+mod waiting;
 
-/// Whose a dropped block was. An owner is remembered by its id: its key may be another's when the block comes back.
-#[derive(Clone, Copy, Debug)]
-enum Former {
-    Nobody,
-    Common,
-    Owner(OwnerId),
-}
+use outside::RecentDrops;
 
 /// Decides what stays in memory. See the [crate] for a tour.
 ///
@@ -65,7 +62,7 @@ pub struct Steward {
     pub(crate) lists: Vec<AccessList>,
     pub(crate) prefetched: Prefetched,
     pub(crate) harm: Harm,
-    recent_drops: VecDeque<(Block, Former)>,
+    recent_drops: RecentDrops,
     /// Waiting room and capacity as they were at first. Shares of shares would lose the waiting room on the way.
     waiting_share: (u32, u32),
 }
@@ -103,7 +100,7 @@ impl Steward {
             lists: Vec::new(),
             prefetched: Prefetched::default(),
             harm: Harm::new(seed),
-            recent_drops: VecDeque::new(),
+            recent_drops: RecentDrops::default(),
             waiting_share: (options.waiting, options.capacity),
             options,
         })
@@ -112,6 +109,31 @@ impl Steward {
     /// The next thing to do, oldest first. Poll after every event until there is none.
     pub fn poll(&mut self) -> Option<Action> {
         self.actions.pop_front()
+    }
+
+    /// From now on there are `frames` frames, of which the waiting room gets the same share as at first. Shrinking
+    /// queues drops.
+    ///
+    /// # Errors
+    ///
+    /// [`OptionsError`] when that leaves no frame; nothing changes.
+    pub fn set_capacity(&mut self, frames: u32) -> Result<(), OptionsError> {
+        let (waiting, capacity) = self.waiting_share;
+        let waiting = u64::from(waiting) * u64::from(frames) / u64::from(capacity);
+        let options = Options { capacity: frames, waiting: waiting as u32, ..self.options.clone() };
+        options.check()?;
+        self.placeholders.set_bound(placeholder_bound(&options));
+        self.sizing.set_frames(frames, options.window);
+        self.options = options;
+        self.shrink();
+        Ok(())
+    }
+
+    /// Drops what is above the bounds of both rooms because it could not be dropped earlier. The next allocation does
+    /// so by itself; a body that has just taken pins back need not wait for one. Queues drops.
+    pub fn shrink(&mut self) {
+        self.trim_waiting();
+        self.trim_weighing();
     }
 
     // References.
@@ -287,8 +309,7 @@ impl Steward {
         if entry.level == NO_LEVEL {
             return;
         }
-        let keeper = keeper(&self.owners, entry.owner);
-        if let Some(manager) = self.owners.alive_mut(keeper).and_then(|record| record.manager.as_mut()) {
+        if let Some(manager) = self.owners.manager_for_mut(entry.owner) {
             manager.block_accessed(&mut self.managed, entry, frame);
         }
     }
@@ -296,8 +317,7 @@ impl Steward {
     /// Tells the manager that will keep the block, if one will.
     #[inline]
     fn tell_missing(&mut self, owner: OwnerKey, block: Block) {
-        let keeper = keeper(&self.owners, owner);
-        if let Some(manager) = self.owners.alive_mut(keeper).and_then(|record| record.manager.as_mut()) {
+        if let Some(manager) = self.owners.manager_for_mut(owner) {
             manager.missing_block(block);
         }
     }
@@ -363,342 +383,6 @@ impl Steward {
         self.manage(frame);
         frame
     }
-
-    // Lookahead.
-
-    /// Lookahead brought `block` in, and nobody has referenced it: it waits, newest (A2, W4).
-    ///
-    /// Queues a drop of the oldest waiting block over the bound. Without a waiting room the block itself is dropped.
-    pub fn looked_ahead(&mut self, block: Block) {
-        if self.entries.find(block).is_some() {
-            return;
-        }
-        let frame = self.add(block, Room::Waiting);
-        self.entries[frame].brought = Brought::Lookahead;
-        self.looked.prefetched += 1;
-        self.wait(frame);
-        self.trim_waiting();
-    }
-
-    /// W4: a block waits, newest.
-    pub(crate) fn wait(&mut self, frame: Handle) {
-        self.waiting.push_back(&mut self.links, frame);
-        if let Some(positions) = &mut self.positions {
-            positions.push(frame);
-        }
-    }
-
-    fn stop_waiting(&mut self, frame: Handle) {
-        self.waiting.remove(&mut self.links, frame);
-        if let Some(positions) = &mut self.positions {
-            positions.remove(frame);
-        }
-    }
-
-    pub(crate) fn trim_waiting(&mut self) {
-        self.waiting_is_over = false;
-        while self.waiting.len() > self.waiting_max() {
-            if !self.drop_oldest_waiting() {
-                self.waiting_is_over = true;
-                return;
-            }
-        }
-    }
-
-    /// W4: the oldest leaves. `false` when all are pinned.
-    pub(crate) fn drop_oldest_waiting(&mut self) -> bool {
-        let unpinned = |&frame: &Handle| self.entries[frame].pins == 0;
-        let Some(oldest) = self.waiting.iter(&self.links).find(unpinned) else { return false };
-        self.log(oldest, oldest, None, NOBODY, Rule::NeverReferenced);
-        self.sizing.left_waiting(self.entries[oldest].block);
-        self.drop_frame(oldest);
-        true
-    }
-
-    // Completions, and what happened to blocks outside.
-
-    /// The bytes of `block` are in its frame: unpins it.
-    ///
-    /// Of a fetch whose block has gone meanwhile nothing may be said: the block may be on its way again, and would be taken
-    /// for arrived.
-    pub fn fetched(&mut self, block: Block) {
-        if let Some(frame) = self.entries.find(block) {
-            let entry = &mut self.entries[frame];
-            if entry.arriving {
-                entry.arriving = false;
-                if entry.pins != u16::MAX {
-                    entry.pins -= 1;
-                }
-                let room = entry.room;
-                if !self.lists.is_empty() {
-                    self.list_settled(block, room);
-                }
-            }
-        }
-    }
-
-    /// `block` could not be read: it leaves without having been a victim (L8), pins or not.
-    ///
-    /// A prefetch that fails is counted and forgotten; whoever needs the block asks again, and meets the error.
-    pub fn failed(&mut self, block: Block) {
-        if let Some(frame) = self.entries.find(block) {
-            if self.entries[frame].brought == Brought::Lookahead {
-                self.files.ends_before(self.entries[frame].file, block.index);
-            }
-            self.list_failed(frame);
-            self.remove(frame);
-        }
-    }
-
-    /// Somebody else dropped `block`: it leaves without having been a victim (L8), pins or not.
-    pub fn gone(&mut self, block: Block) {
-        if let Some(frame) = self.entries.find(block) {
-            self.remove(frame);
-        }
-    }
-
-    /// A drop of `block` was refused: it is still in memory.
-    ///
-    /// It comes back to its former owner as most recently used and pinned, above the capacity if need be. Say
-    /// [`unpin`](Self::unpin) when another try makes sense. Not a reference: counts nothing.
-    pub fn kept(&mut self, block: Block) {
-        if self.entries.find(block).is_some() {
-            return;
-        }
-        let recent = self.recent_drops.iter().rev().find(|(dropped, _)| *dropped == block);
-        let owner = match recent {
-            Some((_, Former::Owner(id))) => self.owners.find(*id).unwrap_or(NOBODY),
-            Some((_, Former::Common)) => COMMON,
-            Some((_, Former::Nobody)) | None => NOBODY,
-        };
-        self.placeholders.take(block);
-        let frame = self.add(block, Room::Weighing);
-        self.weighing.push_back(&mut self.links, frame);
-        self.charge(frame, owner);
-        self.manage(frame);
-        self.entries[frame].pins = 1;
-    }
-
-    /// Keeps `block` in its frame until the matching [`unpin`](Self::unpin). Pins are counted. Says whether it is cached.
-    pub fn pin(&mut self, block: Block) -> bool {
-        let Some(frame) = self.entries.find(block) else { return false };
-        let pins = &mut self.entries[frame].pins;
-        *pins = pins.saturating_add(1);
-        true
-    }
-
-    /// Takes one pin back. The pin of a fetch on its way is not anybody's to take.
-    pub fn unpin(&mut self, block: Block) {
-        if let Some(frame) = self.entries.find(block) {
-            let entry = &mut self.entries[frame];
-            if entry.pins != u16::MAX {
-                entry.pins = entry.pins.saturating_sub(1).max(u16::from(entry.arriving));
-            }
-        }
-    }
-
-    /// `block` is void: it leaves without having been a victim (L8). Queues its drop.
-    pub fn forget(&mut self, block: Block) {
-        if let Some(frame) = self.entries.find(block) {
-            self.remember(frame);
-            self.remove(frame);
-            self.actions.push_back(Action::Drop { block, frame: Frame(frame) });
-        }
-    }
-
-    /// A version of a file is void: all its blocks leave as by [`forget`](Self::forget), and priorities for it end.
-    pub fn forget_file(&mut self, file: FileId) {
-        loop {
-            let first = self.files.frames(file).next();
-            let Some(frame) = first else { break };
-            self.forget(self.entries[frame].block);
-        }
-        for record in self.owners.iter_mut() {
-            if let Some(manager) = record.manager.as_mut() {
-                manager.forget_file(file);
-            }
-        }
-    }
-
-    // Owners.
-
-    /// `owner` is no more: its blocks have no owner (A1), its control ends.
-    ///
-    /// With a policy of its own the common owner keeps the blocks of those who exit from it.
-    pub fn exit(&mut self, owner: OwnerId) {
-        let Some(key) = self.owners.find(owner) else { return };
-        for frame in self.disband(key) {
-            self.charge(frame, NOBODY);
-        }
-        self.owners.bury(key);
-    }
-
-    /// Ends the control of an owner, if it has any: the wishes end, and its blocks, which are returned in no order, are
-    /// on no list.
-    pub(crate) fn disband(&mut self, key: OwnerKey) -> Vec<Handle> {
-        if let Some(at) = self.list_at(key) {
-            self.lists.remove(at);
-        }
-        let manager = self.owners.alive_mut(key).and_then(|record| record.manager.take());
-        let Some(mut manager) = manager else { return Vec::new() };
-        self.managers -= 1;
-        let frames: Vec<Handle> = manager.frames(&self.managed).collect();
-        for &frame in &frames {
-            manager.block_gone(&mut self.managed, &mut self.entries[frame], frame);
-        }
-        frames
-    }
-
-    /// `child` is new, and comes from `parent` by a fork: it is born with its parent's standing (L7), and nothing else of
-    /// it. An owner that has lost control has it no more by forking.
-    pub fn born(&mut self, child: OwnerId, parent: OwnerId) {
-        let parent = self.owners.find(parent).and_then(|key| self.owners.alive(key));
-        let Some(standing) = parent.map(|record| record.standing) else { return };
-        self.set_standing(child, standing);
-    }
-
-    /// `owner` is new, and comes from one that had lost control and is gone: it begins without, as if it had lost it
-    /// itself (L7).
-    pub fn born_revoked(&mut self, owner: OwnerId) {
-        self.set_standing(owner, Standing::REVOKED);
-    }
-
-    /// A revoked owner gets its control back, and a new window (L7). Says whether it was revoked.
-    pub fn grant(&mut self, owner: OwnerId) -> bool {
-        let record = self.owners.find(owner).and_then(|key| self.owners.alive_mut(key));
-        let former = record.map(|record| core::mem::take(&mut record.standing));
-        former.is_some_and(|standing| standing.is_revoked())
-    }
-
-    fn set_standing(&mut self, owner: OwnerId, standing: Standing) {
-        let key = self.owners.key(owner);
-        // Past the bound on owners nobody has control, and the common owner answers for nobody's mistakes.
-        if key != COMMON
-            && let Some(record) = self.owners.alive_mut(key)
-        {
-            record.standing = standing;
-        }
-    }
-
-    /// From now on there are `frames` frames, of which the waiting room gets the same share as at first. Shrinking
-    /// queues drops.
-    ///
-    /// # Errors
-    ///
-    /// [`OptionsError`] when that leaves no frame; nothing changes.
-    pub fn set_capacity(&mut self, frames: u32) -> Result<(), OptionsError> {
-        let (waiting, capacity) = self.waiting_share;
-        let waiting = u64::from(waiting) * u64::from(frames) / u64::from(capacity);
-        let options = Options { capacity: frames, waiting: waiting as u32, ..self.options.clone() };
-        options.check()?;
-        self.placeholders.set_bound(placeholder_bound(&options));
-        self.sizing.set_frames(frames, options.window);
-        self.options = options;
-        self.shrink();
-        Ok(())
-    }
-
-    /// Drops what is above the bounds of both rooms because it could not be dropped earlier. The next allocation does
-    /// so by itself; a body that has just taken pins back need not wait for one. Queues drops.
-    pub fn shrink(&mut self) {
-        self.trim_waiting();
-        self.trim_weighing();
-    }
-
-    // Frames.
-
-    /// Gives a block a frame, in no list of its room yet.
-    pub(crate) fn add(&mut self, block: Block, room: Room) -> Handle {
-        let file = self.files.slot(block.file);
-        let frame = self.entries.insert(Entry::new(block, file, room));
-        if frame >= self.links.capacity() {
-            let frames = (frame + 1).next_power_of_two();
-            self.links.grow(frames);
-            self.managed.grow(frames);
-        }
-        self.files.add(file, frame);
-        frame
-    }
-
-    /// L8: a block leaves otherwise than as victim.
-    pub(crate) fn remove(&mut self, frame: Handle) {
-        if self.entries[frame].room == Room::Weighing {
-            self.placeholders.clear(frame);
-        }
-        self.unmanage(frame);
-        self.release(frame);
-    }
-
-    /// Takes a block, which no manager lists any more, out of its room, and queues its drop.
-    pub(crate) fn drop_frame(&mut self, frame: Handle) {
-        let block = self.entries[frame].block;
-        self.remember(frame);
-        self.release(frame);
-        self.actions.push_back(Action::Drop { block, frame: Frame(frame) });
-    }
-
-    /// Remembers whose a block was, in case its drop is refused.
-    fn remember(&mut self, frame: Handle) {
-        let entry = &self.entries[frame];
-        let former = match self.owners.alive(entry.owner) {
-            Some(record) => record.id.map_or(Former::Common, Former::Owner),
-            None => Former::Nobody,
-        };
-        if self.recent_drops.len() == RECENT_DROPS_MAX {
-            self.recent_drops.pop_front();
-        }
-        self.recent_drops.push_back((entry.block, former));
-    }
-
-    fn release(&mut self, frame: Handle) {
-        let entry = self.entries.remove(frame);
-        match entry.room {
-            Room::Weighing => self.weighing.remove(&mut self.links, frame),
-            Room::Waiting => self.stop_waiting(frame),
-        }
-        if entry.brought != Brought::Reference {
-            self.count_waste(entry.block, entry.brought);
-        }
-        if !self.lists.is_empty() {
-            self.list_gone(entry.block);
-        }
-        self.files.remove(entry.file, frame);
-        self.owners.uncount_block(entry.owner);
-    }
-
-    /// Charges a block to an owner.
-    pub(crate) fn charge(&mut self, frame: Handle, owner: OwnerKey) {
-        let former = core::mem::replace(&mut self.entries[frame].owner, owner);
-        self.owners.count_block(owner);
-        self.owners.uncount_block(former);
-    }
-
-    /// Puts a block on the list of the manager that keeps its owner's blocks, if there is one.
-    pub(crate) fn manage(&mut self, frame: Handle) {
-        let entry = &mut self.entries[frame];
-        let keeper = keeper(&self.owners, entry.owner);
-        if let Some(manager) = self.owners.alive_mut(keeper).and_then(|record| record.manager.as_mut()) {
-            manager.new_block(&mut self.managed, entry, frame);
-            if !self.lists.is_empty() {
-                self.list_gained(frame);
-            }
-        }
-    }
-
-    /// Takes a block off its manager's list, if it is on one.
-    pub(crate) fn unmanage(&mut self, frame: Handle) {
-        let entry = &mut self.entries[frame];
-        if entry.level == NO_LEVEL {
-            return;
-        }
-        let keeper = keeper(&self.owners, entry.owner);
-        if let Some(manager) = self.owners.alive_mut(keeper).and_then(|record| record.manager.as_mut()) {
-            manager.block_gone(&mut self.managed, entry, frame);
-            if !self.lists.is_empty() {
-                self.list_lost(frame);
-            }
-        }
-    }
 }
 
 /// What a reference is to lists and lookahead.
@@ -709,17 +393,6 @@ struct Ahead {
     follows: bool,
     /// Whether the reference is a reason to look ahead.
     looks: bool,
-}
-
-/// Whose manager keeps the blocks of `owner`: its own, or the common owner's. The common owner's manager also keeps
-/// the blocks of those who exited without control.
-#[inline]
-pub(crate) fn keeper(owners: &Owners, owner: OwnerKey) -> OwnerKey {
-    match owners.alive(owner) {
-        Some(record) if record.manager.is_some() => owner,
-        _ if owner == NOBODY => NOBODY,
-        _ => COMMON,
-    }
 }
 
 fn placeholder_bound(options: &Options) -> u32 {

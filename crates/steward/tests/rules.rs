@@ -1,4 +1,4 @@
-//! Each rule of design.md, sections 3.1 to 3.3, on the smallest example that shows it.
+//! Each of the rules A, L and C (docs/RULES.md), on the smallest example that shows it.
 
 use pantler_steward::{
     Access, Action, Allocation, Block, FileId, HintError, Limits, Notice, Options, OwnerId, PolicyName,

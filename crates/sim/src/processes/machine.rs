@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::num::NonZeroU32;
 
-use pantler_steward::lists::{Chunk, Prefetching};
+use pantler_steward::lists::{self, Chunk, Prefetching};
 use pantler_steward::scheduling::{BATCH_SHARE, PaceOptions, Request, Run, Scheduler};
 use pantler_steward::{
     Access, Action, Block, HintError, Lookahead, Notice, Options, OptionsError, OwnerId, Revocation, Steward,
@@ -27,7 +27,7 @@ use crate::watch::{Stopped, Watch};
 const WATCH_EVERY: u64 = 1024;
 
 /// Ranges of a list that the steward has at once; the rest follows (P1).
-const LIST_ENTRIES: usize = 5000;
+const LIST_ENTRIES: usize = lists::ENTRIES_MAX as usize;
 
 /// What can be chosen about a machine.
 #[derive(Clone, Debug, PartialEq)]

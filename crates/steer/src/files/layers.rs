@@ -4,6 +4,8 @@
 //! The overlay tells by a file handle which file is below, as long as it was not copied up: then it names the one that
 //! it came from, and the path below the upper directory leads to the copy. Either way what was found is opened and
 //! looked at before it is believed.
+//!
+//! Why so: docs/decisions/0022-files-below-overlays.md.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};

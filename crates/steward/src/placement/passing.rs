@@ -12,7 +12,6 @@
 //! Z2  Between references no more pass than there is room for, and none that is kept in tier 1.
 
 use alloc::collections::BTreeMap;
-use alloc::vec::Vec;
 
 /// How much of tier 1 is for blocks that pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -120,8 +119,9 @@ impl<B: Copy + Ord> Passage<B> {
         if !passes {
             self.leave(block);
         } else if self.frames > 0 && !self.holds(block) {
-            let leaving: Vec<B> = self.giving_way(|_| true).collect();
-            for oldest in leaving {
+            loop {
+                let oldest = self.giving_way(|_| true).next();
+                let Some(oldest) = oldest else { break };
                 self.leave(oldest);
             }
             self.enter(block);
@@ -144,6 +144,8 @@ impl<B: Copy + Ord> Passage<B> {
 
 #[cfg(test)]
 mod tests {
+    use alloc::vec::Vec;
+
     use proptest::prelude::*;
 
     use super::*;

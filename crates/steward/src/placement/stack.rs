@@ -131,6 +131,17 @@ impl Stack {
         self.entries += 1;
     }
 
+    /// Blocks that are not in the stack come to its bottom, with that level, the last of them uppermost.
+    pub(super) fn slide_under(&mut self, blocks: &[Handle], level: Tier) {
+        if blocks.is_empty() {
+            return;
+        }
+        let mut stack = Self::new(self.out());
+        blocks.iter().for_each(|&block| stack.touch(block, level, 0));
+        self.iter().for_each(|(block, level, time)| stack.touch(block, level, time));
+        *self = stack;
+    }
+
     /// Changes the level of a block in the stack; its age stays.
     #[inline]
     pub(super) fn set_level(&mut self, block: Handle, level: Tier) {

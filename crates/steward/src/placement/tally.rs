@@ -1,7 +1,7 @@
 //! What a protocol cost: hits per tier, demotions per boundary, messages, and the time model of the paper.
 //!
 //! Average time of a reference: the sum over tiers of `h_i T_i`, plus misses times `T_m`, plus demotions out of each tier
-//! times their cost; drops cost nothing (design.md, section 3.6). A block that is read from the origin and kept in a
+//! times their cost; drops cost nothing (docs/RULES.md, U). A block that is read from the origin and kept in a
 //! lower tier is *placed* there. With an origin behind the tiers, as in the paper, it passes there on its way and costs
 //! nothing more; without, or where it is sent down later from a frame where it passed, the client sends it, for what a
 //! demotion into that tier costs.

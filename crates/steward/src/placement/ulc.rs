@@ -195,10 +195,13 @@ impl Ulc {
         }
     }
 
-    /// An own tier has another number of frames from now on, at least one. What is too much goes down.
+    /// A tier has another number of frames from now on, at least one. What is too much goes down; of a shared tier, it
+    /// cannot be there.
     pub fn resize(&mut self, tier: Tier, frames: u32, steps: &mut Vec<Step>) {
-        self.lend(tier, frames, steps);
+        assert!(tier < self.sizes.out() && frames > 0, "C1: {tier:?} cannot have {frames} frames");
+        self.sizes.set(tier, frames);
         self.entries_max = self.sizes.total().saturating_mul(2);
+        self.trim(tier, steps);
         self.settle(steps);
     }
 
@@ -249,16 +252,30 @@ impl Ulc {
         believed
     }
 
-    /// Rule U7: a tier still holds this block from before a restart. Called before the first reference, the block used
-    /// longest ago first. Says whether it was taken: not twice, not past the frames of the tier.
-    pub fn restore(&mut self, block: Handle, tier: Tier) -> bool {
-        let taken = tier < self.sizes.out()
-            && self.stack.len(tier) < self.sizes.of(tier)
-            && self.stack.find(block).is_none();
-        if taken {
-            self.stack.touch(block, tier, 0);
+    /// Rule U7: a tier, seen for the first time or again, holds these blocks of this client, the one used longest ago
+    /// first. Those that the client believes in no tier are there from now on, the youngest first, as far as the tier has
+    /// frames: in their places, where the stack knows them, the others below everything that it knows.
+    ///
+    /// Takes O(n) for the whole stack.
+    pub fn recall(&mut self, held: &[Handle], tier: Tier, steps: &mut Vec<Step>) {
+        let out = self.sizes.out();
+        assert!(tier < out, "C1: no block is held out of all tiers");
+        let mut room = self.sizes.of(tier).saturating_sub(self.stack.len(tier)) as usize;
+        let mut forgotten = Vec::new();
+        for &block in held.iter().rev() {
+            if room == 0 {
+                break;
+            }
+            match self.stack.find(block) {
+                Some((level, _)) if level < out => continue,
+                Some(_) => self.stack.set_level(block, tier),
+                None => forgotten.push(block),
+            }
+            room -= 1;
         }
-        taken
+        forgotten.reverse();
+        self.stack.slide_under(&forgotten, tier);
+        self.settle(steps);
     }
 
     /// Blocks of the stack with their tiers and times, oldest first.

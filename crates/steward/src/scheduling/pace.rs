@@ -132,11 +132,6 @@ impl Pace {
         self.latency_ns
     }
 
-    /// Runs per second in the last epoch while the device was busy; 0 before the first ended.
-    pub fn runs_per_second(&self) -> u64 {
-        self.rate >> RATE_SHIFT
-    }
-
     pub(super) fn refused(&mut self) {
         self.refused = true;
     }

@@ -1,4 +1,4 @@
-//! One program, one disk, one cache, as in the model of design.md, section 3.4.
+//! One program, one disk, one cache, as in the model of docs/RULES.md, P.
 //!
 //! A reference takes one unit of time and a fetch `fetch` units; one fetch is in progress at a time. A block is
 //! unavailable from the moment at which the fetch that replaces it is issued, and the block in use cannot be replaced.

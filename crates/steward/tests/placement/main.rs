@@ -1,4 +1,4 @@
-//! Placement against slow twins, written straight from the rules of design.md, section 3.6.
+//! Placement against slow twins, written straight from the rules U of docs/RULES.md.
 
 mod exhaustive;
 mod measures;

@@ -47,10 +47,14 @@ impl NaiveUlc {
         self.stack.iter().copied().find(|known| known.level.0 == level)
     }
 
-    /// `access(Y_k)`.
-    fn yardstick(&self, level: u8) -> Option<u64> {
-        let oldest = self.oldest_of(level).map(|known| known.time);
-        if level > self.own { oldest.or(self.stack.first().map(|known| known.time)) } else { oldest }
+    fn place_of(&self, block: u32) -> Option<usize> {
+        self.stack.iter().position(|known| known.block == block)
+    }
+
+    /// Where `Y_k` is: what was there before the client was started has no times, but an order.
+    fn yardstick(&self, level: u8) -> Option<usize> {
+        let oldest = self.stack.iter().position(|known| known.level.0 == level);
+        if level > self.own { oldest.or((!self.stack.is_empty()).then_some(0)) } else { oldest }
     }
 
     fn is_full(&self, level: u8) -> bool {
@@ -67,8 +71,8 @@ impl NaiveUlc {
         let filling = (1..self.out()).find(|&level| !self.is_full(level));
         if let (true, Some(level)) = (from.0 == self.out(), filling) {
             keep = level;
-        } else if let Some(known) = self.find(block) {
-            let above = |level: &u8| self.yardstick(*level).is_some_and(|yardstick| known.time >= yardstick);
+        } else if let Some(place) = self.place_of(block) {
+            let above = |level: &u8| self.yardstick(*level).is_some_and(|yardstick| place >= yardstick);
             keep = (1..self.out()).find(above).unwrap_or(self.out());
         }
         assert!(keep <= from.0, "U1");
@@ -122,12 +126,37 @@ impl NaiveUlc {
         self.settle(steps);
     }
 
+    /// A tier has another number of frames.
+    pub fn resize(&mut self, tier: Tier, frames: u32, steps: &mut Vec<Step>) {
+        let sizes = self.sizes.iter().map(|(at, old)| if at == tier { frames } else { old });
+        self.sizes = Sizes::new(&sizes.collect::<Vec<_>>()).expect("sane sizes");
+        self.entries_max = 2 * self.sizes.total();
+        self.trim(tier.0, steps);
+        self.settle(steps);
+    }
+
+    /// U7, from the youngest on, one after the other.
+    pub fn recall(&mut self, held: &[u32], tier: Tier, steps: &mut Vec<Step>) {
+        let out = self.out();
+        for &block in held.iter().rev() {
+            if self.count(tier.0) >= self.sizes.of(tier) {
+                break;
+            }
+            match self.stack.iter_mut().find(|known| known.block == block) {
+                Some(known) if known.level.0 == out => known.level = tier,
+                Some(_) => {}
+                None => self.stack.insert(0, Known { block, time: 0, level: tier }),
+            }
+        }
+        self.settle(steps);
+    }
+
     pub fn settle(&mut self, steps: &mut Vec<Step>) {
         self.doubt();
         let out = self.out();
         while let Some(oldest) = self.oldest_of(out) {
-            let last = self.oldest_of(out - 1);
-            let older = last.is_some_and(|last| oldest.time < last.time);
+            let last = self.oldest_of(out - 1).and_then(|last| self.place_of(last.block));
+            let older = last.is_some_and(|last| self.place_of(oldest.block).unwrap() < last);
             if !older && self.stack.len() as u32 <= self.entries_max {
                 return;
             }

@@ -34,7 +34,7 @@ fn a_loop_stays_where_it_was_put() {
     close("demotions", &uni, &uni.demotions, &[100.0, 0.0], 0.001);
 }
 
-/// Check values of design.md, section 3.6, to 0.3 points.
+/// Check values of docs/RULES.md, U, to 0.3 points.
 #[test]
 fn uniform_references_hit_each_tier_by_its_size() {
     let mut seed = 1u64;

@@ -17,6 +17,10 @@ pub enum Op {
     Returned(u32, u8),
     /// What a shared tier says of itself.
     Full(u8, bool),
+    /// A tier has another number of frames.
+    Resize(u8, u32),
+    /// A tier holds blocks from before: these, from the first to the last number, every second or third one.
+    Recall(u8, u32, u32, usize),
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -25,6 +29,9 @@ fn op() -> impl Strategy<Value = Op> {
         2 => (0u32..14).prop_map(Op::Left),
         2 => (0u32..14, 1u8..4).prop_map(|(block, tier)| Op::Returned(block, tier)),
         1 => (1u8..4, any::<bool>()).prop_map(|(tier, full)| Op::Full(tier, full)),
+        1 => (1u8..4, 1u32..6).prop_map(|(tier, frames)| Op::Resize(tier, frames)),
+        1 => (1u8..4, 0u32..14, 1u32..20, 1usize..4)
+            .prop_map(|(tier, first, last, step)| Op::Recall(tier, first, last, step)),
     ]
 }
 
@@ -80,7 +87,7 @@ impl Pair {
                 self.twin.settle(&mut expected);
             }
             Op::Returned(block, tier) => {
-                let tier = Tier(tier.min(self.ulc.sizes().tiers() as u8));
+                let tier = self.tier(tier);
                 let returned = self.ulc.returned(block, tier, &mut steps);
                 assert_eq!(returned, self.twin.returned(block, tier, &mut expected), "{op:?}");
                 self.ulc.settle(&mut steps);
@@ -93,8 +100,22 @@ impl Pair {
                     self.twin.full[usize::from(tier)] = full;
                 }
             }
+            Op::Resize(tier, frames) => {
+                self.ulc.resize(self.tier(tier), frames, &mut steps);
+                self.twin.resize(self.tier(tier), frames, &mut expected);
+            }
+            Op::Recall(tier, first, last, step) => {
+                let held: Vec<u32> = (first..last).step_by(step).collect();
+                self.ulc.recall(&held, self.tier(tier), &mut steps);
+                self.twin.recall(&held, self.tier(tier), &mut expected);
+            }
         }
         assert_eq!(steps, expected, "{op:?}");
+    }
+
+    /// The tier itself, where there are fewer.
+    fn tier(&self, tier: u8) -> Tier {
+        Tier(tier.min(self.ulc.sizes().tiers() as u8))
     }
 
     pub fn check(&self) {
@@ -230,21 +251,30 @@ proptest! {
         }
     }
 
-    /// U7: what a tier still holds enters below everything new, in the tier's order.
+    /// U7: what a tier still holds enters below everything that is known, in the tier's order, and its youngest first.
     #[test]
-    fn a_restart_keeps_the_order_of_the_tier(kept in vec(0u32..20, 0..12), references in vec(block(), 0..60)) {
-        let mut ulc = Ulc::new(Sizes::new(&[2, 6]).expect("sane sizes"));
-        let mut restored: Vec<u32> = Vec::new();
-        for block in kept {
-            let room = restored.len() < 6 && !restored.contains(&block);
-            prop_assert_eq!(ulc.restore(block, Tier(2)), room);
-            if room {
-                restored.push(block);
-            }
+    fn a_tier_that_comes_late_keeps_its_order(
+        kept in vec(0u32..20, 0..12),
+        before in vec(20u32..40, 0..12),
+        after in vec(block(), 0..60),
+    ) {
+        let mut ulc = Ulc::with_own(Sizes::new(&[2, 6]).expect("sane sizes"), Tier(1));
+        let mut steps = Vec::new();
+        for (now, block) in (1..).zip(&before) {
+            ulc.reference(*block, now, &mut steps);
         }
-        prop_assert!(ulc.iter().map(|(block, ..)| block).eq(restored.iter().copied()));
-        for (now, block) in (1..).zip(references) {
-            ulc.reference(block, now, &mut Vec::new());
+        let known: Vec<(u32, Tier, u64)> = ulc.iter().collect();
+        let room = 6 - ulc.blocks_in(Tier(2)) as usize;
+        let mut kept = kept;
+        let mut seen = std::collections::HashSet::new();
+        kept.retain(|block| seen.insert(*block));
+        ulc.recall(&kept, Tier(2), &mut steps);
+        ulc.validate();
+        let youngest = kept.iter().skip(kept.len().saturating_sub(room));
+        let expected = youngest.map(|block| (*block, Tier(2), 0)).chain(known);
+        prop_assert!(ulc.iter().eq(expected), "{:?}", ulc.iter().collect::<Vec<_>>());
+        for (now, block) in (100..).zip(after) {
+            ulc.reference(block, now, &mut steps);
             ulc.validate();
         }
     }

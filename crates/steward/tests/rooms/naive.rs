@@ -1,4 +1,4 @@
-//! The slow twin: rules W1 to W5 and V1 to V4 in plain vectors, step by step as design.md, section 3.5 has them.
+//! The slow twin: rules W1 to W5 and V1 to V4 in plain vectors, step by step as docs/RULES.md has them.
 //!
 //! Every vector runs from what leaves first to what leaves last.
 

@@ -13,36 +13,36 @@ use std::os::fd::BorrowedFd;
 
 use pantler_steward::{Block, Steward};
 
-use crate::engine::{Engine, slot_of};
+use super::{Engine, slot_of};
 use crate::ledger::Belief;
 use crate::sys;
 
 /// Blocks that the steward asks for at a time, rule P5's `B`: 256 KiB. A page is half of the paper's block, and disks serve
 /// several reads at once now.
-pub const BATCH: u32 = 64;
+pub(super) const BATCH: u32 = 64;
 /// Time after which a request counts as arrived, come what may.
 const ARRIVAL_NS: u64 = 2_000_000_000;
 
 /// A run of blocks that was asked for.
 #[derive(Debug, Clone, Copy)]
-pub struct Coming {
+struct Coming {
     /// The first block.
-    pub first: Block,
+    first: Block,
     /// How many.
-    pub blocks: u64,
+    blocks: u64,
     /// When it was asked for.
-    pub since_ns: u64,
+    since_ns: u64,
 }
 
 impl Coming {
     /// Its blocks.
-    pub fn blocks(&self) -> impl Iterator<Item = Block> + use<> {
+    fn blocks(&self) -> impl Iterator<Item = Block> + use<> {
         let Block { file, index } = self.first;
         (index..index + self.blocks).map(move |index| Block::new(file, index))
     }
 
     /// Whether all of it can be read without waiting, or is not worth waiting for any more. Pages come in order.
-    pub fn is_here(&self, file: Option<BorrowedFd<'_>>, now_ns: u64) -> bool {
+    fn is_here(&self, file: Option<BorrowedFd<'_>>, now_ns: u64) -> bool {
         let is_late = now_ns.saturating_sub(self.since_ns) > ARRIVAL_NS;
         is_late || file.is_none_or(|file| !is_awaited(file, self.first.index + self.blocks - 1))
     }
@@ -59,21 +59,21 @@ fn is_awaited(file: BorrowedFd<'_>, index: u64) -> bool {
 
 /// What lists want, in the order in which it leaves.
 #[derive(Debug, Default)]
-pub struct Foretold {
+pub(super) struct Foretold {
     /// Not asked for yet.
-    pub wanted: Vec<Block>,
+    wanted: Vec<Block>,
     /// On their way.
-    pub coming: Vec<Coming>,
+    coming: Vec<Coming>,
 }
 
 impl Foretold {
     /// Whether there is nothing to do or to wait for.
-    pub fn is_idle(&self) -> bool {
+    fn is_idle(&self) -> bool {
         self.wanted.is_empty() && self.coming.is_empty()
     }
 
     /// Takes what is wanted in order of file and index, neighbours put together.
-    pub fn take_runs(&mut self) -> Vec<(Block, u64)> {
+    fn take_runs(&mut self) -> Vec<(Block, u64)> {
         self.wanted.sort_unstable();
         self.wanted.dedup();
         let mut runs: Vec<(Block, u64)> = Vec::new();
@@ -91,7 +91,7 @@ impl Foretold {
 
 impl Engine {
     /// A list wants a block. It is ours from here on, as the steward has it (E1).
-    pub(crate) fn foretell(&mut self, block: Block) {
+    pub(super) fn foretell(&mut self, block: Block) {
         let file = slot_of(block.file);
         if self.file_id(file) != block.file {
             // Forgotten since it was listed.
@@ -107,19 +107,19 @@ impl Engine {
     }
 
     /// Whether the program itself has just brought in what a list wanted. It is here then.
-    pub(crate) fn overtook(&mut self, block: Block) -> bool {
+    pub(super) fn overtook(&mut self, block: Block) -> bool {
         let is_foretold = self.ledger.belief(slot_of(block.file), block.index) == Belief::Ours
             && self.steward.explain(block).is_some_and(|known| known.arriving);
         if is_foretold {
             self.files.get_mut(slot_of(block.file)).blocks += 1;
             self.steward.fetched(block);
-            self.take_decisions();
+            self.poll();
         }
         is_foretold
     }
 
     /// Takes note of what has arrived, and asks for what lists want. Returns whether anything is on its way.
-    pub(crate) fn follow_lists(&mut self, now_ns: u64) -> bool {
+    pub(super) fn follow_lists(&mut self, now_ns: u64) -> bool {
         if self.foretold.is_idle() {
             return false;
         }
@@ -131,14 +131,14 @@ impl Engine {
         for block in here.iter().flat_map(Coming::blocks) {
             self.steward.fetched(block);
         }
-        self.take_decisions();
+        self.poll();
         let steward = &self.steward;
         // Others have come, or are gone, since the list asked for them.
         self.foretold.wanted.retain(|&block| steward.explain(block).is_some_and(|known| known.arriving));
         for (first, blocks) in self.foretold.take_runs() {
             self.bring_foretold(Coming { first, blocks, since_ns: now_ns });
         }
-        self.take_decisions();
+        self.poll();
         !self.foretold.is_idle()
     }
 

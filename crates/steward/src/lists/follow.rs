@@ -13,10 +13,9 @@ use alloc::vec::Vec;
 
 use pantler_policy::Handle;
 
+use super::{Chunk, List, ListStat, Met, Prefetched};
 use crate::entry::{Brought, NO_LEVEL, Room};
-use crate::lists::{Chunk, List, ListStat, Met, Prefetched};
 use crate::owners::OwnerKey;
-use crate::steward::keeper;
 use crate::{Action, Block, Frame, HintError, Notice, OwnerId, Steward, Why};
 
 impl Steward {
@@ -329,7 +328,7 @@ impl Steward {
         let Some(oldest) = self.weighing.iter(&self.links).find(unpinned) else { return false };
         let named = self.placeholders.peek(block).filter(unpinned);
         let candidate = named.unwrap_or(oldest);
-        if keeper(&self.owners, self.entries[candidate].owner) != list.owner {
+        if self.owners.keeper(self.entries[candidate].owner) != list.owner {
             return true;
         }
         if !self.is_trusted(at) {

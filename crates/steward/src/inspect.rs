@@ -4,7 +4,6 @@ use pantler_policy::{Handle, PolicyName};
 
 use crate::entry::{NO_LEVEL, Room};
 use crate::owners::{NOBODY, OwnerKey, OwnerRecord};
-use crate::steward::keeper;
 use crate::{Block, Counters, Decision, FileId, Frame, Options, OwnerId, Steward, Traffic};
 
 /// What is known of one cached block.
@@ -169,7 +168,7 @@ impl Steward {
     pub fn explain(&self, block: Block) -> Option<Explanation> {
         let frame = self.entries.find(block)?;
         let entry = &self.entries[frame];
-        let manager = self.owners.alive(keeper(&self.owners, entry.owner)).and_then(|o| o.manager.as_deref());
+        let manager = self.owners.manager_for(entry.owner);
         Some(Explanation {
             frame: Frame(frame),
             room: entry.room,
@@ -221,7 +220,7 @@ impl Steward {
 
     fn validate_keeper(&self, frame: Handle) {
         let entry = &self.entries[frame];
-        let kept = self.owners.alive(keeper(&self.owners, entry.owner)).is_some_and(|o| o.manager.is_some());
+        let kept = self.owners.manager_for(entry.owner).is_some();
         assert_eq!(entry.level != NO_LEVEL, kept, "S2: frame {frame} of {:?}", entry.block);
         assert_eq!(self.managed.is_linked(frame), kept, "S2: frame {frame} of {:?}", entry.block);
     }

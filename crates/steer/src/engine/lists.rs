@@ -11,8 +11,8 @@ use pantler_steward::OwnerId;
 use pantler_steward::lists::Chunk;
 use rustix::fs::{FileType, OFlags, Stat};
 
-use crate::engine::Engine;
-use crate::sys::{self, BLOCK_BYTES};
+use super::Engine;
+use crate::sys::BLOCK_BYTES;
 
 impl Engine {
     /// `owner` will read a file: all of it, or these ranges of bytes.
@@ -23,6 +23,7 @@ impl Engine {
         (path, file): (&Path, BorrowedFd<'_>),
         ranges: &[(i64, i64)],
         append: bool,
+        now_ns: u64,
     ) -> Result<ListAnswer, ControlError> {
         let meta = rustix::fs::fstat(file).map_err(std::io::Error::from)?;
         if FileType::from_raw_mode(meta.st_mode) != FileType::RegularFile {
@@ -36,7 +37,7 @@ impl Engine {
         let slot =
             slot.ok_or_else(|| ControlError::not_found(format!("file {} on a mount", path.display())))?;
         let was_resolved = self.files.get(slot).is_resolved();
-        if !self.files.accept_opened(slot, file, sys::monotonic_ns()) {
+        if !self.files.accept_opened(slot, file, now_ns) {
             return Err(ControlError::failed(format!("file {}: it cannot be opened again", path.display())));
         }
         if !was_resolved {
@@ -52,7 +53,7 @@ impl Engine {
             true => self.steward.extend_list(owner, &chunks)?,
             false => self.steward.give_list(owner, &chunks)?,
         }
-        self.take_decisions();
+        self.poll();
         let trimmed = (wanted.len() - chunks.len()) as u64;
         Ok(ListAnswer { trimmed, ..self.list_answer(owner) })
     }

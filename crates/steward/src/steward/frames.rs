@@ -1,0 +1,88 @@
+//! Frames: how a block gets one, whose it is, and how it leaves.
+
+use pantler_policy::Handle;
+
+use super::Steward;
+use crate::entry::{Brought, Entry, NO_LEVEL, Room};
+use crate::owners::OwnerKey;
+use crate::{Action, Block, Frame};
+
+impl Steward {
+    /// Gives a block a frame, in no list of its room yet.
+    pub(crate) fn add(&mut self, block: Block, room: Room) -> Handle {
+        let file = self.files.slot(block.file);
+        let frame = self.entries.insert(Entry::new(block, file, room));
+        if frame >= self.links.capacity() {
+            let frames = (frame + 1).next_power_of_two();
+            self.links.grow(frames);
+            self.managed.grow(frames);
+        }
+        self.files.add(file, frame);
+        frame
+    }
+
+    /// L8: a block leaves otherwise than as victim.
+    pub(crate) fn remove(&mut self, frame: Handle) {
+        if self.entries[frame].room == Room::Weighing {
+            self.placeholders.clear(frame);
+        }
+        self.unmanage(frame);
+        self.release(frame);
+    }
+
+    /// Takes a block, which no manager lists any more, out of its room, and queues its drop.
+    pub(crate) fn drop_frame(&mut self, frame: Handle) {
+        let block = self.entries[frame].block;
+        self.remember(frame);
+        self.release(frame);
+        self.actions.push_back(Action::Drop { block, frame: Frame(frame) });
+    }
+
+    fn release(&mut self, frame: Handle) {
+        let entry = self.entries.remove(frame);
+        match entry.room {
+            Room::Weighing => self.weighing.remove(&mut self.links, frame),
+            Room::Waiting => self.stop_waiting(frame),
+        }
+        if entry.brought != Brought::Reference {
+            self.count_waste(entry.block, entry.brought);
+        }
+        if !self.lists.is_empty() {
+            self.list_gone(entry.block);
+        }
+        self.files.remove(entry.file, frame);
+        self.owners.uncount_block(entry.owner);
+    }
+
+    /// Charges a block to an owner.
+    pub(crate) fn charge(&mut self, frame: Handle, owner: OwnerKey) {
+        let former = core::mem::replace(&mut self.entries[frame].owner, owner);
+        self.owners.count_block(owner);
+        self.owners.uncount_block(former);
+    }
+
+    /// Puts a block on the list of the manager that keeps its owner's blocks, if there is one.
+    pub(crate) fn manage(&mut self, frame: Handle) {
+        let entry = &mut self.entries[frame];
+        if let Some(manager) = self.owners.manager_for_mut(entry.owner) {
+            manager.new_block(&mut self.managed, entry, frame);
+            if !self.lists.is_empty() {
+                self.list_gained(frame);
+            }
+        }
+    }
+
+    /// Takes a block off its manager's list, if it is on one.
+    pub(crate) fn unmanage(&mut self, frame: Handle) {
+        let entry = &mut self.entries[frame];
+        if entry.level == NO_LEVEL {
+            return;
+        }
+        if let Some(manager) = self.owners.manager_for_mut(entry.owner) {
+            manager.block_gone(&mut self.managed, entry, frame);
+            if !self.lists.is_empty() {
+                self.list_lost(frame);
+            }
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! What happens to blocks outside: their fetches end, somebody else drops them, keeps them or makes them void.
+
+use alloc::collections::VecDeque;
+
+use pantler_policy::Handle;
+
+use super::Steward;
+use crate::entry::{Brought, Room};
+use crate::owners::{COMMON, NOBODY};
+use crate::{Action, Block, FileId, Frame, OwnerId};
+
+/// Drops whose owner is remembered, in case the body cannot carry them out.
+const RECENT_DROPS_MAX: usize = 4096;
+
+/// Whose a dropped block was. An owner is remembered by its id: its key may be another's when the block comes back.
+#[derive(Clone, Copy, Debug)]
+enum Former {
+    Nobody,
+    Common,
+    Owner(OwnerId),
+}
+
+/// The last drops, oldest first.
+#[derive(Clone, Debug, Default)]
+pub(super) struct RecentDrops(VecDeque<(Block, Former)>);
+
+impl RecentDrops {
+    fn push(&mut self, block: Block, former: Former) {
+        if self.0.len() == RECENT_DROPS_MAX {
+            self.0.pop_front();
+        }
+        self.0.push_back((block, former));
+    }
+
+    fn former(&self, block: Block) -> Former {
+        let recent = self.0.iter().rev().find(|(dropped, _)| *dropped == block);
+        recent.map_or(Former::Nobody, |&(_, former)| former)
+    }
+}
+
+impl Steward {
+    /// The bytes of `block` are in its frame: unpins it.
+    ///
+    /// Of a fetch whose block has gone meanwhile nothing may be said: the block may be on its way again, and would be taken
+    /// for arrived.
+    pub fn fetched(&mut self, block: Block) {
+        if let Some(frame) = self.entries.find(block) {
+            let entry = &mut self.entries[frame];
+            if entry.arriving {
+                entry.arriving = false;
+                if entry.pins != u16::MAX {
+                    entry.pins -= 1;
+                }
+                let room = entry.room;
+                if !self.lists.is_empty() {
+                    self.list_settled(block, room);
+                }
+            }
+        }
+    }
+
+    /// `block` could not be read: it leaves without having been a victim (L8), pins or not.
+    ///
+    /// A prefetch that fails is counted and forgotten; whoever needs the block asks again, and meets the error.
+    pub fn failed(&mut self, block: Block) {
+        if let Some(frame) = self.entries.find(block) {
+            if self.entries[frame].brought == Brought::Lookahead {
+                self.files.ends_before(self.entries[frame].file, block.index);
+            }
+            self.list_failed(frame);
+            self.remove(frame);
+        }
+    }
+
+    /// Somebody else dropped `block`: it leaves without having been a victim (L8), pins or not.
+    pub fn gone(&mut self, block: Block) {
+        if let Some(frame) = self.entries.find(block) {
+            self.remove(frame);
+        }
+    }
+
+    /// A drop of `block` was refused: it is still in memory.
+    ///
+    /// It comes back to its former owner as most recently used and pinned, above the capacity if need be. Say
+    /// [`unpin`](Self::unpin) when another try makes sense. Not a reference: counts nothing.
+    pub fn kept(&mut self, block: Block) {
+        if self.entries.find(block).is_some() {
+            return;
+        }
+        let owner = match self.recent_drops.former(block) {
+            Former::Owner(id) => self.owners.find(id).unwrap_or(NOBODY),
+            Former::Common => COMMON,
+            Former::Nobody => NOBODY,
+        };
+        self.placeholders.take(block);
+        let frame = self.add(block, Room::Weighing);
+        self.weighing.push_back(&mut self.links, frame);
+        self.charge(frame, owner);
+        self.manage(frame);
+        self.entries[frame].pins = 1;
+    }
+
+    /// Keeps `block` in its frame until the matching [`unpin`](Self::unpin). Pins are counted. Says whether it is cached.
+    pub fn pin(&mut self, block: Block) -> bool {
+        let Some(frame) = self.entries.find(block) else { return false };
+        let pins = &mut self.entries[frame].pins;
+        *pins = pins.saturating_add(1);
+        true
+    }
+
+    /// Takes one pin back. The pin of a fetch on its way is not anybody's to take.
+    pub fn unpin(&mut self, block: Block) {
+        if let Some(frame) = self.entries.find(block) {
+            let entry = &mut self.entries[frame];
+            if entry.pins != u16::MAX {
+                entry.pins = entry.pins.saturating_sub(1).max(u16::from(entry.arriving));
+            }
+        }
+    }
+
+    /// `block` is void: it leaves without having been a victim (L8). Queues its drop.
+    pub fn forget(&mut self, block: Block) {
+        if let Some(frame) = self.entries.find(block) {
+            self.remember(frame);
+            self.remove(frame);
+            self.actions.push_back(Action::Drop { block, frame: Frame(frame) });
+        }
+    }
+
+    /// A version of a file is void: all its blocks leave as by [`forget`](Self::forget), and priorities for it end.
+    pub fn forget_file(&mut self, file: FileId) {
+        loop {
+            let first = self.files.frames(file).next();
+            let Some(frame) = first else { break };
+            self.forget(self.entries[frame].block);
+        }
+        for record in self.owners.iter_mut() {
+            if let Some(manager) = record.manager.as_mut() {
+                manager.forget_file(file);
+            }
+        }
+    }
+
+    /// Remembers whose a block was, in case its drop is refused.
+    pub(super) fn remember(&mut self, frame: Handle) {
+        let entry = &self.entries[frame];
+        let former = match self.owners.alive(entry.owner) {
+            Some(record) => record.id.map_or(Former::Common, Former::Owner),
+            None => Former::Nobody,
+        };
+        self.recent_drops.push(entry.block, former);
+    }
+}
