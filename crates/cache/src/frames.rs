@@ -114,10 +114,14 @@ impl Frames {
                     self.demote(block, frame, slab);
                     self.empty(frame, slab);
                 }
-                Action::Fetch { frame, why: Why::Demand, .. } => {
-                    self.reserve(frame, State::Filling);
-                }
                 Action::Fetch { block, frame, why } => {
+                    if let Some(brain) = &mut self.brain {
+                        brain.awaits(frame);
+                    }
+                    if why == Why::Demand {
+                        self.reserve(frame, State::Filling);
+                        continue;
+                    }
                     let ticket = self.reserve(frame, State::Queued);
                     self.wanted.push_back(Wanted { block, frame, ticket, why });
                 }

@@ -6,7 +6,7 @@
 //!   eviction  --> queue of tier 2 --> its worker --> queue of 3      nobody waits
 //! ```
 //!
-//! *Who* leaves the frames is the steward's choice, LRU-SP and managers; *where it goes* is ULC's (design.md, 3.6).
+//! *Who* leaves the frames is the steward's choice, LRU-SP and managers; *where it goes* is ULC's (rules U).
 //! The brain holds a stack of [`Ulc`](pantler_steward::placement::Ulc) over the keys that tiers know. A block that ULC
 //! wants lower than tier 1 passes through a few frames that are kept for such blocks (U2), so that a scan does not
 //! displace what is wanted nearer.
@@ -20,6 +20,8 @@
 //! B5  References to a block that passes are one, as long as fewer others come between two of them than blocks may
 //!     pass: programs read a block in pieces, and that says nothing about when they come back. Which blocks pass, and what is
 //!     one reference, is decided as in the simulator, by [`Passage`](pantler_steward::placement::Passage).
+//! B6  A block whose bytes were asked for before its version got its name has no name below, and goes nowhere: it was kept
+//!     in step with a change, which another change may have come in between of.
 
 mod attached;
 mod brain;

@@ -16,6 +16,8 @@
 //! version), its ticket has changed, and they go nowhere (F3).
 //!
 //! A prefetch never waits for a buffer. Where nobody serves prefetches, what is wanted is given up at once.
+//!
+//! Why so: docs/decisions/0044-fetching-ahead-on-a-mount.md.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, MutexGuard};

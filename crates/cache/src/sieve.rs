@@ -7,6 +7,8 @@
 //! ```
 //!
 //! What is in a hole goes to a buffer that nobody looks at, and that lasts as long as the read.
+//!
+//! Why so: docs/decisions/0049-through-holes.md.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSliceMut};

@@ -40,8 +40,14 @@ impl Shared {
 
     /// A client that was told how many frames there are.
     fn client_that_knows(self: &Arc<Self>, name: &str, frames: u32) -> Arc<dyn Tier> {
+        self.client_that_learns(name, frames, frames)
+    }
+
+    /// A client that was told so many frames, and hears how many there are when the tier works.
+    fn client_that_learns(self: &Arc<Self>, name: &str, frames: u32, real: u32) -> Arc<dyn Tier> {
         let owner = self.store.lock().unwrap().0.join(name);
-        Arc::new(Door { shared: Arc::clone(self), owner, frames })
+        let told = AtomicBool::new(frames == real);
+        Arc::new(Door { shared: Arc::clone(self), owner, frames, real, told })
     }
 
     /// Blocks of a client that are really there.
@@ -54,7 +60,11 @@ impl Shared {
 struct Door {
     shared: Arc<Shared>,
     owner: Owner,
+    /// What it was said to have, until it tells.
     frames: u32,
+    /// What it has.
+    real: u32,
+    told: AtomicBool,
 }
 
 impl Door {
@@ -121,11 +131,17 @@ impl Tier for Door {
     }
 
     fn frames(&self, _: usize) -> u32 {
-        self.frames
+        if self.told.load(Ordering::SeqCst) { self.real } else { self.frames }
+    }
+
+    fn held(&self) -> Vec<Key> {
+        let key = |packed: &[u8]| Key::unpack(packed.try_into().unwrap());
+        let keys = self.with(|store, _, owner| store.keys_of(owner, 1 << 20).into_iter().map(key).collect());
+        keys.unwrap_or_default()
     }
 
     fn heal(&self) -> Result<(), TierError> {
-        self.with(|_, _, _| ())
+        self.with(|_, _, _| self.told.store(true, Ordering::SeqCst))
     }
 
     fn damaged(&self) -> u64 {
@@ -137,11 +153,12 @@ impl Tier for Door {
 struct Origin {
     version: AtomicU64,
     reads: AtomicU64,
+    fails: AtomicBool,
 }
 
 impl Origin {
     fn new() -> Arc<Self> {
-        Arc::new(Self { version: AtomicU64::new(1), reads: AtomicU64::new(0) })
+        Arc::new(Self { version: AtomicU64::new(1), reads: AtomicU64::new(0), fails: AtomicBool::new(false) })
     }
 }
 
@@ -154,6 +171,9 @@ fn content(version: u64, index: u64) -> [u8; 16] {
 
 impl Source for Origin {
     fn read_at(&self, offset: u64, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        if self.fails.load(Ordering::SeqCst) {
+            return Err(io::ErrorKind::ConnectionReset.into());
+        }
         let version = self.version.load(Ordering::SeqCst);
         for (index, buffer) in (offset / BLOCK as u64..).zip(buffers.iter_mut()) {
             self.reads.fetch_add(1, Ordering::SeqCst);
@@ -207,11 +227,16 @@ impl Cached {
     }
 
     fn read_now(&self, origin: &Arc<Origin>, file: u64, index: u64) -> Vec<u8> {
+        self.read_some(origin, file, index, 1).unwrap()
+    }
+
+    /// The first of so many blocks.
+    fn read_some(&self, origin: &Arc<Origin>, file: u64, index: u64, blocks: usize) -> io::Result<Vec<u8>> {
         let (owner, file) = (OwnerId(1), FileId(file));
         let (offset, size) = (index * BLOCK as u64, 1 << 40);
         let source: Arc<dyn Source> = Arc::clone(origin) as _;
-        let request = Request { owner, file, offset, length: BLOCK, size, source: &source };
-        self.cache.read(&request, |bytes| bytes[..16].to_vec()).unwrap()
+        let request = Request { owner, file, offset, length: blocks * BLOCK, size, source: &source };
+        self.cache.read(&request, |bytes| bytes[..16].to_vec())
     }
 }
 
@@ -326,6 +351,52 @@ fn a_second_scan_reads_no_more_than_what_no_tier_could_hold() {
         let most = if pass == 0 { 100 } else { 100 - frames };
         assert!(read <= most, "pass {pass} read {read}, at most {most}");
     }
+}
+
+#[test]
+fn what_was_kept_in_step_with_a_change_goes_to_no_tier() {
+    let folder = tempfile::tempdir().unwrap();
+    let cached = Cached::new(4, vec![ssd(folder.path(), 40)]);
+    let origin = Origin::new();
+    cached.share(1, 1);
+    for index in 0..4 {
+        cached.read(&origin, 1, index);
+    }
+    // We change the file, and somebody else does in the same moment, which nobody notices.
+    cached.cache.share(FileId(1), None);
+    origin.version.store(2, Ordering::SeqCst);
+    cached.share(1, 2);
+    for _ in 0..3 {
+        // What is in memory is old: this mount took the version for its own.
+        for index in 0..4 {
+            assert_eq!(cached.read(&origin, 1, index), content(1, index));
+        }
+    }
+    for _ in 0..3 {
+        for index in 100..120 {
+            cached.read(&origin, 1, index);
+        }
+    }
+    for index in 0..4 {
+        assert_eq!(cached.read(&origin, 1, index), content(2, index), "B6: a tier had it");
+    }
+}
+
+#[test]
+fn what_a_tier_has_is_read_though_the_origin_fails_for_the_next() {
+    let folder = tempfile::tempdir().unwrap();
+    let cached = Cached::new(4, vec![ssd(folder.path(), 40)]);
+    let origin = Origin::new();
+    cached.share(1, 1);
+    // The last one passes through memory yet.
+    for index in (0..10).chain([50]) {
+        cached.read(&origin, 1, index);
+    }
+    // It comes nearer: it is taken from the tier.
+    origin.fails.store(true, Ordering::SeqCst);
+    assert_eq!(cached.read_some(&origin, 1, 9, 2).unwrap(), content(1, 9));
+    assert_eq!(cached.cache.tier_stats()[0].hits, 1);
+    assert!(cached.read_some(&origin, 1, 10, 1).is_err());
 }
 
 /// Some read again at once, or soon.
@@ -720,4 +791,46 @@ fn blocks_of_a_local_tier_are_found_again_after_a_restart() {
         // Tier 1 begins empty: what was there is read again, the rest is not.
         assert!(if round == 0 { read >= 45 } else { read <= 16 }, "round {round} read {read}");
     }
+}
+
+/// U7: the tier is not there at the start, turns out smaller than it was said to be, and holds blocks of this client, in an
+/// order. They are known from then on, below everything that was referenced meanwhile, and the tier is believed to have
+/// the frames that it has.
+#[test]
+fn a_tier_that_comes_late_is_known_by_what_it_holds() {
+    const FRAMES: u32 = 40;
+    let shared = Shared::new(FRAMES);
+    let origin = Origin::new();
+    {
+        let cached = Cached::new(10, vec![shared.client_that_knows("one", FRAMES)]);
+        cached.share(1, 1);
+        (0..2).for_each(|_| (0..50).for_each(|index| drop(cached.read(&origin, 1, index))));
+    }
+    let owned = shared.owned("one");
+    assert!(owned >= 30, "{owned} blocks from before");
+    shared.broken.store(true, Ordering::SeqCst);
+    let cached = Cached::new(10, vec![shared.client_that_learns("one", 1000, FRAMES)]);
+    cached.cache.begin_without_tier(0);
+    cached.share(1, 1);
+    // Others, and some of the same.
+    for index in (1000..1020).chain(40..45) {
+        drop(cached.read(&origin, 1, index));
+    }
+    let stat = || cached.cache.tier_stats().remove(0);
+    assert_eq!((stat().works, stat().blocks, stat().frames), (false, 0, 1000));
+    shared.broken.store(false, Ordering::SeqCst);
+    let begun = Instant::now();
+    while !stat().works {
+        assert!(begun.elapsed() < PATIENCE, "it does not come");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!((stat().blocks, stat().frames), (owned, FRAMES.into()));
+    // They are found there, and believed as far as they are there.
+    let before = origin.reads.load(Ordering::SeqCst);
+    for index in 0..50 {
+        assert_eq!(cached.read(&origin, 1, index), content(1, index));
+    }
+    let read = origin.reads.load(Ordering::SeqCst) - before;
+    assert!(read <= 50 - owned, "{read} of 50 read, {owned} were there");
+    cached.cache.validate();
 }

@@ -351,7 +351,7 @@ pub struct Stage {
     pub program: Vec<OsString>,
 }
 
-/// Allocations by name (design section 3.2).
+/// Allocations by name (docs/RULES.md, L).
 fn allocation(text: &str) -> Result<String, String> {
     let known = Allocation::ALL.map(Allocation::as_str);
     if known.contains(&text) { Ok(text.to_owned()) } else { Err(format!("expected {}", known.join(", "))) }

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use pantler_control::{
-    Body, BodyInfo, BodyKind, BodyStat, ControlError, Counters, DecisionLine, FileExplanation, FileStat,
-    Hint, HintAnswer, OwnerSelector, OwnerStat, PrefetchStat, PriorityStat, RunId, RunSpec, Speaker,
-    TierStat,
+    Body, BodyInfo, BodyKind, BodyStat, ControlError, Counters, DecisionLine, FILES_SHOWN, FileExplanation,
+    FileStat, Hint, HintAnswer, OwnerSelector, OwnerStat, PrefetchStat, PriorityStat, RunId, RunSpec,
+    Speaker, TierStat,
 };
 use pantler_origin::{Attributes, Origin, ReadsStat};
 use pantler_steward::{Block, Decision, FileId, HintError, OwnerId, Steward};
@@ -20,10 +20,8 @@ use crate::content::Content;
 use crate::control::Meant;
 use crate::core::Core;
 use crate::inodes::{FileKey, Inode};
-use crate::owners::{Owner, user_of};
-
-/// Files shown by `stat`.
-const FILES_SHOWN: usize = 100;
+use crate::owners::Owner;
+use crate::process::user_of;
 
 /// A mount behind the doors.
 pub(crate) struct MountBody {
@@ -161,7 +159,7 @@ impl MountBody {
                 s.release_control(owner);
                 Ok(HintAnswer::Done)
             }),
-            _ => Err(ControlError::unsupported("this hint")),
+            _ => Err(ControlError::unsupported(hint.name())),
         }
     }
 

@@ -6,8 +6,11 @@
 //!     are forgotten. Readers that still use the old name find nothing there.
 //!     A version is not believed to last while somebody may be writing behind the mount: the kernel stamps a file before the
 //!     bytes of a write are there. What was read of it until then is forgotten at the next look.
-//! V3  Lower tiers know a version by what makes it, from the look that settled it until something begins to change the file.
-//!     So nothing of it is given to a tier, or taken from one, under a name that is not its own.
+//! V3  Lower tiers know a version by what makes it, from the look that settled it until something begins to change the file;
+//!     one that this mount made, from a look two seconds later. So nothing of it is given to a tier, or taken from one, under
+//!     a name that is not its own.
+//! V4  Between the looks before and after a change of ours another's may hide. So where others changed the file of late,
+//!     nothing is kept in step: each change of ours forgets what is cached of it.
 
 use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -18,8 +21,21 @@ use pantler_origin::{Attributes, Look, OpenFile, Origin};
 use pantler_steward::FileId;
 use pantler_tier::Stems;
 
-/// The last look at a file; `None` before the first.
-type State = Option<Look>;
+/// For how long after a change behind the mount more of them are expected (V4).
+const CONTENDED_MS: u64 = 60_000;
+
+/// What was seen of a file.
+#[derive(Default)]
+struct State {
+    /// The last look; `None` before the first.
+    look: Option<Look>,
+    /// A change of this mount's made the version.
+    is_ours: bool,
+    /// Tiers know the version.
+    is_shared: bool,
+    /// When a change behind the mount was noticed last.
+    foreign_ms: Option<u64>,
+}
 
 /// What is known of a file's content.
 pub(crate) struct Content {
@@ -33,6 +49,13 @@ pub(crate) struct Content {
     state: Mutex<State>,
     /// Handles of this mount that may write.
     writers: AtomicU32,
+}
+
+impl State {
+    /// V4.
+    fn is_contended(&self, now_ms: u64) -> bool {
+        self.foreign_ms.is_some_and(|then| now_ms.saturating_sub(then) < CONTENDED_MS)
+    }
 }
 
 /// A handle of this mount that may write, as long as it is open.
@@ -98,11 +121,10 @@ impl Content {
         Writing(Arc::clone(self))
     }
 
-    /// Whether somebody else may be writing. Where this mount may, the kernel cannot tell us from others; what we write
-    /// is there when its version is noted (V1).
+    /// Whether somebody else may be writing; `None` where this mount may, too, as the kernel cannot tell us from others.
     fn has_writers(&self, file: &OpenFile) -> Option<bool> {
         let may_we = file.mode().writes() || self.writers.load(Ordering::Acquire) > 0;
-        if may_we { Some(false) } else { file.has_writers() }
+        if may_we { None } else { file.has_writers() }
     }
 
     /// The current version's name in the cache.
@@ -164,11 +186,18 @@ impl Content {
         let size = after.as_ref().map_or(before.size, |after| after.size);
         self.size.store(size, Ordering::Release);
         agree(&result, self.file(), before.size, size);
+        state.is_shared = false;
         match after {
+            // Nothing was changed after all: whose version it is, and whether it is believed, is as before.
+            Ok(after) if after.version() == before.version() => {}
+            Ok(after) if !state.is_contended(shelf.now_ms()) => {
+                (state.look, state.is_ours) = (Some(shelf.origin.look(&after)), true);
+            }
             Ok(after) => {
+                // V4.
+                self.replace(shelf);
                 let look = shelf.origin.look(&after);
-                shelf.share(self.file().0, Some(&look));
-                *state = Some(look);
+                (state.look, state.is_ours) = (Some(Look { settled: false, ..look }), false);
             }
             // Not knowing what there is now, believe nothing.
             Err(_) => self.replace(shelf),
@@ -186,21 +215,33 @@ impl Content {
         let now_ms = shelf.now_ms();
         let attributes = stat()?;
         let mut look = shelf.origin.look(&attributes);
+        let is_same = state.look.is_some_and(|last| last.version == look.version);
+        if !is_same {
+            if state.look.is_some() {
+                state.foreign_ms = Some(now_ms);
+            }
+            state.is_ours = false;
+        }
         // An unsettled version may have changed since without a trace.
-        let lasts = state.is_some_and(|last| last.settled && last.version == look.version);
+        let lasts = is_same && state.look.is_some_and(|last| last.settled);
         if lasts {
             look.settled = true;
         } else {
+            // What we wrote was there when its version was noted (V1).
+            let is_ours = state.is_ours;
+            let writers = || if is_ours { Some(false) } else { writers() };
             look = look.doubted(writers, || Ok(stat()?.version()))?;
         }
-        let is_known = lasts || state.is_none();
-        let is_same = state.replace(look) == Some(look);
+        let is_known = lasts || state.look.is_none();
+        state.look = Some(look);
         self.size.store(attributes.size, Ordering::Release);
         if !is_known {
             self.replace(shelf);
+            state.is_shared = false;
         }
-        if !is_known || !is_same {
+        if !state.is_shared && look.settled && (!state.is_ours || look.rests()) {
             shelf.share(self.file().0, Some(&look));
+            state.is_shared = true;
         }
         self.looked_ms.store(now_ms, Ordering::Relaxed);
         Ok(attributes)

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::io;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use fuser::Request;
 use pantler_steward::{HintError, OwnerId, PolicyName};
@@ -46,9 +46,13 @@ const OURS: &str = "user.pantler.";
 const TRUSTED: &str = "trusted.";
 
 impl Wishes {
+    fn lock(&self) -> MutexGuard<'_, HashMap<u32, Defaults>> {
+        self.defaults.lock().expect("wishes are in order")
+    }
+
     /// Tells the steward a new owner's wishes, if its user has any.
     pub(crate) fn apply_defaults(&self, core: &Core, uid: u32, owner: OwnerId) {
-        let defaults = self.defaults.lock().expect("wishes are in order").get(&uid).cloned();
+        let defaults = self.lock().get(&uid).cloned();
         let Some(defaults) = defaults else { return };
         for (priority, policy) in defaults.policies {
             // Bounds hold for defaults as for anything else; a wish past them has no effect.
@@ -62,7 +66,7 @@ impl Wishes {
     }
 
     pub(crate) fn add_policy(&self, uid: u32, priority: i32, policy: PolicyName) -> Result<(), HintError> {
-        let mut all = self.defaults.lock().expect("wishes are in order");
+        let mut all = self.lock();
         let policies = &mut all.entry(uid).or_default().policies;
         policies.retain(|&(other, _)| other != priority);
         if policies.len() >= DEFAULT_POLICIES_MAX {
@@ -78,7 +82,7 @@ impl Wishes {
         content: &Arc<Content>,
         priority: i32,
     ) -> Result<(), HintError> {
-        let mut all = self.defaults.lock().expect("wishes are in order");
+        let mut all = self.lock();
         let files = &mut all.entry(uid).or_default().files;
         files.retain(|(other, _)| other.upgrade().is_some_and(|other| !Arc::ptr_eq(&other, content)));
         if files.len() >= DEFAULT_FILES_MAX {
@@ -89,14 +93,14 @@ impl Wishes {
     }
 
     fn remove_policy(&self, uid: u32, priority: i32) {
-        let mut all = self.defaults.lock().expect("wishes are in order");
+        let mut all = self.lock();
         if let Some(defaults) = all.get_mut(&uid) {
             defaults.policies.retain(|&(other, _)| other != priority);
         }
     }
 
     fn remove_priority(&self, uid: u32, content: &Arc<Content>) {
-        let mut all = self.defaults.lock().expect("wishes are in order");
+        let mut all = self.lock();
         if let Some(defaults) = all.get_mut(&uid) {
             let is_other = |other: Arc<Content>| !Arc::ptr_eq(&other, content);
             defaults.files.retain(|(other, _)| other.upgrade().is_some_and(is_other));
@@ -104,16 +108,16 @@ impl Wishes {
     }
 
     pub(crate) fn clear(&self, uid: u32) {
-        self.defaults.lock().expect("wishes are in order").remove(&uid);
+        self.lock().remove(&uid);
     }
 
     pub(crate) fn policy(&self, uid: u32, priority: i32) -> Option<PolicyName> {
-        let all = self.defaults.lock().expect("wishes are in order");
+        let all = self.lock();
         all.get(&uid)?.policies.iter().find(|&&(p, _)| p == priority).map(|&(_, policy)| policy)
     }
 
     pub(crate) fn priority(&self, uid: u32, content: &Arc<Content>) -> Option<i32> {
-        let all = self.defaults.lock().expect("wishes are in order");
+        let all = self.lock();
         let mut files = all.get(&uid)?.files.iter();
         files.find_map(|(other, p)| Arc::ptr_eq(&other.upgrade()?, content).then_some(*p))
     }

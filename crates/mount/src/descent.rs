@@ -14,16 +14,17 @@
 //! that was never revoked and starts others in its stead; but that one is no child of a revoked owner either.
 //!
 //! D1  At most [`FALLEN_MAX`] owners are remembered; the one that lost control first goes first.
+//!
+//! Why so: docs/decisions/0011-standing-of-owners.md.
 
 use std::collections::VecDeque;
 
-use pantler_origin::read_process;
 use pantler_steward::OwnerId;
+
+use crate::process::Member;
 
 /// Owners that lost control and are remembered for their children's sake.
 const FALLEN_MAX: usize = 1024;
-/// Parents looked at.
-pub(crate) const ANCESTORS_MAX: usize = 64;
 
 /// What a new owner begins with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,36 +35,6 @@ pub(crate) enum Descent {
     Of(OwnerId),
     /// It comes from an owner that lost control and is gone.
     OfFallen,
-}
-
-/// A process, as `/proc/PID/stat` tells of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Member {
-    pub(crate) pid: u32,
-    parent: u32,
-    session: u32,
-    /// In clock ticks since the machine started.
-    pub(crate) start: u64,
-}
-
-impl Member {
-    pub(crate) fn look(pid: u32) -> Option<Self> {
-        Self::parse(pid, &read_process(pid, "stat").ok()?)
-    }
-
-    fn parse(pid: u32, stat: &str) -> Option<Self> {
-        // The name of the program stands in parentheses and may hold anything.
-        let (_, after) = stat.rsplit_once(')')?;
-        let fields: Vec<&str> = after.split_whitespace().collect();
-        let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
-        Some(Self { pid, parent: number(1)? as u32, session: number(3)? as u32, start: number(19)? })
-    }
-}
-
-/// A process and its ancestors, nearest first, as far as they can be seen.
-pub(crate) fn lineage(process: u32) -> Vec<Member> {
-    let next = |member: &Member| Member::look(member.parent);
-    std::iter::successors(Member::look(process), next).take(ANCESTORS_MAX).collect()
 }
 
 /// An owner that lost control.
@@ -150,17 +121,9 @@ mod tests {
     }
 
     #[test]
-    fn the_own_lineage_leads_to_the_first_process() {
-        let lineage = lineage(std::process::id());
-        assert_eq!(lineage[0].pid, std::process::id());
-        assert_eq!(lineage[1].pid, std::os::unix::process::parent_id());
-        assert!(
-            lineage.windows(2).all(|pair| pair[0].parent == pair[1].pid && pair[0].start >= pair[1].start)
-        );
-        let now = now();
-        assert!((now - 100 * 600..=now).contains(&lineage[0].start), "born within the last ten minutes");
-        let odd = "7 (a) b) S 3 7 5 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 99 0";
-        assert_eq!(Member::parse(7, odd), Some(member(7, 3, 5, 99)));
+    fn processes_were_born_in_the_past() {
+        let (own, now) = (Member::look(std::process::id()).expect("this process"), now());
+        assert!((now - 100 * 600..=now).contains(&own.start), "born within the last ten minutes");
     }
 
     #[test]

@@ -1,4 +1,6 @@
 //! The kernel's requests, handed to who knows.
+//!
+//! Why so: docs/decisions/0002-fuse-crate.md.
 
 use std::ffi::OsStr;
 use std::io;

@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::io;
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 
 use pantler_origin::{Attributes, Kind, Node, Time};
 
@@ -82,6 +82,10 @@ impl Inodes {
         Ok(Self { table: RwLock::new(table), keys: Mutex::new(keys), device, are_hashes })
     }
 
+    fn keys(&self) -> MutexGuard<'_, Keys> {
+        self.keys.lock().expect("the table is in order")
+    }
+
     /// The inode of that number; `ESTALE` when the kernel should not know it.
     pub(crate) fn get(&self, number: u64) -> io::Result<Arc<Inode>> {
         let table = self.table.read().expect("the table is in order");
@@ -92,7 +96,7 @@ impl Inodes {
     /// Counts one lookup of the inode that `node` names, which is new or known.
     pub(crate) fn enter(&self, shelf: &Shelf, node: Node, attributes: &Attributes) -> Arc<Inode> {
         let key = (attributes.device, attributes.inode);
-        let mut keys = self.keys.lock().expect("the table is in order");
+        let mut keys = self.keys();
         let mut table = self.table.write().expect("the table is in order");
         if let Some((inode, lookups)) = keys.numbers.get(&key).and_then(|number| table.get_mut(number)) {
             *lookups += 1;
@@ -113,7 +117,7 @@ impl Inodes {
         if number == ROOT {
             return;
         }
-        let mut keys = self.keys.lock().expect("the table is in order");
+        let mut keys = self.keys();
         let mut table = self.table.write().expect("the table is in order");
         let Some((inode, lookups)) = table.get_mut(&number) else { return };
         *lookups = lookups.saturating_sub(count);
@@ -125,7 +129,7 @@ impl Inodes {
 
     /// The content of a file of the origin, if there is any.
     pub(crate) fn content(&self, file: FileKey) -> Option<Arc<Content>> {
-        self.keys.lock().expect("the table is in order").contents.get(&file).cloned()
+        self.keys().contents.get(&file).cloned()
     }
 
     /// The content behind a descriptor that somebody opened, on this mount (whose device is `mounted`) or in the origin.
@@ -141,8 +145,7 @@ impl Inodes {
         if file.device == mounted {
             return self.get(file.inode).ok();
         }
-        let number =
-            *self.keys.lock().expect("the table is in order").numbers.get(&(file.device, file.inode))?;
+        let number = *self.keys().numbers.get(&(file.device, file.inode))?;
         self.get(number).ok()
     }
 

@@ -23,6 +23,7 @@
 //! | which version of a file is cached | `content` |
 //! | inodes the kernel knows, open files | `inodes`, `handles` |
 //! | who is charged | `owners`, `groups` |
+//! | what `/proc` says of a process | `process` |
 //! | who lost control, and whose children begin without | `revoking`, `descent` |
 //! | hints through attributes and ioctl | `control` |
 //! | access lists through all doors | `lists` |
@@ -53,6 +54,7 @@ mod mount;
 mod naming;
 mod options;
 mod owners;
+mod process;
 mod reading;
 mod revoking;
 mod runs;

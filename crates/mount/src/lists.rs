@@ -1,4 +1,4 @@
-//! Access lists: what an owner says it will read, through any door (design rules P1 and L9).
+//! Access lists: what an owner says it will read, through any door (rules P1 and L9).
 //!
 //! ```text
 //!   ioctl   file_list_start ... open open open ... file_list_end --.
@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use fuser::Request;
 use pantler_cache::{Cache, ListEntry, Listed};
-use pantler_control::{ControlError, ListAnswer, Speaker};
+use pantler_control::{ControlError, LIST_FILES_MAX, ListAnswer, Speaker};
 use pantler_origin::{Caller, OpenFile, OpenMode, Source};
 use pantler_steward::lists::Chunk;
 use pantler_steward::{HintError, OwnerId};
@@ -28,10 +28,8 @@ use crate::core::Core;
 use crate::inodes::Inode;
 use crate::options::Interpose;
 
-/// Files or ranges that the steward takes at once.
-const ENTRIES_MAX: usize = 5000;
-/// Files between the two calls of a file list, and files of all owners that wait for their turn: each costs a descriptor.
-const FILES_MAX: usize = 65_536;
+/// Ranges that the steward takes at once.
+const ENTRIES_MAX: usize = pantler_steward::lists::ENTRIES_MAX as usize;
 /// Owners that are between the two calls at a time.
 const RECORDINGS_MAX: usize = 1024;
 
@@ -49,7 +47,7 @@ pub(crate) struct Lists {
 struct State {
     recordings: HashMap<OwnerId, Vec<ListEntry>>,
     waiting: HashMap<OwnerId, VecDeque<ListEntry>>,
-    /// Entries in both.
+    /// Entries in both, at most [`LIST_FILES_MAX`]: each costs a descriptor.
     held: usize,
 }
 
@@ -119,8 +117,8 @@ impl Lists {
             false => ENTRIES_MAX.saturating_sub(cache.list(owner).map_or(0, |list| list.ranges as usize)),
         };
         let rest = entries.split_off(entries.len().min(room));
-        if state.held + rest.len() > FILES_MAX {
-            return Err(HintError::TooManyEntries { limit: FILES_MAX as u32 });
+        if state.held + rest.len() > LIST_FILES_MAX {
+            return Err(HintError::TooManyEntries { limit: LIST_FILES_MAX as u32 });
         }
         if !entries.is_empty() {
             cache.extend_list(owner, &entries)?;
@@ -133,8 +131,8 @@ impl Lists {
     }
 
     /// What an owner reads is not what its list says.
-    pub(crate) fn discarded(&self, owner: OwnerId) {
-        tracing::info!(owner = owner.0, "a list was discarded: what is read is not what it says");
+    pub(crate) fn discarded(&self, owner: OwnerId, name: &str) {
+        tracing::info!(owner = name, "a list was discarded: what is read is not what it says");
         self.discarded.fetch_add(1, Ordering::Relaxed);
         self.forget(owner);
     }
@@ -164,8 +162,8 @@ impl Lists {
         cache.give_list(owner, &entries)?;
         if !rest.is_empty() {
             let mut state = self.lock();
-            if state.held + rest.len() > FILES_MAX {
-                return Err(HintError::TooManyEntries { limit: FILES_MAX as u32 });
+            if state.held + rest.len() > LIST_FILES_MAX {
+                return Err(HintError::TooManyEntries { limit: LIST_FILES_MAX as u32 });
             }
             state.held += rest.len();
             state.waiting.insert(owner, rest.into());
@@ -177,7 +175,7 @@ impl Lists {
 impl Core {
     /// From now on the files that `owner` opens to read are its list, until [the end](Self::end_file_list).
     pub(crate) fn start_file_list(&self, owner: OwnerId, files: u32) -> io::Result<()> {
-        if files as usize > FILES_MAX {
+        if files as usize > LIST_FILES_MAX {
             return Err(io::Error::from_raw_os_error(libc::E2BIG));
         }
         self.lists.forget(owner);
@@ -211,7 +209,7 @@ impl Core {
         let owner = self.owner(request);
         let Some(entry) = self.listed(inode, &self.caller_of(request), file, None).pop() else { return };
         let mut state = self.lists.lock();
-        if state.held >= FILES_MAX {
+        if state.held >= LIST_FILES_MAX {
             return;
         }
         let State { recordings, held, .. } = &mut *state;

@@ -12,7 +12,7 @@ use pantler_steward::{Allocation, Lookahead, PolicyName, Revocation, Spec};
 
 use crate::{MountError, TierOptions};
 
-/// Whose blocks are whose (design.md, section 3.1).
+/// Whose blocks are whose (docs/RULES.md, A).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum OwnerBy {

@@ -5,57 +5,30 @@
 //! becomes of its number.
 
 use std::collections::HashMap;
-use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
-use pantler_origin::read_process;
 use pantler_steward::OwnerId;
 
 use crate::OwnerBy;
-use crate::descent::{ANCESTORS_MAX, Descent, Fallen, Member, answers, lineage};
+use crate::descent::Descent;
 use crate::groups::{self, Group, cgroup_of};
+use crate::process::{Member, is_thread_of, lineage, mounter, process_of};
+
+mod newcomer;
+mod registry;
+
+pub(crate) use newcomer::{Inherits, Newcomer, Watch};
+pub(crate) use registry::Owner;
+use registry::{Key, Registry, Run};
 
 /// How long it is believed that a thread id still names the same thread.
 const TRUST: Duration = Duration::from_millis(20);
 /// Threads remembered before the stale ones are thrown away.
 const THREADS_MAX: usize = 65_536;
-/// Owners of ended runs that are kept for each user, to be continued by name.
-const KEPT_MAX: usize = 64;
-/// Processes of one user that are owners of their own at a time. Later ones are one owner together: the steward has room for
-/// so many owners, and one user shall not take it all.
-const OWNERS_PER_USER_MAX: u32 = 1024;
 
 /// Nobody in particular: requests that carry no process, such as the kernel writing back mapped pages.
 pub(crate) const NOBODY: OwnerId = OwnerId(0);
-
-/// What makes an owner.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) enum Key {
-    /// Process and its start time in clock ticks.
-    Process(u32, u64),
-    Cgroup(String),
-    User(u32),
-    Name(u32, String),
-}
-
-/// What is known of an owner.
-#[derive(Debug, Clone)]
-pub(crate) struct Owner {
-    pub(crate) id: OwnerId,
-    pub(crate) name: String,
-    pub(crate) uid: u32,
-    pub(crate) pid: Option<u32>,
-    pub(crate) live: bool,
-}
-
-/// A process whose end somebody must watch for.
-pub(crate) struct Watch {
-    pub(crate) pid: u32,
-    /// Tells it from an earlier process of that number.
-    pub(crate) start: u64,
-    pub(crate) descriptor: OwnedFd,
-}
 
 #[derive(Clone, Copy)]
 struct Thread {
@@ -72,69 +45,6 @@ pub(crate) struct Owners {
     registry: Mutex<Registry>,
 }
 
-#[derive(Default)]
-struct Registry {
-    keys: HashMap<Key, OwnerId>,
-    owners: HashMap<OwnerId, Owner>,
-    /// Owners by user.
-    counts: HashMap<u32, u32>,
-    /// Watched processes.
-    processes: HashMap<u32, Process>,
-    runs: Vec<Run>,
-    /// Owners that lost control.
-    fallen: Fallen,
-    next: u64,
-}
-
-/// A process that asked something of the mount.
-#[derive(Clone, Copy)]
-struct Process {
-    start: u64,
-    /// Whom it belonged to when it last asked.
-    owner: OwnerId,
-}
-
-/// A process and its descendants that are one owner.
-#[derive(Clone, Copy)]
-struct Run {
-    leader: u32,
-    uid: u32,
-    owner: OwnerId,
-}
-
-impl Run {
-    /// Whether a process of that user can belong to the run. One of another user, started by a set-id program, is that
-    /// user's: the run's hints must not reach its blocks (C8).
-    fn may_hold(&self, uid: u32) -> bool {
-        self.uid == 0 || self.uid == uid
-    }
-}
-
-/// What an owner takes over from whom a process of it comes from (L7).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Inherits {
-    /// The standing: the owner is new, and the process its first.
-    All,
-    /// What was lost: it takes in the processes of a user for which there is no owner of their own any more.
-    Loss,
-    /// Nothing: it is the same as before, or a user's, and users are no children of each other.
-    Nothing,
-}
-
-/// An owner that appeared for the first time.
-pub(crate) struct Newcomer {
-    pub(crate) id: OwnerId,
-    pub(crate) uid: u32,
-    pub(crate) watch: Option<Watch>,
-    /// Whether the owner itself is new, and not just a process of it.
-    pub(crate) is_owner_new: bool,
-    pub(crate) inherits: Inherits,
-    /// The process through which it appeared.
-    pub(crate) process: u32,
-    /// Whom that one belonged to before, if to another.
-    pub(crate) former: Option<OwnerId>,
-}
-
 impl Owners {
     pub(crate) fn new(by: OwnerBy) -> Arc<Self> {
         Arc::new(Self { by, threads: RwLock::default(), registry: Mutex::default() })
@@ -149,7 +59,7 @@ impl Owners {
         match known.filter(|thread| thread.uid == uid) {
             Some(thread) if thread.checked.elapsed() < TRUST => thread.owner,
             Some(thread) if is_thread_of(id, thread.process) => {
-                let mut threads = self.threads.write().expect("owners are in order");
+                let mut threads = self.threads();
                 threads.insert(id, Thread { checked: Instant::now(), ..thread });
                 thread.owner
             }
@@ -160,7 +70,7 @@ impl Owners {
     fn introduce(&self, id: u32, uid: u32, welcome: impl FnOnce(Newcomer)) -> OwnerId {
         let Some(process) = process_of(id) else { return NOBODY };
         let Some(start) = Member::look(process).map(|member| member.start) else { return NOBODY };
-        let mut registry = self.registry.lock().expect("owners are in order");
+        let mut registry = self.registry();
         let run = registry.run_of(process, uid);
         let (owner, is_owner_new, inherits) = match run {
             Some(owner) => (owner, false, Inherits::Nothing),
@@ -178,7 +88,7 @@ impl Owners {
         let former = registry.former(process, start).filter(|&former| former != owner);
         let watch = registry.watch(process, start, owner);
         drop(registry);
-        let mut threads = self.threads.write().expect("owners are in order");
+        let mut threads = self.threads();
         if threads.len() >= THREADS_MAX {
             threads.retain(|_, thread| thread.checked.elapsed() < TRUST);
         }
@@ -208,12 +118,13 @@ impl Owners {
     /// The process of that number that began then ended. Returns the owner that ended with it, if one did.
     pub(crate) fn exited(&self, process: u32, start: u64) -> Option<OwnerId> {
         // Also where the number is another's by now: that one's threads introduce themselves again.
-        self.threads.write().expect("owners are in order").retain(|_, thread| thread.process != process);
-        let mut registry = self.registry.lock().expect("owners are in order");
+        self.forget_threads_of(process);
+        let mut registry = self.registry();
         if registry.processes.get(&process).is_some_and(|known| known.start == start) {
             registry.processes.remove(&process);
-            // Of one whose number is another's by now the threads are gone already, or will not be believed.
-            self.threads.write().expect("owners are in order").retain(|_, thread| thread.process != process);
+            // Those that came before the lock. Of one whose number is another's by now the threads are gone already, or will
+            // not be believed.
+            self.forget_threads_of(process);
         }
         let id = registry.keys.remove(&Key::Process(process, start))?;
         registry.remove(id);
@@ -222,7 +133,7 @@ impl Owners {
 
     /// Owners of many processes none of which is known any more.
     fn idle(&self) -> Vec<(OwnerId, Group)> {
-        let registry = self.registry.lock().expect("owners are in order");
+        let registry = self.registry();
         let group = |(key, &id): (&Key, &OwnerId)| match key {
             Key::Cgroup(path) => Some((id, Group::Cgroup(path.clone()))),
             Key::User(uid) => Some((id, Group::User(*uid))),
@@ -239,7 +150,7 @@ impl Owners {
     /// Ends owners by control group whose group is gone, and owners by user of users without processes. Returns them.
     pub(crate) fn end_idle(&self) -> Vec<OwnerId> {
         let mut gone = groups::gone(self.idle());
-        let mut registry = self.registry.lock().expect("owners are in order");
+        let mut registry = self.registry();
         // Somebody may have come meanwhile.
         gone.retain(|&id| !registry.is_used(id));
         registry.keys.retain(|_, id| !gone.contains(id));
@@ -250,7 +161,7 @@ impl Owners {
     /// From now on `leader` and its descendants are the owner called `name` of user `uid`; a known one continues.
     /// Says whether the owner is new.
     pub(crate) fn begin_run(&self, name: &str, uid: u32, leader: u32) -> (OwnerId, bool) {
-        let mut registry = self.registry.lock().expect("owners are in order");
+        let mut registry = self.registry();
         let (id, is_new) = registry.owner(Key::Name(uid, name.to_owned()), uid, leader);
         if let Some(owner) = registry.owners.get_mut(&id) {
             owner.live = true;
@@ -259,7 +170,7 @@ impl Owners {
         registry.runs.push(Run { leader, uid, owner: id });
         drop(registry);
         // Processes seen before may belong to the run now.
-        self.threads.write().expect("owners are in order").clear();
+        self.threads().clear();
         (id, is_new)
     }
 
@@ -267,7 +178,7 @@ impl Owners {
     /// owners that end: none while another run of the same name goes on, else this one, or the user's oldest that was kept, when
     /// there are too many.
     pub(crate) fn end_run(&self, id: OwnerId, leader: u32, keep: bool) -> Vec<OwnerId> {
-        let mut registry = self.registry.lock().expect("owners are in order");
+        let mut registry = self.registry();
         if let Some(at) = registry.runs.iter().position(|run| run.owner == id && run.leader == leader) {
             registry.runs.remove(at);
         }
@@ -285,13 +196,13 @@ impl Owners {
             registry.remove(*id);
         }
         drop(registry);
-        self.threads.write().expect("owners are in order").retain(|_, thread| thread.owner != id);
+        self.threads().retain(|_, thread| thread.owner != id);
         ended
     }
 
     /// The owners of that name, by user.
     pub(crate) fn named(&self, name: &str) -> Vec<Owner> {
-        let registry = self.registry.lock().expect("owners are in order");
+        let registry = self.registry();
         let mut found: Vec<Owner> =
             registry.owners.values().filter(|owner| owner.name == name).cloned().collect();
         found.sort_unstable_by_key(|owner| (owner.uid, owner.id));
@@ -300,36 +211,36 @@ impl Owners {
 
     /// Present owners of a user.
     pub(crate) fn of_user(&self, uid: u32) -> Vec<OwnerId> {
-        let registry = self.registry.lock().expect("owners are in order");
+        let registry = self.registry();
         registry.owners.values().filter(|owner| owner.uid == uid).map(|owner| owner.id).collect()
     }
 
     /// An owner that is known.
     pub(crate) fn get(&self, id: OwnerId) -> Option<Owner> {
-        self.registry.lock().expect("owners are in order").owners.get(&id).cloned()
+        self.registry().owners.get(&id).cloned()
     }
 
     /// An owner lost control: its children begin without.
     pub(crate) fn fell(&self, id: OwnerId) {
         let Some(Owner { uid, pid: Some(process), .. }) = self.get(id) else { return };
         let lineage = lineage(process);
-        self.registry.lock().expect("owners are in order").fallen.add(id, uid, &lineage);
+        self.registry().fallen.add(id, uid, &lineage);
     }
 
     /// An owner was granted control.
     pub(crate) fn rose(&self, id: OwnerId) {
-        self.registry.lock().expect("owners are in order").fallen.remove(id);
+        self.registry().fallen.remove(id);
     }
 
     /// Whether any owner lost control whose children may come.
     pub(crate) fn have_fallen(&self) -> bool {
-        !self.registry.lock().expect("owners are in order").fallen.is_empty()
+        !self.registry().fallen.is_empty()
     }
 
     /// Whom a process of user `uid` comes from. `former` is whom it belonged to before.
     pub(crate) fn descent(&self, process: u32, uid: u32, former: Option<OwnerId>) -> Descent {
         let lineage = lineage(process);
-        let registry = self.registry.lock().expect("owners are in order");
+        let registry = self.registry();
         if let Some(descent) = former.and_then(|owner| registry.descent(owner, uid)) {
             return descent;
         }
@@ -349,153 +260,37 @@ impl Owners {
     /// Whom a process belonged to when it last asked something.
     pub(crate) fn former(&self, process: u32) -> Option<OwnerId> {
         let start = Member::look(process)?.start;
-        self.registry.lock().expect("owners are in order").former(process, start)
+        self.registry().former(process, start)
     }
 
     /// All owners known.
     pub(crate) fn all(&self) -> Vec<Owner> {
-        self.registry.lock().expect("owners are in order").owners.values().cloned().collect()
-    }
-}
-
-impl Registry {
-    fn owner(&mut self, key: Key, uid: u32, process: u32) -> (OwnerId, bool) {
-        if let Some(&id) = self.keys.get(&key) {
-            return (id, false);
-        }
-        let is_full = self.counts.get(&uid).is_some_and(|&count| count >= OWNERS_PER_USER_MAX);
-        if is_full && matches!(key, Key::Process(..)) {
-            return self.owner(Key::User(uid), uid, process);
-        }
-        *self.counts.entry(uid).or_default() += 1;
-        self.next += 1;
-        let id = OwnerId(self.next);
-        let (name, pid) = match &key {
-            Key::Process(pid, _) => (format!("{}({pid})", command_of(*pid)), Some(*pid)),
-            Key::Cgroup(path) => (path.clone(), None),
-            Key::User(uid) => (format!("user-{uid}"), None),
-            Key::Name(_, name) => (name.clone(), Some(process)),
-        };
-        self.keys.insert(key, id);
-        self.owners.insert(id, Owner { id, name, uid, pid, live: true });
-        (id, true)
+        self.registry().owners.values().cloned().collect()
     }
 
-    fn remove(&mut self, id: OwnerId) {
-        let Some(owner) = self.owners.remove(&id) else { return };
-        self.fallen.end(id);
-        if let Some(count) = self.counts.get_mut(&owner.uid) {
-            *count -= 1;
-            if *count == 0 {
-                self.counts.remove(&owner.uid);
-            }
-        }
+    fn registry(&self) -> MutexGuard<'_, Registry> {
+        self.registry.lock().expect("owners are in order")
     }
 
-    /// Owners of the user of `id` that were kept and are one too many.
-    fn kept_too_many(&self, id: OwnerId) -> Vec<OwnerId> {
-        let Some(uid) = self.owners.get(&id).map(|owner| owner.uid) else { return Vec::new() };
-        let kept = self.owners.values().filter(|owner| owner.uid == uid && !owner.live);
-        let mut kept: Vec<OwnerId> = kept.map(|owner| owner.id).collect();
-        kept.sort_unstable();
-        kept.truncate(kept.len().saturating_sub(KEPT_MAX));
-        kept
+    fn threads(&self) -> RwLockWriteGuard<'_, HashMap<u32, Thread>> {
+        self.threads.write().expect("owners are in order")
     }
 
-    fn watch(&mut self, pid: u32, start: u64, owner: OwnerId) -> Option<Watch> {
-        if let Some(known) = self.processes.get_mut(&pid).filter(|known| known.start == start) {
-            known.owner = owner;
-            return None;
-        }
-        let raw = rustix::process::Pid::from_raw(pid as i32)?;
-        let flags = rustix::process::PidfdFlags::empty();
-        let descriptor = rustix::process::pidfd_open(raw, flags).ok()?;
-        self.processes.insert(pid, Process { start, owner });
-        Some(Watch { pid, start, descriptor })
+    fn forget_threads_of(&self, process: u32) {
+        self.threads().retain(|_, thread| thread.process != process);
     }
-
-    /// Whether a process of the owner is known that has not ended.
-    fn is_used(&self, id: OwnerId) -> bool {
-        self.processes.values().any(|process| process.owner == id)
-    }
-
-    fn former(&self, pid: u32, start: u64) -> Option<OwnerId> {
-        self.processes.get(&pid).filter(|known| known.start == start).map(|known| known.owner)
-    }
-
-    /// What a process of user `uid` is, as a child of that owner.
-    fn descent(&self, owner: OwnerId, uid: u32) -> Option<Descent> {
-        match self.owners.get(&owner) {
-            Some(known) => answers(known.uid, uid).then_some(Descent::Of(owner)),
-            None => self.fallen.holds(owner, uid).then_some(Descent::OfFallen),
-        }
-    }
-
-    fn run_of(&self, process: u32, uid: u32) -> Option<OwnerId> {
-        if self.runs.is_empty() {
-            return None;
-        }
-        let mut at = process;
-        for _ in 0..ANCESTORS_MAX {
-            if let Some(run) = self.runs.iter().rev().find(|run| run.leader == at && run.may_hold(uid)) {
-                return Some(run.owner);
-            }
-            at = status_field(at, "PPid:")?;
-            if at == 0 {
-                return None;
-            }
-        }
-        None
-    }
-}
-
-/// The user who mounts: whom a fixed owner belongs to.
-fn mounter() -> u32 {
-    rustix::process::geteuid().as_raw()
-}
-
-/// The user who speaks for a process. For one that runs with two users' rights, as a set-id program does, that is root:
-/// whoever started it has no say in what it does for somebody else.
-pub(crate) fn user_of(process: u32) -> Option<u32> {
-    parse_user(&read_process(process, "status").ok()?)
-}
-
-fn parse_user(status: &str) -> Option<u32> {
-    let users = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
-    let users: Vec<u32> = users.split_whitespace().map_while(|word| word.parse().ok()).collect();
-    let (first, rest) = users.split_first()?;
-    Some(if rest.iter().all(|user| user == first) { *first } else { 0 })
-}
-
-/// The process that a thread id belongs to.
-fn process_of(id: u32) -> Option<u32> {
-    status_field(id, "Tgid:")
-}
-
-fn is_thread_of(id: u32, process: u32) -> bool {
-    // SAFETY: signal 0 is sent to nobody; the call only says whether there is such a thread.
-    let result = unsafe { libc::syscall(libc::SYS_tgkill, process, id, 0) };
-    result == 0 || std::io::Error::last_os_error().raw_os_error() == Some(libc::EPERM)
-}
-
-fn status_field(id: u32, field: &str) -> Option<u32> {
-    let status = read_process(id, "status").ok()?;
-    status.lines().find_map(|line| line.strip_prefix(field))?.trim().parse().ok()
-}
-
-fn command_of(process: u32) -> String {
-    read_process(process, "comm").unwrap_or_default().trim_end().to_owned()
 }
 
 #[cfg(test)]
 mod tests {
+    use super::registry::{OWNERS_PER_USER_MAX, Process};
     use super::*;
 
     #[test]
     fn owners_of_a_user_are_bounded() {
         let owners = Owners::new(OwnerBy::Process);
         let process = |pid| {
-            let mut registry = owners.registry.lock().unwrap();
+            let mut registry = owners.registry();
             registry.processes.insert(pid, Process { start: 5, owner: NOBODY });
             registry.owner(Key::Process(pid, 5), 7, pid).0
         };
@@ -511,14 +306,6 @@ mod tests {
         assert_eq!(owners.exited(first + OWNERS_PER_USER_MAX, 5), None);
         assert_eq!((owners.exited(first, 5), owners.exited(first + 1, 5)), (Some(own[0]), Some(own[1])));
         assert_ne!(process(first + OWNERS_PER_USER_MAX + 2), late);
-    }
-
-    #[test]
-    fn root_speaks_for_set_id_programs() {
-        assert_eq!(parse_user("Name:\tx\nUid:\t1000\t1000\t1000\t1000\n"), Some(1000));
-        assert_eq!(parse_user("Uid:\t1000\t0\t0\t0\n"), Some(0));
-        assert_eq!(parse_user("Uid:\t1000\t1000\t7\t1000\n"), Some(0));
-        assert_eq!(parse_user("nonsense"), None);
     }
 
     #[test]

@@ -21,22 +21,17 @@ impl Revoking {
     /// Passes on what the steward has to tell: to the log, to `stat`, and to those who look after owners' children.
     pub(crate) fn pass_on(&self, cache: &Cache, owners: &Owners, lists: &Lists) {
         for (id, notice) in cache.take_notices() {
-            match notice {
-                Notice::ListLow => {
-                    lists.refill(cache, id);
-                    continue;
-                }
-                Notice::ListDiscarded => {
-                    lists.discarded(id);
-                    continue;
-                }
-                _ => {}
-            }
             let owner = owners.get(id);
             let uid = owner.as_ref().map(|owner| owner.uid);
             let name = owner.map_or_else(|| format!("owner-{}", id.0), |owner| owner.name);
-            self.lock().note(id, notice, name, uid);
-            owners.fell(id);
+            match notice {
+                Notice::ListLow => lists.refill(cache, id),
+                Notice::ListDiscarded => lists.discarded(id, &name),
+                _ => {
+                    self.lock().note(id, notice, name, uid);
+                    owners.fell(id);
+                }
+            }
         }
     }
 

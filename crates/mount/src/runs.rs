@@ -2,15 +2,16 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use fuser::Request;
-use pantler_control::{ControlError, Prefetch, Profile, RunId, RunSpec, Speaker};
+use pantler_control::{ControlError, DONE_WITH, Prefetch, Profile, RunId, RunSpec, Speaker};
 use pantler_steward::OwnerId;
 
 use crate::core::Core;
 use crate::inodes::Inode;
-use crate::owners::{Inherits, user_of};
+use crate::owners::Inherits;
+use crate::process::user_of;
 
 /// Runs at a time.
 const RUNS_MAX: usize = 1024;
@@ -51,13 +52,17 @@ pub(crate) struct Progress {
 }
 
 impl Runs {
+    fn running(&self) -> MutexGuard<'_, Vec<Running>> {
+        self.running.lock().expect("runs are in order")
+    }
+
     pub(crate) fn begin(&self, core: &Core, speaker: &Speaker, run: &RunSpec) -> Result<RunId, ControlError> {
         speaker.check_speaks_for(run.uid)?;
         let leader = run.leader;
         let user = user_of(leader).ok_or_else(|| ControlError::not_found(format!("process {leader}")))?;
         // Else anybody could declare a stranger's process, or all there are, to be a run of theirs.
         speaker.check_speaks_for(user)?;
-        let mut running = self.running.lock().expect("runs are in order");
+        let mut running = self.running();
         if running.len() >= RUNS_MAX {
             return Err(ControlError::Bound { bound: format!("{RUNS_MAX} runs on a mount") });
         }
@@ -86,7 +91,7 @@ impl Runs {
     }
 
     pub(crate) fn end(&self, core: &Core, run: RunId) {
-        let mut running = self.running.lock().expect("runs are in order");
+        let mut running = self.running();
         let Some(position) = running.iter().position(|running| running.id == run) else { return };
         let ended = running.remove(position);
         let has_rules = running.iter().any(|running| running.profile.is_some());
@@ -97,8 +102,7 @@ impl Runs {
 
     /// Whether a run goes on as that owner.
     pub(crate) fn holds(&self, owner: OwnerId) -> bool {
-        let running = self.running.lock().expect("runs are in order");
-        running.iter().any(|running| running.owner == owner)
+        self.running().iter().any(|running| running.owner == owner)
     }
 
     /// The owner of a request opened a file: applies the rule of its profile about it. Says what is left to the caller.
@@ -108,7 +112,7 @@ impl Runs {
         }
         let owner = core.owner(request);
         let profile = {
-            let running = self.running.lock().expect("runs are in order");
+            let running = self.running();
             running.iter().find(|running| running.owner == owner).and_then(|running| running.profile.clone())
         };
         let (Some(profile), Some(path), Ok(content)) = (profile, core.path(inode), inode.content()) else {
@@ -152,9 +156,9 @@ impl Runs {
             let until = if at <= known { reached.max(known) } else { known };
             *progress = Progress { block, until };
             if until == block_end || until >= read.size {
-                let _ = core
-                    .cache()
-                    .with_steward(|s| s.set_temporary_priority(read.owner, read.file, block, block, -1));
+                let _ = core.cache().with_steward(|s| {
+                    s.set_temporary_priority(read.owner, read.file, block, block, DONE_WITH)
+                });
             }
             at = reached;
         }

@@ -100,6 +100,12 @@ pub(crate) fn open(options: &MountOptions) -> Result<Opened, MountError> {
                 opened.tiers.push(tier);
                 opened.works.push(works);
             }
+            // One on this machine is not taken up later.
+            Err(MountError::Tier(error @ TierError::File { .. }))
+                if options.tiers.missing == TierMissing::Without =>
+            {
+                tracing::warn!(%error, "going without it");
+            }
             Err(error) => {
                 unmake(&opened.tiers);
                 return Err(error);

@@ -13,8 +13,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use common::{Fixture, cannot_mount, eventually, pattern};
-use pantler_mount::MountOptions;
+use pantler_mount::{Mount, MountOptions};
 use pantler_origin::{Found, Object, Objects, Store, Time};
+use pantler_rig::Net;
 use pantler_tier::serve::{InlineOptions, ServeOptions, Server};
 use pantler_tier::{Place, Seal, Secret};
 
@@ -185,6 +186,24 @@ fn a_file_larger_than_memory_and_an_ssd_goes_on_to_a_server_and_comes_back() {
 }
 
 #[test]
+fn a_mount_goes_without_an_ssd_that_another_one_uses() {
+    if cannot_mount() {
+        return;
+    }
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let choose = |options: &mut MountOptions| {
+        with_tiers(options, 4 << 20, vec![(Place::Ssd(folder.path().join("tier")), 8 << 20)]);
+        options.tiers.missing = pantler_mount::TierMissing::Without;
+    };
+    let one = Fixture::with(choose);
+    let other = Fixture::over(one.origin.clone(), choose);
+    assert_eq!((one.mounted().tiers().len(), other.mounted().tiers().len()), (1, 0));
+    let bytes = pattern(1 << 20, 5);
+    fs::write(one.origin.join("f"), &bytes).unwrap();
+    scan(&other.mnt.join("f"), &bytes);
+}
+
+#[test]
 fn clients_share_a_server_and_see_every_change_when_they_look() {
     if cannot_mount() {
         return;
@@ -229,6 +248,46 @@ fn clients_share_a_server_and_see_every_change_when_they_look() {
     }
     let stats = [one.mounted().tiers().remove(0), other.mounted().tiers().remove(0)];
     assert!(stats.iter().all(|stat| stat.hits > 0 && stat.damaged == 0), "{stats:?}");
+}
+
+#[test]
+fn who_writes_through_two_mounts_at_once_leaves_one_file() {
+    if cannot_mount() {
+        return;
+    }
+    let served = Served::at("127.0.0.1:0", 64 << 20);
+    let choose = |options: &mut MountOptions| with_tiers(options, 4 << 20, vec![(served.place(), 64 << 20)]);
+    let one = Fixture::with(choose);
+    let other = Fixture::over(one.origin.clone(), choose);
+    fs::write(one.origin.join("f"), vec![0; 2 * BLOCK]).unwrap();
+    for round in 0..20 {
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for (own, mount) in [&one, &other].into_iter().enumerate() {
+                let stop = &stop;
+                scope.spawn(move || {
+                    let mut file = fs::File::options();
+                    let file = file.read(true).write(true).open(mount.mnt.join("f")).unwrap();
+                    let mut bytes = vec![0; BLOCK];
+                    for count in 1_u32.. {
+                        bytes.chunks_exact_mut(4).for_each(|word| word.copy_from_slice(&count.to_le_bytes()));
+                        file.write_all_at(&bytes, (own * BLOCK) as u64).unwrap();
+                        // So that it is in memory when the next write keeps it in step.
+                        file.read_exact_at(&mut bytes, ((1 - own) * BLOCK) as u64).unwrap();
+                        if stop.load(Ordering::SeqCst) {
+                            return;
+                        }
+                    }
+                });
+            }
+            std::thread::sleep(Duration::from_millis(100));
+            stop.store(true, Ordering::SeqCst);
+        });
+        let truth = fs::read(one.origin.join("f")).unwrap();
+        for mount in [&one, &other] {
+            assert!(fs::read(mount.mnt.join("f")).unwrap() == truth, "round {round}");
+        }
+    }
 }
 
 #[test]
@@ -429,4 +488,50 @@ fn who_may_not_read_an_object_reads_it_through_the_server() {
         .filter_map(|block| file.read_exact_at(&mut [0; 16], (block * BLOCK) as u64).err()?.raw_os_error())
         .collect();
     assert!(!codes.is_empty() && codes.iter().all(|code| *code == 13), "{codes:?}");
+}
+
+/// U7: a server that cannot be reached at the start, and has less room than was typed, is known by what it holds as soon
+/// as it is reached.
+#[test]
+fn a_server_that_is_reached_late_is_known_by_what_it_holds() {
+    if cannot_mount() {
+        return;
+    }
+    let Some(net) = Net::new(1) else { return };
+    let served = net.within(0, || Served::at("0.0.0.0:0", 6 << 20));
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let (origin, point) = (folder.path().join("origin"), folder.path().join("m"));
+    fs::create_dir(&origin).unwrap();
+    fs::create_dir(&point).unwrap();
+    let bytes = pattern(10 << 20, 8);
+    fs::write(origin.join("f"), &bytes).unwrap();
+    fs::write(origin.join("g"), pattern(1 << 20, 9)).unwrap();
+    // The same client by its mount point.
+    let mount = || {
+        let nodes = vec![(net.server(1), served.address.port())];
+        let place = Place::Remote { nodes, tls: false, cluster: false, user: None };
+        let mut options = MountOptions::new(&origin, &point);
+        with_tiers(&mut options, 6 << 20, vec![(place, 64 << 20)]);
+        options.lookahead = pantler_mount::Lookahead::None;
+        options.tiers.missing = pantler_mount::TierMissing::Without;
+        net.within(1, || Mount::new(options).unwrap().spawn().unwrap())
+    };
+    let mounted = mount();
+    for _ in 0..2 {
+        scan_and(&point.join("f"), &bytes, || assert!(mounted.drain_tiers(PATIENCE)));
+    }
+    let before = mounted.tiers().remove(0);
+    assert!(before.blocks > 30 && before.blocks <= before.frames, "{before:?}");
+    mounted.unmount().unwrap();
+    net.cut(true);
+    let mounted = mount();
+    fs::read(point.join("g")).unwrap();
+    let stat = || mounted.tiers().remove(0);
+    assert!(!stat().works && stat().blocks == 0 && stat().frames > 2 * before.frames, "{:?}", stat());
+    net.cut(false);
+    eventually("the server is reached", || stat().works);
+    assert_eq!((stat().blocks, stat().frames), (before.blocks, before.frames));
+    scan_and(&point.join("f"), &bytes, || assert!(mounted.drain_tiers(PATIENCE)));
+    assert!(stat().hits > 0, "{:?}", stat());
+    mounted.unmount().unwrap();
 }

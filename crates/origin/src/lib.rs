@@ -11,6 +11,7 @@
 //! * [`has_writers`]: whether somebody may be changing a file without showing it yet.
 //! * [`cached_bytes`], [`held_bytes`], and [`is_cached`], [`is_held`]: how much of a piece of a file the kernel's page cache, or
 //!   a mount of ours, holds, and whether that is all.
+//! * [`Filling`]: buffers that are filled one after the other.
 //! * [`SimulatedDisk`]: a disk slower than the real one, for measurements.
 //! * [`Ring`]: several reads on their way at a time from one thread, by io_uring.
 //! * [`trial()`]: whether threads or io_uring read this machine's disk faster. [`Reads`]: which of them a mount uses.
@@ -25,6 +26,7 @@ mod directory;
 mod entries;
 mod error;
 mod file;
+mod filling;
 mod node;
 mod origin;
 mod place;
@@ -43,6 +45,7 @@ pub use directory::{Directory, LocalEntries, LocalFile, LocalNode, Stamps, has_w
 pub use entries::{Entries, Entry};
 pub use error::OriginError;
 pub use file::{OpenFile, OpenMode};
+pub use filling::Filling;
 pub use node::Node;
 pub use origin::Origin;
 pub use place::{Credentials, Place, Scheme, StoreAddress, StoreOptions};

@@ -51,7 +51,10 @@ const WRITE: Duration = Duration::from_secs(2);
 impl Version {
     /// Whether somebody may still be putting bytes where the newest stamp says that they are.
     fn is_younger_than(&self, time: Duration) -> bool {
-        self.modified.max(self.changed).plus(time) >= Time::now()
+        let now = Time::now();
+        // Anybody may set the time of the content, also to come; the other is the kernel's.
+        let newest = if self.modified > now { self.changed } else { self.modified.max(self.changed) };
+        newest.plus(time) >= now
     }
 }
 
@@ -76,6 +79,11 @@ impl Look {
             None => !self.version.is_younger_than(WRITE),
         };
         Ok(Self { settled, ..self })
+    }
+
+    /// Whether a call that began to write when the newest stamp says has ended, unless it writes gigabytes: two seconds.
+    pub fn rests(&self) -> bool {
+        !self.version.is_younger_than(WRITE)
     }
 
     /// Judges `attributes` seen at `now` (wall clock), on a file system whose stamps advance in steps of `tick`.

@@ -20,7 +20,7 @@ mod undisturbed;
 
 pub use eventually::eventually;
 pub use forbid::forbid;
-pub use net::{Net, Traffic, command_bytes};
+pub use net::{HEADER_BYTES, Net, SEGMENT_BYTES, Traffic, command_bytes};
 pub use port::free_port;
 pub use server::{Ready, Server, is_required, missing};
 pub use servers::{memcached, nginx_proxy, redis, varnish};

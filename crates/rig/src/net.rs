@@ -10,7 +10,9 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use crate::missing;
 
 /// Headers of a packet: Ethernet, IP, and TCP with its time stamps.
-const HEADER_BYTES: u64 = 14 + 20 + 20 + 12;
+pub const HEADER_BYTES: u64 = 14 + 20 + 20 + 12;
+/// What a packet of a connection carries at most: what an Ethernet frame holds beside the headers of IP and TCP.
+pub const SEGMENT_BYTES: u64 = 1500 - 20 - 20 - 12;
 
 static NETS: AtomicU32 = AtomicU32::new(0);
 
@@ -26,8 +28,10 @@ pub struct Net {
 pub struct Traffic {
     /// Everything, headers and acknowledgements included.
     pub bytes: u64,
-    /// Packets, as senders hand them over: large ones count once.
+    /// Packets, as senders hand them over.
     pub packets: u64,
+    /// Those of them that were sent again, because a busy machine lost them or was late.
+    pub repeated: u64,
 }
 
 impl Traffic {
@@ -39,7 +43,11 @@ impl Traffic {
     /// What went since then.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
-        Self { bytes: self.bytes - before.bytes, packets: self.packets - before.packets }
+        Self {
+            bytes: self.bytes - before.bytes,
+            packets: self.packets - before.packets,
+            repeated: self.repeated - before.repeated,
+        }
     }
 }
 
@@ -116,10 +124,21 @@ impl Net {
         }
     }
 
+    /// Connections made from now on send packets as a real cable carries them, of [`SEGMENT_BYTES`] at most. Without this
+    /// a packet between namespaces is as large as what is written at once.
+    pub fn split_packets(&self) {
+        for number in 1..self.names.len() {
+            for (name, cable) in [(&self.names[0], format!("s{number}")), (&self.names[number], "c".into())] {
+                assert!(ip(&format!("-n {name} link set {cable} gso_max_segs 1")), "cable {number}");
+            }
+        }
+    }
+
     /// What went over all cables so far, both ways.
     pub fn traffic(&self) -> Traffic {
         let table = self.within(0, || std::fs::read_to_string("/proc/thread-self/net/dev").unwrap());
-        let mut sum = Traffic { bytes: 0, packets: 0 };
+        let repeated = (0..self.names.len()).map(|number| self.within(number, repeated)).sum();
+        let mut sum = Traffic { bytes: 0, packets: 0, repeated };
         for line in table.lines() {
             let Some((name, numbers)) = line.split_once(':') else { continue };
             if name.trim().starts_with('s') {
@@ -131,6 +150,15 @@ impl Net {
         }
         sum
     }
+}
+
+/// Packets of TCP that this namespace sent again.
+fn repeated() -> u64 {
+    let table = std::fs::read_to_string("/proc/thread-self/net/snmp").unwrap();
+    let mut lines = table.lines().filter_map(|line| line.strip_prefix("Tcp: "));
+    let (names, numbers) = (lines.next().unwrap(), lines.next().unwrap());
+    let found = names.split(' ').zip(numbers.split(' ')).find(|(name, _)| *name == "RetransSegs");
+    found.unwrap().1.parse().unwrap()
 }
 
 impl Drop for Net {

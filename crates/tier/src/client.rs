@@ -86,6 +86,8 @@ pub struct RemoteTier {
     /// On Redis: keys that this client put and believes there.
     owned: Mutex<HashSet<Key>>,
     damaged: AtomicU64,
+    /// The last list of blocks took too long: the next time the tier is used without.
+    unlisted: AtomicBool,
     /// The server of this connection refused something, which was said.
     refused: AtomicBool,
 }
@@ -112,6 +114,7 @@ impl RemoteTier {
             nodes: Mutex::default(),
             owned: Mutex::default(),
             damaged: AtomicU64::new(0),
+            unlisted: AtomicBool::new(false),
             refused: AtomicBool::new(false),
         })
     }
@@ -371,10 +374,14 @@ impl Tier for RemoteTier {
 
     fn held(&self) -> Vec<Key> {
         let Ok(connected) = self.connected() else { return Vec::new() };
-        if connected.kind == Kind::Redis {
+        if connected.kind == Kind::Redis || self.unlisted.swap(false, Ordering::Relaxed) {
             return Vec::new();
         }
-        let Ok(answers) = self.ask(&connected, self.deadline(), &[cmd("PANTLER.KEYS")]) else {
+        // No reader waits for it.
+        let deadline = Instant::now() + self.options.timeout.max(CONNECT_TIMEOUT);
+        let Ok(answers) = self.ask(&connected, deadline, &[cmd("PANTLER.KEYS")]) else {
+            // The connection is lost, and would be each time.
+            self.unlisted.store(true, Ordering::Relaxed);
             return Vec::new();
         };
         let Some(Some(Value::Array(keys))) = answers.into_iter().next() else { return Vec::new() };

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use rustix::io::Errno;
+
 /// Something about a tier.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -47,4 +49,10 @@ pub enum TierError {
         /// The limit.
         timeout_ms: u64,
     },
+}
+
+/// Whether an error of an origin says that there is no such file any more, or another kind of file by now.
+pub(crate) fn is_gone(error: &io::Error) -> bool {
+    let gone = [Errno::NOENT, Errno::NOTDIR, Errno::ISDIR, Errno::LOOP, Errno::INVAL, Errno::STALE];
+    Errno::from_io_error(error).is_some_and(|errno| gone.contains(&errno))
 }

@@ -5,6 +5,8 @@
 //!     old one broke.
 //! O3  Bytes are of the version that was asked for, which the server answers for, or there are none.
 //! O4  Passwords are in no error and no log.
+//!
+//! Why so: docs/decisions/0055-a-tier-server-as-origin.md.
 
 mod address;
 mod answer;
@@ -17,13 +19,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use pantler_origin::{Found, Object, Objects, OriginError, Store};
+use pantler_origin::{Filling, Found, Object, Objects, OriginError, Store};
 use redis::{Cmd, Value, cmd};
 use rustix::io::Errno;
 
 use crate::TierError;
 use crate::client::connect::Manner;
 use crate::client::engine::Engine;
+use crate::error::is_gone;
 use crate::files::{Identity, READ_BYTES_MAX};
 pub use address::OriginAddress;
 use line::{Fault, Line};
@@ -279,44 +282,17 @@ impl Objects for Server {
         let end = object.size.min(offset.saturating_add(asked));
         let starts: Vec<u64> = (offset..end).step_by(READ_BYTES_MAX).collect();
         self.within(self.timeout, async |deadline| {
-            let mut into = Rest { buffers, index: 0, filled: 0 };
+            let mut filling = Filling::new(buffers);
             for starts in starts.chunks(PARTS_MAX) {
                 let part = |start: &u64| {
                     let length = (end - start).min(READ_BYTES_MAX as u64) as usize;
                     self.part(&path, tag, *start, length, deadline)
                 };
                 for bytes in join_all(starts.iter().map(part)).await {
-                    into.fill(&bytes?);
+                    filling.fill(&bytes?);
                 }
             }
             Ok(end.saturating_sub(offset) as usize)
         })
-    }
-}
-
-fn is_gone(error: &io::Error) -> bool {
-    let gone = [Errno::NOENT, Errno::NOTDIR, Errno::ISDIR, Errno::LOOP, Errno::INVAL, Errno::STALE];
-    Errno::from_io_error(error).is_some_and(|errno| gone.contains(&errno))
-}
-
-/// Buffers that are filled one after the other; never with more than they have room for.
-struct Rest<'a, 'b> {
-    buffers: &'a mut [IoSliceMut<'b>],
-    index: usize,
-    filled: usize,
-}
-
-impl Rest<'_, '_> {
-    fn fill(&mut self, mut bytes: &[u8]) {
-        while let Some(buffer) = self.buffers.get_mut(self.index).filter(|_| !bytes.is_empty()) {
-            let room = &mut buffer[self.filled..];
-            let count = room.len().min(bytes.len());
-            room[..count].copy_from_slice(&bytes[..count]);
-            bytes = &bytes[count..];
-            self.filled += count;
-            if count == room.len() {
-                (self.index, self.filled) = (self.index + 1, 0);
-            }
-        }
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{Key, TierError};
 
-/// How a block is retrieved (rules U2, U5 and U6 of design.md, section 3.6).
+/// How a block is retrieved (docs/RULES.md, U2, U5 and U6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retrieve {
     /// The asker keeps it nearer: it leaves this tier if it is the asker's.

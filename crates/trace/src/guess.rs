@@ -2,6 +2,8 @@
 //!
 //! Text is given to the parser of every text format, and the one that understands most lines wins; binary formats are
 //! told by magic numbers and by what their fields must obey. Where the evidence is thin the guess says so.
+//!
+//! Why so: docs/decisions/0052-a-named-format-is-doubted.md.
 
 use std::path::PathBuf;
 

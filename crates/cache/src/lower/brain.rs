@@ -36,6 +36,29 @@ impl Placed {
     }
 }
 
+/// How many names have been given to versions of files.
+type Moment = u64;
+
+/// What is known of the bytes of a frame, whatever ULC knows of its block.
+#[derive(Clone, Copy, Debug, Default)]
+struct Brought {
+    /// When they were asked for (B6).
+    asked: Moment,
+    ahead: Ahead,
+}
+
+/// Whether bytes were asked for before a reference, when nobody knew where ULC would keep their block.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Ahead {
+    /// They were not.
+    #[default]
+    No,
+    /// They are on their way.
+    Asked,
+    /// This tier had them, and has them still; or none had (`out`).
+    Found(Tier),
+}
+
 /// What is to become of a reference, before the steward knows of it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
@@ -67,14 +90,19 @@ pub(crate) struct Brain {
     /// By handle; `None` where it is free.
     keys: Vec<Option<Key>>,
     free: Vec<u32>,
-    /// What the versions of files are called below; nothing is shared of others.
-    stems: HashMap<FileId, Stem>,
+    /// What the versions of files are called below, and since when; nothing is shared of others.
+    stems: HashMap<FileId, (Stem, Moment)>,
+    /// The last moment at which a file got a name.
+    now: Moment,
+    /// By frame.
+    brought: Vec<Brought>,
     /// By frame.
     placed: Vec<Option<Placed>>,
     passing: Passage<(Block, Frame)>,
     /// B1.
     base: u32,
     attached: Arc<[Attached]>,
+    block_bytes: usize,
     buffers_max: usize,
     /// Blocks that left in the reference that takes place just now.
     leavers: Vec<Leaver>,
@@ -103,10 +131,13 @@ impl Brain {
             keys: Vec::new(),
             free: Vec::new(),
             stems: HashMap::new(),
+            now: 0,
+            brought: Vec::new(),
             placed: Vec::new(),
             passing,
             base,
             attached,
+            block_bytes,
             buffers_max,
             leavers: Vec::new(),
             steps: Vec::new(),
@@ -116,17 +147,42 @@ impl Brain {
         Ok(brain)
     }
 
-    /// U7.
+    /// U7 at the start.
     fn restore(&mut self) {
         let attached = Arc::clone(&self.attached);
-        // Farther tiers hold older blocks.
-        for (number, one) in attached.iter().enumerate().rev() {
-            let tier = tier_of(number);
-            for key in one.tier.held() {
-                let handle = self.handle(key);
-                if !self.ulc.restore(handle, tier) && self.ulc.time_of(handle).is_none() {
-                    self.release(handle);
-                }
+        // Farther tiers hold older blocks, which go below.
+        for (number, one) in attached.iter().enumerate() {
+            self.recall(tier_of(number), one.tier.held());
+        }
+    }
+
+    /// A tier works that did not. It may be of another size than was believed, and hold blocks from before (U7).
+    pub(super) fn came(&mut self, number: usize, held: Vec<Key>) {
+        let attached = Arc::clone(&self.attached);
+        let (tier, Some(one)) = (tier_of(number), attached.get(number)) else { return };
+        let frames = frames_of(one.tier.as_ref(), self.block_bytes);
+        if frames != self.ulc.sizes().of(tier) {
+            let mut steps = std::mem::take(&mut self.steps);
+            self.ulc.resize(tier, frames, &mut steps);
+            self.steps = steps;
+            self.carry_out(None);
+        }
+        self.recall(tier, held);
+    }
+
+    /// Blocks that a tier holds, the one used longest ago first.
+    fn recall(&mut self, tier: Tier, held: Vec<Key>) {
+        if held.is_empty() {
+            return;
+        }
+        let handles: Vec<u32> = held.into_iter().map(|key| self.handle(key)).collect();
+        let mut steps = std::mem::take(&mut self.steps);
+        self.ulc.recall(&handles, tier, &mut steps);
+        self.steps = steps;
+        self.carry_out(None);
+        for handle in handles {
+            if self.ulc.time_of(handle).is_none() {
+                self.release(handle);
             }
         }
     }
@@ -139,7 +195,11 @@ impl Brain {
     /// What a version of a file is called below from now on; `None` while it changes, and when it is no more (B2).
     pub(crate) fn share(&mut self, file: FileId, stem: Option<Stem>) {
         match stem {
-            Some(stem) => drop(self.stems.insert(file, stem)),
+            Some(stem) if self.stem(file) == Some(stem) => {}
+            Some(stem) => {
+                self.now += 1;
+                self.stems.insert(file, (stem, self.now));
+            }
             None => drop(self.stems.remove(&file)),
         }
     }
@@ -179,15 +239,13 @@ impl Brain {
     }
 
     /// Before a reference: where ULC wants the block. A frame is made free for it if it will only pass. `None` for
-    /// files that are not shared.
+    /// files that are not shared, and blocks that were here before their version had a name (B6).
     pub(crate) fn plan(&mut self, steward: &mut Steward, owner: OwnerId, block: Block) -> Option<Plan> {
-        let key = self.stems.get(&block.file)?.block(block.index);
+        let (stem, since) = *self.stems.get(&block.file)?;
+        let key = stem.block(block.index);
         let resident = steward.lookup(block);
-        if let Some(Placed { key: former, .. }) = resident.and_then(|frame| self.placed(frame)).copied()
-            && former != key
-        {
-            // The file has another version, and this block of it was kept in step.
-            self.left(former, None);
+        if resident.is_some_and(|frame| self.brought(frame).asked < since) {
+            return None;
         }
         let handle = self.handle(key);
         let is_near = resident.and_then(|frame| self.placed(frame)).is_some_and(|placed| !placed.passes());
@@ -243,23 +301,24 @@ impl Brain {
             // B5.
             return;
         }
-        let mut keep = retrieval.keep;
-        // A block of a version that is no more was kept in step in its frame, and stays there.
-        if !missed && before.is_some_and(|before| !before.passes()) {
-            keep = NEAREST;
-        }
-        // What was fetched ahead was read from wherever it is, and left there.
+        let keep = retrieval.keep;
         let missed = missed || before.is_none();
         let now = self.now_us();
         self.ulc.enter(handle, keep, now);
         let passed = before.is_some_and(|before| before.passes());
+        // What was fetched ahead was read from wherever it is, and left there.
+        let ahead =
+            self.brought.get_mut(index).map(|brought| std::mem::take(&mut brought.ahead)).unwrap_or_default();
         // U2: it is kept nearer now, and comes from its frame here.
-        let moved = passed && keep < retrieval.from;
+        let moved = (passed || ahead != Ahead::No) && keep < retrieval.from;
         let put = (missed || moved) && keep > NEAREST && keep < self.out();
         let put = put || before.is_some_and(|before| before.put && before.keep == keep);
         let here = matches!(access, Access::Hit(_));
         self.placed[index] = Some(Placed { key, owner, keep, put, here });
-        if moved && before.is_some_and(|before| !before.put) && retrieval.from < self.out() {
+        if let Ahead::Found(found) = ahead {
+            self.was_left(frame, found);
+        }
+        if moved && before.is_none_or(|before| !before.put) && retrieval.from < self.out() {
             self.order(retrieval.from, key, Order::Remove { key });
         }
         match (keep > NEAREST, passed) {
@@ -317,7 +376,7 @@ impl Brain {
     }
 
     fn block_of(&self, key: Key) -> Option<Block> {
-        let file = self.stems.iter().find(|(_, stem)| **stem == key.stem)?.0;
+        let file = self.stems.iter().find(|(_, (stem, _))| *stem == key.stem)?.0;
         Some(Block::new(*file, key.index))
     }
 
@@ -350,7 +409,7 @@ impl Brain {
             }
             return false;
         }
-        let is_current = self.stems.get(&block.file) == Some(&placed.key.stem);
+        let is_current = self.stem(block.file) == Some(placed.key.stem);
         let is_wanted = steward.priority(placed.owner, block.file) >= 0;
         let works = self.attached.first().is_some_and(|one| !one.breaker.is_open());
         let has_room = self.leavers.len() < self.buffers_max;
@@ -398,7 +457,7 @@ impl Brain {
     /// The bytes of a block have come into its frame. Says whether they are to be put into a tier, with a user of the
     /// buffer for it.
     pub(crate) fn arrived(&mut self, block: Block, frame: Frame, buffer: u32, length: u32) -> bool {
-        let current = self.stems.get(&block.file).copied();
+        let current = self.stem(block.file);
         let Some(Some(placed)) = self.placed.get_mut(frame.0 as usize) else { return false };
         placed.here = true;
         if !std::mem::take(&mut placed.put) {
@@ -413,21 +472,57 @@ impl Brain {
         self.put(keep, Order::Buffer { key, buffer, length, why: Put::Keep, accessed_us })
     }
 
-    /// What a missing block is looked for by.
-    pub(super) fn sought(&self, block: Block, frame: Frame) -> Option<Sought> {
-        if let Some(Placed { key, keep, .. }) = self.placed(frame) {
-            return Some(Sought { key: *key, keep: Some(*keep) });
+    /// A frame is given to another block, whose bytes will be asked for.
+    pub(crate) fn awaits(&mut self, frame: Frame) {
+        self.ask(frame, Ahead::No);
+    }
+
+    fn ask(&mut self, frame: Frame, ahead: Ahead) {
+        let index = frame.0 as usize;
+        if index >= self.brought.len() {
+            self.brought.resize(index + 1, Brought::default());
         }
-        let key = self.stems.get(&block.file)?.block(block.index);
-        Some(Sought { key, keep: None })
+        self.brought[index] = Brought { asked: self.now, ahead };
+    }
+
+    fn brought(&self, frame: Frame) -> Brought {
+        self.brought.get(frame.0 as usize).copied().unwrap_or_default()
+    }
+
+    fn stem(&self, file: FileId) -> Option<Stem> {
+        self.stems.get(&file).map(|(stem, _)| *stem)
+    }
+
+    /// What a missing block is looked for by, from now on (B6).
+    pub(super) fn sought(&mut self, block: Block, frame: Frame) -> Option<Sought> {
+        let current = self.stem(block.file);
+        if let Some(Placed { key, keep, .. }) = self.placed(frame).copied() {
+            self.ask(frame, Ahead::No);
+            // What was placed before a change is of no version that a tier may answer for.
+            return (current == Some(key.stem)).then_some(Sought { key, keep: Some(keep) });
+        }
+        self.ask(frame, Ahead::Asked);
+        Some(Sought { key: current?.block(block.index), keep: None })
     }
 
     /// It was found in `found`, or nowhere below (`out`).
-    pub(super) fn was_found(&mut self, frame: Frame, key: Key, found: Tier) {
+    pub(super) fn was_found(&mut self, frame: Frame, sought: Sought, found: Tier) {
         let out = self.out();
-        let Some(Some(placed)) = self.placed.get_mut(frame.0 as usize) else { return };
+        let Sought { key, keep } = sought;
+        let Some(Some(placed)) = self.placed.get_mut(frame.0 as usize) else {
+            // Not referenced yet.
+            if let Some(brought) = self.brought.get_mut(frame.0 as usize)
+                && brought.ahead == Ahead::Asked
+            {
+                brought.ahead = Ahead::Found(found);
+            }
+            return;
+        };
         if placed.key != key {
             return;
+        }
+        if keep.is_none() {
+            return self.was_left(frame, found);
         }
         let keep = placed.keep;
         placed.put &= found > keep;
@@ -444,6 +539,18 @@ impl Brain {
             self.ulc.settle(&mut steps);
             self.steps = steps;
             self.carry_out(None);
+        }
+    }
+
+    /// A block that was fetched ahead was read from `found` and left there: it is not put where it is already.
+    fn was_left(&mut self, frame: Frame, found: Tier) {
+        let out = self.out();
+        let Some(Some(placed)) = self.placed.get_mut(frame.0 as usize) else { return };
+        placed.put &= found > placed.keep;
+        let Placed { key, keep, .. } = *placed;
+        if found < keep && keep < out {
+            // U5: it is somebody else's, nearer.
+            self.left(key, Some(keep));
         }
     }
 

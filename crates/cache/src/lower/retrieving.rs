@@ -34,13 +34,17 @@ impl Cache {
             self.ask_tier(number, one, missing, &mut quests, &mut valid);
         }
         self.note_found(missing, &quests);
-        self.fetch_gaps(source, missing, &mut valid)?;
+        let gaps = self.fetch_gaps(source, missing, &mut valid);
+        // What comes before a gap can be had.
+        if valid.first().is_none_or(Option::is_none) {
+            gaps?;
+        }
         Ok(self.count(&valid))
     }
 
     fn quests(&self, missing: &[Missing]) -> Vec<Quest> {
-        let frames = self.lock();
-        let Some(brain) = &frames.brain else { return Vec::new() };
+        let mut frames = self.lock();
+        let Some(brain) = &mut frames.brain else { return Vec::new() };
         let quest = |(position, one): (usize, &Missing)| {
             let sought = brain.sought(one.block, one.frame)?;
             Some(Quest { position, sought, found: None })
@@ -123,7 +127,7 @@ impl Cache {
         let out = tier_of(self.attached.len());
         for quest in quests {
             let frame = missing[quest.position].frame;
-            brain.was_found(frame, quest.sought.key, quest.found.unwrap_or(out));
+            brain.was_found(frame, quest.sought, quest.found.unwrap_or(out));
         }
     }
 

@@ -254,6 +254,11 @@ impl Cache {
         }
         match one.tier.heal() {
             Ok(()) => {
+                // Before anybody asks it for more.
+                let held = one.tier.held();
+                if let Some(brain) = &mut self.lock().brain {
+                    brain.came(number, held);
+                }
                 one.breaker.heal();
                 tracing::info!(tier = one.tier.name(), "works again");
                 self.listen(number, one);

@@ -20,6 +20,8 @@
 //! I5  Whoever asks is answered: by [`InlineOptions::wait`] at the latest that it is not here.
 //! I6  Bounds: [`QUEUE_MAX`] blocks that wait to be read, two for each reader that were read and wait for the loop, and the
 //!     bytes of the index.
+//!
+//! Why so: docs/decisions/0046-inline-origin.md.
 
 pub(super) mod files;
 mod index;

@@ -12,6 +12,7 @@ use pantler_origin::{Node, OpenFile, OpenMode, Source};
 
 use super::{Hall, Until};
 use crate::Key;
+use crate::error::is_gone;
 
 /// How long a file stays open that nobody asks for.
 const IDLE: Duration = Duration::from_secs(1);
@@ -131,11 +132,4 @@ fn open(hall: &Hall, version: &[u8; 16]) -> io::Result<Option<OpenFile>> {
         node = node.lookup(OsStr::from_bytes(name))?;
     }
     node.open(OpenMode::READ).map(Some)
-}
-
-/// Whether an error says that there is no such file any more, or another kind of file by now.
-fn is_gone(error: &io::Error) -> bool {
-    use rustix::io::Errno;
-    let gone = [Errno::NOENT, Errno::NOTDIR, Errno::STALE, Errno::ISDIR, Errno::LOOP, Errno::INVAL];
-    Errno::from_io_error(error).is_some_and(|errno| gone.contains(&errno))
 }

@@ -1,0 +1,360 @@
+//! Clients with shared and private blocks beside the simulator (figure 11 of the paper).
+
+use std::collections::VecDeque;
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::process::Command;
+use std::time::Duration;
+
+use pantler_mount::{Lookahead, Mount, MountOptions, Mounted, TierOptions};
+use pantler_rig::{HEADER_BYTES, Net, SEGMENT_BYTES, Traffic, command_bytes};
+use pantler_steward::placement::Passing;
+use pantler_tier::{Place, Seal, Stem};
+use serde_json::Value;
+
+use crate::server::{Kind, PORT, Server};
+use crate::{can_mount, has_redis, pattern, random};
+
+const BLOCK: usize = 64 << 10;
+const REFERENCES: usize = 6_000;
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Whose blocks are referred to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Blocks {
+    /// Each client has its own: a loop over all of them, and a few often.
+    Private,
+    /// Everybody wants the same: a few often, many seldom.
+    Shared,
+    /// Half of the references as in the one, half as in the other.
+    Mixed,
+}
+
+/// What clients refer to.
+#[derive(Clone, Copy, Debug)]
+struct Load {
+    blocks: Blocks,
+    clients: u64,
+    /// Blocks of each client, and of all together.
+    own: u64,
+    /// At least so many other references lie between two of a client to one block.
+    between: usize,
+}
+
+impl Load {
+    fn references(self) -> Vec<(u64, u64)> {
+        let mut state = 5;
+        let mut turns = vec![0; self.clients as usize];
+        let mut last = vec![VecDeque::new(); self.clients as usize];
+        let mut references = Vec::new();
+        while references.len() < REFERENCES {
+            let client = random(&mut state) % self.clients;
+            let at = self.draw(client, &mut turns[client as usize], &mut state);
+            let last = &mut last[client as usize];
+            if !last.contains(&at) {
+                references.push((client, at));
+                last.push_back(at);
+                if last.len() > self.between {
+                    last.pop_front();
+                }
+            }
+        }
+        references
+    }
+
+    fn draw(self, client: u64, turn: &mut u64, state: &mut u64) -> u64 {
+        let (own, shared) = (self.own, self.own * self.clients);
+        let choice = match self.blocks {
+            Blocks::Private => random(state) % 2,
+            Blocks::Shared => 2 + random(state) % 2,
+            Blocks::Mixed => random(state) % 4,
+        };
+        match choice {
+            0 => {
+                *turn = (*turn + 1) % own;
+                *turn + own * client
+            }
+            1 => random(state) % (own / 4) + own * client,
+            2 => random(state) % own + shared,
+            _ => random(state) % (own / 4) + shared,
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Found {
+    counts: Counts,
+    moved_bytes: u64,
+    wire: Traffic,
+    /// Frames of a client, and of the server.
+    frames: (u32, u64),
+}
+
+/// Real mounts in namespaces of their own refer to blocks in this order, each when nothing is under way any more.
+fn found(kind: Kind, memory: &str, bytes: u64, references: &[(u64, u64)], clients: usize) -> Option<Found> {
+    let net = Net::new(clients)?;
+    net.split_packets();
+    let folder = tempfile::tempdir().unwrap();
+    let origin = folder.path().join("origin");
+    fs::create_dir(&origin).unwrap();
+    let blocks = references.iter().map(|(_, block)| block + 1).max().unwrap();
+    let content = pattern(blocks as usize * BLOCK);
+    fs::write(origin.join("f"), &content).unwrap();
+    let mut server = Server::new(&net, kind);
+    server.start(memory);
+    let mount = |number: usize| {
+        let point = folder.path().join(number.to_string());
+        fs::create_dir(&point).unwrap();
+        let nodes = vec![(net.server(number), PORT)];
+        let place = Place::Remote { nodes, tls: false, cluster: false, user: None };
+        let mut options = MountOptions::new(&origin, &point);
+        (options.cache_bytes, options.block_bytes, options.threads) = (8 << 20, BLOCK, 4);
+        options.lookahead = Lookahead::None;
+        let timeout = Duration::from_secs(10);
+        options.tiers = TierOptions { places: vec![(place, bytes)], timeout, ..TierOptions::default() };
+        net.within(number, || Mount::new(options).unwrap().spawn().unwrap())
+    };
+    let mounts: Vec<Mounted> = (1..=clients).map(mount).collect();
+    let files: Vec<fs::File> = (1..=clients)
+        .map(|number| fs::File::open(folder.path().join(number.to_string()).join("f")).unwrap())
+        .collect();
+    let mut piece = vec![0; BLOCK];
+    let before = net.traffic();
+    let mut held = 0;
+    for (number, &(client, block)) in references.iter().enumerate() {
+        let at = block as usize * BLOCK;
+        files[client as usize].read_exact_at(&mut piece, at as u64).unwrap();
+        assert!(piece == content[at..at + BLOCK]);
+        assert!(mounts[client as usize].drain_tiers(PATIENCE));
+        if kind == Kind::Redis && number > references.len() / 2 && number % 100 == 0 {
+            let size: u64 = server.say("DBSIZE").trim().trim_start_matches(':').parse().unwrap();
+            held = held.max(size);
+        }
+    }
+    let wire = net.traffic().since(&before);
+    let stats: Vec<_> = mounts.iter().map(|mount| mount.tiers().remove(0)).collect();
+    assert_eq!(sum(&stats, |stat| stat.dropped + stat.damaged + stat.failures), 0, "{stats:?}");
+    Some(Found {
+        counts: Counts {
+            near: sum(&mounts, |mount| mount.counters().totals.hits) as f64,
+            below: sum(&stats, |stat| stat.hits) as f64,
+            demotions: sum(&stats, |stat| stat.demotions) as f64,
+            placements: sum(&stats, |stat| stat.placements) as f64,
+            notices: sum(&stats, |stat| stat.notices) as f64,
+        },
+        moved_bytes: sum(&stats, |stat| stat.read_bytes + stat.written_bytes),
+        wire,
+        frames: (
+            mounts[0].counters().capacity_blocks,
+            if kind == Kind::Redis { held } else { stats[0].frames },
+        ),
+    })
+}
+
+fn sum<T>(stats: &[T], of: impl Fn(&T) -> u64) -> u64 {
+    stats.iter().map(of).sum()
+}
+
+/// What happened, as a mount or the simulator counts it.
+#[derive(Clone, Copy, Debug)]
+struct Counts {
+    near: f64,
+    below: f64,
+    demotions: f64,
+    placements: f64,
+    /// Blocks that left, as the server told.
+    notices: f64,
+}
+
+/// What `pantler sim tiers` says of the same references.
+fn simulated(protocol: &str, references: &[(u64, u64)], frames: (u32, u64)) -> Counts {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("trace.csv");
+    let lines = references.iter().map(|(client, block)| format!("c{client},f,{block}\n"));
+    fs::write(&trace, format!("owner,file,block\n{}", lines.collect::<String>())).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pantler"));
+    command.args(["sim", "tiers", "--protocol", protocol]);
+    command.args(["--clients", "owners", "--no-inline-origin", "--json"]);
+    command.args(["--sizes", &format!("{},{}", frames.0, frames.1)]).arg(&trace);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let record: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(record["requests"], references.len());
+    let count = |ratio: &Value| ratio.as_f64().unwrap() * references.len() as f64;
+    Counts {
+        near: count(&record["hit_ratios"][0]),
+        below: count(&record["hit_ratios"][1]),
+        demotions: count(&record["demotion_rates"][0]),
+        placements: count(&record["placement_rates"][0]),
+        notices: record["notices"].as_f64().unwrap(),
+    }
+}
+
+/// All frames of a mount that has so many beside those for blocks that pass.
+fn with_passage(frames: u32) -> u32 {
+    (frames..2 * frames).find(|all| all - Passing::Share.frames(*all) == frames).unwrap()
+}
+
+/// What goes over cables for counts like these.
+#[derive(Clone, Copy, Debug, Default)]
+struct Carried {
+    /// What programs say to each other: blocks in their envelopes, and the words around them.
+    said: f64,
+    /// The same with headers of packets, and with acknowledgements.
+    bytes: f64,
+}
+
+impl Carried {
+    fn of(counts: Counts) -> Self {
+        // All keys are as long, but for the digits of their index.
+        let key = Stem::new(None, BLOCK as u32, [b"any".as_slice()]).block(0x10).to_string().len();
+        let sealed = BLOCK + Seal::Checksum.envelope_bytes();
+        let (get, set, age) = ("PANTLER.GET".len(), "PANTLER.SET".len(), "1000".len());
+        // A string alone is a command without the line that counts its words.
+        let block = command_bytes(&[sealed]) - "*1\r\n".len();
+        let put = |word: &str| command_bytes(&[set, key, sealed, word.len(), age]);
+        let notice = ">4\r\n$7\r\npantler\r\n:1\r\n:0\r\n".len() + command_bytes(&[key]);
+        let asked = REFERENCES as f64 - counts.near;
+        let mut carried = Self::default();
+        carried.add(asked, command_bytes(&[get, key, "TAKE".len()]));
+        carried.add(counts.below, block);
+        carried.add(asked - counts.below, "_\r\n".len());
+        carried.add(counts.demotions, put("DEMOTE"));
+        carried.add(counts.placements, put("KEEP"));
+        carried.add(counts.demotions + counts.placements, "+OK\r\n".len());
+        // They come with answers, in the packet of these.
+        carried.said += counts.notices * notice as f64;
+        carried.bytes += counts.notices * notice as f64;
+        carried
+    }
+
+    /// So many messages of a length. One of several packets is acknowledged about once: without a delay on the cable all of
+    /// it is there when its receiver looks. The others are acknowledged by what is said next.
+    fn add(&mut self, count: f64, length: usize) {
+        let packets = length.div_ceil(SEGMENT_BYTES as usize);
+        let headers = (packets + usize::from(packets > 1)) * HEADER_BYTES as usize;
+        self.said += count * length as f64;
+        self.bytes += count * (length + headers) as f64;
+    }
+}
+
+/// One row: real mounts beside the simulator.
+struct Row {
+    load: Load,
+    protocol: &'static str,
+    /// Memory of the server.
+    mebibytes: u64,
+}
+
+impl Row {
+    /// `None` where there can be no namespaces.
+    fn run(&self) -> Option<()> {
+        let Self { load, protocol, mebibytes } = self;
+        let references = load.references();
+        let memory = format!("{mebibytes}M");
+        let found = found(Kind::Pantler, &memory, mebibytes << 20, &references, load.clients as usize)?;
+        let near = match *protocol {
+            "ulc" => found.frames.0,
+            _ => with_passage(found.frames.0),
+        };
+        let expected = simulated(protocol, &references, (near, found.frames.1));
+        report(&format!("pantler tier serve, {load:?}, {protocol}"), &found, expected);
+        found.is_as(expected);
+        Some(())
+    }
+}
+
+fn report(what: &str, found: &Found, expected: Counts) {
+    let blocks = (expected.below + expected.demotions + expected.placements) * BLOCK as f64;
+    let carried = Carried::of(expected);
+    println!("{what}, {REFERENCES} references, {} frames each, {} behind", found.frames.0, found.frames.1);
+    let row = |name: &str, found: f64, simulated: f64| {
+        let by = (found / simulated - 1.0) * 100.0;
+        println!("  {name:<22} {found:>12} {simulated:>14.0} {by:>+7.2} %");
+    };
+    row("hits in tier 1", found.counts.near, expected.near);
+    row("hits in tier 2", found.counts.below, expected.below);
+    row("demotions", found.counts.demotions, expected.demotions);
+    row("placements", found.counts.placements, expected.placements);
+    row("notices", found.counts.notices, expected.notices);
+    row("bytes of blocks", found.moved_bytes as f64, blocks);
+    row("bytes said", found.wire.said() as f64, carried.said);
+    row("bytes on the wire", found.wire.bytes as f64, carried.bytes);
+    row("of that, blocks", found.wire.bytes as f64, blocks);
+    println!("  {} packets, {} of them again", found.wire.packets, found.wire.repeated);
+}
+
+impl Found {
+    /// Within 1 % of what was expected, 2 with the headers of packets; hardly anything is left that its own counts do not explain.
+    fn is_as(&self, expected: Counts) {
+        let (found, moved) =
+            (self.counts, |counts: Counts| counts.below + counts.demotions + counts.placements);
+        let close = |what: &str, found: f64, expected: f64, part: f64| {
+            let apart = (found - expected).abs();
+            assert!(apart <= expected * part, "{what}: {found} instead of {expected}: {self:?}");
+        };
+        // What a busy machine lost of packets, and was sent again, nobody said twice.
+        let again = (self.wire.repeated * (SEGMENT_BYTES + HEADER_BYTES)) as f64;
+        let once =
+            |measured: u64, expected: f64| (measured as f64 - again).max((measured as f64).min(expected));
+        close("hits in tier 1", found.near, expected.near, 0.01);
+        close("hits in tier 2", found.below, expected.below, 0.01);
+        close("demotions", found.demotions, expected.demotions, 0.01);
+        close("placements", found.placements, expected.placements, 0.01);
+        close("bytes of blocks", self.moved_bytes as f64, moved(expected) * BLOCK as f64, 0.01);
+        let carried = Carried::of(expected);
+        close("bytes said", once(self.wire.said(), carried.said), carried.said, 0.01);
+        // How many packets do nothing but acknowledge is decided by TCP and by time: up to 1.1 % more bytes were seen.
+        close("bytes on the wire", once(self.wire.bytes, carried.bytes), carried.bytes, 0.02);
+        let account = Carried::of(found).said;
+        close("account", once(self.wire.said(), account), account, 0.001);
+    }
+}
+
+/// What is read again soon may still pass through memory; under `ulc` no block does (U2).
+const APART: usize = 48;
+
+#[test]
+fn clients_in_namespaces_do_as_in_the_simulator() {
+    if !can_mount() {
+        return;
+    }
+    let load = |blocks, clients, between| Load { blocks, clients, own: 120, between };
+    let mut rows = vec![
+        Row { load: load(Blocks::Mixed, 2, APART), protocol: "ulc", mebibytes: 16 },
+        Row { load: load(Blocks::Mixed, 4, APART), protocol: "ulc", mebibytes: 16 },
+        Row { load: load(Blocks::Mixed, 8, 0), protocol: "ulc:passing", mebibytes: 16 },
+    ];
+    if std::env::var_os("PANTLER_SWEEP").is_some() {
+        rows = Vec::new();
+        for blocks in [Blocks::Private, Blocks::Shared, Blocks::Mixed] {
+            for clients in [2, 4, 8] {
+                for mebibytes in [8, 16, 32] {
+                    rows.push(Row { load: load(blocks, clients, 0), protocol: "ulc:passing", mebibytes });
+                }
+            }
+        }
+    }
+    for row in rows {
+        let start = std::time::Instant::now();
+        if row.run().is_none() {
+            return;
+        }
+        println!("  took {:?}", start.elapsed());
+    }
+}
+
+#[test]
+fn redis_samples_and_that_costs_hits() {
+    if !can_mount() || !has_redis() {
+        return;
+    }
+    let load = Load { blocks: Blocks::Mixed, clients: 2, own: 200, between: APART };
+    let references = load.references();
+    let clients = load.clients as usize;
+    let Some(found) = found(Kind::Redis, "18M", 16 << 20, &references, clients) else { return };
+    let expected = simulated("ulc-request-order", &references, found.frames);
+    report("Redis", &found, expected);
+    let (hits, wanted) = (found.counts.near + found.counts.below, expected.near + expected.below);
+    assert!((hits - wanted).abs() < 0.1 * REFERENCES as f64, "{found:?}");
+}

@@ -1,0 +1,48 @@
+//! Mounts of several machines on one tier server: whatever breaks, bytes are right, nothing waits long, and it heals; and
+//! they do what the simulator says.
+//!
+//! Each client is in a network namespace of its own, the server in another.
+
+mod figure_11;
+mod server;
+mod survival;
+
+use std::fs;
+use std::process::Command;
+
+fn can_mount() -> bool {
+    let fuse = fs::File::options().read(true).write(true).open("/dev/fuse");
+    if fuse.is_ok() && rustix::process::geteuid().is_root() {
+        return true;
+    }
+    assert!(std::env::var_os("PANTLER_NO_SKIP").is_none(), "mounting needs root and /dev/fuse");
+    eprintln!("SKIPPED: mounting needs root and /dev/fuse");
+    false
+}
+
+fn pattern(length: usize) -> Vec<u8> {
+    let mut state = 1_u64;
+    let mut bytes = Vec::with_capacity(length + 8);
+    while bytes.len() < length {
+        bytes.extend((random(&mut state) as u32).to_le_bytes());
+    }
+    bytes.truncate(length);
+    bytes
+}
+
+fn random(state: &mut u64) -> u64 {
+    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    *state >> 31
+}
+
+fn eventually(what: &str, holds: impl FnMut() -> bool) {
+    println!("  {what} after {} ms", pantler_rig::eventually(what, holds).as_millis());
+}
+
+fn has_redis() -> bool {
+    if Command::new("redis-server").arg("--version").output().is_ok() {
+        return true;
+    }
+    pantler_rig::missing("redis-server", "apt-get install redis-server");
+    false
+}

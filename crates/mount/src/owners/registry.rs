@@ -1,0 +1,165 @@
+//! Who is known: owners by what makes them, processes by number, runs by leader.
+
+use std::collections::HashMap;
+
+use pantler_steward::OwnerId;
+
+use super::Watch;
+use crate::descent::{Descent, Fallen, answers};
+use crate::process::{ANCESTORS_MAX, command_of, status_field};
+
+/// Owners of ended runs that are kept for each user, to be continued by name.
+const KEPT_MAX: usize = 64;
+/// Processes of one user that are owners of their own at a time. Later ones are one owner together: the steward has room for
+/// so many owners, and one user shall not take it all.
+pub(super) const OWNERS_PER_USER_MAX: u32 = 1024;
+
+/// What makes an owner.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum Key {
+    /// Process and its start time in clock ticks.
+    Process(u32, u64),
+    Cgroup(String),
+    User(u32),
+    Name(u32, String),
+}
+
+/// What is known of an owner.
+#[derive(Debug, Clone)]
+pub(crate) struct Owner {
+    pub(crate) id: OwnerId,
+    pub(crate) name: String,
+    pub(crate) uid: u32,
+    pub(crate) pid: Option<u32>,
+    pub(crate) live: bool,
+}
+
+/// All that the owners of a mount are found by.
+#[derive(Default)]
+pub(super) struct Registry {
+    pub(super) keys: HashMap<Key, OwnerId>,
+    pub(super) owners: HashMap<OwnerId, Owner>,
+    /// Owners by user.
+    counts: HashMap<u32, u32>,
+    /// Watched processes.
+    pub(super) processes: HashMap<u32, Process>,
+    pub(super) runs: Vec<Run>,
+    /// Owners that lost control.
+    pub(super) fallen: Fallen,
+    next: u64,
+}
+
+/// A process that asked something of the mount.
+#[derive(Clone, Copy)]
+pub(super) struct Process {
+    pub(super) start: u64,
+    /// Whom it belonged to when it last asked.
+    pub(super) owner: OwnerId,
+}
+
+/// A process and its descendants that are one owner.
+#[derive(Clone, Copy)]
+pub(super) struct Run {
+    pub(super) leader: u32,
+    pub(super) uid: u32,
+    pub(super) owner: OwnerId,
+}
+
+impl Run {
+    /// Whether a process of that user can belong to the run. One of another user, started by a set-id program, is that
+    /// user's: the run's hints must not reach its blocks (C8).
+    fn may_hold(&self, uid: u32) -> bool {
+        self.uid == 0 || self.uid == uid
+    }
+}
+
+impl Registry {
+    pub(super) fn owner(&mut self, key: Key, uid: u32, process: u32) -> (OwnerId, bool) {
+        if let Some(&id) = self.keys.get(&key) {
+            return (id, false);
+        }
+        let is_full = self.counts.get(&uid).is_some_and(|&count| count >= OWNERS_PER_USER_MAX);
+        if is_full && matches!(key, Key::Process(..)) {
+            return self.owner(Key::User(uid), uid, process);
+        }
+        *self.counts.entry(uid).or_default() += 1;
+        self.next += 1;
+        let id = OwnerId(self.next);
+        let (name, pid) = match &key {
+            Key::Process(pid, _) => (format!("{}({pid})", command_of(*pid)), Some(*pid)),
+            Key::Cgroup(path) => (path.clone(), None),
+            Key::User(uid) => (format!("user-{uid}"), None),
+            Key::Name(_, name) => (name.clone(), Some(process)),
+        };
+        self.keys.insert(key, id);
+        self.owners.insert(id, Owner { id, name, uid, pid, live: true });
+        (id, true)
+    }
+
+    pub(super) fn remove(&mut self, id: OwnerId) {
+        let Some(owner) = self.owners.remove(&id) else { return };
+        self.fallen.end(id);
+        if let Some(count) = self.counts.get_mut(&owner.uid) {
+            *count -= 1;
+            if *count == 0 {
+                self.counts.remove(&owner.uid);
+            }
+        }
+    }
+
+    /// Owners of the user of `id` that were kept and are one too many.
+    pub(super) fn kept_too_many(&self, id: OwnerId) -> Vec<OwnerId> {
+        let Some(uid) = self.owners.get(&id).map(|owner| owner.uid) else { return Vec::new() };
+        let kept = self.owners.values().filter(|owner| owner.uid == uid && !owner.live);
+        let mut kept: Vec<OwnerId> = kept.map(|owner| owner.id).collect();
+        kept.sort_unstable();
+        kept.truncate(kept.len().saturating_sub(KEPT_MAX));
+        kept
+    }
+
+    pub(super) fn watch(&mut self, pid: u32, start: u64, owner: OwnerId) -> Option<Watch> {
+        if let Some(known) = self.processes.get_mut(&pid).filter(|known| known.start == start) {
+            known.owner = owner;
+            return None;
+        }
+        let raw = rustix::process::Pid::from_raw(pid as i32)?;
+        let flags = rustix::process::PidfdFlags::empty();
+        let descriptor = rustix::process::pidfd_open(raw, flags).ok()?;
+        self.processes.insert(pid, Process { start, owner });
+        Some(Watch { pid, start, descriptor })
+    }
+
+    /// Whether a process of the owner is known that has not ended.
+    pub(super) fn is_used(&self, id: OwnerId) -> bool {
+        self.processes.values().any(|process| process.owner == id)
+    }
+
+    pub(super) fn former(&self, pid: u32, start: u64) -> Option<OwnerId> {
+        self.processes.get(&pid).filter(|known| known.start == start).map(|known| known.owner)
+    }
+
+    /// What a process of user `uid` is, as a child of that owner.
+    pub(super) fn descent(&self, owner: OwnerId, uid: u32) -> Option<Descent> {
+        match self.owners.get(&owner) {
+            Some(known) => answers(known.uid, uid).then_some(Descent::Of(owner)),
+            None => self.fallen.holds(owner, uid).then_some(Descent::OfFallen),
+        }
+    }
+
+    pub(super) fn run_of(&self, process: u32, uid: u32) -> Option<OwnerId> {
+        if self.runs.is_empty() {
+            return None;
+        }
+        let mut at = process;
+        for _ in 0..ANCESTORS_MAX {
+            if let Some(run) = self.runs.iter().rev().find(|run| run.leader == at && run.may_hold(uid)) {
+                return Some(run.owner);
+            }
+            at = status_field(at, "PPid:")?;
+            if at == 0 {
+                return None;
+            }
+        }
+        None
+    }
+}
