@@ -107,6 +107,48 @@ fn the_detector_detects() {
     assert!(complaints(Path::new("a.rs"), "//! A.\n").is_empty());
 }
 
+/// The documents that a line of prose, or a comment, names.
+fn documents(line: &str) -> impl Iterator<Item = &str> {
+    let is_name = |c: char| c.is_alphanumeric() || "./-_".contains(c);
+    line.split(move |c| !is_name(c))
+        .map(|word| word.trim_end_matches('.'))
+        .filter(|word| word.ends_with(".md"))
+}
+
+#[test]
+fn documents_that_are_named_are_here_and_decisions_are_named() {
+    let tracked: Vec<String> = files().iter().map(|path| path.display().to_string()).collect();
+    let exists = |name: &str| tracked.iter().any(|path| path == name || path.ends_with(&format!("/{name}")));
+    let (mut missing, mut named) = (Vec::new(), String::new());
+    for path in tracked.iter().filter(|path| path.ends_with(".md") || path.ends_with(".rs")) {
+        let text = fs::read_to_string(root().join(path)).expect("tracked text can be read");
+        let is_index = path == "docs/decisions/README.md";
+        for (number, line) in text.lines().enumerate() {
+            // In code a name may be of a file that a test makes.
+            if path.ends_with(".rs") && !line.trim_start().starts_with("//") {
+                continue;
+            }
+            for document in documents(line) {
+                if !exists(document.trim_start_matches("./").trim_start_matches("../")) {
+                    missing.push(format!("{path}:{}: there is no {document}", number + 1));
+                }
+                if !is_index {
+                    named.push_str(document);
+                    named.push('\n');
+                }
+            }
+        }
+    }
+    for path in tracked.iter().filter(|path| path.starts_with("docs/decisions/0")) {
+        let name = path.rsplit('/').next().unwrap_or_default();
+        if !named.contains(name) {
+            missing.push(format!("{path}: nobody who obeys it names it"));
+        }
+    }
+    assert!(missing.is_empty(), "\n{}\n", missing.join("\n"));
+    assert_eq!(documents("see a/B.md, (c.md) and D.md.").collect::<Vec<_>>(), ["a/B.md", "c.md", "D.md"]);
+}
+
 #[test]
 fn every_crate_obeys_the_layers() {
     // Rows of ARCHITECTURE.md, highest first: a crate may use the rows below its own, and its own row's neighbours
