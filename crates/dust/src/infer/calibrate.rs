@@ -52,6 +52,8 @@ pub struct Modes {
     pub hits: f64,
     /// Expected share of observations on the wrong side of the threshold.
     pub overlap: f64,
+    /// Share of accesses that waited for something else: slower than any miss.
+    pub waited: f64,
 }
 
 /// The rounds of fitting. Two well separated modes settle in fewer than 20.
@@ -64,6 +66,14 @@ const TAIL: f64 = 0.15;
 /// Greatest spread, likewise: with few latencies and some that waited for a processor, the upper mode would swallow the slower
 /// hits.
 const TAIL_MAX: f64 = 0.25;
+/// From so many spreads above the upper mode on, something else was waited for.
+const BEYOND: f64 = 4.0;
+/// Least share that is taken to have waited.
+const WAITED_MIN: f64 = 1e-4;
+/// Natural logarithms over which waiting times are spread: from tens of microseconds to tens of milliseconds.
+const WAITED_OVER: f64 = 7.0;
+/// A miss meets with so much more that is waited for than a hit: a device, and a processor twice.
+const WAITED_BY_MISSES: f64 = 2.0;
 /// Narrowest spread: clocks tick, and equal readings are no proof.
 const SPREAD_MIN: f64 = 0.05;
 
@@ -111,18 +121,35 @@ impl Modes {
             spread: (low.1, high.1),
             hits: share,
             overlap,
+            waited: waited(latencies_ns, high),
         })
     }
 
     /// Natural logarithm of the odds that an access of this latency was a hit, both kinds being equally likely before.
+    ///
+    /// ```text
+    ///   odds   hits   |   misses   |  slower than any miss: whoever waited for a processor or a busy device,
+    ///     +   ------- |            |  hits nearly as often as misses
+    ///     0          \|            |     .---------
+    ///     -            ------------ --
+    /// ```
     pub fn odds(&self, latency_ns: u64) -> f64 {
         let log = (latency_ns.max(1) as f64).ln();
-        // Beyond its centre a mode does not become less likely than the other: the slower, the more surely a miss.
         let (low, high) = (self.hit_ns.ln(), self.miss_ns.ln());
-        // Modes that are one may come out in either order.
-        let log = log.clamp(low, high.max(low));
-        (density(log, (low, self.spread.0)).max(1e-30) / density(log, (high, self.spread.1)).max(1e-30)).ln()
+        // Below its centre no mode becomes less likely. Modes that are one may come out in either order.
+        let log = log.max(low);
+        let waited = self.waited / WAITED_OVER;
+        let hit = density(log, (low, self.spread.0)) / NORM + waited;
+        let miss = density(log, (high.max(low), self.spread.1)) / NORM + WAITED_BY_MISSES * waited;
+        (hit / miss).ln()
     }
+}
+
+/// Share of latencies that no miss has.
+fn waited(latencies_ns: &[u64], high: (f64, f64)) -> f64 {
+    let most = (high.0 + BEYOND * high.1).exp();
+    let beyond = latencies_ns.iter().filter(|&&ns| ns as f64 > most).count();
+    (beyond as f64 / latencies_ns.len() as f64).max(WAITED_MIN)
 }
 
 /// The split of sorted values that leaves least variance on both sides.
@@ -146,6 +173,9 @@ fn start(logs: &[f64]) -> ((f64, f64), (f64, f64), f64) {
     (mode(hits), mode(misses), hits.len() as f64 / logs.len() as f64)
 }
 
+/// The integral of [`density`], which leaves it out.
+const NORM: f64 = 2.506_628_274_631_000_5;
+
 fn density(at: f64, (mean, spread): (f64, f64)) -> f64 {
     (-0.5 * ((at - mean) / spread).powi(2)).exp() / spread
 }
@@ -154,11 +184,31 @@ fn density(at: f64, (mean, spread): (f64, f64)) -> f64 {
 fn overlap(low: (f64, f64), high: (f64, f64), share: f64) -> f64 {
     let (from, to) = (low.0 - 4.0 * low.1, high.0 + 4.0 * high.1);
     let step = (to - from) / 2000.0;
-    let norm = (2.0 * std::f64::consts::PI).sqrt();
     (0..2000)
         .map(|at| from + step * f64::from(at))
-        .map(|at| (share * density(at, low)).min((1.0 - share) * density(at, high)) * step / norm)
+        .map(|at| (share * density(at, low)).min((1.0 - share) * density(at, high)) * step / NORM)
         .sum()
+}
+
+/// How often observations mislead.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Noise {
+    /// Share of hits that look like misses.
+    pub hits: f64,
+    /// Share of misses that look like hits.
+    pub misses: f64,
+}
+
+impl Noise {
+    /// The same for both.
+    pub fn even(share: f64) -> Self {
+        Self { hits: share, misses: share }
+    }
+
+    /// Probability that an access looks like a hit that is one with probability `hit`.
+    pub fn seen(&self, hit: f64) -> f64 {
+        self.misses + (1.0 - (self.hits + self.misses)) * hit
+    }
 }
 
 /// What is known about the observations.
@@ -166,6 +216,8 @@ fn overlap(low: (f64, f64), high: (f64, f64), share: f64) -> f64 {
 pub struct Calibration {
     /// Share of observations that mislead.
     pub noise: f64,
+    /// The same of hits and of misses. A busy machine makes misses of hits, hardly ever hits of misses.
+    pub sides: Noise,
     /// Standard error of that share.
     pub noise_error: f64,
     /// Accesses whose truth is known.
@@ -196,20 +248,25 @@ impl Calibration {
             (share, share * (1.0 - share) / count)
         };
         // Both kinds weigh the same: without hits that are known, misses stand for both.
-        let (noise, variance) = match (share(0), share(1)) {
-            (misses, _) if known[1] == 0 => misses,
-            (misses, hits) => ((misses.0 + hits.0) / 2.0, (misses.1 + hits.1) / 4.0),
+        let (noise, variance, sides) = match (share(0), share(1)) {
+            (misses, _) if known[1] == 0 => (misses.0, misses.1, Noise::even(misses.0)),
+            (misses, hits) => (
+                (misses.0 + hits.0) / 2.0,
+                (misses.1 + hits.1) / 4.0,
+                Noise { hits: hits.0, misses: misses.0 },
+            ),
         };
         let noise_error = variance.sqrt();
         let known = known.iter().sum();
         let separate = modes.map_or(1.0, |modes| (1.0 - 4.0 * modes.overlap).max(0.0));
         let confidence = separate * (1.0 - noise / NOISE_MAX).max(0.0).sqrt();
-        Self { noise, noise_error, known, modes, confidence }
+        Self { noise, sides, noise_error, known, modes, confidence }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::evidence::tells;
     use super::super::random::Random;
     use super::*;
 
@@ -249,6 +306,31 @@ mod tests {
         let taken: f64 = hits.iter().map(|us| 1.0 / (1.0 + modes.odds(us * 1000).exp())).sum();
         assert!(taken < 4.0, "{taken:.1} of {} hits are taken for misses: {modes:?}", hits.len());
         assert!(misses.iter().all(|us| modes.odds(us * 1000) < 0.0), "{modes:?}");
+    }
+
+    #[test]
+    fn what_waited_longer_than_any_miss_tells_nothing() {
+        let mut random = Random::new(5);
+        let mut latencies: Vec<u64> = Vec::new();
+        for at in 0..4000 {
+            let (centre, spread) = if at % 2 == 0 { (8.7, 0.2) } else { (11.6, 0.2) };
+            latencies.push((spread * normal(&mut random) + centre).exp() as u64);
+        }
+        let calm = Modes::fit(&latencies).expect("two modes");
+        // One in fifty waits for a time slice of somebody else, hits as well as misses.
+        for at in (0..4000).step_by(50) {
+            latencies[at] += 3_000_000 + u64::from(random.below(2_000_000));
+            latencies[at + 1] += 3_000_000 + u64::from(random.below(2_000_000));
+        }
+        let busy = Modes::fit(&latencies).expect("two modes");
+        for modes in [calm, busy] {
+            assert!(!tells(modes.odds(4_000_000) as f32), "{}", modes.odds(4_000_000));
+            let (hit, miss) = (modes.odds(6000), modes.odds(109_000));
+            assert!(hit > 4.0 && miss < -4.0, "{hit} {miss}");
+            assert!(modes.odds(1) > 4.0);
+        }
+        // Where nobody waits a hit or a miss is surer.
+        assert!(calm.odds(6000) > busy.odds(6000) && calm.odds(109_000) < busy.odds(109_000));
     }
 
     #[test]

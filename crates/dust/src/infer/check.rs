@@ -11,9 +11,9 @@
 //! Candidates that draw random numbers can explain nearly anything by chance. They have to be as unpredictable as they
 //! say: the same trace is run twice, and a cache that does the same both times is not theirs.
 
-use super::calibrate::Calibration;
+use super::calibrate::{Calibration, Noise};
 use super::candidate::Candidate;
-use super::evidence::{Evidence, Visit};
+use super::evidence::{Evidence, Visit, tells};
 use super::rank::DRAWS_SEARCH;
 use super::refine::Fit;
 use super::score::Ledger;
@@ -40,6 +40,8 @@ pub struct Check {
     pub contested: u32,
     /// Share of the contested accesses that contradict the best fit.
     pub wrong: f64,
+    /// How many more of the contested accesses contradict it than the consensus makes expect.
+    pub surplus: f64,
     /// Standard deviations by which the best fit is worse than it should be.
     pub excess: f64,
     /// For a candidate that draws: log likelihood that is missing for each access.
@@ -50,6 +52,63 @@ pub struct Check {
     pub repeated: bool,
     /// Standard deviations by which the two runs were more alike than the best fit says; 0 if it draws nothing.
     pub too_alike: f64,
+}
+
+/// Accesses of which the best fit says the same.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tally {
+    agreed: u32,
+    agreed_wrong: f64,
+    contested: u32,
+    wrong: f64,
+}
+
+impl Tally {
+    fn count(&mut self, agreed: bool, contradiction: f64) {
+        if agreed {
+            self.agreed += 1;
+            self.agreed_wrong += contradiction;
+        } else {
+            self.contested += 1;
+            self.wrong += contradiction;
+        }
+    }
+
+    fn with(&self, other: &Self) -> Self {
+        Self {
+            agreed: self.agreed + other.agreed,
+            agreed_wrong: self.agreed_wrong + other.agreed_wrong,
+            contested: self.contested + other.contested,
+            wrong: self.wrong + other.wrong,
+        }
+    }
+
+    fn agreed_count(&self) -> f64 {
+        f64::from(self.agreed) + 20.0
+    }
+
+    /// Share of observations that mislead, by consensus.
+    fn noise(&self) -> f64 {
+        ((self.agreed_wrong + 0.3) / self.agreed_count()).clamp(0.001, 0.4)
+    }
+
+    /// Standard deviations by which the consensus is wrong more often than a share that is known with so much of an error.
+    fn misled(&self, share: f64, error: f64) -> f64 {
+        let noise = self.noise();
+        (noise - share) / (noise * (1.0 - noise) / self.agreed_count() + error.powi(2)).sqrt()
+    }
+
+    /// Contested accesses that contradict the best fit, beyond what the consensus makes expect.
+    fn surplus(&self) -> f64 {
+        self.wrong - self.noise() * f64::from(self.contested)
+    }
+
+    /// Of [`surplus`](Self::surplus): two shares that are estimates, compared as if they were one.
+    fn variance(&self) -> f64 {
+        let (count, others) = (f64::from(self.contested.max(1)), self.agreed_count());
+        let both = ((self.agreed_wrong + self.wrong) / (count + others)).clamp(0.001, 0.5);
+        both * (1.0 - both) * count * (1.0 + count / others)
+    }
 }
 
 impl Check {
@@ -69,44 +128,51 @@ impl Check {
                 voices.push(fit);
             }
         }
-        let (mut agreed, mut agreed_wrong, mut contested, mut wrong) = (0u32, 0.0, 0u32, 0.0);
+        // Of what the best fit says is a miss, and of what it says is a hit.
+        let mut tallies = [Tally::default(); 2];
         for visit in evidence.visits() {
             let shares: Vec<Vec<f32>> = voices.iter().map(|fit| shares(&fit.candidate, visit)).collect();
-            for at in 0..visit.accesses.len() {
+            for at in (0..visit.accesses.len()).filter(|&at| tells(visit.odds[at])) {
                 let seen = 1.0 / (1.0 + f64::from(-visit.odds[at]).exp());
-                let contradiction = if shares[0][at] > 0.5 { 1.0 - seen } else { seen };
+                let is_hit = shares[0][at] > 0.5;
+                let contradiction = if is_hit { 1.0 - seen } else { seen };
+                let tally = &mut tallies[usize::from(is_hit)];
                 let hit = shares.iter().all(|shares| shares[at] > 1.0 - UNANIMOUS);
                 let miss = shares.iter().all(|shares| shares[at] < UNANIMOUS);
-                if hit || miss {
-                    (agreed, agreed_wrong) = (agreed + 1, agreed_wrong + contradiction);
-                } else {
-                    (contested, wrong) = (contested + 1, wrong + contradiction);
-                }
+                tally.count(hit || miss, contradiction);
             }
         }
-        let noise = ((agreed_wrong + 0.3) / (f64::from(agreed) + 20.0)).clamp(0.001, 0.4);
-        let among = noise * (1.0 - noise) / (f64::from(agreed) + 20.0);
-        let misled = (noise - calibration.noise) / (among + calibration.noise_error.powi(2)).sqrt();
+        let all = tallies[0].with(&tallies[1]);
+        // Where time is measured, hits and misses mislead differently often, and what is contested has more hits.
+        let even = calibration.sides.hits == calibration.sides.misses;
+        let tallies = if even {
+            vec![(all, calibration.noise)]
+        } else {
+            vec![(tallies[0], calibration.sides.misses), (tallies[1], calibration.sides.hits)]
+        };
+        let noise = all.noise();
+        let misled = tallies.iter().map(|(tally, share)| tally.misled(*share, calibration.noise_error));
+        let misled = misled.fold(f64::NEG_INFINITY, f64::max);
         let mut deficit = 0.0;
         let excess = if best.candidate.draws() {
-            let score = Ledger::new(evidence, noise).score(&best.candidate, 2 * DRAWS_SEARCH);
+            let sides = if even { Noise::even(noise) } else { calibration.sides };
+            let score = Ledger::new(evidence, sides).score(&best.candidate, 2 * DRAWS_SEARCH);
             deficit = score.deficit;
             score.excess
         } else {
-            // Two shares that are estimates, compared as if they were one.
-            let (count, others) = (f64::from(contested.max(1)), f64::from(agreed) + 20.0);
-            let both = ((agreed_wrong + wrong) / (count + others)).clamp(0.001, 0.5);
-            let variance = both * (1.0 - both) * count * (1.0 + count / others);
-            (wrong - noise * count) / (variance + 1.0).sqrt()
+            let variance: f64 = tallies.iter().map(|(tally, _)| tally.variance()).sum();
+            let surplus: f64 = tallies.iter().map(|(tally, _)| tally.surplus()).sum();
+            surplus / (variance + 1.0).sqrt()
         };
         let too_alike = repeated
             .map_or(0.0, |(first, second)| too_alike(evidence, &best.candidate, first, second, noise));
-        let wrong = wrong / f64::from(contested.max(1));
+        let surplus: f64 = tallies.iter().map(|(tally, _)| tally.surplus()).sum();
         Some(Self {
             noise,
-            consensus: agreed,
-            contested,
-            wrong,
+            consensus: all.agreed,
+            contested: all.contested,
+            wrong: all.wrong / f64::from(all.contested.max(1)),
+            surplus,
             excess,
             deficit,
             misled,
@@ -120,7 +186,7 @@ impl Check {
     /// Whether nothing is too surprising. Up to `slack` of the accesses may contradict it.
     pub fn passes(&self, draws: bool, slack: f64) -> bool {
         let accesses = f64::from(self.consensus + self.contested);
-        let contradicted = (self.wrong - self.noise) * f64::from(self.contested) / accesses.max(1.0);
+        let contradicted = self.surplus / accesses.max(1.0);
         let surprise = if draws && !self.repeated {
             f64::INFINITY
         } else if draws {

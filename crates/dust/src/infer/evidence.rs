@@ -2,6 +2,7 @@
 //!
 //! E1  A visit is what happened between two flushes; its blocks are numbered from 0 in order of first use.
 //! E2  Each access has one observation: the natural logarithm of the odds that it was a hit, positive for hits.
+//! E3  An observation whose odds are near even tells nothing, and contradicts nobody.
 
 use std::collections::HashMap;
 
@@ -44,6 +45,13 @@ impl Visit {
             self.odds.push(odds);
         }
     }
+}
+
+/// Whether an observation tells anything (E3).
+pub fn tells(odds: f32) -> bool {
+    /// Who waited for something else has odds of two to one for a miss.
+    const EVEN: f32 = 1.0;
+    odds.abs() >= EVEN
 }
 
 /// All visits.

@@ -57,7 +57,7 @@ impl Fresh {
     pub fn contradicts(&self, evidence: &Evidence, calibration: &Calibration, fit: &Fit, slack: f64) -> bool {
         let count = self.accesses.len();
         if fit.candidate.draws() {
-            let ledger = Ledger::new(evidence, calibration.noise);
+            let ledger = Ledger::new(evidence, calibration.sides);
             let score = ledger.score_of(&fit.candidate, 2 * DRAWS_SEARCH, self);
             return score.deficit > slack * NEVER && score.excess > FALSE_ALARM_DEVIATIONS;
         }

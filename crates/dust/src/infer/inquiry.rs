@@ -18,7 +18,7 @@
 use std::cell::Cell;
 
 use super::budget;
-use super::calibrate::{Calibration, Modes, Reading};
+use super::calibrate::{Calibration, Modes, Noise, Reading};
 use super::check::Check;
 use super::choose::{Costs, choose};
 use super::evidence::Evidence;
@@ -405,7 +405,7 @@ impl Inquiry {
 
     /// Each parameter of the best fit by name, with the least and the greatest value that explain nearly as much.
     pub fn parameter_intervals(&self) -> Vec<(String, [f64; 2])> {
-        let ledger = Ledger::new(&self.evidence, self.calibration.noise);
+        let ledger = Ledger::new(&self.evidence, self.calibration.sides);
         let Some(best) = self.fits.first() else { return Vec::new() };
         let axes = best.candidate.family.axes.iter().enumerate();
         axes.map(|(at, axis)| {
@@ -476,7 +476,7 @@ impl Inquiry {
     fn probes_missing(&self) -> f64 {
         let Some(Observed { trace, readings }) = self.record.last() else { return 0.0 };
         let missing: f64 = trace.probes.iter().map(|&at| missed(readings[at], self.calibration.modes)).sum();
-        let (probes, noise) = (trace.probes.len() as f64, self.calibration.noise);
+        let (probes, noise) = (trace.probes.len() as f64, self.calibration.sides.hits);
         missing - probes * noise - 3.0 * (probes * noise * (1.0 - noise)).sqrt() - 3.0
     }
 
@@ -514,8 +514,8 @@ impl Inquiry {
         let probes = trace.probes.len() as f64;
         let there: f64 =
             trace.probes.iter().map(|&at| 1.0 - missed(readings[at], self.calibration.modes)).sum();
-        let noise = self.calibration.noise;
-        let there = ((there - noise * probes) / (1.0 - 2.0 * noise)).max(4.0);
+        let Noise { hits, misses } = self.calibration.sides;
+        let there = ((there - misses * probes) / (1.0 - (hits + misses))).max(4.0);
         let held = f64::from(self.filled) / GROWTH;
         if self.options.lags && there * COLLAPSE < held {
             self.collapse = Some((held as u32, there as u32));
@@ -548,10 +548,8 @@ impl Inquiry {
         let accesses = self.evidence.len();
         if self.budget.get().0 != accesses {
             let noise = self.calibration.noise;
-            let believed = self
-                .fits
-                .first()
-                .map_or(self.estimate(), |best| budget::believed(best, &Ledger::new(&self.evidence, noise)));
+            let ledger = Ledger::new(&self.evidence, self.calibration.sides);
+            let believed = self.fits.first().map_or(self.estimate(), |best| budget::believed(best, &ledger));
             let ceiling = self.options.flushes.then(|| budget::ceiling(&self.evidence, noise));
             let known = !self.fits.is_empty() && self.is_good();
             let part = if known { USED } else { USED_UNKNOWN };
@@ -580,14 +578,14 @@ impl Inquiry {
     }
 
     fn screen(&mut self) {
-        let ledger = Ledger::new(&self.evidence, self.calibration.noise);
+        let ledger = Ledger::new(&self.evidence, self.calibration.sides);
         let fits = rank(&self.options.families, self.range, &ledger, None);
         self.fits = rank_with_periods(fits, &self.options.families, &ledger);
         self.consider_nuisances();
     }
 
     fn fit_again(&mut self) {
-        let ledger = Ledger::new(&self.evidence, self.calibration.noise);
+        let ledger = Ledger::new(&self.evidence, self.calibration.sides);
         self.fits = rank_again(std::mem::take(&mut self.fits), &ledger);
         // What was left out may explain more by now. Whoever draws can explain nearly anything, so that is no answer.
         let dubious = self.fits.first().is_none_or(|best| best.candidate.draws()) || !self.is_good();
@@ -620,7 +618,7 @@ impl Inquiry {
     }
 
     fn consider_nuisances(&mut self) {
-        let ledger = Ledger::new(&self.evidence, self.calibration.noise);
+        let ledger = Ledger::new(&self.evidence, self.calibration.sides);
         let Some(best) = self.fits.first() else { return };
         // Whoever draws explains the nuisances of others, too, so that is no answer.
         let drawing = best.candidate.family.draws;

@@ -1,10 +1,10 @@
 //! Scores: how well a candidate explains what was observed.
 //!
-//! The likelihood is a product over all accesses. With `q` the share of draws in which the access is a hit, `e` the
-//! share of observations that mislead, and the observed odds `o`:
+//! The likelihood is a product over all accesses. With `q` the share of draws in which the access is a hit, `h` and `m` the
+//! shares of hits and of misses whose observation misleads, and the observed odds `o`:
 //!
 //! ```text
-//!   P(hit seen) = e + (1 - 2e) q         log P = ln( P(hit seen) s + (1 - P(hit seen)) (1 - s) ),   s = 1 / (1 + exp(-o))
+//!   P(hit seen) = m + (1 - h - m) q      log P = ln( P(hit seen) s + (1 - P(hit seen)) (1 - s) ),   s = 1 / (1 + exp(-o))
 //! ```
 //!
 //! Whether the best candidate explains enough is another question than which is best: [`Score::excess`] compares the
@@ -14,8 +14,9 @@ mod course;
 
 use std::ops::Range;
 
+use super::calibrate::Noise;
 use super::candidate::Candidate;
-use super::evidence::Evidence;
+use super::evidence::{Evidence, tells};
 use super::fresh::Fresh;
 
 pub use course::{Bars, Course};
@@ -28,11 +29,11 @@ const GLANCE: usize = 32;
 /// Draws are few: between never and always there is room for so many more.
 const SMOOTHING: f64 = 0.1;
 
-/// Observations prepared for a given share of misleading ones.
+/// Observations prepared for given shares of misleading ones.
 #[derive(Debug)]
 pub struct Ledger<'a> {
     evidence: &'a Evidence,
-    noise: f64,
+    noise: Noise,
     /// Log probability of each observation if the access was a hit, and if it was a miss.
     logs: Vec<Vec<(f32, f32)>>,
     /// At each look, the last visit first: accesses so far, and the highest log likelihood that the rest can have.
@@ -54,7 +55,7 @@ pub struct Score {
 
 impl<'a> Ledger<'a> {
     /// Prepares the evidence.
-    pub fn new(evidence: &'a Evidence, noise: f64) -> Self {
+    pub fn new(evidence: &'a Evidence, noise: Noise) -> Self {
         let logs: Vec<Vec<(f32, f32)>> = evidence
             .visits()
             .iter()
@@ -165,22 +166,29 @@ impl<'a> Ledger<'a> {
             for at in places {
                 let hits: u16 = runs.iter().map(|run| run[at]).sum();
                 let share = if draws == 1 { f64::from(hits) } else { share(hits, draws) };
-                total += if draws == 1 {
+                let explained = if draws == 1 {
                     f64::from(if hits == 0 { logs[at].1 } else { logs[at].0 })
                 } else {
                     mixed(share, logs[at])
                 };
+                total += explained;
+                if !tells(visit.odds[at]) {
+                    // As typical as anything (E3).
+                    by_draw.iter_mut().for_each(|sum| *sum += explained);
+                    continue;
+                }
                 let seen = 1.0 / (1.0 + f64::from(-visit.odds[at]).exp());
                 wrong += if share > 0.5 { 1.0 - seen } else { seen };
                 // What a typical observation would give: right, or misleading.
-                let hit = self.noise + (1.0 - 2.0 * self.noise) * share;
+                let hit = self.noise.seen(share);
                 let (if_hit, if_miss) = (hit.ln(), (1.0 - hit).ln());
-                variance += self.noise * (1.0 - self.noise) * (if_hit - if_miss).powi(2);
+                let noise = if share > 0.5 { self.noise.hits } else { self.noise.misses };
+                variance += noise * (1.0 - noise) * (if_hit - if_miss).powi(2);
                 for (run, sum) in runs.iter().zip(&mut by_draw) {
                     // A draw is judged by the others, as the cache is: it would look too typical of itself.
                     let others = if draws == 1 { share } else { self::share(hits - run[at], draws - 1) };
-                    let others = self.noise + (1.0 - 2.0 * self.noise) * others;
-                    let truth = self.noise + (1.0 - 2.0 * self.noise) * f64::from(run[at]);
+                    let others = self.noise.seen(others);
+                    let truth = self.noise.seen(f64::from(run[at]));
                     *sum += truth * others.ln() + (1.0 - truth) * (1.0 - others).ln();
                 }
                 count += 1;
@@ -227,10 +235,11 @@ fn explained(sum: f64, hits: &[u16], logs: &[(f32, f32)], draws: u32) -> f64 {
 }
 
 /// Log probabilities of an observation, given a hit and given a miss.
-fn logs(odds: f64, noise: f64) -> (f32, f32) {
+fn logs(odds: f64, noise: Noise) -> (f32, f32) {
     let seen = 1.0 / (1.0 + (-odds).exp());
-    let hit = (1.0 - noise) * seen + noise * (1.0 - seen);
-    (hit.ln() as f32, (1.0 - hit).ln() as f32)
+    let hit = (1.0 - noise.hits) * seen + noise.hits * (1.0 - seen);
+    let not_miss = (1.0 - noise.misses) * seen + noise.misses * (1.0 - seen);
+    (hit.ln() as f32, (1.0 - not_miss).ln() as f32)
 }
 
 fn share(hits: u16, draws: u32) -> f64 {

@@ -106,7 +106,7 @@ impl Verdict {
         verdict.policy = candidate.policy();
         verdict.parameters = parameters(best);
         verdict.capacity = candidate.frames;
-        let ledger = Ledger::new(evidence, calibration.noise);
+        let ledger = Ledger::new(evidence, calibration.sides);
         verdict.interval = interval(best, &ledger, DRAWS_SEARCH, INTERVAL_DROP);
         verdict.mismatch = ledger.score(candidate, DRAWS_FINAL).mismatch;
         let good = check.is_some_and(|check| check.passes(candidate.draws(), terms.slack));
