@@ -93,7 +93,7 @@ impl Feed {
     /// The next bytes; `None` at the end of the span.
     ///
     /// # Errors
-    /// The system's, `UnexpectedEof` when the file has become shorter, and [`CHANGED`] when somebody has written to it.
+    /// The system's, and [`CHANGED`] when somebody has written to the file, or cut it.
     pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Option<Bytes>>> {
         loop {
             if self.is_done() {
@@ -226,5 +226,5 @@ impl Drop for Feed {
 }
 
 fn cut() -> io::Error {
-    io::Error::new(io::ErrorKind::UnexpectedEof, "the file was cut while it was served")
+    io::Error::new(CHANGED, "the file was cut while it was served")
 }

@@ -39,11 +39,18 @@ pub struct Opened {
     pub is_settled: bool,
     /// The version, as HTTP says it.
     pub validators: Validators,
+    /// How many names it had.
+    links: u32,
 }
 
 impl Opened {
-    pub(crate) fn new(descriptor: OwnedFd, look: Look, validators: Validators, below: Below) -> Self {
-        Self { below, descriptor, version: look.version, is_settled: look.settled, validators }
+    pub(crate) fn new(
+        descriptor: OwnedFd,
+        (look, links): (Look, u32),
+        validators: Validators,
+        below: Below,
+    ) -> Self {
+        Self { below, descriptor, version: look.version, is_settled: look.settled, validators, links }
     }
 
     /// Who keeps its bytes in memory.
@@ -57,7 +64,8 @@ impl Opened {
     }
 
     /// Whether the bytes that were read so far may be of several versions: of what is not settled nobody can say. The time of
-    /// change does not count: it changes too when the name goes, as when another version takes it.
+    /// modification may have been set back by who wrote, as by `cp -p`; that of change counts unless a name came or went, as
+    /// when another version takes it.
     ///
     /// # Errors
     /// The system's.
@@ -66,7 +74,8 @@ impl Opened {
             return Ok(false);
         }
         let now = Attributes::of(self.descriptor.as_fd())?;
-        Ok((now.size, now.modified) != (self.version.size, self.version.modified))
+        let was_set_back = now.changed != self.version.changed && now.links == self.links;
+        Ok(was_set_back || (now.size, now.modified) != (self.version.size, self.version.modified))
     }
 
     /// Reads what is in the page cache. What is missing the kernel has begun to read from the disk.

@@ -120,6 +120,7 @@ impl Root {
                 let look = self.directory.look(&attributes);
                 let look = look.doubted(|| has_writers(descriptor.as_fd()), again)?;
                 let validators = validators(&attributes, look.settled, SystemTime::now());
+                let look = (look, attributes.links);
                 Ok(Found::File(Arc::new(Opened::new(descriptor, look, validators, self.below))))
             }
             // Pipes, sockets and devices are nothing to be served.

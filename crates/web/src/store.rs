@@ -186,7 +186,8 @@ mod tests {
         let mut version = attributes.version();
         (version.modified, version.changed) = (Time::default(), Time::default());
         let validators = Validators { etag: String::new(), modified: Some(std::time::UNIX_EPOCH) };
-        Arc::new(Opened::new(file.into(), Look { version, settled }, validators, Below::PageCache))
+        let look = (Look { version, settled }, attributes.links);
+        Arc::new(Opened::new(file.into(), look, validators, Below::PageCache))
     }
 
     #[test]

@@ -10,7 +10,6 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 const OLD: SystemTime = SystemTime::UNIX_EPOCH;
@@ -101,17 +100,19 @@ fn what_is_written_while_it_is_served_is_broken_off_and_what_is_replaced_is_not(
         std::fs::rename(site.path("other"), site.path("large")).unwrap();
         stream.read_to_end(&mut taken).unwrap();
         assert!(taken.ends_with(&vec![1; BYTES]), "{order:?}: {} bytes of the file as it was", taken.len());
-        let (mut stream, mut taken) = begin();
-        // Its last byte: all that comes before is the same.
-        File::options()
-            .write(true)
-            .open(site.path("large"))
-            .unwrap()
-            .write_at(&[2], BYTES as u64 - 1)
-            .unwrap();
-        let _ = stream.read_to_end(&mut taken);
-        assert!(taken.len() < BYTES, "{order:?}: the answer is whole");
-        assert!(site.get("/large").body.ends_with(&[1, 2]), "{order:?}");
+        // `cp -p`, and archives that are unpacked in place, set the time back to what they were told.
+        for sets_back in [false, true] {
+            let (mut stream, mut taken) = begin();
+            // Its last byte: all that comes before is the same.
+            let file = File::options().write(true).open(site.path("large")).unwrap();
+            file.write_at(&[2], BYTES as u64 - 1).unwrap();
+            if sets_back {
+                file.set_modified(OLD).unwrap();
+            }
+            let _ = stream.read_to_end(&mut taken);
+            assert!(taken.len() < BYTES, "{order:?}, {sets_back}: the answer is whole");
+            assert!(site.get("/large").body.ends_with(&[1, 2]), "{order:?}");
+        }
     }
 }
 
@@ -126,11 +127,11 @@ impl Told {
             [answer.field("etag").filter(|tag| !tag.starts_with("W/")), answer.field("last-modified")];
         let names: Vec<String> = names.into_iter().flatten().map(str::to_owned).collect();
         if !matches!(answer.status, 200 | 206) || names.is_empty() {
-            assert!(matches!(answer.status, 200 | 206 | 304 | 503), "{}", answer.head);
+            assert!(matches!(answer.status, 200 | 206 | 304 | 416 | 503), "{}", answer.head);
             return;
         }
         let length: usize = answer.field("content-length").unwrap().parse().unwrap();
-        if answer.body.len() < length {
+        if answer.body.len() < length || length == 0 {
             return;
         }
         *is_whole += 1;
@@ -149,16 +150,19 @@ fn no_answer_mixes_versions_whoever_writes_when() {
     for order in [Order::MirrorVerify, Order::Fifo] {
         let site = site(|options| options.order = order);
         std::fs::write(site.path("written"), vec![0; BYTES]).unwrap();
-        let (is_over, until) = (AtomicBool::new(false), Instant::now() + Duration::from_secs(4));
+        let until = Instant::now() + Duration::from_secs(4);
         let mut is_whole = 0;
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 let mut number = 0u8;
-                while !is_over.load(Ordering::Relaxed) {
+                while Instant::now() < until {
                     // In place: now and then so long ago that dates are told.
                     for _ in 0..20 {
                         number = number % 250 + 1;
-                        let file = File::options().write(true).open(site.path("written")).unwrap();
+                        // As most programs do that write a file anew: it is empty for a moment.
+                        let cuts = number.is_multiple_of(3);
+                        let file =
+                            File::options().write(true).truncate(cuts).open(site.path("written")).unwrap();
                         file.write_all_at(&vec![number; BYTES], 0).unwrap();
                         std::thread::sleep(Duration::from_millis(u64::from(number % 4) * 7));
                     }
@@ -170,7 +174,6 @@ fn no_answer_mixes_versions_whoever_writes_when() {
                 told.add(&site, "", &mut is_whole);
                 told.add(&site, "Range: bytes=1000-400000\r\n", &mut is_whole);
             }
-            is_over.store(true, Ordering::Relaxed);
         });
         assert!(is_whole > 20, "{order:?}: {is_whole} answers that promise something");
     }

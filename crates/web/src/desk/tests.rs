@@ -173,6 +173,21 @@ fn a_reader_that_panics_refuses_those_who_wait_and_reads_on() {
 }
 
 #[test]
+fn a_file_that_was_cut_before_it_was_read_has_changed() {
+    for order in Order::ALL {
+        let place = Place::new(|options| options.order = order);
+        let path = place.folder.path().join("f");
+        std::fs::write(&path, [7; 5000]).unwrap();
+        let file = place.open("f");
+        std::fs::File::create(&path).unwrap();
+        let span = Span { start: 0, end: file.size() };
+        let feed = Feed::new(place.desk.clone(), file, Arc::new(Pulse::new()), || b"f".to_vec(), span);
+        let error = all_of(feed).unwrap_err();
+        assert_eq!(error.kind(), crate::feed::CHANGED, "{order:?}: it is to be opened anew");
+    }
+}
+
+#[test]
 fn what_is_being_read_is_not_let_go() {
     let place = Place::new(|_| ());
     std::fs::write(place.folder.path().join("f"), [7; 5000]).unwrap();
@@ -202,7 +217,7 @@ fn blind_file(bytes: &[u8]) -> Arc<Opened> {
     let look = pantler_origin::Look { version: attributes.version(), settled: true };
     let validators =
         crate::conditions::Validators { etag: String::new(), modified: Some(std::time::UNIX_EPOCH) };
-    Arc::new(Opened::new(file.into(), look, validators, Below::PageCache))
+    Arc::new(Opened::new(file.into(), (look, attributes.links), validators, Below::PageCache))
 }
 
 #[test]
@@ -240,7 +255,7 @@ fn file_on_disk(bytes: &[u8]) -> (tempfile::TempDir, Arc<Opened>) {
     let look = pantler_origin::Look { version: attributes.version(), settled: true };
     let validators =
         crate::conditions::Validators { etag: String::new(), modified: Some(std::time::UNIX_EPOCH) };
-    (folder, Arc::new(Opened::new(file.into(), look, validators, Below::PageCache)))
+    (folder, Arc::new(Opened::new(file.into(), (look, attributes.links), validators, Below::PageCache)))
 }
 
 /// Takes all but the first bytes of it out of the page cache.
