@@ -12,9 +12,13 @@ use tokio::time::Sleep;
 
 use crate::desk::{Asked, Desk, Told, Turn, Waiting};
 use crate::opened::Opened;
+use crate::pieces;
 use crate::pulse::Pulse;
 use crate::range::Span;
 use crate::scheduler::Wish;
+
+/// How often somebody who waits for buffers looks whether there are some: nobody tells it when others give theirs back.
+const ROOM_TIME: Duration = Duration::from_secs(1);
 
 /// How long it counts that all of a window is there: what a steward has said of it is old news when a client takes its time.
 const KNOWN_TIME: Duration = Duration::from_millis(1);
@@ -43,6 +47,8 @@ pub struct Feed {
     waiting: Option<Waiting>,
     /// Until when it is held back at most.
     patience: Option<Pin<Box<Sleep>>>,
+    /// Until when it does not look whether there is room for its next piece, unless its connection makes some.
+    pause: Option<Pin<Box<Sleep>>>,
     /// Times in a row that nothing was there.
     misses: u32,
     /// Whether it ever waited.
@@ -73,6 +79,7 @@ impl Feed {
             ready: VecDeque::new(),
             waiting: None,
             patience: None,
+            pause: None,
             misses: 0,
             has_waited: false,
         }
@@ -101,6 +108,9 @@ impl Feed {
             }
             if let Some(bytes) = self.ready.pop_front() {
                 return Poll::Ready(self.pass(bytes).map(Some));
+            }
+            if self.waiting.is_none() && !self.has_room(context) {
+                return Poll::Pending;
             }
             let asked = match self.waiting.take() {
                 Some(mut waiting) => match Pin::new(&mut waiting.told).poll(context) {
@@ -160,6 +170,19 @@ impl Feed {
         }
     }
 
+    /// Whether its connection may get one more piece (P1). Its client makes it wait if not: that is no waiting for us.
+    fn has_room(&mut self, context: &mut Context<'_>) -> bool {
+        while !self.desk.buffers.has_room(1) && !self.pulse.pieces.are_few(context) {
+            let pause = self.pause.get_or_insert_with(|| Box::pin(tokio::time::sleep(ROOM_TIME)));
+            if pause.as_mut().poll(context).is_pending() {
+                return false;
+            }
+            self.pause = None;
+        }
+        self.pause = None;
+        true
+    }
+
     /// Whether it goes on waiting.
     fn is_patient(&mut self, waiting: &Waiting, context: &mut Context<'_>) -> bool {
         let Some(patience) = waiting.patience else { return true };
@@ -208,7 +231,7 @@ impl Feed {
         }
         self.at += bytes.len() as u64;
         self.misses = 0;
-        Ok(bytes)
+        Ok(pieces::counted(bytes, &self.pulse))
     }
 
     /// What is left of the span in the window where it stands.

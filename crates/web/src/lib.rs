@@ -45,6 +45,7 @@ mod connection;
 mod error;
 mod memory;
 mod options;
+mod pieces;
 mod pulse;
 mod server;
 mod stream;

@@ -12,6 +12,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::options::Limits;
+use crate::pieces::Pieces;
 
 /// How often somebody looks whether a client that waits for us is still there.
 const LOOK_TIME: Duration = Duration::from_secs(1);
@@ -33,6 +34,8 @@ pub struct Pulse {
     /// When the client last took bytes of an answer; later by as long as anybody has waited for us since.
     progress: AtomicU64,
     is_http2: AtomicBool,
+    /// What it holds of its answers.
+    pub pieces: Pieces,
 }
 
 /// Somebody who waits for us, until it is dropped.
@@ -66,6 +69,7 @@ impl Pulse {
             waiting_since: AtomicU64::new(0),
             progress: AtomicU64::new(0),
             is_http2: AtomicBool::new(false),
+            pieces: Pieces::default(),
         }
     }
 

@@ -602,6 +602,49 @@ fn buffers_stay_within_their_budget_whoever_takes_nothing() {
     eventually("all buffers are free", || outstanding() == 0);
 }
 
+/// GET of a path as so many streams, all windows as large as can be.
+fn ask_for_all(stream: &mut TcpStream, path: &str, streams: u32) {
+    let asks: Vec<u8> = (0..streams).flat_map(|at| get_over_http2(at * 2 + 1, path)).collect();
+    let window = frame(8, 0, 0, &0x7fff_0000u32.to_be_bytes());
+    stream.write_all(&[start_of_http2(0x7fff_ffff), window, asks].concat()).unwrap();
+}
+
+#[test]
+fn neither_streams_nor_windows_get_a_connection_more_buffers() {
+    const CLIENTS: usize = 8;
+    const STREAMS: u32 = 100;
+    let budget = 1 << 20;
+    let site = site(|options| options.buffer_bytes = budget);
+    std::fs::write(site.path("huge.bin"), vec![1; 4 << 20]).unwrap();
+    let outstanding = || site.server.site().desk.buffers.outstanding();
+    // What each thread reads while the budget is full to the last piece comes on top.
+    let most = budget + ((CLIENTS + 2 + 2) * PIECE_BYTES / 4) as u64;
+    let mut lazy: Vec<TcpStream> = (0..CLIENTS).map(|_| site.connect_narrowly()).collect();
+    lazy.iter_mut().for_each(|stream| ask_for_all(stream, "/huge.bin", STREAMS));
+    let until = Instant::now() + Duration::from_secs(2);
+    while Instant::now() < until {
+        assert!(outstanding() <= most, "{} bytes for {CLIENTS} connections", outstanding());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(outstanding() >= budget, "they hold hardly anything: {}", outstanding());
+    // Who takes what it asks for gets all of it meanwhile.
+    let mut stream = site.connect();
+    ask_for_all(&mut stream, "/large.bin", 20);
+    let (mut taken, mut ended) = (0, 0);
+    while ended < 20 {
+        let mut head = [0; 9];
+        stream.read_exact(&mut head).unwrap_or_else(|error| panic!("{error} after {taken} bytes"));
+        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
+        stream.read_exact(&mut vec![0; length]).unwrap();
+        if head[3] == 0 {
+            (taken, ended) = (taken + length, ended + u32::from(head[4] & 1));
+        }
+    }
+    assert_eq!(taken, 20 * (3 << 20));
+    drop((lazy, stream));
+    eventually("all buffers are free", || outstanding() == 0);
+}
+
 #[test]
 fn lists_that_nobody_takes_count_as_buffers() {
     let budget = 1 << 20;

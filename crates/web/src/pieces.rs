@@ -1,0 +1,132 @@
+//! The pieces of answers that one connection holds: read for it, and not taken by its socket.
+//!
+//! P1  While buffers are over their budget, a connection gets a piece only if it holds fewer than `PIECES_LEAST`. So all of them
+//!     together hold no more than the budget and so many of the smallest pieces each, however many streams they have, and
+//!     however large their windows are.
+
+use bytes::Bytes;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Waker};
+
+use crate::pulse::Pulse;
+
+/// Pieces that a connection gets whatever others hold. With one alone, a stream that its client lets wait would hold up the
+/// others, and the socket would have a rest after each piece.
+const PIECES_LEAST: u32 = 4;
+/// Tasks that wait on one connection: more than it has streams. Some of them may be of streams that were given up.
+const WAITING_MAX: usize = 256;
+
+/// What a connection holds, and who waits for it to hold less.
+#[derive(Debug, Default)]
+pub struct Pieces {
+    held: AtomicU32,
+    /// At most `WAITING_MAX`.
+    waiting: Mutex<Vec<Waker>>,
+}
+
+impl Pieces {
+    /// Whether it holds few enough to get one more. If not, the task is woken when it may be so.
+    pub fn are_few(&self, context: &Context<'_>) -> bool {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        // Under the lock: who gives one back after this finds us waiting.
+        if self.held.load(Ordering::SeqCst) < PIECES_LEAST {
+            return true;
+        }
+        let is_known = waiting.iter().any(|waker| waker.will_wake(context.waker()));
+        if !is_known && waiting.len() < WAITING_MAX {
+            waiting.push(context.waker().clone());
+        } else if !is_known {
+            // Those that are gone do not come again.
+            let all = std::mem::replace(&mut *waiting, vec![context.waker().clone()]);
+            drop(waiting);
+            all.into_iter().for_each(Waker::wake);
+        }
+        false
+    }
+
+    fn give_back(&self) {
+        if self.held.fetch_sub(1, Ordering::SeqCst) <= PIECES_LEAST {
+            let waiting = std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner));
+            waiting.into_iter().for_each(Waker::wake);
+        }
+    }
+}
+
+/// One of them.
+struct Piece {
+    bytes: Bytes,
+    pulse: Arc<Pulse>,
+}
+
+/// Bytes that count as a piece of a connection until they are dropped.
+pub fn counted(bytes: Bytes, pulse: &Arc<Pulse>) -> Bytes {
+    pulse.pieces.held.fetch_add(1, Ordering::SeqCst);
+    Bytes::from_owner(Piece { bytes, pulse: pulse.clone() })
+}
+
+impl AsRef<[u8]> for Piece {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for Piece {
+    fn drop(&mut self) {
+        // Whoever is woken finds the room that it makes.
+        self.bytes = Bytes::new();
+        self.pulse.pieces.give_back();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicU32;
+    use std::task::Wake;
+
+    #[derive(Default)]
+    struct Bell(AtomicU32);
+
+    impl Wake for Bell {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    #[test]
+    fn who_holds_many_waits_until_it_holds_few() {
+        let pulse = Arc::new(Pulse::new());
+        let bell = Arc::new(Bell::default());
+        let waker = Waker::from(bell.clone());
+        let context = Context::from_waker(&waker);
+        let take = || counted(Bytes::from_static(b"piece"), &pulse);
+        let mut held = Vec::new();
+        for _ in 0..PIECES_LEAST {
+            assert!(pulse.pieces.are_few(&context));
+            held.push(take());
+        }
+        held.push(take());
+        let slice = held[0].slice(1..3);
+        for _ in 0..100 {
+            assert!(!pulse.pieces.are_few(&context));
+        }
+        assert_eq!(pulse.pieces.waiting.lock().unwrap().len(), 1);
+        for _ in 0..1000 {
+            let gone = Waker::from(Arc::new(Bell::default()));
+            assert!(!pulse.pieces.are_few(&Context::from_waker(&gone)));
+            assert!(pulse.pieces.waiting.lock().unwrap().len() <= WAITING_MAX);
+        }
+        assert!(!pulse.pieces.are_few(&context));
+        held.pop();
+        assert!(!pulse.pieces.are_few(&context));
+        held.remove(0);
+        assert!(!pulse.pieces.are_few(&context), "a part of it is still there");
+        let before = bell.0.load(Ordering::SeqCst);
+        drop(slice);
+        assert_eq!(bell.0.load(Ordering::SeqCst), before + 1);
+        assert!(pulse.pieces.are_few(&context));
+        drop(held);
+        assert_eq!(pulse.pieces.held.load(Ordering::SeqCst), 0);
+    }
+}
