@@ -412,8 +412,9 @@ impl Desk {
         }
     }
 
-    /// Somebody who had the beginning of a piece looks for more of it; `is_known`, if it was told just now that all is there.
-    /// `noted` is what came with the beginning.
+    /// Somebody who had the beginning of a piece, or was told to look, looks for more of it; `is_known`, if it was told just now
+    /// that all is there. `noted` is what came with the beginning. Who has waited for these bytes since some time, and looked
+    /// in vain so often, goes on waiting since then (Q3).
     ///
     /// # Errors
     /// The system's.
@@ -421,7 +422,7 @@ impl Desk {
         self: &Arc<Self>,
         file: &Arc<Opened>,
         wish: Wish,
-        misses: u32,
+        (since, misses): (Option<Duration>, u32),
         (is_known, noted): (bool, u64),
     ) -> io::Result<Asked> {
         if let Seen::Bytes { bytes, .. } = self.store.look(file, wish, is_known, &self.buffers)? {
@@ -444,7 +445,7 @@ impl Desk {
             // Nobody had asked whether it is there, or it has left since.
             inner.belief.verified(wish, true, 0);
         }
-        Ok(Asked::Wait(self.missed(inner, file, wish, now, misses)))
+        Ok(Asked::Wait(self.missed(inner, file, wish, since.unwrap_or(now), misses)))
     }
 
     /// Somebody who was held back for too long, as when the disk hangs, takes its turn by itself.

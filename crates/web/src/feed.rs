@@ -45,6 +45,8 @@ pub struct Feed {
     /// The turn it came with.
     turn: Option<Turn>,
     waiting: Option<Waiting>,
+    /// Since when it waits for its next bytes, however often it was told to look and found nothing.
+    since: Option<Duration>,
     /// Until when it is held back at most.
     patience: Option<Pin<Box<Sleep>>>,
     /// Until when it does not look whether there is room for its next piece, unless its connection makes some.
@@ -78,6 +80,7 @@ impl Feed {
             known_since: None,
             ready: VecDeque::new(),
             waiting: None,
+            since: None,
             patience: None,
             pause: None,
             misses: 0,
@@ -139,7 +142,7 @@ impl Feed {
                 None if self.at < self.asked_until => {
                     let is_known = self.known_since.is_some_and(|since| since.elapsed() < KNOWN_TIME);
                     let told = (is_known, self.noted_until);
-                    self.desk.look_on(&self.file, self.wish(), self.misses, told)?
+                    self.desk.look_on(&self.file, self.wish(), (self.since, self.misses), told)?
                 }
                 None => match self.turn.take() {
                     Some(turn) => {
@@ -164,6 +167,7 @@ impl Feed {
                     self.has_waited = true;
                     self.misses += 1;
                     self.known_since = None;
+                    self.since.get_or_insert(waiting.since);
                     self.waiting = Some(waiting);
                 }
             }
@@ -230,7 +234,7 @@ impl Feed {
             return Err(io::Error::new(CHANGED, "the file changed while it was served"));
         }
         self.at += bytes.len() as u64;
-        self.misses = 0;
+        (self.since, self.misses) = (None, 0);
         Ok(pieces::counted(bytes, &self.pulse))
     }
 

@@ -349,3 +349,20 @@ fn a_panic_while_turns_are_given_out_holds_nobody_up() {
     assert_eq!(end.recv_timeout(Duration::from_secs(60)), Ok(true), "it hangs");
     assert_eq!(place.get("f").unwrap(), [7; 5000]);
 }
+
+#[test]
+fn who_looks_in_vain_goes_on_waiting_since_it_began_to() {
+    let place = Place::new(|options| options.order = Order::Mirror);
+    let (_folder, file) = file_on_disk(&[7; 5000]);
+    let wish = Wish::first(place.number(&file), 0, 5000);
+    let since = Duration::from_nanos(7);
+    // It was told that its bytes were read, but they have left again; unless the disk is faster than who looks.
+    let found = (0..1000).find_map(|_| {
+        file.drop_cached(0, 1 << 20).unwrap();
+        match place.desk.look_on(&file, wish, (Some(since), 1), (false, 0)).unwrap() {
+            Asked::Wait(waiting) => Some(waiting.since),
+            Asked::Bytes { .. } => None,
+        }
+    });
+    assert_eq!(found, Some(since), "its age counts for the cap");
+}
