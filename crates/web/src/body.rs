@@ -168,10 +168,8 @@ impl Drop for Ending {
             time: self.start.elapsed(),
         };
         self.metrics.ended(&ended);
-        if let Some((log, line)) = self.log.take()
-            && !log.write(&line, &ended)
-        {
-            self.metrics.log_lost.fetch_add(1, Relaxed);
+        if let Some((log, line)) = self.log.take() {
+            log.write(&line, &ended);
         }
     }
 }

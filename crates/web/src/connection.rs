@@ -168,10 +168,8 @@ impl Reception {
         });
         let metrics = &self.site.desk.metrics;
         metrics.malformed(ended.as_ref());
-        if let (Some(log), Some(ended)) = (&self.site.log, ended)
-            && !log.write(&Line::of_nonsense(address), &ended)
-        {
-            metrics.log_lost.fetch_add(1, Ordering::Relaxed);
+        if let (Some(log), Some(ended)) = (&self.site.log, ended) {
+            log.write(&Line::of_nonsense(address), &ended);
         }
     }
 }

@@ -9,7 +9,7 @@ use std::fs::OpenOptions;
 use std::io::{self, BufWriter, Write};
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -67,15 +67,17 @@ pub struct Log {
     lines: SyncSender<Option<String>>,
     /// Bytes of lines that wait.
     queued: Arc<AtomicUsize>,
+    /// Lines that were not written.
+    lost: Arc<AtomicU64>,
     format: LogFormat,
 }
 
 impl Log {
-    /// Opens it, and starts the thread.
+    /// Opens it, and starts the thread. Lines that it could not take, and those that the file did not, are added to `lost`.
     ///
     /// # Errors
     /// When the file cannot be appended to.
-    pub fn open(options: &AccessLog) -> Result<(Arc<Self>, JoinHandle<()>), WebError> {
+    pub fn open(options: &AccessLog, lost: Arc<AtomicU64>) -> Result<(Arc<Self>, JoinHandle<()>), WebError> {
         let out: Box<dyn Write + Send> = match &options.file {
             None => Box::new(io::stderr()),
             Some(path) => {
@@ -83,15 +85,20 @@ impl Log {
                 Box::new(file.map_err(|error| WebError::Log { path: path.clone(), error })?)
             }
         };
-        Self::onto(out, options.format)
+        Self::onto(out, options.format, lost)
     }
 
-    fn onto(out: Box<dyn Write + Send>, format: LogFormat) -> Result<(Arc<Self>, JoinHandle<()>), WebError> {
+    fn onto(
+        out: Box<dyn Write + Send>,
+        format: LogFormat,
+        lost: Arc<AtomicU64>,
+    ) -> Result<(Arc<Self>, JoinHandle<()>), WebError> {
         let (lines, to_write) = sync_channel(LINES_MAX);
         let queued = Arc::new(AtomicUsize::new(0));
-        let log = Arc::new(Self { lines, queued: queued.clone(), format });
+        let log = Arc::new(Self { lines, queued: queued.clone(), lost: lost.clone(), format });
         let writer = std::thread::Builder::new().name("access-log".into());
-        let writer = writer.spawn(move || write_on(out, &to_write, &queued)).map_err(WebError::Start)?;
+        let writing = move || write_on(out, &to_write, &queued, &lost);
+        let writer = writer.spawn(writing).map_err(WebError::Start)?;
         Ok((log, writer))
     }
 
@@ -107,6 +114,7 @@ impl Log {
         let is_queued = has_room && self.lines.try_send(Some(text)).is_ok();
         if !is_queued {
             self.queued.fetch_sub(size, Ordering::Relaxed);
+            self.lost.fetch_add(1, Ordering::Relaxed);
         }
         is_queued
     }
@@ -124,21 +132,31 @@ impl Log {
     }
 }
 
-fn write_on(out: Box<dyn Write + Send>, lines: &Receiver<Option<String>>, queued: &AtomicUsize) {
+fn write_on(
+    out: Box<dyn Write + Send>,
+    lines: &Receiver<Option<String>>,
+    queued: &AtomicUsize,
+    lost: &AtomicU64,
+) {
     let mut out = BufWriter::new(out);
+    let write = |out: &mut BufWriter<_>, line: &str| {
+        let result = out.write_all(line.as_bytes());
+        queued.fetch_sub(line.len(), Ordering::Relaxed);
+        lost.fetch_add(u64::from(result.is_err()), Ordering::Relaxed);
+        result
+    };
     let mut has_failed = false;
     let mut is_over = false;
     while !is_over && let Ok(Some(line)) = lines.recv() {
-        let mut result = out.write_all(line.as_bytes());
-        queued.fetch_sub(line.len(), Ordering::Relaxed);
+        let mut result = write(&mut out, &line);
         // What waits goes out with it; then it is flushed, for those who read along.
         while let Ok(line) = lines.try_recv() {
             let Some(line) = line else {
                 is_over = true;
                 break;
             };
-            result = result.and_then(|()| out.write_all(line.as_bytes()));
-            queued.fetch_sub(line.len(), Ordering::Relaxed);
+            // Whether or not the one before could be written: there may be room again.
+            result = write(&mut out, &line).and(result);
         }
         if let Err(error) = result.and_then(|()| out.flush())
             && !has_failed
@@ -261,7 +279,7 @@ mod tests {
     fn lines_reach_the_file() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let options = AccessLog { file: Some(file.path().into()), format: LogFormat::Json };
-        let (log, writer) = Log::open(&options).unwrap();
+        let (log, writer) = Log::open(&options, Arc::default()).unwrap();
         assert!(log.write(&line(), &ended()));
         assert!(log.close(Instant::now() + Duration::from_secs(60)));
         writer.join().unwrap();
@@ -271,7 +289,7 @@ mod tests {
     #[test]
     fn a_log_that_is_stuck_is_not_closed_for_ever() {
         let (lines, to_write) = sync_channel(1);
-        let log = Log { lines, queued: Arc::default(), format: LogFormat::Json };
+        let log = Log { lines, queued: Arc::default(), lost: Arc::default(), format: LogFormat::Json };
         assert!(log.write(&line(), &ended()));
         assert!(!log.close(Instant::now() + Duration::from_millis(20)), "nobody takes the word");
         assert!(to_write.recv().unwrap().is_some());
@@ -303,7 +321,8 @@ mod tests {
             let (go, gate) = std::sync::mpsc::channel();
             let written = Arc::new(AtomicUsize::new(0));
             let (log, writer) =
-                Log::onto(Box::new(Stuck(gate, written.clone())), LogFormat::Combined).unwrap();
+                Log::onto(Box::new(Stuck(gate, written.clone())), LogFormat::Combined, Arc::default())
+                    .unwrap();
             let line = Line { target, ..line() };
             let size = combined(&line, &ended()).len();
             let mut taken = 0;
@@ -321,5 +340,35 @@ mod tests {
             writer.join().unwrap();
             assert_eq!((written.load(Ordering::SeqCst), log.queued.load(Ordering::SeqCst)), (taken, 0));
         }
+    }
+
+    /// A file system that is full.
+    struct Full;
+
+    impl Write for Full {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(io::ErrorKind::StorageFull.into())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn lines_that_find_no_room_are_counted() {
+        let lost = Arc::new(AtomicU64::new(0));
+        let (log, writer) = Log::onto(Box::new(Full), LogFormat::Combined, lost.clone()).unwrap();
+        let size = combined(&line(), &ended()).len() as u64;
+        let mut taken = 0;
+        for _ in 0..1000 {
+            taken += u64::from(log.write(&line(), &ended()));
+        }
+        assert!(log.close(Instant::now() + Duration::from_secs(60)));
+        writer.join().unwrap();
+        assert_eq!((taken, log.queued.load(Ordering::SeqCst)), (1000, 0));
+        // All but what its buffer still holds.
+        let held = taken - lost.load(Ordering::SeqCst);
+        assert!(held <= 8192 / size, "{held} lines are not counted");
     }
 }

@@ -79,8 +79,8 @@ pub struct Metrics {
     pub held: AtomicU64,
     /// Bytes of the page cache that were let go of.
     let_go_bytes: AtomicU64,
-    /// Lines of the access log that were lost because it could not keep up.
-    pub log_lost: AtomicU64,
+    /// Lines of the access log that were lost because it could not keep up, or be written.
+    pub log_lost: Arc<AtomicU64>,
     /// Times that the queues began anew after a fault of ours.
     pub faults: AtomicU64,
     waits: Histogram,

@@ -99,8 +99,10 @@ impl Server {
             Some(listener) => Some(listener.local_addr().map_err(WebError::Start)?),
             None => None,
         };
-        let (log, log_writer) = options.log.as_ref().map(Log::open).transpose()?.unzip();
-        let (desk, readers) = Desk::open(&options, root.clone(), Arc::new(Metrics::default()))?;
+        let metrics = Arc::new(Metrics::default());
+        let log = options.log.as_ref().map(|log| Log::open(log, metrics.log_lost.clone()));
+        let (log, log_writer) = log.transpose()?.unzip();
+        let (desk, readers) = Desk::open(&options, root.clone(), metrics)?;
         let (stop, stopped) = watch::channel(false);
         let threads = options.threads.max(1);
         let seats = Arc::new(Semaphore::new(options.limits.connections.max(threads) as usize));
