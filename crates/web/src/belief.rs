@@ -16,7 +16,7 @@
 //! not make the size smaller while there is some, and it grows into it.
 
 use foldhash::HashMap;
-use pantler_origin::Version;
+use pantler_origin::{Time, Version};
 
 use crate::memory::Group;
 use crate::options::Model;
@@ -34,7 +34,7 @@ use score::Score;
 
 /// Bytes of a block of the model: a page.
 pub const BLOCK_BYTES: u64 = 4096;
-/// Versions of files that are known by a number. Past that all are forgotten, and the model with them; their numbers never
+/// Files of which a version is known by a number. Past that all are forgotten, and the model with them; their numbers never
 /// come back, because reads that are under way, and a cache of our own, still know the files by them.
 const FILES_MAX: usize = 1 << 20;
 /// Blocks that are looked at to tell people which files are cached: a few milliseconds.
@@ -68,13 +68,19 @@ impl Piece {
     }
 }
 
+/// Device, inode and birth.
+type Which = (u64, u64, Option<Time>);
+
+type Names = HashMap<u64, (Vec<u8>, Version)>;
+
 /// Versions of files by number, and a mirror of the cache that holds them.
 #[derive(Debug)]
 pub struct Belief {
-    numbers: HashMap<Version, u64>,
-    /// By number, from `first` on: where it was found, and which version.
-    names: Vec<(Vec<u8>, Version)>,
-    first: u64,
+    /// Of each file the last version that was seen: one that changes all the time is no crowd.
+    numbers: HashMap<Which, (Version, u64)>,
+    /// By number: where it was found, and which version.
+    names: Names,
+    next: u64,
     files_max: usize,
     model: Option<(Model, Mirror)>,
     keeper: Option<Keeper>,
@@ -95,8 +101,8 @@ impl Belief {
         };
         Some(Self {
             numbers: HashMap::default(),
-            names: Vec::new(),
-            first: 0,
+            names: HashMap::default(),
+            next: 0,
             files_max: FILES_MAX,
             model,
             keeper: None,
@@ -120,22 +126,25 @@ impl Belief {
 
     /// The number of a version of a file; `name` is where it was found.
     pub fn number(&mut self, version: &Version, name: impl FnOnce() -> Vec<u8>) -> u64 {
-        if let Some(number) = self.numbers.get(version) {
-            return *number;
+        let which = which(version);
+        match self.numbers.get(&which) {
+            Some((known, number)) if known == version => return *number,
+            Some((_, former)) => {
+                self.names.remove(former);
+            }
+            None if self.numbers.len() >= self.files_max => self.forget_all(),
+            None => {}
         }
-        if self.names.len() >= self.files_max {
-            self.forget_all();
-        }
-        let number = self.first + self.names.len() as u64;
-        self.numbers.insert(*version, number);
-        self.names.push((name(), *version));
+        let number = self.next;
+        self.next += 1;
+        self.numbers.insert(which, (*version, number));
+        self.names.insert(number, (name(), *version));
         number
     }
 
     /// Knows no file any more, but how large the cache is. Numbers of before never come back.
     pub fn forget_all(&mut self) {
         self.numbers.clear();
-        self.first += self.names.len() as u64;
         self.names.clear();
         if let Some((model, mirror_of)) = &mut self.model {
             model.bytes = u64::from(mirror_of.frames()) * BLOCK_BYTES;
@@ -149,7 +158,8 @@ impl Belief {
 
     /// The number of a version of a file, if it has one.
     pub fn known(&self, version: &Version) -> Option<u64> {
-        self.numbers.get(version).copied()
+        let (known, number) = self.numbers.get(&which(version))?;
+        (known == version).then_some(*number)
     }
 
     /// Whether all of a piece is believed cached.
@@ -217,8 +227,8 @@ impl Belief {
             if drops.last().is_some_and(|(last, run)| *last == file && run.contains(&block)) {
                 continue;
             }
-            // A read that was under way when all was forgotten is left to the kernel.
-            let Some((_, version)) = named(&self.names, self.first, file) else { continue };
+            // What was forgotten while it was read, or has changed, is left to the kernel.
+            let Some((_, version)) = self.names.get(&file) else { continue };
             if self.blind.contains(&version.device) {
                 continue;
             }
@@ -234,7 +244,7 @@ impl Belief {
             keeper.room.gave_up();
         }
         let drops = drops.into_iter().filter_map(|(file, run)| {
-            let (name, version) = named(&self.names, self.first, file)?;
+            let (name, version) = self.names.get(&file)?;
             Some(Piece {
                 version: *version,
                 name: name.clone(),
@@ -247,19 +257,19 @@ impl Belief {
 
     /// Whether anything of what was to be dropped was read again meanwhile.
     pub fn has_come_back(&self, piece: &Piece) -> bool {
-        let (Some((_, mirror)), Some(file)) = (&self.model, self.numbers.get(&piece.version)) else {
+        let (Some((_, mirror)), Some(file)) = (&self.model, self.known(&piece.version)) else {
             return false;
         };
-        piece.blocks().any(|block| mirror.holds(*file, block))
+        piece.blocks().any(|block| mirror.holds(file, block))
     }
 
     /// A piece was dropped. What of it was read again meanwhile may have left with it.
     pub fn forget_what_came_back(&mut self, piece: &Piece) {
         if self.has_come_back(piece)
+            && let Some(file) = self.known(&piece.version)
             && let Some((_, mirror)) = &mut self.model
-            && let Some(file) = self.numbers.get(&piece.version)
         {
-            mirror.forget(*file, piece.blocks());
+            mirror.forget(file, piece.blocks());
         }
     }
 
@@ -347,7 +357,7 @@ impl Belief {
         let Some((_, mirror)) = &self.model else { return Vec::new() };
         let every = self.names.len().div_ceil(LOOKS_MAX as usize).max(1);
         let looks = (LOOKS_MAX / self.names.len().div_ceil(every).max(1) as u64).max(1);
-        let cached = |(number, (_, version)): (u64, &(Vec<u8>, Version))| {
+        let cached = |(&number, (_, version)): (&u64, &(Vec<u8>, Version))| {
             let all = version.size.div_ceil(BLOCK_BYTES);
             let step = all.div_ceil(looks).max(1);
             let at = (0..all).step_by(step as usize);
@@ -355,11 +365,11 @@ impl Belief {
             let bytes = (held * step * BLOCK_BYTES).min(version.size);
             (bytes > 0).then_some((bytes, number, version.size))
         };
-        let mut files: Vec<_> = (self.first..).zip(&self.names).step_by(every).filter_map(cached).collect();
+        let mut files: Vec<_> = self.names.iter().step_by(every).filter_map(cached).collect();
         files.sort_unstable_by(|one, other| other.0.cmp(&one.0).then(one.1.cmp(&other.1)));
         files.truncate(most);
         let told = |(bytes, number, size)| {
-            let (name, _) = named(&self.names, self.first, number)?;
+            let (name, _) = self.names.get(&number)?;
             Some((String::from_utf8_lossy(name).into_owned(), bytes, size))
         };
         files.into_iter().filter_map(told).collect()
@@ -399,9 +409,8 @@ impl Belief {
     }
 }
 
-/// Where a file of this number was found, and which version it is; `None` if it was forgotten.
-fn named(names: &[(Vec<u8>, Version)], first: u64, number: u64) -> Option<&(Vec<u8>, Version)> {
-    names.get(usize::try_from(number.checked_sub(first)?).ok()?)
+fn which(version: &Version) -> Which {
+    (version.device, version.inode, version.born)
 }
 
 fn mirror(model: &Model) -> Option<Mirror> {

@@ -511,3 +511,21 @@ fn numbers_never_come_back_and_old_ones_do_no_harm() {
     belief.read(wish(last));
     assert_eq!(belief.cached_files(9).first().map(|(_, bytes, _)| *bytes), Some(4 * BLOCK_BYTES));
 }
+
+#[test]
+fn a_file_that_changes_all_the_time_is_one_file() {
+    let mut belief = belief(8);
+    belief.forget_after(2);
+    let other = belief.number(&version(1, 4), || b"other".to_vec());
+    belief.read(wish(other));
+    let mut numbers = HashSet::default();
+    for seconds in 10..110 {
+        let log = Version { modified: Time { seconds, nanoseconds: 0 }, ..version(2, 4) };
+        let number = belief.number(&log, || b"log".to_vec());
+        assert!(numbers.insert(number), "every version has a number of its own");
+        assert_eq!((belief.known(&log), belief.known(&version(2, 4))), (Some(number), None));
+        assert_eq!((belief.numbers.len(), belief.names.len()), (2, 2));
+    }
+    assert_eq!(belief.number(&version(1, 4), || unreachable!("it is known")), other);
+    assert!(belief.believes(wish(other)), "nothing was forgotten");
+}
