@@ -15,7 +15,7 @@
 use std::ops::Range;
 
 use super::calibrate::Calibration;
-use super::evidence::Evidence;
+use super::evidence::{Evidence, Visit};
 use super::rank::DRAWS_SEARCH;
 use super::refine::Fit;
 use super::score::Ledger;
@@ -37,20 +37,20 @@ pub struct Fresh {
 }
 
 impl Fresh {
-    /// Observations that contradict a fit: among the fresh accesses, and among all others.
-    pub fn contradictions(&self, evidence: &Evidence, fit: &Fit) -> (f64, f64) {
-        let draws = if fit.candidate.draws() { DRAWS_SEARCH } else { 1 };
-        let (mut fresh, mut others) = (0.0, 0.0);
-        for (at, visit) in evidence.visits().iter().enumerate() {
-            let hits = fit.candidate.hits(visit, draws);
-            for (place, (&hits, &odds)) in hits.iter().zip(&visit.odds).enumerate() {
-                let seen = 1.0 / (1.0 + f64::from(-odds).exp());
-                let wrong = if u32::from(hits) * 2 > draws { 1.0 - seen } else { seen };
-                let is_fresh = at == self.visit && self.accesses.contains(&place);
-                *(if is_fresh { &mut fresh } else { &mut others }) += wrong;
-            }
-        }
-        (fresh, others)
+    /// Fresh observations that contradict a fit.
+    pub fn contradictions(&self, evidence: &Evidence, fit: &Fit) -> f64 {
+        let Some(visit) = evidence.visits().get(self.visit) else { return 0.0 };
+        let fresh = contradictions(visit, fit).enumerate().filter(|(place, _)| self.accesses.contains(place));
+        fresh.map(|(_, wrong)| wrong).sum()
+    }
+
+    /// All other observations that contradict it.
+    fn contradictions_before(&self, evidence: &Evidence, fit: &Fit) -> f64 {
+        let others = evidence.visits().iter().enumerate().flat_map(|(at, visit)| {
+            let is_fresh = move |place: &usize| at == self.visit && self.accesses.contains(place);
+            contradictions(visit, fit).enumerate().filter(move |(place, _)| !is_fresh(place))
+        });
+        others.map(|(_, wrong)| wrong).sum()
     }
 
     /// Whether the fresh accesses contradict a fit that was found without them, beyond `slack` of them.
@@ -62,11 +62,21 @@ impl Fresh {
             return score.deficit > slack * NEVER && score.excess > FALSE_ALARM_DEVIATIONS;
         }
         let seen = (evidence.len() - count) as f64;
-        let (fresh, others) = self.contradictions(evidence, fit);
-        let others = others.max(calibration.noise * seen).min(seen);
+        let fresh = self.contradictions(evidence, fit);
+        let others = self.contradictions_before(evidence, fit).max(calibration.noise * seen).min(seen);
         let beyond = (fresh - slack * count as f64).round().max(0.0);
         at_least(beyond as usize, count, others + 0.5, seen - others + 0.5) < FALSE_ALARM
     }
+}
+
+/// How much each observation of a visit contradicts a fit, 0 to 1.
+fn contradictions(visit: &Visit, fit: &Fit) -> impl Iterator<Item = f64> {
+    let draws = if fit.candidate.draws() { DRAWS_SEARCH } else { 1 };
+    let hits = fit.candidate.hits(visit, draws);
+    hits.into_iter().zip(&visit.odds).map(move |(hits, &odds)| {
+        let seen = 1.0 / (1.0 + f64::from(-odds).exp());
+        if u32::from(hits) * 2 > draws { 1.0 - seen } else { seen }
+    })
 }
 
 /// Probability of `least` or more of `count`, whose share has a beta distribution.

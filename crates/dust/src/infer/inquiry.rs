@@ -7,23 +7,24 @@
 //! ```
 //!
 //! Q1  The accesses of all traces together stay below `accesses_per_block` times the capacity, also where the best fit has that
-//!     wrong: see [`budget`]. A trace that does not fit is made shorter, or not run, and what was not verified is unknown.
+//!     wrong: see [`budget`](super::budget). A trace that does not fit is made shorter, or not run, and what was not verified is unknown.
 //! Q2  Equal options and readings give equal traces and an equal verdict.
 //!
-//! Source: docs/RULES.md, D1 and D2; the size microbenchmark is the paper's (section 2.1), except that blocks are read
-//! again backwards and few of them while growing, since no state has to stay undisturbed.
+//! Source: docs/RULES.md, D1 and D2.
 //!
 //! Why so: docs/decisions/0053-what-dust-forgives.md, docs/decisions/0054-corners-belong-to-families.md.
 
+mod allowance;
+mod microbenchmark;
+mod options;
+mod verification;
+
 use std::cell::Cell;
 
-use super::budget;
-use super::calibrate::{Calibration, Modes, Noise, Reading};
+use super::calibrate::{Calibration, Modes, Reading};
 use super::check::Check;
 use super::choose::{Costs, choose};
 use super::evidence::Evidence;
-use super::family::Family;
-use super::fresh::Fresh;
 use super::pattern::{Pattern, stack_distance};
 use super::random::Random;
 use super::rank::{DRAWS_SEARCH, merge, posterior, rank, rank_again, rank_with_nuisances, rank_with_periods};
@@ -31,55 +32,9 @@ use super::refine::{Fit, parameter_interval};
 use super::score::Ledger;
 use super::trace::Trace;
 use super::verdict::{INTERVAL_DROP, Terms, Verdict};
-
-/// What is known before.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Least and greatest capacity that is possible, in blocks; measured if not given.
-    pub capacity: Option<(u32, u32)>,
-    /// Families that are considered.
-    pub families: Vec<&'static Family>,
-    /// All accesses together, as a multiple of the capacity: never more than that.
-    pub accesses_per_block: u32,
-    /// Blocks beyond which the cache counts as boundless.
-    pub blocks_max: u32,
-    /// Share of accesses that may contradict a known policy beyond what is noise.
-    pub slack: f64,
-    /// Families that the cache has only roughly, each with the share that may contradict it instead.
-    pub corners: &'static [(&'static str, f64)],
-    /// Whether blocks of others may be part of what is known. If not, who seems to have them is unknown, unless it has
-    /// corners: a policy that is not on the list looks just like that.
-    pub shared: bool,
-    /// Whether the cache can be emptied. If not, all traces are one visit, and go on to new blocks instead.
-    pub flushes: bool,
-    /// Whether no reading is ever wrong: then no more than `slack` of the accesses may contradict what draws nothing.
-    pub exact: bool,
-    /// Whether what is too much may be removed later than it came, by a process of the cache's own.
-    pub lags: bool,
-    /// What accesses cost, where that is known; by the latencies that were seen if not given, if there are any.
-    pub costs: Option<Costs>,
-    /// Seed of all traces.
-    pub seed: u64,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            capacity: None,
-            families: Family::all().iter().collect(),
-            accesses_per_block: 30,
-            blocks_max: 1 << 20,
-            slack: 0.002,
-            corners: &[],
-            shared: true,
-            flushes: true,
-            exact: false,
-            lags: false,
-            costs: None,
-            seed: 1,
-        }
-    }
-}
+use microbenchmark::{Microbenchmark, probes_missing};
+pub use options::Options;
+use verification::Verification;
 
 /// Names of the traces of the stages.
 const GROWTH_NAME: &str = "capacity-growth";
@@ -88,27 +43,11 @@ const SCREENING_NAME: &str = "screening";
 const REPETITION_NAME: &str = "repetition";
 const VERIFICATION_NAME: &str = "verification";
 
-/// Blocks of the first trace.
-const START_BLOCKS: u32 = 24;
-/// Blocks grow by this factor.
-const GROWTH: f64 = 1.6;
-/// Probes after each growth.
-const GROWTH_PROBES: u32 = 30;
-/// Blocks after which a target is given up whose hits take as long as its misses.
-const BLIND_BLOCKS: u32 = 3000;
-/// A cache held so many times what it kept, where it removes late.
-const COLLAPSE: f64 = 4.0;
-/// The same of a target none of whose first reads looks like a miss: where first reads may be hits, they are not for as long.
-const BLIND_BLOCKS_ALIKE: u32 = 1 << 14;
 /// Smaller caches are asked as if they held so many.
 const CAPACITY_MIN: u32 = 8;
 /// Accesses of the screening and of the verification, as multiples of the capacity.
 const SCREENING: u32 = 10;
 const VERIFICATION: u32 = 4;
-/// Part of `accesses_per_block` that is made use of: what is known of the capacity may be a little high.
-const USED: (usize, usize) = (9, 10);
-/// The same of the ceiling, which is somewhat high, where no fit is good and there is nothing else.
-const USED_UNKNOWN: (usize, usize) = (23, 30);
 /// Latencies are believed when hits can be told from misses with this confidence.
 const SEEN: f64 = 0.2;
 /// Discrimination ends when all others together are less likely than this.
@@ -150,33 +89,19 @@ pub struct Observed {
     pub readings: Vec<Reading>,
 }
 
-/// A fresh trace, and the fits that have not seen it.
-#[derive(Debug)]
-struct Verification {
-    fresh: Fresh,
-    before: Vec<Fit>,
-    /// What is the best fit now, if it was among them and is not contradicted.
-    verified: Option<String>,
-}
-
 /// See the head of this file.
 #[derive(Debug)]
 pub struct Inquiry {
     options: Options,
     random: Random,
     stage: Stage,
-    filled: u32,
-    /// Least and greatest capacity that is possible by what was seen.
-    range: (u32, u32),
-    /// Blocks that were still there after the cache was filled.
-    measured: u32,
+    microbenchmark: Microbenchmark,
     record: Vec<Observed>,
     evidence: Evidence,
     calibration: Calibration,
     fits: Vec<Fit>,
     /// The fresh trace, and what was to be verified by it.
     verification: Option<Verification>,
-    collapse: Option<(u32, u32)>,
     ranked_again: bool,
     /// Whether traces were chosen here: then what was not verified is unknown.
     asks: bool,
@@ -196,15 +121,12 @@ impl Inquiry {
         Self {
             random: Random::new(options.seed),
             stage: if options.capacity.is_some() { Stage::Returning } else { Stage::Growing },
-            filled: 0,
-            range: options.capacity.unwrap_or((1, options.blocks_max)),
-            measured: 0,
+            microbenchmark: Microbenchmark::new(&options),
             record: Vec::new(),
             calibration: Calibration::of(&evidence, None),
             evidence,
             fits: Vec::new(),
             verification: None,
-            collapse: None,
             ranked_again: false,
             asks: true,
             budget: Cell::new((0, 0)),
@@ -248,8 +170,8 @@ impl Inquiry {
 
     fn planned(&mut self) -> Option<Trace> {
         match self.stage {
-            Stage::Growing => Some(self.grow()),
-            Stage::Returning => Some(self.come_back()),
+            Stage::Growing => Some(self.microbenchmark.grow(&mut self.random)),
+            Stage::Returning => Some(self.microbenchmark.come_back()),
             Stage::Screening => {
                 let accesses = self.affordable((self.estimate() * SCREENING) as usize) as u32;
                 let mut trace = stack_distance(self.estimate(), accesses, &mut self.random);
@@ -284,7 +206,7 @@ impl Inquiry {
         match self.stage {
             Stage::Growing => self.look_for_an_end(),
             // Whoever had to wait for a processor looked like a miss, and nothing is missing.
-            Stage::Returning if self.options.capacity.is_none() && self.probes_missing() <= 0.0 => {
+            Stage::Returning if self.options.capacity.is_none() && !self.is_missing() => {
                 self.stage = Stage::Growing;
             }
             Stage::Returning => {
@@ -328,7 +250,7 @@ impl Inquiry {
             }
             verified |= inquiry.stage == Stage::Verifying;
             if inquiry.stage < Stage::Screening {
-                inquiry.filled = trace.blocks().min(inquiry.options.blocks_max);
+                inquiry.microbenchmark.follow(&trace, &inquiry.options);
             }
             // Nothing follows from growth before there is more.
             unseen = !staged || inquiry.stage == Stage::Growing;
@@ -379,7 +301,7 @@ impl Inquiry {
     /// Blocks that were all there, and how many of them were kept a moment later: of a cache that removes late, which is
     /// not found out.
     pub fn collapse(&self) -> Option<(u32, u32)> {
-        self.collapse
+        self.microbenchmark.collapse()
     }
 
     /// Whether the cache may remove late.
@@ -390,7 +312,7 @@ impl Inquiry {
     /// Blocks among which nothing was missing, of a cache whose end was not found.
     pub fn boundless(&self) -> Option<u32> {
         let ended = self.stage == Stage::Done && self.fits.is_empty() && !self.is_blind();
-        ended.then_some(self.filled)
+        ended.then_some(self.microbenchmark.filled())
     }
 
     /// Everything observed so far.
@@ -446,140 +368,36 @@ impl Inquiry {
         self.calibration = Calibration::of(&self.evidence, modes);
     }
 
-    fn grow(&mut self) -> Trace {
-        let first = self.filled == 0;
-        let mut trace = if first { Trace::cold(GROWTH_NAME) } else { Trace::warm(GROWTH_NAME) };
-        let next = if first { START_BLOCKS } else { (f64::from(self.filled) * GROWTH) as u32 };
-        for block in self.filled..next {
-            trace.touch(block);
-            // Hits for nearly every cache: so that both modes of latency are there from the start.
-            if first && block % 3 == 0 {
-                trace.touch(block);
-            }
-        }
-        self.filled = next;
-        let probes =
-            (0..GROWTH_PROBES).map(|at| (u64::from(at) * u64::from(next) / u64::from(GROWTH_PROBES)) as u32);
-        trace.probe_shuffled(probes, &mut self.random);
-        trace
-    }
-
     fn look_for_an_end(&mut self) {
-        if self.probes_missing() > 0.0 {
+        if self.is_missing() {
             self.stage = Stage::Returning;
-        } else if f64::from(self.filled) * GROWTH > f64::from(self.options.blocks_max) || self.is_blind() {
+        } else if self.microbenchmark.is_at_the_end(&self.options) || self.is_blind() {
             self.stage = Stage::Done;
         }
     }
 
-    /// Probes of the last trace that were misses, beyond what noise makes of hits.
-    fn probes_missing(&self) -> f64 {
-        let Some(Observed { trace, readings }) = self.record.last() else { return 0.0 };
-        let missing: f64 = trace.probes.iter().map(|&at| missed(readings[at], self.calibration.modes)).sum();
-        let (probes, noise) = (trace.probes.len() as f64, self.calibration.sides.hits);
-        missing - probes * noise - 3.0 * (probes * noise * (1.0 - noise)).sqrt() - 3.0
+    /// Whether blocks are missing that were read before.
+    fn is_missing(&self) -> bool {
+        probes_missing(self.record.last(), &self.calibration) > 0.0
     }
 
-    /// Whether so much was read that there should be hits among it, and none can be told from a miss.
     fn is_blind(&self) -> bool {
-        let unclear = self.filled > BLIND_BLOCKS && self.calibration.confidence < 0.05;
-        self.calibration.modes.is_some()
-            && (unclear || (self.filled > BLIND_BLOCKS_ALIKE && self.first_reads_missed() < 0.1))
+        self.microbenchmark.is_blind(self.record.last(), &self.calibration)
     }
 
-    /// Share of the reads of the last growth that look like misses. It may be what a busy machine adds that is told apart,
-    /// and all that was read was missing.
-    fn first_reads_missed(&self) -> f64 {
-        let Some(Observed { trace, readings }) = self.record.last() else { return 1.0 };
-        let first = trace.probes.first().copied().unwrap_or(readings.len());
-        let missing = readings.iter().take(first).map(|&reading| missed(reading, self.calibration.modes));
-        missing.sum::<f64>() / first.max(1) as f64
-    }
-
-    fn come_back(&mut self) -> Trace {
-        let mut trace = Trace::warm(RETURN_NAME);
-        if self.filled == 0 {
-            trace.cold = true;
-            self.filled = (f64::from(self.range.1) * 1.3) as u32 + 1;
-            trace.scan(0..self.filled);
-        }
-        (0..self.filled).rev().for_each(|block| trace.probe(block));
-        trace
-    }
-
-    /// The blocks that are still there are as many as the cache holds, or somewhat fewer if it replaced some of
-    /// them while they were read.
     fn measure(&mut self) {
-        let Some(Observed { trace, readings }) = self.record.last() else { return };
-        let probes = trace.probes.len() as f64;
-        let there: f64 =
-            trace.probes.iter().map(|&at| 1.0 - missed(readings[at], self.calibration.modes)).sum();
-        let Noise { hits, misses } = self.calibration.sides;
-        let there = ((there - misses * probes) / (1.0 - (hits + misses))).max(4.0);
-        let held = f64::from(self.filled) / GROWTH;
-        if self.options.lags && there * COLLAPSE < held {
-            self.collapse = Some((held as u32, there as u32));
-        }
-        // Unless told otherwise: policies that replace what is about to be read hold up to half as much again.
-        // Nothing was missing before the cache was filled for the last time but one, and something was then.
-        let (before, filled) = (f64::from(self.filled) / GROWTH * 0.7, f64::from(self.filled) * 1.05);
-        let measured = ((there * 0.85).max(before) as u32, ((there * 1.5).max(filled) + 1.0) as u32);
-        self.range = self.options.capacity.map_or(measured, |(low, high)| (low.max(1), high));
-        self.measured = (there as u32).clamp(self.range.0, self.range.1);
+        let Some(last) = self.record.last() else { return };
+        self.microbenchmark.measure(last, &self.calibration, &self.options);
     }
 
     /// Capacity for which traces are made.
     fn estimate(&self) -> u32 {
-        self.fits.first().map_or(self.measured, |fit| fit.candidate.frames).max(CAPACITY_MIN)
-    }
-
-    /// Accesses that may still be made if the best fit is right.
-    fn left(&self) -> usize {
-        self.most(self.estimate(), USED).saturating_sub(self.evidence.len())
-    }
-
-    /// Accesses that a cache of this capacity may be asked in all.
-    fn most(&self, capacity: u32, (part, parts): (usize, usize)) -> usize {
-        capacity.max(CAPACITY_MIN) as usize * self.options.accesses_per_block as usize * part / parts
-    }
-
-    /// Accesses that may still be made, whatever the best fit says (Q1).
-    pub fn firmly_left(&self) -> usize {
-        let accesses = self.evidence.len();
-        if self.budget.get().0 != accesses {
-            let noise = self.calibration.noise;
-            let ledger = Ledger::new(&self.evidence, self.calibration.sides);
-            let believed = self.fits.first().map_or(self.estimate(), |best| budget::believed(best, &ledger));
-            let ceiling = self.options.flushes.then(|| budget::ceiling(&self.evidence, noise));
-            let known = !self.fits.is_empty() && self.is_good();
-            let part = if known { USED } else { USED_UNKNOWN };
-            let most =
-                ceiling.map_or(usize::MAX, |blocks| self.most(blocks, part)).min(self.most(believed, USED));
-            let least = self.most(budget::floor(&self.evidence, noise), (1, 1));
-            self.budget.set((accesses, most.max(least)));
-        }
-        self.budget.get().1.saturating_sub(accesses)
-    }
-
-    /// So many accesses, or as many as may still be made.
-    fn affordable(&self, accesses: usize) -> usize {
-        // Far from the end nobody has to look closely: capacities are not that wrong.
-        let all = self.evidence.len() + accesses;
-        if all <= self.most(self.estimate(), USED) / 2 { accesses } else { accesses.min(self.firmly_left()) }
-    }
-
-    /// Accesses of the verification: as planned, or somewhat more than planned with if there would be none, or none.
-    fn verification_accesses(&self) -> u32 {
-        let least = self.estimate() as usize;
-        let planned = (least * VERIFICATION as usize).min(self.left());
-        let (wanted, needed) = if planned == 0 { (least, least / 2) } else { (planned, planned.min(least)) };
-        let affordable = self.affordable(wanted);
-        if affordable < needed { 0 } else { affordable as u32 }
+        self.fits.first().map_or(self.microbenchmark.there(), |fit| fit.candidate.frames).max(CAPACITY_MIN)
     }
 
     fn screen(&mut self) {
         let ledger = Ledger::new(&self.evidence, self.calibration.sides);
-        let fits = rank(&self.options.families, self.range, &ledger, None);
+        let fits = rank(&self.options.families, self.microbenchmark.range(), &ledger, None);
         self.fits = rank_with_periods(fits, &self.options.families, &ledger);
         self.consider_nuisances();
     }
@@ -592,7 +410,8 @@ impl Inquiry {
         // Once after the first trace that discriminates, and once at the end.
         if dubious && (self.stage == Stage::Verifying || !self.ranked_again) {
             self.ranked_again = true;
-            let others = rank(&self.options.families, self.range, &ledger, self.fits.first());
+            let others =
+                rank(&self.options.families, self.microbenchmark.range(), &ledger, self.fits.first());
             self.fits = merge(std::mem::take(&mut self.fits), others);
         }
         if self.stage == Stage::Verifying {
@@ -694,48 +513,33 @@ impl Inquiry {
     /// Lets the fits learn from a trace that they have not seen, once it is known whether it contradicts them.
     fn verify(&mut self) {
         let fresh = self.record.last().map_or(0, |observed| observed.readings.len());
-        if let (Some(visit), false) = (self.evidence.visits().last(), self.fits.is_empty()) {
-            let end = visit.accesses.len();
-            let accesses = end.saturating_sub(fresh)..end;
-            let fresh = Fresh { visit: self.evidence.visits().len() - 1, accesses };
-            self.verification = Some(Verification { fresh, before: self.fits.clone(), verified: None });
-        }
+        self.verification = Verification::of(&self.evidence, fresh, &self.fits);
         self.fit_again();
         self.confirm();
     }
 
-    /// Whether the best fit, as it was before the fresh trace, is not contradicted by it.
     fn confirm(&mut self) {
         let slack = self.terms().slack;
         let (Some(best), Some(verification)) = (self.fits.first(), &mut self.verification) else { return };
-        let name = best.candidate.name();
-        let Verification { fresh, before, .. } = &*verification;
-        let before = before.iter().find(|fit| fit.candidate.name() == name);
-        // Where time is measured contradictions come in bursts, and nothing is taken back.
-        let contradicted = self.calibration.modes.is_none()
-            && before.is_none_or(|fit| fresh.contradicts(&self.evidence, &self.calibration, fit, slack));
-        verification.verified = (!contradicted).then_some(name);
+        verification.confirm(&self.evidence, &self.calibration, best, slack);
     }
 
     /// Whoever was contradicted is the nearest, not who comes closest to both what he did before and what he does now.
     fn conclude(&mut self) {
         if let Some(verification) = self.verification.as_ref().filter(|_| !self.is_verified()) {
-            self.fits = verification.before.clone();
+            self.fits = verification.before().to_vec();
         }
     }
 
     /// Whether a fresh trace says that the best fit is right.
     fn is_verified(&self) -> bool {
-        self.verification.as_ref().is_some_and(|verification| verification.verified.is_some())
+        self.verification.as_ref().is_some_and(Verification::confirmed)
     }
 
     /// Share of the fresh trace that contradicts the best fit: the one that is reported, though it may not be the one that
     /// was best before.
     fn mismatch_fresh(&self) -> Option<f64> {
-        let (verification, best) = (self.verification.as_ref()?, self.fits.first()?);
-        let Verification { fresh, .. } = verification;
-        let (wrong, _) = fresh.contradictions(&self.evidence, best);
-        Some(wrong / fresh.accesses.len().max(1) as f64)
+        Some(self.verification.as_ref()?.mismatch(&self.evidence, self.fits.first()?))
     }
 }
 

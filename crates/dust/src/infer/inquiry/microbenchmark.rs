@@ -1,0 +1,151 @@
+//! The capacity microbenchmark: more and more blocks are read, until some of them are missing; then all again.
+//!
+//! ```text
+//!   growing     0 1 .. 23   some of them   24 .. 37   some of them   ..    nothing is missing: go on
+//!   returning   37 .. 2 1 0                                                as many are there as the cache holds, about
+//! ```
+//!
+//! Source: Burnett et al., USENIX 2002, section 2.1, except that blocks are read again backwards and few of them while
+//! growing, since no state has to stay undisturbed.
+
+use super::super::calibrate::{Calibration, Noise};
+use super::super::random::Random;
+use super::super::trace::Trace;
+use super::options::Options;
+use super::{GROWTH_NAME, Observed, RETURN_NAME, missed};
+
+/// Blocks of the first trace.
+const START_BLOCKS: u32 = 24;
+/// Blocks grow by this factor.
+const GROWTH: f64 = 1.6;
+/// Probes after each growth.
+const GROWTH_PROBES: u32 = 30;
+/// Blocks after which a target is given up whose hits take as long as its misses.
+const BLIND_BLOCKS: u32 = 3000;
+/// The same of a target none of whose first reads looks like a miss: where first reads may be hits, they are not for as long.
+const BLIND_BLOCKS_ALIKE: u32 = 1 << 14;
+/// A cache held so many times what it kept, where it removes late.
+const COLLAPSE: f64 = 4.0;
+
+/// See the head of this file.
+#[derive(Debug)]
+pub(super) struct Microbenchmark {
+    filled: u32,
+    range: (u32, u32),
+    there: u32,
+    collapse: Option<(u32, u32)>,
+}
+
+impl Microbenchmark {
+    pub fn new(options: &Options) -> Self {
+        Self {
+            filled: 0,
+            range: options.capacity.unwrap_or((1, options.blocks_max)),
+            there: 0,
+            collapse: None,
+        }
+    }
+
+    /// Blocks that were read.
+    pub fn filled(&self) -> u32 {
+        self.filled
+    }
+
+    /// Least and greatest capacity that is possible by what was seen.
+    pub fn range(&self) -> (u32, u32) {
+        self.range
+    }
+
+    /// Blocks that were still there after the cache was filled.
+    pub fn there(&self) -> u32 {
+        self.there
+    }
+
+    /// Blocks that were all there, and how many of them were kept a moment later.
+    pub fn collapse(&self) -> Option<(u32, u32)> {
+        self.collapse
+    }
+
+    /// Goes on where a recording does.
+    pub fn follow(&mut self, trace: &Trace, options: &Options) {
+        self.filled = trace.blocks().min(options.blocks_max);
+    }
+
+    pub fn grow(&mut self, random: &mut Random) -> Trace {
+        let first = self.filled == 0;
+        let mut trace = if first { Trace::cold(GROWTH_NAME) } else { Trace::warm(GROWTH_NAME) };
+        let next = if first { START_BLOCKS } else { (f64::from(self.filled) * GROWTH) as u32 };
+        for block in self.filled..next {
+            trace.touch(block);
+            // Hits for nearly every cache: so that both modes of latency are there from the start.
+            if first && block % 3 == 0 {
+                trace.touch(block);
+            }
+        }
+        self.filled = next;
+        let probes =
+            (0..GROWTH_PROBES).map(|at| (u64::from(at) * u64::from(next) / u64::from(GROWTH_PROBES)) as u32);
+        trace.probe_shuffled(probes, random);
+        trace
+    }
+
+    /// Whether one more growth would be beyond what may be read.
+    pub fn is_at_the_end(&self, options: &Options) -> bool {
+        f64::from(self.filled) * GROWTH > f64::from(options.blocks_max)
+    }
+
+    /// Whether so much was read that there should be hits among it, and none can be told from a miss.
+    pub fn is_blind(&self, last: Option<&Observed>, calibration: &Calibration) -> bool {
+        let unclear = self.filled > BLIND_BLOCKS && calibration.confidence < 0.05;
+        let alike = || self.filled > BLIND_BLOCKS_ALIKE && first_reads_missed(last, calibration) < 0.1;
+        calibration.modes.is_some() && (unclear || alike())
+    }
+
+    pub fn come_back(&mut self) -> Trace {
+        let mut trace = Trace::warm(RETURN_NAME);
+        if self.filled == 0 {
+            trace.cold = true;
+            self.filled = (f64::from(self.range.1) * 1.3) as u32 + 1;
+            trace.scan(0..self.filled);
+        }
+        (0..self.filled).rev().for_each(|block| trace.probe(block));
+        trace
+    }
+
+    /// The blocks that are still there are as many as the cache holds, or somewhat fewer if it replaced some of
+    /// them while they were read.
+    pub fn measure(&mut self, last: &Observed, calibration: &Calibration, options: &Options) {
+        let Observed { trace, readings } = last;
+        let probes = trace.probes.len() as f64;
+        let there: f64 = trace.probes.iter().map(|&at| 1.0 - missed(readings[at], calibration.modes)).sum();
+        let Noise { hits, misses } = calibration.sides;
+        let there = ((there - misses * probes) / (1.0 - (hits + misses))).max(4.0);
+        let held = f64::from(self.filled) / GROWTH;
+        if options.lags && there * COLLAPSE < held {
+            self.collapse = Some((held as u32, there as u32));
+        }
+        // Unless told otherwise: policies that replace what is about to be read hold up to half as much again.
+        // Nothing was missing before the cache was filled for the last time but one, and something was then.
+        let (before, filled) = (f64::from(self.filled) / GROWTH * 0.7, f64::from(self.filled) * 1.05);
+        let measured = ((there * 0.85).max(before) as u32, ((there * 1.5).max(filled) + 1.0) as u32);
+        self.range = options.capacity.map_or(measured, |(low, high)| (low.max(1), high));
+        self.there = (there as u32).clamp(self.range.0, self.range.1);
+    }
+}
+
+/// Probes of the last trace that were misses, beyond what noise makes of hits.
+pub(super) fn probes_missing(last: Option<&Observed>, calibration: &Calibration) -> f64 {
+    let Some(Observed { trace, readings }) = last else { return 0.0 };
+    let missing: f64 = trace.probes.iter().map(|&at| missed(readings[at], calibration.modes)).sum();
+    let (probes, noise) = (trace.probes.len() as f64, calibration.sides.hits);
+    missing - probes * noise - 3.0 * (probes * noise * (1.0 - noise)).sqrt() - 3.0
+}
+
+/// Share of the reads of the last growth that look like misses. It may be what a busy machine adds that is told apart,
+/// and all that was read was missing.
+fn first_reads_missed(last: Option<&Observed>, calibration: &Calibration) -> f64 {
+    let Some(Observed { trace, readings }) = last else { return 1.0 };
+    let first = trace.probes.first().copied().unwrap_or(readings.len());
+    let missing = readings.iter().take(first).map(|&reading| missed(reading, calibration.modes));
+    missing.sum::<f64>() / first.max(1) as f64
+}
