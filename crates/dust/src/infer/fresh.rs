@@ -11,6 +11,8 @@
 //!
 //! Only where the target says what it did: where time is measured, what a busy machine does to some hundred accesses has no
 //! such distribution, and true names were taken back.
+//!
+//! Why so: docs/decisions/0056-a-fresh-trace-takes-a-name-back.md.
 
 use std::ops::Range;
 
