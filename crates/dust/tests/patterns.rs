@@ -1,0 +1,216 @@
+//! Each pattern separates the policies that it is there for, and would not without the step that it is named after.
+//!
+//! Likelihoods are counted here by hand: so many answers agree with a policy, so many do not. Whose capacity is unknown gets
+//! the best of all that are near.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use pantler_dust::infer::evidence::Visit;
+use pantler_dust::infer::pattern::Pattern;
+use pantler_dust::infer::random::Random;
+use pantler_dust::infer::simulate::{Nuisances, simulate};
+use pantler_dust::{Step, Trace};
+
+const FRAMES: u32 = 100;
+const NOISE: f64 = 0.02;
+/// Runs of a pattern, each with traces of its own, and how often all of that is tried.
+const RUNS: u32 = 4;
+const SEEDS: u64 = 8;
+/// Natural logarithm of odds of a hundred thousand to one.
+const CLEAR: f64 = 11.5;
+
+/// What a policy says of each access.
+fn hits(policy: &str, frames: u32, trace: &Trace) -> Vec<bool> {
+    let mut hits = vec![0; trace.accesses.len()];
+    let spec = policy.parse().expect("a policy");
+    simulate(spec, frames, Nuisances::default(), 1, &Visit::imagined(trace), &mut hits);
+    hits.into_iter().map(|hits| hits > 0).collect()
+}
+
+/// Log likelihood of what was seen under a policy, with the best capacity within a tenth.
+fn likelihood(policy: &str, trace: &Trace, seen: &[bool]) -> f64 {
+    let of = |frames| {
+        let agree = hits(policy, frames, trace).iter().zip(seen).filter(|(one, other)| one == other).count();
+        agree as f64 * (1.0 - NOISE).ln() + (seen.len() - agree) as f64 * NOISE.ln()
+    };
+    (FRAMES * 9 / 10..=FRAMES * 11 / 10).map(of).fold(f64::NEG_INFINITY, f64::max)
+}
+
+/// By how much the truth explains the answers of a cache better than another policy, some of which are wrong.
+fn margin(truth: &str, other: &str, trace: &Trace, random: &mut Random) -> f64 {
+    let seen: Vec<bool> =
+        hits(truth, FRAMES, trace).into_iter().map(|hit| hit != random.chance(NOISE)).collect();
+    likelihood(truth, trace, &seen) - likelihood(other, trace, &seen)
+}
+
+/// The same of several runs of a pattern, each without what `cut` takes away.
+fn margin_of_runs(truth: &str, other: &str, pattern: Pattern, cut: Cut, seed: u64) -> f64 {
+    let mut random = Random::new(seed);
+    let mut run = || {
+        let trace = cut(&pattern.trace(FRAMES, &mut random));
+        margin(truth, other, &trace, &mut random)
+    };
+    (0..RUNS).map(|_| run()).sum()
+}
+
+type Cut = fn(&Trace) -> Trace;
+
+/// Those accesses that are kept, by place and block, and the probes among them.
+fn keeping(trace: &Trace, mut keep: impl FnMut(usize, u32) -> bool) -> Trace {
+    let mut kept = Trace::cold(&trace.pattern);
+    let probes: HashSet<usize> = trace.probes.iter().copied().collect();
+    for (at, &block) in trace.accesses.iter().enumerate() {
+        match (keep(at, block), probes.contains(&at)) {
+            (true, true) => kept.probe(block),
+            (true, false) => kept.touch(block),
+            (false, _) => {}
+        }
+    }
+    kept
+}
+
+/// Each block so often at most, before it is probed.
+fn touched(trace: &Trace, times: u32) -> Trace {
+    let mut reads: HashMap<u32, u32> = HashMap::new();
+    let probes = trace.probes.first().copied().unwrap_or(usize::MAX);
+    keeping(trace, |at, block| {
+        let count = reads.entry(block).or_default();
+        *count += 1;
+        at >= probes || *count <= times
+    })
+}
+
+fn touched_once(trace: &Trace) -> Trace {
+    touched(trace, 1)
+}
+
+/// Only what fits.
+fn small(trace: &Trace) -> Trace {
+    keeping(trace, |_, block| block < FRAMES * 9 / 10)
+}
+
+/// A pattern, two policies of which either may be the truth, and the pattern without its essential step.
+const PAIRS: &[(Pattern, &str, &str, &str, Cut)] = &[
+    (Pattern::ShortTerm, "lru", "fifo", "the pointers", touched_once),
+    (Pattern::ShortTerm, "lfu", "lru", "stripes read more often", |trace| touched(trace, 2)),
+    // Warm-up: blocks of the region that fills the cache. Only its second half is read once more, in places of their own.
+    (Pattern::ShortTermHalfBits, "sieve", "clock-set", "bits of one half", |trace| {
+        let (full, few) = (2 * FRAMES as usize, 2);
+        keeping(trace, |at, _| !(full + few..full + few + FRAMES as usize / 2).contains(&at))
+    }),
+    (Pattern::History, "2q", "fifo", "hot was replaced before", |trace| {
+        keeping(trace, |at, _| at >= FRAMES as usize / 2)
+    }),
+    (Pattern::Loop, "mru", "lru", "more than fits", small),
+    (Pattern::ScanResistance, "slru", "lru", "a hot set", touched_once),
+    (Pattern::GhostLadder, "2q", "fifo", "the return", touched_once),
+    (Pattern::GhostLadder, "2q:out=1", "2q", "the return", touched_once),
+    (Pattern::SecondChanceLadder, "clock", "fifo", "the second touch", touched_once),
+    (Pattern::AdmissionLadder, "slru", "lfu", "more touches than one", touched_once),
+    (Pattern::QuickDemotion, "s3-fifo", "sieve", "one-hit wonders", |trace| {
+        keeping(trace, |_, block| block < FRAMES * 2 / 5)
+    }),
+    (Pattern::FrequencyAgeing, "lfu-aged:every=1", "lfu", "a set that was hot", touched_once),
+    (Pattern::LongAgeing, "lfu-aged:every=1", "lfu", "a set that was hot", touched_once),
+    (Pattern::EvictionOrder, "mfu", "mru", "newcomers", small),
+    (Pattern::EvictionOrder, "mfu", "lifo", "newcomers", small),
+    (Pattern::ClockHand, "clock", "sieve", "bits set again", touched_once),
+    (Pattern::Zipf, "lfu", "lru", "what is popular returns", touched_once_at_all),
+    (Pattern::Zipf, "w-tinylfu", "lru", "what is popular returns", touched_once_at_all),
+    (Pattern::StackDistance, "lru", "fifo", "distances beyond the cache", small),
+    (Pattern::StackDistance, "arc", "lru", "distances beyond the cache", small),
+];
+
+/// Also where nothing is called a probe.
+fn touched_once_at_all(trace: &Trace) -> Trace {
+    let mut seen = HashSet::new();
+    keeping(trace, |_, block| seen.insert(block))
+}
+
+#[test]
+fn each_pattern_separates_its_pair_and_not_without_its_step() {
+    for &(pattern, one, other, step, cut) in PAIRS {
+        let range = |cut: Cut| {
+            let margins: Vec<f64> = (0..SEEDS)
+                .flat_map(|seed| {
+                    [(one, other, seed), (other, one, SEEDS + seed)]
+                        .map(|(truth, other, seed)| margin_of_runs(truth, other, pattern, cut, seed))
+                })
+                .collect();
+            let least = margins.iter().copied().fold(f64::MAX, f64::min);
+            (least, margins.iter().copied().fold(f64::MIN, f64::max))
+        };
+        let (least, most) = (range(Trace::clone).0, range(cut).1);
+        println!("{:<21} {one} / {other}: {least:.0}; without {step}: {most:.0}", pattern.name());
+        assert!(least > CLEAR, "{pattern:?} does not separate {one} from {other}: {least:.1}");
+        assert!(most < CLEAR, "{pattern:?} separates {one} from {other} without {step}: {most:.1}");
+    }
+}
+
+#[test]
+fn use_bits_that_are_all_set_show_how_far_they_count() {
+    // From cold the counters of GCLOCK are told from bits, too; after the warm-up twice as surely.
+    let cold: Cut = |trace| keeping(trace, |_, block| !(FRAMES * 9 / 10..FRAMES * 19 / 10).contains(&block));
+    for seed in 0..SEEDS {
+        let margin = |cut| margin_of_runs("gclock:max=2", "clock", Pattern::ShortTermAllBits, cut, seed);
+        let (warm, cold) = (margin(Trace::clone), margin(cold));
+        assert!(warm > 1.3 * cold && warm > CLEAR, "{warm:.1} with the warm-up, {cold:.1} without");
+    }
+}
+
+#[test]
+fn every_pattern_is_tried() {
+    let apart = [Pattern::ShortTermAllBits, Pattern::TimeGaps];
+    for pattern in Pattern::ALL {
+        let tried = PAIRS.iter().any(|(one, ..)| *one == pattern) || apart.contains(&pattern);
+        assert!(tried, "{pattern:?} separates nobody");
+    }
+}
+
+/// LRU that moves nothing which it moved less than a second ago, as Varnish does.
+fn lazy_lru(trace: &Trace) -> Vec<bool> {
+    let (mut now, mut hits) = (Duration::ZERO, Vec::new());
+    // Least recently moved first.
+    let mut blocks: Vec<(u32, Duration)> = Vec::new();
+    for step in trace.steps() {
+        match step {
+            Step::Flush => blocks.clear(),
+            Step::Sleep(time) => now += time,
+            Step::Access(block) => {
+                let place = blocks.iter().position(|(one, _)| *one == block);
+                hits.push(place.is_some());
+                match place {
+                    Some(place) if now - blocks[place].1 < Duration::from_secs(1) => continue,
+                    Some(place) => drop(blocks.remove(place)),
+                    None if blocks.len() >= FRAMES as usize => drop(blocks.remove(0)),
+                    None => {}
+                }
+                blocks.push((block, now));
+            }
+        }
+    }
+    hits
+}
+
+#[test]
+fn time_gaps_show_who_reads_a_clock() {
+    for seed in 0..SEEDS {
+        let mut random = Random::new(seed);
+        let (mut with, mut without) = (0.0, 0.0);
+        for _ in 0..RUNS {
+            let mut trace = Pattern::TimeGaps.trace(FRAMES, &mut random);
+            // By how much what moved is better explained by who moves everything than by who moves nothing.
+            let mut moves = |trace: &Trace| {
+                let seen: Vec<bool> =
+                    lazy_lru(trace).into_iter().map(|hit| hit != random.chance(NOISE)).collect();
+                likelihood("lru", trace, &seen) - likelihood("fifo", trace, &seen)
+            };
+            with += moves(&trace);
+            trace.pauses.clear();
+            without += moves(&trace);
+        }
+        println!("{with:.0} with pauses, {without:.0} without");
+        assert!(with - without > CLEAR, "{with:.1} with pauses, {without:.1} without");
+    }
+}
