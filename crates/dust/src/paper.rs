@@ -351,6 +351,34 @@ mod tests {
         assert!(fifo(panel(10, 2)));
     }
 
+    fn panel(number: u32, at: usize) -> Panel {
+        let figure = all().into_iter().find(|figure| figure.number == number).expect("a figure");
+        figure.panels.into_iter().nth(at).expect("a panel")
+    }
+
+    #[test]
+    fn the_main_queue_of_2q_is_lru() {
+        let main = panel(8, 2);
+        assert!(share(&main, 0, 4) < 0.1 && share(&main, 6, 9) > 0.75, "{}", main.line());
+        assert!(share(&main, 10, 13) < 0.2 && share(&main, 16, 20) > 0.9, "{}", main.line());
+    }
+
+    #[test]
+    fn lru_is_lru_and_keeps_less_where_the_estimate_is_too_high() {
+        let (high, right) = (panel(9, 0), panel(9, 1));
+        assert!(share(&high, 0, 7) < 0.1 && share(&high, 8, 10) > 0.75, "{}", high.line());
+        assert!(share(&high, 10, 15) < 0.1 && share(&high, 18, 20) > 0.9, "{}", high.line());
+        assert!(share(&high, 0, 20) < share(&right, 0, 20) - 0.1, "{} {}", high.line(), right.line());
+    }
+
+    #[test]
+    fn lru_is_lru_and_keeps_more_where_the_estimate_is_too_low() {
+        let (low, right) = (panel(9, 2), panel(9, 1));
+        assert!(share(&low, 0, 3) < 0.1 && share(&low, 4, 9) > 0.9, "{}", low.line());
+        assert!(share(&low, 10, 11) < 0.3 && share(&low, 12, 20) > 0.9, "{}", low.line());
+        assert!(share(&low, 0, 20) > share(&right, 0, 20) + 0.1, "{} {}", low.line(), right.line());
+    }
+
     #[test]
     fn the_page_holds_all_figures_and_needs_nothing_else() {
         let page = page(&all());
