@@ -6,7 +6,7 @@ use std::fmt::Write;
 use crate::infer::calibrate::Modes;
 use crate::infer::evidence::Visit;
 use crate::plot::{Plot, time};
-use crate::report::Report;
+use crate::report::{Measured, Report};
 use crate::{Counterexample, Inquiry, Known, Observed, Reading};
 
 /// Draws for the predictions that stand beside what was seen.
@@ -66,7 +66,6 @@ fn verdict(html: &mut String, report: &Report) {
     if let Some(fresh) = report.mismatch_fresh {
         row(html, "On a fresh trace, before it was used", &percent(fresh));
     }
-    row(html, "Observations that mislead, by calibration", &percent(report.noise));
     if !report.equivalent.is_empty() {
         row(html, "Could as well be", &report.equivalent.join(", "));
     }
@@ -119,10 +118,15 @@ fn likelihoods(html: &mut String, inquiry: &Inquiry) {
 
 fn calibration(html: &mut String, report: &Report, inquiry: &Inquiry) {
     html.push_str("<h2>Calibration</h2>\n<table>");
-    row(html, "Hits can be told from misses", &percent(report.calibration));
+    row(html, "Hits can be told from misses, confidence", &percent(report.calibration));
+    row(html, "Readings that mislead", &report.noise_text());
     if let (Some(hit), Some(miss)) = (report.hit_ns, report.miss_ns) {
         row(html, "Median hit", &time(hit));
         row(html, "Median miss", &time(miss));
+    }
+    if let Some(Measured { blocks, interval: [low, high] }) = &report.measured {
+        let kept = format!("{blocks}: it holds {low} to {high}, whatever its policy");
+        row(html, "Blocks kept by the cache when it was filled", &kept);
     }
     html.push_str("</table>\n");
     let returned = inquiry.observed().iter().find(|observed| observed.trace.pattern == "capacity-return");
@@ -242,6 +246,9 @@ mod tests {
             "screening",
             "verification",
             "<td>in</td>",
+            "Hits can be told from misses, confidence",
+            " ± ",
+            "whatever its policy",
             "from cold",
         ] {
             assert!(page.contains(text), "{text}");

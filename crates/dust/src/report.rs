@@ -7,6 +7,7 @@ use std::fmt::Write;
 
 use serde::Serialize;
 
+use crate::plot::time;
 use crate::{Counterexample, Inquiry, Known};
 pub use titles::title;
 
@@ -19,6 +20,15 @@ pub struct Contradiction {
     pub predicted_hit: bool,
     /// Whether that was seen in most of several runs.
     pub confirmed: bool,
+}
+
+/// What the capacity microbenchmark says, which knows no policy.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Measured {
+    /// Blocks that were still there after more than the cache holds had been read.
+    pub blocks: u32,
+    /// Between which the capacity lies, whatever the policy.
+    pub interval: [u32; 2],
 }
 
 /// What `pantler dust --json` prints.
@@ -38,6 +48,8 @@ pub struct Report {
     pub block_bytes: Option<u64>,
     /// Least and greatest capacity that explain nearly as much.
     pub interval: [u32; 2],
+    /// By the capacity microbenchmark alone; `null` where it found no end.
+    pub measured: Option<Measured>,
     /// 0 to 1; 0 when unknown.
     pub certainty: f64,
     /// Whether the family explains what was seen.
@@ -54,6 +66,8 @@ pub struct Report {
     pub mismatch_fresh: Option<f64>,
     /// Estimated share of observations that mislead.
     pub noise: f64,
+    /// Standard error of that share.
+    pub noise_error: f64,
     /// How sure it is that hits can be told from misses, 0 to 1.
     pub calibration: f64,
     /// Median latency of hits, in nanoseconds; `null` for targets that say what they did.
@@ -78,6 +92,9 @@ impl Report {
             capacity: verdict.capacity,
             block_bytes,
             interval: [verdict.interval.0, verdict.interval.1],
+            measured: inquiry
+                .measured()
+                .map(|(blocks, (low, high))| Measured { blocks, interval: [low, high] }),
             certainty: round(verdict.certainty),
             verdict: verdict.verdict,
             accesses: inquiry.accesses_made(),
@@ -86,6 +103,7 @@ impl Report {
             mismatch: round(verdict.mismatch),
             mismatch_fresh: verdict.mismatch_fresh.map(round),
             noise: round(verdict.calibration.noise),
+            noise_error: round(verdict.calibration.noise_error),
             calibration: round(verdict.calibration.confidence),
             hit_ns: modes.map(|modes| modes.hit_ns.round()),
             miss_ns: modes.map(|modes| modes.miss_ns.round()),
@@ -103,7 +121,7 @@ impl Report {
         self
     }
 
-    /// One line, and a second one when there is something to add.
+    /// One line, a second one when there is something to add, and what all of it rests on.
     pub fn text(&self) -> String {
         let capacity = self.capacity_text();
         let mut text = match self.verdict {
@@ -125,7 +143,29 @@ impl Report {
             let names: Vec<&str> = self.equivalent.iter().map(|name| title(name)).collect();
             let _ = write!(text, "\n  could as well be {}", names.join(", "));
         }
+        if !self.family.is_empty() {
+            let _ = write!(text, "\n  {}", self.grounds());
+        }
         text + "\n"
+    }
+
+    /// The capacity microbenchmark and the calibration, each with what it may be off by.
+    fn grounds(&self) -> String {
+        let mut text = format!("hits told from misses with {} confidence", percent(self.calibration));
+        if let (Some(hit), Some(miss)) = (self.hit_ns, self.miss_ns) {
+            let _ = write!(text, " ({} and {})", time(hit), time(miss));
+        }
+        let _ = write!(text, ", {} of the readings mislead", self.noise_text());
+        if let Some(Measured { blocks, interval: [low, high] }) = &self.measured {
+            let [blocks, low, high] = [*blocks, *low, *high].map(grouped);
+            let _ = write!(text, "; filled, the cache kept {blocks}: it holds {low} to {high}");
+        }
+        text
+    }
+
+    /// The share of readings that mislead, with what it may be off by.
+    pub fn noise_text(&self) -> String {
+        format!("{:.1} ± {:.1} %", 100.0 * self.noise, 200.0 * self.noise_error)
     }
 
     /// The family as people call it, and behind it the word for the simulator where that says more.
@@ -177,17 +217,23 @@ mod tests {
         (report.family, report.policy) = ("linux".into(), "linux:ratio=2".into());
         (report.capacity, report.interval) = (4012, [3997, 4020]);
         (report.certainty, report.mismatch_fresh) = (0.991, Some(0.0));
+        (report.calibration, report.noise, report.noise_error) = (0.998, 0.0041, 0.0006);
+        (report.hit_ns, report.miss_ns) = (Some(612.0), Some(61_000.0));
+        report.measured = Some(Measured { blocks: 3804, interval: [3233, 5706] });
         assert_eq!(
             report.text(),
             "Linux active/inactive lists with refault (linux:ratio=2)  99.1 % certain  capacity 4,012 ± 15 pages  \
-             verified on a fresh trace\n"
+             verified on a fresh trace\n  \
+             hits told from misses with 99.8 % confidence (612 ns and 61 us), 0.4 ± 0.1 % of the readings mislead; \
+             filled, the cache kept 3,804: it holds 3,233 to 5,706\n"
         );
         (report.verdict, report.target) = (Known::Unknown, "mount /m".into());
         (report.policy, report.family) = ("lru".into(), "lru".into());
-        report.mismatch_fresh = Some(0.08);
+        (report.hit_ns, report.measured, report.mismatch_fresh) = (None, None, Some(0.08));
         assert_eq!(
             report.text(),
-            "unknown  nearest is LRU  capacity 4,012 ± 15 blocks  8.00 % of a fresh trace contradict it\n"
+            "unknown  nearest is LRU  capacity 4,012 ± 15 blocks  8.00 % of a fresh trace contradict it\n  \
+             hits told from misses with 99.8 % confidence, 0.4 ± 0.1 % of the readings mislead\n"
         );
     }
 

@@ -304,6 +304,13 @@ impl Inquiry {
         self.microbenchmark.collapse()
     }
 
+    /// What the capacity microbenchmark says, if it was run: blocks that were still there, and between which bounds the
+    /// capacity lies.
+    pub fn measured(&self) -> Option<(u32, (u32, u32))> {
+        let there = self.microbenchmark.there();
+        (there > 0).then(|| (there, self.microbenchmark.range()))
+    }
+
     /// Whether the cache may remove late.
     pub fn lags(&self) -> bool {
         self.options.lags
