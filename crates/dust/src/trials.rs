@@ -1,6 +1,7 @@
 //! Seeded trials on simulated caches: how often Dust is right, and whom it confuses with whom.
 
 mod confusion;
+mod coverage;
 mod strangers;
 
 use pantler_policy::Spec;
@@ -10,6 +11,7 @@ use crate::infer::random::Random;
 use crate::targets::SimulatedTarget;
 use crate::{Inquiry, Options, TargetError, Verdict, investigate};
 pub use confusion::Confusion;
+pub use coverage::{CLAIM, Coverage, truths};
 pub use strangers::{Choice, NEARLY_LRU, STRANGERS, Stranger};
 
 /// What a trial is about.
@@ -34,9 +36,18 @@ impl Trial {
     ///
     /// For policies that are no targets.
     pub fn run(&self, options: Options) -> Result<Verdict, TargetError> {
+        Ok(self.ask(options)?.verdict())
+    }
+
+    /// Asks the cache.
+    ///
+    /// # Errors
+    ///
+    /// For policies that are no targets.
+    pub fn ask(&self, options: Options) -> Result<Inquiry, TargetError> {
         let mut target = SimulatedTarget::new(self.spec, self.frames, self.noise, self.seed ^ 0x5eed)?
             .with_interference(self.interference);
-        Ok(investigate(Inquiry::new(Options { seed: self.seed, ..options }), &mut target)?.verdict())
+        investigate(Inquiry::new(Options { seed: self.seed, ..options }), &mut target)
     }
 
     /// The name under which the family is reported.
@@ -68,26 +79,26 @@ pub fn leaves(seed: u64) -> Vec<Spec> {
 
 /// One policy for each family that has parameters, with values between those of the grid.
 pub fn off_grid(random: &mut Random, seed: u64) -> Vec<Spec> {
-    let between = |axis: &Axis, random: &mut Random| {
-        let (low, high) = axis
-            .grid
-            .iter()
-            .fold((f64::MAX, f64::MIN), |(low, high), &value| (value.min(low), value.max(high)));
-        // A grid of one value spans a little around it; ends of the range are policies of another name.
-        let (low, high) = if low == high { (low * 0.6, high * 1.6) } else { (low, high) };
-        let share = 0.1 + 0.8 * random.unit();
-        let value = match axis.scale {
-            Scale::WholeLogarithmic => low * (high / low).powf(share),
-            _ => low + (high - low) * share,
-        };
-        if axis.scale.is_whole() { value.round() } else { value }
-    };
     let families = Family::all().iter().filter(|family| !family.axes.is_empty());
     let spec = |family: &'static Family| {
         let values: Vec<f64> = family.axes.iter().map(|axis| between(axis, random)).collect();
         family.spec(&values, seed)
     };
     families.filter_map(spec).collect()
+}
+
+/// A value between those of the grid.
+fn between(axis: &Axis, random: &mut Random) -> f64 {
+    let (low, high) =
+        axis.grid.iter().fold((f64::MAX, f64::MIN), |(low, high), &value| (value.min(low), value.max(high)));
+    // A grid of one value spans a little around it; ends of the range are policies of another name.
+    let (low, high) = if low == high { (low * 0.6, high * 1.6) } else { (low, high) };
+    let share = 0.1 + 0.8 * random.unit();
+    let value = match axis.scale {
+        Scale::WholeLogarithmic => low * (high / low).powf(share),
+        _ => low + (high - low) * share,
+    };
+    if axis.scale.is_whole() { value.round() } else { value }
 }
 
 /// A capacity within a fifth of the nominal one.

@@ -15,6 +15,9 @@ const CAPACITY_STEPS: [f64; 4] = [0.04, 0.015, 0.006, 0.0];
 /// Factor between periods that are tried, and how many of the best are climbed from.
 const PERIOD_FACTOR: f64 = 1.05;
 const PERIODS_CLIMBED: usize = 3;
+/// Draws for the capacities that a candidate speaks for which draws, and into how many steps its own is divided for them.
+const ROUGH_DRAWS: u32 = 48;
+const ROUGH_STEPS: u32 = 100;
 /// Rates of foreign insertions that are tried, per access.
 const FOREIGN: [f64; 5] = [0.005, 0.01, 0.02, 0.035, 0.06];
 
@@ -238,7 +241,7 @@ pub fn with_period(fit: &Fit, family: &'static Family, ledger: &Ledger<'_>, draw
 }
 
 /// Periods that may differ: those that are longer than all visits are the same.
-fn periods(axis: &Axis, ledger: &Ledger<'_>) -> impl Iterator<Item = f64> {
+fn periods(axis: &Axis, ledger: &Ledger<'_>) -> impl Iterator<Item = f64> + use<> {
     let (low, most) = (axis.low, axis.high.min(ledger.longest() as f64 + 1.0));
     std::iter::successors(Some(low), move |&period| {
         let next = (period * PERIOD_FACTOR).round().max(period + 1.0).min(most);
@@ -248,9 +251,13 @@ fn periods(axis: &Axis, ledger: &Ledger<'_>) -> impl Iterator<Item = f64> {
 
 /// Capacities that explain nearly as much: the log likelihood drops by less than `drop`.
 pub fn interval(fit: &Fit, ledger: &Ledger<'_>, draws: u32, drop: f64) -> (u32, u32) {
+    if fit.candidate.draws() {
+        return rough_interval(fit, ledger, drop);
+    }
     let holds = |frames: u32| {
         let candidate = Candidate { frames, ..fit.candidate.clone() };
-        ledger.is_above(fit.log_likelihood - drop, &candidate, draws)
+        let enough = |candidate: &Candidate| ledger.is_above(fit.log_likelihood - drop, candidate, draws);
+        enough(&candidate) || as_many_blocks(fit, frames).is_some_and(|other| enough(&other))
     };
     let centre = fit.candidate.frames;
     let most = centre / 4 + 2;
@@ -274,36 +281,110 @@ pub fn interval(fit: &Fit, ledger: &Ledger<'_>, draws: u32, drop: f64) -> (u32, 
     (edge(-1), edge(1))
 }
 
-/// Values of one parameter that explain nearly as much, all else being as it is: in steps of a fiftieth of its range, whole
-/// numbers one by one, periods wherever there is a peak.
+/// The same of a candidate that draws. Its likelihood is rough, and what the search found is the luckiest of many, so the
+/// best is sought again among all around, with more draws, and whatever lies between two that are good enough is, too.
+fn rough_interval(fit: &Fit, ledger: &Ledger<'_>, drop: f64) -> (u32, u32) {
+    let centre = fit.candidate.frames;
+    let stride = centre.div_ceil(ROUGH_STEPS).max(1);
+    let around = (centre - centre / 4).max(1)..=centre + centre / 4 + 1;
+    let mut frames: Vec<u32> = around.step_by(stride as usize).chain([centre]).collect();
+    // The likely ones first, which end the others early.
+    frames.sort_by_key(|frames| frames.abs_diff(centre));
+    let (mut best, mut found) = (f64::NEG_INFINITY, Vec::new());
+    for frames in frames {
+        let mut bars = Bars::default();
+        ledger.raise_to(&mut bars, best - drop);
+        let candidate = Candidate { frames, ..fit.candidate.clone() };
+        let Some(course) = ledger.course(&candidate, ROUGH_DRAWS, &bars) else { continue };
+        best = best.max(course.total());
+        found.push((frames, course.total()));
+    }
+    let good = found.into_iter().filter(|(_, log_likelihood)| *log_likelihood >= best - drop);
+    good.fold((centre, centre), |(low, high), (frames, _)| (low.min(frames), high.max(frames)))
+}
+
+/// The fit with another capacity, of which its parameters are shares or multiples that come to as many blocks as before: what
+/// is nearly as likely lies along there. `None` if none of them is.
+fn as_many_blocks(fit: &Fit, frames: u32) -> Option<Candidate> {
+    let mut other = Candidate { frames, ..fit.candidate.clone() };
+    let axes = other.family.axes;
+    let shares = || axes.iter().enumerate().filter(|(_, axis)| !axis.scale.is_whole());
+    for (at, axis) in shares() {
+        let blocks = other.values[at] * f64::from(fit.candidate.frames);
+        other.values[at] = (blocks / f64::from(frames)).clamp(axis.low, axis.high);
+    }
+    shares().next().is_some().then_some(other)
+}
+
+/// Values of one parameter that explain nearly as much, all else but the capacity being as it is: from the best one outwards, and beyond
+/// what explains less wherever there is another peak.
 pub fn parameter_interval(fit: &Fit, at: usize, ledger: &Ledger<'_>, draws: u32, drop: f64) -> [f64; 2] {
-    const STEP: f64 = 0.08;
     let axis = fit.candidate.family.axes[at];
     let holds = |value: f64| {
         let mut candidate = fit.candidate.clone();
         candidate.values[at] = value;
         ledger.is_above(fit.log_likelihood - drop, &candidate, draws)
     };
-    let [low, high] = [-1.0, 1.0].map(|sign| {
-        let mut inside = fit.candidate.values[at];
-        for _ in 0..50 {
-            let step = if axis.scale.is_whole() { f64::MIN_POSITIVE } else { STEP };
-            let next = axis.moved(inside, sign * step);
-            if next == inside || !holds(next) {
-                break;
-            }
-            inside = next;
+    let value = fit.candidate.values[at];
+    let [mut low, mut high] = [-1.0, 1.0].map(|sign| edge(&axis, value, sign, holds));
+    for value in lookouts(&axis, ledger).filter(|&value| holds(value)) {
+        // Periods that are longer than all visits are the same.
+        let all = axis.scale == Scale::WholeLogarithmic && value > ledger.longest() as f64;
+        (low, high) = (low.min(value), high.max(if all { axis.high } else { value }));
+    }
+    // Along the ridge on which a share of the capacity is as many blocks.
+    if !axis.scale.is_whole() && !fit.candidate.draws() {
+        let capacities = interval(fit, ledger, draws, drop);
+        let others = (capacities.0..=capacities.1).filter_map(|frames| as_many_blocks(fit, frames));
+        for other in others.filter(|other| ledger.is_above(fit.log_likelihood - drop, other, draws)) {
+            (low, high) = (low.min(other.values[at]), high.max(other.values[at]));
         }
-        (inside * 1e4).round() / 1e4
-    });
-    if axis.scale != Scale::WholeLogarithmic {
-        return [low, high];
     }
-    // Peak after peak, and whatever lies between them.
-    let (mut low, mut high) = (low, high);
-    for period in periods(&axis, ledger).filter(|&period| holds(period)) {
-        let all = period > ledger.longest() as f64;
-        (low, high) = (low.min(period), high.max(if all { axis.high } else { period }));
+    // Outwards: whatever rounds to the edge lies inside.
+    if axis.scale.is_whole() { [low, high] } else { [(low * 1e4).floor() / 1e4, (high * 1e4).ceil() / 1e4] }
+}
+
+/// How far a parameter may be moved in one direction: doubling steps out, then halving steps back; whole numbers one by one.
+fn edge(axis: &Axis, value: f64, sign: f64, holds: impl Fn(f64) -> bool) -> f64 {
+    /// The first step, in quarters of the range.
+    const STEP: f64 = 4.0 / 4096.0;
+    /// Whole numbers that are tried.
+    const WHOLE_MAX: usize = 50;
+    if axis.scale.is_whole() {
+        let one_by_one = std::iter::successors(Some(value), |&value| {
+            let next = axis.moved(value, sign * f64::MIN_POSITIVE);
+            (next != value).then_some(next)
+        });
+        return one_by_one.take(WHOLE_MAX).skip(1).take_while(|&value| holds(value)).last().unwrap_or(value);
     }
-    [low, high]
+    let at = |distance: f64| axis.moved(value, sign * distance);
+    let (mut inside, mut step) = (0.0, STEP);
+    let reaches = |inside: &mut f64, step: f64| {
+        let next = at(*inside + step);
+        let there = next != at(*inside) && holds(next);
+        *inside += if there { step } else { 0.0 };
+        there
+    };
+    while reaches(&mut inside, step) {
+        step *= 2.0;
+    }
+    while step > STEP {
+        step /= 2.0;
+        reaches(&mut inside, step);
+    }
+    if inside == 0.0 { value } else { at(inside) }
+}
+
+/// Values all over the range at which another peak would be seen.
+fn lookouts<'a>(axis: &'a Axis, ledger: &Ledger<'_>) -> Box<dyn Iterator<Item = f64> + 'a> {
+    /// Of what is no period.
+    const LOOKOUTS: u32 = 50;
+    match axis.scale {
+        Scale::WholeLogarithmic => Box::new(periods(axis, ledger)),
+        Scale::Whole => Box::new((axis.low as u32..=axis.high as u32).map(f64::from)),
+        Scale::Linear | Scale::Logarithmic => {
+            let at = |step: u32| axis.moved(axis.low, 4.0 * f64::from(step) / f64::from(LOOKOUTS));
+            Box::new((0..=LOOKOUTS).map(at))
+        }
+    }
 }
