@@ -38,11 +38,6 @@ impl OpenMode {
         Self { read, write, truncate: flags & libc::O_TRUNC != 0, sync }
     }
 
-    /// The same, cutting the file to nothing on opening.
-    pub fn truncating(self) -> Self {
-        Self { truncate: true, ..self }
-    }
-
     /// Whether it may be read.
     pub fn reads(self) -> bool {
         self.read
