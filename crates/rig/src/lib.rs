@@ -23,5 +23,5 @@ pub use forbid::forbid;
 pub use net::{HEADER_BYTES, Net, SEGMENT_BYTES, Traffic, command_bytes};
 pub use port::free_port;
 pub use server::{Ready, Server, is_required, missing};
-pub use servers::{memcached, nginx_proxy, redis, varnish};
+pub use servers::{memcached, nginx, nginx_proxy, redis, varnish};
 pub use undisturbed::undisturbed;

@@ -27,6 +27,21 @@ pub fn memcached(more: &str) -> Option<Server> {
     })
 }
 
+/// nginx in one process, with what stands in `http { ... }` of its configuration for a port.
+pub fn nginx(http: impl Fn(u16) -> String) -> Option<Server> {
+    let start = |port: u16, folder: &Path| {
+        let (at, http) = (folder.display(), http(port));
+        let text = format!(
+            "daemon off; master_process off; user root; pid {at}/pid; error_log stderr;\nevents {{}}\n\
+             http {{ access_log off; client_body_temp_path {at}/1; proxy_temp_path {at}/2;\n\
+             fastcgi_temp_path {at}/3; uwsgi_temp_path {at}/4; scgi_temp_path {at}/5;\n{http}\n}}\n"
+        );
+        std::fs::write(folder.join("nginx.conf"), text).expect("written");
+        words(&format!("-p {at} -c nginx.conf -e stderr"))
+    };
+    Server::start("/usr/sbin/nginx", "apt-get install nginx-light", Ready::Listens, start)
+}
+
 const PROXY: &str = "daemon off; master_process on; worker_processes 1; user root; pid nginx.pid; error_log stderr crit;
 events { worker_connections 64; }
 http {

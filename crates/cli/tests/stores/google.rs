@@ -1,14 +1,13 @@
 //! Google Cloud Storage: against fake-gcs-server, behind nginx, which looks at who asks.
 
 use std::fs;
-use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use pantler_rig::{Ready, Server};
 
 use crate::place::{Place, SECRET, can_mount, cannot, secret_file};
+use crate::sending::{escaped, send};
 use crate::shop::{Shop, is_refused};
 
 const PACKAGE: &str = "cargo xtask servers";
@@ -41,43 +40,26 @@ impl Fake {
 
     fn put(&self, objects: &[(String, Vec<u8>)]) {
         for (key, bytes) in objects {
-            let name = key.bytes().map(|byte| format!("%{byte:02x}")).collect::<String>();
+            let name = escaped(key, "");
             self.post(&format!("/upload/storage/v1/b/box/o?uploadType=media&name={name}"), bytes);
         }
     }
 
     fn post(&self, path: &str, bytes: &[u8]) {
-        let mut stream = TcpStream::connect(self.0.address()).unwrap();
-        let head = format!(
-            "POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {}\r\nConnection: close\r\n\
-             Content-Type: application/json\r\n\r\n",
-            bytes.len()
-        );
-        stream.write_all(head.as_bytes()).unwrap();
-        stream.write_all(bytes).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        send(&self.0, "POST", path, "Content-Type: application/json\r\n", bytes);
     }
 }
 
 /// Lets in who has the token, or one that looks as if a service account had signed it.
 fn door(fake: &Fake) -> Option<Server> {
-    let words = |port: u16, folder: &Path| {
-        let (at, behind) = (folder.display(), fake.0.port());
-        let text = format!(
-            "daemon off; master_process off; user root; pid {at}/pid; error_log stderr;\n\
-             events {{}}\nhttp {{ access_log off; client_body_temp_path {at}/1; proxy_temp_path {at}/2;\n\
-             fastcgi_temp_path {at}/3; uwsgi_temp_path {at}/4; scgi_temp_path {at}/5;\n\
-             map $http_authorization $known {{ default 0; \"Bearer {SECRET}\" 1; \"~^Bearer ey[^.]+[.][^.]+[.]\" 1; }}\n\
+    let behind = fake.0.port();
+    pantler_rig::nginx(|port| {
+        format!(
+            "map $http_authorization $known {{ default 0; \"Bearer {SECRET}\" 1; \"~^Bearer ey[^.]+[.][^.]+[.]\" 1; }}\n\
              server {{ listen 127.0.0.1:{port}; if ($known = 0) {{ return 401; }}\n\
-             location / {{ proxy_pass http://127.0.0.1:{behind}; }} }} }}\n"
-        );
-        fs::write(folder.join("nginx.conf"), text).unwrap();
-        let folder = folder.display().to_string();
-        ["-p", &folder, "-c", "nginx.conf", "-e", "stderr"].map(str::to_owned).to_vec()
-    };
-    Server::start("/usr/sbin/nginx", "apt-get install nginx-light", Ready::Listens, words)
+             location / {{ proxy_pass http://127.0.0.1:{behind}; }} }}"
+        )
+    })
 }
 
 /// What Google gives who makes a key for a service account, with [`SECRET`] as its number.

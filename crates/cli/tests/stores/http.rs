@@ -8,23 +8,6 @@ use pantler_rig::{Ready, Server};
 
 use crate::place::{Place, can_mount};
 
-/// nginx with static files from a folder.
-fn nginx(root: &Path) -> Option<Server> {
-    let words = |port: u16, folder: &Path| {
-        let (at, root) = (folder.display(), root.display());
-        let text = format!(
-            "daemon off; master_process off; user root; pid {at}/pid; error_log stderr;\n\
-             events {{}}\nhttp {{ access_log off; client_body_temp_path {at}/1; proxy_temp_path {at}/2;\n\
-             fastcgi_temp_path {at}/3; uwsgi_temp_path {at}/4; scgi_temp_path {at}/5;\n\
-             server {{ listen 127.0.0.1:{port}; root {root}; }} }}\n"
-        );
-        fs::write(folder.join("nginx.conf"), text).unwrap();
-        let folder = folder.display().to_string();
-        ["-p", &folder, "-c", "nginx.conf", "-e", "stderr"].map(str::to_owned).to_vec()
-    };
-    Server::start("/usr/sbin/nginx", "apt-get install nginx-light", Ready::Listens, words)
-}
-
 #[test]
 fn files_of_a_static_server_are_read_by_name() {
     if !can_mount() {
@@ -45,7 +28,9 @@ fn files_of_a_static_server_are_read_by_name() {
     fs::write(root.join("files/empty"), b"").unwrap();
     fs::write(root.join("files/changes"), b"first").unwrap();
     fs::write(root.join("secret"), b"s3cret").unwrap();
-    let Some(server) = nginx(&root) else { return };
+    let shown = root.display();
+    let http = |port| format!("server {{ listen 127.0.0.1:{port}; root {shown}; }}");
+    let Some(server) = pantler_rig::nginx(http) else { return };
     let address = format!("http://127.0.0.1:{}/files", server.port());
     let output = place.mount(&address, &["--lookahead", "none"], &[]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

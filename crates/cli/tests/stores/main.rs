@@ -5,6 +5,7 @@ mod google;
 mod http;
 mod place;
 mod s3;
+mod sending;
 mod shop;
 mod tier;
 mod wrong;

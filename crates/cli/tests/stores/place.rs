@@ -7,6 +7,8 @@ use std::process::{Command, Output, Stdio};
 
 /// What nobody may see.
 pub const SECRET: &str = "s3cretAccessKeyOfNobody";
+/// What is in a file.
+pub static DATA: [u8; 300_000] = [9; 300_000];
 
 /// Variables, and what they are.
 pub type Environment<'a> = &'a [(&'a str, &'a str)];
@@ -24,6 +26,14 @@ impl Place {
 
     pub fn point(&self) -> PathBuf {
         self.folder.path().join("mnt")
+    }
+
+    /// A folder of data with the file [`DATA`] in `f`.
+    pub fn data(&self) -> PathBuf {
+        let data = self.folder.path().join("data");
+        fs::create_dir(&data).unwrap();
+        fs::write(data.join("f"), DATA).unwrap();
+        data
     }
 
     pub fn command(&self, words: &[&str]) -> Command {

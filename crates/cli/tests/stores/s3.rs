@@ -1,14 +1,13 @@
 //! S3: against moto, which speaks it as Amazon's tools expect it.
 
 use std::fs;
-use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use pantler_rig::{Ready, Server};
 
-use crate::place::{Place, SECRET, can_mount, cannot};
+use crate::place::{Place, SECRET, can_mount, cannot, secret_file};
+use crate::sending::{escaped, send};
 use crate::shop::{Shop, is_refused};
 
 /// More than a store lists at once.
@@ -33,18 +32,11 @@ impl Moto {
 
     /// It does not look at signatures, only that there is something like one.
     fn put(&self, path: &str, bytes: &[u8]) {
-        let mut stream = TcpStream::connect(self.0.address()).unwrap();
         let credential = "Credential=me/20200101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=x";
-        let head = format!(
-            "PUT {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {}\r\nConnection: close\r\n\
-             Content-Type: application/octet-stream\r\nAuthorization: AWS4-HMAC-SHA256 {credential}\r\n\r\n",
-            bytes.len()
+        let fields = format!(
+            "Content-Type: application/octet-stream\r\nAuthorization: AWS4-HMAC-SHA256 {credential}\r\n"
         );
-        stream.write_all(head.as_bytes()).unwrap();
-        stream.write_all(bytes).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        send(&self.0, "PUT", path, &fields, bytes);
     }
 }
 
@@ -60,29 +52,22 @@ fn a_bucket_is_mounted_with_credentials_that_nobody_sees() {
     let endpoint = format!("http://127.0.0.1:{}", moto.0.port());
     let environment =
         [("AWS_ENDPOINT", endpoint.as_str()), ("AWS_ACCESS_KEY_ID", "me"), ("AWS_SECRET_ACCESS_KEY", SECRET)];
-    let file = place.folder.path().join("credentials");
     let text = format!(
         "# for the test\nAWS_ENDPOINT={endpoint}\nAWS_ACCESS_KEY_ID=me\nAWS_SECRET_ACCESS_KEY={SECRET}\n"
     );
-    fs::write(&file, text).unwrap();
-    fs::set_permissions(&file, PermissionsExt::from_mode(0o600)).unwrap();
-    let named = file.display().to_string();
+    let named = secret_file(&place, "credentials", &text);
     let shop = Shop {
         origin: "s3://bucket/data",
         many: MANY,
         ways: &[(&[], &environment), (&["--origin-credentials", &named], &[])],
         put: &|objects| {
             for (key, bytes) in objects {
-                let key = key.bytes().map(|byte| match byte {
-                    b'/' => "/".to_owned(),
-                    byte => format!("%{byte:02x}"),
-                });
-                moto.put(&format!("/bucket/{}", key.collect::<String>()), bytes);
+                moto.put(&format!("/bucket/{}", escaped(key, "/")), bytes);
             }
         },
     };
     shop.is_like_files(&place);
-    fs::set_permissions(&file, PermissionsExt::from_mode(0o644)).unwrap();
+    fs::set_permissions(&named, PermissionsExt::from_mode(0o644)).unwrap();
     let output = place.mount("s3://bucket/data", &["--origin-credentials", &named], &[]);
     let err = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && err.contains("0600") && !err.contains(SECRET), "{err}");

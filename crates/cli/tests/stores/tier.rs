@@ -7,7 +7,7 @@ use std::process::Stdio;
 use pantler_rig::eventually;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::place::{Environment, Place, SECRET, can_mount, secret_file};
+use crate::place::{DATA, Environment, Place, SECRET, can_mount, secret_file};
 
 /// A tier server, ended when this is dropped.
 struct TierServer {
@@ -100,9 +100,7 @@ fn a_server_over_a_server_takes_the_password_of_that_from_a_file() {
         return;
     }
     let place = Place::new();
-    let data = place.folder.path().join("data");
-    fs::create_dir(&data).unwrap();
-    fs::write(data.join("f"), vec![9; 300_000]).unwrap();
+    let data = place.data();
     let (far, near) = (secret_file(&place, "far", SECRET), secret_file(&place, "near", "another"));
     let first =
         TierServer::start(&place, &["--origin", &data.display().to_string(), "--password-file", &far]);
@@ -114,7 +112,7 @@ fn a_server_over_a_server_takes_the_password_of_that_from_a_file() {
     let over = format!("tier://127.0.0.1:{}", second.port);
     let output = place.mount(&over, &["--tier-password-file", &near], &[]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    assert!(fs::read(place.point().join("f")).unwrap() == vec![9; 300_000]);
+    assert!(fs::read(place.point().join("f")).unwrap() == DATA);
     place.umount();
     // The variable has the server's own password, and is nobody's else.
     let serve = ["tier", "serve", "--listen", "127.0.0.1:0", "--memory", "16M", "--origin"];
@@ -150,9 +148,7 @@ fn a_daemon_has_the_password_of_its_own_environment_and_is_given_no_others() {
         return;
     }
     let place = Place::new();
-    let data = place.folder.path().join("data");
-    fs::create_dir(&data).unwrap();
-    fs::write(data.join("f"), vec![9; 300_000]).unwrap();
+    let data = place.data();
     let file = secret_file(&place, "password", SECRET);
     let server =
         TierServer::start(&place, &["--origin", &data.display().to_string(), "--password-file", &file]);
@@ -181,7 +177,7 @@ fn a_daemon_has_the_password_of_its_own_environment_and_is_given_no_others() {
                 assert!(err.contains("NOAUTH"), "{err}");
                 continue;
             }
-            assert!(fs::read(place.point().join("f")).unwrap() == vec![9; 300_000]);
+            assert!(fs::read(place.point().join("f")).unwrap() == DATA);
             let by_daemon = said.contains(&format!("\"pid\":{}", daemon.0.id()));
             assert_eq!(by_daemon, environment.is_empty(), "{said}");
             place.umount();
