@@ -190,7 +190,9 @@ impl Store {
         });
         children.dedup_by(|later, first| later.0 == first.0);
         let mut recent = self.recent();
-        for (name, found) in &children {
+        // Some servers have tags for who asks by name, and none in listings: a version would have two names.
+        let is_whole = |found: &Found| !matches!(found, Found::Object(object) if object.tag.is_none());
+        for (name, found) in children.iter().filter(|(_, found)| is_whole(found)) {
             recent.put(node::join(path, name), asked, found.clone());
         }
         Ok(children)
@@ -247,4 +249,46 @@ impl Store {
 /// Whether a part of a key can be the name of a file.
 fn is_name(name: &str) -> bool {
     !matches!(name, "" | "." | "..") && name.len() <= NAME_BYTES_MAX && !name.contains(['/', '\0'])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One object, whose tag only those learn who ask by its name, as with s3s-fs.
+    struct Reticent;
+
+    fn object(tag: Option<&str>) -> Object {
+        Object { size: 9, tag: tag.map(str::to_owned), ..Object::default() }
+    }
+
+    impl Objects for Reticent {
+        fn object(&self, _: &str) -> io::Result<Object> {
+            Ok(object(Some("\"tag\"")))
+        }
+
+        fn list(&self, _: &str) -> io::Result<Vec<(String, Found)>> {
+            Ok(vec![("f".to_owned(), Found::Object(object(None)))])
+        }
+
+        fn has_below(&self, _: &str) -> io::Result<bool> {
+            Ok(true)
+        }
+
+        fn read(&self, _: &str, _: &Object, _: u64, _: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+            Ok(9)
+        }
+    }
+
+    #[test]
+    fn a_listing_without_tags_makes_no_other_file_of_one_that_has_a_tag() {
+        let store = Arc::new(Store::of(Box::new(Reticent), "store", "here", Duration::from_secs(600)));
+        let root = Store::root(&store);
+        let found = || root.lookup("f".as_ref()).unwrap().attributes();
+        assert_eq!(root.entries().unwrap().read(0).len(), 3, "and two that every directory has");
+        let first = found();
+        assert!(first.tag.is_some(), "{first:?}");
+        assert_eq!(root.entries().unwrap().read(0).len(), 3);
+        assert_eq!(found().inode, first.inode);
+    }
 }
