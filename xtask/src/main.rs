@@ -12,6 +12,7 @@ mod node;
 mod packages;
 mod python;
 mod shell;
+mod stores;
 
 const USAGE: &str = "\
 usage: cargo xtask <command>
@@ -22,6 +23,7 @@ usage: cargo xtask <command>
   test             everything that CI runs
   ci               the same, with every missing kernel feature a failure
   bench            the benchmarks of the workspace
+  bench-stores     mounts of a server of S3 under load, beside that server alone; builds s3s-fs, which takes minutes
   fuzz [SECONDS]   each fuzz target so long, default 60; needs a nightly compiler
   bench-sim        the simulator beside libCacheSim (--requests N, --pairs N, --trace NAME, --only POLICY,
                    --peer command|package, --large, --again, --dry); rows that are there are not measured again;
@@ -59,6 +61,7 @@ fn dispatch(arguments: &[String]) -> Result<()> {
         ["bench-sim", rest @ ..] => bench_sim::bench(rest),
         ["test-python"] => python::test(),
         ["bench"] => checks::bench(),
+        ["bench-stores"] => stores::bench(),
         ["fuzz"] => fuzz::fuzz("60"),
         ["fuzz", seconds] => fuzz::fuzz(seconds),
         ["install"] => install::install("/usr/local"),

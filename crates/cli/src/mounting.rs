@@ -332,9 +332,7 @@ impl Wish {
         if let Some(size) = self.block_size {
             options.block_bytes = size.bytes() as usize;
         }
-        if let Some(threads) = self.threads {
-            options.threads = threads.into();
-        }
+        options.threads = self.threads.map_or_else(|| options.suitable_threads(), usize::from);
         options.allocation = self
             .allocation
             .parse()

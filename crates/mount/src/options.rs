@@ -111,16 +111,19 @@ fn memory_bytes() -> u64 {
 pub const WINDOW_MAX: u32 = 1024;
 /// Most service threads.
 const THREADS_MAX: usize = 256;
+/// Service threads before a store, if the cache is not small: while one waits for an answer others ask.
+const THREADS_OF_STORE: usize = 16;
 
 impl MountOptions {
     /// Defaults for serving `origin` on `mountpoint`.
     pub fn new(origin: impl Into<Place>, mountpoint: impl Into<PathBuf>) -> Self {
         let origin = origin.into();
+        let (cache_bytes, block_bytes) = (256 << 20, 64 << 10);
         Self {
             mountpoint: mountpoint.into(),
-            cache_bytes: 256 << 20,
-            block_bytes: 64 << 10,
-            threads: default_threads(),
+            cache_bytes,
+            block_bytes,
+            threads: default_threads(&origin, cache_bytes, block_bytes),
             allocation: Allocation::default(),
             policy: PolicyName::Lru.spec(),
             // See docs/benchmarks/prefetching-real.md.
@@ -146,6 +149,11 @@ impl MountOptions {
             interpose: None,
             origin,
         }
+    }
+
+    /// As many service threads as suit this origin and this cache, each with a block of it for itself.
+    pub fn suitable_threads(&self) -> usize {
+        default_threads(&self.origin, self.cache_bytes, self.block_bytes)
     }
 
     /// What stands before the files of the origin.
@@ -223,9 +231,14 @@ impl MountOptions {
     }
 }
 
-fn default_threads() -> usize {
+fn default_threads(origin: &Place, cache_bytes: u64, block_bytes: usize) -> usize {
     let processors = std::thread::available_parallelism().map_or(2, |count| count.get());
-    (2 * processors).clamp(4, 16)
+    let least = (2 * processors).clamp(4, 16);
+    if !origin.is_store() {
+        return least;
+    }
+    let affordable = usize::try_from(cache_bytes / 16 / block_bytes as u64).unwrap_or(usize::MAX);
+    THREADS_OF_STORE.min(affordable).max(least)
 }
 
 /// Keeps programs from choosing block numbers that collide.
@@ -237,6 +250,7 @@ fn seed() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pantler_origin::StoreAddress;
 
     #[test]
     fn a_fixed_owner_has_a_name_that_hints_can_use() {
@@ -261,6 +275,18 @@ mod tests {
             let error = MountOptions::new("/mnt", root).check().unwrap_err().to_string();
             assert_eq!(error, "mount point \"/\": expected another directory than the root");
         }
+    }
+
+    #[test]
+    fn who_waits_for_a_store_keeps_no_others_from_asking() {
+        let address = StoreAddress::parse("memory:").unwrap().unwrap();
+        let store = Place::Store(address, pantler_origin::StoreOptions::default());
+        let mut options = MountOptions::new(store, "/mnt");
+        assert_eq!(options.threads, THREADS_OF_STORE);
+        assert_eq!(options.suitable_threads(), THREADS_OF_STORE);
+        let directory = MountOptions::new("/", "/mnt").threads;
+        (options.cache_bytes, options.block_bytes) = (2 << 20, 64 << 10);
+        assert_eq!(options.suitable_threads(), directory, "a small cache has blocks, too");
     }
 
     #[test]
