@@ -20,12 +20,19 @@ pub enum Kind {
 pub struct Server<'a> {
     net: &'a Net,
     kind: Kind,
+    more: Vec<String>,
     child: Option<Child>,
 }
 
 impl<'a> Server<'a> {
     pub fn new(net: &'a Net, kind: Kind) -> Self {
-        Self { net, kind, child: None }
+        Self { net, kind, more: Vec::new(), child: None }
+    }
+
+    /// With more words.
+    pub fn with(mut self, more: &[String]) -> Self {
+        self.more = more.to_vec();
+        self
     }
 
     pub fn start(&mut self, memory: &str) {
@@ -49,7 +56,8 @@ impl<'a> Server<'a> {
                 command
             }
         };
-        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        let child =
+            command.args(&self.more).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         self.child = Some(child.unwrap());
         eventually("the server listens", || self.say("PING").starts_with('+'));
     }
