@@ -24,6 +24,8 @@ const GROWTH_PROBES: u32 = 30;
 const BLIND_BLOCKS: u32 = 3000;
 /// The same of a target none of whose first reads looks like a miss: where first reads may be hits, they are not for as long.
 const BLIND_BLOCKS_ALIKE: u32 = 1 << 14;
+/// Confidence below which hits are not told from misses.
+const UNCLEAR: f64 = 0.05;
 /// A cache held so many times what it kept, where it removes late.
 const COLLAPSE: f64 = 4.0;
 
@@ -96,9 +98,9 @@ impl Microbenchmark {
 
     /// Whether so much was read that there should be hits among it, and none can be told from a miss.
     pub fn is_blind(&self, last: Option<&Observed>, calibration: &Calibration) -> bool {
-        let unclear = self.filled > BLIND_BLOCKS && calibration.confidence < 0.05;
+        let unclear = self.filled > BLIND_BLOCKS && is_unclear(calibration);
         let alike = || self.filled > BLIND_BLOCKS_ALIKE && first_reads_missed(last, calibration) < 0.1;
-        calibration.modes.is_some() && (unclear || alike())
+        unclear || (calibration.modes.is_some() && alike())
     }
 
     pub fn come_back(&mut self) -> Trace {
@@ -133,9 +135,14 @@ impl Microbenchmark {
     }
 }
 
-/// Probes of the last trace that were misses, beyond what noise makes of hits.
+/// Whether time is measured, and tells nothing.
+fn is_unclear(calibration: &Calibration) -> bool {
+    calibration.modes.is_some() && calibration.confidence < UNCLEAR
+}
+
+/// Probes of the last trace that were misses, beyond what noise makes of hits; none where they cannot be told from hits.
 pub(super) fn probes_missing(last: Option<&Observed>, calibration: &Calibration) -> f64 {
-    let Some(Observed { trace, readings }) = last else { return 0.0 };
+    let Some(Observed { trace, readings }) = last.filter(|_| !is_unclear(calibration)) else { return 0.0 };
     let missing: f64 = trace.probes.iter().map(|&at| missed(readings[at], calibration.modes)).sum();
     let (probes, noise) = (trace.probes.len() as f64, calibration.sides.hits);
     missing - probes * noise - 3.0 * (probes * noise * (1.0 - noise)).sqrt() - 3.0
