@@ -11,6 +11,7 @@ use std::collections::VecDeque;
 
 use pantler_steward::{Access, Action, Block, Frame, Notice, OwnerId, Steward, Why};
 
+use crate::fetch::Missing;
 use crate::lower::{Brain, Plan};
 use crate::prefetch::Prefetching;
 use crate::slab::Slab;
@@ -98,6 +99,11 @@ impl Frames {
 
     pub(crate) fn slot_mut(&mut self, frame: Frame) -> &mut Slot {
         &mut self.slots[frame.0 as usize]
+    }
+
+    /// Whether the bytes of a block are still awaited where they are brought to (F3).
+    pub(crate) fn awaits(&self, missing: &Missing) -> bool {
+        self.slot(missing.frame).ticket == missing.slot.ticket
     }
 
     /// The slot of a block, if it has one.
@@ -252,6 +258,7 @@ impl Frames {
 
     /// A prefetch brought nothing: counted and forgotten.
     pub(crate) fn fail(&mut self, block: Block, frame: Frame, slab: &Slab) {
+        self.demote(block, frame, slab);
         self.empty(frame, slab);
         self.steward.failed(block);
         self.settle(slab);

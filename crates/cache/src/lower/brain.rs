@@ -19,6 +19,7 @@ const FRAMES_MAX: u32 = 1 << 25;
 /// What a frame holds, as the brain placed it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Placed {
+    block: Block,
     key: Key,
     /// Whose reference it was, whose priorities count.
     owner: OwnerId,
@@ -241,12 +242,14 @@ impl Brain {
     /// Before a reference: where ULC wants the block. A frame is made free for it if it will only pass. `None` for
     /// files that are not shared, and blocks that were here before their version had a name (B6).
     pub(crate) fn plan(&mut self, steward: &mut Steward, owner: OwnerId, block: Block) -> Option<Plan> {
-        let (stem, since) = *self.stems.get(&block.file)?;
-        let key = stem.block(block.index);
         let resident = steward.lookup(block);
-        if resident.is_some_and(|frame| self.brought(frame).asked < since) {
+        let asked = resident.map(|frame| self.brought(frame).asked);
+        let stem = self.stems.get(&block.file).filter(|(_, since)| asked.is_none_or(|asked| asked >= *since));
+        let Some(&(stem, _)) = stem else {
+            resident.into_iter().for_each(|frame| self.used_again(frame));
             return None;
-        }
+        };
+        let key = stem.block(block.index);
         let handle = self.handle(key);
         let is_near = resident.and_then(|frame| self.placed(frame)).is_some_and(|placed| !placed.passes());
         if self.ulc.tier_of(handle) == NEAREST && !is_near {
@@ -260,6 +263,16 @@ impl Brain {
             self.make_way(steward);
         }
         Some(Plan { owner, block, key, retrieval })
+    }
+
+    /// A block that is in tier 1 under a name which is not its own any more is referenced: it is as young as others.
+    fn used_again(&mut self, frame: Frame) {
+        let key = self.placed(frame).filter(|placed| !placed.passes()).map(|placed| placed.key);
+        let handle = key.and_then(|key| self.handles.get(&key).copied());
+        if let Some(handle) = handle.filter(|&handle| self.ulc.tier_of(handle) == NEAREST) {
+            let now = self.now_us();
+            self.ulc.enter(handle, NEAREST, now);
+        }
     }
 
     /// B1: room for one more block that passes. Who waits for one that is on its way would have to begin again if it left
@@ -314,9 +327,9 @@ impl Brain {
         let put = (missed || moved) && keep > NEAREST && keep < self.out();
         let put = put || before.is_some_and(|before| before.put && before.keep == keep);
         let here = matches!(access, Access::Hit(_));
-        self.placed[index] = Some(Placed { key, owner, keep, put, here });
+        self.placed[index] = Some(Placed { block, key, owner, keep, put, here });
         if let Ahead::Found(found) = ahead {
-            self.was_left(frame, found);
+            self.is_in(frame, found);
         }
         if moved && before.is_none_or(|before| !before.put) && retrieval.from < self.out() {
             self.order(retrieval.from, key, Order::Remove { key });
@@ -350,9 +363,11 @@ impl Brain {
             match step {
                 // Only where more is pinned than fits: the yardstick goes, too.
                 Step::Demote { block: handle, from } if from == NEAREST => {
-                    let block = self.keys[handle as usize].and_then(|key| self.block_of(key));
-                    if let (Some(block), Some(steward)) = (block, steward.as_deref_mut()) {
-                        steward.forget(block);
+                    let key = self.keys[handle as usize];
+                    // By its frame: its file may have another name by now.
+                    let near = self.placed.iter().flatten().find(|one| Some(one.key) == key && !one.passes());
+                    if let (Some(near), Some(steward)) = (near, steward.as_deref_mut()) {
+                        steward.forget(near.block);
                     }
                     self.ulc.left(handle, NEAREST.below(), self.out());
                 }
@@ -373,11 +388,6 @@ impl Brain {
             }
         }
         self.steps = steps;
-    }
-
-    fn block_of(&self, key: Key) -> Option<Block> {
-        let file = self.stems.iter().find(|(_, (stem, _))| *stem == key.stem)?.0;
-        Some(Block::new(*file, key.index))
     }
 
     /// An order for the worker of a tier. What finds no room leaves the stack.
@@ -507,7 +517,6 @@ impl Brain {
 
     /// It was found in `found`, or nowhere below (`out`).
     pub(super) fn was_found(&mut self, frame: Frame, sought: Sought, found: Tier) {
-        let out = self.out();
         let Sought { key, keep } = sought;
         let Some(Some(placed)) = self.placed.get_mut(frame.0 as usize) else {
             // Not referenced yet.
@@ -521,29 +530,22 @@ impl Brain {
         if placed.key != key {
             return;
         }
-        if keep.is_none() {
-            return self.was_left(frame, found);
-        }
-        let keep = placed.keep;
-        placed.put &= found > keep;
-        if found < keep && keep < out {
-            // U5: it is somebody else's, nearer.
-            placed.put = false;
-            self.left(key, Some(keep));
-        } else if placed.put
+        self.is_in(frame, found);
+        let Some(Placed { keep: into, put: true, .. }) = self.placed(frame).copied() else { return };
+        if keep.is_some()
             && let Some(&handle) = self.handles.get(&key)
         {
             // The notice that it had gone came with the answer to the question for it, and it is put there again.
             let mut steps = std::mem::take(&mut self.steps);
-            self.ulc.returned(handle, keep, &mut steps);
+            self.ulc.returned(handle, into, &mut steps);
             self.ulc.settle(&mut steps);
             self.steps = steps;
             self.carry_out(None);
         }
     }
 
-    /// A block that was fetched ahead was read from `found` and left there: it is not put where it is already.
-    fn was_left(&mut self, frame: Frame, found: Tier) {
+    /// The block of a frame is in `found`: it is not put where it is already.
+    fn is_in(&mut self, frame: Frame, found: Tier) {
         let out = self.out();
         let Some(Some(placed)) = self.placed.get_mut(frame.0 as usize) else { return };
         placed.put &= found > placed.keep;
@@ -597,8 +599,12 @@ impl Brain {
         self.passing.validate();
         let most = self.base + self.passing.frames();
         assert!(steward.capacity() <= most, "B1: {} frames", steward.capacity());
-        let near = self.placed.iter().flatten().filter(|placed| !placed.passes());
-        for placed in near {
+        for (frame, placed) in (0..).zip(&self.placed) {
+            let Some(placed) = placed else { continue };
+            assert_eq!(steward.lookup(placed.block), Some(Frame(frame)), "B1: {} is not there", placed.key);
+            if placed.passes() {
+                continue;
+            }
             let tier = self.handles.get(&placed.key).map(|handle| self.ulc.tier_of(*handle));
             assert_eq!(tier, Some(NEAREST), "B1: {} in a frame", placed.key);
         }

@@ -42,10 +42,15 @@ impl Cache {
         Ok(self.count(&valid))
     }
 
+    /// What was voided meanwhile is looked for by nobody: its frame may be another block's.
     fn quests(&self, missing: &[Missing]) -> Vec<Quest> {
         let mut frames = self.lock();
+        let waits: Vec<bool> = missing.iter().map(|one| frames.awaits(one)).collect();
         let Some(brain) = &mut frames.brain else { return Vec::new() };
         let quest = |(position, one): (usize, &Missing)| {
+            if !waits[position] {
+                return None;
+            }
             let sought = brain.sought(one.block, one.frame)?;
             Some(Quest { position, sought, found: None })
         };
@@ -123,11 +128,15 @@ impl Cache {
 
     fn note_found(&self, missing: &[Missing], quests: &[Quest]) {
         let mut frames = self.lock();
-        let Some(brain) = &mut frames.brain else { return };
         let out = tier_of(self.attached.len());
         for quest in quests {
-            let frame = missing[quest.position].frame;
-            brain.was_found(frame, quest.sought, quest.found.unwrap_or(out));
+            let one = &missing[quest.position];
+            if !frames.awaits(one) {
+                continue;
+            }
+            if let Some(brain) = &mut frames.brain {
+                brain.was_found(one.frame, quest.sought, quest.found.unwrap_or(out));
+            }
         }
     }
 

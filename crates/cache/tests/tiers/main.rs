@@ -1,9 +1,11 @@
 //! A cache over lower tiers: what the simulator decides is what happens, and the bytes are right whatever breaks.
 
+mod faults;
+
 use std::io::{self, IoSliceMut};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -154,11 +156,41 @@ struct Origin {
     version: AtomicU64,
     reads: AtomicU64,
     fails: AtomicBool,
+    /// No read of this block works.
+    bad: AtomicU64,
+    /// Reads from this block on wait.
+    held: Mutex<u64>,
+    released: Condvar,
+    waiting: AtomicU64,
 }
 
 impl Origin {
     fn new() -> Arc<Self> {
-        Arc::new(Self { version: AtomicU64::new(1), reads: AtomicU64::new(0), fails: AtomicBool::new(false) })
+        Arc::new(Self {
+            version: AtomicU64::new(1),
+            reads: AtomicU64::new(0),
+            fails: AtomicBool::new(false),
+            bad: AtomicU64::new(u64::MAX),
+            held: Mutex::new(u64::MAX),
+            released: Condvar::new(),
+            waiting: AtomicU64::new(0),
+        })
+    }
+
+    fn hold(&self, first: u64) {
+        *self.held.lock().unwrap() = first;
+    }
+
+    fn release(&self) {
+        self.hold(u64::MAX);
+        self.released.notify_all();
+    }
+
+    fn wait(&self, first: u64) {
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        let held = self.held.lock().unwrap();
+        drop(self.released.wait_while(held, |held| *held <= first).unwrap());
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -171,11 +203,14 @@ fn content(version: u64, index: u64) -> [u8; 16] {
 
 impl Source for Origin {
     fn read_at(&self, offset: u64, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        if self.fails.load(Ordering::SeqCst) {
+        let first = offset / BLOCK as u64;
+        self.wait(first);
+        let is_bad = (first..first + buffers.len() as u64).contains(&self.bad.load(Ordering::SeqCst));
+        if is_bad || self.fails.load(Ordering::SeqCst) {
             return Err(io::ErrorKind::ConnectionReset.into());
         }
         let version = self.version.load(Ordering::SeqCst);
-        for (index, buffer) in (offset / BLOCK as u64..).zip(buffers.iter_mut()) {
+        for (index, buffer) in (first..).zip(buffers.iter_mut()) {
             self.reads.fetch_add(1, Ordering::SeqCst);
             buffer.fill(0);
             buffer[..16].copy_from_slice(&content(version, index));
@@ -198,12 +233,22 @@ impl Cached {
 
     /// `frames` for all blocks.
     fn with_passing(frames: u32, passing: Option<u32>, tiers: Vec<Arc<dyn Tier>>) -> Self {
+        Self::choosing(frames, passing, tiers, |_| ())
+    }
+
+    fn choosing(
+        frames: u32,
+        passing: Option<u32>,
+        tiers: Vec<Arc<dyn Tier>>,
+        choose: impl FnOnce(&mut Options),
+    ) -> Self {
         let (spare, demotions) = (4, 64);
         let cache_bytes = u64::from(frames) * (BLOCK as u64 + pantler_cache::FRAME_METADATA_BYTES)
             + (spare + demotions) * BLOCK as u64;
         let (spare, demotions) = (spare as u32, demotions as u32);
-        let options =
+        let mut options =
             Options { cache_bytes, block_bytes: BLOCK, spare, demotions, passing, ..Options::default() };
+        choose(&mut options);
         assert_eq!(options.frames().unwrap(), frames);
         let cache = Arc::new(Cache::with_tiers(options, tiers).unwrap());
         let serve = |number| {
