@@ -330,10 +330,11 @@ impl Tier for RemoteTier {
         let deadline = self.deadline();
         let connected = self.connected()?;
         let word = if connected.kind == Kind::Redis { "UNLINK" } else { "PANTLER.DROP" };
-        let served: Vec<&Key> = keys.iter().filter(|key| connected.serves(key)).collect();
+        // Redis does not know whose a block is (U6).
+        let mine = |key: &&Key| self.owned().remove(*key) || connected.kind != Kind::Redis;
+        let served: Vec<&Key> = keys.iter().filter(|key| connected.serves(key)).filter(mine).collect();
         for keys in served.chunks(BATCH_MAX) {
             let command = |key: &&Key| {
-                self.owned().remove(*key);
                 let mut command = cmd(word);
                 command.arg(key.to_string());
                 command

@@ -382,6 +382,19 @@ fn redis_is_a_tier_whose_evictions_are_heard() {
 }
 
 #[test]
+fn redis_is_not_told_to_remove_what_others_put_there() {
+    let Some(redis) = redis(&["--maxmemory", "3mb"]) else { return };
+    let (one, other) = (client(redis.port(), "one", |_| {}), client(redis.port(), "other", |_| {}));
+    one.heal().unwrap();
+    other.heal().unwrap();
+    (1..=2).for_each(|index| give(&one, index, Put::Demote));
+    other.remove(&[key(1), key(2)]).unwrap();
+    assert!(ask(&other, 1, Retrieve::Read), "it is one's (U6)");
+    one.remove(&[key(1)]).unwrap();
+    assert!(!ask(&other, 1, Retrieve::Read) && ask(&other, 2, Retrieve::Read));
+}
+
+#[test]
 fn redis_that_is_full_and_drops_nothing_goes_on_answering() {
     let Some(redis) = pantler_rig::redis(&["--maxmemory", "3mb"]) else { return };
     let tier = client(redis.port(), "one", |_| {});
