@@ -366,6 +366,11 @@ impl Tier for SsdTier {
         self.lock().order.values().copied().collect()
     }
 
+    fn age(&self, key: &Key) -> Option<Duration> {
+        let time = self.lock().held.get(key)?.time;
+        Some(Duration::from_micros(now_us(Duration::ZERO).saturating_sub(time)))
+    }
+
     fn heal(&self) -> Result<(), TierError> {
         // A disk that failed says so again at the next write, which costs a reader nothing.
         Ok(())

@@ -101,6 +101,11 @@ pub trait Tier: Send + Sync {
         Vec::new()
     }
 
+    /// How long ago a block that it holds from before was last referenced, where it knows.
+    fn age(&self, _: &Key) -> Option<Duration> {
+        None
+    }
+
     /// Tries to make a broken tier work again.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use pantler_steward::placement::{Passage, Passing, Retrieval, Sizes, SizesError, Step, Tier, Ulc};
 use pantler_steward::{Access, Block, FileId, Frame, OwnerId, Steward};
@@ -108,7 +108,8 @@ pub(crate) struct Brain {
     /// Blocks that left in the reference that takes place just now.
     leavers: Vec<Leaver>,
     steps: Vec<Step>,
-    started: Instant,
+    /// Since 1970, and from then on.
+    started: (Duration, Instant),
 }
 
 impl Brain {
@@ -142,7 +143,7 @@ impl Brain {
             buffers_max,
             leavers: Vec::new(),
             steps: Vec::new(),
-            started: Instant::now(),
+            started: (SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(), Instant::now()),
         };
         brain.restore();
         Ok(brain)
@@ -153,7 +154,7 @@ impl Brain {
         let attached = Arc::clone(&self.attached);
         // Farther tiers hold older blocks, which go below.
         for (number, one) in attached.iter().enumerate() {
-            self.recall(tier_of(number), one.tier.held());
+            self.recall(tier_of(number), one.tier.as_ref(), one.tier.held());
         }
     }
 
@@ -168,20 +169,24 @@ impl Brain {
             self.steps = steps;
             self.carry_out(None);
         }
-        self.recall(tier, held);
+        self.recall(tier, one.tier.as_ref(), held);
     }
 
-    /// Blocks that a tier holds, the one used longest ago first.
-    fn recall(&mut self, tier: Tier, held: Vec<Key>) {
+    /// Blocks that a tier holds, the one used longest ago first. Where it does not know how long ago that was, they are as old
+    /// as the oldest that is known.
+    fn recall(&mut self, tier: Tier, source: &dyn pantler_tier::Tier, held: Vec<Key>) {
         if held.is_empty() {
             return;
         }
-        let handles: Vec<u32> = held.into_iter().map(|key| self.handle(key)).collect();
+        let now = self.now_us();
+        let time = |age: Duration| now.saturating_sub(u64::try_from(age.as_micros()).unwrap_or(u64::MAX));
+        let handles: Vec<(u32, u64)> =
+            held.iter().map(|key| (self.handle(*key), source.age(key).map_or(now, time))).collect();
         let mut steps = std::mem::take(&mut self.steps);
         self.ulc.recall(&handles, tier, &mut steps);
         self.steps = steps;
         self.carry_out(None);
-        for handle in handles {
+        for (handle, _) in handles {
             if self.ulc.time_of(handle).is_none() {
                 self.release(handle);
             }
@@ -205,9 +210,16 @@ impl Brain {
         }
     }
 
-    /// Time of references, in microseconds.
+    /// Time of references, in microseconds: of a clock that does not go back, and that went before this mount did.
     pub(crate) fn now_us(&self) -> u64 {
-        u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX)
+        let (started, since) = self.started;
+        u64::try_from((started + since.elapsed()).as_micros()).unwrap_or(u64::MAX)
+    }
+
+    /// When a block was referenced last; one that is not known any more was just now.
+    fn accessed_us(&self, key: &Key) -> u64 {
+        let time = self.handles.get(key).and_then(|&handle| self.ulc.time_of(handle));
+        time.unwrap_or_else(|| self.now_us())
     }
 
     /// Blocks that ULC keeps in a tier.
@@ -373,7 +385,7 @@ impl Brain {
                 }
                 Step::Demote { block: handle, from } => {
                     if let Some(key) = self.keys[handle as usize] {
-                        let accessed_us = self.ulc.time_of(handle).unwrap_or(0);
+                        let accessed_us = self.accessed_us(&key);
                         self.order(from, key, Order::Pass { key, accessed_us });
                     }
                 }
@@ -444,7 +456,7 @@ impl Brain {
     pub(crate) fn pass_down(&mut self, leaver: Leaver) -> bool {
         let Leaver { key, buffer, length } = leaver;
         let Some(&handle) = self.handles.get(&key) else { return false };
-        let accessed_us = self.ulc.time_of(handle).unwrap_or(0);
+        let accessed_us = self.accessed_us(&key);
         let mut steps = std::mem::take(&mut self.steps);
         let known = self.ulc.passed_down(handle, NEAREST, &mut steps);
         self.steps = steps;
@@ -478,7 +490,7 @@ impl Brain {
             self.left(key, Some(keep));
             return false;
         }
-        let accessed_us = self.handles.get(&key).and_then(|handle| self.ulc.time_of(*handle)).unwrap_or(0);
+        let accessed_us = self.accessed_us(&key);
         self.put(keep, Order::Buffer { key, buffer, length, why: Put::Keep, accessed_us })
     }
 

@@ -170,3 +170,35 @@ fn a_prefetch_that_fails_takes_its_place_back() {
     });
     cached.cache.validate();
 }
+
+/// They went down with the age of the mount.
+#[test]
+fn blocks_from_before_a_restart_are_as_old_as_they_are() {
+    const HOUR: Duration = Duration::from_secs(3600);
+    let folder = tempfile::tempdir().unwrap();
+    let near = ssd(folder.path(), 20);
+    let stem = Stem::new(None, BLOCK as u32, [&1u64.to_le_bytes()[..]]);
+    for index in 0..20 {
+        let (key, age) = (stem.block(index), HOUR * (20 - index as u32));
+        near.put(&[Given { key, bytes: &[7; BLOCK], why: Put::Keep, age }]).unwrap();
+    }
+    near.close();
+    drop(near);
+    let notes = Arc::new(Notes::default());
+    let cached = Cached::new(10, vec![ssd(folder.path(), 20), Arc::clone(&notes) as _]);
+    cached.share(1, 1);
+    let origin = Origin::new();
+    (0..2).for_each(|_| (100..160).for_each(|index| drop(cached.read(&origin, 1, index))));
+    let given = notes.given.lock().unwrap();
+    let before: Vec<_> = given.iter().filter(|(key, _)| key.index < 20).collect();
+    assert!(before.len() > 10, "{} went down", before.len());
+    for (key, age) in before {
+        let hours = 20 - key.index as u32;
+        assert!(
+            (HOUR * hours..HOUR * hours + HOUR / 2).contains(age),
+            "{key} is {age:?} old, not {hours} hours"
+        );
+    }
+    let young = given.iter().filter(|(key, _)| key.index >= 100).map(|(_, age)| *age).max();
+    assert!(young.unwrap() < HOUR / 2, "{young:?}");
+}

@@ -131,13 +131,15 @@ impl Stack {
         self.entries += 1;
     }
 
-    /// Blocks that are not in the stack come to its bottom, with that level, the last of them uppermost.
-    pub(super) fn slide_under(&mut self, blocks: &[Handle], level: Tier) {
+    /// Blocks that are not in the stack come to its bottom, with that level and their times, the last of them uppermost.
+    /// None is younger than what was there (S4).
+    pub(super) fn slide_under(&mut self, blocks: &[(Handle, u64)], level: Tier) {
         if blocks.is_empty() {
             return;
         }
+        let latest = self.iter().next().map_or(u64::MAX, |(_, _, time)| time);
         let mut stack = Self::new(self.out());
-        blocks.iter().for_each(|&block| stack.touch(block, level, 0));
+        blocks.iter().for_each(|&(block, time)| stack.touch(block, level, time.min(latest)));
         self.iter().for_each(|(block, level, time)| stack.touch(block, level, time));
         *self = stack;
     }

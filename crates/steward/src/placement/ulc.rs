@@ -253,23 +253,23 @@ impl Ulc {
     }
 
     /// Rule U7: a tier, seen for the first time or again, holds these blocks of this client, the one used longest ago
-    /// first. Those that the client believes in no tier are there from now on, the youngest first, as far as the tier has
+    /// first, with the times of their last uses. Those that the client believes in no tier are there from now on, the youngest first, as far as the tier has
     /// frames: in their places, where the stack knows them, the others below everything that it knows.
     ///
     /// Takes O(n) for the whole stack.
-    pub fn recall(&mut self, held: &[Handle], tier: Tier, steps: &mut Vec<Step>) {
+    pub fn recall(&mut self, held: &[(Handle, u64)], tier: Tier, steps: &mut Vec<Step>) {
         let out = self.sizes.out();
         assert!(tier < out, "C1: no block is held out of all tiers");
         let mut room = self.sizes.of(tier).saturating_sub(self.stack.len(tier)) as usize;
         let mut forgotten = Vec::new();
-        for &block in held.iter().rev() {
+        for &(block, time) in held.iter().rev() {
             if room == 0 {
                 break;
             }
             match self.stack.find(block) {
                 Some((level, _)) if level < out => continue,
                 Some(_) => self.stack.set_level(block, tier),
-                None => forgotten.push(block),
+                None => forgotten.push((block, time)),
             }
             room -= 1;
         }

@@ -136,16 +136,19 @@ impl NaiveUlc {
     }
 
     /// U7, from the youngest on, one after the other.
-    pub fn recall(&mut self, held: &[u32], tier: Tier, steps: &mut Vec<Step>) {
+    pub fn recall(&mut self, held: &[(u32, u64)], tier: Tier, steps: &mut Vec<Step>) {
         let out = self.out();
-        for &block in held.iter().rev() {
+        for &(block, time) in held.iter().rev() {
             if self.count(tier.0) >= self.sizes.of(tier) {
                 break;
             }
             match self.stack.iter_mut().find(|known| known.block == block) {
                 Some(known) if known.level.0 == out => known.level = tier,
                 Some(_) => {}
-                None => self.stack.insert(0, Known { block, time: 0, level: tier }),
+                None => {
+                    let time = self.stack.first().map_or(time, |oldest| time.min(oldest.time));
+                    self.stack.insert(0, Known { block, time, level: tier });
+                }
             }
         }
         self.settle(steps);
