@@ -193,7 +193,7 @@ pub struct Tiers {
     /// When a tier is not there at the start: fail, or go without until it is
     #[arg(long = "tier-missing", value_name = "WHAT", default_value = "fail", value_parser = ["fail", "without"])]
     pub missing: String,
-    /// Longest wait of a reader for a tier that does not answer, in milliseconds
+    /// Longest wait of a reader for a tier that does not answer, a server or a disk, in milliseconds
     #[arg(long = "tier-timeout", value_name = "MS", default_value = "250",
           value_parser = |text: &str| whole(text, 1..=60_000_u32))]
     pub timeout_ms: u32,

@@ -162,7 +162,7 @@ fn open_one(options: &MountOptions, place: &Place, bytes: u64) -> Result<(Arc<dy
     let TierOptions { timeout, missing, password, authority, seal, .. } = &options.tiers;
     if let Place::Ssd(path) = place {
         let tier = SsdTier::open(path, bytes, options.block_bytes, seal.clone()).map_err(tier_error)?;
-        return Ok((Arc::new(tier), true));
+        return Ok((Arc::new(tier.within(*timeout)), true));
     }
     let tier = RemoteTier::new(RemoteOptions {
         place: place.clone(),

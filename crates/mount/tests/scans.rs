@@ -46,6 +46,8 @@ fn two_passes(
     let fixture = Fixture::with(|options| {
         let mut plain = MountOptions::new(options.origin.clone(), options.mountpoint.clone());
         (plain.cache_bytes, plain.lookahead) = (cache, lookahead);
+        // However busy the disk is.
+        plain.tiers.timeout = PATIENCE;
         plain.tiers.places = vec![(Place::Ssd(folder.path().join("tier")), tier)];
         plain.interpose = Some(interpose);
         *options = plain;

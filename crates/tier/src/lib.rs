@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 mod client;
+mod errands;
 mod error;
 mod files;
 pub mod fuzzing;

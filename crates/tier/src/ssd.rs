@@ -22,6 +22,8 @@
 //!     so after a crash those are the times at which blocks came; an orderly end writes down the last uses.
 //! D4  The file has holes where nothing was written yet, and others may fill the file system first. A block for which there
 //!     is no room costs itself, and at most one older block whose slot is written over: reads go on.
+//! D5  Nobody waits for the disk without a limit, and nobody who holds the lock waits for it. A block whose read does not
+//!     come back in time, and a slot whose write does not, are used again after the next start: they may be why.
 
 mod layout;
 mod open;
@@ -32,11 +34,12 @@ use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use hashbrown::HashMap;
 
+use crate::errands::Errands;
 use crate::seal::ENVELOPE_BYTES_MAX;
 use crate::tier::NEWS_MAX;
 use crate::{Given, Key, News, Retrieve, Seal, Tier, TierError, Wanted};
@@ -46,13 +49,21 @@ use open::Made;
 
 /// How long slots without room are left alone: whoever filled the file system may make room again.
 const ROOM_PAUSE: Duration = Duration::from_secs(1);
+/// How long the disk may take for a block, unless it is said.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// How long it may take at least for what no reader waits for: it may have much to write.
+const WRITE_TIMEOUT_MIN: Duration = Duration::from_secs(2);
+/// Bytes of headers that are written at a time.
+const TABLE_PART: usize = 1 << 20;
 /// Slots that are tried for one block: one that was never written, and one that was.
 const TRIES: usize = 2;
 
 /// A tier in a file.
 pub struct SsdTier {
     name: String,
-    file: File,
+    file: Arc<File>,
+    errands: Errands,
+    timeout: Duration,
     layout: Layout,
     seal: Seal,
     index: Mutex<Index>,
@@ -187,7 +198,9 @@ impl SsdTier {
         let name = format!("ssd:{}", path.display());
         Ok(Self {
             name,
-            file,
+            file: Arc::new(file),
+            errands: Errands::new(),
+            timeout: TIMEOUT,
             layout,
             seal,
             index: Mutex::new(index),
@@ -198,43 +211,98 @@ impl SsdTier {
         })
     }
 
+    /// The disk may take so long for a block that somebody waits for, and 2 s for others.
+    pub fn within(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// Has the disk do something. An error says that it does not answer (D5).
+    fn ask<T: Send + 'static>(
+        &self,
+        limit: Duration,
+        work: impl FnOnce(&File) -> std::io::Result<T> + Send + 'static,
+    ) -> Result<std::io::Result<T>, TierError> {
+        let file = Arc::clone(&self.file);
+        // The file is closed before anybody learns what came of it: who closes the tier then has closed it.
+        let done = self.errands.run(limit, move || {
+            let file = file;
+            work(&file)
+        });
+        done.ok_or_else(|| self.silent(limit))
+    }
+
+    fn silent(&self, limit: Duration) -> TierError {
+        TierError::Timeout { name: self.name.clone(), timeout_ms: limit.as_millis() as u64 }
+    }
+
+    fn failed(&self, error: std::io::Error) -> TierError {
+        TierError::File { path: self.name.clone().into(), error }
+    }
+
+    fn write_timeout(&self) -> Duration {
+        self.timeout.max(WRITE_TIMEOUT_MIN)
+    }
+
     fn lock(&self) -> MutexGuard<'_, Index> {
         self.index.lock().expect("nobody panics with the index")
     }
 
-    /// Whether one that cannot be read is to be given up: a bad sector is, but if all of the disk fails the next one shows it.
-    fn gives_up(&self, key: &Key, slot: u32, error: &TierError) -> bool {
-        if self.failing.fetch_add(1, Ordering::Relaxed) > 0 {
-            return false;
-        }
-        tracing::warn!(tier = self.name, %key, %error, "one block is given up, and its place");
-        // It must not come back with a restart; where this fails, too, that finds out again.
-        let _ = self.file.write_all_at(&[0; HEADER_BYTES], self.layout.header_at(slot));
-        true
+    /// One that cannot be read must not come back with a restart; where this fails, too, that finds out again.
+    fn wipe(&self, slot: u32) {
+        let at = self.layout.header_at(slot);
+        let _ = self.ask(self.write_timeout(), move |file| file.write_all_at(&[0; HEADER_BYTES], at));
     }
 
     /// Reads an envelope, and hands out what is in it if it is right.
     fn fetch(&self, key: &Key, held: Held, use_bytes: impl FnOnce(&[u8])) -> Result<bool, TierError> {
-        let mut sealed = vec![0; held.length as usize];
-        let offset = self.layout.slot_at(held.slot);
-        match self.file.read_exact_at(&mut sealed, offset) {
-            Ok(()) => {}
-            Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(false),
-            Err(error) => return Err(TierError::File { path: self.name.clone().into(), error }),
+        let (offset, length) = (self.layout.slot_at(held.slot), held.length as usize);
+        let sealed = self.ask(self.timeout, move |file| {
+            let mut sealed = vec![0; length];
+            file.read_exact_at(&mut sealed, offset)?;
+            // What the tier holds need not be in the page cache, too.
+            let length = std::num::NonZeroU64::new(length as u64);
+            let _ = rustix::fs::fadvise(file, offset, length, rustix::fs::Advice::DontNeed);
+            Ok(sealed)
+        });
+        match sealed? {
+            Ok(sealed) => Ok(self.seal.open(key, &sealed, use_bytes).is_some()),
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(false),
+            Err(error) => Err(self.failed(error)),
         }
-        // What the tier holds need not be in the page cache, too.
-        let length = std::num::NonZeroU64::new(sealed.len() as u64);
-        let _ = rustix::fs::fadvise(&self.file, offset, length, rustix::fs::Advice::DontNeed);
-        Ok(self.seal.open(key, &sealed, use_bytes).is_some())
+    }
+
+    /// What becomes of a block whose bytes did not come: a bad sector is given up, but if all of the disk fails the next one
+    /// shows it.
+    fn not_read(&self, key: &Key, slot: u32, error: TierError) -> Result<(), TierError> {
+        let mut index = self.lock();
+        if index.held.get(key).is_none_or(|now| now.slot != slot) {
+            return Ok(());
+        }
+        if matches!(error, TierError::Timeout { .. }) {
+            index.abandon(key);
+            return Err(error);
+        }
+        if self.failing.fetch_add(1, Ordering::Relaxed) > 0 {
+            return Err(error);
+        }
+        index.abandon(key);
+        drop(index);
+        tracing::warn!(tier = self.name, %key, %error, "one block is given up, and its place");
+        self.damaged.fetch_add(1, Ordering::Relaxed);
+        self.wipe(slot);
+        Ok(())
     }
 
     /// Writes a block to a slot that it finds. Says whether there was room (D4).
-    fn keep(&self, key: Key, time: u64, sealed: &[u8]) -> std::io::Result<bool> {
+    fn keep(&self, key: Key, time: u64, sealed: Vec<u8>) -> Result<bool, TierError> {
         let header = Header { key, time, length: sealed.len() as u32 };
+        let fits = sealed.len() as u64 <= self.layout.slot_bytes;
+        let sealed = Arc::new(sealed);
         for _ in 0..TRIES {
             let Some(slot) = self.lock().slot(Instant::now()) else { break };
-            let written = match sealed.len() as u64 <= self.layout.slot_bytes {
-                true => self.write(slot, &header, sealed),
+            let written = match fits {
+                true => self.write(slot, header, Arc::clone(&sealed))?,
                 false => Err(ErrorKind::InvalidInput.into()),
             };
             let mut index = self.lock();
@@ -251,16 +319,24 @@ impl SsdTier {
                 }
                 Err(error) => {
                     index.free.push(slot);
-                    return Err(error);
+                    return Err(self.failed(error));
                 }
             }
         }
         Ok(false)
     }
 
-    fn write(&self, slot: u32, header: &Header, sealed: &[u8]) -> std::io::Result<()> {
-        self.file.write_all_at(sealed, self.layout.slot_at(slot))?;
-        self.file.write_all_at(&header.encode(), self.layout.header_at(slot))
+    fn write(
+        &self,
+        slot: u32,
+        header: Header,
+        sealed: Arc<Vec<u8>>,
+    ) -> Result<std::io::Result<()>, TierError> {
+        let (bytes_at, header_at) = (self.layout.slot_at(slot), self.layout.header_at(slot));
+        self.ask(self.write_timeout(), move |file| {
+            file.write_all_at(&sealed, bytes_at)?;
+            file.write_all_at(&header.encode(), header_at)
+        })
     }
 
     /// Recomputes what must hold, and panics with the number of what does not. For tests.
@@ -287,25 +363,17 @@ impl Tier for SsdTier {
     fn retrieve(&self, wanted: &[Wanted], found: &mut dyn FnMut(usize, &[u8])) -> Result<(), TierError> {
         for (position, Wanted { key, how }) in wanted.iter().enumerate() {
             let Some(held) = self.lock().held.get(key).copied() else { continue };
-            let is_same = |index: &Index| index.held.get(key).is_some_and(|now| now.slot == held.slot);
             let whole = match self.fetch(key, held, |bytes| found(position, bytes)) {
                 Ok(whole) => whole,
                 Err(error) => {
-                    let mut index = self.lock();
-                    if is_same(&index) {
-                        if !self.gives_up(key, held.slot, &error) {
-                            return Err(error);
-                        }
-                        self.damaged.fetch_add(1, Ordering::Relaxed);
-                        index.abandon(key);
-                    }
+                    self.not_read(key, held.slot, error)?;
                     continue;
                 }
             };
             self.failing.store(0, Ordering::Relaxed);
             let mut index = self.lock();
             // Its slot may have been given to another block meanwhile: then it was not damaged.
-            let is_same = is_same(&index);
+            let is_same = index.held.get(key).is_some_and(|now| now.slot == held.slot);
             match (is_same, whole, how) {
                 (true, false, _) => {
                     self.damaged.fetch_add(1, Ordering::Relaxed);
@@ -320,7 +388,6 @@ impl Tier for SsdTier {
     }
 
     fn put(&self, given: &[Given<'_>]) -> Result<(), TierError> {
-        let mut sealed = Vec::new();
         for one in given {
             let time = now_us(one.age);
             let mut index = self.lock();
@@ -330,10 +397,9 @@ impl Tier for SsdTier {
                 continue;
             }
             drop(index);
+            let mut sealed = Vec::new();
             self.seal.seal(&one.key, one.bytes, &mut sealed);
-            let kept = self.keep(one.key, time, &sealed);
-            let kept = kept.map_err(|error| TierError::File { path: self.name.clone().into(), error })?;
-            if !kept {
+            if !self.keep(one.key, time, sealed)? {
                 self.lock().leave(one.key);
             }
         }
@@ -372,8 +438,12 @@ impl Tier for SsdTier {
     }
 
     fn heal(&self) -> Result<(), TierError> {
-        // A disk that failed says so again at the next write, which costs a reader nothing.
-        Ok(())
+        // One that hangs works when what it was asked for has come back. One that failed says so again at the next write,
+        // which costs a reader nothing.
+        match self.errands.under_way() {
+            0 => Ok(()),
+            _ => Err(self.silent(self.timeout)),
+        }
     }
 
     fn damaged(&self) -> u64 {
@@ -392,8 +462,16 @@ impl Tier for SsdTier {
             let at = held.slot as usize * HEADER_BYTES;
             table[at..at + HEADER_BYTES].copy_from_slice(&header.encode());
         }
-        if let Err(error) = self.file.write_all_at(&table, self.layout.header_at(0)) {
-            tracing::warn!(tier = self.name, %error, "the order of its blocks is not written down");
+        drop(index);
+        let table = Arc::new(table);
+        for start in (0..table.len()).step_by(TABLE_PART) {
+            let (table, at) = (Arc::clone(&table), self.layout.header_at(0) + start as u64);
+            let written = self.ask(self.write_timeout(), move |file| {
+                file.write_all_at(&table[start..table.len().min(start + TABLE_PART)], at)
+            });
+            if let Err(error) = written.and_then(|written| written.map_err(|error| self.failed(error))) {
+                return tracing::warn!(tier = self.name, %error, "the order of its blocks is not written down");
+            }
         }
     }
 }
@@ -427,7 +505,7 @@ mod tests {
         (1..=3).for_each(|index| put(&tier, index));
         // Reads fail and writes do not.
         let blind = File::options().write(true).open(folder.path().join("pantler.tier")).unwrap();
-        let sees = std::mem::replace(&mut tier.file, blind);
+        let sees = std::mem::replace(&mut tier.file, Arc::new(blind));
         assert!(!ask(&tier, 1).unwrap());
         assert_eq!(tier.damaged(), 1);
         assert!(ask(&tier, 2).is_err() && ask(&tier, 2).is_err(), "the disk fails, not a block");
@@ -446,6 +524,46 @@ mod tests {
     }
 
     #[test]
+    fn a_disk_that_does_not_answer_holds_nobody_up_and_is_used_when_it_does() {
+        let folder = tempfile::tempdir().unwrap();
+        let open = || SsdTier::open(folder.path(), 1 << 20, 4096, Seal::Checksum).unwrap();
+        let tier = open().within(Duration::from_millis(20));
+        let key = |index| Stem::new(None, 4096, [b"x".as_slice()]).block(index);
+        let put = |tier: &SsdTier, index: u64| {
+            let given =
+                Given { key: key(index), bytes: &[index as u8; 4096], why: Put::Keep, age: Duration::ZERO };
+            tier.put(&[given])
+        };
+        let ask = |tier: &SsdTier, index: u64| {
+            let mut found = false;
+            let wanted = [Wanted { key: key(index), how: Retrieve::Take }];
+            tier.retrieve(&wanted, &mut |_, bytes| found = bytes == [index as u8; 4096]).map(|()| found)
+        };
+        (1..=3).for_each(|index| put(&tier, index).unwrap());
+        let hangs = tier.errands.hang();
+        let silent = |error: TierError| error.to_string().ends_with("no answer within 20 ms");
+        assert!(silent(ask(&tier, 1).unwrap_err()));
+        assert!(put(&tier, 4).unwrap_err().to_string().ends_with("no answer within 2000 ms"));
+        assert!(silent(tier.heal().unwrap_err()));
+        tier.validate();
+        let free = || tier.lock().free.len() as u32;
+        assert_eq!(free(), tier.layout.slots - 4, "neither its slot nor that of what was written is used");
+        drop(hangs);
+        let start = Instant::now();
+        while tier.heal().is_err() {
+            assert!(start.elapsed() < TIMEOUT, "it answers");
+            std::thread::yield_now();
+        }
+        assert_eq!([1, 2, 3, 4].map(|index| ask(&tier, index).unwrap()), [false, true, true, false]);
+        put(&tier, 1).unwrap();
+        assert!(ask(&tier, 1).unwrap());
+        tier.validate();
+        drop(tier);
+        // What was late is right.
+        assert!(ask(&open(), 4).unwrap());
+    }
+
+    #[test]
     fn where_nothing_can_be_written_over_either_nothing_is_tried_for_a_while() {
         let folder = tempfile::tempdir().unwrap();
         let mut tier = SsdTier::open(folder.path(), 1 << 20, 4096, Seal::Checksum).unwrap();
@@ -457,7 +575,7 @@ mod tests {
         };
         (0..10).for_each(|index| put(&tier, index));
         let full = File::options().write(true).open("/dev/full").unwrap();
-        let wide = std::mem::replace(&mut tier.file, full);
+        let wide = std::mem::replace(&mut tier.file, Arc::new(full));
         put(&tier, 10);
         assert!(tier.lock().rests);
         tier.lock().again = Some(Instant::now() + Duration::from_secs(3600));

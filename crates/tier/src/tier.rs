@@ -61,7 +61,7 @@ pub struct News {
 pub const NEWS_MAX: usize = 65_536;
 
 /// Keeps blocks by key, for one client or several. Every call may be made from any thread, and returns within the
-/// tier's time limit.
+/// tier's time limit, once anything takes longer.
 ///
 /// T1  What a tier returns under a key was given to it under that key: envelopes are checked, and what fails is absent.
 /// T2  A tier may lose anything at any time.

@@ -4,6 +4,7 @@
 //! Each client is in a network namespace of its own, the server in another.
 
 mod figure_11;
+mod hung;
 mod server;
 mod survival;
 

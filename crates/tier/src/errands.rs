@@ -1,0 +1,163 @@
+//! Work that may never end: threads do it, and whoever wants it done waits no longer than a limit.
+//!
+//! A read of a disk that does not answer cannot be taken back, and its thread is the kernel's until the disk does. So it is
+//! no thread of a reader.
+//!
+//! N1  Whoever waits does so for its limit at most, whatever becomes of the work.
+//! N2  At most `THREADS_MAX` threads work. What finds none free waits for one, and its limit runs.
+//! N3  `under_way` counts what has not ended, whether somebody waits for it yet or not: zero means that all answered.
+
+use std::collections::VecDeque;
+use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::Duration;
+
+/// As many as a disk may have to do at once.
+const THREADS_MAX: usize = 32;
+
+type Work = Box<dyn FnOnce() + Send>;
+
+/// Threads for what may hang. They end with this, once what they do has ended.
+pub(crate) struct Errands {
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    waiting: VecDeque<Work>,
+    threads: usize,
+    idle: usize,
+    under_way: usize,
+    ended: bool,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("nobody panics with errands")
+    }
+
+    fn serve(&self) {
+        let mut state = self.lock();
+        loop {
+            if let Some(work) = state.waiting.pop_front() {
+                drop(state);
+                work();
+                state = self.lock();
+            } else if state.ended {
+                return;
+            } else {
+                state.idle += 1;
+                state = self.changed.wait(state).expect("nobody panics with errands");
+                state.idle -= 1;
+            }
+        }
+    }
+}
+
+impl Errands {
+    pub(crate) fn new() -> Self {
+        Self { shared: Arc::default() }
+    }
+
+    /// What the work comes to, unless it takes longer than `limit`: then it goes on, and nobody learns what it came to. It
+    /// does not panic.
+    pub(crate) fn run<T: Send + 'static>(
+        &self,
+        limit: Duration,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<T> {
+        let (sender, receiver) = sync_channel(1);
+        let shared = Arc::clone(&self.shared);
+        self.hand_over(Box::new(move || {
+            let result = work();
+            shared.lock().under_way -= 1;
+            // Nobody may wait any more.
+            let _ = sender.send(result);
+        }));
+        receiver.recv_timeout(limit).ok()
+    }
+
+    fn hand_over(&self, work: Work) {
+        let mut state = self.shared.lock();
+        state.waiting.push_back(work);
+        state.under_way += 1;
+        if state.waiting.len() > state.idle && state.threads < THREADS_MAX {
+            let shared = Arc::clone(&self.shared);
+            let thread = std::thread::Builder::new().name("pantler-errand".to_owned());
+            // Where there can be no thread, whoever waits finds out by its limit.
+            state.threads += usize::from(thread.spawn(move || shared.serve()).is_ok());
+        }
+        drop(state);
+        self.shared.changed.notify_one();
+    }
+
+    /// N3.
+    pub(crate) fn under_way(&self) -> usize {
+        self.shared.lock().under_way
+    }
+}
+
+impl Drop for Errands {
+    fn drop(&mut self) {
+        self.shared.lock().ended = true;
+        self.shared.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+impl Errands {
+    /// All that can be done at once hangs until what comes back is dropped.
+    pub(crate) fn hang(&self) -> std::sync::mpsc::Sender<()> {
+        let (release, held) = std::sync::mpsc::channel::<()>();
+        let held = Arc::new(Mutex::new(held));
+        for _ in 0..THREADS_MAX {
+            let held = Arc::clone(&held);
+            let hung = self.run(Duration::ZERO, move || held.lock().map(|held| held.recv().is_ok()).is_ok());
+            assert_eq!(hung, None);
+        }
+        release
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+    use std::time::Instant;
+
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn who_waits_for_what_hangs_is_let_go_and_others_are_served() {
+        let errands = Errands::new();
+        let (release, held) = channel::<()>();
+        let start = Instant::now();
+        assert_eq!(errands.run(Duration::from_millis(20), move || held.recv().is_ok()), None);
+        assert!(start.elapsed() < LONG / 2);
+        assert_eq!(errands.under_way(), 1);
+        assert_eq!(errands.run(LONG, || 7), Some(7));
+        assert_eq!(errands.under_way(), 1);
+        release.send(()).unwrap();
+        while errands.under_way() > 0 {
+            assert!(start.elapsed() < LONG, "it does not end");
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn what_finds_no_thread_waits_for_one() {
+        let errands = Errands::new();
+        let release = errands.hang();
+        assert_eq!(errands.run(Duration::from_millis(20), || ()), None, "N2");
+        drop(release);
+        assert_eq!(errands.run(LONG, || 7), Some(7));
+        assert_eq!(errands.shared.lock().threads, THREADS_MAX);
+    }
+}
