@@ -96,6 +96,7 @@ fn redis_over_tls_with_a_password_and_not_without() {
     let other = servers.client("127.0.0.1", |options| options.client = "other".to_owned());
     other.heal().unwrap();
     assert!(ask(&other, 8, Retrieve::Read));
+    give(&other, 8, Put::Keep);
     other.remove(&[key(8)]).unwrap();
     hear(&right, |news| news.gone.contains(&key(8)));
     let wrong = [
