@@ -115,7 +115,7 @@ pub struct Mount {
     /// Bytes in a block: a power of two from 4K to 1M
     #[arg(long, value_name = "SIZE", value_parser = block_size, allow_negative_numbers = true)]
     pub block_size: Option<Size>,
-    /// Threads that answer the kernel
+    /// Reads that wait for the origin at a time, a thread each; one thread more answers what need not wait
     #[arg(long, value_name = "COUNT", value_parser = |text: &str| whole(text, 1..=256_u16))]
     pub threads: Option<u16>,
     /// How frames are shared between owners

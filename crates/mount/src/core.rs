@@ -18,9 +18,11 @@ use crate::inodes::{Inode, Inodes};
 use crate::janitor::{Duties, Janitor};
 use crate::lists::Lists;
 use crate::owners::{Inherits, Newcomer, Owners};
+use crate::reading::Read;
 use crate::revoking::Revoking;
 use crate::runs::Runs;
 use crate::tiers::{self, TierThreads};
+use crate::turns::Turns;
 use crate::{MountError, MountOptions};
 
 pub(crate) struct Core {
@@ -36,6 +38,8 @@ pub(crate) struct Core {
     pub(crate) lists: Arc<Lists>,
     pub(crate) janitor: Janitor,
     pub(crate) tier_threads: TierThreads,
+    /// Reads that wait for blocks, or would.
+    pub(crate) turns: Turns<Read>,
     pub(crate) refresh_ms: u64,
     /// Whether a control door gave the mount point back; by now it may be somebody else's.
     pub(crate) stopped: AtomicBool,
@@ -76,6 +80,7 @@ impl Core {
         Ok(Self {
             refresh_ms: options.refresh.as_millis() as u64,
             stopped: AtomicBool::new(false),
+            turns: Turns::new(options.threads),
             options,
             shelf,
             inodes,

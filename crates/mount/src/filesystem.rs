@@ -62,6 +62,7 @@ impl Drop for Serving<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.0.is_broken.store(true, Ordering::Release);
+            self.0.turns.break_off();
         }
     }
 }

@@ -19,6 +19,7 @@
 //! | requests of the kernel | `filesystem` |
 //! | names and directories | `naming` |
 //! | opening and reading | `reading` |
+//! | which reads may wait | `turns` |
 //! | every change of content | `writing` |
 //! | which version of a file is cached | `content` |
 //! | inodes the kernel knows, open files | `inodes`, `handles` |
@@ -60,6 +61,7 @@ mod revoking;
 mod runs;
 pub mod stale;
 mod tiers;
+mod turns;
 mod writing;
 
 pub use control::{Call, CallError};

@@ -144,7 +144,7 @@ fn config(options: &MountOptions) -> Config {
         config.mount_options.push(MountOption::RO);
     }
     config.acl = if options.allow_other { SessionACL::All } else { SessionACL::Owner };
-    config.n_threads = Some(options.threads);
+    config.n_threads = Some(options.service_threads());
     config.clone_fd = true;
     config
 }

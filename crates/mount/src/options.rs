@@ -61,7 +61,8 @@ pub struct MountOptions {
     pub cache_bytes: u64,
     /// Size of a block: a power of two from 4 KiB to 1 MiB.
     pub block_bytes: usize,
-    /// Threads that serve requests. Each waits for the origin when it must, so there are more than processors.
+    /// Reads that wait for the origin at a time, each with a thread of its own, so there are more than processors. One thread
+    /// more serves what need not wait.
     pub threads: usize,
     /// How frames are shared between owners.
     pub allocation: Allocation,
@@ -190,15 +191,20 @@ impl MountOptions {
         Ok(())
     }
 
+    /// Threads that serve requests.
+    pub(crate) fn service_threads(&self) -> usize {
+        self.threads + 1
+    }
+
     /// What service threads need for themselves, taken from the size of the cache; but never much of a small one.
     fn service_bytes(&self) -> u64 {
-        (self.threads as u64 * THREAD_BYTES).min(self.cache_bytes / 16)
+        (self.service_threads() as u64 * THREAD_BYTES).min(self.cache_bytes / 16)
     }
 
     /// Says what the cache refused in terms of the size that was given, from which service threads take theirs.
     pub(crate) fn refused(&self, error: CacheError) -> MountError {
         let CacheError::CacheBytes { least, block_bytes, .. } = error else { return error.into() };
-        let least = (least + self.threads as u64 * THREAD_BYTES).min((least * 16).div_ceil(15));
+        let least = (least + self.service_threads() as u64 * THREAD_BYTES).min((least * 16).div_ceil(15));
         CacheError::CacheBytes { bytes: self.cache_bytes, least, block_bytes }.into()
     }
 

@@ -6,16 +6,27 @@ use std::sync::Arc;
 use fuser::{FileHandle, FopenFlags, ReplyData, Request};
 use pantler_cache::Request as Wanted;
 use pantler_origin::{OpenFile, OpenMode};
+use pantler_steward::OwnerId;
 
 use crate::content::Content;
 use crate::core::Core;
 use crate::errno::errno;
 use crate::handles::Handle;
 use crate::lists::source_of;
+use crate::turns::Begin;
 
 /// Direct: every read reaches the cache, which is the only one. Shared mappings work nevertheless, by
 /// `FUSE_DIRECT_IO_ALLOW_MMAP`.
 pub(crate) const OPEN_FLAGS: FopenFlags = FopenFlags::FOPEN_DIRECT_IO;
+
+/// A read that the kernel waits for.
+pub(crate) struct Read {
+    owner: OwnerId,
+    handle: Arc<Handle>,
+    offset: u64,
+    length: usize,
+    reply: ReplyData,
+}
 
 impl Core {
     pub(crate) fn open(&self, request: &Request, number: u64, flags: i32) -> io::Result<FileHandle> {
@@ -62,8 +73,36 @@ impl Core {
     }
 
     pub(crate) fn read(&self, request: &Request, handle: u64, offset: u64, length: u32, reply: ReplyData) {
+        let handle = match self.files.get(handle) {
+            Ok(handle) => handle,
+            Err(error) => return reply.error(errno(error)),
+        };
+        let read = Read { owner: self.owner(request), handle, offset, length: length as usize, reply };
+        match self.turns.begin(read, |read| self.would_wait(read)) {
+            Begin::AtOnce(read) => self.serve(read),
+            Begin::PutOff => {}
+            Begin::Turn(read) => {
+                let mut next = Some(read);
+                while let Some(read) = next {
+                    self.serve(read);
+                    next = self.turns.end();
+                }
+            }
+        }
+    }
+
+    /// Whether a read has to wait for a block. That may change before it is served: then the thread that nobody counts on
+    /// waits, too.
+    fn would_wait(&self, read: &Read) -> bool {
+        let content = &read.handle.content;
+        let end = read.offset.saturating_add(read.length as u64).min(content.size());
+        self.cache().held(content.file(), read.offset, end) < end.saturating_sub(read.offset)
+    }
+
+    fn serve(&self, read: Read) {
+        let Read { owner, handle, offset, length, reply } = read;
         let mut reply = Some(reply);
-        let result = self.read_with(request, handle, offset, length as usize, |bytes| {
+        let result = self.read_with(owner, &handle, offset, length, |bytes| {
             if let Some(reply) = reply.take() {
                 reply.data(bytes);
             }
@@ -75,18 +114,17 @@ impl Core {
 
     fn read_with(
         &self,
-        request: &Request,
-        handle: u64,
+        owner: OwnerId,
+        handle: &Handle,
         offset: u64,
         length: usize,
         use_bytes: impl FnOnce(&[u8]),
     ) -> io::Result<()> {
-        let handle = self.files.get(handle)?;
         let content = &handle.content;
         let refresh = || content.refresh(&self.shelf, self.refresh_ms, &handle.file);
         self.noticing(handle.number, content, refresh)?;
         let wanted = Wanted {
-            owner: self.owner(request),
+            owner,
             file: content.file(),
             offset,
             length,

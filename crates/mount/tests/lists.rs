@@ -3,19 +3,19 @@
 mod common;
 
 use std::fs::{self, File};
-use std::io::{self, IoSliceMut, Read};
+use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
+use common::gate::Gate;
 use common::*;
 use pantler_control::{
     ControlError, Hint, HintAnswer, ListAnswer, OwnerSelector, PrefetchStat, Profile, RunSpec, Speaker,
 };
 use pantler_mount::{Lookahead, MountOptions};
-use pantler_origin::{OpenFile, Source};
 
 const BLOCK: usize = 64 << 10;
 
@@ -79,47 +79,11 @@ fn hint(fixture: &Fixture, uid: u32, name: &str, append: bool) -> Result<ListAns
     }
 }
 
-/// Stands before files and holds reads up, fails them, and counts them.
-#[derive(Default)]
-struct Gate {
-    held: Mutex<bool>,
-    changed: Condvar,
-    waiting: AtomicU64,
-    fails: AtomicBool,
-}
-
-struct Gated(Arc<Gate>, Arc<OpenFile>);
-
-impl Source for Gated {
-    fn read_at(&self, offset: u64, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        let result = self.1.read_at(offset, buffers);
-        self.0.waiting.fetch_add(1, Ordering::SeqCst);
-        let mut held = self.0.held.lock().unwrap();
-        while *held {
-            held = self.0.changed.wait(held).unwrap();
-        }
-        self.0.waiting.fetch_sub(1, Ordering::SeqCst);
-        if self.0.fails.load(Ordering::SeqCst) {
-            Err(io::Error::from_raw_os_error(libc::EIO))
-        } else {
-            result
-        }
-    }
-}
-
-impl Gate {
-    fn hold(&self, holds: bool) {
-        *self.held.lock().unwrap() = holds;
-        self.changed.notify_all();
-    }
-}
-
 fn gated(choose: impl FnOnce(&mut MountOptions)) -> (Fixture, Arc<Gate>) {
     let gate = Arc::new(Gate::default());
     let fixture = Fixture::with(|options| {
         only_lists(options);
-        let gate = Arc::clone(&gate);
-        options.interpose = Some(Arc::new(move |file| Arc::new(Gated(Arc::clone(&gate), file)) as _));
+        options.interpose = Some(gate.interpose());
         choose(options);
     });
     (fixture, gate)

@@ -1,6 +1,8 @@
 //! A mount over a scratch directory on a real disk, gone again after the test whatever happens.
 #![allow(dead_code, unused_imports, reason = "each test file uses its part")]
 
+pub mod gate;
+
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
