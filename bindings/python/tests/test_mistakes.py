@@ -110,11 +110,17 @@ def test_interrupt() -> None:
     """Ctrl-C ends a simulation of many seconds soon."""
     trace = pantler.Trace.open("loop:ids=1000,requests=5000000")
     jobs = trace.jobs(["lirs", "arc", "lrfu"], "1..900/300")
+    # Shells let what they start in the background ignore it.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
     start = time.monotonic()
     timer.start()
-    with pytest.raises(KeyboardInterrupt):
-        trace.run(jobs)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            trace.run(jobs)
+    finally:
+        timer.join()
+        signal.signal(signal.SIGINT, before)
     assert time.monotonic() - start < 20
     # What was stopped holds nothing any more.
     assert len(trace.run(trace.jobs(["lru"], "5,6"))) == 2
