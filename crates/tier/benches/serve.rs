@@ -4,7 +4,8 @@
 //! connections; `-- unpinned` to let the kernel choose processors. Rounds alternate, and who begins does, so that what else
 //! the machine does hurts all alike; medians, with the lowest and the highest, and of the ratios of neighbouring rounds. The
 //! servers have one processor and the client another: else rates say who ran where. Processor time of the server per
-//! request stands beside them: it shows what being awake costs. Prints a table in Markdown.
+//! request stands beside them: it shows what being awake costs. Prints a table in Markdown, and for each row `PASS` or `MISS`:
+//! awake, as the server is by default, it must be at least as fast. A bar that is missed fails the bench.
 
 use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
@@ -15,6 +16,8 @@ use pantler_tier::serve::{SPIN, ServeOptions, Server};
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
+#[path = "../../../benches/bars.rs"]
+mod bars;
 #[path = "../../../benches/environment.rs"]
 mod environment;
 
@@ -24,17 +27,19 @@ const MEMORY_BYTES: u64 = 512 << 20;
 /// The word by which this program is one of the servers.
 const SERVE: &str = "serve";
 
-fn main() {
+fn main() -> Result<(), Box<dyn std::error::Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     if let [word, port, spin_us] = words.as_slice()
         && word == SERVE
     {
-        return serve(port.parse().unwrap(), Duration::from_micros(spin_us.parse().unwrap()));
+        serve(port.parse()?, Duration::from_micros(spin_us.parse()?));
+        return Ok(());
     }
     println!("{}", environment::line(None));
     let requests = words.iter().filter_map(|word| word.parse::<u32>().ok()).next().unwrap_or(10_000);
     if Command::new("redis-benchmark").arg("--version").stdout(Stdio::null()).status().is_err() {
-        return pantler_rig::missing("redis-benchmark", "apt-get install redis-server");
+        pantler_rig::missing("redis-benchmark", "apt-get install redis-server");
+        return Ok(());
     }
     let (awake, asleep, redis) = (ours(SPIN), ours(Duration::ZERO), redis());
     let servers = [&awake, &asleep, &redis];
@@ -45,6 +50,7 @@ fn main() {
     println!("| bytes | connections | | awake {SPIN:?} | ratio | asleep | ratio | redis-server |");
     println!("| ---: | ---: | --- | ---: | ---: | ---: | ---: | ---: |");
     let mut times = String::new();
+    let mut ratios = Vec::new();
     for bytes in [4096, 65_536] {
         for connections in [1, 50] {
             let requests = if connections == 1 { requests } else { requests.saturating_mul(5) };
@@ -52,6 +58,10 @@ fn main() {
                 let rounds = rounds(servers, bytes, connections, requests, command);
                 let row = format!("| {bytes} | {connections} | {command} |");
                 println!("{row} {} |", cells(&rounds, |round| round.rate, 0));
+                ratios.push((
+                    format!("{command} of {bytes} bytes, {connections} connections"),
+                    ratio(&rounds, 0, |round| round.rate),
+                ));
                 times += &format!("{row} {} |\n", cells(&rounds, |round| round.processor_us, 1));
             }
         }
@@ -59,6 +69,11 @@ fn main() {
     println!("\nProcessor time of the server for one request, in microseconds; ratios to redis-server's.\n");
     println!("| bytes | connections | | awake {SPIN:?} | ratio | asleep | ratio | redis-server |");
     println!("| ---: | ---: | --- | ---: | ---: | ---: | ---: | ---: |\n{times}");
+    let bars = bars::Bars::default();
+    ratios
+        .iter()
+        .for_each(|(row, ratio)| bars.at_least(&format!("{row}: rate against redis-server"), *ratio, 1.0));
+    Ok(bars.end()?)
 }
 
 /// What the bench starts as another process, so that it is like Redis.
@@ -120,19 +135,20 @@ fn rounds(
 /// Cells of one row: ours, and Redis after them.
 fn cells(rounds: &[Vec<Round>; 3], of: impl Fn(&Round) -> f64, digits: usize) -> String {
     let figures = |server: usize| Figures::of(rounds[server].iter().map(&of));
-    // Of neighbours, which have the same of what else the machine does.
-    let ratio = |server: usize| {
-        let pairs = rounds[server].iter().zip(&rounds[2]);
-        Figures::of(pairs.map(|(ours, theirs)| of(ours) / of(theirs))).median
-    };
     format!(
         "{:.digits$} | {:.2} | {:.digits$} | {:.2} | {:.digits$}",
         figures(0),
-        ratio(0),
+        ratio(rounds, 0, &of),
         figures(1),
-        ratio(1),
+        ratio(rounds, 1, &of),
         figures(2)
     )
+}
+
+/// One of our servers against Redis: the median of neighbours, which have the same of what else the machine does.
+fn ratio(rounds: &[Vec<Round>; 3], server: usize, of: impl Fn(&Round) -> f64) -> f64 {
+    let pairs = rounds[server].iter().zip(&rounds[2]);
+    Figures::of(pairs.map(|(ours, theirs)| of(ours) / of(theirs))).median
 }
 
 /// One figure over all rounds.

@@ -39,7 +39,7 @@ const SURGE_ZIPF: f64 = 1.0;
 
 #[path = "order/accuracy.rs"]
 mod accuracy;
-#[path = "order/bars.rs"]
+#[path = "../../../benches/bars.rs"]
 mod bars;
 #[path = "order/bound.rs"]
 mod bound;
@@ -108,7 +108,7 @@ fn main() -> Result<()> {
     if parts.contains(&"soak") {
         bench.soak()?;
     }
-    bench.bars.end()
+    Ok(bench.bars.end()?)
 }
 
 /// Becomes a server until standard input ends.

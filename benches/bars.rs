@@ -1,8 +1,9 @@
-//! What the rows must show. Each bar is told when it is looked at, all once more at the end, and one that is missed fails the
-//! bench.
+//! What rows of a benchmark must show: included by the benches of several crates. Each bar is told when it is looked at, all
+//! once more at the end, and one that is missed fails the bench.
+#![allow(dead_code, reason = "each bench has bars of its kinds")]
 
-use anyhow::{Result, bail};
 use std::cell::RefCell;
+use std::fmt;
 
 /// See the head of this file.
 #[derive(Debug, Default)]
@@ -31,16 +32,28 @@ impl Bars {
     ///
     /// # Errors
     /// When one was missed.
-    pub fn end(&self) -> Result<()> {
+    pub fn end(&self) -> Result<(), Missed> {
         let told = self.told.borrow();
         if !told.is_empty() {
             println!("\nBars:");
         }
         told.iter().for_each(|(_, line)| println!("{line}"));
         let missed = told.iter().filter(|(is_passed, _)| !is_passed).count();
-        if missed > 0 {
-            bail!("{missed} of {} bars missed", told.len());
-        }
-        Ok(())
+        if missed > 0 { Err(Missed { missed, bars: told.len() }) } else { Ok(()) }
     }
 }
+
+/// How many of how many bars were missed.
+#[derive(Debug)]
+pub struct Missed {
+    missed: usize,
+    bars: usize,
+}
+
+impl fmt::Display for Missed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {} bars missed", self.missed, self.bars)
+    }
+}
+
+impl std::error::Error for Missed {}
