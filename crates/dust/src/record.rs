@@ -3,12 +3,13 @@
 //! One JSON object per line: a head, then one line for each trace.
 //!
 //! ```text
-//! {"version":1,"kind":"dust-record","target":"policy:lru","block_bytes":null}
+//! {"version":1,"kind":"dust-record","target":"policy:lru","block_bytes":null,"traces":2}
 //! {"pattern":"zipf","cold":true,"accesses":[0,1,0],"pauses":[[2,1100]],"probes":[],"said":"001"}
 //! {"pattern":"loop","cold":false,"accesses":[7,8],"pauses":[],"probes":[1],"took_ns":[61044,570]}
 //! ```
 //!
 //! `said` has a character for each access, 1 for hits. Pauses are in milliseconds, before the access at that position.
+//! `traces` says how many lines follow: what was cut off would be missing unnoticed. Older recordings have no such number.
 
 use std::io::{self, BufRead, Read, Write};
 use std::time::Duration;
@@ -19,6 +20,8 @@ use crate::{Observed, Reading, Trace};
 
 /// Version of the format.
 const VERSION: u32 = 1;
+/// What is wrong with a recording of traces without accesses, too.
+const NOTHING: &str = "nothing was observed";
 /// Bytes of a recording that are read at most, and of its first line: something else does not fill the memory.
 const BYTES_MAX: u64 = 1 << 30;
 const HEAD_BYTES_MAX: u64 = 1 << 16;
@@ -30,6 +33,8 @@ struct Head {
     target: String,
     #[serde(default)]
     block_bytes: Option<u64>,
+    #[serde(default)]
+    traces: Option<usize>,
 }
 
 /// What a recording holds.
@@ -86,19 +91,21 @@ pub enum RecordError {
 /// # Errors
 ///
 /// Those of the writer.
-pub fn write(
+pub fn write<'a>(
     out: &mut dyn Write,
     target: &str,
     block_bytes: Option<u64>,
-    observed: &[Observed],
+    observed: impl IntoIterator<Item = &'a Observed>,
 ) -> Result<(), RecordError> {
-    let head = Head { version: VERSION, kind: "dust-record".into(), target: target.into(), block_bytes };
+    let observed: Vec<&Observed> = observed.into_iter().collect();
+    let (kind, traces) = ("dust-record".into(), Some(observed.len()));
+    let head = Head { version: VERSION, kind, target: target.into(), block_bytes, traces };
     let mut put = |text: serde_json::Result<String>| -> Result<(), RecordError> {
         let text = text.map_err(|source| RecordError::Json { line: 0, source })?;
         Ok(writeln!(out, "{text}")?)
     };
     put(serde_json::to_string(&head))?;
-    observed.iter().try_for_each(|observed| put(serde_json::to_string(&line(observed))))
+    observed.into_iter().try_for_each(|observed| put(serde_json::to_string(&line(observed))))
 }
 
 fn line(observed: &Observed) -> Line {
@@ -137,38 +144,55 @@ fn line(observed: &Observed) -> Line {
 /// When it cannot be read, or is no recording.
 pub fn read(from: &mut impl BufRead) -> Result<Recording, RecordError> {
     let mut recording = Recording { target: String::new(), block_bytes: None, observed: Vec::new() };
-    let mut left = BYTES_MAX;
-    for number in 1.. {
-        let mut text = String::new();
-        let most = if number == 1 { HEAD_BYTES_MAX } else { left };
-        let length = Read::take(&mut *from, most).read_line(&mut text)? as u64;
-        if length == most && !text.ends_with('\n') {
-            return Err(RecordError::Nonsense { line: number, what: "longer than any recording" });
-        }
-        if length == 0 {
-            break;
-        }
-        left -= length;
-        let broken = |source| RecordError::Json { line: number, source };
-        if number == 1 {
-            let head: Head = serde_json::from_str(&text).map_err(broken)?;
-            if head.version != VERSION || head.kind != "dust-record" {
-                return Err(RecordError::Nonsense {
-                    line: number,
-                    what: "expected a dust-record of version 1",
-                });
-            }
-            (recording.target, recording.block_bytes) = (head.target, head.block_bytes);
-            continue;
-        }
-        let line: Line = serde_json::from_str(&text).map_err(broken)?;
-        let understood = understood(line).map_err(|what| RecordError::Nonsense { line: number, what })?;
-        recording.observed.push(understood);
+    let mut lines = Lines { from, number: 0, left: BYTES_MAX };
+    let nonsense = |line, what| RecordError::Nonsense { line, what };
+    let broken = |line| move |source| RecordError::Json { line, source };
+    let Some(text) = lines.next(HEAD_BYTES_MAX)? else { return Err(nonsense(1, NOTHING)) };
+    let head: Head = serde_json::from_str(&text).map_err(broken(1))?;
+    if head.version != VERSION || head.kind != "dust-record" {
+        return Err(nonsense(1, "expected a dust-record of version 1"));
     }
-    if recording.observed.is_empty() {
-        return Err(RecordError::Nonsense { line: 1, what: "nothing was observed" });
+    (recording.target, recording.block_bytes) = (head.target, head.block_bytes);
+    while let Some(text) = lines.next(BYTES_MAX)? {
+        let number = lines.number;
+        if head.traces == Some(recording.observed.len()) {
+            return Err(nonsense(number, "more traces than were recorded"));
+        }
+        let line: Line = serde_json::from_str(&text).map_err(broken(number))?;
+        recording.observed.push(understood(line).map_err(|what| nonsense(number, what))?);
+    }
+    if recording.observed.iter().all(|observed| observed.readings.is_empty()) {
+        return Err(nonsense(lines.number, NOTHING));
+    }
+    if head.traces.is_some_and(|traces| traces != recording.observed.len()) {
+        return Err(nonsense(lines.number + 1, "the recording ends before its last trace"));
     }
     Ok(recording)
+}
+
+/// Lines of a recording, none of them longer than it may be.
+struct Lines<'a, R> {
+    from: &'a mut R,
+    /// Of the last line, counted from 1.
+    number: usize,
+    left: u64,
+}
+
+impl<R: BufRead> Lines<'_, R> {
+    fn next(&mut self, most: u64) -> Result<Option<String>, RecordError> {
+        let (line, most) = (self.number + 1, most.min(self.left));
+        let mut text = Vec::new();
+        let length = Read::take(&mut *self.from, most).read_until(b'\n', &mut text)? as u64;
+        if length == most && text.last() != Some(&b'\n') {
+            return Err(RecordError::Nonsense { line, what: "longer than any recording" });
+        }
+        if length == 0 {
+            return Ok(None);
+        }
+        (self.number, self.left) = (line, self.left - length);
+        let text = String::from_utf8(text);
+        text.map(Some).map_err(|_| RecordError::Nonsense { line, what: "expected text" })
+    }
 }
 
 fn understood(line: Line) -> Result<Observed, &'static str> {
@@ -218,12 +242,19 @@ mod tests {
 
     #[test]
     fn broken_recordings_are_refused() {
-        let head = r#"{"version":1,"kind":"dust-record","target":"t"}"#;
+        let head = r#"{"version":1,"kind":"dust-record","target":"t"}"#.to_owned();
+        let counted = |traces: u32| head.replace('}', &format!(r#","traces":{traces}}}"#));
+        let sleep = r#"{"pattern":"","cold":true,"accesses":[],"pauses":[[0,9]],"probes":[],"said":""}"#;
+        let some = r#"{"pattern":"","cold":true,"accesses":[1],"pauses":[],"probes":[],"said":"1"}"#;
         for (text, expected) in [
             (String::new(), "line 1: nothing was observed"),
             (head.replace(":1", ":2"), "line 1: expected a dust-record of version 1"),
             (format!("{head}\n{{"), "line 2: EOF"),
             ("\0".repeat(1 << 17), "line 1: longer than any recording"),
+            (head.clone(), "line 1: nothing was observed"),
+            (format!("{head}\n{sleep}\n{sleep}\n"), "line 3: nothing was observed"),
+            (format!("{}\n{some}\n", counted(2)), "line 3: the recording ends before its last trace"),
+            (format!("{}\n{some}\n{some}\n", counted(1)), "line 3: more traces than were recorded"),
             (
                 format!(
                     "{head}\n{}",
@@ -242,5 +273,9 @@ mod tests {
             let error = read(&mut text.as_bytes()).unwrap_err().to_string();
             assert!(error.starts_with(expected), "{error}");
         }
+        let torn = [format!("{head}\n{some}\n").as_bytes(), b"{\"pattern\":\"\xc3"].concat();
+        assert_eq!(read(&mut torn.as_slice()).unwrap_err().to_string(), "line 3: expected text");
+        // Of before there was a number.
+        assert_eq!(read(&mut format!("{head}\n{some}\n").as_bytes()).unwrap().observed.len(), 1);
     }
 }
