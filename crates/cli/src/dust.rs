@@ -10,7 +10,8 @@ use clap::Args;
 use pantler_control::{ControlError, Size};
 use pantler_dust::targets::{Stop, expectations};
 use pantler_dust::{
-    Counterexample, Inquiry, Known, Report, Trace, contradict, html, investigate_watching, record,
+    Counterexample, Inquiry, Known, Report, Trace, contradict, contradict_again, html, investigate_watching,
+    record,
 };
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
@@ -130,7 +131,8 @@ pub fn dust(words: &Dust) -> Result<()> {
         }
     };
     if let Some(recording) = recording {
-        let observed = found.inquiry.observed();
+        let inquiry = &found.inquiry;
+        let observed = inquiry.observed().iter().chain(inquiry.observed_for_counterexample());
         recording.fill(|file| Ok(record::write(file, &found.name, found.block_bytes, observed)?))?;
     }
     let shown = page.is_some();
@@ -166,10 +168,7 @@ fn replayed(words: &Dust, path: &Path) -> Result<Found> {
     let mut options = expectations(&recording.target);
     options.seed = words.seed;
     let mut inquiry = Inquiry::replay(options, recording.observed);
-    // Nobody can be asked, so it is as long as it was observed.
-    let counterexample = counterexample(&mut inquiry, |inquiry| {
-        contradict(inquiry, &mut targets::Gone, 0).map_err(targets::refused)
-    })?;
+    let counterexample = counterexample(&mut inquiry, |inquiry| Ok(contradict_again(inquiry)))?;
     Ok(Found { name: recording.target, block_bytes: recording.block_bytes, inquiry, counterexample })
 }
 

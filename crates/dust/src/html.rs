@@ -171,9 +171,11 @@ fn traces(html: &mut String, inquiry: &Inquiry) {
             }
         }
         let start = if observed.trace.cold { "from cold" } else { "going on" };
+        // What only illustrates was not put to the test.
+        let wrong = if predicted.is_empty() { String::new() } else { format!(", {wrong} contradict") };
         let _ = writeln!(
             html,
-            "<details><summary>{}, {start}: {count} accesses, {misses} misses, {wrong} contradict</summary>\
+            "<details><summary>{}, {start}: {count} accesses, {misses} misses{wrong}</summary>\
              <pre>{text}{}</pre></details>",
             escaped(&observed.trace.pattern),
             if count > SPELT_MAX { "..." } else { "" }

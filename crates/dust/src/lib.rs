@@ -104,12 +104,33 @@ pub fn contradict(
     target: &mut dyn Target,
     accesses: usize,
 ) -> Result<Option<Counterexample>, TargetError> {
-    let Some(best) = inquiry.fits().first() else { return Ok(None) };
-    let modes = inquiry.calibration().modes;
-    let mut shrinking = Shrinking::new(inquiry.evidence(), &best.candidate, modes, accesses);
+    let Some(mut shrinking) = shrinking(inquiry, accesses) else { return Ok(None) };
     while let Some(trace) = shrinking.next_trace() {
         // Where nothing can be flushed, blocks that nobody read before are as good as cold.
-        shrinking.observe(&target.run(&inquiry.spend(trace))?);
+        let trace = inquiry.spend(trace);
+        let readings = target.run(&trace)?;
+        shrinking.observe(&readings);
+        inquiry.spent(trace, readings);
     }
     Ok(shrinking.result())
+}
+
+/// The same by what was observed when the target was asked. Without that it is as long as it was seen, and nobody confirms it.
+pub fn contradict_again(inquiry: &Inquiry) -> Option<Counterexample> {
+    let observed = inquiry.observed_for_counterexample();
+    let mut shrinking = shrinking(inquiry, observed.iter().map(|observed| observed.readings.len()).sum())?;
+    for Observed { trace, readings } in observed {
+        // Whoever recorded it may have asked something else.
+        let same = |asked: &Trace| asked.accesses.len() == trace.accesses.len();
+        if !shrinking.next_trace().as_ref().is_some_and(same) {
+            break;
+        }
+        shrinking.observe(readings);
+    }
+    shrinking.result()
+}
+
+fn shrinking(inquiry: &Inquiry, accesses: usize) -> Option<Shrinking> {
+    let best = inquiry.fits().first()?;
+    Some(Shrinking::new(inquiry.evidence(), &best.candidate, inquiry.calibration().modes, accesses))
 }

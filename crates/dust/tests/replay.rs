@@ -1,8 +1,13 @@
-//! A recording of many short traces is read once, not once for each of them.
+//! Recordings that are analysed again: as long as they are, and with the same result.
 
 use pantler_dust::infer::family::Family;
+use pantler_dust::infer::random::Random;
 use pantler_dust::targets::SimulatedTarget;
-use pantler_dust::{Inquiry, Observed, Options, Reading, Target, Trace};
+use pantler_dust::trials::{STRANGERS, Stranger};
+use pantler_dust::{
+    Counterexample, Inquiry, Known, Observed, Options, Reading, Report, Target, Trace, contradict,
+    contradict_again, html, investigate, record,
+};
 use rustix::time::{ClockId, clock_gettime};
 
 const FRAMES: u32 = 40;
@@ -39,4 +44,41 @@ fn a_recording_takes_as_long_as_it_is() {
         // Where each trace had all before it looked at again, this grew with the square of their number.
         assert!(took < 5, "{took} s of a processor");
     }
+}
+
+/// Everything that is reported of an inquiry.
+fn told(inquiry: &Inquiry, counterexample: Option<&Counterexample>) -> [String; 2] {
+    let report = Report::of("it", None, inquiry).with(counterexample);
+    let json = serde_json::to_string(&report).expect("JSON");
+    [json, html::page(&report, inquiry, counterexample)]
+}
+
+/// What was asked for the counterexample is part of the recording.
+#[test]
+fn who_is_unknown_is_so_again_byte_for_byte() {
+    let mut confirmed = 0;
+    for (at, (name, choice)) in STRANGERS.into_iter().take(2).enumerate() {
+        for flushes in [true, false] {
+            let mut target = Stranger::new(choice, FRAMES, 0.01, Random::new(at as u64));
+            let options = Options { flushes, ..Options::default() };
+            let mut inquiry = investigate(Inquiry::new(options.clone()), &mut target).expect("it answers");
+            assert_eq!(inquiry.verdict().verdict, Known::Unknown, "{name}");
+            let found = contradict(&mut inquiry, &mut target, 1500).expect("it answers");
+            let observed = inquiry.observed().iter().chain(inquiry.observed_for_counterexample());
+            let mut bytes = Vec::new();
+            record::write(&mut bytes, "it", None, observed).expect("memory");
+            let recording = record::read(&mut bytes.as_slice()).expect("it was recorded");
+            let again = Inquiry::replay(options, recording.observed);
+            let found_again = contradict_again(&again);
+            assert_eq!(found_again, found, "{name}, {flushes}");
+            assert_eq!(
+                told(&again, found_again.as_ref()),
+                told(&inquiry, found.as_ref()),
+                "{name}, {flushes}"
+            );
+            confirmed += u32::from(found.is_some_and(|found| found.confirmed));
+        }
+    }
+    // It was worth asking.
+    assert!(confirmed > 0, "none of 4 confirmed");
 }

@@ -5,19 +5,10 @@ use pantler_control::ControlError;
 use pantler_dust::targets::{
     HttpTarget, MemcachedTarget, MountTarget, PageCacheTarget, Patience, RedisTarget, SimulatedTarget, Stop,
 };
-use pantler_dust::{Reading, Target, TargetError, Trace};
+use pantler_dust::{Target, TargetError};
 
 use super::Dust;
 use crate::failure::Stopped;
-
-/// What is left of a target that was recorded.
-pub struct Gone;
-
-impl Target for Gone {
-    fn run(&mut self, _: &Trace) -> Result<Vec<Reading>, TargetError> {
-        Ok(Vec::new())
-    }
-}
 
 /// In the words of the command, which knows the exit status of each.
 pub fn refused(error: TargetError) -> anyhow::Error {

@@ -21,6 +21,8 @@ use super::candidate::Candidate;
 use super::evidence::{Evidence, Visit};
 use super::trace::Trace;
 
+/// Name of the traces.
+pub const COUNTEREXAMPLE_NAME: &str = "counterexample";
 /// Runs of a trace that are worth believing: most of them must say the same.
 pub const ASKED: u32 = 3;
 /// Beginnings that are tried until one contradicts in most runs.
@@ -113,7 +115,7 @@ impl Shrinking {
             return None;
         }
         self.left -= accesses.len();
-        let mut trace = Trace::cold("counterexample");
+        let mut trace = Trace::cold(COUNTEREXAMPLE_NAME);
         trace.scan(accesses.iter().copied());
         Some(trace)
     }

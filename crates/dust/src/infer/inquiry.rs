@@ -24,6 +24,7 @@ use std::cell::Cell;
 use super::calibrate::{Calibration, Modes, Reading};
 use super::check::Check;
 use super::choose::{Costs, choose};
+use super::counterexample::COUNTEREXAMPLE_NAME;
 use super::evidence::Evidence;
 use super::pattern::{Pattern, stack_distance};
 use super::random::Random;
@@ -110,8 +111,8 @@ pub struct Inquiry {
     /// Without flushes: where the blocks of the present traces begin, and where new ones would.
     base: u32,
     used: u32,
-    /// Accesses that are not recorded.
-    spent: usize,
+    /// What the target said to traces for a counterexample: nothing else follows from them.
+    spent: Vec<Observed>,
 }
 
 impl Inquiry {
@@ -132,7 +133,7 @@ impl Inquiry {
             budget: Cell::new((0, 0)),
             base: 0,
             used: 0,
-            spent: 0,
+            spent: Vec::new(),
             options,
         }
     }
@@ -157,15 +158,19 @@ impl Inquiry {
         trace
     }
 
-    /// A trace that is run for another reason than to find out: placed, and counted.
+    /// A trace for a counterexample, placed.
     pub(crate) fn spend(&mut self, trace: Trace) -> Trace {
-        self.spent += trace.accesses.len();
         self.placed(trace)
+    }
+
+    /// What the target said to a trace for a counterexample.
+    pub(crate) fn spent(&mut self, trace: Trace, readings: Vec<Reading>) {
+        self.spent.push(Observed { trace, readings });
     }
 
     /// Accesses of all traces but those that only illustrate: for the verdict, and for a counterexample.
     pub fn accesses_made(&self) -> usize {
-        self.spent + self.evidence.len()
+        self.evidence.len() + self.spent.iter().map(|observed| observed.readings.len()).sum::<usize>()
     }
 
     fn planned(&mut self) -> Option<Trace> {
@@ -243,6 +248,10 @@ impl Inquiry {
         let (mut verified, mut unseen) = (false, false);
         let mut shown = Vec::new();
         for Observed { trace, readings } in observed {
+            if trace.pattern == COUNTEREXAMPLE_NAME {
+                inquiry.spent.push(Observed { trace, readings });
+                continue;
+            }
             inquiry.stage = Stage::of(&trace);
             if verified && inquiry.stage != Stage::Repeating {
                 shown.push((trace, readings));
@@ -322,9 +331,14 @@ impl Inquiry {
         ended.then_some(self.microbenchmark.filled())
     }
 
-    /// Everything observed so far.
+    /// Everything observed so far, but for a counterexample.
     pub fn observed(&self) -> &[Observed] {
         &self.record
+    }
+
+    /// What the target said to traces for a counterexample.
+    pub fn observed_for_counterexample(&self) -> &[Observed] {
+        &self.spent
     }
 
     /// What is known of the observations.
