@@ -1,5 +1,6 @@
 //! `pantler dust`: what a cache does, found out from outside.
 
+mod meant;
 mod paper;
 mod progress;
 mod targets;
@@ -57,30 +58,30 @@ pub struct Dust {
     /// Write a page with the verdict and the evidence to this file; takes two more traces of the target, for their plots
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// Blocks of the simulated cache
-    #[arg(long, value_name = "BLOCKS", default_value_t = 300, value_parser = clap::value_parser!(u32).range(4..=1_000_000))]
-    pub size: u32,
-    /// Share of the simulated cache's answers that are wrong
-    #[arg(long, value_name = "SHARE", default_value_t = 0.0, value_parser = share)]
-    pub noise: f64,
-    /// Where the files lie whose pages are read: on a disk
-    #[arg(long, value_name = "FOLDER", default_value = "/var/tmp")]
-    pub scratch: PathBuf,
-    /// Bytes that files on the mount may have at most, while it is asked: about ten times the cache are needed
-    #[arg(long, value_name = "SIZE", default_value = "16G")]
-    pub room: Size,
-    /// Where Dust answers as the origin of the proxy at http://
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:8088")]
-    pub origin: String,
-    /// Bytes of a value or a page; chosen by the target if not given
+    /// Blocks of the simulated cache [default: 300]
+    #[arg(long, value_name = "BLOCKS", value_parser = clap::value_parser!(u32).range(4..=1_000_000))]
+    pub size: Option<u32>,
+    /// Share of the simulated cache's answers that are wrong [default: 0]
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    pub noise: Option<f64>,
+    /// Where the files lie whose pages are read by pagecache: on a disk [default: /var/tmp]
+    #[arg(long, value_name = "FOLDER")]
+    pub scratch: Option<PathBuf>,
+    /// Bytes that files on the mount may have at most, while it is asked: about ten times the cache are needed [default: 16G]
+    #[arg(long, value_name = "SIZE")]
+    pub room: Option<Size>,
+    /// Where Dust answers as the origin of the proxy at http:// [default: 127.0.0.1:8088]
+    #[arg(long, value_name = "HOST:PORT")]
+    pub origin: Option<String>,
+    /// Bytes of a value or a page of a server; chosen by the target if not given
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     pub value_bytes: Option<u32>,
     /// Ask also a server that holds something, which is evicted
     #[arg(long)]
     pub anyway: bool,
-    /// Seed of everything that is random
-    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
-    pub seed: u64,
+    /// Seed of everything that is random [default: 1]
+    #[arg(long, value_name = "NUMBER")]
+    pub seed: Option<u64>,
     /// Write what was done and observed to this file
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,
@@ -102,8 +103,15 @@ fn same(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
+impl Dust {
+    fn seed(&self) -> u64 {
+        self.seed.unwrap_or(1)
+    }
+}
+
 /// Carries out the words.
 pub fn dust(words: &Dust) -> Result<()> {
+    meant::refuse_meaningless(words)?;
     if let Some(folder) = &words.paper {
         return paper::paper(words, folder);
     }
@@ -122,7 +130,7 @@ pub fn dust(words: &Dust) -> Result<()> {
     let page = words.html.as_deref().map(Written::create).transpose()?;
     let stop = Stop::default();
     let found = match (&words.replay, &words.target) {
-        (Some(path), _) => replayed(words, path)?,
+        (Some(path), _) => replayed(path)?,
         (None, Some(name)) => asked(words, name, &stop)?,
         (None, None) => {
             // An error is one line: the list comes before it.
@@ -161,13 +169,11 @@ impl Found {
     }
 }
 
-fn replayed(words: &Dust, path: &Path) -> Result<Found> {
+fn replayed(path: &Path) -> Result<Found> {
     let file = File::open(path).with_context(|| format!("recording {}", path.display()))?;
     let recording = record::read(&mut BufReader::new(file))
         .map_err(|error| ControlError::invalid(format!("recording {}: {error}", path.display())))?;
-    let mut options = expectations(&recording.target);
-    options.seed = words.seed;
-    let mut inquiry = Inquiry::replay(options, recording.observed);
+    let mut inquiry = Inquiry::replay(expectations(&recording.target), recording.observed);
     let counterexample = counterexample(&mut inquiry, |inquiry| Ok(contradict_again(inquiry)))?;
     Ok(Found { name: recording.target, block_bytes: recording.block_bytes, inquiry, counterexample })
 }
@@ -189,7 +195,7 @@ fn asked(words: &Dust, target: &str, stop: &Stop) -> Result<Found> {
     let (name, mut target) = targets::open(words, target, stop)?;
     target.heed(stop.clone());
     let mut options = expectations(&name);
-    options.seed = words.seed;
+    options.seed = words.seed();
     let mut progress = Progress::new();
     let mut watch = |inquiry: &Inquiry, trace: &Trace| progress.step(inquiry, trace);
     let mut inquiry = investigate_watching(Inquiry::new(options), target.as_mut(), stop, &mut watch)

@@ -62,10 +62,76 @@ fn the_figures_of_the_paper_are_drawn() {
     assert_eq!(page.matches("<svg").count(), 23);
 }
 
+/// Whoever gives an option believes that it is heeded.
+#[test]
+fn options_that_mean_nothing_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let values = [
+        ("--size", "90"),
+        ("--noise", "0"),
+        ("--scratch", "."),
+        ("--room", "1G"),
+        ("--origin", "127.0.0.1:0"),
+    ];
+    let values = [&values[..], &[("--value-bytes", "9"), ("--anyway", ""), ("--seed", "1")]].concat();
+    let not_of_servers = ["--size", "--noise", "--scratch", "--room"];
+    for (asked, name, refused) in [
+        (&["redis://127.0.0.1:1"][..], "redis://", &[&not_of_servers[..], &["--origin"]].concat()[..]),
+        (&["memcached://127.0.0.1:1"], "memcached://", &[&not_of_servers[..], &["--origin"]].concat()),
+        (&["http://127.0.0.1:1"], "http://", &[&not_of_servers[..], &["--anyway"]].concat()),
+        (&["policy:lru"], "policy:", &["--scratch", "--room", "--origin", "--value-bytes", "--anyway"]),
+        (
+            &["pagecache"],
+            "pagecache",
+            &["--size", "--noise", "--room", "--origin", "--value-bytes", "--anyway"],
+        ),
+        (
+            &["mount", "."],
+            "mount",
+            &["--size", "--noise", "--scratch", "--origin", "--value-bytes", "--anyway"],
+        ),
+        (&["--replay", "none"], "--replay", &values.iter().map(|(option, _)| *option).collect::<Vec<_>>()),
+        (&["--paper"], "--paper", &["--size", "--noise", "--scratch", "--room", "--origin", "--anyway"]),
+    ] {
+        for (option, value) in values.iter().filter(|(option, _)| refused.contains(option)) {
+            let value: &[&str] = if value.is_empty() { &[] } else { &[value] };
+            let output = pantler(folder.path(), &[&["dust"], asked, &[option], value].concat());
+            let err = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(2), "{asked:?} {option}: {err}");
+            assert!(err.starts_with(&format!("pantler: {option} is for ")), "{asked:?} {option}: {err}");
+            assert!(err.ends_with(&format!(", not for {name}: leave it out\n")), "{asked:?} {option}: {err}");
+            assert_eq!(err.lines().count(), 1, "{err}");
+        }
+    }
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    // The words of a target nobody knows come first.
+    let output = pantler(folder.path(), &["dust", "nfs", "--size", "9"]);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("expected pagecache, mount"));
+    // What can be said of every target is no nonsense for any.
+    let words = ["dust", "policy:lru", "--size", "40", "--noise", "0.01", "--seed", "3", "--json"];
+    assert!(pantler(folder.path(), &words).status.success());
+}
+
 #[test]
 fn nonsense_is_refused_in_a_line() {
     let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("broken"), "{").unwrap();
+    let head = r#"{"version":1,"kind":"dust-record","target":"policy:lru","traces":2}"#;
+    let trace = |accesses: &str, said: &str| {
+        format!(
+            r#"{{"pattern":"a","cold":true,"accesses":[{accesses}],"pauses":[[0,9]],"probes":[],"said":"{said}"}}"#
+        )
+    };
+    let [sleep, some] = [trace("", ""), trace("0,0", "01")];
+    for (name, text) in [
+        ("broken", "{".into()),
+        ("empty", String::new()),
+        ("head", head.replace(",\"traces\":2", "")),
+        ("sleeps", format!("{head}\n{sleep}\n{sleep}\n")),
+        ("cut", format!("{head}\n{some}\n")),
+        ("torn", format!("{head}\n{}", &some[..some.len() / 2])),
+    ] {
+        fs::write(folder.path().join(name), text).unwrap();
+    }
     for (words, expected) in [
         (&["dust"][..], "expected a target"),
         (&["dust", "nfs"], "expected pagecache, mount"),
@@ -76,6 +142,11 @@ fn nonsense_is_refused_in_a_line() {
         (&["dust", "redis://a/b"], "expected redis://HOST"),
         (&["dust", "mount", ".", "--room", "much"], "expected a positive whole number of bytes"),
         (&["dust", "--replay", "broken"], "line 1"),
+        (&["dust", "--replay", "empty"], "line 1: nothing was observed"),
+        (&["dust", "--replay", "head"], "line 1: nothing was observed"),
+        (&["dust", "--replay", "sleeps"], "line 3: nothing was observed"),
+        (&["dust", "--replay", "cut"], "line 3: the recording ends before its last trace"),
+        (&["dust", "--replay", "torn"], "line 2"),
     ] {
         let output = pantler(folder.path(), words);
         let err = String::from_utf8_lossy(&output.stderr);

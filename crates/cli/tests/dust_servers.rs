@@ -1,8 +1,8 @@
 //! `pantler dust` and real servers on loopback: one of each kind, through the command.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// What the command says of a target, as JSON.
@@ -80,17 +80,37 @@ fn a_server_in_use_is_not_emptied_unasked() {
     assert!(output.status.code() == Some(2) && err.contains("1 keys"), "{err}");
 }
 
+/// Whoever connects within a minute, or what the command said when it ended without.
+fn connected(listener: &TcpListener, child: &mut Child) -> TcpStream {
+    listener.set_nonblocking(true).expect("it is open");
+    let start = Instant::now();
+    loop {
+        if let Ok((stream, _)) = listener.accept() {
+            return stream;
+        }
+        let ended = child.try_wait().expect("it is ours");
+        if ended.is_some() || start.elapsed() > Duration::from_secs(60) {
+            // Who has ended already cannot be killed.
+            let _ = child.kill();
+            let mut err = String::new();
+            child.stderr.take().expect("it is piped").read_to_string(&mut err).expect("text");
+            panic!("it did not connect, {ended:?}: {err}");
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
 /// One signal is enough while a server that says nothing is waited for.
 #[test]
 fn whoever_waits_is_stopped_at_once() {
-    for scheme in ["redis", "memcached", "http"] {
+    for (scheme, more) in [("redis", &[][..]), ("memcached", &[]), ("http", &["--origin", "127.0.0.1:0"])] {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let url = format!("{scheme}://{}", listener.local_addr().expect("bound"));
         let mut command = Command::new(env!("CARGO_BIN_EXE_pantler"));
-        command.args(["dust", &url, "--origin", "127.0.0.1:0"]).stdin(Stdio::null());
-        let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it runs");
+        command.args(["dust", &url]).args(more).stdin(Stdio::null());
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it runs");
         // It has connected, and waits.
-        let _connected = listener.accept().expect("it connects");
+        let _connected = connected(&listener, &mut child);
         let start = Instant::now();
         let pid = rustix::process::Pid::from_child(&child);
         rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it runs");

@@ -21,7 +21,7 @@ struct Drawn<'a> {
 
 /// Draws them into the folder, and says in a line each what stays in the cache.
 pub fn paper(words: &Dust, folder: &Path) -> Result<()> {
-    let figures = figures(CAPACITY, RUNS, words.seed);
+    let figures = figures(CAPACITY, RUNS, words.seed());
     fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let write = |name: &str, text: &str| {
         let path = folder.join(name);

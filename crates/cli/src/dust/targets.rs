@@ -1,14 +1,21 @@
 //! From the word for a target to the target.
 
 use anyhow::Result;
-use pantler_control::ControlError;
+use pantler_control::{ControlError, Size};
 use pantler_dust::targets::{
     HttpTarget, MemcachedTarget, MountTarget, PageCacheTarget, Patience, RedisTarget, SimulatedTarget, Stop,
 };
 use pantler_dust::{Target, TargetError};
+use std::path::Path;
 
 use super::Dust;
 use crate::failure::Stopped;
+
+/// What is meant where nothing is said.
+const SCRATCH: &str = "/var/tmp";
+const ROOM_BYTES: u64 = 16 << 30;
+const ORIGIN: &str = "127.0.0.1:8088";
+const SIZE: u32 = 300;
 
 /// In the words of the command, which knows the exit status of each.
 pub fn refused(error: TargetError) -> anyhow::Error {
@@ -37,9 +44,13 @@ fn emptied(words: &Dust, name: &str, holds: Result<u64, TargetError>) -> Result<
 pub fn open(words: &Dust, name: &str, stop: &Stop) -> Result<(String, Box<dyn Target>)> {
     let patience = Patience::from(stop.clone());
     let target: Box<dyn Target> = match (name, &words.directory) {
-        ("pagecache", None) => Box::new(PageCacheTarget::new(&words.scratch).map_err(refused)?),
+        ("pagecache", None) => {
+            let scratch = words.scratch.as_deref().unwrap_or(Path::new(SCRATCH));
+            Box::new(PageCacheTarget::new(scratch).map_err(refused)?)
+        }
         ("mount", Some(directory)) => {
-            let target = MountTarget::open(directory, words.room.bytes(), stop.clone()).map_err(refused)?;
+            let room_bytes = words.room.map_or(ROOM_BYTES, Size::bytes);
+            let target = MountTarget::open(directory, room_bytes, stop.clone()).map_err(refused)?;
             return Ok((format!("mount {}", directory.display()), Box::new(target)));
         }
         ("mount", None) => {
@@ -59,7 +70,8 @@ pub fn open(words: &Dust, name: &str, stop: &Stop) -> Result<(String, Box<dyn Ta
             Box::new(target)
         }
         (name, None) if name.starts_with("http://") => {
-            Box::new(HttpTarget::open(name, &words.origin, words.value_bytes, &patience).map_err(refused)?)
+            let origin = words.origin.as_deref().unwrap_or(ORIGIN);
+            Box::new(HttpTarget::open(name, origin, words.value_bytes, &patience).map_err(refused)?)
         }
         (_, Some(directory)) => {
             let text = format!("{}: only the target mount takes a directory", directory.display());
@@ -97,6 +109,7 @@ fn simulated(words: &Dust, name: &str) -> Result<Box<dyn Target>> {
     };
     let invalid = |error: String| ControlError::invalid(format!("target {name:?}: {error}"));
     let spec = policy.parse().map_err(|error: pantler_policy::SpecError| invalid(error.to_string()))?;
-    let target = SimulatedTarget::new(spec, words.size, words.noise, words.seed ^ 0x5eed);
+    let (frames, noise) = (words.size.unwrap_or(SIZE), words.noise.unwrap_or(0.0));
+    let target = SimulatedTarget::new(spec, frames, noise, words.seed() ^ 0x5eed);
     Ok(Box::new(target.map_err(|error| invalid(error.to_string()))?))
 }
