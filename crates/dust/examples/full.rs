@@ -1,12 +1,12 @@
 //! The whole matrix of simulated trials: `make dust-full`, or a part of it, as `--help` says. It fails where a bar is not
 //! reached.
 //!
-//! Every trial's outcome is kept in a file, one line each, so that a run goes on where the last one was interrupted. The
-//! file is that of one seed and one state of the sources.
+//! Every trial's outcome is kept in a file, one line each, so that a run goes on where the last one was interrupted. A
+//! line counts only for the seed and the state of the sources that it names.
 
-use std::collections::{BTreeSet, HashMap};
-use std::fs::{File, OpenOptions};
-use std::io::{self, BufRead, BufReader, Write};
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::sync::Mutex;
@@ -15,8 +15,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use clap::Parser;
 use clap::builder::PossibleValuesParser;
 use pantler_dust::infer::random::Random;
-use pantler_dust::trials::{Confusion, STRANGERS, Stranger, Trial, alike, leaves, near, off_grid};
-use pantler_dust::{Inquiry, Known, Options, Verdict, investigate};
+use pantler_dust::trials::{
+    Confusion, Kept, Outcome, STRANGERS, Stranger, Trial, alike, leaves, near, off_grid,
+};
+use pantler_dust::{Inquiry, Options, Verdict, investigate};
 use rustix::time::{ClockId, clock_gettime};
 
 /// Which of each policy's parameters the first trial takes; the others count up from it.
@@ -47,49 +49,12 @@ const SCENARIOS: [Scenario; 5] = [
     Scenario { name: "strangers", noise: 0.02, interference: 0.0, bar: 0.95 },
 ];
 
-/// Outcome of a trial, as it is kept.
-#[derive(Clone, Debug, PartialEq)]
-struct Outcome {
-    truth: String,
-    said: String,
-    frames: u32,
-    capacity: u32,
-    accesses: usize,
-    /// Time of a processor.
-    took_ms: u64,
-}
-
-impl Outcome {
-    fn of(truth: &str, frames: u32, verdict: &Verdict) -> Self {
-        let known = verdict.verdict == Known::Known;
-        let said = if known { verdict.family.clone() } else { "unknown".into() };
-        let (capacity, accesses) = (verdict.capacity, verdict.accesses);
-        Self { truth: truth.replace(' ', "-"), said, frames, capacity, accesses, took_ms: 0 }
-    }
-
-    fn line(&self) -> String {
-        let Self { truth, said, frames, capacity, accesses, took_ms } = self;
-        format!("{truth} {said} {frames} {capacity} {accesses} {took_ms}")
-    }
-
-    fn from(words: &[&str]) -> Option<Self> {
-        let [truth, said, frames, capacity, accesses, took_ms] = words else { return None };
-        Some(Self {
-            truth: (*truth).into(),
-            said: (*said).into(),
-            frames: frames.parse().ok()?,
-            capacity: capacity.parse().ok()?,
-            accesses: accesses.parse().ok()?,
-            took_ms: took_ms.parse().ok()?,
-        })
-    }
-
-    fn right(&self, scenario: &str) -> bool {
-        match scenario {
-            "strangers" => self.said == "unknown",
-            "off-grid" => self.said == "unknown" || alike(&self.said, &self.truth),
-            _ => alike(&self.said, &self.truth),
-        }
+/// Whether a trial of a scenario came out as it should.
+fn right(outcome: &Outcome, scenario: &str) -> bool {
+    match scenario {
+        "strangers" => outcome.said == "unknown",
+        "off-grid" => outcome.said == "unknown" || alike(&outcome.said, &outcome.truth),
+        _ => alike(&outcome.said, &outcome.truth),
     }
 }
 
@@ -139,7 +104,7 @@ impl Task {
         }
         let verdict = trial.run(Options::default()).expect("online policies are targets");
         let outcome = Outcome::of(&trial.truth(), frames, &verdict);
-        if !outcome.right(self.scenario.name) {
+        if !right(&outcome, self.scenario.name) {
             say(&format!("{spec}, {frames} frames, seed {}: {}", trial.seed, about(&verdict)))?;
         }
         Ok(Some(outcome))
@@ -159,25 +124,6 @@ fn tasks(scenario: Scenario, capacity: u32, trials: u64, seed: u64) -> Vec<Task>
         tasks.extend((0..count).map(|at| Task { scenario, capacity, trial, at, seed, draw: draw.clone() }));
     }
     tasks
-}
-
-/// What is there already, and the file that keeps what comes.
-struct Kept {
-    outcomes: HashMap<String, Outcome>,
-    file: File,
-}
-
-impl Kept {
-    fn open(path: &Path) -> io::Result<Self> {
-        let outcomes = read(path);
-        Ok(Self { outcomes, file: OpenOptions::new().create(true).append(true).open(path)? })
-    }
-
-    fn keep(&mut self, key: String, outcome: Outcome) -> io::Result<()> {
-        writeln!(self.file, "{key} {}", outcome.line())?;
-        self.outcomes.insert(key, outcome);
-        Ok(())
-    }
 }
 
 /// The whole matrix of simulated trials, or a part of it
@@ -246,7 +192,7 @@ fn investigate_all(words: Words) -> io::Result<bool> {
     let named = |end: &str| PathBuf::from(format!("target/dust-full-{seed}-{commit}.{end}"));
     let path = words.kept.unwrap_or_else(|| {
         let path = named("txt");
-        // Sources that are being changed have no name: what was kept may be of others.
+        // Of sources that are being changed nothing counts for the next run.
         if commit.is_empty() || commit.ends_with("-dirty") {
             let _ = std::fs::remove_file(&path);
         }
@@ -255,9 +201,14 @@ fn investigate_all(words: Words) -> io::Result<bool> {
     let page = words.html.unwrap_or_else(|| named("html"));
     let about =
         |path: &Path, error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
-    let kept = Mutex::new(Kept::open(&path).map_err(|error| about(&path, error))?);
+    let kept = Kept::open(&path, seed, &commit).map_err(|error| about(&path, error))?;
+    let others = match kept.of_others() {
+        0 => String::new(),
+        lines => format!(" ({lines} lines there are of other seeds or sources: measured anew)"),
+    };
+    let kept = Mutex::new(kept);
     say(&format!(
-        "seed {seed}, commit {commit}, kept in {}, matrices in {}",
+        "seed {seed}, commit {commit}, kept in {}{others}, matrices in {}",
         path.display(),
         page.display()
     ))?;
@@ -271,8 +222,7 @@ fn investigate_all(words: Words) -> io::Result<bool> {
             let tasks = tasks(scenario, capacity, trials, seed);
             run(&tasks, threads, &only, &kept)?;
             let kept = kept.lock().expect("nobody panicked");
-            let these: Vec<&Outcome> =
-                tasks.iter().filter_map(|task| kept.outcomes.get(&task.key())).collect();
+            let these: Vec<&Outcome> = tasks.iter().filter_map(|task| kept.outcome(&task.key())).collect();
             let (text, confusion, below) = sums(scenario, capacity, &these);
             reached &= below.is_empty();
             html += &format!(
@@ -298,12 +248,12 @@ td,th{border:1px solid #ddd;padding:1px 4px;text-align:right}.said{height:9em;ve
 .said span{writing-mode:vertical-rl}.right{background:#cde8cd}.unknown{background:#eee}.wrong{background:#f3b9b9}</style>\n";
 
 /// Carries out what is not kept yet, on so many threads.
-fn run(tasks: &[Task], threads: u64, only: &[String], kept: &Mutex<Kept>) -> io::Result<()> {
+fn run(tasks: &[Task], threads: u64, only: &[String], kept: &Mutex<Kept<File>>) -> io::Result<()> {
     let next = AtomicUsize::new(0);
     let trials = || -> io::Result<()> {
         while let Some(task) = tasks.get(next.fetch_add(1, Ordering::Relaxed)) {
             let key = task.key();
-            if kept.lock().expect("nobody panicked").outcomes.contains_key(&key) {
+            if kept.lock().expect("nobody panicked").outcome(&key).is_some() {
                 continue;
             }
             if let Some(outcome) = task.run(only)? {
@@ -347,23 +297,13 @@ fn about(verdict: &Verdict) -> String {
     )
 }
 
-fn read(path: &Path) -> HashMap<String, Outcome> {
-    let Ok(file) = File::open(path) else { return HashMap::new() };
-    let outcome = |line: String| {
-        let words: Vec<&str> = line.split(' ').collect();
-        let (key, rest) = words.split_at_checked(4)?;
-        Some((key.join(" "), Outcome::from(rest)?))
-    };
-    BufReader::new(file).lines().map_while(Result::ok).filter_map(outcome).collect()
-}
-
 /// The sums in a line, what each truth was called, and which bars were not reached.
 fn sums(scenario: Scenario, capacity: u32, outcomes: &[&Outcome]) -> (String, Confusion, String) {
     let mut confusion = Confusion::default();
     for one in outcomes {
         confusion.count(&one.truth, &one.said, (one.frames, one.capacity), one.accesses);
     }
-    let right = outcomes.iter().filter(|outcome| outcome.right(scenario.name)).count();
+    let right = outcomes.iter().filter(|outcome| right(outcome, scenario.name)).count();
     let took_ms: u64 = outcomes.iter().map(|outcome| outcome.took_ms).sum();
     let text = format!(
         "{}, capacity {capacity} +- 20 %: {right} of {} right ({:.2} %, bar {:.0} %) in {:.0} s of a processor",

@@ -2,6 +2,7 @@
 
 mod confusion;
 mod coverage;
+mod kept;
 mod strangers;
 
 use pantler_policy::Spec;
@@ -12,6 +13,7 @@ use crate::targets::SimulatedTarget;
 use crate::{Inquiry, Options, TargetError, Verdict, investigate};
 pub use confusion::Confusion;
 pub use coverage::{CLAIM, Coverage, truths};
+pub use kept::{Kept, Outcome};
 pub use strangers::{Choice, NEARLY_LRU, STRANGERS, Stranger};
 
 /// What a trial is about.
