@@ -50,8 +50,12 @@ const PREFIX: &str = ".pantler-dust-";
 /// Sizes of blocks that are told apart.
 const BLOCK_MIN: u64 = 4096;
 const BLOCK_MAX: u64 = 1 << 20;
-/// Places at which a size is tried: the median decides.
+/// Distances, each twice the one before, and places at which each is tried: the median decides.
+const DISTANCES: u64 = (BLOCK_MAX / BLOCK_MIN).ilog2() as u64 + 1;
 const PLACES: u64 = 5;
+/// Bytes that are read for it, and how often that is done before a mount counts as one without a cache.
+const MEASURED_BYTES: u64 = DISTANCES * PLACES * 2 * BLOCK_MAX;
+const MEASUREMENTS: u32 = 3;
 /// Bytes of the seed file, which is copied again and again.
 const SEED_BYTES: u64 = 4 << 20;
 /// Bytes of a test file.
@@ -112,37 +116,49 @@ impl MountTarget {
         Ok(target)
     }
 
-    /// T2: the least distance at which a second read takes as long as a first one.
+    /// T2. A mount that was slow at first is measured again: hits may have taken as long as misses until it had woken.
     fn measure_block(&mut self) -> Result<u64, TargetError> {
-        let distances = u64::from((BLOCK_MAX / BLOCK_MIN).ilog2()) + 1;
-        self.files.grow(distances * PLACES * 2 * BLOCK_MAX)?;
-        // Far apart and not in order, so that nothing looks like a scan.
-        let mut places: Vec<u64> = (0..distances * PLACES).collect();
-        Random::new(1).shuffle(&mut places);
-        let mut distance = BLOCK_MIN;
-        let (mut firsts, mut agains) = (Vec::new(), Vec::new());
-        let mut seconds_by_distance = Vec::new();
-        while distance <= BLOCK_MAX {
-            let mut seconds = Vec::new();
-            for _ in 0..PLACES {
-                let at = places.pop().unwrap_or(0) * 2 * BLOCK_MAX;
-                firsts.push(self.files.read(at)?);
-                agains.push(self.files.read(at)?);
-                seconds.push(self.files.read(at + distance)?);
+        let mut unseen = String::new();
+        for round in 1..=MEASUREMENTS {
+            match self.files.grow(u64::from(round) * MEASURED_BYTES) {
+                // There is room for one round at least.
+                Err(TargetError::Missing { .. }) if round > 1 => break,
+                grown => grown?,
             }
-            seconds_by_distance.push((distance, median(&mut seconds)));
-            distance *= 2;
+            let (files, first) = (&mut self.files, u64::from(round - 1) * MEASURED_BYTES);
+            match block_of(|at| files.read(first + at))? {
+                Ok(bytes) => return Ok(bytes),
+                Err(times) => unseen = times,
+            }
         }
-        let (miss, hit) = (median(&mut firsts) as f64, median(&mut agains) as f64);
-        if miss < APART * hit {
-            return Err(TargetError::Unseen {
-                what: format!("a hit takes {hit:.0} ns, a miss {miss:.0} ns"),
-            });
-        }
-        let between = (miss * hit).sqrt();
-        let found = seconds_by_distance.iter().find(|(_, second)| *second as f64 > between);
-        Ok(found.map_or(BLOCK_MAX, |(distance, _)| *distance))
+        Err(TargetError::Unseen { what: unseen })
     }
+}
+
+/// The least distance at which a second read takes as long as a first one, or what reads take where that cannot be told.
+///
+/// Distances take turns: what is slow at first is slow at all of them.
+fn block_of(
+    mut read: impl FnMut(u64) -> Result<u64, TargetError>,
+) -> Result<Result<u64, String>, TargetError> {
+    // Far apart and not in order, so that nothing looks like a scan.
+    let mut places: Vec<u64> = (0..DISTANCES * PLACES).collect();
+    Random::new(1).shuffle(&mut places);
+    let (mut firsts, mut agains) = (Vec::new(), Vec::new());
+    let mut seconds = [const { Vec::new() }; DISTANCES as usize];
+    for (turn, place) in places.into_iter().enumerate() {
+        let (at, distance) = (place * 2 * BLOCK_MAX, turn % seconds.len());
+        firsts.push(read(at)?);
+        agains.push(read(at)?);
+        seconds[distance].push(read(at + (BLOCK_MIN << distance))?);
+    }
+    let (miss, hit) = (median(&mut firsts) as f64, median(&mut agains) as f64);
+    if miss < APART * hit {
+        return Ok(Err(format!("a hit takes {hit:.0} ns, a miss {miss:.0} ns")));
+    }
+    let between = (miss * hit).sqrt();
+    let found = seconds.iter_mut().position(|seconds| median(seconds) as f64 > between);
+    Ok(Ok(found.map_or(BLOCK_MAX, |distance| BLOCK_MIN << distance)))
 }
 
 fn median(times: &mut [u64]) -> u64 {
@@ -367,6 +383,34 @@ mod tests {
         let file = &files.files[0].1;
         file.read_exact_at(&mut [0], 5).unwrap();
         assert_eq!(is_kept(file, 5), Some(true));
+    }
+
+    /// Takes as long as a mount with blocks of so many bytes, and much longer for so many reads.
+    fn takes(block: u64, mut slow: u32) -> impl FnMut(u64) -> Result<u64, TargetError> {
+        let mut read = std::collections::HashSet::new();
+        move |at| {
+            let took = if read.insert(at / block) { 90_000 } else { 6_000 };
+            let wait = if slow > 0 { 3_000_000 } else { 0 };
+            slow = slow.saturating_sub(1);
+            Ok(took + wait)
+        }
+    }
+
+    #[test]
+    fn blocks_are_as_large_as_they_are_also_where_the_first_answers_are_slow() {
+        for block in [4096, 32 << 10, 1 << 20] {
+            for slow in [0, 1, 15, 30, 50] {
+                assert_eq!(block_of(takes(block, slow)).unwrap(), Ok(block), "{slow} slow");
+            }
+            // More than half of it tells nothing, and so it is said.
+            let unseen = block_of(takes(block, 100)).unwrap();
+            assert!(
+                unseen.as_ref().is_err_and(|what| what.starts_with("a hit takes 3006000 ns")),
+                "{unseen:?}"
+            );
+        }
+        let always = block_of(takes(4096, u32::MAX)).unwrap();
+        assert!(always.is_err(), "{always:?}");
     }
 
     #[test]
