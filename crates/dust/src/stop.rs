@@ -115,6 +115,8 @@ pub struct Wire {
     patience: Patience,
     /// When the present request was begun, whose answer has to end in time.
     since: Instant,
+    /// Whether that was the last one: all that is still asked belongs to it.
+    is_last: bool,
 }
 
 impl Wire {
@@ -133,12 +135,21 @@ impl Wire {
             Ok(stream)
         });
         let stream = prepared.map_err(failed(address))?;
-        Ok(Self { stream, patience: patience.clone(), since: Instant::now() })
+        Ok(Self { stream, patience: patience.clone(), since: Instant::now(), is_last: false })
     }
 
     /// Another request begins.
     pub fn begin(&mut self) {
-        self.since = Instant::now();
+        if !self.is_last {
+            self.since = Instant::now();
+        }
+    }
+
+    /// What is asked from now on is waited for as if it were one request, whoever wants to know more or not.
+    pub fn part(&mut self) {
+        self.begin();
+        self.is_last = true;
+        self.heed(Stop::default());
     }
 
     /// Another one may want to know no more.

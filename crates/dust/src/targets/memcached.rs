@@ -32,6 +32,8 @@ const SECOND_MAX: Duration = Duration::from_secs(20);
 const EXPIRY: u32 = 3600;
 /// Keys that are looked at for what was left.
 const LOOKED_AT_MAX: u64 = 1_000_000;
+/// Keys that are deleted at a time: as many as every server takes in before it answers.
+const PORTION: usize = 50;
 /// Longest line that a server may answer with, and statistics in one answer.
 const LINE_MAX: u64 = 8 << 10;
 const STATS_MAX: u32 = 4096;
@@ -182,10 +184,8 @@ impl MemcachedTarget {
     }
 
     fn flush(&mut self) -> Result<(), TargetError> {
-        for block in 0..self.blocks {
-            let key = self.key(block);
-            self.delete(&key)?;
-        }
+        let keys: Vec<String> = (0..self.blocks).map(|block| self.key(block)).collect();
+        self.delete(&keys)?;
         self.visit += 1;
         self.blocks = 0;
         self.accesses = 0;
@@ -204,7 +204,7 @@ impl MemcachedTarget {
             let line = self.line()?;
             // `key=dust%3A1c9f03aa%3A4711%3A0%3A17 exp=..`, and END at last; a server that cannot list says so in one line.
             let Some(rest) = line.strip_prefix("key=") else {
-                return left.iter().try_for_each(|key| self.delete(key));
+                return self.delete(&left);
             };
             let key = rest.split(' ').next().unwrap_or_default().replace("%3A", ":");
             if key.starts_with(&prefix) && is_left(&key, "dust:", ':') {
@@ -214,9 +214,14 @@ impl MemcachedTarget {
         Err(self.strange("more keys than it holds"))
     }
 
-    fn delete(&mut self, key: &str) -> Result<(), TargetError> {
-        self.send(format!("delete {key}\r\n").as_bytes())?;
-        self.line().map(drop)
+    /// In portions: who is far away is not waited for key by key.
+    fn delete(&mut self, keys: &[String]) -> Result<(), TargetError> {
+        for portion in keys.chunks(PORTION) {
+            let request: String = portion.iter().map(|key| format!("delete {key}\r\n")).collect();
+            self.send(request.as_bytes())?;
+            portion.iter().try_for_each(|_| self.line().map(drop))?;
+        }
+        Ok(())
     }
 
     fn send(&mut self, bytes: &[u8]) -> Result<(), TargetError> {
@@ -269,8 +274,9 @@ impl Target for MemcachedTarget {
 
 impl Drop for MemcachedTarget {
     fn drop(&mut self) {
-        // Whoever wants to know no more wants nothing left. A server that went away has nothing to delete.
-        self.heed(Stop::default());
+        // Whoever wants to know no more wants nothing left, and does not wait for it long. A server that went away has
+        // nothing to delete; what is left at one that hardly answers expires, or goes with the next run.
+        self.stream.get_mut().part();
         let _ = self.flush();
     }
 }
@@ -290,6 +296,41 @@ mod tests {
         let error = MemcachedTarget::new(&address, None).unwrap_err().to_string();
         assert!(error.contains(&address) && error.contains("statistics without an end"), "{error}");
         endless.join().unwrap();
+    }
+
+    /// A server without room, which takes so long for each key that it deletes.
+    fn tardy(pause: Duration) -> String {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let from = BufReader::new(stream.try_clone().unwrap());
+            for line in from.lines().map_while(Result::ok) {
+                let answer = match line.split(' ').next() {
+                    Some("stats") => "STAT curr_items 0\r\nEND\r\n",
+                    Some("delete") => {
+                        std::thread::sleep(pause);
+                        "DELETED\r\n"
+                    }
+                    _ => "ERROR\r\n",
+                };
+                if stream.write_all(answer.as_bytes()).is_err() {
+                    return;
+                }
+            }
+        });
+        address
+    }
+
+    #[test]
+    fn who_hardly_answers_is_not_waited_for_key_by_key_at_the_end() {
+        let patience = Patience { time: Duration::from_millis(500), ..Patience::default() };
+        let address = tardy(Duration::from_millis(300));
+        let mut target = MemcachedTarget::open(&address, Some(100), &patience).unwrap();
+        target.blocks = 100;
+        let start = Instant::now();
+        drop(target);
+        assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
     }
 
     #[test]

@@ -15,7 +15,7 @@
 //! An error about memory that is used up is the answer of `noeviction`: the newcomer is refused.
 
 use std::io::{BufRead, BufReader, Write};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::leftovers::{is_left, keys, owner};
 use super::{Patience, Stop, Target, TargetError, Wire, failed};
@@ -37,6 +37,8 @@ const PORTION: u32 = 500;
 const LOOKED_AT: &str = "100";
 /// Times that SCAN is asked: who holds more than a million keys is not looked through.
 const SCANS_MAX: u32 = 10_000;
+/// Time between two looks whether a server has loaded what it holds.
+const LOADING_GLANCE: Duration = Duration::from_millis(100);
 /// Longest line that a server may answer with, and longest answer.
 const LINE_MAX: u64 = 64 << 10;
 const ANSWER_MAX: u64 = 16 << 20;
@@ -55,6 +57,8 @@ pub struct RedisTarget {
     accesses: u32,
     /// Whether it was looked why newcomers are refused.
     refuses: bool,
+    /// How long a server may be loading what it holds, or be looked through.
+    patience: Duration,
     stop: Stop,
 }
 
@@ -94,8 +98,11 @@ impl RedisTarget {
             blocks: 0,
             accesses: 0,
             refuses: false,
+            patience: patience.time,
             stop: patience.stop.clone(),
         };
+        // Who is still loading does not know yet what it holds. What is answered does not matter.
+        target.ask(&["PING"])?;
         target.sweep()?;
         // Asked also by who knows the size: a server without a limit keeps everything.
         let chosen = target.value_bytes()?;
@@ -230,7 +237,12 @@ impl RedisTarget {
             return Ok(());
         }
         let (pattern, mut cursor) = (format!("{prefix}*"), "0".to_owned());
+        let start = Instant::now();
         for _ in 0..SCANS_MAX {
+            if start.elapsed() > self.patience {
+                // Nobody waits longer for what is left of others.
+                return Ok(());
+            }
             let answer = self.ask(&["SCAN", &cursor, "MATCH", &pattern, "COUNT", LOOKED_AT])?;
             // A server that cannot be looked through keeps what it has.
             let Answer::List(parts) = answer else { return Ok(()) };
@@ -271,7 +283,22 @@ impl RedisTarget {
         Ok(())
     }
 
+    /// Waits for a server that is still loading what it holds: it answers nothing else until then.
     fn ask(&mut self, words: &[&str]) -> Result<Answer, TargetError> {
+        let start = Instant::now();
+        loop {
+            let answer = self.ask_once(words)?;
+            if !matches!(&answer, Answer::Error(text) if text.starts_with("LOADING")) {
+                return Ok(answer);
+            }
+            if start.elapsed() > self.patience {
+                return Err(self.strange(&answer));
+            }
+            self.stop.sleep(LOADING_GLANCE)?;
+        }
+    }
+
+    fn ask_once(&mut self, words: &[&str]) -> Result<Answer, TargetError> {
         let mut request = format!("*{}\r\n", words.len());
         for word in words {
             request += &format!("${}\r\n{word}\r\n", word.len());
@@ -355,8 +382,9 @@ impl Target for RedisTarget {
 
 impl Drop for RedisTarget {
     fn drop(&mut self) {
-        // Whoever wants to know no more wants nothing left. A server that went away has nothing to delete.
-        self.heed(Stop::default());
+        // Whoever wants to know no more wants nothing left, and does not wait for it long. A server that went away has
+        // nothing to delete; what is left at one that hardly answers goes with the next run.
+        self.stream.get_mut().part();
         let _ = self.flush();
     }
 }
@@ -438,6 +466,75 @@ mod tests {
             }
         });
         address
+    }
+
+    /// A server that answers as `said` says to each request, given its words and its number.
+    fn server(said: impl Fn(&[Answer], u32) -> String + Send + 'static) -> String {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut from = BufReader::new(stream.try_clone().unwrap());
+            for number in 0.. {
+                let Ok(Answer::List(words)) = read(&mut from, 0) else { return };
+                if stream.write_all(said(&words, number).as_bytes()).is_err() {
+                    return;
+                }
+            }
+        });
+        address
+    }
+
+    fn patience(ms: u64) -> Patience {
+        Patience { time: Duration::from_millis(ms), ..Patience::default() }
+    }
+
+    /// What a server with nine keys says of itself.
+    fn about(words: &[Answer]) -> String {
+        match words {
+            [Answer::Text(info), Answer::Text(what)] if info == "INFO" && what == "keyspace" => {
+                "$15\r\ndb0:keys=9,expi\r\n".into()
+            }
+            _ => "+OK\r\n".into(),
+        }
+    }
+
+    #[test]
+    fn who_is_loading_is_waited_for_before_it_says_what_it_holds() {
+        let loading = "-LOADING Redis is loading the dataset in memory\r\n";
+        let empty = "$0\r\n\r\n";
+        // INFO is answered all the time, and knows of no keys until they are there.
+        let address = server(move |words, number| match words.first() {
+            _ if number >= 8 => about(words),
+            Some(Answer::Text(word)) if word == "INFO" => empty.into(),
+            _ => loading.into(),
+        });
+        let mut target = RedisTarget::open(&address, Some(100), &patience(20_000)).unwrap();
+        assert_eq!(target.holds().unwrap(), 9);
+        let address = server(move |_, _| loading.into());
+        let error = RedisTarget::open(&address, Some(100), &patience(300)).unwrap_err().to_string();
+        assert!(error.contains("LOADING Redis is loading"), "{error}");
+    }
+
+    #[test]
+    fn nobody_looks_for_ever_for_what_is_left_nor_deletes_it_for_ever() {
+        let address = server(|words, _| match words.first() {
+            // More, always.
+            Some(Answer::Text(word)) if word == "SCAN" => {
+                std::thread::sleep(Duration::from_millis(40));
+                "*2\r\n$1\r\n7\r\n*0\r\n".into()
+            }
+            Some(Answer::Text(word)) if word == "DEL" => {
+                std::thread::sleep(Duration::from_millis(300));
+                ":500\r\n".into()
+            }
+            _ => about(words),
+        });
+        let start = Instant::now();
+        let mut target = RedisTarget::open(&address, Some(100), &patience(500)).unwrap();
+        target.blocks = 100 * PORTION;
+        drop(target);
+        assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
     }
 
     #[test]
