@@ -28,7 +28,9 @@ use super::counterexample::COUNTEREXAMPLE_NAME;
 use super::evidence::Evidence;
 use super::pattern::{Pattern, stack_distance};
 use super::random::Random;
-use super::rank::{DRAWS_SEARCH, merge, posterior, rank, rank_again, rank_with_nuisances, rank_with_periods};
+use super::rank::{
+    DRAWS_SEARCH, merge, posterior, rank, rank_again, rank_everybody, rank_with_nuisances, rank_with_periods,
+};
 use super::refine::{Fit, parameter_interval};
 use super::score::Ledger;
 use super::trace::Trace;
@@ -46,6 +48,8 @@ const VERIFICATION_NAME: &str = "verification";
 
 /// Smaller caches are asked as if they held so many.
 const CAPACITY_MIN: u32 = 8;
+/// Caches of no more blocks are alike for many policies.
+const FEW: u32 = 16;
 /// Accesses of the screening and of the verification, as multiples of the capacity.
 const SCREENING: u32 = 10;
 const VERIFICATION: u32 = 4;
@@ -549,6 +553,12 @@ impl Inquiry {
     fn conclude(&mut self) {
         if let Some(verification) = self.verification.as_ref().filter(|_| !self.is_verified()) {
             self.fits = verification.before().to_vec();
+        }
+        // What a few blocks do is done by many: all of them are named, not only those that were still considered.
+        if self.fits.first().is_some_and(|best| best.candidate.frames <= FEW) {
+            let ledger = Ledger::new(&self.evidence, self.calibration.sides);
+            let fits = std::mem::take(&mut self.fits);
+            self.fits = rank_everybody(fits, &self.options.families, 2 * FEW, &ledger);
         }
     }
 

@@ -153,6 +153,26 @@ pub fn merge(mut fits: Vec<Fit>, more: Vec<Fit>) -> Vec<Fit> {
     most_likely(fits)
 }
 
+/// The fits, and whoever else there is among the leaves of the families with capacities up to `frames_max`: nobody is left
+/// out because others were likelier once. For caches so small that this takes no time.
+pub fn rank_everybody(
+    mut fits: Vec<Fit>,
+    families: &[&'static Family],
+    frames_max: u32,
+    ledger: &Ledger<'_>,
+) -> Vec<Fit> {
+    for family in families {
+        for leaf in family.leaves() {
+            let of = |frames| Fit::of(Candidate::new(family, leaf.clone(), frames), ledger, DRAWS_SEARCH);
+            let best =
+                (1..=frames_max).map(of).max_by(|one, two| one.log_likelihood.total_cmp(&two.log_likelihood));
+            fits.extend(best);
+        }
+    }
+    sort(&mut fits);
+    fits
+}
+
 /// Refines what is there after more was observed. What is hopeless by now stays last, as it is.
 pub fn rank_again(fits: Vec<Fit>, ledger: &Ledger<'_>) -> Vec<Fit> {
     let mut hopeless = Hopeless::new(None, ledger);
