@@ -1,6 +1,7 @@
 //! The fresh trace takes a verdict back when it contradicts it.
 
 use pantler_dust::infer::fresh::Fresh;
+use pantler_dust::infer::random::Random;
 use pantler_dust::targets::SimulatedTarget;
 use pantler_dust::{Inquiry, Known, Options, Reading, Target, TargetError, Trace, Verdict, investigate};
 
@@ -27,6 +28,93 @@ impl Target for Turncoat {
         let (shown, hidden) = (self.shown.run(trace)?, self.hidden.run(trace)?);
         Ok(if trace.pattern == "verification" { hidden } else { shown })
     }
+}
+
+/// Takes as long as a mount on a disk, on a machine that is busy for whole stretches of accesses: many of them wait as long
+/// as a miss takes.
+struct Timed {
+    turncoat: Turncoat,
+    /// Probability that a stretch begins, of the traces before the fresh one and of the fresh one.
+    busy: (f64, f64),
+    left: u32,
+    random: Random,
+}
+
+impl Timed {
+    fn new(turncoat: Turncoat, busy: (f64, f64), seed: u64) -> Self {
+        Self { turncoat, busy, left: 0, random: Random::new(seed) }
+    }
+
+    fn takes(&mut self, hit: bool, busy: f64) -> u64 {
+        if self.left == 0 && self.random.chance(busy) {
+            self.left = 10 + self.random.below(50);
+        }
+        let waits = self.left > 0 && self.random.chance(0.5);
+        self.left = self.left.saturating_sub(1);
+        let mut between = |least: u32, most: u32| u64::from(least + self.random.below(most - least));
+        let took = if hit { between(5_000, 9_000) } else { between(80_000, 160_000) };
+        took + if waits { between(50_000, 300_000) } else { 0 }
+    }
+}
+
+impl Target for Timed {
+    fn run(&mut self, trace: &Trace) -> Result<Vec<Reading>, TargetError> {
+        let said = self.turncoat.run(trace)?;
+        let busy = if trace.pattern == "verification" { self.busy.1 } else { self.busy.0 };
+        let took = |reading| Reading::Took(self.takes(reading == Reading::Said { hit: true }, busy));
+        Ok(said.into_iter().map(took).collect())
+    }
+}
+
+fn ask_timed(shown: &str, hidden: &str, busy: (f64, f64), seed: u64) -> Inquiry {
+    let mut target = Timed::new(Turncoat::new(shown, hidden, 0.0, seed), busy, seed);
+    let inquiry = investigate(Inquiry::new(Options { seed, ..Options::default() }), &mut target);
+    inquiry.expect("it answers")
+}
+
+#[test]
+fn who_does_otherwise_on_a_fresh_trace_that_is_timed_is_unknown() {
+    for (shown, hidden) in
+        [("lru", "mru"), ("fifo", "mru"), ("arc", "lifo"), ("lfu", "lifo"), ("mru", "lru"), ("2q", "mru")]
+    {
+        for (busy, seed) in [((0.0, 0.0), 1), ((0.0, 0.005), 3)] {
+            let verdict = ask_timed(shown, hidden, busy, seed).verdict();
+            assert_eq!(verdict.verdict, Known::Unknown, "{shown}, then {hidden}, {busy:?}: {verdict:?}");
+            assert_eq!(verdict.certainty, 0.0, "{verdict:?}");
+            assert!(busy.1 > 0.0 || verdict.family == shown, "{shown}, then {hidden}: {verdict:?}");
+        }
+    }
+}
+
+#[test]
+fn a_machine_that_gets_busy_takes_no_name_back() {
+    for (at, policy) in ["lru", "2q", "fifo", "arc", "clock", "sieve"].into_iter().enumerate() {
+        for busy in [0.005, 0.02] {
+            let verdict = ask_timed(policy, policy, (0.0, busy), at as u64).verdict();
+            assert_eq!(verdict.verdict, Known::Known, "{policy}, {busy}: {verdict:?}");
+        }
+    }
+}
+
+#[test]
+fn what_is_true_is_seldom_contradicted_where_it_is_timed() {
+    let (mut contradicted, mut parts) = (0, 0);
+    for seed in 0..12 {
+        let policy = ["lru", "2q", "fifo", "lirs"][seed as usize % 4];
+        let inquiry = ask_timed(policy, policy, [(0.0, 0.0), (0.002, 0.01)][seed as usize % 2], seed);
+        let (best, evidence) = (&inquiry.fits()[0], inquiry.evidence());
+        for (visit, length) in evidence.visits().iter().map(|visit| visit.accesses.len()).enumerate() {
+            for size in [50, 400] {
+                for start in (0..length).step_by(size) {
+                    let fresh = Fresh { visit, accesses: start..(start + size).min(length) };
+                    contradicted += u32::from(fresh.contradicts(evidence, inquiry.calibration(), best, 0.0));
+                    parts += 1;
+                }
+            }
+        }
+    }
+    println!("{contradicted} of {parts} parts");
+    assert!(contradicted <= 2, "{contradicted} of {parts} parts contradict what is true");
 }
 
 fn ask(shown: &str, hidden: &str, noise: f64, seed: u64) -> Verdict {

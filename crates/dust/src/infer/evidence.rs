@@ -38,6 +38,21 @@ impl Visit {
         visit
     }
 
+    /// Each observation, and what is known of its truth.
+    pub fn observations(&self) -> impl Iterator<Item = (f32, Truth)> + '_ {
+        let (mut next, mut last) = (0, None);
+        self.accesses.iter().zip(&self.odds).map(move |(&block, &odds)| {
+            let truth = match block {
+                block if block == next => Truth::First,
+                block if last == Some(block) => Truth::Again,
+                _ => Truth::Open,
+            };
+            next += u32::from(truth == Truth::First);
+            last = Some(block);
+            (odds, truth)
+        })
+    }
+
     fn append(&mut self, trace: &Trace, odds: &[f32]) {
         for (&block, &odds) in trace.accesses.iter().zip(odds) {
             let number = self.number(block);
@@ -88,19 +103,7 @@ impl Evidence {
 
     /// Each observation, and what is known of its truth.
     pub fn observations(&self) -> impl Iterator<Item = (f32, Truth)> + '_ {
-        self.visits.iter().flat_map(|visit| {
-            let (mut next, mut last) = (0, None);
-            visit.accesses.iter().zip(&visit.odds).map(move |(&block, &odds)| {
-                let truth = match block {
-                    block if block == next => Truth::First,
-                    block if last == Some(block) => Truth::Again,
-                    _ => Truth::Open,
-                };
-                next += u32::from(truth == Truth::First);
-                last = Some(block);
-                (odds, truth)
-            })
-        })
+        self.visits.iter().flat_map(Visit::observations)
     }
 }
 

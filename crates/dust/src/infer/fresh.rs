@@ -9,15 +9,21 @@
 //! beta-binomial distribution. Candidates that draw are expected to be contradicted wherever they draw otherwise: theirs is
 //! the log likelihood, compared with that of their own draws.
 //!
-//! Only where the target says what it did: where time is measured, what a busy machine does to some hundred accesses has no
-//! such distribution, and true names were taken back.
+//! Where time is measured, what a busy machine does comes in bursts and has no such distribution: true names would be taken
+//! back. So both sides are tested apart there, among the observations that tell something of what is not known anyway:
 //!
-//! Why so: docs/decisions/0056-a-fresh-trace-takes-a-name-back.md.
+//! ```text
+//!   the fit says miss, it looked like a hit   no burst does that     ->  as above
+//!   the fit says hit, it looked like a miss   a burst does just that ->  nor may blocks that were read just before, which are
+//!                                                                        hits whatever the policy, look like misses as often
+//! ```
+//!
+//! Why so: docs/decisions/0056-a-fresh-trace-takes-a-name-back.md, docs/decisions/0058-names-that-are-timed-are-taken-back.md.
 
 use std::ops::Range;
 
 use super::calibrate::Calibration;
-use super::evidence::{Evidence, Visit};
+use super::evidence::{Evidence, Truth, Visit, tells};
 use super::rank::DRAWS_SEARCH;
 use super::refine::Fit;
 use super::score::Ledger;
@@ -57,17 +63,100 @@ impl Fresh {
 
     /// Whether the fresh accesses contradict a fit that was found without them, beyond `slack` of them.
     pub fn contradicts(&self, evidence: &Evidence, calibration: &Calibration, fit: &Fit, slack: f64) -> bool {
+        if calibration.modes.is_some() {
+            return self.contradicts_timed(evidence, calibration, fit, slack);
+        }
         let count = self.accesses.len();
         if fit.candidate.draws() {
             let ledger = Ledger::new(evidence, calibration.sides);
             let score = ledger.score_of(&fit.candidate, 2 * DRAWS_SEARCH, self);
             return score.deficit > slack * NEVER && score.excess > FALSE_ALARM_DEVIATIONS;
         }
-        let seen = (evidence.len() - count) as f64;
-        let fresh = self.contradictions(evidence, fit);
-        let others = self.contradictions_before(evidence, fit).max(calibration.noise * seen).min(seen);
-        let beyond = (fresh - slack * count as f64).round().max(0.0);
-        at_least(beyond as usize, count, others + 0.5, seen - others + 0.5) < FALSE_ALARM
+        let all = |wrong, count: usize| Tally { count: count as f64, wrong };
+        let fresh = all(self.contradictions(evidence, fit), count);
+        let before = all(self.contradictions_before(evidence, fit), evidence.len() - count);
+        before.no_less_than(calibration.noise).is_surprised_by(fresh, slack * count as f64, FALSE_ALARM)
+    }
+
+    /// The same where time is measured. Of a candidate that draws nothing is taken back: two runs of one trace tell more of it.
+    fn contradicts_timed(
+        &self,
+        evidence: &Evidence,
+        calibration: &Calibration,
+        fit: &Fit,
+        slack: f64,
+    ) -> bool {
+        if fit.candidate.draws() {
+            return false;
+        }
+        let [mut before, mut fresh] = [Sides::default(); 2];
+        for (at, visit) in evidence.visits().iter().enumerate() {
+            let hits = fit.candidate.hits(visit, 1);
+            for (place, ((odds, truth), hits)) in visit.observations().zip(hits).enumerate() {
+                let is_fresh = at == self.visit && self.accesses.contains(&place);
+                let sides = if is_fresh { &mut fresh } else { &mut before };
+                sides.count(odds, truth, hits > 0);
+            }
+        }
+        // Each side may raise the alarm.
+        let (slack, alarm) = (slack * self.accesses.len() as f64, FALSE_ALARM / 2.0);
+        let misses = before.misses.no_less_than(calibration.sides.misses);
+        let hits = before.hits.no_less_than(calibration.sides.hits);
+        misses.is_surprised_by(fresh.misses, slack, alarm)
+            || (hits.is_surprised_by(fresh.hits, slack, alarm)
+                && fresh.again.is_surprised_by(fresh.hits, slack, alarm))
+    }
+}
+
+/// Observations, and how many of them contradict a fit.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tally {
+    count: f64,
+    wrong: f64,
+}
+
+impl Tally {
+    fn add(&mut self, wrong: f64) {
+        self.count += 1.0;
+        self.wrong += wrong;
+    }
+
+    /// The same, where no smaller share than this is believed.
+    fn no_less_than(self, share: f64) -> Self {
+        Self { wrong: self.wrong.max(share * self.count).min(self.count), ..self }
+    }
+
+    /// Whether so many of the fresh ones, but for `slack` of them, are as improbable as a false `alarm` where these are known.
+    fn is_surprised_by(self, fresh: Self, slack: f64, alarm: f64) -> bool {
+        let beyond = (fresh.wrong - slack).round().max(0.0);
+        let right = self.count - self.wrong;
+        at_least(beyond as usize, fresh.count as usize, self.wrong + 0.5, right + 0.5) < alarm
+    }
+}
+
+/// Observations that were timed and tell something, by what a fit says of them.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sides {
+    /// It says miss, of blocks that were read before.
+    misses: Tally,
+    /// It says hit, of blocks that were not read just before.
+    hits: Tally,
+    /// Blocks that were read just before.
+    again: Tally,
+}
+
+impl Sides {
+    fn count(&mut self, odds: f32, truth: Truth, is_hit: bool) {
+        if !tells(odds) {
+            return;
+        }
+        let seen = 1.0 / (1.0 + f64::from(-odds).exp());
+        match truth {
+            Truth::First => {}
+            Truth::Again => self.again.add(1.0 - seen),
+            Truth::Open if is_hit => self.hits.add(1.0 - seen),
+            Truth::Open => self.misses.add(seen),
+        }
     }
 }
 

@@ -26,11 +26,13 @@ impl Verification {
     /// Confirms the best fit, if it was among those before and the fresh trace does not contradict it.
     pub fn confirm(&mut self, evidence: &Evidence, calibration: &Calibration, best: &Fit, slack: f64) {
         let name = best.candidate.name();
-        let before = self.before.iter().find(|fit| fit.candidate.name() == name);
-        // Where time is measured contradictions come in bursts, and nothing is taken back.
-        let contradicted = calibration.modes.is_none()
-            && before.is_none_or(|fit| self.fresh.contradicts(evidence, calibration, fit, slack));
-        self.confirmed = !contradicted;
+        let before = if calibration.modes.is_some() && best.candidate.draws() {
+            // He is not put to the test, and explains nearly anything: who led before has to stand it.
+            self.before.first()
+        } else {
+            self.before.iter().find(|fit| fit.candidate.name() == name)
+        };
+        self.confirmed = before.is_some_and(|fit| !self.fresh.contradicts(evidence, calibration, fit, slack));
     }
 
     /// Whether the fresh trace says that the best fit is right.
