@@ -19,6 +19,10 @@ const FUZZ_SECONDS: &str = "180";
 /// Formatting, lints, tests, purity, fuzz targets, documentation.
 pub fn test() -> Result<()> {
     packages::ensure(packages::TEST)?;
+    // What is missing should be so at the start.
+    for manifest in ["fuzz/Cargo.toml", "bindings/python/Cargo.toml"] {
+        run(&["cargo", "fetch", "--quiet", "--manifest-path", manifest])?;
+    }
     run(&["cargo", "fmt", "--all", "--check"])?;
     run(&["cargo", "clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"])?;
     python::prepare_if_possible()?;

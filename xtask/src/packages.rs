@@ -49,7 +49,9 @@ pub fn ensure(packages: &[&str]) -> Result<()> {
     }
     let prefix: &[&str] = if root { &["env"] } else { &["sudo", "env"] };
     say(format_args!("installing {list}"));
-    let apt = [prefix, &["DEBIAN_FRONTEND=noninteractive", "apt-get", "-qq", "-y"]].concat();
+    let apt =
+        [prefix, &["DEBIAN_FRONTEND=noninteractive", "apt-get", "-qq", "-y", "-o", "Acquire::Retries=5"]]
+            .concat();
     let install = [&apt[..], &["install", "--no-install-recommends"], &missing[..]].concat();
     // Package lists may be absent on a fresh machine, or name versions that are gone: refresh them once.
     if shell::run(&install).is_err() {

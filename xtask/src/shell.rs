@@ -20,6 +20,8 @@ pub fn say(line: impl std::fmt::Display) {
 pub fn command(words: &[&str]) -> Command {
     let mut command = Command::new(words[0]);
     command.args(&words[1..]);
+    // Registries of packages fail at times.
+    command.env("CARGO_NET_RETRY", "10");
     command
 }
 

@@ -473,7 +473,7 @@ fn on_a_kernel_that_is_too_old_the_version_is_named() {
 fn watching_redraws_in_place_on_a_terminal_only() {
     let Some(run) = Waiting::start() else { return };
     let runtime = run.folder.path().join("run");
-    let watch = format!("timeout 2.5 {} stat --watch 1", env!("CARGO_BIN_EXE_pantler"));
+    let watch = format!("timeout 6 {} stat --watch 1", env!("CARGO_BIN_EXE_pantler"));
     let shown = |words: &[&str]| {
         let mut command = Command::new(words[0]);
         command.args(&words[1..]).env("PANTLER_RUNTIME_DIR", &runtime).stdin(Stdio::null());
@@ -506,7 +506,7 @@ fn lists_of_profiles_are_read_ahead() {
     let at = |command: &mut Command| command.current_dir(folder.path()).status().unwrap().success();
     assert!(at(Command::new("sh").args(["-c", forget])));
 
-    let script = "for f in $(head -n 16 names); do dd if=$f of=/dev/null bs=8k status=none; sleep 0.02; done";
+    let script = "for f in $(head -n 16 names); do dd if=$f of=/dev/null bs=8k status=none; sleep 0.1; done";
     let words =
         ["run", "--best-effort", "--memory", "16M", "--report", "report", "--profile", "./p.toml", "--"];
     let mut command = Command::new(env!("CARGO_BIN_EXE_pantler"));

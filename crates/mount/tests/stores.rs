@@ -313,10 +313,11 @@ fn many_readers_see_whole_versions_while_somebody_replaces_them() {
             std::thread::sleep(Duration::from_millis(25));
             shop.shelf.put(&format!("data/{}", version % 4), vec![version; 6 * BLOCK]);
         }
+        eventually("enough were whole", || whole.load(Ordering::SeqCst) > 50);
         done.store(true, Ordering::SeqCst);
     });
     let (whole, stale) = (whole.into_inner(), stale.into_inner());
-    assert!(whole > 50, "{whole} whole, {stale} stale");
+    println!("{whole} whole, {stale} stale");
 }
 
 #[test]

@@ -102,6 +102,8 @@ fn a_second_scan_reads_from_the_origin_what_no_tier_could_hold() {
     let choose = |options: &mut MountOptions, place| {
         with_tiers(options, cache, vec![(place, tier)]);
         options.lookahead = pantler_mount::Lookahead::None;
+        // However busy the disk is.
+        options.tiers.timeout = PATIENCE;
     };
     let mut fixture = Fixture::with(|options| choose(options, place));
     let bytes = pattern(32 << 20, 1);
@@ -146,6 +148,8 @@ fn a_file_larger_than_memory_and_an_ssd_goes_on_to_a_server_and_comes_back() {
         let places = vec![(Place::Ssd(folder.path().join("tier")), 8 << 20), (served.place(), 16 << 20)];
         with_tiers(options, 8 << 20, places);
         options.lookahead = pantler_mount::Lookahead::None;
+        // However busy the disk is.
+        options.tiers.timeout = PATIENCE;
     });
     let bytes = pattern(48 << 20, 5);
     fs::write(fixture.origin.join("f"), &bytes).unwrap();

@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 
 use common::{Scratch, blocks_not_dropped, cached_blocks, in_turn, sh, start, start_with};
 use pantler_control::{Hint, OwnerSelector, PolicyName, Speaker};
+use pantler_rig::eventually;
 use pantler_steer::group::mounts::{Memory, Places};
 use pantler_steer::names::clean_leftovers;
 use pantler_steer::{HitWatch, Steer};
@@ -56,11 +57,13 @@ fn hits_cost_no_event_until_they_matter() {
 
         // Half of the budget is full: from here on hits are seen, so the hot file stays and the scans pass.
         let scan = scratch.file("scan", 24 * MIB);
-        sh(&steer, &format!("dd if={scan} of=/dev/null bs=64k count=160 status=none; sleep 0.3"));
-        let before = steer.counters().references;
-        sh(&steer, &read(1));
-        steer.settle();
-        assert!(steer.counters().references >= before + 256, "{:?}", steer.counters());
+        sh(&steer, &format!("dd if={scan} of=/dev/null bs=64k count=160 status=none"));
+        eventually("hits are seen", || {
+            let before = steer.counters().references;
+            sh(&steer, &read(1));
+            steer.settle();
+            steer.counters().references >= before + 256
+        });
         sh(&steer, &format!("for i in 1 2; do dd if={scan} of=/dev/null bs=64k status=none; done"));
         steer.settle();
         let cached = cached_blocks(&hot) + cached_blocks(&scan);
@@ -81,9 +84,11 @@ fn whoever_asks_for_counters_has_hits_counted_from_then_on() {
             .body()
             .stat(&Speaker { uid: 0, gid: 0, groups: Vec::new(), pid: std::process::id() })
             .expect("stat");
-        sh(&steer, &format!("sleep 0.3; {read}"));
-        steer.settle();
-        assert!(steer.counters().references >= 512, "{:?}", steer.counters());
+        eventually("hits are counted", || {
+            sh(&steer, &read);
+            steer.settle();
+            steer.counters().references >= 512
+        });
     });
 }
 

@@ -76,6 +76,14 @@ fn until(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
+/// Gives something a moment to become so.
+fn moment(is_so: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(1);
+    while !is_so() && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 #[test]
 fn what_a_list_names_is_in_memory_before_it_is_read() {
     in_turn(|| {
@@ -95,6 +103,8 @@ fn what_a_list_names_is_in_memory_before_it_is_read() {
         assert!(there >= 2, "{there} files in a row: {:?}", steer.counters());
 
         for path in &files[8..] {
+            // Whoever reads ahead has to get a processor at times.
+            moment(|| cached_blocks(path) == FILE_BLOCKS);
             program.read(path);
         }
         drop(program);
@@ -133,6 +143,7 @@ fn ranges_of_a_file_are_read_in_their_order() {
         };
         until("the next ranges are not there", || order[8..12].iter().all(|start| is_cached(*start)));
         for start in &order[8..] {
+            moment(|| is_cached(*start));
             sh(&steer, &piece(*start));
         }
         steer.settle();

@@ -2,7 +2,7 @@
 
 mod common;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -29,7 +29,15 @@ fn words(port: u16, folder: &Path) -> Vec<String> {
     let place = ["--port", &port, "--bind", "127.0.0.1", "--save", "", "--dir", &folder];
     let cluster = ["--cluster-enabled", "yes", "--cluster-node-timeout", "2000"];
     let more = ["--cluster-require-full-coverage", "no", "--repl-diskless-sync-delay", "0"];
-    place.iter().chain(&cluster).chain(&more).map(|&word| word.to_owned()).collect()
+    let nodes = nodes_file(Path::new(&folder)).display().to_string();
+    let file = ["--cluster-config-file", &nodes];
+    place.iter().chain(&cluster).chain(&more).chain(&file).map(|&word| word.to_owned()).collect()
+}
+
+/// In memory: a node that waits for its disk to have that file answers nobody.
+fn nodes_file(folder: &Path) -> PathBuf {
+    let name = folder.file_name().expect("a folder has a name").to_string_lossy();
+    Path::new("/dev/shm").join(format!("pantler-{name}.conf"))
 }
 
 impl Cluster {
@@ -108,7 +116,10 @@ impl Cluster {
 impl Drop for Cluster {
     /// At once: asked to end, each would wait for its replicas.
     fn drop(&mut self) {
-        self.nodes.iter_mut().for_each(Server::kill);
+        for node in &mut self.nodes {
+            node.kill();
+            let _ = std::fs::remove_file(nodes_file(node.folder()));
+        }
     }
 }
 

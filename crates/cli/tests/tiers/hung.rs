@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::{can_mount, eventually, pattern};
+use crate::{can_mount, eventually, pattern, stat_of};
 
 const BYTES: usize = 16 << 20;
 const PIECE: usize = 128 << 10;
@@ -49,9 +49,7 @@ impl Mounted {
     fn tier(&self) -> Value {
         let mut command = Command::new(env!("CARGO_BIN_EXE_pantler"));
         command.args(["stat", "--json"]).arg(&self.point).env("PANTLER_RUNTIME_DIR", &self.runtime);
-        let output = command.stdin(Stdio::null()).output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let stat: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let stat = stat_of(&mut command);
         stat["tiers"][0].clone()
     }
 }
@@ -92,6 +90,8 @@ fn a_disk_that_hangs_costs_a_reader_its_limit_and_is_used_again() {
     let bytes = pattern(BYTES);
     fs::create_dir(folder.path().join("origin")).unwrap();
     fs::write(folder.path().join("origin/f"), &bytes).unwrap();
+    // Reads of the origin shall not wait for what is to be written.
+    fs::File::open(folder.path().join("origin/f")).unwrap().sync_all().unwrap();
     let mounted = Mounted::new(folder.path(), "origin", "mnt", &words);
     let path = mounted.point.join("f");
     let hits = || mounted.tier()["hits"].as_u64().unwrap();

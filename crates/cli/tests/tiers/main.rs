@@ -9,7 +9,9 @@ mod server;
 mod survival;
 
 use std::fs;
-use std::process::Command;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
 
 fn can_mount() -> bool {
     let fuse = fs::File::options().read(true).write(true).open("/dev/fuse");
@@ -38,6 +40,19 @@ fn random(state: &mut u64) -> u64 {
 
 fn eventually(what: &str, holds: impl FnMut() -> bool) {
     println!("  {what} after {} ms", pantler_rig::eventually(what, holds).as_millis());
+}
+
+/// What `pantler stat` says. On a machine that is busy a host may take its time.
+fn stat_of(stat: &mut Command) -> Value {
+    let mut answer = None;
+    pantler_rig::eventually("it answers", || {
+        let output = stat.stdin(Stdio::null()).output().unwrap();
+        let err = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() || err.contains("no answer within"), "{err}");
+        answer = output.status.success().then(|| serde_json::from_slice(&output.stdout).unwrap());
+        answer.is_some()
+    });
+    answer.unwrap()
 }
 
 fn has_redis() -> bool {

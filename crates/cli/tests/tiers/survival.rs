@@ -14,7 +14,7 @@ use pantler_rig::Net;
 use serde_json::Value;
 
 use crate::server::{Kind, PORT, Server};
-use crate::{can_mount, eventually, has_redis, pattern, random};
+use crate::{can_mount, eventually, has_redis, pattern, random, stat_of};
 
 const CLIENTS: usize = 8;
 const BYTES: usize = 16 << 20;
@@ -24,8 +24,8 @@ const WITHOUT: usize = 0;
 const PIECE: usize = 20_000;
 /// What a reader waits for a tier that does not answer, at most.
 const TIMEOUT_MS: u64 = 250;
-/// What timers and six threads that pass a read on take beside that.
-const SLACK_MS: u64 = 100;
+/// What timers and six threads that pass a read on take beside that, on a machine with more to do than processors.
+const SLACK_MS: u64 = 500;
 /// How long the network is cut.
 const CUT: Duration = Duration::from_secs(30);
 /// What readers think between two files while nothing happens but time.
@@ -67,10 +67,7 @@ impl<'a> Client<'a> {
             .args(["stat", "--json"])
             .arg(self.point())
             .env("PANTLER_RUNTIME_DIR", self.folder.join("run"));
-        let output = command.stdin(Stdio::null()).output().unwrap();
-        let err = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "client {}: {err}", self.number);
-        let stat: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let stat = stat_of(&mut command);
         stat["tiers"][0].clone()
     }
 
@@ -319,11 +316,12 @@ fn survive(kind: Kind) {
             heals(clients);
         });
         let failures = || clients.iter().map(|client| client.of("failures")).collect::<Vec<_>>();
-        let before = failures();
+        let (before, mut waited) = (failures(), Vec::new());
         stage.meanwhile(&format!("the network is cut for {CUT:?}"), || {
             net.cut(true);
             let start = Instant::now();
             eventually("all miss the tier", missed);
+            waited = failures();
             scene.is_calm.store(true, Ordering::SeqCst);
             while start.elapsed() < CUT {
                 std::thread::sleep(Duration::from_millis(500));
@@ -332,8 +330,8 @@ fn survive(kind: Kind) {
             scene.is_calm.store(false, Ordering::SeqCst);
         });
         // Whoever had asked waited, and nobody after that.
-        let once = |(after, before): (&u64, &u64)| *after == before + 1;
-        assert!(failures().iter().zip(&before).all(once), "{before:?}, {:?}", failures());
+        assert!(waited.iter().zip(&before).all(|(waited, before)| waited > before), "{before:?}, {waited:?}");
+        assert_eq!(failures(), waited);
         stage.meanwhile("the network is back", || {
             net.cut(false);
             heals(clients);
