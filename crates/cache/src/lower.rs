@@ -22,10 +22,13 @@
 //!     one reference, is decided as in the simulator, by [`Passage`](pantler_steward::placement::Passage).
 //! B6  A block whose bytes were asked for before its version got its name has no name below, and goes nowhere: it was kept
 //!     in step with a change, which another change may have come in between of.
+//! B7  What goes to a tier together is as much as it carries out in about 25 ms ([`pace`]): a slow link loses no batch to the
+//!     time limit, and holds up no reader behind one.
 
 mod attached;
 mod brain;
 mod breaker;
+mod pace;
 mod retrieving;
 mod worker;
 

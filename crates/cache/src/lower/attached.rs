@@ -8,6 +8,7 @@ use std::time::Duration;
 use pantler_tier::{Key, Put, Tier};
 
 use super::breaker::Breaker;
+use super::pace::Paces;
 
 /// What a worker is to do, in order.
 #[derive(Debug)]
@@ -88,6 +89,8 @@ pub(crate) struct Attached {
     pub(crate) breaker: Breaker,
     pub(crate) counts: Counts,
     queue: Mutex<Queue>,
+    /// Its worker's.
+    paces: Mutex<Paces>,
     changed: Condvar,
     /// Orders that a worker holds.
     pub(crate) under_way: AtomicU32,
@@ -111,6 +114,7 @@ impl Attached {
             breaker: Breaker::default(),
             counts: Counts::default(),
             queue: Mutex::default(),
+            paces: Mutex::default(),
             changed: Condvar::new(),
             under_way: AtomicU32::new(0),
             stop: AtomicBool::new(false),
@@ -120,6 +124,14 @@ impl Attached {
     /// Accepts an order, unless there is no room (B3): then it comes back. `buffers_max` orders may hold buffers. Nothing
     /// is done before it is [released](Self::release).
     pub(crate) fn order(&self, order: Order, buffers_max: usize) -> Result<(), Order> {
+        if self.breaker.is_open() {
+            return Err(order);
+        }
+        self.accept(order, buffers_max)
+    }
+
+    /// The same, also while the tier is left alone: for what its worker orders before it uses the tier again.
+    pub(crate) fn accept(&self, order: Order, buffers_max: usize) -> Result<(), Order> {
         let mut queue = self.lock();
         let fits = match &order {
             Order::Buffer { .. } => queue.buffers < buffers_max,
@@ -128,7 +140,7 @@ impl Attached {
                 queue.orders.len() + queue.held.len() < LIGHT_ORDERS_MAX
             }
         };
-        if !fits || self.breaker.is_open() || self.stop.load(Ordering::Acquire) {
+        if !fits || self.stop.load(Ordering::Acquire) {
             return Err(order);
         }
         match &order {
@@ -150,14 +162,14 @@ impl Attached {
         }
     }
 
-    /// The next orders, at most so many; waits for some, and at most so long. Buffers count until they are
+    /// The next orders, as many as go together (B7); waits for some, and at most so long. Buffers count until they are
     /// [done](Self::done).
-    pub(crate) fn take(&self, most: usize, wait: Duration) -> Vec<Order> {
+    pub(crate) fn take(&self, block_bytes: usize, wait: Duration) -> Vec<Order> {
         let mut queue = self.lock();
         if queue.orders.is_empty() && !self.stop.load(Ordering::Acquire) {
             (queue, _) = self.changed.wait_timeout(queue, wait).expect("nobody panics with orders");
         }
-        let count = queue.orders.len().min(most);
+        let count = self.paces().together(&queue.orders, block_bytes);
         let taken: Vec<Order> = queue.orders.drain(..count).collect();
         for order in &taken {
             if let Order::Bytes { bytes, .. } = order {
@@ -184,6 +196,10 @@ impl Attached {
     pub(crate) fn waiting(&self) -> usize {
         let queue = self.lock();
         queue.orders.len() + queue.held.len() + self.under_way.load(Ordering::Acquire) as usize
+    }
+
+    pub(crate) fn paces(&self) -> MutexGuard<'_, Paces> {
+        self.paces.lock().expect("nobody panics with paces")
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {

@@ -10,8 +10,6 @@ use super::attached::{Attached, Order, TierStat};
 use super::brain::tier_of;
 use crate::cache::Cache;
 
-/// Orders that go to a tier together.
-const BATCH_MAX: usize = 32;
 /// How long a worker without orders sleeps.
 const IDLE: Duration = Duration::from_secs(1);
 
@@ -37,7 +35,7 @@ impl Cache {
     pub fn serve_tier(&self, number: usize) {
         let Some(one) = self.attached.get(number) else { return };
         loop {
-            let orders = one.take(BATCH_MAX, one.breaker.pause().unwrap_or(IDLE).min(IDLE));
+            let orders = one.take(self.block_bytes(), one.breaker.pause().unwrap_or(IDLE).min(IDLE));
             let stopping = one.stop.load(Ordering::Acquire);
             if orders.is_empty() && stopping {
                 return;
@@ -113,6 +111,7 @@ impl Cache {
             let (now, later) = rest.split_at(same);
             if let Err(error) = self.carry_out_alike(number, one, now, now_us) {
                 self.tier_failed(one, &error);
+                one.paces().failed();
                 // What was to be passed on was passed, or is forgotten already.
                 failed = Some(if matches!(first, Order::Pass { .. }) { later } else { rest });
                 break;
@@ -152,12 +151,15 @@ impl Cache {
             }
         }
         if !given.is_empty() {
+            let start = Instant::now();
             one.tier.put(&given)?;
+            let time = start.elapsed();
             let demoted = given.iter().filter(|one| one.why == Put::Demote).count();
             one.counts.demotions.fetch_add(demoted as u64, Ordering::Relaxed);
             one.counts.placements.fetch_add((given.len() - demoted) as u64, Ordering::Relaxed);
             let bytes: u64 = given.iter().map(|one| one.bytes.len() as u64).sum();
             one.counts.written_bytes.fetch_add(bytes, Ordering::Relaxed);
+            one.paces().put.took(given.len(), bytes, time);
         }
         if !removed.is_empty() {
             one.tier.remove(&removed)?;
@@ -178,11 +180,17 @@ impl Cache {
         let wanted: Vec<Wanted> =
             passed.iter().map(|(key, _)| Wanted { key: *key, how: Retrieve::Take }).collect();
         let mut found: Vec<Option<Vec<u8>>> = vec![None; passed.len()];
+        let start = Instant::now();
         let result = one.tier.retrieve(&wanted, &mut |at, bytes| {
             if let Some(found) = found.get_mut(at) {
                 *found = Some(bytes.to_vec());
             }
         });
+        // What was not there took no time by the byte.
+        let moved = found.iter().flatten().count();
+        if result.is_ok() && moved > 0 {
+            one.paces().pass.took(moved, (moved * self.block_bytes()) as u64, start.elapsed());
+        }
         let below = self.attached.get(number + 1);
         let mut lost = Vec::new();
         for ((key, accessed_us), bytes) in passed.iter().zip(found) {
