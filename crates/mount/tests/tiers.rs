@@ -90,6 +90,36 @@ fn read_bytes(fixture: &Fixture) -> u64 {
     fixture.mounted().counters().traffic.fetched_bytes
 }
 
+/// Blocks that a server has, as any tool asks.
+fn blocks_on(served: &Served) -> u64 {
+    let mut stream = std::net::TcpStream::connect(served.address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    std::io::Write::write_all(&mut stream, b"DBSIZE\r\n").unwrap();
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(stream), &mut line).unwrap();
+    line.trim().trim_start_matches(':').parse().unwrap()
+}
+
+#[test]
+fn a_server_keeps_no_more_of_a_mount_than_was_typed_for_it() {
+    if cannot_mount() {
+        return;
+    }
+    let served = Served::at("127.0.0.1:0", 64 << 20);
+    let typed = 8 << 20;
+    let fixture = Fixture::with(|options| with_tiers(options, 4 << 20, vec![(served.place(), typed)]));
+    let bytes = pattern(32 << 20, 1);
+    fs::write(fixture.origin.join("f"), &bytes).unwrap();
+    for _ in 0..3 {
+        scan(&fixture.mnt.join("f"), &bytes);
+        assert!(fixture.mounted().drain_tiers(PATIENCE));
+        let blocks = blocks_on(&served);
+        assert!(blocks * BLOCK as u64 <= typed, "{blocks} blocks are there");
+    }
+    let stat = &fixture.mounted().tiers()[0];
+    assert!(stat.hits > 0 && stat.frames * BLOCK as u64 <= typed, "{stat:?}");
+}
+
 #[test]
 fn a_second_scan_reads_from_the_origin_what_no_tier_could_hold() {
     if cannot_mount() {

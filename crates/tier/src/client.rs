@@ -373,6 +373,13 @@ impl Tier for RemoteTier {
         u32::try_from(room / frame).unwrap_or(u32::MAX).max(1)
     }
 
+    fn has_more(&self) -> bool {
+        match self.lock().as_ref().map(|connected| connected.kind) {
+            Some(Kind::Pantler { limit }) => limit > self.options.bytes,
+            _ => false,
+        }
+    }
+
     fn held(&self) -> Vec<Key> {
         let Ok(connected) = self.connected() else { return Vec::new() };
         if connected.kind == Kind::Redis || self.unlisted.swap(false, Ordering::Relaxed) {
@@ -414,6 +421,18 @@ impl Tier for RemoteTier {
         }
         if let Some(advice) = &connected.advice {
             tracing::warn!(tier = self.name, "{advice}");
+        }
+        if let Kind::Pantler { limit } = connected.kind {
+            let typed = self.options.bytes;
+            match limit.cmp(&typed) {
+                std::cmp::Ordering::Less => {
+                    tracing::info!(tier = self.name, limit, typed, "it has less room than was typed");
+                }
+                std::cmp::Ordering::Greater => {
+                    tracing::info!(tier = self.name, limit, typed, "it has more room, which is not used");
+                }
+                std::cmp::Ordering::Equal => {}
+            }
         }
         self.refused.store(false, Ordering::Relaxed);
         *place = Some(connected);

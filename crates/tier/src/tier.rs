@@ -96,6 +96,12 @@ pub trait Tier: Send + Sync {
     /// Blocks of `block_bytes` that fit, as far as known.
     fn frames(&self, block_bytes: usize) -> u32;
 
+    /// Whether it is shared, and has more room than those frames: then who uses it says [`remove`](Self::remove) before it
+    /// keeps more there.
+    fn has_more(&self) -> bool {
+        false
+    }
+
     /// Blocks that it holds from before, used longest ago first (rule U7).
     fn held(&self) -> Vec<Key> {
         Vec::new()

@@ -492,3 +492,20 @@ fn tools_of_redis_work_against_the_server() {
     let text = String::from_utf8_lossy(&bench.stdout).into_owned();
     assert!(bench.status.success() && text.matches("requests per second").count() == 4, "{text}");
 }
+
+/// Bytes of a server are what it has, and what of them a client may use is what was typed for it.
+#[test]
+fn a_client_knows_whether_a_server_has_more_room_than_it_may_use_or_less() {
+    let served = Served::new(|options| options.memory_bytes = 8 << 20);
+    let frames = |bytes| {
+        let tier = client(served.port(), "one", |options| options.bytes = bytes);
+        assert!(!tier.has_more(), "nobody has said so yet");
+        let typed = tier.frames(4096);
+        tier.heal().unwrap();
+        (tier.has_more(), tier.frames(4096), typed)
+    };
+    let (has_more, small, typed) = frames(1 << 20);
+    assert!(has_more && small == typed, "{small} frames");
+    let (has_more, all, typed) = frames(64 << 20);
+    assert!(!has_more && all < typed && all > 6 * small, "{all} of {typed} frames");
+}

@@ -154,7 +154,8 @@ impl Brain {
         let attached = Arc::clone(&self.attached);
         // Farther tiers hold older blocks, which go below.
         for (number, one) in attached.iter().enumerate() {
-            self.recall(tier_of(number), one.tier.as_ref(), one.tier.held());
+            self.ulc.set_wider(tier_of(number), one.tier.has_more());
+            self.recall(tier_of(number), one, one.tier.held());
         }
     }
 
@@ -169,24 +170,30 @@ impl Brain {
             self.steps = steps;
             self.carry_out(None);
         }
-        self.recall(tier, one.tier.as_ref(), held);
+        self.ulc.set_wider(tier, one.tier.has_more());
+        self.recall(tier, one, held);
     }
 
     /// Blocks that a tier holds, the one used longest ago first. Where it does not know how long ago that was, they are as old
-    /// as the oldest that is known.
-    fn recall(&mut self, tier: Tier, source: &dyn pantler_tier::Tier, held: Vec<Key>) {
+    /// as the oldest that is known. What there is no room for goes, if the tier would keep it.
+    fn recall(&mut self, tier: Tier, one: &Attached, held: Vec<Key>) {
         if held.is_empty() {
             return;
         }
         let now = self.now_us();
         let time = |age: Duration| now.saturating_sub(u64::try_from(age.as_micros()).unwrap_or(u64::MAX));
         let handles: Vec<(u32, u64)> =
-            held.iter().map(|key| (self.handle(*key), source.age(key).map_or(now, time))).collect();
+            held.iter().map(|key| (self.handle(*key), one.tier.age(key).map_or(now, time))).collect();
         let mut steps = std::mem::take(&mut self.steps);
         self.ulc.recall(&handles, tier, &mut steps);
         self.steps = steps;
         self.carry_out(None);
-        for (handle, _) in handles {
+        let has_more = one.tier.has_more();
+        for ((handle, _), key) in handles.into_iter().zip(held) {
+            if has_more && self.ulc.tier_of(handle) != tier {
+                // What finds no room to wait stays until it is the oldest there.
+                let _ = one.accept(Order::Remove { key }, 0);
+            }
             if self.ulc.time_of(handle).is_none() {
                 self.release(handle);
             }
@@ -459,10 +466,14 @@ impl Brain {
         let accessed_us = self.accessed_us(&key);
         let mut steps = std::mem::take(&mut self.steps);
         let known = self.ulc.passed_down(handle, NEAREST, &mut steps);
+        // Older than everything there, it goes on at once, and was never there.
+        let keep = self.ulc.tier_of(handle);
+        let is_its = |step: &Step| matches!(step, Step::Demote { block, .. } | Step::Drop { block, .. } if *block == handle);
+        steps.retain(|step| !is_its(step));
         self.steps = steps;
         self.carry_out(None);
         let order = Order::Buffer { key, buffer, length, why: Put::Demote, accessed_us };
-        known && self.put(NEAREST.below(), order)
+        known && keep < self.out() && self.put(keep, order)
     }
 
     fn put(&mut self, tier: Tier, order: Order) -> bool {

@@ -49,7 +49,14 @@ impl Shared {
     fn client_that_learns(self: &Arc<Self>, name: &str, frames: u32, real: u32) -> Arc<dyn Tier> {
         let owner = self.store.lock().unwrap().0.join(name);
         let told = AtomicBool::new(frames == real);
-        Arc::new(Door { shared: Arc::clone(self), owner, frames, real, told })
+        Arc::new(Door { shared: Arc::clone(self), owner, frames, real, told, more: false })
+    }
+
+    /// A client that may use fewer frames than there are.
+    fn client_that_may_use(self: &Arc<Self>, name: &str, frames: u32) -> Arc<dyn Tier> {
+        let owner = self.store.lock().unwrap().0.join(name);
+        let (real, told) = (frames, AtomicBool::new(true));
+        Arc::new(Door { shared: Arc::clone(self), owner, frames, real, told, more: true })
     }
 
     /// Blocks of a client that are really there.
@@ -67,6 +74,8 @@ struct Door {
     /// What it has.
     real: u32,
     told: AtomicBool,
+    /// There are more than it may use.
+    more: bool,
 }
 
 impl Door {
@@ -106,7 +115,9 @@ impl Tier for Door {
             let age = one.age.as_nanos() as u64;
             self.with(|store, now, owner| {
                 let value = Bytes::copy_from_slice(one.bytes);
-                store.put(&one.key.pack(), value, owner, now - age, one.why == Put::Demote)
+                store.put(&one.key.pack(), value, owner, now - age, one.why == Put::Demote);
+                let owned = store.owners().map(|(_, blocks, _)| blocks).max().unwrap_or_default();
+                assert!(!self.more || owned <= self.frames.into(), "{owned} blocks are there");
             })?;
         }
         Ok(())
@@ -134,6 +145,10 @@ impl Tier for Door {
 
     fn frames(&self, _: usize) -> u32 {
         if self.told.load(Ordering::SeqCst) { self.real } else { self.frames }
+    }
+
+    fn has_more(&self) -> bool {
+        self.more
     }
 
     fn held(&self) -> Vec<Key> {
@@ -685,6 +700,41 @@ fn what_a_server_lost_is_not_believed_for_ever() {
     scan(1000..1080);
     let missed = origin.reads.load(Ordering::SeqCst) - before;
     assert!(missed <= 80 - 50 + 2, "{missed} of 80 missed");
+}
+
+/// The server has room that this client was not given: it was full for nobody, and took whatever came.
+#[test]
+fn no_more_is_kept_on_a_server_than_its_client_may_use() {
+    const FRAMES: u32 = 40;
+    let shared = Shared::new(10 * FRAMES);
+    let origin = Origin::new();
+    let read = |cached: &Cached, index| assert_eq!(cached.read(&origin, 1, index), content(1, index));
+    let agree = |cached: &Cached, most: u32| {
+        let (believed, owned) = (cached.cache.tier_stats()[0].blocks, shared.owned("one"));
+        assert!(owned <= most.into(), "{owned} blocks are there");
+        assert_eq!(believed, owned, "believed and owned");
+    };
+    {
+        let cached = Cached::new(10, vec![shared.client_that_may_use("one", FRAMES)]);
+        cached.share(1, 1);
+        for at in (0..80).chain(references(2000, 200, 5)).chain((0..6).flat_map(|_| 1000..1045)) {
+            read(&cached, at);
+            agree(&cached, FRAMES);
+        }
+        // A loop over what fits is all hits.
+        let before = origin.reads.load(Ordering::SeqCst);
+        (1000..1045).for_each(|at| read(&cached, at));
+        let missed = origin.reads.load(Ordering::SeqCst) - before;
+        assert!(missed <= 2, "{missed} of 45 missed");
+        assert_eq!(shared.owned("one"), u64::from(FRAMES));
+    }
+    // What was kept when the client might use more goes, too.
+    let cached = Cached::new(10, vec![shared.client_that_may_use("one", FRAMES / 2)]);
+    cached.share(1, 1);
+    (2000..2030).for_each(|at| {
+        read(&cached, at);
+        agree(&cached, FRAMES / 2);
+    });
 }
 
 /// A block that another client pushed out is asked for again before this client was told: it is put there once more, and

@@ -13,7 +13,8 @@
 //! be shared with other clients: then the tier chooses its victims, and tells (U5).
 //!
 //! C1  Each tier holds at most its frames: own ones, because what is too much goes down; shared ones, as far as the client
-//!     believes, because what it believes beyond that cannot be there (the tier began anew, or told less than it lost).
+//!     believes, because what it believes beyond that cannot be there (the tier began anew, or told less than it lost), or
+//!     is given up by the client, where the tier has more room than the client may use.
 //! C2  No uncached entry is older than Y_n, where the last tier holds anything; at most twice the frames of all tiers
 //!     are in the stack, unless all of them are cached.
 //!
@@ -56,6 +57,8 @@ pub struct Ulc {
     own: Tier,
     /// What shared tiers last said of themselves.
     full: [bool; TIERS_MAX],
+    /// Shared tiers that have more room than the client may use.
+    wider: [bool; TIERS_MAX],
     stack: Stack,
     entries_max: u32,
 }
@@ -73,7 +76,7 @@ impl Ulc {
         let stack = Stack::new(sizes.out());
         // U4.
         let entries_max = sizes.total().saturating_mul(2);
-        Self { sizes, own, full: [false; TIERS_MAX], stack, entries_max }
+        Self { sizes, own, full: [false; TIERS_MAX], wider: [false; TIERS_MAX], stack, entries_max }
     }
 
     /// Frames of the tiers.
@@ -165,13 +168,16 @@ impl Ulc {
 
     /// C1 of shared tiers, once what they told was heard.
     #[inline]
-    fn doubt(&mut self) {
+    fn doubt(&mut self, steps: &mut Vec<Step>) {
         let out = self.sizes.out();
         let mut tier = self.own.below();
         while tier < out {
             while self.stack.len(tier) > self.sizes.of(tier) {
                 let phantom = self.stack.block_at(self.stack.yardstick(tier));
                 self.stack.set_level(phantom, out);
+                if self.wider[tier.index()] {
+                    steps.push(Step::Drop { block: phantom, from: tier });
+                }
             }
             tier = tier.below();
         }
@@ -180,7 +186,7 @@ impl Ulc {
     /// Rule U4, once everything else of a reference was said: what the stack need not know leaves it.
     #[inline]
     pub fn settle(&mut self, steps: &mut Vec<Step>) {
-        self.doubt();
+        self.doubt(steps);
         let out = self.sizes.out();
         let last = self.stack.yardstick(Tier(out.0 - 1));
         loop {
@@ -219,6 +225,12 @@ impl Ulc {
         self.full[tier.index()] = full;
     }
 
+    /// Whether a shared tier has more room than its size: then what is more than that is there, and is dropped by this
+    /// client. Else the tier drops what it has no room for.
+    pub fn set_wider(&mut self, tier: Tier, wider: bool) {
+        self.wider[tier.index()] = wider;
+    }
+
     /// A block of this client left a tier without being asked to: a notice of rule U5, or the tier lost it. Says whether
     /// the client believed it there; else nothing changes, so that a loss counts once (U6).
     pub fn left(&mut self, block: Handle, from: Tier, to: Tier) -> bool {
@@ -248,6 +260,10 @@ impl Ulc {
         let believed = self.left(block, from, from.below());
         if believed {
             self.trim(from.below(), steps);
+            // Before the block is there, so that there is never too much.
+            if self.wider.contains(&true) {
+                self.doubt(steps);
+            }
         }
         believed
     }
@@ -302,7 +318,10 @@ impl Ulc {
         tiers
             .find(|&(tier, frames)| match tier <= self.own {
                 true => self.stack.len(tier) < frames && !self.full[tier.index()],
-                false => !self.full[tier.index()],
+                false => {
+                    let is_used = self.wider[tier.index()] && self.stack.len(tier) >= frames;
+                    !self.full[tier.index()] && !is_used
+                }
             })
             .map(|(tier, _)| tier)
     }
