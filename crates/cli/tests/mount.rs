@@ -572,7 +572,12 @@ fn a_mount_with_tiers_shows_them_and_refuses_what_makes_no_sense() {
     let (large_ssd, room) =
         (format!("ssd:{},1000T", large.display()), format!("ssd:{}/in,100T", large.display()));
     let blocks = format!("ssd:{},200T", large.display());
-    let cases: [(Vec<&str>, i32); 11] = [
+    let (link, linked) = (place.folder.path().join("link"), place.folder.path().join("link/tier"));
+    std::os::unix::fs::symlink(place.folder.path(), &link).unwrap();
+    let again = format!("ssd:{},8M", linked.display());
+    let cases: [(Vec<&str>, i32); 13] = [
+        (vec!["--tier", &ssd, "--tier", &again], 2),
+        (vec!["--tier", "redis://127.0.0.1:1,1G", "--tier", "redis://me@LOCALHOST:1,2G"], 2),
         (vec!["--tier", "nfs:/x,1G"], 2),
         (vec!["--tier", "ssd:/tmp"], 2),
         (vec!["--tier", "redis://:s3cret@host:1,1G"], 2),

@@ -93,6 +93,7 @@ pub(crate) struct Opened {
 pub(crate) fn open(options: &MountOptions) -> Result<Opened, MountError> {
     let mut opened = Opened { tiers: Vec::new(), works: Vec::new() };
     check_frames(options)?;
+    check_once(options)?;
     check_order(options)?;
     for (place, bytes) in &options.tiers.places {
         match open_one(options, place, *bytes) {
@@ -118,6 +119,18 @@ pub(crate) fn open(options: &MountOptions) -> Result<Opened, MountError> {
 /// Nothing is left behind of tiers that are not used after all.
 pub(crate) fn unmake(tiers: &[Arc<dyn Tier>]) {
     tiers.iter().rev().for_each(|tier| tier.unmake());
+}
+
+/// One that is named twice would take every block for two, and be asked for each twice.
+fn check_once(options: &MountOptions) -> Result<(), MountError> {
+    let places = &options.tiers.places;
+    for (at, (place, _)) in places.iter().enumerate() {
+        if let Some((before, _)) = places[..at].iter().find(|(before, _)| before.is_same(place)) {
+            let text = format!("tier {place}: expected each tier once, and tier {before} is the same");
+            return Err(MountError::Option(text));
+        }
+    }
+    Ok(())
 }
 
 /// Tiers of this machine come first.

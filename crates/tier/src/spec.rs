@@ -7,7 +7,11 @@
 //! | `redis-cluster://`, `rediss-cluster://` | a cluster, by one or several of its nodes: `HOST:PORT+HOST:PORT` |
 
 use std::fmt;
-use std::path::PathBuf;
+use std::net::IpAddr;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Component, Path, PathBuf};
+
+use crate::ssd::file_in;
 
 /// Where a tier is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +30,63 @@ pub enum Place {
         /// User name, where the server wants one.
         user: Option<String>,
     },
+}
+
+impl Place {
+    /// Whether both lead to one tier, as far as names tell: a file by whatever path, a server by whatever scheme and user.
+    /// Nobody is asked for an address.
+    pub fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Ssd(one), Self::Ssd(other)) => {
+                let (one, other) = (real(&file_in(one)), real(&file_in(other)));
+                let number = |path: &Path| path.metadata().ok().map(|found| (found.dev(), found.ino()));
+                one == other || number(&one).is_some_and(|found| Some(found) == number(&other))
+            }
+            (Self::Remote { nodes, .. }, Self::Remote { nodes: others, .. }) => {
+                nodes.iter().any(|node| others.iter().any(|other| is_same_node(node, other)))
+            }
+            _ => false,
+        }
+    }
+
+    /// Reads `HOST:PORT`; the port has to be there.
+    pub fn server(text: &str) -> Option<(String, u16)> {
+        let (_, port) = text.rsplit_once(':')?;
+        let is_port = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+        if is_port && !text.contains(['/', '@', '+']) { node(text) } else { None }
+    }
+
+    /// Whether it is on that server, or has it for a node.
+    pub fn is_at(&self, server: &(String, u16)) -> bool {
+        match self {
+            Self::Ssd(_) => false,
+            Self::Remote { nodes, .. } => nodes.iter().any(|node| is_same_node(node, server)),
+        }
+    }
+}
+
+/// A path without links, as far as it leads anywhere.
+fn real(path: &Path) -> PathBuf {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let there = path.ancestors().find_map(|part| Some((part, part.canonicalize().ok()?)));
+    let Some((part, mut real)) = there else { return path };
+    for name in path.strip_prefix(part).unwrap_or(Path::new("")).components() {
+        match name {
+            Component::ParentDir => drop(real.pop()),
+            name => real.push(name),
+        }
+    }
+    real
+}
+
+/// Names of machines have no case, and addresses several ways to be written.
+pub(crate) fn is_same_node((host, port): &(String, u16), (other, at): &(String, u16)) -> bool {
+    let plain = |host: &str| {
+        let host = host.trim_end_matches('.').to_ascii_lowercase();
+        let host = if host == "localhost" { "127.0.0.1".to_owned() } else { host };
+        host.parse::<IpAddr>().map_or(host, |address| address.to_canonical().to_string())
+    };
+    port == at && plain(host) == plain(other)
 }
 
 /// A place, and the size that is typed with it.
@@ -165,6 +226,66 @@ mod tests {
         for (text, place, size) in cases {
             let spec = TierSpec::parse(text).unwrap();
             assert_eq!((spec.place.to_string().as_str(), spec.size.as_str()), (place, size), "{text}");
+        }
+    }
+
+    #[test]
+    fn one_tier_by_two_names_is_the_same() {
+        let same = |one: &str, other: &str| {
+            let place = |text: &str| TierSpec::parse(&format!("{text},1G")).unwrap().place;
+            let (one, other) = (place(one), place(other));
+            assert_eq!(one.is_same(&other), other.is_same(&one));
+            one.is_same(&other)
+        };
+        for (one, other) in [
+            ("redis://host", "redis://me@HOST.:6379"),
+            ("redis://host:1", "rediss://host:1"),
+            ("redis://127.0.0.1:7", "redis://[::ffff:127.0.0.1]:7"),
+            ("redis://localhost:7", "redis://127.0.0.1:7"),
+            ("redis://[::1]:7", "redis://[0:0::1]:7"),
+            ("redis-cluster://a:1+b:2", "redis-cluster://c:3+b:2"),
+            ("redis-cluster://a:1+b:2", "redis://a:1"),
+        ] {
+            assert!(same(one, other), "{one} {other}");
+        }
+        for (one, other) in [
+            ("redis://host:1", "redis://host:2"),
+            ("redis://host:1", "redis://hosts:1"),
+            ("redis-cluster://a:1+b:2", "redis-cluster://a:2+b:1"),
+            ("redis://host", "ssd:/host"),
+        ] {
+            assert!(!same(one, other), "{one} {other}");
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let at = |path: &str| format!("ssd:{}/{path}", folder.path().display());
+        std::fs::create_dir(folder.path().join("a")).unwrap();
+        std::os::unix::fs::symlink(folder.path().join("a"), folder.path().join("link")).unwrap();
+        assert!(same(&at("a"), &at("link")) && same(&at("a/new"), &at("link/other/../new/.")));
+        assert!(!same(&at("a"), &at("b")) && !same(&at("a"), &at("a/new")));
+        std::fs::write(folder.path().join("a/pantler.tier"), "").unwrap();
+        assert!(same(&at("a"), &at("link/pantler.tier")));
+        std::fs::hard_link(folder.path().join("a/pantler.tier"), folder.path().join("f")).unwrap();
+        assert!(same(&at("a"), &at("f")));
+    }
+
+    #[test]
+    fn a_server_has_a_port_that_is_typed() {
+        assert_eq!(Place::server("host:7"), Some(("host".to_owned(), 7)));
+        assert_eq!(Place::server("[::1]:7"), Some(("::1".to_owned(), 7)));
+        for text in [
+            "",
+            "host",
+            ":7",
+            "host:",
+            "host:0",
+            "/a:7",
+            "u@host:7",
+            "a:1+b:2",
+            "::1",
+            "host:7x",
+            "host:70000",
+        ] {
+            assert_eq!(Place::server(text), None, "{text}");
         }
     }
 

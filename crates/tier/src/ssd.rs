@@ -46,6 +46,7 @@ use crate::{Given, Key, News, Retrieve, Seal, Tier, TierError, Wanted};
 pub use layout::SLOTS_MAX as SSD_BLOCKS_MAX;
 use layout::{HEADER_BYTES, Header, Layout};
 use open::Made;
+pub(crate) use open::file_in;
 
 /// How long slots without room are left alone: whoever filled the file system may make room again.
 const ROOM_PAUSE: Duration = Duration::from_secs(1);

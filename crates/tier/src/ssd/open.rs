@@ -140,6 +140,11 @@ fn lock(file: &File) -> io::Result<bool> {
     Ok(false)
 }
 
+/// The file of a tier in `path`, there or not.
+pub(crate) fn file_in(path: &Path) -> PathBuf {
+    if path.is_file() { path.to_owned() } else { path.join(NAME) }
+}
+
 fn place(path: &Path, made: &mut Made) -> Result<PathBuf, TierError> {
     match path.symlink_metadata() {
         Ok(found) if found.is_file() => return Ok(path.to_owned()),
