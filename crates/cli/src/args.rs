@@ -197,9 +197,10 @@ pub struct Tiers {
     #[arg(long = "tier-timeout", value_name = "MS", default_value = "250",
           value_parser = |text: &str| whole(text, 1..=60_000_u32))]
     pub timeout_ms: u32,
-    /// File with the password of servers, readable by you alone; without it PANTLER_TIER_PASSWORD
-    #[arg(long = "tier-password-file", value_name = "FILE")]
-    pub password_file: Option<PathBuf>,
+    /// File with the password of servers, readable by you alone; HOST:PORT=FILE for that server, and again for others;
+    /// without it PANTLER_TIER_PASSWORD
+    #[arg(long = "tier-password-file", value_name = "[HOST:PORT=]FILE")]
+    pub password_files: Vec<PathBuf>,
     /// File with a secret that all who share the tier know, and the tier does not
     #[arg(long = "tier-secret-file", value_name = "FILE")]
     pub secret_file: Option<PathBuf>,

@@ -22,6 +22,7 @@ mod log;
 mod mount;
 mod mounting;
 mod output;
+mod passwords;
 mod prefetch;
 mod profiles;
 mod program;

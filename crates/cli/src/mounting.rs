@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::args;
+use crate::passwords::PasswordFiles;
 use crate::tier;
 
 /// Decisions that `pantler explain` can tell about.
@@ -168,7 +169,7 @@ struct TierWish {
     places: Vec<String>,
     without_missing: bool,
     timeout_ms: u32,
-    password_file: Option<PathBuf>,
+    passwords: PasswordFiles,
     secret_file: Option<PathBuf>,
     protect: Option<String>,
     authority: Option<PathBuf>,
@@ -176,7 +177,7 @@ struct TierWish {
 }
 
 impl TierWish {
-    fn new(arguments: &args::Tiers) -> Result<TierWish> {
+    fn new(arguments: &args::Tiers, passwords: PasswordFiles) -> Result<TierWish> {
         let absolute = |path: &Option<PathBuf>| path.as_ref().map(std::path::absolute).transpose();
         let place = |text: &String| {
             let tier = args::tier(text).map_err(ControlError::invalid)?;
@@ -191,7 +192,7 @@ impl TierWish {
             places: arguments.places.iter().map(place).collect::<Result<_>>()?,
             without_missing: arguments.missing == "without",
             timeout_ms: arguments.timeout_ms,
-            password_file: absolute(&arguments.password_file)?,
+            passwords,
             secret_file: absolute(&arguments.secret_file)?,
             protect: arguments.protect.clone(),
             authority: absolute(&arguments.authority)?,
@@ -199,20 +200,36 @@ impl TierWish {
         })
     }
 
-    fn options(&self) -> Result<TierOptions, ControlError> {
+    /// Where they are, and their sizes.
+    fn places(&self) -> Result<Vec<(pantler_tier::Place, u64)>, ControlError> {
         let place = |text: &String| {
             let tier = args::tier(text).map_err(ControlError::invalid)?;
             Ok((tier.place, tier.size.bytes()))
         };
-        let places = self.places.iter().map(place).collect::<Result<Vec<_>, ControlError>>()?;
+        self.places.iter().map(place).collect()
+    }
+
+    /// Whether a server has no password but that of the environment.
+    fn needs_environment(&self) -> bool {
+        let is_server = |place: &pantler_tier::Place| matches!(place, pantler_tier::Place::Remote { .. });
+        let places = self.places().unwrap_or_default();
+        places.iter().any(|(place, _)| is_server(place) && !self.passwords.know(place))
+    }
+
+    fn options(&self) -> Result<TierOptions, ControlError> {
+        let places = self.places()?;
         if places.is_empty() {
             return Ok(TierOptions::default());
         }
+        let read = |(server, file): (_, &Path)| {
+            read_secret_file(file).map(|password| (server, password)).map_err(tier::refused)
+        };
         Ok(TierOptions {
             places,
             timeout: Duration::from_millis(self.timeout_ms.max(1).into()),
             missing: if self.without_missing { TierMissing::Without } else { TierMissing::Fail },
-            password: read_secret(self.password_file.as_deref(), tier::PASSWORD).map_err(tier::refused)?,
+            password: read_secret(self.passwords.of_all(), tier::PASSWORD).map_err(tier::refused)?,
+            passwords: self.passwords.of_each().map(read).collect::<Result<_, _>>()?,
             authority: self.authority.clone(),
             origin_name: self.origin_name.clone(),
             seal: seal("tier", self.protect.as_deref(), self.secret_file.as_deref())?,
@@ -259,8 +276,14 @@ impl Wish {
     /// What the words say, with paths made absolute: a daemon stands elsewhere.
     pub fn new(arguments: &args::Mount) -> Result<Wish> {
         let tiers = &arguments.tiers;
+        let passwords = PasswordFiles::new(&tiers.password_files)?;
+        let address = arguments.origin.to_str().map_or(Ok(None), OriginAddress::parse);
+        let address = address.map_err(ControlError::invalid)?;
         let words = ServerWords {
-            password_file: tiers.password_file.as_deref(),
+            password_file: match &address {
+                Some(address) => passwords.of_origin(address),
+                None => passwords.of_all(),
+            },
             authority: tiers.authority.as_deref(),
         };
         let server = ServerWish::new(&arguments.origin, &arguments.store, &words)?;
@@ -272,6 +295,9 @@ impl Wish {
             Some(_) => None,
             None => StoreWish::new(&arguments.origin, &arguments.store)?,
         };
+        let tiers = TierWish::new(tiers, passwords)?;
+        let places: Vec<_> = tiers.places()?.into_iter().map(|(place, _)| place).collect();
+        tiers.passwords.check(address.as_ref(), &places)?;
         let address = server.as_ref().map(|server| &server.address);
         Ok(Wish {
             origin: match address.or(store.as_ref().map(|store| &store.address)) {
@@ -294,7 +320,7 @@ impl Wish {
             read_only: arguments.read_only,
             store,
             server,
-            tiers: TierWish::new(&arguments.tiers)?,
+            tiers,
         })
     }
 
@@ -306,9 +332,9 @@ impl Wish {
     /// Whether the environment of whoever asks counts, which a daemon does not have.
     pub fn needs_environment(&self) -> bool {
         let has_password = std::env::var_os(tier::PASSWORD).is_some_and(|password| !password.is_empty());
-        let asks_server = self.server.is_some() || !self.tiers.places.is_empty();
+        let asks_origin = self.server.as_ref().is_some_and(|server| server.password_file.is_none());
         self.store.as_ref().is_some_and(|store| store.credentials.is_none())
-            || (has_password && asks_server && self.tiers.password_file.is_none())
+            || (has_password && (asks_origin || self.tiers.needs_environment()))
     }
 
     /// Mounts.

@@ -53,6 +53,8 @@ pub struct TierOptions {
     pub missing: TierMissing,
     /// The password of servers.
     pub password: Option<String>,
+    /// Passwords of servers that have another.
+    pub passwords: Vec<((String, u16), String)>,
     /// The authority that servers' certificates are checked with, in PEM.
     pub authority: Option<PathBuf>,
     /// What stands for the device of the origin in names, so that several machines share what they see of one origin.
@@ -68,6 +70,7 @@ impl Default for TierOptions {
             timeout: Duration::from_millis(250),
             missing: TierMissing::Fail,
             password: None,
+            passwords: Vec::new(),
             authority: None,
             origin_name: None,
             seal: Seal::Checksum,
@@ -76,6 +79,11 @@ impl Default for TierOptions {
 }
 
 impl TierOptions {
+    fn password_of(&self, place: &Place) -> Option<&String> {
+        let own = self.passwords.iter().find(|(server, _)| place.is_at(server));
+        own.map(|(_, password)| password).or(self.password.as_ref())
+    }
+
     /// Bytes of buffers that all tiers together take from the cache.
     pub(crate) fn waiting_buffers(&self, cache_bytes: u64, block_bytes: usize) -> u32 {
         let bytes = (WAITING_BYTES * self.places.len() as u64).min(cache_bytes / 8);
@@ -172,7 +180,7 @@ fn check_frames(options: &MountOptions) -> Result<(), MountError> {
 }
 
 fn open_one(options: &MountOptions, place: &Place, bytes: u64) -> Result<(Arc<dyn Tier>, bool), MountError> {
-    let TierOptions { timeout, missing, password, authority, seal, .. } = &options.tiers;
+    let TierOptions { timeout, missing, authority, seal, .. } = &options.tiers;
     if let Place::Ssd(path) = place {
         let tier = SsdTier::open(path, bytes, options.block_bytes, seal.clone()).map_err(tier_error)?;
         return Ok((Arc::new(tier.within(*timeout)), true));
@@ -181,7 +189,7 @@ fn open_one(options: &MountOptions, place: &Place, bytes: u64) -> Result<(Arc<dy
         place: place.clone(),
         bytes,
         timeout: *timeout,
-        password: password.clone(),
+        password: options.tiers.password_of(place).cloned(),
         authority: authority.clone(),
         client: client_name(options),
         seal: seal.clone(),

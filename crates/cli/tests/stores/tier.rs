@@ -94,6 +94,54 @@ fn a_tier_server_is_mounted_by_who_has_only_its_address_and_password() {
     }
 }
 
+/// One for all was not enough where two servers are somebody else's each.
+#[test]
+fn servers_with_different_passwords_are_told_their_own() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    let data = place.data();
+    let file = |name: &str, password: &str| secret_file(&place, name, password);
+    let (one, two) = (file("one", "an0ther"), file("two", SECRET));
+    let first =
+        TierServer::start(&place, &["--origin", &data.display().to_string(), "--password-file", &one]);
+    let second = TierServer::start(&place, &["--password-file", &two]);
+    let (origin, near) = (format!("tier://127.0.0.1:{}", first.port), format!("127.0.0.1:{}", second.port));
+    let (tier, far) = (format!("redis://{near},8M"), format!("redis://127.0.0.1:{},8M", first.port));
+    let tiers = ["--tier", tier.as_str(), "--tier", far.as_str()];
+    let of = |server: &str, file: &str| format!("{server}={file}");
+    let (of_first, of_second) = (of(&origin[7..], &one), of(&format!("localhost:{}", second.port), &two));
+    for words in [[&one, &of_second], [&of_first, &two], [&of_first, &of_second]] {
+        let words =
+            [&tiers[..], &["--tier-password-file", words[0], "--tier-password-file", words[1]]].concat();
+        // Who has a password of its own is not told that of the environment.
+        let output =
+            place.mount(&origin, &words, &[("PANTLER_TIER_PASSWORD", "wr0ng"), ("PANTLER_LOG", "trace")]);
+        let err = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{words:?}: {err}");
+        assert!(fs::read(place.point().join("f")).unwrap() == DATA);
+        let said = [err, String::from_utf8_lossy(&output.stdout).into_owned(), place.logs()].concat();
+        assert!(!said.contains(SECRET) && !said.contains("an0ther"), "a password is in a log");
+        place.umount();
+    }
+    fs::set_permissions(&two, PermissionsExt::from_mode(0o640)).unwrap();
+    let cases: [(&[&str], i32, &str); 4] = [
+        (&[&of_first, &of_second], 2, "expected mode 0600"),
+        (&[&of_first, "127.0.0.1:1=/x"], 2, "expected a server of this mount"),
+        (&[&one, &one], 2, "expected one for all servers"),
+        (&[&of_first, &of(&near, &one)], 1, "WRONGPASS"),
+    ];
+    for (words, status, expected) in cases {
+        let words = words.iter().flat_map(|word| ["--tier-password-file", word]);
+        let words: Vec<&str> = tiers.into_iter().chain(words).collect();
+        let output = place.mount(&origin, &words, &[]);
+        let err = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(status), "{words:?}: {err}");
+        assert!(err.contains(expected) && err.trim_end().lines().count() == 1, "{words:?}: {err}");
+    }
+}
+
 #[test]
 fn a_server_over_a_server_takes_the_password_of_that_from_a_file() {
     if !can_mount() {

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::files::check_path;
-use crate::spec::{hide, node};
+use crate::spec::{hide, is_same_node, node};
 
 /// Where a server is that reads an origin. Never holds a password.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,6 +70,11 @@ impl OriginAddress {
             return Err(format!("origin {}: expected no empty part, `.` or `..` in the path", hide(text)));
         }
         Ok(Some(Self { host, port, tls, user, prefix }))
+    }
+
+    /// Whether it is on that server.
+    pub fn is_at(&self, server: &(String, u16)) -> bool {
+        is_same_node(&(self.host.clone(), self.port), server)
     }
 }
 

@@ -1,0 +1,148 @@
+//! Which file has the password of which server: `--tier-password-file FILE` for all, `HOST:PORT=FILE` for one.
+
+use anyhow::Result;
+use pantler_control::ControlError;
+use pantler_tier::{OriginAddress, Place};
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// Where passwords are. They stay there: only this travels.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PasswordFiles {
+    /// For servers that none of the others is for.
+    all: Option<PathBuf>,
+    each: Vec<ServerFile>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ServerFile {
+    host: String,
+    port: u16,
+    file: PathBuf,
+}
+
+impl ServerFile {
+    fn server(&self) -> (String, u16) {
+        (self.host.clone(), self.port)
+    }
+
+    fn refuse(&self, why: &str) -> ControlError {
+        let Self { host, port, .. } = self;
+        ControlError::invalid(format!("--tier-password-file {host}:{port}=...: {why}"))
+    }
+}
+
+impl PasswordFiles {
+    /// What was typed, with paths made absolute.
+    pub fn new(words: &[PathBuf]) -> Result<Self> {
+        let mut files = Self::default();
+        for word in words {
+            let named = word.to_str().and_then(|text| text.split_once('='));
+            let named = named.and_then(|(server, file)| Some((Place::server(server)?, file)));
+            match named {
+                Some(((host, port), file)) => {
+                    let named = ServerFile { host, port, file: file.into() };
+                    if file.is_empty() {
+                        return Err(named.refuse("expected a file behind the server").into());
+                    }
+                    let file = std::path::absolute(file)?;
+                    files.each.push(ServerFile { file, ..named });
+                }
+                None if files.all.is_some() => {
+                    let text =
+                        "--tier-password-file: expected one for all servers, and HOST:PORT=FILE for others";
+                    return Err(ControlError::invalid(text).into());
+                }
+                None => files.all = Some(std::path::absolute(word)?),
+            }
+        }
+        Ok(files)
+    }
+
+    /// A password that nobody would be told is a mistake, and so are two for one server.
+    pub fn check(&self, origin: Option<&OriginAddress>, tiers: &[Place]) -> Result<(), ControlError> {
+        for one in &self.each {
+            let server = one.server();
+            let is_origin = origin.is_some_and(|origin| origin.is_at(&server));
+            if !is_origin && !tiers.iter().any(|place| place.is_at(&server)) {
+                return Err(one.refuse("expected a server of this mount"));
+            }
+        }
+        let twice = |is_at: &dyn Fn(&(String, u16)) -> bool| {
+            let mut found = self.each.iter().filter(|one| is_at(&one.server()));
+            let first = found.next();
+            found.find(|other| first.is_some_and(|first| first.file != other.file))
+        };
+        let of_tiers = tiers.iter().find_map(|place| twice(&|server| place.is_at(server)));
+        let of_origin = || origin.and_then(|origin| twice(&|server| origin.is_at(server)));
+        match of_tiers.or_else(of_origin) {
+            Some(second) => Err(second.refuse("expected one password for a server or a cluster")),
+            None => Ok(()),
+        }
+    }
+
+    /// The file for all servers that have none of their own.
+    pub fn of_all(&self) -> Option<&Path> {
+        self.all.as_deref()
+    }
+
+    /// The file for a server of an origin.
+    pub fn of_origin(&self, origin: &OriginAddress) -> Option<&Path> {
+        let own = self.each.iter().find(|one| origin.is_at(&one.server()));
+        own.map(|one| one.file.as_path()).or(self.of_all())
+    }
+
+    /// Whether a tier has a password that is not of the environment.
+    pub fn know(&self, tier: &Place) -> bool {
+        self.all.is_some() || self.each.iter().any(|one| tier.is_at(&one.server()))
+    }
+
+    /// Servers with files of their own.
+    pub fn of_each(&self) -> impl Iterator<Item = ((String, u16), &Path)> {
+        self.each.iter().map(|one| (one.server(), one.file.as_path()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pantler_tier::TierSpec;
+
+    fn files(words: &[&str]) -> Result<PasswordFiles> {
+        PasswordFiles::new(&words.iter().map(PathBuf::from).collect::<Vec<_>>())
+    }
+
+    fn tiers(words: &[&str]) -> Vec<Place> {
+        words.iter().map(|word| TierSpec::parse(&format!("{word},1G")).unwrap().place).collect()
+    }
+
+    #[test]
+    fn each_server_has_its_own_and_the_others_that_of_all() {
+        let files = files(&["/all", "a:1=/one", "[::1]:2=/t=wo"]).unwrap();
+        let origin = |text: &str| OriginAddress::parse(text).unwrap().unwrap();
+        assert_eq!(files.of_origin(&origin("tier://A:1/x")), Some(Path::new("/one")));
+        assert_eq!(files.of_origin(&origin("tier://[::1]:2")), Some(Path::new("/t=wo")));
+        assert_eq!(files.of_origin(&origin("tier://a:2")), Some(Path::new("/all")));
+        files.check(Some(&origin("tier://a:1")), &tiers(&["ssd:/x", "redis-cluster://b:7+[::1]:2"])).unwrap();
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_in_one_line() {
+        let error = |words: &[&str], places: &[&str]| {
+            let checked = files(words).and_then(|files| Ok(files.check(None, &tiers(places))?));
+            let text = checked.unwrap_err().to_string();
+            assert_eq!(text.lines().count(), 1, "{text}");
+            text
+        };
+        assert!(error(&["/a", "/b"], &[]).contains("one for all"));
+        assert!(error(&["a:1="], &["redis://a:1"]).contains("a:1=...: expected a file"));
+        assert!(error(&["a:1=/f"], &["redis://a:2"]).contains("a:1=...: expected a server of this mount"));
+        assert!(error(&["a:1=/f", "A:1=/g"], &["redis://a:1"]).contains("one password"));
+        assert!(error(&["a:1=/f", "b:2=/g"], &["redis-cluster://a:1+b:2"]).contains("one password"));
+        // A path is a path.
+        assert_eq!(files(&["./a:1=f"]).unwrap().each.len(), 0);
+        assert_eq!(files(&["a=f"]).unwrap().each.len(), 0);
+    }
+}
