@@ -112,16 +112,14 @@ impl Drop for Errands {
 
 #[cfg(test)]
 impl Errands {
-    /// All that can be done at once hangs until what comes back is dropped.
-    pub(crate) fn hang(&self) -> std::sync::mpsc::Sender<()> {
-        let (release, held) = std::sync::mpsc::channel::<()>();
-        let held = Arc::new(Mutex::new(held));
-        for _ in 0..THREADS_MAX {
-            let held = Arc::clone(&held);
-            let hung = self.run(Duration::ZERO, move || held.lock().map(|held| held.recv().is_ok()).is_ok());
-            assert_eq!(hung, None);
-        }
-        release
+    /// All that can be done at once hangs, each until its part of what comes back is dropped.
+    pub(crate) fn hang(&self) -> Vec<std::sync::mpsc::Sender<()>> {
+        let hang = |_| {
+            let (release, held) = std::sync::mpsc::channel::<()>();
+            assert_eq!(self.run(Duration::ZERO, move || held.recv().is_ok()), None);
+            release
+        };
+        (0..THREADS_MAX).map(hang).collect()
     }
 }
 

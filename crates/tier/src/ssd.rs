@@ -252,7 +252,9 @@ impl SsdTier {
     /// One that cannot be read must not come back with a restart; where this fails, too, that finds out again.
     fn wipe(&self, slot: u32) {
         let at = self.layout.header_at(slot);
-        let _ = self.ask(self.write_timeout(), move |file| file.write_all_at(&[0; HEADER_BYTES], at));
+        // A reader stands here, and the disk has just failed: nobody waits for it. The slot is not used again, and the
+        // file stays locked until this has ended.
+        let _ = self.ask(Duration::ZERO, move |file| file.write_all_at(&[0; HEADER_BYTES], at));
     }
 
     /// Reads an envelope, and hands out what is in it if it is right.
@@ -522,6 +524,37 @@ mod tests {
         let tier = open();
         assert_eq!([1, 2, 3].map(|index| ask(&tier, index).unwrap()), [true; 3]);
         assert_eq!(tier.damaged(), 0);
+    }
+
+    /// The reader of a bad sector waited for its header to be written, 2 s and more where the disk hung by then.
+    #[test]
+    fn who_reads_what_cannot_be_read_does_not_wait_for_a_write() {
+        let folder = tempfile::tempdir().unwrap();
+        let long = Duration::from_secs(3600);
+        let mut tier = SsdTier::open(folder.path(), 1 << 20, 4096, Seal::Checksum).unwrap().within(long);
+        let key = Stem::new(None, 4096, [b"x".as_slice()]).block(1);
+        tier.put(&[Given { key, bytes: &[1; 4096], why: Put::Keep, age: Duration::ZERO }]).unwrap();
+        tier.file = Arc::new(File::options().write(true).open(folder.path().join("pantler.tier")).unwrap());
+        // One thread is left, for the read; what comes next hangs like the others.
+        let mut held = tier.errands.hang();
+        let one = held.pop().unwrap();
+        let tier = Arc::new(tier);
+        let (reader, (done, read)) = (Arc::clone(&tier), std::sync::mpsc::channel());
+        std::thread::spawn(move || {
+            let wanted = [Wanted { key, how: Retrieve::Read }];
+            done.send(reader.retrieve(&wanted, &mut |_, _| panic!("it cannot be read")).is_ok())
+        });
+        let start = Instant::now();
+        while tier.errands.under_way() <= held.len() + 1 {
+            assert!(start.elapsed() < TIMEOUT, "nobody reads");
+            std::thread::yield_now();
+        }
+        let (release, last) = std::sync::mpsc::channel::<()>();
+        assert_eq!(tier.errands.run(Duration::ZERO, move || last.recv().is_ok()), None);
+        drop(one);
+        assert_eq!(read.recv_timeout(6 * TIMEOUT), Ok(true));
+        assert_eq!(tier.damaged(), 1);
+        drop((release, held));
     }
 
     #[test]
