@@ -28,10 +28,12 @@
 mod attached;
 mod brain;
 mod breaker;
+mod handles;
 mod pace;
 mod retrieving;
 mod worker;
 
 pub(crate) use attached::Attached;
 pub use attached::TierStat;
+pub use brain::tier_index_bytes_max;
 pub(crate) use brain::{Brain, Plan};

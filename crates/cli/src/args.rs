@@ -210,6 +210,9 @@ pub struct Tiers {
     /// Certificate of the authority to trust with rediss: and tiers:, in PEM
     #[arg(long = "tier-authority", value_name = "FILE")]
     pub authority: Option<PathBuf>,
+    /// Most memory for what is known of blocks in tiers; without it what the machine has beside --cache
+    #[arg(long = "tier-index", value_name = "SIZE", allow_negative_numbers = true)]
+    pub index: Option<Size>,
     /// Name of the origin in tiers, the same on all machines that mount it; without it its device number
     #[arg(long = "tier-origin", value_name = "NAME")]
     pub origin_name: Option<String>,

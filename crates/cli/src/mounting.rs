@@ -170,6 +170,7 @@ struct TierWish {
     without_missing: bool,
     timeout_ms: u32,
     passwords: PasswordFiles,
+    index: Option<Size>,
     secret_file: Option<PathBuf>,
     protect: Option<String>,
     authority: Option<PathBuf>,
@@ -193,6 +194,7 @@ impl TierWish {
             without_missing: arguments.missing == "without",
             timeout_ms: arguments.timeout_ms,
             passwords,
+            index: arguments.index,
             secret_file: absolute(&arguments.secret_file)?,
             protect: arguments.protect.clone(),
             authority: absolute(&arguments.authority)?,
@@ -232,6 +234,7 @@ impl TierWish {
             passwords: self.passwords.of_each().map(read).collect::<Result<_, _>>()?,
             authority: self.authority.clone(),
             origin_name: self.origin_name.clone(),
+            index_bytes_max: self.index.map(|size| size.bytes()),
             seal: seal("tier", self.protect.as_deref(), self.secret_file.as_deref())?,
         })
     }

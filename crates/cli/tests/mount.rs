@@ -554,6 +554,7 @@ fn a_mount_with_tiers_shows_them_and_refuses_what_makes_no_sense() {
     assert_eq!(fs::read(place.file()).unwrap(), fs::read(place.origin().join("file")).unwrap());
     let stat = place.ok(&["stat", "--json"]);
     assert!(stat.contains(&format!("\"tiers\":[{{\"name\":\"ssd:{}\"", tier.display())), "{stat}");
+    assert!(stat.contains("\"tier_index_bytes\":"), "{stat}");
     assert!(place.ok(&["stat"]).contains("  tier  "));
     place.umount();
     let start = Instant::now();
@@ -575,7 +576,8 @@ fn a_mount_with_tiers_shows_them_and_refuses_what_makes_no_sense() {
     let (link, linked) = (place.folder.path().join("link"), place.folder.path().join("link/tier"));
     std::os::unix::fs::symlink(place.folder.path(), &link).unwrap();
     let again = format!("ssd:{},8M", linked.display());
-    let cases: [(Vec<&str>, i32); 13] = [
+    let cases: [(Vec<&str>, i32); 14] = [
+        (vec!["--tier-index", "1M", "--tier", "redis://127.0.0.1:1,1T"], 2),
         (vec!["--tier", &ssd, "--tier", &again], 2),
         (vec!["--tier", "redis://127.0.0.1:1,1G", "--tier", "redis://me@LOCALHOST:1,2G"], 2),
         (vec!["--tier", "nfs:/x,1G"], 2),

@@ -348,6 +348,10 @@ impl Body for MountBody {
         if let Origin::Store(store) = &self.core.shelf.origin {
             body_counters.insert("keys_left_out".to_owned(), store.left_out());
         }
+        let tiers = self.core.cache().tier_stats();
+        if !tiers.is_empty() {
+            body_counters.insert("tier_index_bytes".to_owned(), self.core.cache().tier_index_bytes());
+        }
         let (files, files_left_out) = self.file_stats(speaker);
         Ok(BodyStat {
             body: self.describe(),
@@ -358,7 +362,7 @@ impl Body for MountBody {
             files,
             files_left_out,
             revocations: self.core.revocations(),
-            tiers: self.core.cache().tier_stats().into_iter().map(tier_stat).collect(),
+            tiers: tiers.into_iter().map(tier_stat).collect(),
             body_counters,
         })
     }

@@ -103,7 +103,7 @@ pub struct MountOptions {
 /// Stack, allocator and request buffer of a service thread that serves small requests.
 const THREAD_BYTES: u64 = 128 << 10;
 /// Memory of this machine.
-fn memory_bytes() -> u64 {
+pub(crate) fn memory_bytes() -> u64 {
     let info = rustix::system::sysinfo();
     info.totalram.saturating_mul(info.mem_unit.into())
 }

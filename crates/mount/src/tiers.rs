@@ -13,6 +13,7 @@ use pantler_tier::{
 };
 
 use crate::content::Shelf;
+use crate::options::memory_bytes;
 use crate::{MountError, MountOptions};
 
 /// How long orders may take that wait when a mount ends.
@@ -61,6 +62,8 @@ pub struct TierOptions {
     pub origin_name: Option<String>,
     /// How blocks are protected.
     pub seal: Seal,
+    /// Most memory for what is known of blocks in tiers; what the machine has beside the cache, where nothing is said.
+    pub index_bytes_max: Option<u64>,
 }
 
 impl Default for TierOptions {
@@ -74,6 +77,7 @@ impl Default for TierOptions {
             authority: None,
             origin_name: None,
             seal: Seal::Checksum,
+            index_bytes_max: None,
         }
     }
 }
@@ -101,6 +105,7 @@ pub(crate) struct Opened {
 pub(crate) fn open(options: &MountOptions) -> Result<Opened, MountError> {
     let mut opened = Opened { tiers: Vec::new(), works: Vec::new() };
     check_frames(options)?;
+    check_index(options, memory_bytes())?;
     check_once(options)?;
     check_order(options)?;
     for (place, bytes) in &options.tiers.places {
@@ -177,6 +182,39 @@ fn check_frames(options: &MountOptions) -> Result<(), MountError> {
         room -= frames;
     }
     Ok(())
+}
+
+/// What is known of blocks in tiers is kept in memory, beside the cache: that must be there before it is needed.
+fn check_index(options: &MountOptions, memory_bytes: u64) -> Result<(), MountError> {
+    let block_bytes = options.block_bytes.max(1) as u64;
+    let limit =
+        options.tiers.index_bytes_max.unwrap_or_else(|| memory_bytes.saturating_sub(options.cache_bytes));
+    let (mut tiers, mut own) = (Vec::new(), 0_u64);
+    for (place, bytes) in &options.tiers.places {
+        let frames = bytes / block_bytes;
+        tiers.push(frames);
+        own = own.saturating_add(place.index_bytes_max(frames));
+        let needed = pantler_cache::tier_index_bytes_max(options.cache_bytes / block_bytes, &tiers);
+        let needed = needed.saturating_add(own);
+        if needed > limit {
+            let typed = Size::new(*bytes);
+            let (needed, limit) = (rounded(needed), Size::new(limit));
+            let whose = match options.tiers.index_bytes_max {
+                Some(_) => format!("--tier-index {limit}"),
+                None => format!("the {limit} that this machine has beside the cache"),
+            };
+            return Err(MountError::Option(format!(
+                "tier {place} of {typed}: what is known of its blocks takes up to {needed} of memory, more than \
+                 {whose}; make it smaller, or blocks larger (--block-size)"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// As much in whole MiB, or a little more.
+fn rounded(bytes: u64) -> Size {
+    Size::new(bytes.div_ceil(1 << 20).saturating_mul(1 << 20))
 }
 
 fn open_one(options: &MountOptions, place: &Place, bytes: u64) -> Result<(Arc<dyn Tier>, bool), MountError> {
@@ -274,5 +312,32 @@ impl TierThreads {
             let _ = thread.join();
         }
         shelf.cache.close_tiers();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tier_whose_blocks_cannot_be_known_is_refused_with_its_size_and_the_remedy() {
+        let place = |text: &str| (Place::Ssd(text.into()), 64 << 30);
+        let options = |block_bytes, index_bytes_max| {
+            let mut options = MountOptions { block_bytes, ..MountOptions::new("/", "/mnt") };
+            options.tiers.places = vec![place("/a"), place("/b")];
+            options.tiers.index_bytes_max = index_bytes_max;
+            options
+        };
+        let refused = |options: &MountOptions, memory| check_index(options, memory).unwrap_err().to_string();
+        assert!(check_index(&options(1 << 20, None), 1 << 30).is_ok());
+        let error = refused(&options(1 << 16, None), 1 << 30);
+        assert!(
+            error.starts_with("tier ssd:/a of 64G: ") || error.starts_with("tier ssd:/b of 64G: "),
+            "{error}"
+        );
+        assert!(error.contains("768M that this machine") && error.ends_with("(--block-size)"), "{error}");
+        let bound = refused(&options(1 << 16, Some(100 << 20)), 1 << 40);
+        assert!(bound.contains("more than --tier-index 100M;") && bound.lines().count() == 1, "{bound}");
+        assert!(check_index(&options(1 << 16, Some(4 << 30)), 1 << 20).is_ok(), "who says so has it");
     }
 }

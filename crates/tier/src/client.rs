@@ -44,7 +44,10 @@ use hear::Ears;
 use shards::Node;
 
 /// Keys that one client believes its own on Redis.
-const OWNED_MAX: usize = 1 << 22;
+pub(crate) const OWNED_MAX: usize = 1 << 22;
+/// What one of them takes at most: the table has up to 16 places for 7.
+pub(crate) const OWNED_BYTES_MAX: u64 = 80;
+const _: () = assert!((size_of::<Key>() + 1) as u64 * 16 / 7 <= OWNED_BYTES_MAX);
 /// What most keys take.
 const KEY_BYTES: u64 = 64;
 /// How long connecting may take; no reader waits for it.
@@ -398,6 +401,11 @@ impl Tier for RemoteTier {
             _ => None,
         };
         keys.iter().filter_map(key).collect()
+    }
+
+    fn index_bytes(&self) -> u64 {
+        let keys = self.owned().capacity() * 8 / 7;
+        (keys * (size_of::<Key>() + 1)) as u64
     }
 
     fn heal(&self) -> Result<(), TierError> {

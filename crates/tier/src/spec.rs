@@ -11,7 +11,8 @@ use std::net::IpAddr;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
-use crate::ssd::file_in;
+use crate::client::{OWNED_BYTES_MAX, OWNED_MAX};
+use crate::ssd::{SSD_INDEX_BYTES_MAX, file_in};
 
 /// Where a tier is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,6 +55,14 @@ impl Place {
         let (_, port) = text.rsplit_once(':')?;
         let is_port = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
         if is_port && !text.contains(['/', '@', '+']) { node(text) } else { None }
+    }
+
+    /// Most memory that is taken here by what a tier of so many blocks knows of them itself.
+    pub fn index_bytes_max(&self, frames: u64) -> u64 {
+        match self {
+            Self::Ssd(_) => frames.saturating_mul(SSD_INDEX_BYTES_MAX),
+            Self::Remote { .. } => frames.min(OWNED_MAX as u64) * OWNED_BYTES_MAX,
+        }
     }
 
     /// Whether it is on that server, or has it for a node.

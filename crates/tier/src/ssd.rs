@@ -58,6 +58,11 @@ const WRITE_TIMEOUT_MIN: Duration = Duration::from_secs(2);
 const TABLE_PART: usize = 1 << 20;
 /// Slots that are tried for one block: one that was never written, and one that was.
 const TRIES: usize = 2;
+/// Memory that is taken by what a tier in a file knows of a block, at most: two entries, and while it is opened and closed
+/// the header.
+pub(crate) const SSD_INDEX_BYTES_MAX: u64 = 320;
+/// A block in the order of times: the tree is at least half full.
+const ORDER_BYTES: usize = 2 * size_of::<((u64, u32), Key)>();
 
 /// A tier in a file.
 pub struct SsdTier {
@@ -447,6 +452,13 @@ impl Tier for SsdTier {
             0 => Ok(()),
             _ => Err(self.silent(self.timeout)),
         }
+    }
+
+    fn index_bytes(&self) -> u64 {
+        let index = self.lock();
+        let slots = (index.free.capacity() + index.roomless.capacity()) * size_of::<u32>();
+        let gone = index.gone.capacity() * size_of::<Key>();
+        (index.held.allocation_size() + index.order.len() * ORDER_BYTES + slots + gone) as u64
     }
 
     fn damaged(&self) -> u64 {

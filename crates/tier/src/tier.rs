@@ -118,6 +118,11 @@ pub trait Tier: Send + Sync {
     /// It is still broken.
     fn heal(&self) -> Result<(), TierError>;
 
+    /// Memory of what it knows of its blocks.
+    fn index_bytes(&self) -> u64 {
+        0
+    }
+
     /// Envelopes that were not what they should be, so far.
     fn damaged(&self) -> u64;
 

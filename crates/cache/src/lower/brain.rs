@@ -9,12 +9,27 @@ use pantler_steward::{Access, Block, FileId, Frame, OwnerId, Steward};
 use pantler_tier::{Key, News, Put, Stem};
 
 use super::attached::{Attached, Order};
+use super::handles::Handles;
 
 /// The frames of the cache.
 pub(crate) const NEAREST: Tier = Tier(1);
 
-/// What is known of a block takes some 120 bytes.
+/// Frames of a tier that are used: what is known of its blocks is kept in memory.
 const FRAMES_MAX: u32 = 1 << 25;
+/// What an entry of the index takes at most, right after its tables were doubled; `Brain::index_bytes` is at most that.
+const ENTRY_BYTES_MAX: u64 = 184;
+/// Entries for each frame: the stack knows as many blocks that are nowhere (U4).
+const ENTRIES_PER_FRAME: u64 = 2;
+/// What an index without entries takes.
+const EMPTY_BYTES_MAX: u64 = 128 << 10;
+
+/// Most memory that is taken by what a cache of so many frames knows of the blocks of tiers of `tiers` frames, beside the
+/// cache and what tiers know themselves.
+pub fn tier_index_bytes_max(frames: u64, tiers: &[u64]) -> u64 {
+    let tiers = tiers.iter().map(|&frames| frames.min(FRAMES_MAX.into()));
+    let entries = tiers.fold(frames, u64::saturating_add).saturating_mul(ENTRIES_PER_FRAME);
+    entries.saturating_mul(ENTRY_BYTES_MAX).saturating_add(EMPTY_BYTES_MAX)
+}
 
 /// What a frame holds, as the brain placed it.
 #[derive(Clone, Copy, Debug)]
@@ -87,10 +102,7 @@ pub(super) struct Sought {
 
 pub(crate) struct Brain {
     ulc: Ulc,
-    handles: HashMap<Key, u32>,
-    /// By handle; `None` where it is free.
-    keys: Vec<Option<Key>>,
-    free: Vec<u32>,
+    handles: Handles,
     /// What the versions of files are called below, and since when; nothing is shared of others.
     stems: HashMap<FileId, (Stem, Moment)>,
     /// The last moment at which a file got a name.
@@ -129,9 +141,7 @@ impl Brain {
         let ulc = Ulc::with_own(Sizes::new(&sizes)?, Tier(own as u8));
         let mut brain = Self {
             ulc,
-            handles: HashMap::new(),
-            keys: Vec::new(),
-            free: Vec::new(),
+            handles: Handles::default(),
             stems: HashMap::new(),
             now: 0,
             brought: Vec::new(),
@@ -183,7 +193,7 @@ impl Brain {
         let now = self.now_us();
         let time = |age: Duration| now.saturating_sub(u64::try_from(age.as_micros()).unwrap_or(u64::MAX));
         let handles: Vec<(u32, u64)> =
-            held.iter().map(|key| (self.handle(*key), one.tier.age(key).map_or(now, time))).collect();
+            held.iter().map(|key| (self.handles.of(*key), one.tier.age(key).map_or(now, time))).collect();
         let mut steps = std::mem::take(&mut self.steps);
         self.ulc.recall(&handles, tier, &mut steps);
         self.steps = steps;
@@ -195,7 +205,7 @@ impl Brain {
                 let _ = one.accept(Order::Remove { key }, 0);
             }
             if self.ulc.time_of(handle).is_none() {
-                self.release(handle);
+                self.handles.release(handle);
             }
         }
     }
@@ -225,7 +235,7 @@ impl Brain {
 
     /// When a block was referenced last; one that is not known any more was just now.
     fn accessed_us(&self, key: &Key) -> u64 {
-        let time = self.handles.get(key).and_then(|&handle| self.ulc.time_of(handle));
+        let time = self.handles.get(key).and_then(|handle| self.ulc.time_of(handle));
         time.unwrap_or_else(|| self.now_us())
     }
 
@@ -234,28 +244,13 @@ impl Brain {
         self.ulc.blocks_in(tier_of(number)).into()
     }
 
+    /// Memory of what is known of blocks.
+    pub(crate) fn index_bytes(&self) -> u64 {
+        self.handles.bytes() + self.ulc.bytes()
+    }
+
     fn out(&self) -> Tier {
         self.ulc.sizes().out()
-    }
-
-    fn handle(&mut self, key: Key) -> u32 {
-        if let Some(&handle) = self.handles.get(&key) {
-            return handle;
-        }
-        let handle = self.free.pop().unwrap_or_else(|| {
-            self.keys.push(None);
-            (self.keys.len() - 1) as u32
-        });
-        self.keys[handle as usize] = Some(key);
-        self.handles.insert(key, handle);
-        handle
-    }
-
-    fn release(&mut self, handle: u32) {
-        if let Some(key) = self.keys[handle as usize].take() {
-            self.handles.remove(&key);
-            self.free.push(handle);
-        }
     }
 
     /// Before a reference: where ULC wants the block. A frame is made free for it if it will only pass. `None` for
@@ -269,7 +264,7 @@ impl Brain {
             return None;
         };
         let key = stem.block(block.index);
-        let handle = self.handle(key);
+        let handle = self.handles.of(key);
         let is_near = resident.and_then(|frame| self.placed(frame)).is_some_and(|placed| !placed.passes());
         if self.ulc.tier_of(handle) == NEAREST && !is_near {
             self.ulc.left(handle, NEAREST, self.out());
@@ -287,7 +282,7 @@ impl Brain {
     /// A block that is in tier 1 under a name which is not its own any more is referenced: it is as young as others.
     fn used_again(&mut self, frame: Frame) {
         let key = self.placed(frame).filter(|placed| !placed.passes()).map(|placed| placed.key);
-        let handle = key.and_then(|key| self.handles.get(&key).copied());
+        let handle = key.and_then(|key| self.handles.get(&key));
         if let Some(handle) = handle.filter(|&handle| self.ulc.tier_of(handle) == NEAREST) {
             let now = self.now_us();
             self.ulc.enter(handle, NEAREST, now);
@@ -319,10 +314,13 @@ impl Brain {
         let (frame, missed) = match access {
             Access::Hit(frame) | Access::Arriving(frame) => (frame, false),
             Access::Miss(frame) => (frame, true),
-            Access::Full => return self.fit(steward, 0),
+            Access::Full => {
+                self.forget_unknown(plan.key);
+                return self.fit(steward, 0);
+            }
         };
         let Plan { owner, block, key, retrieval } = plan;
-        let handle = self.handle(key);
+        let handle = self.handles.of(key);
         let index = frame.0 as usize;
         if index >= self.placed.len() {
             self.placed.resize(index + 1, None);
@@ -361,6 +359,15 @@ impl Brain {
         self.fit(steward, 0);
     }
 
+    /// A key that was named for a reference which did not take place has no number for it.
+    fn forget_unknown(&mut self, key: Key) {
+        if let Some(handle) = self.handles.get(&key)
+            && self.ulc.time_of(handle).is_none()
+        {
+            self.handles.release(handle);
+        }
+    }
+
     /// The steward chose what left the frames before this; now that the block is where it is kept, those go down (U3).
     pub(crate) fn settle(&mut self, steward: &mut Steward) {
         let mut steps = std::mem::take(&mut self.steps);
@@ -382,7 +389,7 @@ impl Brain {
             match step {
                 // Only where more is pinned than fits: the yardstick goes, too.
                 Step::Demote { block: handle, from } if from == NEAREST => {
-                    let key = self.keys[handle as usize];
+                    let key = self.handles.key(handle);
                     // By its frame: its file may have another name by now.
                     let near = self.placed.iter().flatten().find(|one| Some(one.key) == key && !one.passes());
                     if let (Some(near), Some(steward)) = (near, steward.as_deref_mut()) {
@@ -391,17 +398,17 @@ impl Brain {
                     self.ulc.left(handle, NEAREST.below(), self.out());
                 }
                 Step::Demote { block: handle, from } => {
-                    if let Some(key) = self.keys[handle as usize] {
+                    if let Some(key) = self.handles.key(handle) {
                         let accessed_us = self.accessed_us(&key);
                         self.order(from, key, Order::Pass { key, accessed_us });
                     }
                 }
                 Step::Drop { block: handle, from } => {
-                    if let Some(key) = self.keys[handle as usize] {
+                    if let Some(key) = self.handles.key(handle) {
                         self.order(from, key, Order::Remove { key });
                     }
                 }
-                Step::Forget { block: handle } => self.release(handle),
+                Step::Forget { block: handle } => self.handles.release(handle),
                 // Said by whole references alone.
                 Step::Notice { .. } | Step::Place { .. } => {}
             }
@@ -462,7 +469,7 @@ impl Brain {
     /// It goes down. `false` when it is dropped instead: then nobody uses its buffer for it.
     pub(crate) fn pass_down(&mut self, leaver: Leaver) -> bool {
         let Leaver { key, buffer, length } = leaver;
-        let Some(&handle) = self.handles.get(&key) else { return false };
+        let Some(handle) = self.handles.get(&key) else { return false };
         let accessed_us = self.accessed_us(&key);
         let mut steps = std::mem::take(&mut self.steps);
         let known = self.ulc.passed_down(handle, NEAREST, &mut steps);
@@ -556,7 +563,7 @@ impl Brain {
         self.is_in(frame, found);
         let Some(Placed { keep: into, put: true, .. }) = self.placed(frame).copied() else { return };
         if keep.is_some()
-            && let Some(&handle) = self.handles.get(&key)
+            && let Some(handle) = self.handles.get(&key)
         {
             // The notice that it had gone came with the answer to the question for it, and it is put there again.
             let mut steps = std::mem::take(&mut self.steps);
@@ -581,14 +588,14 @@ impl Brain {
 
     /// A block is not where it was believed: in `tier`, or wherever it was.
     pub(super) fn left(&mut self, key: Key, tier: Option<Tier>) {
-        let Some(&handle) = self.handles.get(&key) else { return };
+        let Some(handle) = self.handles.get(&key) else { return };
         let out = self.out();
         let tier = tier.unwrap_or_else(|| self.ulc.tier_of(handle));
         self.ulc.left(handle, tier, out);
         let mut steps = std::mem::take(&mut self.steps);
         self.ulc.settle(&mut steps);
         if self.ulc.time_of(handle).is_none() {
-            self.release(handle);
+            self.handles.release(handle);
         }
         self.steps = steps;
         self.carry_out(None);
@@ -628,17 +635,13 @@ impl Brain {
             if placed.passes() {
                 continue;
             }
-            let tier = self.handles.get(&placed.key).map(|handle| self.ulc.tier_of(*handle));
+            let tier = self.handles.get(&placed.key).map(|handle| self.ulc.tier_of(handle));
             assert_eq!(tier, Some(NEAREST), "B1: {} in a frame", placed.key);
         }
         for (block, frame) in self.passing.iter() {
             assert_eq!(steward.lookup(block), Some(frame), "B1: {block:?} passes");
         }
-        for (handle, key) in self.keys.iter().enumerate() {
-            if let Some(key) = key {
-                assert_eq!(self.handles.get(key), Some(&(handle as u32)), "B1: handle of {key}");
-            }
-        }
+        self.handles.validate();
     }
 }
 

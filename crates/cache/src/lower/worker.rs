@@ -86,6 +86,12 @@ impl Cache {
         numbered.map(|(number, one)| one.stat(blocks(number), self.block_bytes())).collect()
     }
 
+    /// Memory that is taken by what is known of blocks in lower tiers, here and by tiers of this machine.
+    pub fn tier_index_bytes(&self) -> u64 {
+        let own: u64 = self.attached.iter().map(|one| one.tier.index_bytes()).sum();
+        own + self.lock().brain.as_ref().map_or(0, super::Brain::index_bytes)
+    }
+
     /// A tier that did not work at the start is left alone until it does.
     pub fn begin_without_tier(&self, number: usize) {
         if let Some(one) = self.attached.get(number) {

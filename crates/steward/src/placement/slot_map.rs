@@ -53,6 +53,11 @@ impl SlotMap {
         self.len
     }
 
+    /// Memory of its words.
+    pub(super) fn bytes(&self) -> usize {
+        self.floors.iter().map(|floor| floor.capacity() * size_of::<u64>()).sum()
+    }
+
     /// Bits of the word that holds slots `64 * index` and up.
     pub(super) fn word(&self, index: usize) -> u64 {
         self.floors[0][index]

@@ -197,6 +197,16 @@ impl Stack {
         }
     }
 
+    /// Memory of what grows with the entries.
+    pub(super) fn bytes(&self) -> usize {
+        let maps: usize = self.maps.iter().map(SlotMap::bytes).sum();
+        let records = self.records.capacity() * size_of::<Record>();
+        records
+            + self.slots.capacity() * size_of::<Handle>()
+            + self.times.capacity() * size_of::<u64>()
+            + maps
+    }
+
     /// Blocks with their levels and times, oldest first.
     pub(super) fn iter(&self) -> impl Iterator<Item = (Handle, Tier, u64)> + '_ {
         (0..self.next).filter_map(|slot| {

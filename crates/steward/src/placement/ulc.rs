@@ -294,6 +294,11 @@ impl Ulc {
         self.settle(steps);
     }
 
+    /// Memory that the stack takes.
+    pub fn bytes(&self) -> u64 {
+        self.stack.bytes() as u64
+    }
+
     /// Blocks of the stack with their tiers and times, oldest first.
     pub fn iter(&self) -> impl Iterator<Item = (Handle, Tier, u64)> + '_ {
         self.stack.iter()
