@@ -10,9 +10,11 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 const OLD: SystemTime = SystemTime::UNIX_EPOCH;
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn set_modified(site: &Site, name: &str, time: SystemTime) {
     File::options().write(true).open(site.path(name)).unwrap().set_modified(time).unwrap();
@@ -152,10 +154,11 @@ fn no_answer_mixes_versions_whoever_writes_when() {
         std::fs::write(site.path("written"), vec![0; BYTES]).unwrap();
         let until = Instant::now() + Duration::from_secs(4);
         let mut is_whole = 0;
+        let is_over = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 let mut number = 0u8;
-                while Instant::now() < until {
+                while !is_over.load(Ordering::SeqCst) && Instant::now() < until + PATIENCE {
                     // In place: now and then so long ago that dates are told.
                     for _ in 0..20 {
                         number = number % 250 + 1;
@@ -170,10 +173,12 @@ fn no_answer_mixes_versions_whoever_writes_when() {
                 }
             });
             let mut told = Told::default();
-            while Instant::now() < until {
+            // A busy machine takes its time for the few that count.
+            while Instant::now() < until || is_whole <= 20 && Instant::now() < until + PATIENCE {
                 told.add(&site, "", &mut is_whole);
                 told.add(&site, "Range: bytes=1000-400000\r\n", &mut is_whole);
             }
+            is_over.store(true, Ordering::SeqCst);
         });
         assert!(is_whole > 20, "{order:?}: {is_whole} answers that promise something");
     }
