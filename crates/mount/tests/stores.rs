@@ -340,6 +340,8 @@ fn stores_have_tiers_and_are_read_in_long_pieces() {
         let place = TierPlace::Remote { nodes, tls: false, cluster: false, user: None };
         (options.tiers.places, options.cache_bytes) = (vec![(place, 32 << 20)], 2 << 20);
         options.lookahead = Lookahead::EvenW2r;
+        // However busy the processors are.
+        options.tiers.timeout = Duration::from_secs(10);
     };
     let mut first = mounted(&shop, |_| {}, tiered);
     for _ in 0..2 {

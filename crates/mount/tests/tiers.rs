@@ -248,6 +248,7 @@ fn clients_share_a_server_and_see_every_change_when_they_look() {
     let choose = |options: &mut MountOptions| {
         with_tiers(options, 4 << 20, place());
         options.tiers.seal = seal.clone();
+        options.tiers.timeout = PATIENCE;
         options.refresh = Duration::ZERO;
     };
     let one = Fixture::with(choose);
