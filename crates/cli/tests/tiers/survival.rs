@@ -23,7 +23,7 @@ const WITHOUT: usize = 0;
 /// What a program reads at once.
 const PIECE: usize = 20_000;
 /// What a reader waits for a tier that does not answer, at most.
-const TIMEOUT_MS: u64 = 250;
+const TIMEOUT_MS: u64 = 500;
 /// What timers and six threads that pass a read on take beside that, on a machine with more to do than processors.
 const SLACK_MS: u64 = 500;
 /// How long the network is cut.
