@@ -61,7 +61,7 @@ fn serve(order: Order, store: StoreKind, misses: Misses) -> Site {
 /// Nothing is left when nobody asks.
 fn settled(site: &Site) {
     let desk = &site.server.site().desk;
-    let until = Instant::now() + Duration::from_secs(5);
+    let until = Instant::now() + Duration::from_secs(60);
     while Instant::now() < until {
         let (lengths, _) = desk.lengths();
         if lengths == Default::default() && desk.buffers.outstanding() == 0 {

@@ -338,7 +338,7 @@ mod tests {
         let ask = |parts: &'static [&'static str], then_ends| {
             let (address, connected) = saying(parts, then_ends);
             let load =
-                Load { pace: Pace::Closed { clients: 1 }, time: Duration::from_millis(250), ..load(address) };
+                Load { pace: Pace::Closed { clients: 1 }, time: Duration::from_secs(1), ..load(address) };
             let report = run(&load).unwrap();
             (report, connected.load(Ordering::Relaxed))
         };
