@@ -75,6 +75,13 @@ pub fn investigate_watching(
             inquiry.observe(trace, readings);
             inquiry
         })?;
+        if let Some(accesses) = inquiry.hitless() {
+            return Err(TargetError::Unseen {
+                what: format!(
+                    "all {accesses} accesses were misses, also those to the block that was read just before"
+                ),
+            });
+        }
         if let Some(blocks) = inquiry.boundless() {
             return Err(TargetError::Missing {
                 what: format!("an end of the cache: nothing was missing among {blocks} blocks"),

@@ -1,8 +1,11 @@
 //! Caches of a few blocks, in which many policies do the same: they are named together, or nobody is.
 
 use pantler_dust::infer::random::Random;
+use pantler_dust::targets::expectations;
 use pantler_dust::trials::{Trial, alike, leaves};
-use pantler_dust::{Known, Options};
+use pantler_dust::{
+    Inquiry, Known, Observed, Options, Reading, Report, Target, TargetError, Trace, investigate,
+};
 
 const SIZES: [u32; 5] = [1, 2, 3, 5, 8];
 /// Accesses at most: somewhat more than thirty for each of eight blocks.
@@ -11,18 +14,21 @@ const ACCESSES_MAX: usize = 300;
 #[test]
 fn tiny_caches_are_never_called_something_else() {
     let (mut random, mut known, mut trials) = (Random::new(7), 0, 0);
-    let mut wrong = Vec::new();
+    let (mut wrong, mut outside) = (Vec::new(), 0);
     let all = std::env::var_os("PANTLER_DUST_TINY").is_some();
     for (round, frames) in SIZES.into_iter().enumerate() {
         // Each leaf at some of the sizes, with and without noise.
         for (at, spec) in leaves(3).into_iter().enumerate() {
             for noise in [0.0, 0.02] {
                 let seed = random.word();
-                if !all && (at + round + usize::from(noise > 0.0)) % 4 != 0 {
+                if !all && (at + round + usize::from(noise > 0.0)) % 6 != 0 {
                     continue;
                 }
                 let trial = Trial { spec, frames, noise, interference: 0.0, seed };
-                let (truth, verdict) = (trial.truth(), trial.run(Options::default()).expect("it is online"));
+                let inquiry = trial.ask(Options::default()).expect("it is online");
+                let (truth, verdict) = (trial.truth(), inquiry.verdict());
+                let (_, (low, high)) = inquiry.measured().expect("it has an end");
+                outside += usize::from(!(low..=high).contains(&frames));
                 assert!(verdict.accesses <= ACCESSES_MAX, "{trial:?}: {verdict:?}");
                 trials += 1;
                 known += u32::from(verdict.verdict == Known::Known);
@@ -41,7 +47,64 @@ fn tiny_caches_are_never_called_something_else() {
             }
         }
     }
-    println!("{known} of {trials} known, {} wrong", wrong.len());
+    println!("{known} of {trials} known, {} wrong, {outside} not as large as measured", wrong.len());
+    assert!(outside * 100 <= trials, "{outside} of {trials} not as large as measured");
     // As often as of larger caches.
     assert!(wrong.len() * 100 <= trials, "{} of {trials}: {wrong:?}", wrong.len());
+}
+
+/// Never keeps anything, and says so or takes as long as it takes.
+struct Nothing {
+    timed: bool,
+    random: Random,
+}
+
+impl Target for Nothing {
+    fn run(&mut self, trace: &Trace) -> Result<Vec<Reading>, TargetError> {
+        let mut read = |_| match self.timed {
+            true => Reading::Took(u64::from(80_000 + self.random.below(80_000))),
+            false => Reading::Said { hit: false },
+        };
+        Ok(trace.accesses.iter().map(&mut read).collect())
+    }
+}
+
+#[test]
+fn what_keeps_nothing_is_no_cache() {
+    for name in ["http://x", "redis://x", "policy:x"] {
+        let mut target = Nothing { timed: false, random: Random::new(5) };
+        let error = investigate(Inquiry::new(expectations(name)), &mut target).expect_err("nothing is kept");
+        let error = error.to_string();
+        assert!(error.starts_with("no cache can be seen: all 1") && error.contains("misses"), "{error}");
+    }
+    for name in ["mount x", "pagecache"] {
+        let mut target = Nothing { timed: true, random: Random::new(5) };
+        let inquiry = investigate(Inquiry::new(expectations(name)), &mut target).expect("it answers");
+        let (verdict, report) = (inquiry.verdict(), Report::of(name, None, &inquiry));
+        assert_eq!((verdict.verdict, verdict.family.as_str()), (Known::Unknown, ""), "{verdict:?}");
+        assert_eq!(
+            (report.measured.as_ref(), report.text().as_str()),
+            (None, "unknown: no cache could be seen\n")
+        );
+    }
+}
+
+/// A recording that tells nothing names nobody.
+#[test]
+fn what_was_never_full_or_hardly_asked_is_unknown() {
+    for accesses in [&[0][..], &[1, 2], &[0, 0, 0], &[u32::MAX, 0, u32::MAX], &[0, 1, 2, 3, 0, 1, 2, 3]] {
+        let mut trace = Trace::cold("recorded");
+        trace.scan(accesses.iter().copied());
+        let mut seen = std::collections::HashSet::new();
+        let readings = accesses.iter().map(|block| Reading::Said { hit: !seen.insert(block) }).collect();
+        let inquiry = Inquiry::replay(Options::default(), vec![Observed { trace, readings }]);
+        let verdict = inquiry.verdict();
+        assert_eq!((verdict.verdict, verdict.certainty), (Known::Unknown, 0.0), "{accesses:?}: {verdict:?}");
+    }
+    // However often it is read.
+    let mut trace = Trace::cold("recorded");
+    trace.scan((0..2000).map(|at| at % 20));
+    let readings = (0..2000).map(|at| Reading::Said { hit: at >= 20 }).collect();
+    let verdict = Inquiry::replay(Options::default(), vec![Observed { trace, readings }]).verdict();
+    assert_eq!((verdict.verdict, verdict.certainty), (Known::Unknown, 0.0), "{verdict:?}");
 }

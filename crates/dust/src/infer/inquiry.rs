@@ -25,7 +25,7 @@ use super::calibrate::{Calibration, Modes, Reading};
 use super::check::Check;
 use super::choose::{Costs, choose};
 use super::counterexample::COUNTEREXAMPLE_NAME;
-use super::evidence::Evidence;
+use super::evidence::{Evidence, Truth};
 use super::pattern::{Pattern, stack_distance};
 use super::random::Random;
 use super::rank::{
@@ -35,7 +35,7 @@ use super::refine::{Fit, parameter_interval};
 use super::score::Ledger;
 use super::trace::Trace;
 use super::verdict::{INTERVAL_DROP, Terms, Verdict};
-use microbenchmark::{Microbenchmark, probes_missing};
+use microbenchmark::{Microbenchmark, is_unclear, probes_missing};
 pub use options::Options;
 use verification::Verification;
 
@@ -222,6 +222,7 @@ impl Inquiry {
                 self.measure();
                 self.stage = Stage::Screening;
             }
+            Stage::Screening if self.shows_nothing() => self.stage = Stage::Done,
             Stage::Screening => {
                 self.screen();
                 self.stage = Stage::Discriminating;
@@ -308,7 +309,16 @@ impl Inquiry {
             self.terms(),
             self.mismatch_fresh(),
         );
-        if self.asks && !self.is_verified() { verdict.unverified() } else { verdict }
+        // Whoever recorded something else than an inquiry may have seen next to nothing.
+        let enough = (SCREENING * verdict.capacity.max(CAPACITY_MIN)) as usize;
+        let verified = if self.asks { self.is_verified() } else { self.evidence.len() >= enough };
+        if verified { verdict } else { verdict.unverified() }
+    }
+
+    /// Accesses of which none was a hit, not even of a block that was read just before, if that is all that was found out.
+    pub fn hitless(&self) -> Option<usize> {
+        let ended = self.stage == Stage::Done && self.fits.is_empty();
+        (ended && self.evidence_is_hitless()).then_some(self.evidence.len())
     }
 
     /// Blocks that were all there, and how many of them were kept a moment later: of a cache that removes late, which is
@@ -321,7 +331,7 @@ impl Inquiry {
     /// capacity lies.
     pub fn measured(&self) -> Option<(u32, (u32, u32))> {
         let there = self.microbenchmark.there();
-        (there > 0).then(|| (there, self.microbenchmark.range()))
+        (there > 0 && !self.shows_nothing()).then(|| (there, self.microbenchmark.range()))
     }
 
     /// Whether the cache may remove late.
@@ -331,8 +341,8 @@ impl Inquiry {
 
     /// Blocks among which nothing was missing, of a cache whose end was not found.
     pub fn boundless(&self) -> Option<u32> {
-        let ended = self.stage == Stage::Done && self.fits.is_empty() && !self.is_blind();
-        ended.then_some(self.microbenchmark.filled())
+        let ended = self.stage == Stage::Done && self.fits.is_empty();
+        (ended && !self.is_blind() && !self.shows_nothing()).then_some(self.microbenchmark.filled())
     }
 
     /// Everything observed so far, but for a counterexample.
@@ -408,6 +418,18 @@ impl Inquiry {
 
     fn is_blind(&self) -> bool {
         self.microbenchmark.is_blind(self.record.last(), &self.calibration)
+    }
+
+    /// Whether hits cannot be told from misses, or there are none.
+    fn shows_nothing(&self) -> bool {
+        is_unclear(&self.calibration) || self.evidence_is_hitless()
+    }
+
+    fn evidence_is_hitless(&self) -> bool {
+        let is_miss = |(odds, _): (f32, Truth)| odds < 0.0;
+        !self.evidence.is_empty()
+            && self.calibration.modes.is_none()
+            && self.evidence.observations().all(is_miss)
     }
 
     fn measure(&mut self) {

@@ -118,7 +118,9 @@ impl Verdict {
             .collect();
         let contradicts = terms.exact && !candidate.draws() && verdict.mismatch > terms.slack;
         let alone = terms.shared || candidate.nuisances.foreign == 0.0;
-        if good && alone && !contradicts && calibration.confidence > 0.2 {
+        // Who was never full replaced nobody.
+        let full = evidence.visits().iter().any(|visit| visit.blocks > candidate.frames);
+        if good && alone && full && !contradicts && calibration.confidence > 0.2 {
             verdict.verdict = Known::Known;
             let certainty = most + rivals.map(|(weight, _)| weight).sum::<f64>();
             let nuisances = Nuisances { refuses: false, ..candidate.nuisances } != Nuisances::default();

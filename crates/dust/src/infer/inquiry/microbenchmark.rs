@@ -121,22 +121,29 @@ impl Microbenchmark {
         let probes = trace.probes.len() as f64;
         let there: f64 = trace.probes.iter().map(|&at| 1.0 - missed(readings[at], calibration.modes)).sum();
         let Noise { hits, misses } = calibration.sides;
-        let there = ((there - misses * probes) / (1.0 - (hits + misses))).max(4.0);
+        let there = ((there - misses * probes) / (1.0 - (hits + misses))).max(1.0);
         let held = f64::from(self.filled) / GROWTH;
-        if options.lags && there * COLLAPSE < held {
+        // Of the first blocks it is not known whether all were there.
+        if options.lags && self.filled > START_BLOCKS && there * COLLAPSE < held {
             self.collapse = Some((held as u32, there as u32));
         }
         // Unless told otherwise: policies that replace what is about to be read hold up to half as much again.
         // Nothing was missing before the cache was filled for the last time but one, and something was then.
-        let (before, filled) = (f64::from(self.filled) / GROWTH * 0.7, f64::from(self.filled) * 1.05);
-        let measured = ((there * 0.85).max(before) as u32, ((there * 1.5).max(filled) + 1.0) as u32);
+        let filled = f64::from(self.filled) * 1.05;
+        let least = if self.filled > START_BLOCKS {
+            (there * 0.85).max(f64::from(self.filled) / GROWTH * 0.7)
+        } else {
+            // There was nothing before, and a few readings that mislead are a large part of a few blocks.
+            (there - 3.0 * (probes * misses * (1.0 - misses)).sqrt()) * 0.85
+        };
+        let measured = (least.max(1.0) as u32, ((there * 1.5).max(filled) + 1.0) as u32);
         self.range = options.capacity.map_or(measured, |(low, high)| (low.max(1), high));
         self.there = (there as u32).clamp(self.range.0, self.range.1);
     }
 }
 
 /// Whether time is measured, and tells nothing.
-fn is_unclear(calibration: &Calibration) -> bool {
+pub(super) fn is_unclear(calibration: &Calibration) -> bool {
     calibration.modes.is_some() && calibration.confidence < UNCLEAR
 }
 
