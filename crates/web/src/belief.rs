@@ -22,6 +22,7 @@ use crate::memory::Group;
 use crate::options::Model;
 use crate::scheduler::{WINDOW_BYTES, Wish};
 use pantler_dust::{Accuracy, Evidence, Mirror};
+use pantler_policy::PolicyName;
 
 mod keeper;
 pub mod room;
@@ -276,12 +277,47 @@ impl Belief {
     /// A belief about a piece turned out to be right or wrong: so many of its bytes were there. The size is judged by the
     /// share that was there, not by whether it was all: a large file that lacks one page is nearly right.
     pub fn verified(&mut self, wish: Wish, believed: bool, held: u64) {
-        let cached = held >= wish.length();
-        self.score.add(believed, cached);
+        self.score.add(believed, held >= wish.length());
+        if self.corrects {
+            self.weigh(wish, believed, held);
+        }
+    }
+
+    /// A piece was believed missing, and nobody said what of it was there; reading it without waiting gave so many bytes of its
+    /// beginning. Up to the first page that was missing all is known, behind that nothing.
+    pub fn showed(&mut self, wish: Wish, there: u64) {
+        let all = there >= wish.length();
+        self.score.add(false, all);
         if !self.corrects {
             return;
         }
+        let first_missing = (wish.start + there) / BLOCK_BYTES * BLOCK_BYTES;
+        let known = Wish { end: wish.end.min(first_missing + BLOCK_BYTES), ..wish };
+        let known = if all { wish } else { known };
+        self.weigh(known, self.believes(known), there);
+    }
+
+    /// Nobody says what is there. Who decides what stays must know it, so after some reads of which this is true, and none of
+    /// which it was not, the decision is left to the kernel: whether it was just now. What is believed then goes by how the
+    /// kernel decides.
+    pub fn is_told_nothing(&mut self) -> bool {
+        let (Some(keeper), Some((model, mirror_of))) = (&mut self.keeper, &mut self.model) else {
+            return false;
+        };
+        if !keeper.gives_up() {
+            return false;
+        }
+        model.policy = PolicyName::Linux.spec();
+        model.bytes = u64::from(mirror_of.frames()) * BLOCK_BYTES;
+        *mirror_of = mirror(model).expect("the kernel knows no future");
+        self.keeper = None;
+        true
+    }
+
+    /// Judges model and size by what was found of a piece.
+    fn weigh(&mut self, wish: Wish, believed: bool, held: u64) {
         let Some((_, mirror)) = &mut self.model else { return };
+        let cached = held >= wish.length();
         let blocks = blocks(wish);
         let share = if cached { 1.0 } else { held as f64 / wish.length() as f64 };
         let predicted = if believed {

@@ -491,11 +491,9 @@ impl Desk {
         // goes out, or the request would hold its client up in the middle; but where beliefs have long been right, asking for
         // each megabyte costs more than that.
         let is_large = wish.length() > self.buffers.chunk_bytes() as u64;
-        let asks = self.order == Order::MirrorVerify && !trusts;
-        if is_large
-            && !is_known
-            && asks
-            && let Some(held) = self.store.held(file, wish)
+        let asks = is_large && !is_known && self.order == Order::MirrorVerify && !trusts;
+        let told = if asks { self.store.held(file, wish) } else { None };
+        if let Some(held) = told
             && held < wish.length()
         {
             // Where reading cannot say what is there, what the kernel says means nothing: an overlay has no pages of its own.
@@ -506,7 +504,7 @@ impl Desk {
             Seen::Bytes { bytes, is_all } => {
                 let count = bytes.len() as u64;
                 // Of a large piece nobody has asked about, only its beginning is known to be there.
-                let asked_for_all = !is_large || is_known || asks;
+                let asked_for_all = !is_large || is_known || told.is_some();
                 let checked =
                     if is_all && !asked_for_all { Wish { end: wish.start + count, ..wish } } else { wish };
                 let held = if is_all { checked.length() } else { count };
@@ -638,17 +636,24 @@ impl Desk {
         let is_noted = self.verifies_absence(&file);
         let was_cached = held == Some(wish.length());
         let keep = self.must_keep(id) || self.buffers.has_room(wish.length());
+        // Where nobody tells what is there, as to who neither owns the file nor may write it, the read itself does.
+        let watches = !is_known && held.is_none() && self.order != Order::Fifo;
         let start = Instant::now();
-        let result = self.store.read(&file, wish, keep, &self.buffers);
+        let result = if watches {
+            self.store.read_watching(&file, wish, keep, &self.buffers)
+        } else {
+            self.store.read(&file, wish, keep, &self.buffers).map(|chunks| (chunks, None))
+        };
         let took = start.elapsed();
-        self.metrics.read(wish.length(), took, was_cached);
+        let there = result.as_ref().map_or(None, |(_, there)| *there);
+        self.metrics.read(wish.length(), took, was_cached || there == Some(wish.length()));
         let read = match result {
-            Ok(chunks) if keep => Ok(Some(Arc::new(chunks))),
+            Ok((chunks, _)) if keep => Ok(Some(Arc::new(chunks))),
             Ok(_) => Ok(None),
             Err(error) => Err(error.kind()),
         };
         let read = read.map(|chunks| (wish.start, chunks));
-        let mut drops = Vec::new();
+        let (mut drops, mut gives_up) = (Vec::new(), false);
         self.tell(id, &read, |inner| {
             if let Some(held) = held
                 && self.order != Order::Fifo
@@ -659,9 +664,18 @@ impl Desk {
             if let Some((wish, held)) = brought {
                 inner.belief.brought(wish, held);
             }
+            if let Some(there) = there {
+                inner.belief.showed(wish, there);
+                gives_up = inner.belief.is_told_nothing();
+            }
             inner.belief.read(wish);
             drops = inner.belief.take_drops();
         });
+        if gives_up {
+            tracing::warn!(
+                "the kernel tells this user nothing of what is cached of the files, so it decides alone what stays: run as their owner"
+            );
+        }
         for part in drops {
             // Somebody else may read it at this very moment: then it stays, or is known to have left.
             if !self.lock().is_wanted(&part) {

@@ -128,15 +128,52 @@ impl Store {
         keep: bool,
         buffers: &Arc<Buffers>,
     ) -> io::Result<Vec<Bytes>> {
+        Ok(self.read_from(file, wish, keep, buffers, false)?.0)
+    }
+
+    /// The same, and how many bytes of its beginning came without waiting, where reading can tell: all in front of the first
+    /// page that was missing. Of what lies behind that nothing is known, because the kernel reads ahead from there.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn read_watching(
+        &self,
+        file: &Arc<Opened>,
+        wish: Wish,
+        keep: bool,
+        buffers: &Arc<Buffers>,
+    ) -> io::Result<(Vec<Bytes>, Option<u64>)> {
+        self.read_from(file, wish, keep, buffers, !self.has_steward(file))
+    }
+
+    fn read_from(
+        &self,
+        file: &Arc<Opened>,
+        wish: Wish,
+        keep: bool,
+        buffers: &Arc<Buffers>,
+        mut watches: bool,
+    ) -> io::Result<(Vec<Bytes>, Option<u64>)> {
         let mut chunks = Vec::new();
         let mut at = wish.start;
+        let mut there = watches.then_some(0);
         while at < wish.end {
             let end = wish.end.min(at + CHUNK_BYTES as u64);
             let bytes = match self.cache(file) {
                 Some(cache) => copy(cache, file, Wish { start: at, end, ..wish }, buffers)?,
                 None => {
                     let mut buffer = buffers.take((end - at) as usize);
-                    let count = file.read_waiting(buffer.space(), at)?;
+                    let mut count = 0;
+                    if watches {
+                        match file.read_now(buffer.space(), at)? {
+                            Now::Read(came) => count = came,
+                            Now::Missing => {}
+                            Now::Unknown => there = None,
+                        }
+                        there = there.map(|there| there + count as u64);
+                        watches = count == (end - at) as usize;
+                    }
+                    count += file.read_waiting(&mut buffer.space()[count..], at + count as u64)?;
                     buffer.freeze(count)
                 }
             };
@@ -148,7 +185,7 @@ impl Store {
                 chunks.push(bytes);
             }
         }
-        Ok(chunks)
+        Ok((chunks, there))
     }
 }
 

@@ -6,6 +6,8 @@ use super::room::Room;
 use crate::scheduler::Wish;
 use pantler_dust::Evidence;
 
+/// Reads of which nobody says what was there before, after which who has brought nothing in leaves what stays to the kernel.
+const UNTOLD_MAX: u32 = 8;
 /// Windows that are known to have been brought in by us.
 const WINDOWS_MAX: usize = 1 << 20;
 /// Who keeps tries a size that is larger by this share when it has dropped this share of the size it has, and no more than
@@ -27,6 +29,8 @@ pub struct Keeper {
     pub evidence: Evidence,
     /// By what the size grows if it was not too large.
     growth: f64,
+    /// Reads in a row of which nobody said what was there.
+    untold: u32,
     /// Memory that nobody uses.
     pub room: Room,
 }
@@ -39,6 +43,7 @@ impl Keeper {
             dropped: 0,
             evidence: Evidence::default(),
             growth: TRIAL_GROWTH_MOST,
+            untold: 0,
             room: Room::default(),
         }
     }
@@ -56,8 +61,18 @@ impl Keeper {
         Some(growth)
     }
 
+    /// Nobody said what was there before a read. Whether there is nothing to be decided here: of all that was read nothing is
+    /// ours, and nothing is likely to be.
+    pub fn gives_up(&mut self) -> bool {
+        self.untold += 1;
+        self.untold >= UNTOLD_MAX && self.brought.is_empty()
+    }
+
     /// A piece is about to be read for us, when so many of its bytes were there, if that is known.
     pub fn brought(&mut self, wish: Wish, held: Option<u64>) {
+        if held.is_some() {
+            self.untold = 0;
+        }
         match held {
             Some(0) => {
                 if self.brought.len() >= WINDOWS_MAX {

@@ -529,3 +529,41 @@ fn a_file_that_changes_all_the_time_is_one_file() {
     assert_eq!(belief.number(&version(1, 4), || unreachable!("it is known")), other);
     assert!(belief.believes(wish(other)), "nothing was forgotten");
 }
+
+#[test]
+fn what_a_read_shows_is_known_up_to_the_first_page_that_was_missing() {
+    let mut belief = belief(100);
+    let all = Wish { file: 0, start: 0, end: 10 * BLOCK_BYTES };
+    belief.read(Wish { end: 4 * BLOCK_BYTES, ..all });
+    // Three of the four are there, and nothing is said of those behind.
+    belief.showed(all, 3 * BLOCK_BYTES);
+    assert_eq!(
+        (belief.score().checked, belief.recent_share()),
+        (1, 1.0),
+        "not all is there, as was believed"
+    );
+    assert!(belief.believes(Wish { end: 4 * BLOCK_BYTES, ..all }), "most of it is there");
+    belief.showed(all, 0);
+    assert!(!belief.believes(Wish { end: BLOCK_BYTES, ..all }));
+    belief.showed(all, 10 * BLOCK_BYTES);
+    assert_eq!(belief.score().falsely_absent, 1);
+}
+
+#[test]
+fn who_is_told_nothing_leaves_what_stays_to_the_kernel() {
+    let mut told = keeper(100);
+    let mut untold = keeper(100);
+    for file in 0..20 {
+        for belief in [&mut told, &mut untold] {
+            belief.brought(wish(file), None);
+        }
+        // One was told once that nothing of a file was there: that one is its own.
+        told.brought(wish(100), Some(0));
+        assert!(!told.is_told_nothing());
+        let (before, after) = (untold.asks_about_memory(), untold.is_told_nothing());
+        assert_eq!(after, file == 7, "after eight reads, once");
+        assert_eq!(before, file <= 7);
+    }
+    assert_eq!(untold.model(), Some(("linux".to_owned(), 100 * BLOCK_BYTES)));
+    assert_ne!(told.model().unwrap().0, "linux");
+}
