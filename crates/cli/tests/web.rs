@@ -16,6 +16,16 @@ fn refused(words: &[&str]) -> (Option<i32>, String) {
     (status.code(), text)
 }
 
+/// Ends with the test, however that ends.
+struct Ends(Child);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// Where it listens, from its first line.
 fn url(child: &mut Child) -> serde_json::Value {
     let mut line = String::new();
@@ -75,4 +85,111 @@ fn what_is_wrong_is_said_with_a_status() {
         assert!(status == Some(2) && text.contains(hint), "{words:?}: {text}");
     }
     assert_eq!(refused(&[]).0, Some(2), "a root is needed");
+}
+
+/// A frame of HTTP/2.
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = (payload.len() as u32).to_be_bytes();
+    [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
+}
+
+/// Asks for all of these over one connection of HTTP/2 that takes no bytes of any answer, and waits for their heads: how many
+/// were of status 200.
+fn hold(address: &str, paths: &[String]) -> (TcpStream, usize) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(std::time::Duration::from_secs(60))).unwrap();
+    let no_window = frame(4, 0, 0, &[0, 4, 0, 0, 0, 0]);
+    let mut asks = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".as_slice(), &no_window].concat();
+    for (at, path) in paths.iter().enumerate() {
+        let head = [&[0x82, 0x86, 0x41, 1, b'x', 0x44, path.len() as u8], path.as_bytes()].concat();
+        asks.extend(frame(1, 5, at as u32 * 2 + 1, &head));
+    }
+    stream.write_all(&asks).unwrap();
+    let (mut heads, mut well) = (0, 0);
+    while heads < paths.len() {
+        let mut head = [0; 9];
+        stream.read_exact(&mut head).unwrap();
+        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
+        let mut payload = vec![0; length];
+        stream.read_exact(&mut payload).unwrap();
+        // The status comes first, and 200 has a number of its own.
+        heads += usize::from(head[3] == 1);
+        well += usize::from(head[3] == 1 && payload[0] == 0x88);
+    }
+    (stream, well)
+}
+
+/// Status and body.
+fn get(address: &str, path: &str) -> (u16, Vec<u8>) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(std::time::Duration::from_secs(60))).unwrap();
+    let host = format!("Host: {address}\r\nConnection: close\r\n\r\n");
+    stream.write_all(format!("GET {path} HTTP/1.1\r\n{host}").as_bytes()).unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    let head = answer.windows(4).position(|four| four == b"\r\n\r\n").expect("a head") + 4;
+    let status = String::from_utf8_lossy(&answer[9..12]).parse().expect("a status");
+    (status, answer.split_off(head))
+}
+
+#[test]
+fn a_crowd_waits_for_descriptors_and_who_wants_what_others_have_does_not() {
+    const BYTES: u64 = 1_500_000;
+    let folder = tempfile::tempdir().unwrap();
+    for at in 0..100 {
+        let file = std::fs::File::create(folder.path().join(format!("f{at}"))).unwrap();
+        file.set_len(BYTES).unwrap();
+    }
+    std::thread::sleep(std::time::Duration::from_millis(30));
+    // Of 192 descriptors about sixty are left for connections and files.
+    let child = Command::new("sh")
+        .args(["-c", "ulimit -n 192 && exec \"$@\"", "sh", env!("CARGO_BIN_EXE_pantler"), "web", "--json"])
+        .args(["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--threads", "1", "--disk-reads", "1"])
+        .args(["--open-time", "2s", "--root"])
+        .arg(folder.path())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut child = Ends(child);
+    let started = url(&mut child.0);
+    let place = |name: &str| {
+        let text = started[name].as_str().unwrap();
+        text.trim_start_matches("http://").trim_end_matches('/').to_owned()
+    };
+    let (address, admin) = (place("url"), place("admin"));
+    let metric = |name: &str| {
+        let (_, text) = get(&admin, "/metrics");
+        let text = String::from_utf8(text).unwrap();
+        let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        value.unwrap_or_else(|| panic!("no {name}")).parse::<u64>().unwrap()
+    };
+    let refused = || metric("pantler_web_answers_total{class=\"5xx\"}");
+    let open = |name: &str| {
+        let path = format!("{}/{name}", folder.path().display());
+        let links = std::fs::read_dir(format!("/proc/{}/fd", child.0.id())).unwrap().flatten();
+        links
+            .filter(|link| {
+                std::fs::read_link(link.path()).is_ok_and(|to| to.to_string_lossy().starts_with(&path))
+            })
+            .count()
+    };
+    let (same, well) = hold(&address, &vec!["/f0".to_owned(); 100]);
+    assert_eq!((well, open("f0"), metric("pantler_web_crowded_total")), (100, 1, 0), "one for all of them");
+    let others: Vec<String> = (1..100).map(|at| format!("/f{at}")).collect();
+    let (crowd, well) = hold(&address, &others);
+    let crowded = metric("pantler_web_crowded_total");
+    assert!((20..60).contains(&well) && open("f") == well + 1, "{well} answers, {} files open", open("f"));
+    assert!((30..=99 - well as u64).contains(&crowded), "{well} answers, {crowded} crowded");
+    assert_eq!(get(&address, "/f0"), (200, vec![0; BYTES as usize]), "somebody has it open");
+    assert_eq!(get(&address, "/f99").0, 503, "all waited for it in vain, and so does this one");
+    assert_eq!(metric("pantler_web_crowded_total"), crowded + 1);
+    drop((same, crowd));
+    let start = std::time::Instant::now();
+    while open("f") > 0 {
+        assert!(start.elapsed() < std::time::Duration::from_secs(60), "they are never closed");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    assert_eq!(get(&address, "/f99"), (200, vec![0; BYTES as usize]));
+    assert_eq!((metric("pantler_web_crowded_total"), metric("pantler_web_faults_total")), (crowded + 1, 0));
+    assert!(refused() > 30);
 }

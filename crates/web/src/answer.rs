@@ -13,7 +13,6 @@ use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::io;
 use std::net::IpAddr;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::SystemTime;
@@ -177,6 +176,8 @@ impl Site {
             Found::File(file) => self.serve(file, names, request, pulse, asker).await,
             Found::Directory(_) if !names.is_directory => Ok(redirect(names, request)),
             Found::Directory(directory) => {
+                // Nobody holds one descriptor while it waits for another.
+                drop(directory);
                 for index in &self.options.index {
                     let below = below(names, index);
                     match self.opener.open(&below, asker).await {
@@ -187,15 +188,18 @@ impl Site {
                         _ => {}
                     }
                 }
-                self.list(directory, names, asker).await
+                self.list(names, asker).await
             }
         }
     }
 
-    async fn list(&self, directory: OwnedFd, names: &Names, asker: Asker<'_>) -> io::Result<Draft> {
+    async fn list(&self, names: &Names, asker: Asker<'_>) -> io::Result<Draft> {
         if !self.options.listing {
             return Ok(Draft::plain(StatusCode::NOT_FOUND));
         }
+        let Found::Directory(directory) = self.opener.open(names, asker).await? else {
+            return Ok(Draft::plain(StatusCode::NOT_FOUND));
+        };
         let path = if names.joined.is_empty() {
             "/".to_owned()
         } else {
@@ -220,9 +224,11 @@ impl Site {
             if has_forms { self.precompressed(&file, names, request.headers(), asker).await } else { None };
         let form_names;
         let (file, names, coding) = match form {
-            Some((file, names, encoding)) => {
+            Some((form, names, encoding)) => {
+                // Its descriptor is others' now.
+                drop(file);
                 form_names = names;
-                (file, &form_names, Some(encoding))
+                (form, &form_names, Some(encoding))
             }
             None => (file, names, None),
         };
@@ -306,10 +312,10 @@ impl Site {
         for encoding in encoding::accepted(&fields.join(",")) {
             let joined = [&names.joined, encoding.suffix().as_bytes()].concat();
             let names = Names { joined, is_directory: false };
-            if let Ok(Found::File(mut file)) = self.opener.open(&names, asker).await
+            if let Ok(Found::File(mut file)) = self.opener.open_beside(&names, asker).await
                 && file.version.modified >= plain.version.modified
             {
-                // Nobody else has what was just opened.
+                // Nobody else has it but for its descriptor.
                 if let Some(file) = Arc::get_mut(&mut file) {
                     file.validators.tell_apart(encoding.name());
                 }

@@ -83,13 +83,16 @@ fn kilobytes(text: &str, word: &str) -> Option<u64> {
     line.split_whitespace().next()?.parse::<u64>().ok().map(|kilobytes| kilobytes << 10)
 }
 
-/// Takes as many descriptors as this process may have: a connection and a file for each request.
-pub fn raise_descriptor_limit() {
+/// Takes as many descriptors as this process may have, and says how many that are: one for each connection, and one for each
+/// file that somebody is answered from.
+pub fn raise_descriptor_limit() -> usize {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     let raised = rustix::process::Rlimit { current: limit.maximum, maximum: limit.maximum };
     if let Err(error) = rustix::process::setrlimit(rustix::process::Resource::Nofile, raised) {
         tracing::debug!("the limit of descriptors stays: {error}");
     }
+    let current = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    current.map_or(usize::MAX, |count| count.try_into().unwrap_or(usize::MAX))
 }
 
 #[cfg(test)]

@@ -81,6 +81,8 @@ pub struct Metrics {
     let_go_bytes: AtomicU64,
     /// Lines of the access log that were lost because it could not keep up, or be written.
     pub log_lost: Arc<AtomicU64>,
+    /// Requests that found no descriptor for their file.
+    pub crowded: Arc<AtomicU64>,
     /// Times that the queues began anew after a fault of ours.
     pub faults: AtomicU64,
     waits: Histogram,
@@ -182,6 +184,7 @@ impl Metrics {
             ("broken", get(&self.broken)),
             ("timed_out", get(&self.timed_out)),
             ("left", get(&self.left)),
+            ("crowded", get(&self.crowded)),
             ("faults", get(&self.faults)),
             ("malformed", get(&self.malformed)),
         ]
@@ -237,6 +240,12 @@ impl Metrics {
             get(&self.let_go_bytes),
         );
         one("log_lines_lost_total", "counter", "Lines the access log could not take.", get(&self.log_lost));
+        one(
+            "crowded_total",
+            "counter",
+            "Requests that found no descriptor for their file: they waited, or were refused.",
+            get(&self.crowded),
+        );
         let asked = desk.store.asked() as f64;
         one("asked_total", "counter", "Times that somebody was asked what is cached.", asked);
         one("faults_total", "counter", "Times that the queues began anew after a fault.", get(&self.faults));

@@ -4,9 +4,11 @@ use pantler_origin::{Attributes, Look, Version};
 use rustix::fs::Advice;
 use rustix::io::{Errno, ReadWriteFlags};
 use std::io::{self, IoSliceMut};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 use crate::conditions::Validators;
+use crate::descriptors::Descriptor;
 
 /// Who keeps a file's bytes in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +34,7 @@ pub enum Now {
 #[derive(Debug)]
 pub struct Opened {
     below: Below,
-    descriptor: OwnedFd,
+    descriptor: Arc<Descriptor>,
     /// What names its content.
     pub version: Version,
     /// Whether every change since it was opened gives another version: else what is read may be kept under its name by nobody.
@@ -50,7 +52,13 @@ impl Opened {
         validators: Validators,
         below: Below,
     ) -> Self {
+        let descriptor = Arc::new(descriptor.into());
         Self { below, descriptor, version: look.version, is_settled: look.settled, validators, links }
+    }
+
+    /// What others may have, too.
+    pub(crate) fn descriptor_mut(&mut self) -> &mut Arc<Descriptor> {
+        &mut self.descriptor
     }
 
     /// Who keeps its bytes in memory.
@@ -73,7 +81,7 @@ impl Opened {
         if !self.is_settled {
             return Ok(false);
         }
-        let now = Attributes::of(self.descriptor.as_fd())?;
+        let now = Attributes::of(self.as_fd())?;
         let was_set_back = now.changed != self.version.changed && now.links == self.links;
         Ok(was_set_back || (now.size, now.modified) != (self.version.size, self.version.modified))
     }
@@ -85,7 +93,7 @@ impl Opened {
     pub fn read_now(&self, into: &mut [u8], offset: u64) -> io::Result<Now> {
         loop {
             let mut buffers = [IoSliceMut::new(into)];
-            match rustix::io::preadv2(&self.descriptor, &mut buffers, offset, ReadWriteFlags::NOWAIT) {
+            match rustix::io::preadv2(self.as_fd(), &mut buffers, offset, ReadWriteFlags::NOWAIT) {
                 Ok(count) => return Ok(Now::Read(count)),
                 Err(Errno::AGAIN) => return Ok(Now::Missing),
                 Err(Errno::OPNOTSUPP) => return Ok(Now::Unknown),
@@ -106,7 +114,7 @@ impl Opened {
     /// The system's.
     pub fn read_waiting(&self, into: &mut [u8], offset: u64) -> io::Result<usize> {
         loop {
-            match rustix::io::pread(&self.descriptor, &mut *into, offset) {
+            match rustix::io::pread(self.as_fd(), &mut *into, offset) {
                 Err(Errno::INTR) => {}
                 result => return Ok(result?),
             }
@@ -121,15 +129,21 @@ impl Opened {
         let length = std::num::NonZeroU64::new(end.saturating_sub(start));
         // No length means to the end.
         let Some(length) = length else { return Ok(()) };
-        Ok(rustix::fs::fadvise(&self.descriptor, start, Some(length), Advice::DontNeed)?)
+        Ok(rustix::fs::fadvise(self.as_fd(), start, Some(length), Advice::DontNeed)?)
     }
 
     /// How many bytes of a piece are in memory; `None` where nobody tells us.
     pub fn held(&self, start: u64, end: u64) -> Option<u64> {
         match self.below {
-            Below::PageCache => pantler_origin::cached_bytes(self.descriptor.as_fd(), start, end).ok(),
-            Below::Mount => pantler_origin::held_bytes(self.descriptor.as_fd(), start, end).ok(),
+            Below::PageCache => pantler_origin::cached_bytes(self.as_fd(), start, end).ok(),
+            Below::Mount => pantler_origin::held_bytes(self.as_fd(), start, end).ok(),
         }
+    }
+}
+
+impl AsFd for Opened {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
     }
 }
 

@@ -3,12 +3,15 @@
 //! O1  At most as many openers as there are seats are busy, those whose request has given up included: a file system that
 //!     hangs costs threads once, and no more of them with each request.
 
+use rustix::io::Errno;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
+use crate::descriptors::Descriptors;
+use crate::opened::Opened;
 use crate::path::Names;
 use crate::pulse::Pulse;
 use crate::root::{Found, Root};
@@ -28,20 +31,78 @@ pub struct Opener {
     root: Arc<Root>,
     /// Whoever waits for one is in line: the semaphore is fair.
     seats: Arc<Semaphore>,
+    descriptors: Arc<Descriptors>,
     patience: Duration,
 }
 
 impl Opener {
-    /// With so many seats; who has waited for `patience`, in line or for the disk, is refused.
-    pub fn new(root: Arc<Root>, seats: usize, patience: Duration) -> Self {
-        Self { root, seats: Arc::new(Semaphore::new(seats.max(1))), patience }
+    /// With so many seats; who has waited for `patience`, in line, for the disk or for a descriptor, is refused.
+    pub fn new(root: Arc<Root>, seats: usize, patience: Duration, descriptors: Arc<Descriptors>) -> Self {
+        Self { root, seats: Arc::new(Semaphore::new(seats.max(1))), descriptors, patience }
     }
 
-    /// Opens what lies at a path, at once if that can be.
+    /// Opens what lies at a path, at once if that can be. For who has no other file open: it waits for a descriptor if others
+    /// have all of them, and none has this file.
     ///
     /// # Errors
     /// The system's, and `TimedOut`.
     pub async fn open(&self, names: &Names, asker: Asker<'_>) -> io::Result<Found> {
+        let (found, is_kept) = self.open_now(names, asker).await?;
+        if is_kept {
+            return Ok(found);
+        }
+        drop(found);
+        self.descriptors.crowd();
+        let seat = {
+            let _waits = asker.pulse.waits();
+            timeout_at(asker.since + self.patience, self.descriptors.file()).await
+        };
+        let seat = seat.map_err(|_| io::ErrorKind::TimedOut)?;
+        // It may be another one by now.
+        let mut found = self.find(names, asker).await?;
+        if let Some(file) = file(&mut found) {
+            self.descriptors.share(file, seat);
+        }
+        Ok(found)
+    }
+
+    /// The same for who has another file open, and does without this one where descriptors are short (E2).
+    ///
+    /// # Errors
+    /// The system's, and `TimedOut`.
+    pub async fn open_beside(&self, names: &Names, asker: Asker<'_>) -> io::Result<Found> {
+        let (found, is_kept) = self.open_now(names, asker).await?;
+        if is_kept { Ok(found) } else { Err(io::ErrorKind::TimedOut.into()) }
+    }
+
+    /// What lies at a path, and whether it may be kept.
+    async fn open_now(&self, names: &Names, asker: Asker<'_>) -> io::Result<(Found, bool)> {
+        let mut found = self.find(names, asker).await?;
+        // A directory is looked at and closed.
+        let Some(file) = file(&mut found) else { return Ok((found, true)) };
+        if self.descriptors.join(file) {
+            return Ok((found, true));
+        }
+        let seat = self.descriptors.file_now();
+        let is_kept = seat.is_some();
+        if let Some(seat) = seat {
+            self.descriptors.share(file, seat);
+        }
+        Ok((found, is_kept))
+    }
+
+    async fn find(&self, names: &Names, asker: Asker<'_>) -> io::Result<Found> {
+        let found = self.find_waiting(names, asker).await;
+        found.inspect_err(|error| {
+            let errno = error.raw_os_error().map(Errno::from_raw_os_error);
+            if matches!(errno, Some(Errno::MFILE | Errno::NFILE)) {
+                // Somebody else in this process, or on this machine, has them.
+                self.descriptors.crowd();
+            }
+        })
+    }
+
+    async fn find_waiting(&self, names: &Names, asker: Asker<'_>) -> io::Result<Found> {
         if let Some(found) = self.root.open_now(names)? {
             return Ok(found);
         }
@@ -77,6 +138,14 @@ impl Opener {
     }
 }
 
+/// A file that nobody else has yet.
+fn file(found: &mut Found) -> Option<&mut Opened> {
+    match found {
+        Found::File(file) => Arc::get_mut(file),
+        Found::Directory(_) => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -86,7 +155,8 @@ mod tests {
     fn opener(seats: usize, patience: Duration) -> (tempfile::TempDir, Arc<Opener>) {
         let folder = tempfile::tempdir().unwrap();
         let root = Arc::new(Root::open(folder.path()).unwrap());
-        (folder, Arc::new(Opener::new(root, seats, patience)))
+        let descriptors = Descriptors::new(1000, Arc::default());
+        (folder, Arc::new(Opener::new(root, seats, patience, descriptors)))
     }
 
     #[tokio::test]

@@ -7,10 +7,11 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::answer::Site;
 use crate::connection::{self, Reception};
+use crate::descriptors::{Descriptors, Seat};
 use crate::desk::Desk;
 use crate::log::Log;
 use crate::metrics::Metrics;
@@ -23,6 +24,8 @@ use crate::{WebError, admin, memory, tls};
 const BACKLOG: i32 = 4096;
 /// How long to wait when descriptors are short.
 const SHORT_PAUSE: Duration = Duration::from_millis(50);
+/// Descriptors of the process itself, and of each thread beside those for what is being opened.
+const DESCRIPTORS: [usize; 2] = [32, 8];
 /// Threads for each answering thread that may wait for names to be read from the disk.
 const OPENERS: usize = 16;
 
@@ -89,7 +92,7 @@ impl Server {
     /// # Errors
     /// [`WebError`], with nothing left running.
     pub fn start(options: Options) -> Result<Self, WebError> {
-        memory::raise_descriptor_limit();
+        let descriptors = memory::raise_descriptor_limit();
         let root = Arc::new(Root::open(&options.root)?);
         let tls = options.tls.as_ref().map(tls::acceptor).transpose()?;
         let listener = listen(options.listen)?;
@@ -106,7 +109,10 @@ impl Server {
         let (stop, stopped) = watch::channel(false);
         let threads = options.threads.max(1);
         let seats = Arc::new(Semaphore::new(options.limits.connections.max(threads) as usize));
-        let opener = Opener::new(root.clone(), OPENERS * threads as usize, options.limits.open_time);
+        let crowded = desk.metrics.crowded.clone();
+        let descriptors = Descriptors::new(descriptors.saturating_sub(own_descriptors(&options)), crowded);
+        let open_time = options.limits.open_time;
+        let opener = Opener::new(root.clone(), OPENERS * threads as usize, open_time, descriptors.clone());
         let site = Arc::new(Site { root, opener, desk, log, options });
         let builder = connection::builder(&site.options.limits);
         let mut server = Self {
@@ -128,9 +134,10 @@ impl Server {
                 stop: stopped.clone(),
             });
             let listener = listener.try_clone().map_err(WebError::Start)?;
-            let seats = seats.clone();
+            let (seats, descriptors) = (seats.clone(), descriptors.clone());
             server.spawn(&format!("web-{number}"), async move {
-                accept(listener, reception.stop.clone(), seats, |stream, address| {
+                let door = Door { seats, descriptors: Some(descriptors) };
+                accept(listener, reception.stop.clone(), door, |stream, address| {
                     let reception = reception.clone();
                     async move { reception.serve(stream, address.ip()).await }
                 })
@@ -141,7 +148,8 @@ impl Server {
             let seats = Arc::new(Semaphore::new(admin::CONNECTIONS_MAX));
             let site = site.clone();
             server.spawn("web-admin", async move {
-                accept(listener, stopped.clone(), seats, |stream, _| {
+                let door = Door { seats, descriptors: None };
+                accept(listener, stopped.clone(), door, |stream, _| {
                     admin::serve(site.clone(), stopped.clone(), stream)
                 })
                 .await
@@ -237,11 +245,39 @@ fn listen(address: SocketAddr) -> Result<StdListener, WebError> {
     Ok(listener)
 }
 
+/// How many descriptors are neither connections to clients nor files for them.
+fn own_descriptors(options: &Options) -> usize {
+    let [process, thread] = DESCRIPTORS;
+    let threads = options.threads.max(1) as usize;
+    // Who answers opens one at a time, and so does each of its openers, and each reader for what it lets go of.
+    let opening = threads * (OPENERS + 1) + options.disk_reads as usize;
+    process + thread * (threads + 1) + opening + options.admin.map_or(0, |_| admin::CONNECTIONS_MAX)
+}
+
+/// Who may come in.
+struct Door {
+    /// So many at a time.
+    seats: Arc<Semaphore>,
+    /// Each with a descriptor, where those are counted.
+    descriptors: Option<Arc<Descriptors>>,
+}
+
+impl Door {
+    /// When there is room for one more: a seat, and a descriptor.
+    async fn opens(&self) -> (OwnedSemaphorePermit, Option<Seat>) {
+        let seat = self.seats.clone().acquire_owned().await.expect("it is never closed");
+        match &self.descriptors {
+            Some(descriptors) => (seat, Some(descriptors.connection().await)),
+            None => (seat, None),
+        }
+    }
+}
+
 /// Accepts until told to stop, then waits for what was accepted.
 async fn accept<F>(
     listener: StdListener,
     mut stop: watch::Receiver<bool>,
-    seats: Arc<Semaphore>,
+    door: Door,
     mut serve: impl FnMut(TcpStream, SocketAddr) -> F,
 ) where
     F: Future<Output = ()> + Send + 'static,
@@ -253,14 +289,14 @@ async fn accept<F>(
     let open = Arc::new(Open::default());
     loop {
         let accepted = async {
-            let seat = seats.clone().acquire_owned().await;
+            let seat = door.opens().await;
             (seat, listener.accept().await)
         };
         let (seat, accepted) = tokio::select! {
             both = accepted => both,
             _ = stop.wait_for(|stop| *stop) => break,
         };
-        let (Ok(seat), Ok((stream, address))) = (seat, accepted) else {
+        let Ok((stream, address)) = accepted else {
             // Descriptors or memory are short, or the client is gone already.
             tokio::time::sleep(SHORT_PAUSE).await;
             continue;
@@ -380,7 +416,8 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = watch::channel(false);
         let (panics, mut panicked) = tokio::sync::mpsc::unbounded_channel();
-        let accepting = accept(listener, stopped, seats.clone(), move |stream, _| {
+        let door = Door { seats: seats.clone(), descriptors: None };
+        let accepting = accept(listener, stopped, door, move |stream, _| {
             let panics = panics.clone();
             async move {
                 let _ = (stream, panics.send(()));

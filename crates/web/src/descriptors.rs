@@ -1,0 +1,233 @@
+//! Descriptors of files: one for all who are answered from the same version of a file, and no more than this process may have.
+//!
+//! ```text
+//!   connections --> [ kept for connections ] --none left--+
+//!                                                         +--> [ common ] --none left--> wait
+//!   files --------> [ kept for files ] -------none left--+
+//! ```
+//!
+//! * E1  Each descriptor that outlives the opening of its file has a seat, and gives it back when it is closed.
+//! * E2  Nobody waits for a seat who has one: whoever has one will give it back.
+//! * E3  Who opens a version that others have open takes their descriptor.
+//!
+//! The file is opened for each request all the same: that alone says what lies at its path now. As many are being opened as
+//! there are threads for it, so these descriptors need no seat.
+
+use foldhash::HashMap;
+use pantler_origin::Version;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::opened::Opened;
+
+/// Descriptors that only files take, so that who is connected can be answered, and that only connections take; or a quarter of
+/// all, if that is less.
+const KEPT: usize = 64;
+/// Connections and files together have at least so many, whatever else there is.
+const LEAST: usize = 16;
+
+/// The right to one descriptor.
+#[derive(Debug)]
+pub struct Seat {
+    /// Given back when dropped.
+    _permit: OwnedSemaphorePermit,
+}
+
+/// A descriptor of a file, for all who are answered from it.
+#[derive(Debug)]
+pub struct Descriptor {
+    owned: OwnedFd,
+    /// Who knows it by which version.
+    known: Option<(Weak<Descriptors>, Version)>,
+    /// Given back after it is closed.
+    seat: Option<Seat>,
+}
+
+impl From<OwnedFd> for Descriptor {
+    /// Nobody else's, and without a seat.
+    fn from(owned: OwnedFd) -> Self {
+        Self { owned, known: None, seat: None }
+    }
+}
+
+impl AsFd for Descriptor {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.owned.as_fd()
+    }
+}
+
+impl Drop for Descriptor {
+    fn drop(&mut self) {
+        if let Some((descriptors, version)) = self.known.take()
+            && let Some(descriptors) = descriptors.upgrade()
+        {
+            let mut shared = descriptors.shared();
+            // Somebody may have come between the last one who had it and us, and found none.
+            if shared.get(&version).is_some_and(|other| other.strong_count() == 0) {
+                shared.remove(&version);
+            }
+        }
+    }
+}
+
+/// See the head of this file.
+#[derive(Debug)]
+pub struct Descriptors {
+    common: Arc<Semaphore>,
+    for_connections: Arc<Semaphore>,
+    for_files: Arc<Semaphore>,
+    shared: Mutex<HashMap<Version, Weak<Descriptor>>>,
+    /// Requests that found no descriptor for their file: they waited, or were refused.
+    crowded: Arc<AtomicU64>,
+}
+
+impl Descriptors {
+    /// So many for connections and files together.
+    pub fn new(count: usize, crowded: Arc<AtomicU64>) -> Arc<Self> {
+        let count = count.clamp(LEAST, Semaphore::MAX_PERMITS);
+        let kept = KEPT.min(count / 4);
+        let seats = |count| Arc::new(Semaphore::new(count));
+        Arc::new(Self {
+            common: seats(count - 2 * kept),
+            for_connections: seats(kept),
+            for_files: seats(kept),
+            shared: Mutex::default(),
+            crowded,
+        })
+    }
+
+    /// A seat for a connection, when there is one.
+    pub async fn connection(&self) -> Seat {
+        self.wait(&self.for_connections).await
+    }
+
+    /// A seat for a file, if there is one now.
+    pub fn file_now(&self) -> Option<Seat> {
+        let kept = self.for_files.clone().try_acquire_owned();
+        kept.or_else(|_| self.common.clone().try_acquire_owned()).ok().map(|permit| Seat { _permit: permit })
+    }
+
+    /// A seat for a file, when there is one. Only for who has none (E2).
+    pub async fn file(&self) -> Seat {
+        self.wait(&self.for_files).await
+    }
+
+    async fn wait(&self, kept: &Arc<Semaphore>) -> Seat {
+        let permit = tokio::select! {
+            biased;
+            permit = kept.clone().acquire_owned() => permit,
+            permit = self.common.clone().acquire_owned() => permit,
+        };
+        Seat { _permit: permit.expect("it is never closed") }
+    }
+
+    /// Somebody found no descriptor.
+    pub fn crowd(&self) {
+        self.crowded.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Gives what was just opened the descriptor that others have of the same version, if they have one.
+    pub fn join(&self, file: &mut Opened) -> bool {
+        let known = self.shared().get(&file.version).and_then(Weak::upgrade);
+        let has_joined = known.is_some();
+        if let Some(known) = known {
+            *file.descriptor_mut() = known;
+        }
+        has_joined
+    }
+
+    /// Gives others the descriptor of what was just opened, unless somebody was faster.
+    pub fn share(self: &Arc<Self>, file: &mut Opened, seat: Seat) {
+        if self.join(file) {
+            return;
+        }
+        let version = file.version;
+        let own = file.descriptor_mut();
+        let fresh = Arc::get_mut(own).expect("nobody else has what was just opened");
+        (fresh.known, fresh.seat) = (Some((Arc::downgrade(self), version)), Some(seat));
+        // Of two at the same moment each keeps its own, and who comes later gets the second.
+        self.shared().insert(version, Arc::downgrade(own));
+    }
+
+    fn shared(&self) -> MutexGuard<'_, HashMap<Version, Weak<Descriptor>>> {
+        // Each change is one call.
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::path::Names;
+    use crate::root::{Found, Root};
+    use std::time::Duration;
+
+    fn descriptors(count: usize) -> (Arc<Descriptors>, Arc<AtomicU64>) {
+        let crowded = Arc::<AtomicU64>::default();
+        (Descriptors::new(count, crowded.clone()), crowded)
+    }
+
+    #[test]
+    fn all_who_have_a_version_open_have_one_descriptor_and_the_next_version_another() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::open(folder.path()).unwrap();
+        let (descriptors, _) = descriptors(100);
+        let free = || {
+            let all = [&descriptors.common, &descriptors.for_connections, &descriptors.for_files];
+            all.map(|seats| seats.available_permits()).iter().sum::<usize>()
+        };
+        let open = || {
+            let names = Names { joined: b"f".to_vec(), is_directory: false };
+            let Ok(Found::File(mut file)) = root.open_waiting(&names, Duration::from_secs(60)) else {
+                panic!("no file")
+            };
+            let seat = descriptors.file_now().unwrap();
+            descriptors.share(Arc::get_mut(&mut file).unwrap(), seat);
+            file
+        };
+        std::fs::write(folder.path().join("f"), "one").unwrap();
+        let first: Vec<_> = (0..20).map(|_| open()).collect();
+        let number = |file: &Opened| std::os::fd::AsRawFd::as_raw_fd(&file.as_fd());
+        assert!(first.iter().all(|file| number(file) == number(&first[0])));
+        assert_eq!((free(), descriptors.shared().len()), (99, 1));
+        std::fs::write(folder.path().join("new"), "two two").unwrap();
+        std::fs::rename(folder.path().join("new"), folder.path().join("f")).unwrap();
+        let second = open();
+        assert_ne!(number(&second), number(&first[0]));
+        let mut bytes = [0; 10];
+        assert_eq!(first[7].read_waiting(&mut bytes, 0).unwrap(), 3, "the one that was opened");
+        assert_eq!(second.read_waiting(&mut bytes, 0).unwrap(), 7);
+        assert_eq!((free(), descriptors.shared().len()), (98, 2));
+        drop(first);
+        assert_eq!((free(), descriptors.shared().len()), (99, 1));
+        drop(second);
+        assert_eq!((free(), descriptors.shared().len()), (100, 0));
+    }
+
+    #[tokio::test]
+    async fn neither_connections_nor_files_take_all() {
+        let (descriptors, _) = descriptors(100);
+        let mut connections = Vec::new();
+        for _ in 0..75 {
+            connections.push(descriptors.connection().await);
+        }
+        let waits = tokio::time::timeout(Duration::from_millis(10), descriptors.connection());
+        assert!(waits.await.is_err(), "the last quarter is for files");
+        let files: Vec<Seat> = (0..25).map(|_| descriptors.file_now().unwrap()).collect();
+        assert!(descriptors.file_now().is_none());
+        let waiting = tokio::spawn({
+            let descriptors = descriptors.clone();
+            async move { descriptors.file().await }
+        });
+        tokio::task::yield_now().await;
+        // Of a connection or of a file: whoever leaves makes room.
+        drop(connections);
+        let seat = tokio::time::timeout(Duration::from_secs(60), waiting).await;
+        assert!(seat.is_ok_and(|seat| seat.is_ok()));
+        let more: Vec<Seat> = std::iter::from_fn(|| descriptors.file_now()).collect();
+        assert_eq!(files.len() + more.len(), 75, "a quarter is for connections");
+        descriptors.connection().await;
+    }
+}
