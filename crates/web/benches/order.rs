@@ -710,7 +710,7 @@ fn is_there(package: &str, program: &str) -> bool {
 fn state(admin: SocketAddr) -> Result<serde_json::Value> {
     use std::io::Write;
     let mut stream = TcpStream::connect(admin)?;
-    stream.write_all(b"GET /state.json HTTP/1.1\r\nHost: x\r\n\r\n")?;
+    stream.write_all(b"GET /state.json HTTP/1.1\r\nHost: localhost\r\n\r\n")?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
     let (_, body) = answer.split_once("\r\n\r\n").context("half an answer")?;

@@ -4,18 +4,20 @@ use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::header::{
-    ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS,
+    ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, HeaderValue, X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::json;
 use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 
 use crate::answer::Site;
+use crate::host;
 
 /// Connections at a time.
 pub const CONNECTIONS_MAX: usize = 64;
@@ -31,8 +33,11 @@ const PAGE: &str = include_str!("page.html");
 
 /// Serves a connection to its end.
 pub async fn serve(site: Arc<Site>, mut stop: watch::Receiver<bool>, stream: TcpStream) {
+    // A connection that has no end here any more is asked nothing.
+    let Ok(came_in) = stream.local_addr() else { return };
     let service = service_fn(|request: Request<Incoming>| {
-        let answer = answer(&site, &request);
+        let refused = refuse(&request, came_in, &site.options.admin_names);
+        let answer = refused.unwrap_or_else(|| answer(&site, &request));
         async { Ok::<_, Infallible>(answer) }
     });
     let connection = hyper::server::conn::http1::Builder::new()
@@ -53,6 +58,30 @@ pub async fn serve(site: Arc<Site>, mut stop: watch::Receiver<bool>, stream: Tcp
     }
 }
 
+/// What does not ask us, or says twice whom it asks.
+fn refuse(
+    request: &Request<Incoming>,
+    came_in: SocketAddr,
+    names: &[String],
+) -> Option<Response<Full<Bytes>>> {
+    let hosts: Vec<_> = request.headers().get_all(HOST).iter().collect();
+    let said = match hosts[..] {
+        [host] => host.to_str().unwrap_or_default(),
+        _ => return Some(plain(StatusCode::BAD_REQUEST)),
+    };
+    let is_ours = |host: &str| host::is_ours(host, came_in, names);
+    // A target with a host of its own overrules what the field says (RFC 9112, section 3.2.2).
+    let target = request.uri().authority().is_none_or(|authority| is_ours(authority.as_str()));
+    (!is_ours(said) || !target).then(|| plain(StatusCode::MISDIRECTED_REQUEST))
+}
+
+fn plain(status: StatusCode) -> Response<Full<Bytes>> {
+    let text = format!("{} {}\n", status.as_u16(), status.canonical_reason().unwrap_or_default());
+    let mut response = Response::new(Full::from(text));
+    *response.status_mut() = status;
+    response
+}
+
 fn answer(site: &Site, request: &Request<Incoming>) -> Response<Full<Bytes>> {
     let (kind, text) = match request.uri().path() {
         _ if request.method() != Method::GET => {
@@ -64,11 +93,7 @@ fn answer(site: &Site, request: &Request<Incoming>) -> Response<Full<Bytes>> {
         "/metrics" => ("text/plain; version=0.0.4; charset=utf-8", site.desk.metrics.prometheus(&site.desk)),
         "/" => ("text/html; charset=utf-8", PAGE.to_owned()),
         "/state.json" => ("application/json", state(site)),
-        _ => {
-            let mut response = Response::new(Full::from("404 Not Found\n"));
-            *response.status_mut() = StatusCode::NOT_FOUND;
-            return response;
-        }
+        _ => return plain(StatusCode::NOT_FOUND),
     };
     let mut response = Response::new(Full::from(text));
     let headers = response.headers_mut();

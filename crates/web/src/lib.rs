@@ -44,6 +44,7 @@ pub mod store;
 mod admin;
 mod connection;
 mod error;
+mod host;
 mod memory;
 mod options;
 mod pieces;

@@ -151,6 +151,8 @@ pub struct Options {
     pub listen: SocketAddr,
     /// Where `/metrics` and the live page are.
     pub admin: Option<SocketAddr>,
+    /// By which names or addresses these are asked for, beside the address of `admin` and this machine's own.
+    pub admin_names: Vec<String>,
     /// Threads that answer.
     pub threads: u32,
     /// In which order.
@@ -196,6 +198,7 @@ impl Options {
             root: root.into(),
             listen,
             admin: None,
+            admin_names: Vec::new(),
             threads,
             order: Order::default(),
             misses: Misses::default(),

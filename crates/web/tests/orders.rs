@@ -204,7 +204,7 @@ fn who_connects_to_the_page_and_says_nothing_holds_up_no_stop() {
     let _silent = std::net::TcpStream::connect(address).unwrap();
     // Whoever came later was answered, so it was accepted.
     let mut stream = std::net::TcpStream::connect(address).unwrap();
-    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
     stream.read_to_end(&mut Vec::new()).unwrap();
     assert!(site.server.stop(), "the silent one was waited for");
 }
@@ -215,7 +215,7 @@ fn prometheus_and_the_page_say_how_it_goes() {
     site.get("/hello.txt");
     let ask = |path: &str| {
         let mut stream = std::net::TcpStream::connect(site.server.admin().unwrap()).unwrap();
-        stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes()).unwrap();
+        stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes()).unwrap();
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).unwrap();
         parse(&answer, false).remove(0)
@@ -233,6 +233,37 @@ fn prometheus_and_the_page_say_how_it_goes() {
     assert!(page.field("content-type").unwrap().starts_with("text/html"));
     assert!(!page.text().contains("http://") && !page.text().contains("https://"), "nothing from elsewhere");
     assert_eq!(ask("/nothing").status, 404);
+}
+
+#[test]
+fn the_page_is_told_to_nobody_who_asks_for_another_host() {
+    let site = site(|options| {
+        options.admin = Some("127.0.0.1:0".parse().unwrap());
+        options.admin_names = vec!["stats.example.org".to_owned()];
+    });
+    let admin = site.server.admin().unwrap();
+    let ask = |target: &str, fields: &str| {
+        let mut stream = std::net::TcpStream::connect(admin).unwrap();
+        stream.write_all(format!("GET {target} HTTP/1.1\r\n{fields}\r\n").as_bytes()).unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        parse(&answer, false).remove(0)
+    };
+    for target in ["/", "/metrics", "/state.json", "/nothing"] {
+        for host in ["evil.example", "evil.example:9090", "127.0.0.1.evil.example", "10.9.8.7", ""] {
+            let answer = ask(target, &format!("Host: {host}\r\n"));
+            assert_eq!((answer.status, answer.text().as_str()), (421, "421 Misdirected Request\n"), "{host}");
+        }
+    }
+    assert_eq!(ask("/metrics", "").status, 400, "no host");
+    assert_eq!(ask("/metrics", "Host: localhost\r\nHost: evil.example\r\n").status, 400);
+    assert_eq!(ask("http://evil.example/metrics", "Host: localhost\r\n").status, 421);
+    let own = admin.to_string();
+    for host in [own.as_str(), "127.0.0.1", "localhost:1", "[::1]", "stats.example.org"] {
+        assert_eq!(ask("/metrics", &format!("Host: {host}\r\n")).status, 200, "{host}");
+    }
+    // Files are for everybody, by whatever name.
+    assert_eq!(site.get("/hello.txt").status, 200);
 }
 
 /// Bytes of these files that are in the page cache.
