@@ -123,6 +123,7 @@ fn state(site: &Site) -> String {
         "version": 1,
         "kind": "web-state",
         "order": site.options.order.as_str(),
+        "knows": desk.who_knows(),
         "root": site.root.path().to_string_lossy(),
         "queues": {"line": lengths.line, "cold": lengths.cold, "warming": lengths.warming, "reading": lengths.reading},
         "oldest_wait_seconds": oldest.as_secs_f64(),
@@ -130,10 +131,11 @@ fn state(site: &Site) -> String {
         "age_cap_seconds": site.options.age_cap.as_secs_f64(),
         "buffer_bytes": desk.buffers.outstanding(),
         "numbers": numbers,
-        "beliefs": {
+        // Who knows, or believes nothing, has none.
+        "beliefs": desk.can_be_wrong().then(|| json!({
             "checked": score.checked, "falsely_cached": score.falsely_cached, "falsely_missing": score.falsely_absent,
             "right_share": score.share(), "recent_share": recent,
-        },
+        })),
         "model": model.map(|(policy, bytes)| json!({"policy": policy, "bytes": bytes})),
         "files": files,
     });

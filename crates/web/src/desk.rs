@@ -218,7 +218,9 @@ impl Desk {
     ) -> Result<(Arc<Self>, Vec<JoinHandle<()>>), WebError> {
         let order = options.order;
         let has_model = matches!(order, Order::Mirror | Order::MirrorVerify)
-            && options.store == options::StoreKind::Files;
+            && options.store == options::StoreKind::Files
+            // What a mount holds its steward says.
+            && root.below() == Below::PageCache;
         let mut model = options.model;
         let keeps = match options.keep {
             // What a mount holds is its steward's business.
@@ -460,6 +462,21 @@ impl Desk {
         let inner = self.lock();
         let oldest = inner.scheduler.oldest().map_or(Duration::ZERO, |since| self.start.elapsed() - since);
         (inner.scheduler.lengths(), oldest)
+    }
+
+    /// Who says what is cached, for people: a model, the kernel, a steward, or nobody.
+    pub fn who_knows(&self) -> &'static str {
+        match self.order {
+            Order::Fifo => "nobody",
+            _ if self.root.below() == Below::Mount || self.store.is_own() => "steward",
+            Order::Truth => "kernel",
+            Order::Mirror | Order::MirrorVerify => "model",
+        }
+    }
+
+    /// Whether what is said can turn out to be wrong.
+    pub fn can_be_wrong(&self) -> bool {
+        matches!(self.who_knows(), "model" | "kernel")
     }
 
     /// Asks what is believed.

@@ -255,20 +255,22 @@ impl Metrics {
         one("oldest_wait_seconds", "gauge", "Since when the oldest waits.", oldest.as_secs_f64());
         let (score, recent, model) =
             desk.with_belief(|belief| (belief.score(), belief.recent_share(), belief.model()));
-        one("beliefs_verified_total", "counter", "Beliefs that were verified.", score.checked as f64);
-        one(
-            "beliefs_falsely_cached_total",
-            "counter",
-            "Believed cached, and not there.",
-            score.falsely_cached as f64,
-        );
-        one(
-            "beliefs_falsely_missing_total",
-            "counter",
-            "Believed missing, and there.",
-            score.falsely_absent as f64,
-        );
-        one("beliefs_right_share", "gauge", "Share of right beliefs, of the last few thousand.", recent);
+        if desk.can_be_wrong() {
+            one("beliefs_verified_total", "counter", "Beliefs that were verified.", score.checked as f64);
+            one(
+                "beliefs_falsely_cached_total",
+                "counter",
+                "Believed cached, and not there.",
+                score.falsely_cached as f64,
+            );
+            one(
+                "beliefs_falsely_missing_total",
+                "counter",
+                "Believed missing, and there.",
+                score.falsely_absent as f64,
+            );
+            one("beliefs_right_share", "gauge", "Share of right beliefs, of the last few thousand.", recent);
+        }
         if let Some((_, bytes)) = model {
             one("model_bytes", "gauge", "Size that the model takes the cache to have.", bytes as f64);
         }

@@ -75,6 +75,11 @@ impl Store {
         self.cache.as_deref().filter(|_| file.is_settled)
     }
 
+    /// Whether a cache of our own holds the bytes.
+    pub fn is_own(&self) -> bool {
+        self.cache.is_some()
+    }
+
     /// Whether a steward of ours says what is there. It gives what it holds at once, and answers no read that must not wait.
     pub fn has_steward(&self, file: &Opened) -> bool {
         self.cache(file).is_some() || file.below() == Below::Mount

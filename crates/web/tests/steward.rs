@@ -56,6 +56,7 @@ fn over_a_mount_the_steward_is_asked_once_per_request_and_right() {
         let mounted = Mount::new(options).unwrap().spawn().unwrap();
         let mut options = Options::new(&point, "127.0.0.1:0".parse().unwrap());
         options.order = order;
+        options.admin = Some("127.0.0.1:0".parse().unwrap());
         options.threads = 2;
         options.disk_reads = 2;
         let server = Server::start(options).unwrap();
@@ -88,6 +89,23 @@ fn over_a_mount_the_steward_is_asked_once_per_request_and_right() {
         assert!(hits >= 3 && misses >= 12, "{order:?}: {hits} hits, {misses} misses");
         let score = server.site().desk.with_belief(|belief| belief.score());
         assert_eq!(score.checked, 0, "who knows need not be verified");
+        assert_eq!(
+            server.site().desk.with_belief(|belief| belief.model()),
+            None,
+            "{order:?}: nobody asks a model"
+        );
+        let tell = |path: &str| {
+            let mut stream = TcpStream::connect(server.admin().unwrap()).unwrap();
+            write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+            let mut bytes = Vec::new();
+            stream.read_to_end(&mut bytes).unwrap();
+            parse(&bytes, false).remove(0).text()
+        };
+        let state: serde_json::Value = serde_json::from_str(&tell("/state.json")).unwrap();
+        assert!(state["model"].is_null() && state["beliefs"].is_null(), "{order:?}: {state}");
+        assert_eq!(state["knows"], if order == Order::Fifo { "nobody" } else { "steward" });
+        let metrics = tell("/metrics");
+        assert!(!metrics.contains("_model_") && !metrics.contains("_beliefs_"), "{order:?}: {metrics}");
         drop(server);
         mounted.unmount().unwrap();
     }
