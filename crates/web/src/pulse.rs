@@ -17,6 +17,9 @@ use crate::pieces::Pieces;
 /// How often somebody looks whether a client that waits for us is still there.
 const LOOK_TIME: Duration = Duration::from_secs(1);
 
+/// With what a client begins that speaks HTTP/2 without having asked (RFC 9113, section 3.4).
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
 /// Times are milliseconds since the connection was opened.
 #[derive(Debug)]
 pub struct Pulse {
@@ -34,6 +37,11 @@ pub struct Pulse {
     /// When the client last took bytes of an answer; later by as long as anybody has waited for us since.
     progress: AtomicU64,
     is_http2: AtomicBool,
+    /// Whether nothing has come yet.
+    is_silent: AtomicBool,
+    /// The last four bytes that came. Over HTTP/1.1 only heads come, as a body ends its connection: so if these end none, part of
+    /// one has come.
+    last: AtomicU32,
     /// What it holds of its answers.
     pub pieces: Pieces,
 }
@@ -69,6 +77,8 @@ impl Pulse {
             waiting_since: AtomicU64::new(0),
             progress: AtomicU64::new(0),
             is_http2: AtomicBool::new(false),
+            is_silent: AtomicBool::new(true),
+            last: AtomicU32::new(0),
             pieces: Pieces::default(),
         }
     }
@@ -83,7 +93,14 @@ impl Pulse {
     }
 
     /// Bytes came in.
-    pub fn received(&self) {
+    pub fn received(&self, bytes: &[u8]) {
+        if self.is_silent.swap(false, Ordering::Relaxed) && bytes.starts_with(PREFACE) {
+            self.is_http2.store(true, Ordering::Relaxed);
+        }
+        let recent = &bytes[bytes.len().saturating_sub(4)..];
+        let last = self.last.load(Ordering::Relaxed);
+        let last = recent.iter().fold(last, |last, byte| last << 8 | u32::from(*byte));
+        self.last.store(last, Ordering::Relaxed);
         if self.active.load(Ordering::Relaxed) == 0 && self.head.load(Ordering::Relaxed) == 0 {
             self.head.store(self.now() + 1, Ordering::Relaxed);
         }
@@ -106,8 +123,18 @@ impl Pulse {
 
     /// A request is answered, or given up.
     pub fn end(&self) {
-        self.active.fetch_sub(1, Ordering::Relaxed);
+        let was_last = self.active.fetch_sub(1, Ordering::Relaxed) == 1;
         self.quiet.store(self.now(), Ordering::Relaxed);
+        if was_last && self.is_within_head() {
+            // What came behind the request begins to count now: nobody could have read it before.
+            self.head.store(self.now() + 1, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether what came last ends no head. A lone newline ends a line, too (RFC 9112, section 2.2).
+    fn is_within_head(&self) -> bool {
+        let last = self.last.load(Ordering::Relaxed).to_be_bytes();
+        !(last == *b"\r\n\r\n" || last.ends_with(b"\n\n") || last.ends_with(b"\n\r\n"))
     }
 
     /// An answer waits for its bytes.
@@ -172,7 +199,7 @@ mod tests {
         let pulse = Pulse::new();
         let at = Duration::from_secs;
         assert_eq!(pulse.verdict(at(0), &limits), Verdict::Until(limits.idle_time));
-        pulse.received();
+        pulse.received(b"GET /");
         assert!(matches!(pulse.verdict(at(0), &limits), Verdict::Until(until) if until < limits.idle_time));
         assert_eq!(pulse.verdict(limits.head_time + at(1), &limits), Verdict::Over, "half a head");
         pulse.begin(false);
@@ -183,6 +210,47 @@ mod tests {
         pulse.resume();
         assert_eq!(pulse.verdict(at(1000), &limits), Verdict::Over, "it takes nothing");
     }
+
+    #[test]
+    fn half_a_head_behind_a_request_is_half_a_head() {
+        let limits = Limits::default();
+        for (behind, is_half) in [
+            (&b""[..], false),
+            (b"GET /b HT", true),
+            (b"GET /b HTTP/1.1\r\nHost: x\r\n\r\n", false),
+            (b"\r", true),
+        ] {
+            let pulse = Pulse::new();
+            // Every end of a read within what ends a head.
+            for part in [&b"GET /a HTTP/1.1\r\nHost: x\r"[..], b"\n\r", b"\n"] {
+                pulse.received(part);
+            }
+            pulse.begin(false);
+            pulse.received(behind);
+            pulse.end();
+            let Verdict::Until(until) = pulse.verdict(Duration::ZERO, &limits) else { panic!("over") };
+            assert_eq!(until < limits.idle_time, is_half, "{behind:?}: {until:?}");
+        }
+    }
+
+    #[test]
+    fn over_http2_only_idleness_counts_between_requests() {
+        let limits = Limits::default();
+        let pulse = Pulse::new();
+        let until = || match pulse.verdict(Duration::ZERO, &limits) {
+            Verdict::Until(until) => until,
+            Verdict::Over => panic!("over"),
+        };
+        pulse.received(&[PREFACE, b"settings"].concat());
+        assert_eq!(until(), limits.idle_time, "it has asked for nothing yet");
+        pulse.begin(true);
+        pulse.end();
+        let idle = until();
+        pulse.received(b"a ping");
+        assert_eq!(until(), idle);
+        assert!(idle >= limits.idle_time);
+    }
+
     #[test]
     fn only_taking_bytes_is_progress() {
         let at = Duration::from_millis;

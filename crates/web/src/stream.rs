@@ -117,7 +117,7 @@ impl AsyncRead for Stream {
         if into.filled().len() == before {
             self.has_ended = true;
         } else {
-            self.pulse.received();
+            self.pulse.received(&into.filled()[before..]);
         }
         Poll::Ready(Ok(()))
     }

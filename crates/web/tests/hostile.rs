@@ -2,8 +2,9 @@
 
 mod common;
 
-use common::{Answer, Site, parse, pattern, site};
+use common::{Answer, Site, parse, pattern, site, site_over_tls};
 use pantler_rig::eventually;
+use pantler_web::Options;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
@@ -44,10 +45,20 @@ fn check(site: &Site, name: &str, request: &[u8], expected: &Expected) {
 
 #[test]
 fn hostile_requests_are_answered_or_refused() {
-    let site = site(|options| {
-        options.limits.head_time = Duration::from_secs(2);
-        options.listing = true;
-    });
+    hostile_requests(&site(for_hostile_requests));
+}
+
+#[test]
+fn hostile_requests_are_answered_or_refused_over_tls() {
+    hostile_requests(&site_over_tls(for_hostile_requests));
+}
+
+fn for_hostile_requests(options: &mut Options) {
+    options.limits.head_time = Duration::from_secs(2);
+    options.listing = true;
+}
+
+fn hostile_requests(site: &Site) {
     let many_fields: String = (0..500).map(|at| format!("X-{at}: y\r\n")).collect();
     let long = "a".repeat(9000);
     let huge = "a".repeat(100_000);
@@ -250,7 +261,7 @@ fn hostile_requests_are_answered_or_refused() {
     ];
     assert!(cases.len() >= 24);
     for (name, request, expected) in &cases {
-        check(&site, name, request.as_bytes(), expected);
+        check(site, name, request.as_bytes(), expected);
     }
     let injected = site.get("/d?%0d%0aX:y");
     assert_eq!((injected.field("location"), injected.field("x")), (Some("/d/?%0d%0aX:y"), None));
@@ -443,6 +454,68 @@ fn get_over_http2(stream: u32, path: &str) -> Vec<u8> {
     let mut head = vec![0x82, 0x86, 0x41, 1, b'x', 0x44, path.len() as u8];
     head.extend(path.as_bytes());
     frame(1, 5, stream, &head)
+}
+
+/// Reads until the server has closed, sending something now and then; how long that took, and what came.
+fn until_closed(mut stream: TcpStream, more: &[u8]) -> (Duration, Vec<u8>) {
+    let start = Instant::now();
+    let mut reader = stream.try_clone().unwrap();
+    let reading = std::thread::spawn(move || {
+        let mut said = Vec::new();
+        let _ = reader.read_to_end(&mut said);
+        said
+    });
+    while !reading.is_finished() && start.elapsed() < LATE {
+        if !more.is_empty() {
+            let _ = stream.write_all(more);
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let took = start.elapsed();
+    assert!(reading.is_finished(), "it is still open after {took:?}");
+    (took, reading.join().unwrap())
+}
+
+#[test]
+fn pings_keep_no_idle_connection() {
+    let idle_time = Duration::from_millis(800);
+    let site = site(|options| options.limits.idle_time = idle_time);
+    for asks in [Vec::new(), get_over_http2(1, "/hello.txt")] {
+        let mut stream = site.connect();
+        stream.write_all(&[start_of_http2(1 << 16), asks].concat()).unwrap();
+        let (took, _) = until_closed(stream, &frame(6, 0, 0, &[0; 8]));
+        assert!(took > idle_time / 2, "{took:?}: it is idle for no longer than that");
+    }
+    eventually("both were idle for too long", || number(&site, "timed_out") == 2);
+}
+
+#[test]
+fn who_speaks_http2_and_asks_for_nothing_yet_sends_no_slow_head() {
+    let site = site(|options| options.limits.head_time = Duration::from_millis(300));
+    let mut stream = site.connect();
+    stream.write_all(&start_of_http2(1 << 16)).unwrap();
+    std::thread::sleep(Duration::from_millis(1500));
+    stream.write_all(&get_over_http2(1, "/hello.txt")).unwrap();
+    eventually("it is answered", || number(&site, "answers") == 1);
+}
+
+#[test]
+fn half_a_head_behind_a_request_is_cut_off_as_any_other() {
+    let site = site(|options| {
+        options.limits.head_time = Duration::from_millis(600);
+        options.limits.idle_time = Duration::from_secs(600);
+    });
+    let mut stream = site.connect();
+    stream.write_all(b"GET /hello.txt HTTP/1.1\r\nHost: x\r\n\r\nGET /hello.txt HT").unwrap();
+    let (_, said) = until_closed(stream, b"");
+    assert_eq!(parse(&said, false).len(), 1);
+    eventually("it is noted", || number(&site, "timed_out") == 1);
+    // A whole one behind another is answered, and then the connection is idle.
+    let mut stream = site.connect();
+    stream.write_all(&b"GET /hello.txt HTTP/1.1\r\nHost: x\r\n\r\n".repeat(2)).unwrap();
+    std::thread::sleep(Duration::from_millis(1500));
+    stream.write_all(b"GET /hello.txt HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+    assert_eq!(parse(&until_closed(stream, b"").1, false).len(), 3);
 }
 
 /// The beginning of a connection on which so many bytes of a stream may be sent.
