@@ -4,6 +4,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use pantler_control::{ControlError, Size};
 use pantler_policy::Spec;
+use pantler_web::opened::Below;
 use pantler_web::{
     AccessLog, Keep, Limits, LogFormat, Misses, Model, Options, Order, Overtake, Server, StoreKind, Tls,
     WebError,
@@ -17,6 +18,10 @@ use std::time::Duration;
 
 use crate::failure::Usage;
 use crate::output;
+
+/// What a head may be limited to: hyper takes no less, and a megabyte for each client is more than enough.
+const HEAD_BYTES_MIN: u64 = 8 << 10;
+const HEAD_BYTES_MAX: u64 = 1 << 20;
 
 /// Serve static files, what is cached first.
 ///
@@ -33,12 +38,16 @@ pub struct Web {
     /// Where /metrics (Prometheus) and the live page are; nowhere without it
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = address)]
     pub admin: Option<SocketAddr>,
+    /// Another name or address by which that page may be asked for, beside its address and localhost; may be given
+    /// several times
+    #[arg(long, value_name = "NAME", requires = "admin")]
+    pub admin_name: Vec<String>,
     /// In which order: fifo, mirror, truth or mirror+verify
     #[arg(long, value_name = "ORDER", default_value = "mirror+verify")]
     pub order: Order,
-    /// What models the cache below: a file that `pantler dust --json` wrote, or POLICY:SIZE such as linux:80M; a guess
-    /// that verification corrects without it
-    #[arg(long, value_name = "FILE|POLICY:SIZE", value_parser = model)]
+    /// What models the cache below: a file that `pantler dust --json` wrote, with :SIZE behind it if it says none, or
+    /// POLICY:SIZE such as linux:80M; a guess that verification corrects without it
+    #[arg(long, value_name = "FILE[:SIZE]|POLICY:SIZE", value_parser = model)]
     pub model: Option<Model>,
     /// Who decides what stays in the page cache of what is read here, with mirror+verify: a policy (the server lets go of
     /// what it evicts) or kernel. Without it w-tinylfu, or the kernel where --model says how the kernel decides
@@ -51,16 +60,18 @@ pub struct Web {
     #[arg(long, value_name = "COUNT", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=512))]
     pub disk_reads: u32,
     /// How long a request should wait for the disk at most, such as 5s or 500ms: from half of this on nobody who came later
-    /// is read before it. A disk that needs longer than the other half for what came earlier makes it wait longer
-    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration)]
-    pub age_cap: Duration,
-    /// Which of several misses is read first: oldest or wanted (the one most requests wait for)
-    #[arg(long, value_name = "WHICH", default_value = "oldest", value_parser = misses)]
-    pub misses: Misses,
+    /// is read before it. A disk that needs longer than the other half for what came earlier makes it wait longer. 5s
+    /// without it
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub age_cap: Option<Duration>,
+    /// Which of several misses is read first: oldest, as without it, or wanted (the one most requests wait for)
+    #[arg(long, value_name = "WHICH", value_parser = misses)]
+    pub misses: Option<Misses>,
     /// How far requests that need no disk get ahead of those that wait for it: until the line for the disk is so many
-    /// times as long as if all stood in one line (1x), until the disk needs so long for it (300ms), or as far as they like (free)
-    #[arg(long, value_name = "TIMES|DURATION|free", default_value = "1x", value_parser = overtake)]
-    pub overtake: Overtake,
+    /// times as long as if all stood in one line (1x, as without it), until the disk needs so long for it (300ms), or as far
+    /// as they like (free)
+    #[arg(long, value_name = "TIMES|DURATION|free", value_parser = overtake)]
+    pub overtake: Option<Overtake>,
     /// Threads that answer; as many as there are processors without it
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=256))]
     pub threads: Option<u32>,
@@ -94,7 +105,7 @@ pub struct Web {
     /// Most connections at a time
     #[arg(long, value_name = "COUNT", default_value_t = Limits::default().connections, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub max_connections: u32,
-    /// Largest head of a request
+    /// Largest head of a request, from 8K to 1M
     #[arg(long, value_name = "SIZE", default_value = "32K")]
     pub max_head: Size,
     /// Largest body of a request; bodies are never read
@@ -128,10 +139,14 @@ struct Started<'a> {
 
 /// Serves until told to end.
 pub fn web(words: &Web) -> Result<()> {
+    agree(words).map_err(Usage)?;
     let mut signals = Signals::new([SIGINT, SIGTERM]).context("cannot catch signals")?;
     let options = options(words);
     options.hold_little();
     let server = Server::start(options).map_err(refused)?;
+    if server.site().root.below() == Below::Mount {
+        agree_over_a_mount(words).map_err(Usage)?;
+    }
     let scheme = if words.tls_key.is_some() { "https" } else { "http" };
     let started = Started {
         root: server.site().root.path().to_string_lossy().into_owned(),
@@ -156,18 +171,80 @@ pub fn web(words: &Web) -> Result<()> {
     Ok(())
 }
 
+/// Refuses what means nothing beside something else, and says what to do.
+fn agree(words: &Web) -> Result<(), String> {
+    let order = words.order.as_str();
+    let is_cache = words.store != StoreKind::Files;
+    let why_no_model = match words.order {
+        Order::Fifo => Some(("--order fifo, which believes nothing", ", or give --order mirror+verify")),
+        Order::Truth => Some(("--order truth, which asks the kernel", ", or give --order mirror+verify")),
+        _ if is_cache => Some(("--store cache:SIZE, whose steward knows what is there", "")),
+        _ => None,
+    };
+    if let (Some(_), Some((why, or))) = (&words.model, why_no_model) {
+        return Err(format!("--model means nothing with {why}: leave it out{or}"));
+    }
+    if words.keep.is_some() && is_cache {
+        let what =
+            "--keep means nothing with --store cache:SIZE, whose steward decides what stays: leave it out";
+        return Err(what.to_owned());
+    }
+    if words.keep.is_some() && words.order != Order::MirrorVerify {
+        return Err(format!(
+            "--keep means nothing with --order {order}, in which the kernel decides what stays: leave it out, or give --order mirror+verify"
+        ));
+    }
+    if let (Some(Keep::Policy(keep)), Some(model)) = (&words.keep, &words.model)
+        && *keep != model.policy
+    {
+        let Model { policy, .. } = model;
+        return Err(format!(
+            "--keep {keep} makes what stays follow {keep}, and --model says {policy}: give --model {keep}:SIZE, or --keep kernel"
+        ));
+    }
+    let of_lines = [
+        ("--age-cap", words.age_cap.is_some()),
+        ("--misses", words.misses.is_some()),
+        ("--overtake", words.overtake.is_some()),
+    ];
+    if let Some((option, _)) = of_lines.iter().find(|(_, is_given)| *is_given && words.order == Order::Fifo) {
+        return Err(format!(
+            "{option} means nothing with --order fifo, in which nobody is overtaken: leave it out, or give --order mirror+verify"
+        ));
+    }
+    if words.admin == Some(words.listen) && words.listen.port() != 0 {
+        return Err(format!("--admin {} is where files are served: give it another port", words.listen));
+    }
+    if !(HEAD_BYTES_MIN..=HEAD_BYTES_MAX).contains(&words.max_head.bytes()) {
+        return Err(format!("--max-head {}: give a size from 8K to 1M", words.max_head));
+    }
+    Ok(())
+}
+
+/// The same of what only the root shows.
+fn agree_over_a_mount(words: &Web) -> Result<(), String> {
+    let given = [("--model", words.model.is_some()), ("--keep", words.keep.is_some())];
+    match given.iter().find(|(_, is_given)| *is_given) {
+        Some((option, _)) => Err(format!(
+            "{option} means nothing over a Pantler mount, whose steward knows what is cached and decides what stays: leave it out"
+        )),
+        None => Ok(()),
+    }
+}
+
 fn options(words: &Web) -> Options {
     let mut options = Options::new(&words.root, words.listen);
     options.admin = words.admin;
+    options.admin_names = words.admin_name.clone();
     options.order = words.order;
     options.model = words.model.unwrap_or(options.model);
     let default = if words.model.is_some() { Keep::Kernel } else { options.keep };
     options.keep = words.keep.unwrap_or(default);
     options.store = words.store;
     options.disk_reads = words.disk_reads;
-    options.age_cap = words.age_cap;
-    options.misses = words.misses;
-    options.overtake = words.overtake;
+    options.age_cap = words.age_cap.unwrap_or(options.age_cap);
+    options.misses = words.misses.unwrap_or(options.misses);
+    options.overtake = words.overtake.unwrap_or(options.overtake);
     options.threads = words.threads.unwrap_or(options.threads);
     options.buffer_bytes = words.buffers.bytes();
     options.index = words.index.clone();
@@ -185,7 +262,7 @@ fn options(words: &Web) -> Options {
         .map(|(certificates, key)| Tls { certificates, key });
     options.limits = Limits {
         connections: words.max_connections,
-        head_bytes: words.max_head.bytes().clamp(8 << 10, 1 << 20) as u32,
+        head_bytes: words.max_head.bytes() as u32,
         body_bytes: words.max_body.bytes(),
         head_time: words.head_time,
         idle_time: words.idle_time,
@@ -286,15 +363,19 @@ struct Verdict {
 }
 
 impl Verdict {
-    fn model(&self) -> Result<Model, String> {
+    /// `bytes`, if its size is given by hand.
+    fn model(&self, bytes: Option<u64>) -> Result<Model, String> {
         let Self { policy, capacity, .. } = self;
         let by_hand = "to take it all the same, give POLICY:SIZE";
         if self.verdict != "known" {
             return Err(format!("Dust could not tell what this cache does (nearest: `{policy}`); {by_hand}"));
         }
-        let block_bytes = self.block_bytes.ok_or_else(|| {
-            format!("it says nothing of the bytes of a block, as of a simulated cache; {by_hand}")
-        })?;
+        if let Some(bytes) = bytes {
+            return Ok(Model { policy: online(policy)?, bytes });
+        }
+        let block_bytes = self.block_bytes.ok_or(
+            "it says nothing of the bytes of a block, as of a simulated cache: give the size behind it, as FILE:80M",
+        )?;
         let bytes = capacity.checked_mul(block_bytes).filter(|bytes| *bytes > 0);
         let bytes = bytes.ok_or_else(|| format!("{capacity} blocks of {block_bytes} bytes are no cache"))?;
         Ok(Model { policy: online(policy)?, bytes })
@@ -302,15 +383,20 @@ impl Verdict {
 }
 
 fn model(text: &str) -> Result<Model, String> {
+    let verdict = |file: String| {
+        let verdict: Result<Verdict, _> = serde_json::from_str(&file);
+        verdict.map_err(|error| format!("not what `pantler dust --json` prints: {error}"))
+    };
     if let Ok(file) = std::fs::read_to_string(text) {
-        let verdict: Verdict = serde_json::from_str(&file)
-            .map_err(|error| format!("not what `pantler dust --json` prints: {error}"))?;
-        return verdict.model();
+        return verdict(file)?.model(None);
     }
     // A policy's own parameters stand behind a colon too: the size is what follows the last one.
     let expected = "expected a file that `pantler dust --json` wrote, or POLICY:SIZE such as linux:80M";
     let (policy, bytes) = text.rsplit_once(':').ok_or(expected)?;
     let bytes = size(bytes).map_err(|error| format!("{expected} ({error})"))?;
+    if let Ok(file) = std::fs::read_to_string(policy) {
+        return verdict(file)?.model(Some(bytes));
+    }
     Ok(Model { policy: online(policy)?, bytes })
 }
 

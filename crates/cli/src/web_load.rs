@@ -31,21 +31,21 @@ pub struct WebLoad {
     /// Their sizes: surge (most small, some large) or one size for all
     #[arg(long, value_name = "surge|SIZE", default_value = "surge", value_parser = sizes)]
     pub sizes: Sizes,
-    /// Exponent of popularity; 0 asks for all alike
-    #[arg(long, value_name = "NUMBER", default_value_t = 1.0, value_parser = exponent)]
-    pub zipf: f64,
-    /// Clients that each ask again when they have their answer
-    #[arg(long, value_name = "COUNT", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=20_000), conflicts_with = "rate")]
-    pub clients: u32,
+    /// Exponent of popularity; 0 asks for all alike, 1 without it
+    #[arg(long, value_name = "NUMBER", value_parser = exponent)]
+    pub zipf: Option<f64>,
+    /// Clients that each ask again when they have their answer; 32 without it
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=20_000))]
+    pub clients: Option<u32>,
     /// Requests per second, whether the server keeps up or not
     #[arg(long, value_name = "NUMBER", value_parser = rate)]
     pub rate: Option<f64>,
-    /// How long, after the warm-up
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration)]
-    pub time: Duration,
-    /// What is not counted at first
-    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = duration)]
-    pub warm_up: Duration,
+    /// How long, after the warm-up; 10s without it
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub time: Option<Duration>,
+    /// What is not counted at first; 1s without it
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub warm_up: Option<Duration>,
     /// Seed of the sizes, of who is popular, and of what is asked when
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub seed: u64,
@@ -70,6 +70,7 @@ struct Summary {
     server: String,
     answers: u64,
     errors: u64,
+    waiting: u64,
     unanswered: u64,
     seconds: f64,
     per_second: f64,
@@ -77,8 +78,35 @@ struct Summary {
     classes: Vec<Class>,
 }
 
+const CLIENTS: u32 = 32;
+const ZIPF: f64 = 1.0;
+const TIME: Duration = Duration::from_secs(10);
+const WARM_UP: Duration = Duration::from_secs(1);
+
+/// Refuses what means nothing beside something else, and says what to do.
+fn agree(words: &WebLoad) -> Result<(), String> {
+    let of_asking = [
+        ("--zipf", words.zipf.is_some()),
+        ("--clients", words.clients.is_some()),
+        ("--rate", words.rate.is_some()),
+        ("--time", words.time.is_some()),
+        ("--warm-up", words.warm_up.is_some()),
+        ("--json", words.json),
+    ];
+    if let Some((option, _)) = of_asking.iter().find(|(_, is_given)| *is_given && words.make.is_some()) {
+        return Err(format!("{option} means nothing with --make, which only writes files: leave it out"));
+    }
+    if words.clients.is_some() && words.rate.is_some() {
+        return Err(
+            "--clients means nothing with --rate, which takes as many as it needs: leave one out".to_owned()
+        );
+    }
+    Ok(())
+}
+
 /// Measures, or makes files.
 pub fn web_load(words: &WebLoad) -> Result<()> {
+    agree(words).map_err(Usage)?;
     let plan = Plan { files: words.files, sizes: words.sizes, seed: words.seed };
     if let Some(folder) = &words.make {
         std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
@@ -90,15 +118,15 @@ pub fn web_load(words: &WebLoad) -> Result<()> {
     let address = words.url.ok_or_else(|| Usage::new("expected a URL"))?;
     let pace = match words.rate {
         Some(rate) => Pace::Open { rate },
-        None => Pace::Closed { clients: words.clients },
+        None => Pace::Closed { clients: words.clients.unwrap_or(CLIENTS) },
     };
     let load = Load {
         address,
         plan,
-        zipf: words.zipf,
+        zipf: words.zipf.unwrap_or(ZIPF),
         pace,
-        time: words.time,
-        warm_up: words.warm_up,
+        time: words.time.unwrap_or(TIME),
+        warm_up: words.warm_up.unwrap_or(WARM_UP),
         seed: words.seed,
     };
     let report = run(&load).with_context(|| format!("cannot connect to {address}"))?;
@@ -133,6 +161,7 @@ fn object(report: &Report, address: SocketAddr) -> Summary {
         server: address.to_string(),
         answers: report.requests,
         errors: report.errors,
+        waiting: report.waiting,
         unanswered: report.unanswered,
         seconds: report.seconds,
         per_second: report.per_second(),

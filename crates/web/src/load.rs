@@ -149,7 +149,10 @@ pub struct Report {
     pub bytes: u64,
     /// Seconds that were counted.
     pub seconds: f64,
-    /// Requests of an open loop that had no answer when nobody waited any longer. Latencies have them as if it had come then.
+    /// Requests that had no answer when the time was over. Whatever became of them, latencies have them; answers of a closed
+    /// loop that came later do not count as such.
+    pub waiting: u64,
+    /// Of these, those that had none when nobody waited any longer. Latencies have them as if it had come then.
     pub unanswered: u64,
     /// Latencies in microseconds, of all.
     pub all: Histogram<u64>,
@@ -173,6 +176,7 @@ impl Report {
             errors: 0,
             bytes: 0,
             seconds: 0.0,
+            waiting: 0,
             unanswered: 0,
             all: histogram(),
             classes: CLASSES.iter().map(|_| histogram()).collect(),
@@ -186,8 +190,15 @@ impl Report {
         self.took(size, latency);
     }
 
+    /// An answer came when the time was over.
+    fn late(&mut self, size: u64, latency: Duration) {
+        self.waiting += 1;
+        self.took(size, latency);
+    }
+
     /// Nobody waits any longer for an answer of this size.
     fn give_up(&mut self, size: u64, waited: Duration) {
+        self.waiting += 1;
         self.unanswered += 1;
         self.took(size, waited);
     }
@@ -217,12 +228,13 @@ impl Report {
     /// For people: a line for all, and one for each class that was met.
     pub fn table(&self) -> String {
         let mut text = format!(
-            "{} answers in {:.1} s: {:.1}/s, {:.2} MB/s; {} failed, {} not answered\n\n{:<16}{:>10}{:>11}{:>11}{:>11}{:>11}{:>11}\n",
+            "{} answers in {:.1} s: {:.1}/s, {:.2} MB/s; {} failed; {} waited at the end, {} of them without an answer\n\n{:<16}{:>10}{:>11}{:>11}{:>11}{:>11}{:>11}\n",
             self.requests,
             self.seconds,
             self.per_second(),
             self.megabytes_per_second(),
             self.errors,
+            self.waiting,
             self.unanswered,
             "latency in ms",
             "answers",

@@ -17,8 +17,8 @@ const TRIES: u32 = 4;
 /// What a server knows.
 #[derive(Default)]
 struct Record {
-    /// How long each answer took, in milliseconds.
-    times: Vec<f64>,
+    /// When each answer was given, and how long it took, in milliseconds.
+    times: Vec<(Instant, f64)>,
     /// Requests that have no answer yet.
     active: u32,
 }
@@ -61,7 +61,7 @@ async fn answer(mut stream: TcpStream, record: Shared) {
         if result.is_err() {
             return;
         }
-        record.times.push(start.elapsed().as_secs_f64() * 1000.0);
+        record.times.push((Instant::now(), start.elapsed().as_secs_f64() * 1000.0));
     }
 }
 
@@ -86,7 +86,12 @@ fn beside(record: &Shared, ask: impl FnOnce() -> Found) -> (Found, Found) {
     eventually("nobody asks", || record.lock().unwrap().active == 0);
     record.lock().unwrap().times.clear();
     let found = ask();
+    // What is answered later is waited for by us, and not counted as an answer.
     let mut times = std::mem::take(&mut record.lock().unwrap().times);
+    let end = times.iter().map(|(at, took)| *at - Duration::from_secs_f64(took / 1000.0)).min();
+    let end = end.expect("an answer") + TIME;
+    times.retain(|(at, _)| *at <= end);
+    let mut times: Vec<f64> = times.into_iter().map(|(_, took)| took).collect();
     times.sort_by(f64::total_cmp);
     let at = |percent: f64| times[((times.len() as f64 * percent / 100.0) as usize).min(times.len() - 1)];
     (found, Found { answers: times.len() as f64, latencies: PERCENTILES.map(at) })

@@ -60,7 +60,7 @@ fn run_patiently(load: &Load, patience: Duration) -> io::Result<Report> {
             end: begin + load.time,
         });
         match load.pace {
-            Pace::Closed { clients } => closed(&shared, clients).await,
+            Pace::Closed { clients } => closed(&shared, clients, patience).await,
             Pace::Open { rate } => open(&shared, rate, patience).await,
         }
         let mut report = shared.report.borrow().clone();
@@ -69,7 +69,7 @@ fn run_patiently(load: &Load, patience: Duration) -> io::Result<Report> {
     })
 }
 
-async fn closed(shared: &Rc<Shared>, clients: u32) {
+async fn closed(shared: &Rc<Shared>, clients: u32, patience: Duration) {
     let clients = (0..clients).map(|number| {
         let shared = shared.clone();
         tokio::task::spawn_local(async move {
@@ -77,7 +77,8 @@ async fn closed(shared: &Rc<Shared>, clients: u32) {
                 Random::new(shared.load.seed.wrapping_mul(0x5851_f42d).wrapping_add(number.into()));
             while Instant::now() < shared.end {
                 let due = Instant::now();
-                let is_well = shared.ask(shared.popularity.draw(&mut random), due, shared.end).await;
+                let file = shared.popularity.draw(&mut random);
+                let is_well = shared.ask(file, due, shared.end + patience).await;
                 if !is_well {
                     // A server that refuses must not be hammered.
                     tokio::time::sleep(Duration::from_millis(20)).await;
@@ -116,6 +117,9 @@ impl Shared {
     /// One request; time counts from `due`. Whether it went well.
     async fn ask(&self, file: u32, due: Instant, until: Instant) -> bool {
         let size = self.sizes[file as usize];
+        let is_open = matches!(self.load.pace, Pace::Open { .. });
+        // Of a closed loop what is on its way when the warm-up ends counts, too: each client has one request at any time.
+        let counts = |due: Instant| due >= self.begin || !is_open;
         let result = timeout_at(until, async {
             let _seat = self.seats.acquire().await.map_err(io::Error::other)?;
             let idle = self.idle.borrow_mut().pop();
@@ -127,23 +131,25 @@ impl Shared {
             Ok::<_, io::Error>((connection, length))
         });
         let Ok(result) = result.await else {
-            // What is cut off by the end of a closed loop is no answer and no error. In an open one it should have come long
-            // ago: to leave it out would make a server that stalls look better than one that is slow.
-            if matches!(self.load.pace, Pace::Open { .. }) && due >= self.begin {
+            // It should have come long ago: to leave it out would make a server that stalls look better than one that is slow.
+            if counts(due) {
                 self.report.borrow_mut().give_up(size, until - due);
             }
             return true;
         };
         let now = Instant::now();
-        let counts = now >= self.begin
-            && now <= until
-            && (due >= self.begin || matches!(self.load.pace, Pace::Closed { .. }));
         let mut report = self.report.borrow_mut();
         let error = match result {
             Ok((connection, length)) if length == size => {
                 self.idle.borrow_mut().push(connection);
-                if counts {
-                    report.add(size, now - due);
+                match now > self.end {
+                    _ if now < self.begin || !counts(due) => {}
+                    true if is_open => {
+                        report.waiting += 1;
+                        report.add(size, now - due);
+                    }
+                    true => report.late(size, now - due),
+                    false => report.add(size, now - due),
                 }
                 return true;
             }
@@ -304,6 +310,32 @@ mod tests {
         assert!(report.unanswered as usize >= due(&load).len() - 3, "{}", report.unanswered);
         assert_eq!(report.all.len(), report.unanswered);
         assert!(report.percentile_ms(1.0) >= 45.0 && report.percentile_ms(99.0) >= 400.0);
+    }
+
+    #[test]
+    fn clients_that_still_wait_at_the_end_are_not_left_out() {
+        const CLIENTS: u32 = 20;
+        let closed = |address, patience| {
+            let load = Load { pace: Pace::Closed { clients: CLIENTS }, ..load(address) };
+            run_patiently(&load, Duration::from_millis(patience)).unwrap()
+        };
+        let report = closed(stalling(usize::MAX), 50);
+        assert_eq!((report.requests, report.errors), (0, 0));
+        assert_eq!((report.waiting, report.unanswered, report.all.len()), (20, 20, 20));
+        assert!(report.percentile_ms(1.0) >= 430.0, "{} ms", report.percentile_ms(1.0));
+        // After the end somebody else asks, and all are answered.
+        let address = stalling(CLIENTS as usize + 1);
+        let asking = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(600));
+            let mut stream = std::net::TcpStream::connect(address).unwrap();
+            stream.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+            stream
+        });
+        let report = closed(address, 60_000);
+        assert_eq!((report.requests, report.waiting, report.unanswered, report.bytes), (0, 20, 0, 0));
+        assert!(report.all.len() == 20 && report.percentile_ms(1.0) >= 400.0);
+        assert!(report.table().contains("20 waited at the end, 0 of them"), "{}", report.table());
+        drop(asking.join().unwrap());
     }
 
     /// Says the same to everybody who asks, part by part, and ends the connection after that. How many have connected.
