@@ -22,8 +22,13 @@ impl Bars {
         self.tell(figure <= bar, format!("{what}: {figure:.3}, at most {bar}"));
     }
 
+    /// Something to compare with that is not there: nothing is known about it.
+    pub fn missing(&self, rival: &str) {
+        self.tell(false, format!("{rival} is not there to compare with; --without-rivals does without"));
+    }
+
     fn tell(&self, is_passed: bool, what: String) {
-        let line = format!("{} {what}", if is_passed { "PASS" } else { "MISS" });
+        let line = format!("{} {what}", if is_passed { "ok  " } else { "MISS" });
         println!("{line}");
         self.told.borrow_mut().push((is_passed, line));
     }

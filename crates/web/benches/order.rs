@@ -3,14 +3,15 @@
 //! ```text
 //! cargo bench -p pantler-web --bench order                        # everything, about half an hour
 //! cargo bench -p pantler-web --bench order -- --quick             # shorter runs, fewer sizes
-//! cargo bench -p pantler-web --bench order -- files surge accuracy memory wrk open starve idle bound soak   # some parts; soak only if named
+//! cargo bench -p pantler-web --bench order -- files surge accuracy memory wrk open starve crowd idle bound soak   # some parts; soak only if named
 //! cargo bench -p pantler-web --bench order -- surge --few         # of the disk-bound rows only `fifo`, nginx, the default and how far hits get ahead
 //! ```
 //!
 //! Each run gets a fresh control group with a memory limit for everything in it (page cache, buffers, server) and a throttled
 //! disk; the server runs inside, the clients outside. All files are dropped from the page cache before. nginx has
 //! `aio threads` and `sendfile`, two workers, and no log; in memory `sendfile` alone, and one worker. Rows that lose are printed like the others.
-//! What the default order must show is told as `PASS` or `MISS`, and whatever is missed makes the bench fail at its end.
+//! What each row must show is told as `ok` or `MISS`, and whatever is missed makes the bench fail at its end. So does a rival
+//! (nginx, wrk) that is not there and cannot be installed, unless `--without-rivals` is given.
 
 use anyhow::{Context, Result, bail};
 use pantler_steer::group::{self, RunGroup, Throttle};
@@ -43,6 +44,8 @@ mod accuracy;
 mod bars;
 #[path = "order/bound.rs"]
 mod bound;
+#[path = "order/crowd.rs"]
+mod crowd;
 #[path = "order/memory.rs"]
 mod memory;
 #[path = "order/wrk.rs"]
@@ -75,7 +78,7 @@ fn main() -> Result<()> {
     if parts == ["bound"] {
         return Ok(());
     }
-    let bench = Bench::new(is_quick, is_few)?;
+    let bench = Bench::new(is_quick, is_few, !words.contains(&"--without-rivals"))?;
     bench.environment();
     if wants("files") {
         bench.disk_bound(
@@ -95,6 +98,9 @@ fn main() -> Result<()> {
     }
     if wants("starve") {
         bench.starvation()?;
+    }
+    if wants("crowd") {
+        bench.crowd()?;
     }
     if wants("memory") {
         bench.in_memory()?;
@@ -274,18 +280,21 @@ struct Bench {
     is_quick: bool,
     is_few: bool,
     has_nginx: bool,
+    /// Whether others are compared with.
+    has_rivals: bool,
     bars: Bars,
 }
 
 impl Bench {
-    fn new(is_quick: bool, is_few: bool) -> Result<Bench> {
+    fn new(is_quick: bool, is_few: bool, has_rivals: bool) -> Result<Bench> {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("order");
         fs::create_dir_all(&folder)?;
         let device = rustix::fs::stat(&folder)?.st_dev;
         let device = whole_disk(rustix::fs::major(device), rustix::fs::minor(device));
-        let has_nginx = is_there("nginx-light", "/usr/sbin/nginx");
-        if !has_nginx {
-            println!("no nginx rows: it cannot be installed");
+        let bars = Bars::default();
+        let has_nginx = has_rivals && is_there("nginx-light", "/usr/sbin/nginx");
+        if has_rivals && !has_nginx {
+            bars.missing("nginx");
         }
         let (time, warm_up) = if is_quick { (20, 8) } else { (45, 12) };
         Ok(Bench {
@@ -297,7 +306,8 @@ impl Bench {
             is_quick,
             is_few,
             has_nginx,
-            bars: Bars::default(),
+            has_rivals,
+            bars,
         })
     }
 
@@ -493,8 +503,8 @@ impl Bench {
         Ok(())
     }
 
-    /// What the default order must show against the first row, `fifo`, and against nginx; and what it must gain when it begins
-    /// with a size that is a fifth too large or too small.
+    /// What the default order must show against the first row, `fifo`, and against nginx; what it must gain when it begins
+    /// with a size that is a fifth too large or too small; and that no other order, guess or way to overtake costs answers.
     fn disk_bars(&self, title: &str, rows: &[(Rival, Row)]) {
         let rate = |row: &Row| row.report.per_second();
         let fifo = &rows[0].1;
@@ -523,7 +533,12 @@ impl Bench {
                 } if [CACHE_BYTES * 4 / 5, CACHE_BYTES * 6 / 5].contains(bytes) => {
                     self.bars.at_least(&against("answers/s against fifo"), rate(row) / rate(fifo), 1.0);
                 }
-                Rival::Own { .. } => {}
+                Rival::Own { order: Order::Fifo, .. } => {
+                    self.bars.at_most(&against("answers that failed"), row.report.errors as f64, 0.0);
+                }
+                Rival::Own { .. } => {
+                    self.bars.at_least(&against("answers/s against fifo"), rate(row) / rate(fifo), 0.95);
+                }
             }
         }
     }
@@ -545,31 +560,23 @@ impl Bench {
             for rival in rivals {
                 let row = self.row(rival, &root, &self.load(&plan, 0.0, Pace::Open { rate }))?;
                 print_row(&row, base.as_ref());
+                let what = format!("open loop, {rate} requests/s: {}", row.name);
+                let mean = row.report.all.mean();
+                match &base {
+                    _ if matches!(rival, Rival::Nginx { .. }) => {}
+                    None => self.bars.at_most(
+                        &format!("{what}, answers that failed"),
+                        row.report.errors as f64,
+                        0.0,
+                    ),
+                    // At the higher rate `fifo` falls behind.
+                    Some(fifo) => self.bars.at_most(
+                        &format!("{what}, mean against fifo"),
+                        mean / fifo.report.all.mean(),
+                        if rate > 40.0 { 0.5 } else { 1.0 },
+                    ),
+                }
                 base.get_or_insert(row);
-            }
-        }
-        Ok(())
-    }
-
-    /// Popular files keep the server busy; those that few ask for must come all the same.
-    fn starvation(&self) -> Result<()> {
-        let plan = Plan { files: 200, sizes: Sizes::Fixed(1_000_000), seed: 1 };
-        let root = self.root("files", &plan)?;
-        println!("\nStarvation: 200 files of 1 MB, Zipf 1.2, {CLIENTS} clients, by age cap");
-        header();
-        for age_cap in ["2000", "5000", "600000"] {
-            let rival =
-                Rival::Own { order: Order::MirrorVerify, guess: Guess::Own, age_cap, overtake: "own" };
-            let mut row =
-                self.row(rival, &root, &self.load(&plan, 1.2, Pace::Closed { clients: CLIENTS }))?;
-            row.name = format!("cap {} s", age_cap.parse::<f64>()? / 1000.0);
-            print_row(&row, None);
-            let longest = row.longest_wait().unwrap_or(f64::NAN);
-            println!("{:24} longest wait for a read {longest:.2} s", "");
-            // A shorter cap than this disk needs for what waits is no promise, and the longest one is none at all.
-            if age_cap == AGE_CAP {
-                let cap = age_cap.parse::<f64>()? / 1000.0;
-                self.bars.at_most("starvation: longest wait for a read against the cap", longest / cap, 1.0);
             }
         }
         Ok(())
@@ -683,7 +690,7 @@ fn print_row(row: &Row, base: Option<&Row>) {
     );
     if report.errors > 0 || report.unanswered > 0 {
         println!(
-            "{:24}{} failed ({}), {} not answered",
+            "{:24}{} failed ({}), {} had no answer 30 s after the end",
             "",
             report.errors,
             report.first_error.as_deref().unwrap_or(""),

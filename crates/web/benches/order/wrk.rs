@@ -25,8 +25,12 @@ struct Found {
 impl Bench {
     /// Files in memory; the server on one processor, whoever asks on the other, with one thread.
     pub(super) fn wrk(&self) -> Result<()> {
+        if !self.has_rivals {
+            println!("\nno comparison with wrk: --without-rivals");
+            return Ok(());
+        }
         if !super::is_there("wrk", "/usr/bin/wrk") {
-            println!("no comparison with wrk: it cannot be installed");
+            self.bars.missing("wrk");
             return Ok(());
         }
         pin_to_cpu(1);
