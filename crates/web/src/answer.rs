@@ -197,17 +197,22 @@ impl Site {
         if !self.options.listing {
             return Ok(Draft::plain(StatusCode::NOT_FOUND));
         }
-        let Found::Directory(directory) = self.opener.open(names, asker).await? else {
-            return Ok(Draft::plain(StatusCode::NOT_FOUND));
-        };
         let path = if names.joined.is_empty() {
             "/".to_owned()
         } else {
             format!("/{}/", String::from_utf8_lossy(&names.joined))
         };
         let (hidden, held) = (self.options.hidden, self.desk.buffers.hold());
-        let text = self.opener.run(asker, move || listing::page(directory, &path, hidden, held)).await?;
-        Ok(Draft::text(text, "text/html; charset=utf-8"))
+        let (root, names, patience) = (self.root.clone(), names.clone(), self.options.limits.open_time);
+        // Opened where it is read: one that waits for its turn holds no descriptor.
+        let page = self.opener.run(asker, move || match root.open_waiting(&names, patience)? {
+            Found::Directory(directory) => listing::page(directory, &path, hidden, held).map(Some),
+            _ => Ok(None),
+        });
+        Ok(match page.await? {
+            Some(text) => Draft::text(text, "text/html; charset=utf-8"),
+            None => Draft::plain(StatusCode::NOT_FOUND),
+        })
     }
 
     async fn serve(

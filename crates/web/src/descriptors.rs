@@ -18,7 +18,7 @@ use pantler_origin::Version;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 use crate::opened::Opened;
 
@@ -79,6 +79,8 @@ pub struct Descriptors {
     for_connections: Arc<Semaphore>,
     for_files: Arc<Semaphore>,
     shared: Mutex<HashMap<Version, Weak<Descriptor>>>,
+    /// Who waits for a seat, by the version that was found: rung when somebody else shares it.
+    wanted: Mutex<HashMap<Version, (Arc<Notify>, usize)>>,
     /// Requests that found no descriptor for their file: they waited, or were refused.
     crowded: Arc<AtomicU64>,
 }
@@ -94,6 +96,7 @@ impl Descriptors {
             for_connections: seats(kept),
             for_files: seats(kept),
             shared: Mutex::default(),
+            wanted: Mutex::default(),
             crowded,
         })
     }
@@ -123,6 +126,18 @@ impl Descriptors {
         Seat { _permit: permit.expect("it is never closed") }
     }
 
+    /// For who waits for a seat: to be told when somebody else shares this version.
+    pub fn want(&self, version: Version) -> Wanted<'_> {
+        let mut wanted = self.wanted();
+        let (shared, count) = wanted.entry(version).or_default();
+        *count += 1;
+        Wanted { descriptors: self, version, shared: shared.clone() }
+    }
+
+    fn wanted(&self) -> MutexGuard<'_, HashMap<Version, (Arc<Notify>, usize)>> {
+        self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Somebody found no descriptor.
     pub fn crowd(&self) {
         self.crowded.fetch_add(1, Ordering::Relaxed);
@@ -149,11 +164,46 @@ impl Descriptors {
         (fresh.known, fresh.seat) = (Some((Arc::downgrade(self), version)), Some(seat));
         // Of two at the same moment each keeps its own, and who comes later gets the second.
         self.shared().insert(version, Arc::downgrade(own));
+        if let Some((shared, _)) = self.wanted().get(&version) {
+            shared.notify_waiters();
+        }
     }
 
     fn shared(&self) -> MutexGuard<'_, HashMap<Version, Weak<Descriptor>>> {
         // Each change is one call.
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Of somebody who waits for a seat.
+#[derive(Debug)]
+pub struct Wanted<'a> {
+    descriptors: &'a Descriptors,
+    version: Version,
+    shared: Arc<Notify>,
+}
+
+impl Wanted<'_> {
+    /// When somebody shares it, or at once if somebody does.
+    pub async fn shared(&self) {
+        let shared = self.shared.notified();
+        let is_shared =
+            self.descriptors.shared().get(&self.version).is_some_and(|known| known.strong_count() > 0);
+        if !is_shared {
+            shared.await;
+        }
+    }
+}
+
+impl Drop for Wanted<'_> {
+    fn drop(&mut self) {
+        let mut wanted = self.descriptors.wanted();
+        if let Some((_, count)) = wanted.get_mut(&self.version) {
+            *count -= 1;
+            if *count == 0 {
+                wanted.remove(&self.version);
+            }
+        }
     }
 }
 

@@ -47,23 +47,33 @@ impl Opener {
     /// # Errors
     /// The system's, and `TimedOut`.
     pub async fn open(&self, names: &Names, asker: Asker<'_>) -> io::Result<Found> {
-        let (found, is_kept) = self.open_now(names, asker).await?;
-        if is_kept {
+        let mut is_told = false;
+        loop {
+            let (mut found, is_kept) = self.open_now(names, asker).await?;
+            let Some(opened) = file(&mut found).filter(|_| !is_kept) else { return Ok(found) };
+            let wanted = self.descriptors.want(opened.version);
+            drop(found);
+            if !std::mem::replace(&mut is_told, true) {
+                self.descriptors.crowd();
+            }
+            let seat_or_shared = async {
+                tokio::select! {
+                    seat = self.descriptors.file() => Some(seat),
+                    () = wanted.shared() => None,
+                }
+            };
+            let waited = {
+                let _waits = asker.pulse.waits();
+                timeout_at(asker.since + self.patience, seat_or_shared).await
+            };
+            let Some(seat) = waited.map_err(|_| io::ErrorKind::TimedOut)? else { continue };
+            // It may be another one by now.
+            let mut found = self.find(names, asker).await?;
+            if let Some(file) = file(&mut found) {
+                self.descriptors.share(file, seat);
+            }
             return Ok(found);
         }
-        drop(found);
-        self.descriptors.crowd();
-        let seat = {
-            let _waits = asker.pulse.waits();
-            timeout_at(asker.since + self.patience, self.descriptors.file()).await
-        };
-        let seat = seat.map_err(|_| io::ErrorKind::TimedOut)?;
-        // It may be another one by now.
-        let mut found = self.find(names, asker).await?;
-        if let Some(file) = file(&mut found) {
-            self.descriptors.share(file, seat);
-        }
-        Ok(found)
     }
 
     /// The same for who has another file open, and does without this one where descriptors are short (E2).
@@ -200,6 +210,32 @@ mod tests {
         let ended: Vec<i32> = ended.try_iter().filter(|number| *number >= 2).collect();
         assert_eq!(ended, (2..20).collect::<Vec<_>>());
         assert_eq!(most.load(Ordering::SeqCst), 2);
+    }
+
+    #[tokio::test]
+    async fn who_waits_for_a_descriptor_takes_the_one_that_somebody_else_got() {
+        let (folder, opener) = opener(1, Duration::from_secs(60));
+        std::fs::write(folder.path().join("f"), "text").unwrap();
+        let mut seats: Vec<_> = std::iter::from_fn(|| opener.descriptors.file_now()).collect();
+        let ask = || {
+            let opener = opener.clone();
+            async move {
+                let pulse = Pulse::new();
+                let names = Names { joined: b"f".to_vec(), is_directory: false };
+                opener.open(&names, Asker { pulse: &pulse, since: Instant::now() }).await
+            }
+        };
+        let waiting: Vec<_> = (0..50).map(|_| tokio::spawn(ask())).collect();
+        tokio::task::yield_now().await;
+        // One seat for all of them, who keep what they get.
+        seats.pop();
+        let mut found = Vec::new();
+        for one in waiting {
+            found.push(one.await.unwrap().unwrap());
+        }
+        assert_eq!(found.len(), 50);
+        drop(found);
+        assert!(opener.descriptors.file_now().is_some(), "and give it back");
     }
 
     #[tokio::test]

@@ -110,7 +110,7 @@ impl Server {
         let threads = options.threads.max(1);
         let seats = Arc::new(Semaphore::new(options.limits.connections.max(threads) as usize));
         let crowded = desk.metrics.crowded.clone();
-        let descriptors = Descriptors::new(descriptors.saturating_sub(own_descriptors(&options)), crowded);
+        let descriptors = Descriptors::new(for_clients(descriptors, &options), crowded);
         let open_time = options.limits.open_time;
         let opener = Opener::new(root.clone(), OPENERS * threads as usize, open_time, descriptors.clone());
         let site = Arc::new(Site { root, opener, desk, log, options });
@@ -243,6 +243,17 @@ fn listen(address: SocketAddr) -> Result<StdListener, WebError> {
     rustix::net::listen(&listener, BACKLOG).map_err(|error| fail(error.into()))?;
     listener.set_nonblocking(true).map_err(fail)?;
     Ok(listener)
+}
+
+/// How many of the descriptors that this process may have are for connections and files for them. A quarter at least: seldom
+/// does everybody open something at the same moment.
+fn for_clients(descriptors: usize, options: &Options) -> usize {
+    let left = descriptors.saturating_sub(own_descriptors(options)).max(descriptors / 4);
+    if left < options.limits.connections as usize {
+        let connections = options.limits.connections;
+        tracing::warn!("{left} descriptors for {connections} connections and their files: see ulimit -n");
+    }
+    left
 }
 
 /// How many descriptors are neither connections to clients nor files for them.
