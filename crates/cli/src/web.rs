@@ -5,6 +5,7 @@ use clap::Args;
 use pantler_control::{ControlError, Size};
 use pantler_policy::Spec;
 use pantler_web::opened::Below;
+use pantler_web::root::Root;
 use pantler_web::{
     AccessLog, Keep, Limits, LogFormat, Misses, Model, Options, Order, Overtake, Server, StoreKind, Tls,
     WebError,
@@ -38,9 +39,8 @@ pub struct Web {
     /// Where /metrics (Prometheus) and the live page are; nowhere without it
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = address)]
     pub admin: Option<SocketAddr>,
-    /// Another name or address by which that page may be asked for, beside its address and localhost; may be given
-    /// several times
-    #[arg(long, value_name = "NAME", requires = "admin")]
+    /// A name by which that page may be asked for, beside addresses and localhost; may be given several times
+    #[arg(long, value_name = "NAME", requires = "admin", value_parser = host_name)]
     pub admin_name: Vec<String>,
     /// In which order: fifo, mirror, truth or mirror+verify
     #[arg(long, value_name = "ORDER", default_value = "mirror+verify")]
@@ -141,12 +141,12 @@ struct Started<'a> {
 pub fn web(words: &Web) -> Result<()> {
     agree(words).map_err(Usage)?;
     let mut signals = Signals::new([SIGINT, SIGTERM]).context("cannot catch signals")?;
+    if Root::open(&words.root).map_err(refused)?.below() == Below::Mount {
+        agree_over_a_mount(words).map_err(Usage)?;
+    }
     let options = options(words);
     options.hold_little();
     let server = Server::start(options).map_err(refused)?;
-    if server.site().root.below() == Below::Mount {
-        agree_over_a_mount(words).map_err(Usage)?;
-    }
     let scheme = if words.tls_key.is_some() { "https" } else { "http" };
     let started = Started {
         root: server.site().root.path().to_string_lossy().into_owned(),
@@ -189,7 +189,7 @@ fn agree(words: &Web) -> Result<(), String> {
             "--keep means nothing with --store cache:SIZE, whose steward decides what stays: leave it out";
         return Err(what.to_owned());
     }
-    if words.keep.is_some() && words.order != Order::MirrorVerify {
+    if matches!(words.keep, Some(Keep::Policy(_))) && words.order != Order::MirrorVerify {
         return Err(format!(
             "--keep means nothing with --order {order}, in which the kernel decides what stays: leave it out, or give --order mirror+verify"
         ));
@@ -284,6 +284,14 @@ fn refused(error: WebError) -> anyhow::Error {
         }
         _ => error.into(),
     }
+}
+
+fn host_name(text: &str) -> Result<String, String> {
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
+    if !text.is_empty() && text.bytes().all(is_name) {
+        return Ok(text.to_owned());
+    }
+    Err("expected a name as browsers say it, without scheme and port, such as stats.example.org".to_owned())
 }
 
 fn address(text: &str) -> Result<SocketAddr, String> {
@@ -394,10 +402,12 @@ fn model(text: &str) -> Result<Model, String> {
     let expected = "expected a file that `pantler dust --json` wrote, or POLICY:SIZE such as linux:80M";
     let (policy, bytes) = text.rsplit_once(':').ok_or(expected)?;
     let bytes = size(bytes).map_err(|error| format!("{expected} ({error})"))?;
-    if let Ok(file) = std::fs::read_to_string(policy) {
-        return verdict(file)?.model(Some(bytes));
+    // A file may have the name of a policy.
+    match (online(policy), std::fs::read_to_string(policy)) {
+        (Ok(policy), _) => Ok(Model { policy, bytes }),
+        (_, Ok(file)) => verdict(file)?.model(Some(bytes)),
+        (Err(error), _) => Err(error),
     }
-    Ok(Model { policy: online(policy)?, bytes })
 }
 
 fn keep(text: &str) -> Result<Keep, String> {

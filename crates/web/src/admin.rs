@@ -7,11 +7,10 @@ use hyper::header::{
     ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, HeaderValue, X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::service::service_fn;
-use hyper::{Method, Request, Response, StatusCode};
+use hyper::{Method, Request, Response, StatusCode, Version};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::json;
 use std::convert::Infallible;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
@@ -33,10 +32,8 @@ const PAGE: &str = include_str!("page.html");
 
 /// Serves a connection to its end.
 pub async fn serve(site: Arc<Site>, mut stop: watch::Receiver<bool>, stream: TcpStream) {
-    // A connection that has no end here any more is asked nothing.
-    let Ok(came_in) = stream.local_addr() else { return };
     let service = service_fn(|request: Request<Incoming>| {
-        let refused = refuse(&request, came_in, &site.options.admin_names);
+        let refused = refuse(&request, &site.options.admin_names);
         let answer = refused.unwrap_or_else(|| answer(&site, &request));
         async { Ok::<_, Infallible>(answer) }
     });
@@ -59,20 +56,18 @@ pub async fn serve(site: Arc<Site>, mut stop: watch::Receiver<bool>, stream: Tcp
 }
 
 /// What does not ask us, or says twice whom it asks.
-fn refuse(
-    request: &Request<Incoming>,
-    came_in: SocketAddr,
-    names: &[String],
-) -> Option<Response<Full<Bytes>>> {
+fn refuse(request: &Request<Incoming>, names: &[String]) -> Option<Response<Full<Bytes>>> {
+    let is_ours = |host: &str| host::is_ours(host, names);
     let hosts: Vec<_> = request.headers().get_all(HOST).iter().collect();
     let said = match hosts[..] {
-        [host] => host.to_str().unwrap_or_default(),
+        [host] => is_ours(host.to_str().unwrap_or_default()),
+        // As it was then; no browser leaves the field out.
+        [] if request.version() == Version::HTTP_10 => true,
         _ => return Some(plain(StatusCode::BAD_REQUEST)),
     };
-    let is_ours = |host: &str| host::is_ours(host, came_in, names);
     // A target with a host of its own overrules what the field says (RFC 9112, section 3.2.2).
     let target = request.uri().authority().is_none_or(|authority| is_ours(authority.as_str()));
-    (!is_ours(said) || !target).then(|| plain(StatusCode::MISDIRECTED_REQUEST))
+    (!said || !target).then(|| plain(StatusCode::MISDIRECTED_REQUEST))
 }
 
 fn plain(status: StatusCode) -> Response<Full<Bytes>> {
