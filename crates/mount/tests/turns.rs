@@ -41,7 +41,7 @@ fn what_is_cached_is_answered_while_all_turns_wait() {
     if cannot_mount() {
         return;
     }
-    quote("However many reads wait for the origin, what is cached, and names, are answered meanwhile.");
+    quote("However many reads wait for the origin, what is cached is answered meanwhile.");
     let (fixture, gate) = fixture();
     let (warm, cold) = (pattern(3 * BLOCK, 1), pattern(HELD_UP * BLOCK, 2));
     fs::write(fixture.origin.join("warm"), &warm).unwrap();
