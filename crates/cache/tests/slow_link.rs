@@ -1,8 +1,11 @@
-//! A slow link to a tier: no batch is lost to the time limit because too much went together (B7).
+//! A slow link to a tier: no batch is lost to the time limit because too much went together (B7), and nobody who ends
+//! waits for all that waits.
 
 use std::collections::HashMap;
 use std::io::{self, IoSliceMut};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use pantler_cache::{Cache, Options, Request};
@@ -23,6 +26,8 @@ const WAITING: u64 = 40;
 struct Slow {
     blocks: Mutex<HashMap<Key, Vec<u8>>>,
     batches: Mutex<Vec<usize>>,
+    /// Batches that were begun.
+    begun: AtomicUsize,
     open: Mutex<bool>,
     opened: Condvar,
 }
@@ -34,6 +39,7 @@ impl Slow {
     }
 
     fn carry(&self, blocks: usize) -> Result<(), TierError> {
+        self.begun.fetch_add(1, Ordering::SeqCst);
         drop(self.opened.wait_while(self.open.lock().unwrap(), |open| !*open).unwrap());
         std::thread::sleep(BLOCK_TIME * blocks.min(BLOCKS_MAX) as u32);
         self.batches.lock().unwrap().push(blocks);
@@ -82,6 +88,10 @@ impl Tier for Slow {
         1000
     }
 
+    fn limit(&self) -> Option<Duration> {
+        Some(BLOCK_TIME * BLOCKS_MAX as u32)
+    }
+
     fn heal(&self) -> Result<(), TierError> {
         Ok(())
     }
@@ -110,9 +120,8 @@ fn read(cache: &Cache, index: u64) -> u8 {
     cache.read(&request, |bytes| bytes[0]).unwrap()
 }
 
-#[test]
-fn what_waits_for_a_slow_tier_goes_in_batches_that_come_through() {
-    let slow = Arc::new(Slow::default());
+/// A cache above a slow tier that takes nothing yet, its worker, and the first of the blocks that wait for it.
+fn waiting(slow: &Arc<Slow>) -> (Arc<Cache>, JoinHandle<()>, u64) {
     let (frames, spare, demotions) = (16, 4, 64);
     let buffers = u64::from(frames + spare + demotions) * BLOCK as u64;
     let options = Options {
@@ -124,13 +133,13 @@ fn what_waits_for_a_slow_tier_goes_in_batches_that_come_through() {
         ..Options::default()
     };
     assert_eq!(options.frames().unwrap(), frames);
-    let cache = Arc::new(Cache::with_tiers(options, vec![Arc::clone(&slow) as _]).unwrap());
+    let cache = Arc::new(Cache::with_tiers(options, vec![Arc::clone(slow) as _]).unwrap());
     cache.share(FileId(1), Some(Stem::new(None, BLOCK as u32, [b"file".as_slice()])));
     let worker = {
         let cache = Arc::clone(&cache);
         std::thread::spawn(move || cache.serve_tier(0))
     };
-    // All but the first go to the tier, which takes nothing yet.
+    // All but the first go to the tier.
     let near = u64::from(frames) - 1;
     (0..near).for_each(|index| assert_eq!(read(&cache, index), index as u8));
     let stat = || cache.tier_stats().remove(0);
@@ -138,6 +147,14 @@ fn what_waits_for_a_slow_tier_goes_in_batches_that_come_through() {
         assert_eq!(read(&cache, index), index as u8);
     }
     eventually("they wait", || stat().queued + stat().dropped >= WAITING - 1);
+    (cache, worker, near)
+}
+
+#[test]
+fn what_waits_for_a_slow_tier_goes_in_batches_that_come_through() {
+    let slow = Arc::new(Slow::default());
+    let (cache, worker, near) = waiting(&slow);
+    let stat = || cache.tier_stats().remove(0);
     slow.open();
     assert!(cache.drain_tiers(Duration::from_secs(60)));
     let (batches, stat) = (slow.batches.lock().unwrap().clone(), stat());
@@ -146,5 +163,20 @@ fn what_waits_for_a_slow_tier_goes_in_batches_that_come_through() {
     assert_eq!(cache.tier_stats()[0].hits, WAITING);
     cache.stop_tiers();
     worker.join().unwrap();
+    cache.validate();
+}
+
+#[test]
+fn an_end_that_cannot_wait_drops_what_waits() {
+    let slow = Arc::new(Slow::default());
+    let (cache, worker, _) = waiting(&slow);
+    eventually("one is on its way", || slow.begun.load(Ordering::SeqCst) == 1);
+    assert!(!cache.drain_tiers(Duration::from_millis(20)), "nothing moves");
+    cache.abandon_tiers();
+    slow.open();
+    worker.join().unwrap();
+    let (batches, stat) = (slow.batches.lock().unwrap().clone(), cache.tier_stats().remove(0));
+    assert_eq!(batches, [1], "what was on its way, and nothing else");
+    assert_eq!((stat.placements, stat.dropped, stat.failures, stat.queued), (1, WAITING - 1, 0, 0));
     cache.validate();
 }

@@ -10,8 +10,8 @@ use pantler_tier::{Given, Key, News, Stem, Tier, TierError, Wanted};
 
 const BLOCK: usize = 4096;
 
-/// A tier that keeps nothing.
-struct Hole(u32);
+/// A tier of so many frames that keeps nothing, and says that it holds so many blocks from before.
+struct Hole(u32, u64);
 
 impl Tier for Hole {
     fn name(&self) -> &str {
@@ -42,6 +42,11 @@ impl Tier for Hole {
         self.0
     }
 
+    fn held(&self) -> Vec<Key> {
+        let stem = Stem::new(None, BLOCK as u32, [b"before".as_slice()]);
+        (0..self.1).map(|index| stem.block(index)).collect()
+    }
+
     fn heal(&self) -> Result<(), TierError> {
         Ok(())
     }
@@ -66,7 +71,7 @@ fn the_index_of_tiers_stays_below_its_bound_however_many_blocks_are_read() {
     // On both sides of where tables are doubled.
     for frames in [1500, 4000, 8500, 16_000, 17_000] {
         let options = Options { cache_bytes, block_bytes: BLOCK, demotions: 8, ..Options::default() };
-        let cache = Cache::with_tiers(options, vec![Arc::new(Hole(frames))]).unwrap();
+        let cache = Cache::with_tiers(options, vec![Arc::new(Hole(frames, 0))]).unwrap();
         cache.share(FileId(1), Some(Stem::new(None, BLOCK as u32, [b"file".as_slice()])));
         let bound = tier_index_bytes_max(cache_bytes / BLOCK as u64, &[frames.into()]);
         let source: Arc<dyn Source> = Arc::new(Zeros);
@@ -83,6 +88,21 @@ fn the_index_of_tiers_stays_below_its_bound_however_many_blocks_are_read() {
         }
         println!("{frames} frames: {most} of {bound} bytes");
         assert!(most >= u64::from(frames) * 2 * 56, "it counts what is there: {most}");
+        cache.stop_tiers();
+        cache.validate();
+    }
+}
+
+#[test]
+fn the_index_of_tiers_stays_below_its_bound_however_many_blocks_a_tier_holds() {
+    let cache_bytes = 1 << 20;
+    for (frames, held) in [(1500, 100_000), (4000, 4000), (4000, 100_000)] {
+        let options = Options { cache_bytes, block_bytes: BLOCK, demotions: 8, ..Options::default() };
+        let cache = Cache::with_tiers(options, vec![Arc::new(Hole(frames, held))]).unwrap();
+        let bound = tier_index_bytes_max(cache_bytes / BLOCK as u64, &[frames.into()]);
+        let bytes = cache.tier_index_bytes();
+        assert!(bytes <= bound, "{bytes} bytes for {held} blocks, at most {bound}");
+        assert_eq!(cache.tier_stats()[0].blocks, u64::from(frames).min(held));
         cache.stop_tiers();
         cache.validate();
     }

@@ -299,14 +299,18 @@ impl TierThreads {
         Ok(())
     }
 
-    /// Ends them, after what waits if that does not take long.
+    /// Ends them, after what waits if that does not take long. Else it is dropped: the origin has it.
     pub(crate) fn stop(&self, shelf: &Shelf) {
         let threads = std::mem::take(&mut *self.threads.lock().expect("nobody panics with threads"));
         if threads.is_empty() {
             return;
         }
-        shelf.cache.drain_tiers(DRAIN);
-        shelf.cache.stop_tiers();
+        if shelf.cache.drain_tiers(DRAIN) {
+            shelf.cache.stop_tiers();
+        } else {
+            tracing::info!("a tier is slow: what waits for it is dropped");
+            shelf.cache.abandon_tiers();
+        }
         for thread in threads {
             // It may have been ended by a panic of its own, which was reported where it happened.
             let _ = thread.join();

@@ -54,6 +54,9 @@ const KEY_BYTES: u64 = 64;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Blocks of one request that are under way at a time.
 const BATCH_MAX: usize = 64;
+/// Keys that a server of ours is told to drop by one command. It serves nobody else meanwhile.
+const DROPPED_MAX: usize = 512;
+const _: () = assert!(DROPPED_MAX < crate::wire::WORDS_MAX);
 
 /// What a client of a server is told.
 #[derive(Clone)]
@@ -336,16 +339,21 @@ impl Tier for RemoteTier {
         // Redis does not know whose a block is (U6).
         let mine = |key: &&Key| self.owned().remove(*key) || connected.kind != Kind::Redis;
         let served: Vec<&Key> = keys.iter().filter(|key| connected.serves(key)).filter(mine).collect();
-        for keys in served.chunks(BATCH_MAX) {
-            let command = |key: &&Key| {
-                let mut command = cmd(word);
-                command.arg(key.to_string());
-                command
-            };
-            let commands: Vec<Cmd> = keys.iter().map(command).collect();
-            self.ask(&connected, deadline, &commands)?;
+        if served.is_empty() {
+            return Ok(());
         }
-        Ok(())
+        // Nodes of a cluster have different keys, and refuse what names those of others, too.
+        let together = if connected.kind == Kind::Redis { 1 } else { DROPPED_MAX };
+        let command = |keys: &[&Key]| {
+            let mut command = cmd(word);
+            for key in keys {
+                command.arg(key.to_string());
+            }
+            command
+        };
+        // Side by side, so that the limit is for one way there and back.
+        let commands: Vec<Cmd> = served.chunks(together).map(command).collect();
+        self.ask(&connected, deadline, &commands).map(drop)
     }
 
     fn news(&self) -> News {
@@ -406,6 +414,10 @@ impl Tier for RemoteTier {
     fn index_bytes(&self) -> u64 {
         let keys = self.owned().capacity() * 8 / 7;
         (keys * (size_of::<Key>() + 1)) as u64
+    }
+
+    fn limit(&self) -> Option<Duration> {
+        Some(self.options.timeout)
     }
 
     fn heal(&self) -> Result<(), TierError> {

@@ -112,6 +112,12 @@ pub trait Tier: Send + Sync {
         None
     }
 
+    /// How long a call may take that is about several blocks, where that is one limit for all of them: what takes longer is
+    /// lost.
+    fn limit(&self) -> Option<Duration> {
+        None
+    }
+
     /// Tries to make a broken tier work again.
     ///
     /// # Errors

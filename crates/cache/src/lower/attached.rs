@@ -95,6 +95,8 @@ pub(crate) struct Attached {
     /// Orders that a worker holds.
     pub(crate) under_way: AtomicU32,
     pub(crate) stop: AtomicBool,
+    /// What waits is dropped.
+    gives_up: AtomicBool,
 }
 
 #[derive(Default)]
@@ -109,15 +111,17 @@ struct Queue {
 
 impl Attached {
     pub(crate) fn new(tier: Arc<dyn Tier>) -> Self {
+        let paces = Mutex::new(Paces::within(tier.limit()));
         Self {
             tier,
             breaker: Breaker::default(),
             counts: Counts::default(),
             queue: Mutex::default(),
-            paces: Mutex::default(),
+            paces,
             changed: Condvar::new(),
             under_way: AtomicU32::new(0),
             stop: AtomicBool::new(false),
+            gives_up: AtomicBool::new(false),
         }
     }
 
@@ -186,11 +190,18 @@ impl Attached {
         self.under_way.store(0, Ordering::Release);
     }
 
-    pub(crate) fn end(&self) {
+    /// The worker ends after what waits, or drops that if it `gives_up`.
+    pub(crate) fn end(&self, gives_up: bool) {
         // Under the lock, so that no worker misses it between looking and waiting.
         let _queue = self.lock();
+        self.gives_up.store(gives_up, Ordering::Release);
         self.stop.store(true, Ordering::Release);
         self.changed.notify_all();
+    }
+
+    /// Whether what waits is dropped, because the end would take too long.
+    pub(crate) fn gives_up(&self) -> bool {
+        self.gives_up.load(Ordering::Acquire)
     }
 
     pub(crate) fn waiting(&self) -> usize {

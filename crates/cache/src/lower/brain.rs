@@ -166,6 +166,7 @@ impl Brain {
         for (number, one) in attached.iter().enumerate() {
             self.ulc.set_wider(tier_of(number), one.tier.has_more());
             self.recall(tier_of(number), one, one.tier.held());
+            one.release();
         }
     }
 
@@ -192,22 +193,45 @@ impl Brain {
         }
         let now = self.now_us();
         let time = |age: Duration| now.saturating_sub(u64::try_from(age.as_micros()).unwrap_or(u64::MAX));
-        let handles: Vec<(u32, u64)> =
-            held.iter().map(|key| (self.handles.of(*key), one.tier.age(key).map_or(now, time))).collect();
+        let numbers = self.numbers_of(tier, &held);
+        let numbered = numbers.iter().zip(&held).filter_map(|(number, key)| Some(((*number)?, key)));
+        let recalled: Vec<(u32, u64)> =
+            numbered.map(|(handle, key)| (handle, one.tier.age(key).map_or(now, time))).collect();
         let mut steps = std::mem::take(&mut self.steps);
-        self.ulc.recall(&handles, tier, &mut steps);
+        self.ulc.recall(&recalled, tier, &mut steps);
         self.steps = steps;
         self.carry_out(None);
         let has_more = one.tier.has_more();
-        for ((handle, _), key) in handles.into_iter().zip(held) {
-            if has_more && self.ulc.tier_of(handle) != tier {
+        for (number, key) in numbers.into_iter().zip(held) {
+            let is_kept = number.is_some_and(|handle| self.ulc.tier_of(handle) == tier);
+            if has_more && !is_kept {
                 // What finds no room to wait stays until it is the oldest there.
                 let _ = one.accept(Order::Remove { key }, 0);
             }
-            if self.ulc.time_of(handle).is_none() {
+            if let Some(handle) = number.filter(|&handle| self.ulc.time_of(handle).is_none()) {
                 self.handles.release(handle);
             }
         }
+    }
+
+    /// Numbers of blocks that a tier holds: of those that are known, and of the youngest others for which there is room. A
+    /// server may hold far more than the memory of the index was counted for.
+    fn numbers_of(&mut self, tier: Tier, held: &[Key]) -> Vec<Option<u32>> {
+        let out = self.out();
+        let mut room = self.ulc.sizes().of(tier).saturating_sub(self.ulc.blocks_in(tier));
+        let mut numbers = vec![None; held.len()];
+        for (number, key) in numbers.iter_mut().zip(held).rev() {
+            let known = self.handles.get(key);
+            let enters = known.is_none_or(|handle| self.ulc.tier_of(handle) == out);
+            *number = match known {
+                None if room > 0 => Some(self.handles.of(*key)),
+                known => known,
+            };
+            if enters {
+                room = room.saturating_sub(1);
+            }
+        }
+        numbers
     }
 
     /// Frames that the steward begins with.

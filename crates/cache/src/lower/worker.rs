@@ -30,8 +30,8 @@ impl Cache {
         }
     }
 
-    /// Serves a lower tier until [`stop_tiers`](Self::stop_tiers). One thread for each number below
-    /// [`tiers`](Self::tiers).
+    /// Serves a lower tier until [`stop_tiers`](Self::stop_tiers) or [`abandon_tiers`](Self::abandon_tiers). One thread for
+    /// each number below [`tiers`](Self::tiers).
     pub fn serve_tier(&self, number: usize) {
         let Some(one) = self.attached.get(number) else { return };
         loop {
@@ -40,11 +40,11 @@ impl Cache {
             if orders.is_empty() && stopping {
                 return;
             }
-            if !one.breaker.is_open() {
+            if !one.breaker.is_open() && !one.gives_up() {
                 self.carry_out(number, one, orders);
             } else {
                 self.give_orders_up(number, one, orders);
-                if !stopping {
+                if !stopping && one.breaker.is_open() {
                     self.try_again(number, one);
                 }
             }
@@ -54,7 +54,14 @@ impl Cache {
     /// No orders are taken any more; workers end after those that wait. Tiers write down what they should know.
     pub fn stop_tiers(&self) {
         self.lock().release(&self.slab);
-        self.attached.iter().for_each(Attached::end);
+        self.attached.iter().for_each(|one| one.end(false));
+    }
+
+    /// The same, and what waits is dropped: workers end after what is on its way. For an end that cannot wait for a slow
+    /// tier.
+    pub fn abandon_tiers(&self) {
+        self.lock().release(&self.slab);
+        self.attached.iter().for_each(|one| one.end(true));
     }
 
     /// What tiers write down at the end, once their workers have ended.
@@ -111,13 +118,17 @@ impl Cache {
         let mut rest = orders.as_slice();
         let mut failed = None;
         while let Some(first) = rest.first() {
+            if one.gives_up() {
+                failed = Some(rest);
+                break;
+            }
             // Orders of a kind go together; the order of different ones stays.
             let kind = std::mem::discriminant(first);
             let same = rest.iter().take_while(|order| std::mem::discriminant(*order) == kind).count();
             let (now, later) = rest.split_at(same);
             if let Err(error) = self.carry_out_alike(number, one, now, now_us) {
                 self.tier_failed(one, &error);
-                one.paces().failed();
+                one.paces().failed(now, self.block_bytes());
                 // What was to be passed on was passed, or is forgotten already.
                 failed = Some(if matches!(first, Order::Pass { .. }) { later } else { rest });
                 break;
@@ -273,6 +284,8 @@ impl Cache {
                 if let Some(brain) = &mut self.lock().brain {
                     brain.came(number, held);
                 }
+                // No reference releases what follows from that.
+                one.release();
                 one.breaker.heal();
                 tracing::info!(tier = one.tier.name(), "works again");
                 self.listen(number, one);
