@@ -10,6 +10,7 @@
 //!
 //! `said` has a character for each access, 1 for hits. Pauses are in milliseconds, before the access at that position.
 //! Traces whose pattern is `counterexample` were asked to shrink one, and nothing else follows from them.
+//! Nothing at all follows from those whose pattern begins with `illustration-`, which are there for a page.
 //! `traces` says how many lines follow: what was cut off would be missing unnoticed. Older recordings have no such number.
 
 use std::io::{self, BufRead, Read, Write};

@@ -82,3 +82,34 @@ fn who_is_unknown_is_so_again_byte_for_byte() {
     // It was worth asking.
     assert!(confirmed > 0, "none of 4 confirmed");
 }
+
+/// What is only to be shown is no reason for anything, also where no fresh trace came before it.
+#[test]
+fn illustrations_change_nothing() {
+    let mut target =
+        SimulatedTarget::new("fifo".parse().expect("a policy"), 100, 0.02, 7).expect("it is online");
+    let asked = investigate(Inquiry::new(Options::default()), &mut target).expect("it answers");
+    for verified in [true, false] {
+        let kept = |observed: &&Observed| verified || observed.trace.pattern != "verification";
+        let observed: Vec<Observed> = asked.observed().iter().filter(kept).cloned().collect();
+        let mut inquiry = Inquiry::replay(Options::default(), observed);
+        assert_eq!(inquiry.verdict().verdict == Known::Known, verified);
+        for trace in inquiry.illustrations() {
+            let readings = target.run(&trace).expect("it answers");
+            inquiry.illustrate(trace, readings);
+        }
+        let mut bytes = Vec::new();
+        record::write(&mut bytes, "it", None, inquiry.observed()).expect("memory");
+        let recording = record::read(&mut bytes.as_slice()).expect("it was recorded");
+        let mut older = recording.observed.clone();
+        let again = Inquiry::replay(Options::default(), recording.observed);
+        assert_eq!(told(&again, None), told(&inquiry, None), "{verified}");
+        // As they were called before they had names of their own.
+        for observed in &mut older {
+            observed.trace.pattern = observed.trace.pattern.replace("illustration-", "");
+        }
+        if verified {
+            assert_eq!(Inquiry::replay(Options::default(), older).verdict(), inquiry.verdict());
+        }
+    }
+}

@@ -45,6 +45,8 @@ const RETURN_NAME: &str = "capacity-return";
 const SCREENING_NAME: &str = "screening";
 const REPETITION_NAME: &str = "repetition";
 const VERIFICATION_NAME: &str = "verification";
+/// How the names of traces begin that are only to be shown.
+const ILLUSTRATION_PREFIX: &str = "illustration-";
 
 /// Smaller caches are asked as if they held so many.
 const CAPACITY_MIN: u32 = 8;
@@ -257,7 +259,12 @@ impl Inquiry {
                 inquiry.spent.push(Observed { trace, readings });
                 continue;
             }
+            if trace.pattern.starts_with(ILLUSTRATION_PREFIX) {
+                shown.push((trace, readings));
+                continue;
+            }
             inquiry.stage = Stage::of(&trace);
+            // Older recordings have illustrations without a name of their own.
             if verified && inquiry.stage != Stage::Repeating {
                 shown.push((trace, readings));
                 continue;
@@ -290,7 +297,11 @@ impl Inquiry {
         let capacity = self.estimate();
         let patterns = [Pattern::ShortTerm, Pattern::History];
         let traces = patterns.map(|pattern| pattern.trace(capacity, &mut self.random));
-        traces.into_iter().map(|trace| self.placed(trace)).collect()
+        let named = |mut trace: Trace| {
+            trace.pattern.insert_str(0, ILLUSTRATION_PREFIX);
+            trace
+        };
+        traces.into_iter().map(|trace| self.placed(named(trace))).collect()
     }
 
     /// What the target said to a trace that is only to be shown: the verdict stays as it is. Nothing is observed afterwards.
@@ -376,7 +387,7 @@ impl Inquiry {
         &self.evidence
     }
 
-    /// The fits, the most likely first.
+    /// The fits, the most likely first; of a few blocks who was put to the test, and then the most likely first.
     pub fn fits(&self) -> &[Fit] {
         &self.fits
     }
@@ -551,7 +562,9 @@ impl Inquiry {
     /// The visits that had the same accesses.
     fn repeated(&self) -> Option<(usize, usize)> {
         let visit = |name: &str| {
-            let at = self.record.iter().position(|observed| observed.trace.pattern == name)?;
+            // A repetition for which nothing was left says nothing.
+            let is_it = |observed: &Observed| observed.trace.pattern == name && !observed.readings.is_empty();
+            let at = self.record.iter().position(is_it)?;
             Some(self.record[..=at].iter().filter(|observed| observed.trace.cold).count().saturating_sub(1))
         };
         Some((visit(SCREENING_NAME)?, visit(REPETITION_NAME)?))

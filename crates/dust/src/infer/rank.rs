@@ -155,12 +155,17 @@ pub fn merge(mut fits: Vec<Fit>, more: Vec<Fit>) -> Vec<Fit> {
 
 /// The fits, and whoever else there is among the leaves of the families with capacities up to `frames_max`: nobody is left
 /// out because others were likelier once. For caches so small that this takes no time.
+///
+/// The first one stays the first: it was put to the test, and none of those who come now was.
 pub fn rank_everybody(
-    mut fits: Vec<Fit>,
+    fits: Vec<Fit>,
     families: &[&'static Family],
     frames_max: u32,
     ledger: &Ledger<'_>,
 ) -> Vec<Fit> {
+    // They may have been scored by fewer observations, or been given up before the last.
+    let again = |fit: Fit| Fit::of(fit.candidate, ledger, DRAWS_SEARCH);
+    let mut fits: Vec<Fit> = fits.into_iter().map(again).collect();
     for family in families {
         for leaf in family.leaves() {
             let of = |frames| Fit::of(Candidate::new(family, leaf.clone(), frames), ledger, DRAWS_SEARCH);
@@ -169,7 +174,9 @@ pub fn rank_everybody(
             fits.extend(best);
         }
     }
-    sort(&mut fits);
+    if let Some((_, others)) = fits.split_first_mut() {
+        sort(others);
+    }
     fits
 }
 
@@ -228,7 +235,7 @@ pub fn rank_with_periods(mut fits: Vec<Fit>, families: &[&'static Family], ledge
     if found.is_empty() { fits } else { merge(std::mem::take(&mut fits), found) }
 }
 
-/// One fit for each name, with its weight: the tempered probability among all that are left.
+/// One fit for each name, in their order, with its weight: the tempered probability among all that are left.
 pub fn posterior(fits: &[Fit]) -> Vec<(f64, &Fit)> {
     let mut best: Vec<&Fit> = Vec::new();
     for fit in fits {
@@ -236,7 +243,8 @@ pub fn posterior(fits: &[Fit]) -> Vec<(f64, &Fit)> {
             best.push(fit);
         }
     }
-    let Some(most) = best.first().map(|fit| merit(fit)) else { return Vec::new() };
+    // Not always the first one's.
+    let most = best.iter().map(|fit| merit(fit)).fold(f64::NEG_INFINITY, f64::max);
     let weights: Vec<f64> = best.iter().map(|fit| (TEMPER * (merit(fit) - most)).exp()).collect();
     let sum: f64 = weights.iter().sum();
     best.into_iter().zip(weights).map(|(fit, weight)| (weight / sum, fit)).collect()
@@ -271,4 +279,40 @@ fn capacities((low, high): (u32, u32), factor: f64) -> impl Iterator<Item = u32>
         let next = ((f64::from(frames) * factor) as u32).max(frames + 1);
         (next <= high).then_some(next)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::calibrate::Noise;
+    use super::super::evidence::{Evidence, Visit};
+    use super::super::pattern::stack_distance;
+    use super::super::random::Random;
+    use super::*;
+
+    fn family(name: &str) -> &'static Family {
+        Family::all().iter().find(|family| family.name == name).expect("a family")
+    }
+
+    #[test]
+    fn who_was_put_to_the_test_stays_the_first() {
+        let [lru, fifo, mru] = ["lru", "fifo", "mru"].map(|name| Candidate::new(family(name), Vec::new(), 9));
+        let trace = stack_distance(9, 200, &mut Random::new(3));
+        let hits = lru.hits(&Visit::imagined(&trace), 1);
+        let odds: Vec<f32> = hits.iter().map(|&hits| if hits > 0 { 12.0 } else { -12.0 }).collect();
+        let mut evidence = Evidence::default();
+        evidence.add(&trace, &odds);
+        let ledger = Ledger::new(&evidence, Noise::even(0.01));
+        // Of fewer observations.
+        let before =
+            |candidate: Candidate| Fit { candidate, log_likelihood: -1.0, course: Course::default() };
+        let families = [family("fifo"), family("lru"), family("mru")];
+        let fits = rank_everybody(vec![before(fifo.clone()), before(mru)], &families, 32, &ledger);
+        assert_eq!((&fits[0].candidate, fits[1].candidate.name().as_str()), (&fifo, "lru"));
+        for fit in &fits {
+            assert_eq!(fit.log_likelihood, ledger.log_likelihood(&fit.candidate, DRAWS_SEARCH));
+        }
+        let posterior = posterior(&fits);
+        let weights: Vec<f64> = posterior.iter().map(|(weight, _)| *weight).collect();
+        assert!((weights.iter().sum::<f64>() - 1.0).abs() < 1e-9 && weights[1] > weights[0], "{weights:?}");
+    }
 }

@@ -62,7 +62,7 @@ pub struct Verdict {
     pub accesses: usize,
     /// Families that the observations do not tell apart from the best.
     pub equivalent: Vec<String>,
-    /// Probability of each name, the most likely first.
+    /// Probability of each name and its log likelihood: the family's, and then the most likely first.
     pub likelihoods: Vec<(String, f64, f64)>,
     /// Share of observations that contradict the best fit.
     pub mismatch: f64,

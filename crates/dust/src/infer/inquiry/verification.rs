@@ -23,16 +23,19 @@ impl Verification {
         Some(Self { fresh, before: fits.to_vec(), confirmed: false })
     }
 
-    /// Confirms the best fit, if it was among those before and the fresh trace does not contradict it.
+    /// Confirms the best fit, if its name was among those before and the fresh trace does not contradict it.
     pub fn confirm(&mut self, evidence: &Evidence, calibration: &Calibration, best: &Fit, slack: f64) {
         let name = best.candidate.name();
-        let before = if calibration.modes.is_some() && best.candidate.draws() {
+        let timed = calibration.modes.is_some();
+        let tested = match self.before.iter().find(|fit| fit.candidate.name() == name) {
             // He is not put to the test, and explains nearly anything: who led before has to stand it.
-            self.before.first()
-        } else {
-            self.before.iter().find(|fit| fit.candidate.name() == name)
+            Some(_) if timed && best.candidate.draws() => self.before.first(),
+            // Nor would be whoever drew then. He draws nothing now, so nobody asks him to repeat himself: he has to stand it
+            // as he is.
+            Some(before) if timed && before.candidate.draws() => Some(best),
+            before => before,
         };
-        self.confirmed = before.is_some_and(|fit| !self.fresh.contradicts(evidence, calibration, fit, slack));
+        self.confirmed = tested.is_some_and(|fit| !self.fresh.contradicts(evidence, calibration, fit, slack));
     }
 
     /// Whether the fresh trace says that the best fit is right.
@@ -48,5 +51,72 @@ impl Verification {
     /// Share of the fresh trace that contradicts a fit.
     pub fn mismatch(&self, evidence: &Evidence, fit: &Fit) -> f64 {
         self.fresh.contradictions(evidence, fit) / self.fresh.accesses.len().max(1) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::calibrate::{Modes, Reading};
+    use super::super::super::candidate::Candidate;
+    use super::super::super::evidence::Visit;
+    use super::super::super::family::Family;
+    use super::super::super::pattern::stack_distance;
+    use super::super::super::random::Random;
+    use super::super::super::score::Course;
+    use super::super::super::trace::Trace;
+    use super::super::odds;
+    use super::*;
+
+    const FRAMES: u32 = 60;
+
+    fn fit(name: &str, foreign: f64) -> Fit {
+        let family = Family::all().iter().find(|family| family.name == name).expect("a family");
+        let leaf = family.leaves().into_iter().next().expect("a leaf");
+        let mut candidate = Candidate::new(family, leaf, FRAMES);
+        candidate.nuisances.foreign = foreign;
+        Fit { candidate, log_likelihood: 0.0, course: Course::default() }
+    }
+
+    fn timed(name: &str, trace: &Trace) -> Vec<u64> {
+        let hits = fit(name, 0.0).candidate.hits(&Visit::imagined(trace), 1);
+        let took = |(at, hits): (u64, u16)| {
+            let mode: u64 = if hits > 0 { 1000 } else { 90_000 };
+            mode + at % 50
+        };
+        (0..).zip(hits).map(took).collect()
+    }
+
+    /// What is confirmed of a cache that was `shown` before, and `hidden` on the fresh trace.
+    fn confirmed(shown: &str, hidden: &str, before: &[Fit], best: &Fit) -> bool {
+        let mut random = Random::new(5);
+        let traces = [shown, hidden].map(|name| (name, stack_distance(FRAMES, FRAMES * 6, &mut random)));
+        let took: Vec<Vec<u64>> = traces.iter().map(|(name, trace)| timed(name, trace)).collect();
+        let modes = Modes::fit(&took.concat());
+        let mut evidence = Evidence::default();
+        for ((_, trace), took) in traces.iter().zip(&took) {
+            let odds: Vec<f32> = took.iter().map(|&ns| odds(Reading::Took(ns), modes)).collect();
+            evidence.add(trace, &odds);
+        }
+        let calibration = Calibration::of(&evidence, modes);
+        let fresh = took[1].len();
+        let mut verification = Verification::of(&evidence, fresh, before).expect("there is something");
+        verification.confirm(&evidence, &calibration, best, 0.0);
+        verification.confirmed()
+    }
+
+    #[test]
+    fn names_that_are_timed_are_confirmed_only_by_what_could_have_taken_them_back() {
+        let [lru, drawing, random] =
+            [("lru", 0.0), ("lru", 0.01), ("random", 0.0)].map(|(name, foreign)| fit(name, foreign));
+        let (both, drew) = ([lru.clone(), random.clone()], [drawing]);
+        assert!(confirmed("lru", "lru", &both, &lru));
+        assert!(!confirmed("lru", "mru", &both, &lru));
+        assert!(confirmed("lru", "lru", &both, &random));
+        assert!(!confirmed("lru", "mru", &both, &random));
+        // Nobody thought of him before.
+        assert!(!confirmed("lru", "lru", &both[..1], &random));
+        // He drew before, and draws nothing any more.
+        assert!(confirmed("lru", "lru", &drew, &lru));
+        assert!(!confirmed("lru", "mru", &drew, &lru));
     }
 }
