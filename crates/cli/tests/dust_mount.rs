@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// How often a mount is asked that remains unknown while the machine is calm.
-const ATTEMPTS: u32 = 3;
+/// How often a mount is asked that remains unknown while the machine seems calm; where it is, once is enough.
+const ATTEMPTS: u32 = 6;
 /// The same, and for how long, whatever the machine does.
 const ATTEMPTS_MAX: u32 = 10;
 const PATIENCE: Duration = Duration::from_secs(240);
