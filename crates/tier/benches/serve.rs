@@ -4,7 +4,7 @@
 //! connections; `-- unpinned` to let the kernel choose processors. Rounds alternate, and who begins does, so that what else
 //! the machine does hurts all alike; medians, with the lowest and the highest, and of the ratios of neighbouring rounds. The
 //! servers have one processor and the client another: else rates say who ran where. Processor time of the server per
-//! request stands beside them: it shows what being awake costs. Prints a table in Markdown, and for each row `PASS` or `MISS`:
+//! request stands beside them: it shows what being awake costs. Prints a table in Markdown, and for each row `ok` or `MISS`:
 //! awake, as the server is by default, it must be at least as fast. A bar that is missed fails the bench.
 
 use std::process::{Command, Stdio};
