@@ -1,21 +1,25 @@
 //! The words of the command line.
 
 use clap::{Args, Parser, Subcommand};
-use pantler_control::{ControlError, OwnerSelector, PRIORITY_MAX, PRIORITY_MIN, PolicyName, Size};
-use pantler_policy::Spec;
-use pantler_steward::Allocation;
+use pantler_control::{
+    ControlError, OwnerSelector, PRIORITY_MAX, PRIORITY_MIN, PolicyName, Profile, Size, SizeError,
+};
+use pantler_policy::{Spec, SpecError};
+use pantler_steward::{Allocation, Lookahead};
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use crate::named::named;
+
 /// Applications decide what stays in memory: file caching under application control.
 #[derive(Debug, Parser)]
 #[command(name = "pantler", version, max_term_width = 100)]
 pub struct Arguments {
     /// Say more on standard error; twice for everything
-    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    #[arg(short, long, global = true, display_order = 900, action = clap::ArgAction::Count)]
     pub verbose: u8,
     #[command(subcommand)]
     pub command: Command,
@@ -76,16 +80,16 @@ pub struct Run {
     #[arg(long, value_name = "SIZE", requires = "memory", allow_negative_numbers = true)]
     pub total: Option<Size>,
     /// Profile by name or file; without it the one for the program's name; `none` for none
-    #[arg(long, value_name = "NAME|FILE")]
+    #[arg(long, value_name = "NAME|FILE", value_parser = named(profile_names, |text| Ok(text.to_owned())), hide_possible_values = true)]
     pub profile: Option<String>,
     /// Name of the owner; a later run with the same name continues it
     #[arg(long, value_name = "NAME", value_parser = owner_name)]
     pub owner_name: Option<String>,
     /// How frames are shared between owners
-    #[arg(long, value_name = "NAME", default_value = "lru-sp", value_parser = allocation)]
+    #[arg(long, value_name = "NAME", default_value = "lru-sp", value_parser = named(allocations, allocation), hide_possible_values = true)]
     pub allocation: String,
     /// How blocks that no hint or profile names are replaced, such as arc or s3-fifo; see `pantler sim --policy help`
-    #[arg(long, value_name = "POLICY", value_parser = online, requires = "memory")]
+    #[arg(long, value_name = "POLICY", value_parser = named(policies, online), hide_possible_values = true, requires = "memory")]
     pub policy: Option<Spec>,
     /// Run the program unsteered, and say so, when something that steering needs is missing
     #[arg(long)]
@@ -119,13 +123,13 @@ pub struct Mount {
     #[arg(long, value_name = "COUNT", value_parser = |text: &str| whole(text, 1..=256_u16))]
     pub threads: Option<u16>,
     /// How frames are shared between owners
-    #[arg(long, value_name = "NAME", default_value = "lru-sp", value_parser = allocation)]
+    #[arg(long, value_name = "NAME", default_value = "lru-sp", value_parser = named(allocations, allocation), hide_possible_values = true)]
     pub allocation: String,
     /// How blocks of programs that give no hints are replaced, such as arc or s3-fifo; see `pantler sim --policy help`
-    #[arg(long, value_name = "POLICY", default_value = "lru", value_parser = online)]
+    #[arg(long, value_name = "POLICY", default_value = "lru", value_parser = named(policies, online), hide_possible_values = true)]
     pub policy: Spec,
     /// What is fetched ahead of a reader: none, obl, obl-2, w2r, sa-w2r, even-w2r, or auto for what measured best
-    #[arg(long, value_name = "NAME", default_value = "auto", value_parser = lookahead)]
+    #[arg(long, value_name = "NAME", default_value = "auto", value_parser = named(lookaheads, lookahead), hide_possible_values = true)]
     pub lookahead: String,
     /// Blocks that are looked ahead at a time
     #[arg(long, value_name = "COUNT", value_parser = |text: &str| whole(text, 1..=pantler_mount::WINDOW_MAX))]
@@ -134,13 +138,13 @@ pub struct Mount {
     #[arg(long, value_name = "COUNT", value_parser = |text: &str| whole(text, 0..=256_u16))]
     pub prefetchers: Option<u16>,
     /// How they read: threads, io-uring, or auto for io_uring where a short trial on a file of the origin shows that it wins
-    #[arg(long, value_name = "WAY", default_value = "auto", value_parser = reads)]
+    #[arg(long, value_name = "WAY", default_value = "auto", value_parser = named(|| vec!["auto", "threads", "io-uring"], reads), hide_possible_values = true)]
     pub reads: String,
     /// Be as slow as such a disk, for measurements: seek=MS,transfer=MB/S, and if wanted rotation=MS,size=GB
     #[arg(long, value_name = "DISK", value_parser = disk)]
     pub simulate_disk: Option<String>,
     /// Who is an owner: process, cgroup, user, or fixed:NAME for everybody together
-    #[arg(long, value_name = "WHAT", default_value = "process", value_parser = owner_by)]
+    #[arg(long, value_name = "WHAT", default_value = "process", value_parser = named(owners, owner_by), hide_possible_values = true)]
     pub owner_by: String,
     /// Let other users in; file permissions still decide
     #[arg(long)]
@@ -155,6 +159,9 @@ pub struct Mount {
     /// Where its log goes, about 2 MiB at most; in the background without it beside the control sockets
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
+    /// Say what is mounted as one JSON object
+    #[arg(long)]
+    pub json: bool,
     /// Stay in the foreground until unmounted
     #[arg(long)]
     pub foreground: bool,
@@ -230,7 +237,7 @@ pub struct Tier {
 /// What was typed for a tier.
 pub fn tier(text: &str) -> Result<Tier, String> {
     let spec = pantler_tier::TierSpec::parse(text)?;
-    let size: Size = spec.size.parse().map_err(|error: pantler_control::SizeError| error.to_string())?;
+    let size: Size = spec.size.parse().map_err(|error: SizeError| error.to_string())?;
     Ok(Tier { place: spec.place, size })
 }
 
@@ -252,6 +259,9 @@ pub struct Hint {
     /// Owner the hint is about, by name or by one of its processes
     #[arg(long, global = true, value_name = "NAME|PID")]
     pub owner: Option<OwnerSelector>,
+    /// Answer as one JSON object
+    #[arg(long, global = true)]
+    pub json: bool,
     #[command(subcommand)]
     pub what: HintWords,
 }
@@ -271,6 +281,7 @@ pub enum HintWords {
         #[arg(allow_negative_numbers = true, value_parser = priority)]
         priority: i32,
         /// Such as lru, mru or arc; by name, without parameters
+        #[arg(value_parser = named(policies, policy), hide_possible_values = true)]
         policy: PolicyName,
     },
     /// Show the replacement policy of a priority
@@ -316,6 +327,9 @@ pub struct Stat {
 pub struct Explain {
     /// The file
     pub file: PathBuf,
+    /// Show this many of the last decisions; all of them with `all`
+    #[arg(long, value_name = "COUNT|all", default_value = "10", value_parser = last)]
+    pub last: usize,
     /// Mount point or run to ask; without it all that could know the file
     #[arg(long, value_name = "MOUNT|RUN")]
     pub on: Option<String>,
@@ -334,6 +348,7 @@ pub struct Doctor {
 #[derive(Debug, Args)]
 pub struct Profiles {
     /// Show the text of this one
+    #[arg(value_parser = named(profile_names, |text| Ok(text.to_owned())), hide_possible_values = true)]
     pub name: Option<String>,
 }
 
@@ -357,13 +372,48 @@ pub struct Stage {
 
 /// Allocations by name (docs/RULES.md, L).
 fn allocation(text: &str) -> Result<String, String> {
-    let known = Allocation::ALL.map(Allocation::as_str);
+    let known = allocations();
     if known.contains(&text) { Ok(text.to_owned()) } else { Err(format!("expected {}", known.join(", "))) }
+}
+
+fn allocations() -> Vec<&'static str> {
+    Allocation::ALL.map(Allocation::as_str).into()
+}
+
+/// Policies that run without knowing the future.
+fn policies() -> Vec<&'static str> {
+    PolicyName::ALL.map(PolicyName::as_str).into()
+}
+
+fn lookaheads() -> Vec<&'static str> {
+    Lookahead::ALL.map(Lookahead::as_str).into_iter().chain(["auto"]).collect()
+}
+
+fn owners() -> Vec<&'static str> {
+    vec!["process", "cgroup", "user", "fixed:"]
+}
+
+fn profile_names() -> Vec<&'static str> {
+    Profile::builtin_names().chain(["none"]).collect()
+}
+
+/// A policy by name alone.
+fn policy(text: &str) -> Result<PolicyName, String> {
+    let spec = online(text)?;
+    spec.policy_name()
+        .filter(|_| !text.contains(':'))
+        .ok_or_else(|| "expected a name without parameters".to_owned())
 }
 
 /// A policy that can run without knowing the future.
 fn online(text: &str) -> Result<Spec, String> {
-    let spec: Spec = text.parse().map_err(|error: pantler_policy::SpecError| error.to_string())?;
+    let spec: Spec = text.parse().map_err(|error| match error {
+        // Its own list has those that know the future, too.
+        SpecError::UnknownPolicy { name } => {
+            PolicyName::from_str(&name).map_or_else(|e| e.to_string(), |_| name)
+        }
+        error => error.to_string(),
+    })?;
     match spec.policy_name() {
         Some(_) => Ok(spec),
         None => Err(format!("`{spec}` would have to know the future")),
@@ -373,6 +423,14 @@ fn online(text: &str) -> Result<Spec, String> {
 pub fn whole<T: FromStr + PartialOrd + Display>(text: &str, allowed: RangeInclusive<T>) -> Result<T, String> {
     let number = text.parse().ok().filter(|number| allowed.contains(number));
     number.ok_or_else(|| format!("expected a whole number from {} to {}", allowed.start(), allowed.end()))
+}
+
+fn last(text: &str) -> Result<usize, String> {
+    if text == "all" {
+        Ok(usize::MAX)
+    } else {
+        whole(text, 0..=usize::MAX).map_err(|error| format!("{error}, or all"))
+    }
 }
 
 fn priority(text: &str) -> Result<i32, String> {
@@ -388,7 +446,7 @@ fn lookahead(text: &str) -> Result<String, String> {
     if text == "auto" {
         return Ok(text.to_owned());
     }
-    let known: Result<pantler_steward::Lookahead, _> = text.parse();
+    let known: Result<Lookahead, _> = text.parse();
     known.map(|_| text.to_owned()).map_err(|error| format!("{error}, or auto"))
 }
 
@@ -402,7 +460,7 @@ fn disk(text: &str) -> Result<String, String> {
 }
 
 fn block_size(text: &str) -> Result<Size, String> {
-    let size: Size = text.parse().map_err(|error: pantler_control::SizeError| error.to_string())?;
+    let size: Size = text.parse().map_err(|error: SizeError| error.to_string())?;
     let bytes = size.bytes();
     if bytes.is_power_of_two() && (4 << 10..=1 << 20).contains(&bytes) {
         return Ok(size);

@@ -91,6 +91,7 @@ pub fn named(on: &str) -> Result<Found> {
 /// The one body a hint without `--on` can be about: the mount that holds the file, else the only one there is.
 pub fn meant(file: Option<&Path>) -> Result<Found> {
     let mut bodies = some()?;
+    let mut absent = "no mount and no run is active".to_owned();
     if let Some(file) = file {
         // The last component may be a link that leads elsewhere: what is opened is what counts.
         let real = std::fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
@@ -106,16 +107,25 @@ pub fn meant(file: Option<&Path>) -> Result<Found> {
         {
             return Ok(bodies.swap_remove(at));
         }
+        if let Some(path) = bodies.iter().find_map(|found| mounted_path(&found.info, &real)) {
+            absent =
+                format!("file {:?}: expected its path on the mount, {path:?}", file.display().to_string());
+        }
         bodies.retain(|found| found.info.kind != BodyKind::Mount);
     }
     match bodies.len() {
         1 => Ok(bodies.remove(0)),
-        0 => Err(ControlError::not_found("a running mount or run").into()),
+        0 => Err(ControlError::failed(absent).into()),
         _ => {
             let text = format!("--on is needed: expected one of {}", list(&bodies));
             Err(ControlError::invalid(text).into())
         }
     }
+}
+
+/// What a file of a mount's origin is called on the mount.
+fn mounted_path(info: &BodyInfo, file: &Path) -> Option<PathBuf> {
+    Some(info.mount_point.as_ref()?.join(file.strip_prefix(info.origin.as_ref()?).ok()?))
 }
 
 fn list(bodies: &[Found]) -> String {

@@ -1,6 +1,8 @@
 //! From errors to exit statuses: 0 done, 1 failed, 2 usage, 3 a privilege or kernel feature is missing.
 
+use clap::error::{ContextKind, ContextValue};
 use pantler_control::{ControlError, ProfileError};
+use pantler_trace::perhaps;
 use std::process::ExitCode;
 
 /// Something failed.
@@ -70,14 +72,34 @@ pub fn report_parse(error: &clap::Error) -> ExitCode {
     let text = text.trim_start_matches("error: ");
     use clap::error::ErrorKind::{DisplayHelpOnMissingArgumentOrSubcommand, MissingSubcommand};
     if matches!(error.kind(), DisplayHelpOnMissingArgumentOrSubcommand | MissingSubcommand) {
-        let hint = if text.contains("Usage: pantler hint") { " hint" } else { "" };
-        eprintln!("pantler: expected a command, see pantler{hint} --help");
+        eprintln!("pantler: expected a command, see {} --help", command(text));
         return ExitCode::from(USAGE);
     }
     // The message ends where usage and tips begin.
     let message = text.split("\n\n").next().unwrap_or(text);
-    eprintln!("pantler: {}", one_line(message));
+    eprintln!("pantler: {}{}", one_line(message), suggestion(error));
     ExitCode::from(USAGE)
+}
+
+/// The command whose help answers, from its usage: `pantler tier` of `Usage: pantler tier [OPTIONS] <COMMAND>`.
+fn command(text: &str) -> String {
+    let usage = text.split("Usage: ").nth(1).unwrap_or("pantler");
+    let words = usage.split_whitespace().take_while(|word| !word.starts_with(['[', '<', '-']));
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// What looks like the option or command that is not known, with a space before it.
+fn suggestion(error: &clap::Error) -> String {
+    use ContextKind::{InvalidArg, InvalidSubcommand, SuggestedArg, SuggestedSubcommand};
+    let names = |kind| match error.get(kind) {
+        Some(ContextValue::String(name)) => vec![name.as_str()],
+        Some(ContextValue::Strings(names)) => names.iter().map(String::as_str).collect(),
+        _ => Vec::new(),
+    };
+    [(InvalidArg, SuggestedArg), (InvalidSubcommand, SuggestedSubcommand)]
+        .into_iter()
+        .find_map(|(typed, near)| names(typed).first().map(|typed| perhaps(typed, names(near))))
+        .unwrap_or_default()
 }
 
 fn one_line(text: &str) -> String {

@@ -21,6 +21,7 @@ mod identity;
 mod log;
 mod mount;
 mod mounting;
+mod named;
 mod output;
 mod passwords;
 mod prefetch;

@@ -2,10 +2,12 @@
 
 use anyhow::{Context, Result};
 use clap::CommandFactory;
-use pantler_control::{ControlError, Profile};
+use pantler_control::{ControlError, Profile, ProfileError};
+use pantler_trace::perhaps;
 use std::path::{Path, PathBuf};
 
 use crate::args::{self, Arguments};
+use crate::failure::Usage;
 use crate::identity::Identity;
 use crate::output;
 
@@ -43,7 +45,17 @@ pub fn choose(word: Option<&str>, program: &str, identity: &Identity) -> Result<
     if let Some(path) = own_profiles(identity).find(|path| path.file_name() == Some(file_name.as_ref())) {
         return Ok(Some((word.to_owned(), read(&path, identity)?)));
     }
-    Ok(Some((word.to_owned(), Profile::builtin(word)?)))
+    Ok(Some((word.to_owned(), builtin(word)?)))
+}
+
+/// The built-in profile of that name; a mistyped one gets a suggestion.
+fn builtin(name: &str) -> Result<Profile> {
+    Profile::builtin(name).map_err(|error| match error {
+        ProfileError::Unknown { .. } => {
+            Usage(format!("{error}{}", perhaps(name, Profile::builtin_names()))).into()
+        }
+        error => error.into(),
+    })
 }
 
 fn read(path: &Path, identity: &Identity) -> Result<Profile> {
@@ -74,7 +86,7 @@ fn own_profiles(identity: &Identity) -> impl Iterator<Item = PathBuf> {
 pub fn show(arguments: &args::Profiles) -> Result<()> {
     if let Some(name) = &arguments.name {
         // The name is checked first, for its message.
-        Profile::builtin(name)?;
+        builtin(name)?;
         let text = Profile::builtin_text(name).context("a checked name")?;
         return output::text(text);
     }

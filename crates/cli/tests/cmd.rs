@@ -33,7 +33,8 @@ fn policies() -> String {
 
 #[test]
 fn bad_values_are_refused_in_one_line() {
-    const SIZE: &str = "expected a positive whole number of bytes, or one with K, M, G or T, such as 64M";
+    const SIZE: &str =
+        "expected a positive number of bytes, or one with K, M, G or T, such as 64M, 64MB or 0.5G";
     refused(
         &["run", "--memory", "0", "true"],
         &format!("invalid value '0' for '--memory <SIZE>': size \"0\": {SIZE}"),
@@ -43,8 +44,8 @@ fn bad_values_are_refused_in_one_line() {
         &format!("invalid value '-1' for '--memory <SIZE>': size \"-1\": {SIZE}"),
     );
     refused(
-        &["run", "--memory", "64MB", "true"],
-        &format!("invalid value '64MB' for '--memory <SIZE>': size \"64MB\": {SIZE}"),
+        &["run", "--memory", "64MX", "true"],
+        &format!("invalid value '64MX' for '--memory <SIZE>': size \"64MX\": {SIZE}"),
     );
     refused(
         &["run", "--memory", "16M", "--total", "1M", "true"],
@@ -60,7 +61,7 @@ fn bad_values_are_refused_in_one_line() {
     );
     refused(
         &["run", "--memory", "1M", "--profile", "cskope", "true"],
-        "profile \"cskope\": expected a file, or one of cscope, cscope-text, glimpse, grep, ld, postgresql, sort, tar",
+        "profile \"cskope\": expected a file, or one of cscope, cscope-text, glimpse, grep, ld, postgresql, sort, tar (did you mean \"cscope\"?)",
     );
     refused(
         &["run", "--memory", "1M", "no-such-program-anywhere"],
@@ -123,6 +124,23 @@ fn bad_values_are_refused_in_one_line() {
     }
     refused(&["run"], "the following required arguments were not provided: <PROGRAM>...");
     refused(&["dance"], "unrecognized subcommand 'dance'");
+    refused(&["status"], "unrecognized subcommand 'status' (did you mean \"stat\"?)");
+    refused(
+        &["run", "--memery", "1M", "true"],
+        "unexpected argument '--memery' found (did you mean \"--memory\"?)",
+    );
+    let near = |name: &str, near: &str| {
+        format!(
+            "invalid value '{name}' for '--policy <POLICY>': unknown policy `{name}`, expected one of {} \
+             (did you mean \"{near}\"?)",
+            policies()
+        )
+    };
+    refused(&["mount", "/a", "/b", "--policy", "arcc"], &near("arcc", "arc"));
+    refused(&["run", "--memory", "1M", "--policy", "lruu", "true"], &near("lruu", "lru"));
+    refused(&["tier"], "expected a command, see pantler tier --help");
+    refused(&["trace"], "expected a command, see pantler trace --help");
+    refused(&["run", "--memory", "4K", "true"], "--memory 4K: expected 1M to 4T");
     refused(&[], "expected a command, see pantler --help");
 }
 
@@ -180,7 +198,7 @@ fn nothing_active_is_said_and_no_failure() {
     let (status, out, err) = transcript(&["stat", "--json"]);
     assert_eq!((status, out.as_str(), err.as_str()), (0, "", "pantler: no mount and no run is active\n"));
     let (status, _, err) = transcript(&["hint", "set-policy", "0", "mru"]);
-    assert_eq!((status, err.as_str()), (1, "pantler: a running mount or run not found\n"));
+    assert_eq!((status, err.as_str()), (1, "pantler: no mount and no run is active\n"));
     let (status, _, err) = transcript(&["hint", "set-policy", "0", "mru", "--on", "/x"]);
     assert_eq!(status, 1);
     assert!(err.starts_with("pantler: run or mount \"/x\" (there is none; no host answers in "), "{err}");
@@ -194,6 +212,17 @@ fn help_and_version_go_to_standard_output() {
         let (status, out, err) = transcript(words);
         assert_eq!((status, err.as_str()), (0, ""), "{words:?}");
         assert!(!out.is_empty());
+    }
+}
+
+/// Protects completion of values: a shell must offer policies and profiles, not the names of files.
+#[test]
+fn shells_complete_the_names_of_policies_profiles_and_lookaheads() {
+    for shell in ["bash", "zsh", "fish"] {
+        let (_, script, _) = transcript(&["completions", shell]);
+        for name in ["s3-fifo", "cscope-text", "even-w2r", "alloc-lru", "io-uring"] {
+            assert!(script.contains(name), "{shell} does not complete {name}");
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! What can be chosen about a run, with its defaults and bounds.
 
-use pantler_control::Profile;
+use pantler_control::{Profile, Size};
 use pantler_steward::{Allocation, PolicyName, Revocation, Spec};
 
 use crate::error::SteerError;
@@ -101,8 +101,10 @@ impl SteerOptions {
         let most = u64::from(pantler_steward::FRAMES_MAX) * BLOCK_BYTES;
         if !(BUDGET_BYTES_MIN..=most).contains(&self.budget_bytes) {
             return Err(SteerError::Options(format!(
-                "a budget of {} bytes is outside {BUDGET_BYTES_MIN} to {most}",
-                self.budget_bytes
+                "--memory {}: expected {} to {}",
+                Size::new(self.budget_bytes),
+                Size::new(BUDGET_BYTES_MIN),
+                Size::new(most)
             )));
         }
         if !(4..=1 << 20).contains(&self.buffer_kb) {

@@ -249,8 +249,9 @@ impl Server {
         let refuse = |text: String| Err(TierError::Invalid(text));
         if options.memory_bytes < MEMORY_BYTES_MIN {
             return refuse(format!(
-                "memory {} bytes: expected at least {MEMORY_BYTES_MIN}",
-                options.memory_bytes
+                "--memory {} bytes: expected at least {} MiB",
+                options.memory_bytes,
+                MEMORY_BYTES_MIN >> 20
             ));
         }
         let info = rustix::system::sysinfo();
