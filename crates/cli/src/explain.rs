@@ -4,6 +4,8 @@ use anyhow::{Result, bail};
 use pantler_control::client::unexpected;
 use pantler_control::wire::{Answer, Request};
 use pantler_control::{BodyKind, FileExplanation};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use crate::args;
@@ -27,14 +29,15 @@ pub fn explain(arguments: &args::Explain) -> Result<()> {
         let request = Request::Explain { on: body.info.name.clone(), path: arguments.file.clone() };
         match body.ask(&request, Some(&file))? {
             Answer::Explanation(story) if arguments.json => output::json("explain", &story)?,
-            Answer::Explanation(story) => output::text(&sentences(&story))?,
+            Answer::Explanation(story) => output::text(&sentences(&story, arguments.last))?,
             other => return Err(unexpected(&other).into()),
         }
     }
     Ok(())
 }
 
-fn sentences(story: &FileExplanation) -> String {
+/// A page about a file: what is cached, whose it is, how often which rule decided, and the last decisions.
+fn sentences(story: &FileExplanation, last: usize) -> String {
     let mut text = format!(
         "{} on {}: {} of {} blocks of {} bytes cached\n  priority {}, policy {}\n",
         story.path.display(),
@@ -51,7 +54,19 @@ fn sentences(story: &FileExplanation) -> String {
     if story.decisions.is_empty() {
         text.push_str("  no decision about it is remembered\n");
     }
-    for decision in &story.decisions {
+    for (rule, count) in by_rule(story) {
+        let _ = writeln!(text, "  {count} decisions by {rule}");
+    }
+    let hidden = story.decisions.len().saturating_sub(last);
+    if hidden > 0 {
+        let _ = writeln!(
+            text,
+            "  the last {} of {} decisions:",
+            story.decisions.len() - hidden,
+            story.decisions.len()
+        );
+    }
+    for decision in &story.decisions[hidden..] {
         let _ = writeln!(
             text,
             "  #{} block {} by {}: {}",
@@ -59,4 +74,61 @@ fn sentences(story: &FileExplanation) -> String {
         );
     }
     text
+}
+
+/// How many of the remembered decisions each rule took, most first.
+fn by_rule(story: &FileExplanation) -> Vec<(&str, usize)> {
+    let mut counts = BTreeMap::new();
+    for decision in &story.decisions {
+        *counts.entry(decision.rule.as_str()).or_insert(0) += 1;
+    }
+    let mut counts: Vec<_> = counts.into_iter().collect();
+    counts.sort_by_key(|&(_, count)| Reverse(count));
+    counts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pantler_control::{BodyInfo, DecisionLine, PolicyName};
+
+    /// Protects the page: thousands of decisions are counted, and the last few of them told.
+    #[test]
+    fn many_decisions_fit_on_a_page() {
+        let decision = |number: u64| DecisionLine {
+            number,
+            block: number,
+            rule: if number % 4 == 0 { "overruled" } else { "replaced" }.to_owned(),
+            text: "lost to block 7".to_owned(),
+        };
+        let story = FileExplanation {
+            body: BodyInfo {
+                name: "job".into(),
+                kind: BodyKind::Steer,
+                mount_point: None,
+                origin: None,
+                uid: 0,
+                pid: 1,
+                capacity_blocks: 1000,
+                block_bytes: 4096,
+                allocation: "lru-sp".into(),
+            },
+            path: "/data/file".into(),
+            blocks: 5000,
+            cached_blocks: 900,
+            owners: [("job".to_owned(), 900)].into(),
+            priority: 0,
+            policy: PolicyName::Mru,
+            decisions: (0..4000).map(decision).collect(),
+        };
+        let page = sentences(&story, 10);
+        assert!(page.lines().count() <= 20, "{page}");
+        for line in
+            ["  3000 decisions by replaced\n  1000 decisions by overruled\n", "the last 10 of 4000", "#3999 "]
+        {
+            assert!(page.contains(line), "{line:?} is not in {page}");
+        }
+        assert!(!page.contains("#3989 "));
+        assert_eq!(sentences(&story, usize::MAX).lines().count(), 4000 + 5);
+    }
 }

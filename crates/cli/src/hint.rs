@@ -17,7 +17,19 @@ struct HintRecord<'a> {
     answer: &'a HintAnswer,
 }
 
-/// Gives a hint. Questions are answered on standard output, as JSON; other hints say nothing.
+impl HintRecord<'_> {
+    fn tell(&self, json: bool) -> Result<()> {
+        match self.answer {
+            _ if json => output::json("hint", self),
+            HintAnswer::Priority(priority) => output::text(&format!("{priority}\n")),
+            HintAnswer::Policy(policy) => output::text(&format!("{policy}\n")),
+            HintAnswer::Marked(count) => output::text(&format!("{count} blocks marked\n")),
+            _ => output::json("hint", self),
+        }
+    }
+}
+
+/// Gives a hint. Questions are answered on standard output; other hints say nothing.
 pub fn hint(arguments: &args::Hint) -> Result<()> {
     let owner = match (&arguments.what, &arguments.owner) {
         (HintWords::Grant { .. }, Some(owner)) => {
@@ -45,9 +57,9 @@ pub fn hint(arguments: &args::Hint) -> Result<()> {
                 }
             };
             eprintln!("pantler: no block got the priority: {why}");
-            output::json("hint", &HintRecord { on: &on, answer: &answer })
+            HintRecord { on: &on, answer: &answer }.tell(arguments.json)
         }
-        Answer::Hint(answer) => output::json("hint", &HintRecord { on: &on, answer: &answer }),
+        Answer::Hint(answer) => HintRecord { on: &on, answer: &answer }.tell(arguments.json),
         other => Err(unexpected(&other).into()),
     }
 }

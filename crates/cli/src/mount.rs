@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use pantler_control::client::{Client, unexpected};
 use pantler_control::server::{Host, Server};
 use pantler_control::wire::{Answer, Request};
-use pantler_control::{BodyInfo, ControlError, runtime};
+use pantler_control::{BodyInfo, ControlError, Size, runtime};
 use serde::Serialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::fs::File;
@@ -44,6 +44,18 @@ fn shown<S: serde::Serializer>(path: &Option<&Path>, out: S) -> Result<S::Ok, S:
     path.map(|path| path.to_string_lossy()).serialize(out)
 }
 
+/// Says that a mount is ready, in one line.
+fn ready(record: &MountRecord<'_>, json: bool) -> Result<()> {
+    if json {
+        return output::json("mount", record);
+    }
+    let body = record.body;
+    let cache = Size::new(body.capacity_blocks.saturating_mul(body.block_bytes.into())).rounded();
+    let origin = body.origin.as_deref().unwrap_or(Path::new("its origin")).display();
+    let log = record.log.map_or_else(String::new, |path| format!(", log {}", path.display()));
+    output::text(&format!("{}: mounted {origin} with a cache of {cache}{log}\n", body.name))
+}
+
 /// Mounts a directory. The status is 0, or that of a host that could not start.
 pub fn mount(arguments: &args::Mount) -> Result<u8> {
     // Whoever starts a host in the background has looked already.
@@ -78,7 +90,7 @@ pub fn mount(arguments: &args::Mount) -> Result<u8> {
         let launch = serde_json::json!({ "mount": wish });
         return match daemon.ask(&Request::Launch { launch }, None)? {
             Answer::Launched(info) => {
-                output::json("mount", &MountRecord { body: &info, log: None }).map(|()| 0)
+                ready(&MountRecord { body: &info, log: None }, arguments.json).map(|()| 0)
             }
             other => Err(unexpected(&other).into()),
         };
@@ -136,7 +148,7 @@ fn host(wish: &Wish, arguments: &args::Mount) -> Result<()> {
     let doors = Arc::new(Host::new());
     doors.add(body)?;
     let server = open_door(doors).inspect_err(|error| tracing::warn!("no control socket: {error:#}")).ok();
-    output::json("mount", &MountRecord { body: &info, log: log.as_ref().map(Log::path) })?;
+    ready(&MountRecord { body: &info, log: log.as_ref().map(Log::path) }, arguments.json)?;
     if detached {
         // Whoever started us waits for the end of our output.
         let nowhere = File::options().read(true).write(true).open("/dev/null")?;

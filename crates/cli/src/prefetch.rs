@@ -39,6 +39,9 @@ pub struct Prefetch {
     /// Do not wait until a long list has been read so far that its rest fits: send what fits, and end
     #[arg(long)]
     pub no_wait: bool,
+    /// Tell how far the list is as one JSON object
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Debug, Args)]
@@ -75,6 +78,24 @@ struct Record<'a> {
     answer: ListAnswer,
 }
 
+impl Record<'_> {
+    fn tell(&self, json: bool) -> Result<()> {
+        if json {
+            return output::json("list", self);
+        }
+        let ListAnswer { ranges, blocks_done, blocks_left, in_flight, trimmed } = self.answer;
+        let trimmed = match trimmed {
+            0 => String::new(),
+            count => format!("; {count} ranges behind the end of their file were left out"),
+        };
+        output::text(&format!(
+            "{}: {ranges} files or ranges on the list; {blocks_done} blocks done, {blocks_left} left, \
+             {in_flight} in flight{trimmed}\n",
+            self.on
+        ))
+    }
+}
+
 /// How long to wait before asking again whether there is room.
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -86,7 +107,7 @@ pub fn prefetch(arguments: &Prefetch) -> Result<()> {
         let mut body = body(arguments, None)?;
         let hint = if end { Hint::EndList } else { Hint::GetList };
         return match say(&mut body, &owner, hint, None)? {
-            Some(answer) => output::json("list", &Record { on: &body.info.name, answer }),
+            Some(answer) => Record { on: &body.info.name, answer }.tell(arguments.json),
             None => Ok(()),
         };
     }
@@ -127,7 +148,7 @@ pub fn prefetch(arguments: &Prefetch) -> Result<()> {
         trimmed += answer.trimmed;
     }
     let answer = ListAnswer { trimmed, ..answer };
-    output::json("list", &Record { on: &body.info.name, answer })
+    Record { on: &body.info.name, answer }.tell(arguments.json)
 }
 
 /// Sends a part once there is room for it. `None` when there is none and nobody wants to wait.

@@ -88,6 +88,9 @@ struct Serve {
     origin_authority: Option<PathBuf>,
     #[command(flatten)]
     store: args::Store,
+    /// Say where it listens as one JSON object
+    #[arg(long)]
+    json: bool,
 }
 
 impl Serve {
@@ -123,6 +126,16 @@ struct Record {
     pid: u32,
 }
 
+impl Record {
+    fn sentence(&self) -> String {
+        let memory = Size::new(self.memory_bytes).rounded();
+        let metrics =
+            self.metrics.map_or_else(String::new, |at| format!(", counters at http://{at}/metrics"));
+        let origin = self.origin.as_ref().map_or_else(String::new, |origin| format!(", origin {origin}"));
+        format!("listening on {}, {memory} of memory{origin}{metrics}\n", self.listen)
+    }
+}
+
 fn address(text: &str) -> Result<SocketAddr, String> {
     let found = text.to_socket_addrs().ok().and_then(|mut found| found.next());
     found.ok_or_else(|| "expected an address of this machine and a port, such as 127.0.0.1:6379".to_owned())
@@ -150,18 +163,20 @@ pub fn tier(words: &Tier) -> Result<()> {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
     let server = Server::bind(&options).map_err(refused)?;
-    output::json(
-        "tier-serve",
-        &Record {
-            listen: server.address()?,
-            metrics: server.metrics_address(),
-            memory_bytes: serve.memory.bytes(),
-            origin: options.inline.as_ref().map(|inline| inline.place.shown().to_string_lossy().into_owned()),
-            tls: options.tls.is_some(),
-            password: options.password.is_some(),
-            pid: std::process::id(),
-        },
-    )?;
+    let record = Record {
+        listen: server.address()?,
+        metrics: server.metrics_address(),
+        memory_bytes: serve.memory.bytes(),
+        origin: options.inline.as_ref().map(|inline| inline.place.shown().to_string_lossy().into_owned()),
+        tls: options.tls.is_some(),
+        password: options.password.is_some(),
+        pid: std::process::id(),
+    };
+    if serve.json {
+        output::json("tier-serve", &record)?;
+    } else {
+        output::text(&record.sentence())?;
+    }
     Ok(server.run(&stop)?)
 }
 

@@ -64,7 +64,7 @@ impl Place {
     fn mount(&self, more: &[&str]) -> String {
         let (origin, point) = (self.origin().display().to_string(), self.point().display().to_string());
         let cache = if more.contains(&"--cache") { &[][..] } else { &["--cache", "16M"] };
-        self.ok(&[&["mount", &origin, &point], cache, more].concat())
+        self.ok(&[&["mount", "--json", &origin, &point], cache, more].concat())
     }
 
     fn umount(&self) {
@@ -119,19 +119,27 @@ fn a_mount_lives_in_the_background_until_it_is_unmounted() {
 #[test]
 fn hints_read_back_and_can_be_cleared() {
     let Some(place) = Place::new() else { return };
-    place.mount(&[]);
-    let priority = |place: &Place| number(&place.ok(&["hint", "get-priority", &place.file()]), "priority");
+    let (origin, point) = (place.origin().display().to_string(), place.point().display().to_string());
+    let line = place.ok(&["mount", &origin, &point, "--cache", "16M"]);
+    assert!(line.contains(": mounted ") && !line.contains('{'), "JSON without --json: {line}");
+    // The same file under its own name: the message has the name that the mount knows.
+    let origin = place.origin().join("file").display().to_string();
+    let refused = place.pantler(&["hint", "set-priority", &origin, "1"]);
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(said.contains("expected its path on the mount") && said.contains(&place.file()), "{said}");
+    let priority =
+        |place: &Place| number(&place.ok(&["hint", "get-priority", &place.file(), "--json"]), "priority");
     assert_eq!(priority(&place), 0);
     assert_eq!(place.ok(&["hint", "set-priority", &place.file(), "-2"]), "");
     assert_eq!(priority(&place), -2);
     assert_eq!(place.ok(&["hint", "set-policy", "0", "mru"]), "");
-    assert!(place.ok(&["hint", "get-policy", "0"]).contains("\"policy\":\"mru\""));
+    assert!(place.ok(&["hint", "get-policy", "0", "--json"]).contains("\"policy\":\"mru\""));
     // A refused hint has no effect.
     assert_eq!(place.pantler(&["hint", "set-priority", &place.file(), "4000"]).status.code(), Some(2));
     assert_eq!(priority(&place), -2);
     place.ok(&["hint", "clear"]);
     assert_eq!(priority(&place), 0);
-    assert!(place.ok(&["hint", "get-policy", "0"]).contains("\"policy\":\"lru\""));
+    assert_eq!(place.ok(&["hint", "get-policy", "0"]), "lru\n");
     place.umount();
 }
 
@@ -200,7 +208,9 @@ fn another_users_owner_cannot_be_hinted() {
     command.args(["hint", "set-policy", "0", "mru", "--owner", "job", "--on"]).arg(place.point());
     let output = command.env("PANTLER_RUNTIME_DIR", place.folder.path().join("run")).output().unwrap();
     assert_ne!(output.status.code(), Some(0));
-    assert!(place.ok(&["hint", "get-policy", "0", "--owner", "job"]).contains("\"policy\":\"lru\""));
+    assert!(
+        place.ok(&["hint", "get-policy", "0", "--owner", "job", "--json"]).contains("\"policy\":\"lru\"")
+    );
     place.umount();
 }
 
@@ -494,10 +504,10 @@ fn what_will_be_read_is_there_before() {
         assert_eq!(status, Some(0), "{line}: {err}");
         assert!(err.contains("left out 1 lines"), "{line}: {err}");
     }
-    let shown = place.ok(&["prefetch", "--show", "--owner", "kept"]);
+    let shown = place.ok(&["prefetch", "--json", "--show", "--owner", "kept"]);
     assert!(shown.contains("\"kind\":\"list\"") && number(&shown, "ranges") == 1, "{shown}");
     place.ok(&["prefetch", "--end", "--owner", "kept"]);
-    assert_eq!(number(&place.ok(&["prefetch", "--show", "--owner", "kept"]), "ranges"), 0);
+    assert_eq!(number(&place.ok(&["prefetch", "--json", "--show", "--owner", "kept"]), "ranges"), 0);
     // A trace says it as well.
     let trace = place.folder.path().join("trace.json");
     let lines: Vec<String> = [0, 4096, 90_000]
@@ -510,7 +520,8 @@ fn what_will_be_read_is_there_before() {
         })
         .collect();
     fs::write(&trace, lines.join("\n") + "\n").unwrap();
-    let said = place.ok(&["prefetch", "--from-trace", &trace.display().to_string(), "--owner", "kept"]);
+    let said =
+        place.ok(&["prefetch", "--json", "--from-trace", &trace.display().to_string(), "--owner", "kept"]);
     assert_eq!(number(&said, "ranges"), 2, "{said}");
     place.umount();
 }
@@ -622,7 +633,7 @@ fn a_mount_with_tiers_shows_them_and_refuses_what_makes_no_sense() {
 fn a_tier_server_says_where_it_listens_and_ends_in_order() {
     let Some(place) = Place::new() else { return };
     let start = |more: &[&str]| {
-        let words = ["tier", "serve", "--listen", "127.0.0.1:0", "--memory", "4M"];
+        let words = ["tier", "serve", "--json", "--listen", "127.0.0.1:0", "--memory", "4M"];
         let mut child = place.command(&[&words, more].concat()).stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.take().unwrap()), &mut line)
@@ -651,7 +662,7 @@ fn a_tier_server_says_where_it_listens_and_ends_in_order() {
         &["--origin", "/tmp", "--origin-protect", "mac"],
     ];
     for words in refused {
-        let mut all = vec!["tier", "serve", "--listen", "127.0.0.1:0"];
+        let mut all = vec!["tier", "serve", "--json", "--listen", "127.0.0.1:0"];
         if words[0] != "--memory" {
             all.extend(["--memory", "4M"]);
         }

@@ -326,8 +326,10 @@ fn a_steered_run_is_hinted_and_asked_while_it_runs_and_reports_in_the_end() {
     let file = file.to_str().unwrap();
     assert_eq!(run.ask(&["hint", "set-policy", "0", "mru"]), (0, String::new()));
     assert_eq!(run.ask(&["hint", "set-priority", file, "3", "--owner", "job"]).0, 0);
-    assert!(run.ask(&["hint", "get-policy", "0", "--owner", "job"]).1.contains("\"policy\":\"mru\""));
-    assert!(run.ask(&["hint", "get-priority", file]).1.contains("\"priority\":3"));
+    assert!(
+        run.ask(&["hint", "--json", "get-policy", "0", "--owner", "job"]).1.contains("\"policy\":\"mru\"")
+    );
+    assert!(run.ask(&["hint", "--json", "get-priority", file]).1.contains("\"priority\":3"));
     assert_eq!(run.ask(&["hint", "set-policy", "0", "lru", "--owner", "nobody"]).0, 1);
     assert_eq!(run.ask(&["explain", file, "--json"]).0, 0);
     drop(run.child.stdin.take());
@@ -342,7 +344,7 @@ fn which_of_several_runs_of_one_name_is_meant_is_not_guessed() {
     let Some(one) = Waiting::start() else { return };
     let Some(other) = Waiting::start_in(one.folder.clone()) else { return };
     let policy = |run: &Waiting| {
-        let words = ["hint", "get-policy", "0", "--on", &run.child.id().to_string()];
+        let words = ["hint", "--json", "get-policy", "0", "--on", &run.child.id().to_string()];
         let (status, answer) = run.ask(&words);
         assert_eq!(status, 0);
         answer.contains("\"policy\":\"mru\"")

@@ -53,7 +53,7 @@ impl Place {
 
     pub fn mount(&self, origin: &str, more: &[&str], environment: Environment) -> Output {
         let point = self.point().display().to_string();
-        let words = [&["mount", origin, &point, "--cache", "16M"], more].concat();
+        let words = [&["mount", "--json", origin, &point, "--cache", "16M"], more].concat();
         self.command(&words).envs(environment.iter().copied()).output().unwrap()
     }
 

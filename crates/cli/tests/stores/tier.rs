@@ -18,7 +18,8 @@ struct TierServer {
 impl TierServer {
     fn start(place: &Place, more: &[&str]) -> Self {
         use std::io::BufRead;
-        let words = [&["tier", "serve", "--listen", "127.0.0.1:0", "--memory", "16M"], more].concat();
+        let words =
+            [&["tier", "serve", "--json", "--listen", "127.0.0.1:0", "--memory", "16M"], more].concat();
         let mut child = place.command(&words).stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         std::io::BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
@@ -163,7 +164,7 @@ fn a_server_over_a_server_takes_the_password_of_that_from_a_file() {
     assert!(fs::read(place.point().join("f")).unwrap() == DATA);
     place.umount();
     // The variable has the server's own password, and is nobody's else.
-    let serve = ["tier", "serve", "--listen", "127.0.0.1:0", "--memory", "16M", "--origin"];
+    let serve = ["tier", "serve", "--json", "--listen", "127.0.0.1:0", "--memory", "16M", "--origin"];
     let cases: [(&[&str], Environment, i32, &str); 4] = [
         (&[&address], &[("PANTLER_TIER_PASSWORD", SECRET)], 1, "NOAUTH"),
         (&[&address, "--origin-password-file", &near], &[], 1, "WRONGPASS"),

@@ -39,7 +39,15 @@ impl<'a> Server<'a> {
         let mut command = match self.kind {
             Kind::Pantler => {
                 let mut command = self.net.command(0, env!("CARGO_BIN_EXE_pantler"));
-                command.args(["tier", "serve", "--listen", &format!("0.0.0.0:{PORT}"), "--memory", memory]);
+                command.args([
+                    "tier",
+                    "serve",
+                    "--json",
+                    "--listen",
+                    &format!("0.0.0.0:{PORT}"),
+                    "--memory",
+                    memory,
+                ]);
                 command
             }
             Kind::Redis => {
