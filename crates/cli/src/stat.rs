@@ -165,16 +165,18 @@ fn tier_line(text: &mut String, tier: &TierStat) {
     );
 }
 
-const HEAD: &str = "      hits    misses   hit %   read MB  overrules  mistakes revocations  blocks";
+const HEAD: &str =
+    "   read MB      hits     ahead    misses   hit %  overrules  mistakes revocations  blocks";
 
 fn line(text: &mut String, name: &str, counters: &Counters) {
     let _ = writeln!(
         text,
-        "{name:<28}{:>10}{:>10}{:>8.1}{:>10.1}{:>11}{:>10}{:>12}{:>8}",
+        "{name:<28}{:>10.1}{:>10}{:>10}{:>10}{:>8.1}{:>11}{:>10}{:>12}{:>8}",
+        counters.read_bytes as f64 / 1e6,
         counters.hits,
+        counters.ahead_used,
         counters.misses,
         counters.hit_ratio() * 100.0,
-        counters.read_bytes as f64 / 1e6,
         counters.overrules,
         counters.mistakes,
         counters.revocations,
@@ -203,7 +205,8 @@ mod tests {
         let counters = Counters {
             references: 100,
             hits: 75,
-            misses: 25,
+            ahead_used: 5,
+            misses: 20,
             read_bytes: 102_400,
             overrules: 9,
             mistakes: 1,
@@ -264,12 +267,12 @@ mod tests {
     fn the_table_shows_owner_priority_file_and_what_went_wrong() {
         let expected = "\
 /mnt/data: 12 of 1000 blocks of 4096 bytes cached (4 MB at most), lru-sp
-  owner                           hits    misses   hit %   read MB  overrules  mistakes revocations  blocks
-  queries                           75        25    75.0       0.1          9         1           0      12
+  owner                        read MB      hits     ahead    misses   hit %  overrules  mistakes revocations  blocks
+  queries                          0.1        75         5        20    75.0          9         1           0      12
     priority 0 by mru: 12 blocks
-  total                             75        25    75.0       0.1          9         1           0      12
-  file                            hits    misses   hit %   read MB  overrules  mistakes revocations  blocks
-  …/path/to/some/cscope.out         75        25    75.0       0.1          9         1           0      12
+  total                            0.1        75         5        20    75.0          9         1           0      12
+  file                         read MB      hits     ahead    misses   hit %  overrules  mistakes revocations  blocks
+  …/path/to/some/cscope.out        0.1        75         5        20    75.0          9         1           0      12
   queries lost control: 201 of 500 overrules were mistakes, and was granted it since
   fetched ahead by lists: 90 blocks; 80 used, 7 of them late, 6 wasted, 1 harmful, 2 failed
   events lost: 3
@@ -293,7 +296,7 @@ mod tests {
     fn json_has_version_and_kind() {
         let line = output::to_json("stat", &sample()).unwrap();
         assert!(
-            line.starts_with("{\"version\":1,\"kind\":\"stat\",\"body\":{\"name\":\"/mnt/data\""),
+            line.starts_with("{\"version\":2,\"kind\":\"stat\",\"body\":{\"name\":\"/mnt/data\""),
             "{line}"
         );
         assert_eq!(line.lines().count(), 1);

@@ -14,9 +14,12 @@ pub const FILES_SHOWN: usize = 100;
 pub struct Counters {
     /// References to blocks.
     pub references: u64,
-    /// References that found the block cached.
+    /// References to a block that an earlier reference brought in or used.
     pub hits: u64,
-    /// References that did not.
+    /// First references to blocks that were fetched ahead: those were read like what is missed.
+    #[serde(default)]
+    pub ahead_used: u64,
+    /// References that brought a block in.
     pub misses: u64,
     /// Bytes read from the device or the origin.
     pub read_bytes: u64,
@@ -35,8 +38,8 @@ impl Counters {
     ///
     /// ```
     /// use pantler_control::Counters;
-    /// let counters = Counters { references: 4, hits: 3, misses: 1, ..Counters::default() };
-    /// assert_eq!(counters.hit_ratio(), 0.75);
+    /// let counters = Counters { references: 4, hits: 2, ahead_used: 1, misses: 1, ..Counters::default() };
+    /// assert_eq!(counters.hit_ratio(), 0.5);
     /// ```
     pub fn hit_ratio(&self) -> f64 {
         if self.references == 0 { 0.0 } else { self.hits as f64 / self.references as f64 }
@@ -275,6 +278,7 @@ impl From<pantler_steward::Counters> for Counters {
         Self {
             references: counters.references,
             hits: counters.hits,
+            ahead_used: counters.ahead_used,
             misses: counters.misses,
             read_bytes: 0,
             overrules: counters.overrules,

@@ -223,7 +223,7 @@ impl MountBody {
                         revoked: stat.revoked,
                         // In whole blocks, as for files.
                         counters: Counters {
-                            read_bytes: stat.counters.misses * block_bytes,
+                            read_bytes: (stat.counters.misses + stat.counters.ahead_used) * block_bytes,
                             ..Counters::from(stat.counters)
                         },
                         priorities: priorities.collect(),
@@ -273,11 +273,12 @@ impl MountBody {
         let stat = |stat: pantler_steward::FileStat| FileStat {
             path: path(stat.id).unwrap_or_else(|| format!("forgotten file {}", stat.id.0).into()),
             counters: Counters {
-                references: stat.traffic.hits + stat.traffic.misses,
+                references: stat.traffic.hits + stat.traffic.ahead_used + stat.traffic.misses,
                 hits: stat.traffic.hits,
+                ahead_used: stat.traffic.ahead_used,
                 misses: stat.traffic.misses,
-                // In whole blocks: a miss of the last block of a file reads less.
-                read_bytes: stat.traffic.misses * block_bytes,
+                // In whole blocks: the last block of a file is less. What was fetched ahead counts once it is used.
+                read_bytes: (stat.traffic.misses + stat.traffic.ahead_used) * block_bytes,
                 blocks: u64::from(stat.blocks),
                 ..Counters::default()
             },

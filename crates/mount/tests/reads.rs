@@ -152,3 +152,31 @@ fn what_is_looked_ahead_is_read_by_io_uring_too() {
     assert_eq!(stat.uses_ring, has_ring(), "{stat:?}");
     fixture.unmount();
 }
+
+/// Protects the first number of `pantler stat`: of a file that is fetched whole twice nothing is a hit, though all of it
+/// was fetched before the reader asked for it. As long as first uses counted as hits this was nearly all.
+#[test]
+fn a_file_that_is_fetched_twice_has_no_hits() {
+    if cannot_mount() {
+        return;
+    }
+    let mut fixture = Fixture::with(|options| {
+        options.lookahead = Lookahead::EvenW2r;
+        options.window = 8;
+    });
+    let bytes = pattern(40 << 20, 7);
+    fs::write(fixture.origin.join("large"), &bytes).unwrap();
+    for _ in 0..2 {
+        assert!(fs::read(fixture.mnt.join("large")).unwrap() == bytes);
+    }
+    let stat = fixture.mounted().body().stat(&speaker()).unwrap();
+    let totals = stat.totals;
+    assert!(totals.read_bytes >= 2 * bytes.len() as u64, "{totals:?}");
+    assert_eq!(totals.hits, 0, "{totals:?}");
+    assert_eq!(totals.ahead_used + totals.misses, totals.references, "{totals:?}");
+    let lookahead = stat.prefetching.unwrap().lookahead;
+    assert!(lookahead.used > 0 && lookahead.used == totals.ahead_used, "{lookahead:?}, {totals:?}");
+    let file = &stat.files[0].counters;
+    assert_eq!((file.hits, file.ahead_used, file.misses), (0, totals.ahead_used, totals.misses));
+    fixture.unmount();
+}

@@ -2,7 +2,7 @@
 //!
 //! A run is one owner (or one per process, by option), and all hints of its user that name nobody mean that owner.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::Arc;
@@ -78,10 +78,12 @@ impl SteerBody {
         let counters = engine.counters;
         let read_bytes = self.0.group.device_read_bytes().unwrap_or(0);
         let mut totals = Counters::from(engine.steward.totals());
-        // The steward calls what we read ahead a hit; a user asks what had to be read.
+        // What the kernel read ahead and the steward was told of too late is known here alone.
         totals.references = counters.references;
-        totals.misses = counters.brought_in.min(counters.references);
-        totals.hits = counters.references - totals.misses;
+        let read = counters.brought_in.min(counters.references);
+        totals.ahead_used = totals.ahead_used.min(read);
+        totals.misses = read - totals.ahead_used;
+        totals.hits = counters.references - read;
         totals.read_bytes = read_bytes;
         let mut body_counters: BTreeMap<String, u64> =
             counters.named().iter().map(|&(name, value)| (name.to_owned(), value)).collect();
@@ -311,16 +313,20 @@ fn hinted_file(
 fn file_stats(engine: &Engine) -> (Vec<FileStat>, u64) {
     let mut files: Vec<_> = engine.files.iter().filter(|(_, file)| file.references > 0).collect();
     files.sort_by_key(|(slot, file)| (std::cmp::Reverse(file.blocks), *slot));
-    let stat = |(_, file): (u32, &crate::files::File)| {
+    let ahead_used: HashMap<_, u64> =
+        engine.steward.files().map(|stat| (stat.id, stat.traffic.ahead_used)).collect();
+    let stat = |(slot, file): (u32, &crate::files::File)| {
         let FileKey { dev, ino } = file.key;
         let unnamed = || format!("device {}:{} inode {ino}", dev >> 20, dev & 0xf_ffff).into();
-        let misses = file.brought_in.min(file.references);
+        let read = file.brought_in.min(file.references);
+        let ahead_used = ahead_used.get(&engine.file_id(slot)).map_or(0, |&used| used.min(read));
         FileStat {
             path: file.path.clone().unwrap_or_else(unnamed),
             counters: Counters {
                 references: file.references,
-                hits: file.references - misses,
-                misses,
+                hits: file.references - read,
+                ahead_used,
+                misses: read - ahead_used,
                 read_bytes: file.brought_in * BLOCK_BYTES,
                 blocks: u64::from(file.blocks),
                 ..Counters::default()

@@ -1,12 +1,17 @@
-//! Counters, by owner, priority and file.
+//! Counters, by owner and file.
+//!
+//! Each reference is one of three: a hit, the first use of a block that was fetched ahead, or a miss. A block that
+//! was fetched ahead had to be read like one that was missed, so its first use is no hit.
 
 /// What happened to an owner, or to all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// References to blocks.
     pub references: u64,
-    /// References that met a cached block, those to a block on its way included.
+    /// References that met a block which an earlier reference brought in or used, one on its way included.
     pub hits: u64,
+    /// First references to blocks that were fetched ahead, by lookahead or an access list.
+    pub ahead_used: u64,
     /// References that brought a block in.
     pub misses: u64,
     /// Victims that a manager chose instead of the candidate (rule L4).
@@ -23,6 +28,7 @@ impl Counters {
     pub(crate) fn add(&mut self, other: &Self) {
         self.references += other.references;
         self.hits += other.hits;
+        self.ahead_used += other.ahead_used;
         self.misses += other.misses;
         self.overrules += other.overrules;
         self.mistakes += other.mistakes;
@@ -30,11 +36,13 @@ impl Counters {
     }
 }
 
-/// What happened to the blocks of one file or of one priority.
+/// What happened to the blocks of one file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// References that met a cached block.
+    /// References that met a block which an earlier reference brought in or used.
     pub hits: u64,
+    /// First references to blocks that were fetched ahead.
+    pub ahead_used: u64,
     /// References that brought a block in.
     pub misses: u64,
 }

@@ -33,6 +33,8 @@ pub(crate) enum Brought {
     Lookahead,
     /// An access list, and nobody has referenced it.
     List,
+    /// Lookahead, then an access list named it; nobody has referenced it.
+    Foreseen,
 }
 
 /// A level that is none.

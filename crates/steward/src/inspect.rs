@@ -47,8 +47,6 @@ pub struct PriorityStat {
     pub policy: PolicyName,
     /// Blocks that have it now.
     pub blocks: u32,
-    /// References to blocks that had it.
-    pub traffic: Traffic,
 }
 
 /// What is known of one file.
@@ -141,7 +139,6 @@ impl Steward {
             priority: level.priority,
             policy: level.blocks.name(),
             blocks: level.blocks.len(),
-            traffic: level.traffic,
         })
     }
 

@@ -14,7 +14,6 @@ use alloc::vec::Vec;
 
 use pantler_policy::{Handle, Links, PolicyName, Spec};
 
-use crate::counters::Traffic;
 use crate::directory::Directory;
 use crate::entry::{Entries, Entry};
 use crate::order::Order;
@@ -25,7 +24,6 @@ use crate::{Block, FileId, Limits, Names};
 pub(crate) struct Level {
     pub(crate) priority: i32,
     pub(crate) blocks: Order,
-    pub(crate) traffic: Traffic,
     files: u32,
 }
 
@@ -89,7 +87,6 @@ impl Manager {
         } else {
             self.levels[entry.level as usize].blocks.hit(links, frame);
         }
-        self.levels[entry.level as usize].traffic.hits += 1;
     }
 
     /// Names the victim among the unpinned blocks, and takes it out (C4).
@@ -256,10 +253,6 @@ impl Manager {
         self.levels[level as usize].priority
     }
 
-    pub(crate) fn count_miss(&mut self, level: u16) {
-        self.levels[level as usize].traffic.misses += 1;
-    }
-
     pub(crate) fn validate(&self, links: &Links, entry: impl Fn(Handle) -> Entry) {
         let mut order = self.order.clone();
         assert!(
@@ -284,6 +277,6 @@ impl Manager {
 
 impl Level {
     fn new(priority: i32) -> Self {
-        Self { priority, blocks: Order::new(), traffic: Traffic::default(), files: 0 }
+        Self { priority, blocks: Order::new(), files: 0 }
     }
 }

@@ -268,8 +268,10 @@ impl Steward {
     #[inline]
     fn reference(&mut self, owner: OwnerKey, frame: Handle) -> Access {
         let Entry { file, room, arriving, brought, .. } = self.entries[frame];
-        self.count_hit(owner, file);
-        if brought != Brought::Reference {
+        if brought == Brought::Reference {
+            self.count_hit(owner, file);
+        } else {
+            self.count_ahead_used(owner, file);
             self.count_use(frame);
         }
         if room == Room::Waiting {
@@ -300,6 +302,14 @@ impl Steward {
             record.counters.hits += 1;
         }
         self.files.traffic_mut(file).hits += 1;
+    }
+
+    fn count_ahead_used(&mut self, owner: OwnerKey, file: u32) {
+        if let Some(record) = self.owners.alive_mut(owner) {
+            record.counters.references += 1;
+            record.counters.ahead_used += 1;
+        }
+        self.files.traffic_mut(file).ahead_used += 1;
     }
 
     /// Tells the manager that keeps the block, if one does.
@@ -364,9 +374,6 @@ impl Steward {
         if let Some(record) = self.owners.alive_mut(owner) {
             record.counters.references += 1;
             record.counters.misses += 1;
-            if let (Some(manager), true) = (record.manager.as_mut(), entry.level != NO_LEVEL) {
-                manager.count_miss(entry.level);
-            }
         }
         frame
     }

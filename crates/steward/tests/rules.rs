@@ -1,8 +1,8 @@
 //! Each of the rules A, L and C (docs/RULES.md), on the smallest example that shows it.
 
 use pantler_steward::{
-    Access, Action, Allocation, Block, FileId, HintError, Limits, Notice, Options, OwnerId, PolicyName,
-    Revocation, Room, Rule, Steward,
+    Access, Action, Allocation, Block, FileId, HintError, Limits, Lookahead, Notice, Options, OwnerId,
+    PolicyName, Revocation, Room, Rule, Steward,
 };
 
 const A: OwnerId = OwnerId(1);
@@ -263,5 +263,32 @@ fn ablations_go_by_name() {
         } else {
             assert!(counters.misses <= cyclic_optimum, "{allocation}: {counters:?}");
         }
+    }
+}
+
+/// Each reference is one of three. Protects the ratio of hits: where nothing is read a second time while it is cached it
+/// is 0, however well lookahead foresaw what is read.
+#[test]
+fn the_first_use_of_what_was_fetched_ahead_is_no_hit() {
+    for lookahead in Lookahead::ALL {
+        let mut steward = Steward::new(Options { lookahead, window: 2, ..Options::new(10) }).unwrap();
+        let mut access = |index| {
+            steward.access(A, block(index));
+            while let Some(action) = steward.poll() {
+                if let Action::Fetch { block, .. } = action {
+                    steward.fetched(block);
+                }
+            }
+            steward.totals()
+        };
+        let counters = (0..2).flat_map(|_| 0..40).map(&mut access).last().unwrap();
+        assert_eq!(counters.hits, 0, "{lookahead}: {counters:?}");
+        assert_eq!(counters.ahead_used + counters.misses, 80, "{lookahead}: {counters:?}");
+        assert_eq!(counters.ahead_used > 0, lookahead != Lookahead::None, "{lookahead}: {counters:?}");
+        let again = access(39);
+        assert_eq!(again.hits, 1, "{lookahead}: {again:?}");
+        assert_eq!(steward.looked().used, again.ahead_used, "{lookahead}");
+        let file = steward.files().next().unwrap().traffic;
+        assert_eq!((file.hits, file.ahead_used, file.misses), (1, again.ahead_used, again.misses));
     }
 }

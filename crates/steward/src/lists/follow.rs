@@ -305,6 +305,7 @@ impl Steward {
         if let Some(frame) = waits {
             // Lookahead foresaw it, whether it will be referenced or not.
             self.count_use(frame);
+            self.entries[frame].brought = Brought::Foreseen;
             self.promote(owner, frame);
             return Filled::Moved;
         }
@@ -446,7 +447,7 @@ impl Steward {
                 self.looked.used += 1;
                 self.looked.used_late += u64::from(entry.arriving);
             }
-            Brought::Reference | Brought::Nothing => {}
+            Brought::Reference | Brought::Foreseen | Brought::Nothing => {}
         }
     }
 
@@ -458,7 +459,7 @@ impl Steward {
                 self.prefetched.harmful += u64::from(self.harm.wasted(block));
             }
             Brought::Lookahead => self.looked.wasted += 1,
-            Brought::Reference | Brought::Nothing => {}
+            Brought::Reference | Brought::Foreseen | Brought::Nothing => {}
         }
     }
 

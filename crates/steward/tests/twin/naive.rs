@@ -66,6 +66,7 @@ pub struct Overrule {
 pub struct Tally {
     pub references: u64,
     pub hits: u64,
+    pub ahead_used: u64,
     pub misses: u64,
     pub overrules: u64,
     pub mistakes: u64,
@@ -309,7 +310,7 @@ impl Twin {
     fn reference(&mut self, owner: OwnerId, block: Block, fetch: bool) -> Outcome {
         self.know(owner);
         let met = self.meet_list(owner, block);
-        self.use_block(block);
+        let is_ahead = self.use_block(block);
         let outcome = if self.g.contains(&block) {
             self.hit(owner, block);
             if self.entry(block).arriving { Outcome::Arriving } else { Outcome::Hit }
@@ -339,7 +340,11 @@ impl Twin {
         };
         self.count(Some(owner), |tally| {
             tally.references += 1;
-            if outcome == Outcome::Miss { tally.misses += 1 } else { tally.hits += 1 }
+            match outcome {
+                Outcome::Miss => tally.misses += 1,
+                _ if is_ahead => tally.ahead_used += 1,
+                _ => tally.hits += 1,
+            }
         });
         self.entry(block).pins += 1;
         self.follow_list(owner, block, met, outcome == Outcome::Miss && fetch);

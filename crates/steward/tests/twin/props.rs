@@ -285,6 +285,7 @@ pub fn tally_of(counters: Counters) -> Tally {
     Tally {
         references: counters.references,
         hits: counters.hits,
+        ahead_used: counters.ahead_used,
         misses: counters.misses,
         overrules: counters.overrules,
         mistakes: counters.mistakes,

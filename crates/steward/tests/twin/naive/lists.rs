@@ -10,6 +10,8 @@ pub enum Brought {
     Reference,
     Lookahead,
     List,
+    /// Lookahead, then a list.
+    Foreseen,
 }
 
 #[derive(Clone, Debug)]
@@ -228,7 +230,7 @@ impl Twin {
             if self.waiting.contains(&block) {
                 self.waiting.retain(|b| *b != block);
                 self.allocate(block);
-                self.cached_mut(block).unwrap().brought = Brought::Reference;
+                self.cached_mut(block).unwrap().brought = Brought::Foreseen;
                 self.enter(owner, block);
                 continue;
             }
@@ -328,13 +330,16 @@ impl Twin {
         }
     }
 
-    pub(super) fn use_block(&mut self, block: Block) {
-        let Some(cached) = self.cached.iter_mut().find(|c| c.block == block) else { return };
+    /// Says whether this is the first use of a block that was fetched ahead.
+    pub(super) fn use_block(&mut self, block: Block) -> bool {
+        let Some(cached) = self.cached.iter_mut().find(|c| c.block == block) else { return false };
         if cached.brought == Brought::List {
             self.prefetched.used += 1;
             self.prefetched.used_late += u64::from(cached.arriving);
         }
+        let is_ahead = cached.brought != Brought::Reference;
         cached.brought = Brought::Reference;
+        is_ahead
     }
 
     pub(super) fn waste(&mut self, block: Block) {
