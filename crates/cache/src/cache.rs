@@ -260,7 +260,7 @@ impl Cache {
         let count = (start + length).div_ceil(self.block_bytes()) as u64;
         let mut frames = self.lock();
         if count == 1 {
-            let reading = self.reference(frames, request, block, 1)?;
+            let (reading, _) = self.reference(frames, request, block, 1)?;
             return Ok(Some(reading.narrow(start, length)));
         }
         let Some(slot) = self.adjoining(&frames, block, count) else { return Ok(None) };
@@ -301,13 +301,18 @@ impl Cache {
 
     /// Copies the bytes block by block. Holds no buffer while it waits, so spare buffers come back soon.
     fn gather(&self, request: &Request<'_>, into: &mut [u8]) -> io::Result<usize> {
-        let mut done = 0;
+        let (mut done, mut brought) = (0, 0);
         while done < into.len() {
             let (block, start) = self.locate(request.file, request.offset + done as u64);
             let last = self.locate(request.file, request.offset + into.len() as u64 - 1).0.index;
             let run = (last - block.index + 1) as usize;
-            let reading = match self.reference(self.lock(), request, block, run) {
-                Ok(reading) => reading.narrow(start, into.len() - done),
+            let frames = self.lock();
+            let there = if block.index < brought { self.brought(&frames, block) } else { None };
+            let reading = match there.map_or_else(|| self.reference(frames, request, block, run), Ok) {
+                Ok((reading, blocks)) => {
+                    brought = brought.max(block.index + blocks as u64);
+                    reading.narrow(start, into.len() - done)
+                }
                 Err(_) if done > 0 => return Ok(done),
                 Err(error) => return Err(error),
             };
@@ -321,14 +326,21 @@ impl Cache {
         Ok(done)
     }
 
-    /// References a block and waits until its bytes are here. A miss fetches up to `run` missing blocks with it.
+    /// A block that was referenced when the one before it was fetched, if it is still here: this is that reference.
+    fn brought<'a>(&'a self, frames: &Frames, block: Block) -> Option<(Reading<'a>, usize)> {
+        let (_, slot) = frames.find(block).filter(|(_, slot)| slot.state == State::Ready)?;
+        Some((self.reading(slot), 1))
+    }
+
+    /// References a block and waits until its bytes are here. A miss fetches up to `run` missing blocks with it. Says how many
+    /// blocks from there on it referenced.
     pub(crate) fn reference<'a>(
         &'a self,
         mut frames: MutexGuard<'a, Frames>,
         request: &Request<'_>,
         block: Block,
         run: usize,
-    ) -> io::Result<Reading<'a>> {
+    ) -> io::Result<(Reading<'a>, usize)> {
         loop {
             let plan = frames.plan(request.owner, block, &self.slab);
             let access = frames.steward.access(request.owner, block);
@@ -358,7 +370,7 @@ impl Cache {
                     let reading;
                     (frames, reading) = self.await_ready(frames, frame);
                     if let Some(reading) = reading {
-                        return Ok(reading);
+                        return Ok((reading, 1));
                     }
                 }
                 Access::Miss(frame) => {

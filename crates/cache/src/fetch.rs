@@ -49,7 +49,7 @@ impl Cache {
     }
 
     /// Fetches `block`, which was [demanded](Self::demand), and with it the missing blocks that directly follow, `run` at
-    /// most. `None` when it was voided meanwhile: then it has to be referenced again.
+    /// most. Says how many that are. `None` when it was voided meanwhile: then it has to be referenced again.
     pub(crate) fn fetch_run<'a>(
         &'a self,
         mut frames: MutexGuard<'a, Frames>,
@@ -57,7 +57,7 @@ impl Cache {
         block: Block,
         frame: Frame,
         run: usize,
-    ) -> io::Result<Option<Reading<'a>>> {
+    ) -> io::Result<Option<(Reading<'a>, usize)>> {
         let ticket = frames.slot(frame).ticket;
         let slot = loop {
             match frames.equip(frame, &self.slab) {
@@ -80,6 +80,7 @@ impl Cache {
             frames = self.sleep(frames);
         }
         drop(frames);
+        let blocks = fetching.missing.len();
         let mut count = self.fetch(&**request.source, &fetching.missing);
         if count.is_err() && fetching.missing.len() > 1 {
             // The bytes before the bad spot can be had.
@@ -89,7 +90,7 @@ impl Cache {
         }
         let reading = fetching.complete(&count);
         count?;
-        Ok(reading)
+        Ok(reading.map(|reading| (reading, blocks)))
     }
 
     /// Takes the blocks after a miss along, up to the first that is cached, or that gets no frame.
