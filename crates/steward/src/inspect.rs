@@ -211,7 +211,7 @@ impl Steward {
         if self.looks_ahead() {
             self.sizing.validate();
         }
-        let is_over = self.waiting.len() > self.waiting_max();
+        let is_over = self.waiting.len() > self.waiting_limit();
         assert!(!is_over || self.waiting_is_over, "S4: too many blocks wait");
     }
 

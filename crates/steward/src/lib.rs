@@ -38,7 +38,7 @@
 //! | rules (`docs/RULES.md`) | file |
 //! | --- | --- |
 //! | A1 owners of blocks | [`steward`](mod@steward), `owners` |
-//! | A2, W1 to W5, V1 to V4 rooms | [`rooms`], [`steward`](mod@steward) |
+//! | A2, W1 to W5, V1 to V5 rooms | [`rooms`], [`steward`](mod@steward) |
 //! | L1 to L5, L8 allocation: LRU-SP | `allocation` |
 //! | L6 placeholders | `placeholders` |
 //! | L7 revocation | `standing` |

@@ -22,7 +22,7 @@ pub enum Lookahead {
     /// The same with a room that adjusts its size (rules W1 to W4).
     SaW2r,
     /// The same with a room that is as large as it is worth, and that closes where nothing is sequential (rules V1 to
-    /// V4, see [`rooms`](crate::rooms)).
+    /// V5, see [`rooms`](crate::rooms)).
     #[default]
     EvenW2r,
 }

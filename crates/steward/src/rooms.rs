@@ -20,10 +20,16 @@
 //!   or to a ghost of the waiting room earns 16.
 //! * V4 Without credit lookahead does not fetch, but its block becomes a ghost of the waiting room, as *expected*. V2 does not
 //!   count the expected ones: a room of any size would have held them.
+//! * V5 Frames of the `n` in which nothing waits are *lent* to the weighing room. When a block is
+//!   going to wait and finds none, one comes back: the weighing room is trimmed. After as many
+//!   references as there are frames that were no hits in the weighing room, the waiting room keeps
+//!   as many frames as blocks waited at most meanwhile, the window at least, and lends the others.
 //!
 //! V2 makes both rooms equally long where their last frames bring equally much, which is where moving a frame stops paying.
 //! V3 bounds the waste: at most 16 fetches, and 1024 at the start, per block that lookahead foresaw.
-//! Why W3 is not enough, and the measurements: docs/decisions/0040-even-rooms.md, docs/benchmarks/lookahead.md.
+//! V5 leaves a stream that needs one frame one frame, and takes nothing from the others: what may
+//! wait stays `n`. Why W3 is not enough, and the measurements: docs/decisions/0040-even-rooms.md,
+//! docs/benchmarks/lookahead.md; why V5: docs/decisions/0070-frames-that-wait-for-nothing.md.
 //!
 //! With a window of `w` blocks, W4 looks at i+1 to i+w, and `n` does not go below w.
 //!

@@ -6,7 +6,7 @@
 //! S1  Every entry is on exactly one of `weighing` (the list `G`) and `waiting`, as its room says.
 //! S2  An entry in the weighing room is on its manager's list if a manager keeps it, and on none otherwise.
 //! S3  `P` points only into the weighing room, and holds no block of it.
-//! S4  After a reference at most `waiting_max` blocks wait, unless pins kept them then.
+//! S4  After a reference at most `waiting_limit` blocks wait, unless pins kept them then.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -276,7 +276,8 @@ impl Steward {
         }
         if room == Room::Waiting {
             let positions = self.positions.as_ref();
-            self.sizing.waited(|| positions.map_or(1, |positions| positions.position(frame)));
+            self.sizing
+                .waited(self.waiting.len(), || positions.map_or(1, |positions| positions.position(frame)));
             self.promote(owner, frame);
         } else if brought == Brought::Lookahead {
             // A1: a looked-ahead block belongs to the first that references it.

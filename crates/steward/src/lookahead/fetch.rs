@@ -18,8 +18,13 @@ impl Steward {
         self.looked
     }
 
-    /// Frames that the waiting room may have now.
+    /// Frames that the waiting room has now, and the weighing room may not use (V5).
     pub fn waiting_max(&self) -> u32 {
+        if self.options.lookahead.has_waiting_room() { self.sizing.held() } else { self.options.waiting }
+    }
+
+    /// Blocks that may wait now.
+    pub(crate) fn waiting_limit(&self) -> u32 {
         if self.options.lookahead.has_waiting_room() { self.sizing.size() } else { self.options.waiting }
     }
 
@@ -46,7 +51,7 @@ impl Steward {
             && after(block, 1)
                 .and_then(|next| self.entries.find(next))
                 .is_some_and(|frame| self.entries[frame].room == Room::Waiting);
-        self.sizing.missed(block, next_waits, follows);
+        self.sizing.missed(block, self.waiting.len(), next_waits, follows);
         self.trim_waiting();
     }
 
@@ -66,15 +71,17 @@ impl Steward {
             if !self.sizing.foresee(ahead) {
                 continue;
             }
-            if !self.look_at(owner, ahead) {
+            if !self.look_at(owner, block, ahead) {
                 return;
             }
         }
     }
 
-    fn look_at(&mut self, owner: OwnerKey, block: Block) -> bool {
+    /// Looks `block` ahead because `owner` references `because`. `false` when there is no frame for
+    /// it.
+    fn look_at(&mut self, owner: OwnerKey, because: Block, block: Block) -> bool {
         let frame = if self.options.lookahead.has_waiting_room() {
-            if !self.make_waiting_room() {
+            if !self.make_waiting_room(because) {
                 return false;
             }
             let frame = self.add(block, Room::Waiting);
@@ -97,14 +104,23 @@ impl Steward {
         true
     }
 
-    /// Leaves a frame of the waiting room free. `false` when all of it is on its way.
-    fn make_waiting_room(&mut self) -> bool {
-        while self.waiting.len() >= self.waiting_max() {
+    /// Leaves a frame of the waiting room free. `false` when all of it is on its way, or pins keep
+    /// what it has lent (V5). The block `because` is about to be used, and stays.
+    fn make_waiting_room(&mut self, because: Block) -> bool {
+        while self.waiting.len() >= self.waiting_limit() {
             if !self.drop_oldest_waiting() {
                 return false;
             }
         }
-        true
+        if !self.sizing.hold(self.waiting.len() + 1) {
+            return true;
+        }
+        let pinned = self.pin(because);
+        self.trim_weighing();
+        if pinned {
+            self.unpin(because);
+        }
+        self.weighing.len() <= self.weighing_max()
     }
 }
 

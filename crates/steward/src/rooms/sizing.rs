@@ -1,6 +1,6 @@
-//! How many frames wait, and whether looking ahead pays: rules W2, W3, and V1 to V4.
+//! How many frames wait, and whether looking ahead pays: rules W2, W3, and V1 to V5.
 //!
-//! N1  `least <= size <= most`; both bounds are 0 without a waiting room.
+//! N1  `least <= held <= size <= most`; all are 0 without a waiting room.
 //! N2  `credit <= CREDIT_MAX`.
 
 use crate::{Block, Lookahead};
@@ -23,11 +23,34 @@ pub(crate) struct Sizing {
     size: u32,
     least: u32,
     most: u32,
+    /// Those of them that the waiting room has; the others serve the weighing room (V5).
+    held: u32,
+    round: Round,
     /// W2: the last values of r, oldest first. 0 is none.
     intervals: [u32; 3],
     credit: u32,
     left_waiting: Ghosts,
     left_weighing: Ghosts,
+}
+
+/// References that the weighing room does not serve, as many as there are frames, and how many
+/// blocks waited (V5).
+#[derive(Clone, Copy, Debug, Default)]
+struct Round {
+    noted: u32,
+    most_waiting: u32,
+}
+
+impl Round {
+    /// One reference, while `waiting` blocks wait. At the end of a round: how many waited at most.
+    fn note(&mut self, waiting: u32, last: u32) -> Option<u32> {
+        self.most_waiting = self.most_waiting.max(waiting);
+        if self.noted < last {
+            self.noted += 1;
+            return None;
+        }
+        Some(core::mem::take(self).most_waiting)
+    }
 }
 
 impl Sizing {
@@ -38,6 +61,8 @@ impl Sizing {
             size: 0,
             least: 0,
             most: 0,
+            held: 0,
+            round: Round::default(),
             intervals: [0; 3],
             credit: CREDIT_MAX,
             left_waiting: Ghosts::new(0, seed),
@@ -50,27 +75,53 @@ impl Sizing {
     /// The cache has another number of frames: the room starts anew in proportion, the ghosts stay as far as they may.
     pub(crate) fn set_frames(&mut self, frames: u32, window: u32) {
         if !self.lookahead.has_waiting_room() || frames < 2 {
-            (self.size, self.least, self.most) = (0, 0, 0);
+            (self.size, self.held, self.least, self.most) = (0, 0, 0, 0);
         } else {
             self.most = frames - 1;
             self.least = window.clamp(1, self.most);
             self.size = (frames / SHARE).clamp(self.least, self.most);
+            let lends = self.lookahead == Lookahead::EvenW2r;
+            self.held = if lends { self.held.clamp(self.least, self.size) } else { self.size };
         }
         let ghosts = if self.lookahead == Lookahead::EvenW2r { (frames / SHARE).max(1) } else { 0 };
         self.left_waiting.set_bound(ghosts);
         self.left_weighing.set_bound(ghosts);
     }
 
-    /// Frames of the waiting room.
+    /// Blocks that may wait, `n`.
     pub(crate) fn size(&self) -> u32 {
         self.size
     }
 
-    /// A waiting block was referenced at a position of the queue, which is asked for where it matters.
-    pub(crate) fn waited(&mut self, position: impl FnOnce() -> u32) {
+    /// Frames that the weighing room may not use.
+    pub(crate) fn held(&self) -> u32 {
+        self.held
+    }
+
+    /// V5: `waiting` blocks are going to wait. Says whether that takes a frame back from the
+    /// weighing room.
+    pub(crate) fn hold(&mut self, waiting: u32) -> bool {
+        let former = self.held;
+        self.held = self.held.max(waiting.min(self.size));
+        self.held > former
+    }
+
+    /// V5: a reference that the weighing room does not serve, while `waiting` blocks wait.
+    fn lend(&mut self, waiting: u32) {
+        if let Some(most) = self.round.note(waiting, self.most) {
+            self.held = most.clamp(self.least, self.size);
+        }
+    }
+
+    /// A block that waited was referenced, one of `waiting`, at a position of the queue which is
+    /// asked for where it matters.
+    pub(crate) fn waited(&mut self, waiting: u32, position: impl FnOnce() -> u32) {
         match self.lookahead {
             Lookahead::SaW2r => self.follow_trend(position()),
-            Lookahead::EvenW2r => self.earn(),
+            Lookahead::EvenW2r => {
+                self.earn();
+                self.lend(waiting);
+            }
             _ => {}
         }
     }
@@ -89,12 +140,16 @@ impl Sizing {
         }
     }
 
-    /// Block i missed, while i+1 waits or not, and i−1 weighs and was referenced or not (W3, V2).
-    pub(crate) fn missed(&mut self, block: Block, next_waits: bool, previous_weighs: bool) {
+    /// Block i missed, while `waiting` blocks wait, i+1 among them or not, and i−1 weighs and was
+    /// referenced or not (W3, V2).
+    pub(crate) fn missed(&mut self, block: Block, waiting: u32, next_waits: bool, previous_weighs: bool) {
         match self.lookahead {
             Lookahead::SaW2r if next_waits => self.shrink(),
             Lookahead::SaW2r if previous_weighs => self.grow(),
-            Lookahead::EvenW2r => self.compare(block),
+            Lookahead::EvenW2r => {
+                self.compare(block);
+                self.lend(waiting);
+            }
             _ => {}
         }
     }
@@ -146,15 +201,21 @@ impl Sizing {
     }
 
     fn grow(&mut self) {
-        self.size = (self.size + 1).min(self.most);
+        self.resize((self.size + 1).min(self.most));
     }
 
     fn shrink(&mut self) {
-        self.size = self.size.saturating_sub(1).max(self.least);
+        self.resize(self.size.saturating_sub(1).max(self.least));
+    }
+
+    fn resize(&mut self, size: u32) {
+        self.size = size;
+        self.held = if self.lookahead == Lookahead::EvenW2r { self.held.min(size) } else { size };
     }
 
     pub(crate) fn validate(&self) {
         assert!((self.least..=self.most).contains(&self.size), "N1: {} frames wait", self.size);
+        assert!((self.least..=self.size).contains(&self.held), "N1: {} frames are held", self.held);
         assert!(self.credit <= CREDIT_MAX, "N2: a credit of {}", self.credit);
         self.left_waiting.validate();
         self.left_weighing.validate();

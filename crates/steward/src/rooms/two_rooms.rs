@@ -4,7 +4,8 @@
 //!
 //! M1  Every block is in the weighing room, in the waiting room, or in neither, as its place says; the policy holds the
 //!     blocks of the weighing room, `waiting` those of the waiting room.
-//! M2  Between references at most `C − n` blocks weigh and `n` wait.
+//! M2  Between references at most `n` blocks wait, and as many weigh as the waiting room leaves
+//!     frames.
 //! M3  `next[i]` names the block after i once it was looked at, and `previous` is its inverse.
 
 use alloc::vec::Vec;
@@ -170,7 +171,8 @@ impl<P: Policy> TwoRooms<P> {
     /// W1.
     fn promote(&mut self, handle: Handle) {
         let positions = self.positions.as_ref();
-        self.sizing.waited(|| positions.map_or(1, |positions| positions.position(handle)));
+        self.sizing
+            .waited(self.waiting.len(), || positions.map_or(1, |positions| positions.position(handle)));
         self.stop_waiting(handle);
         self.enter(handle);
     }
@@ -179,7 +181,7 @@ impl<P: Policy> TwoRooms<P> {
     fn miss(&mut self, handle: Handle, follows: bool) {
         let Known { block, next, .. } = self.known[handle as usize];
         let next_waits = self.known.get(next as usize).is_some_and(|known| known.place == Place::Waiting);
-        self.sizing.missed(block, next_waits, follows);
+        self.sizing.missed(block, self.waiting.len(), next_waits, follows);
         self.enter(handle);
     }
 
@@ -193,13 +195,18 @@ impl<P: Policy> TwoRooms<P> {
 
     /// Leaves a frame of the weighing room free.
     fn make_room(&mut self) {
-        let weighing = self.options.frames - self.sizing.size();
+        self.shrink_weighing(1, NONE);
+    }
+
+    /// Leaves `free` frames of the weighing room empty. The block with the handle `kept` stays.
+    fn shrink_weighing(&mut self, free: u32, kept: Handle) {
+        let weighing = self.options.frames - self.sizing.held();
         if weighing != self.weighing {
             self.weighing = weighing;
             self.policy.resize(&mut self.links, weighing);
         }
-        while self.policy.len() >= weighing {
-            let Some(victim) = self.policy.evict(&mut self.links, &|_| false) else { return };
+        while self.policy.len() + free > weighing {
+            let Some(victim) = self.policy.evict(&mut self.links, &|handle| handle == kept) else { return };
             let known = &mut self.known[victim as usize];
             if known.place == Place::Unproved {
                 self.looked.wasted += 1;
@@ -250,17 +257,21 @@ impl<P: Policy> TwoRooms<P> {
                 return;
             }
             if self.known[ahead as usize].place == Place::Out {
-                self.prefetch(ahead);
+                self.prefetch(handle, ahead);
             }
         }
     }
 
-    fn prefetch(&mut self, handle: Handle) {
+    /// The block `handle` is looked ahead because of a reference to the block `because`.
+    fn prefetch(&mut self, because: Handle, handle: Handle) {
         if !self.sizing.foresee(self.known[handle as usize].block) {
             return;
         }
         self.looked.prefetched += 1;
         if self.options.lookahead.has_waiting_room() {
+            if self.sizing.hold(self.waiting.len() + 1) {
+                self.shrink_weighing(0, because);
+            }
             self.known[handle as usize].place = Place::Waiting;
             self.waiting.push_back(&mut self.waiting_links, handle);
             if let Some(positions) = &mut self.positions {
@@ -308,9 +319,9 @@ impl<P: Policy> TwoRooms<P> {
         self.looked
     }
 
-    /// Frames that the waiting room may have now, `n`.
+    /// Frames that the waiting room has now: `n`, or less where it lends some (V5).
     pub fn room(&self) -> u32 {
-        self.sizing.size()
+        self.sizing.held()
     }
 
     /// Blocks that wait, oldest first.
@@ -339,7 +350,7 @@ impl<P: Policy> TwoRooms<P> {
         if let Some(positions) = &self.positions {
             positions.validate(self.waiting.iter(&self.waiting_links));
         }
-        assert!(self.policy.len() + self.sizing.size() <= self.options.frames, "M2: too many blocks weigh");
+        assert!(self.policy.len() + self.sizing.held() <= self.options.frames, "M2: too many blocks weigh");
         assert!(self.waiting.len() <= self.sizing.size(), "M2: too many blocks wait");
         let brought = Looked { wasted: 0, used: 0, ..self.looked };
         let still = count(&[Place::Waiting, Place::Unproved]) as u64;

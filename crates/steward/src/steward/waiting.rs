@@ -21,6 +21,9 @@ impl Steward {
         self.looked.prefetched += 1;
         self.wait(frame);
         self.trim_waiting();
+        if self.sizing.hold(self.waiting.len()) {
+            self.trim_weighing();
+        }
     }
 
     /// W4: a block waits, newest.
@@ -40,7 +43,7 @@ impl Steward {
 
     pub(crate) fn trim_waiting(&mut self) {
         self.waiting_is_over = false;
-        while self.waiting.len() > self.waiting_max() {
+        while self.waiting.len() > self.waiting_limit() {
             if !self.drop_oldest_waiting() {
                 self.waiting_is_over = true;
                 return;

@@ -1,4 +1,5 @@
-//! The slow twin: rules W1 to W5 and V1 to V4 in plain vectors, step by step as docs/RULES.md has them.
+//! The slow twin: rules W1 to W5 and V1 to V5 in plain vectors, step by step as docs/RULES.md has
+//! them.
 //!
 //! Every vector runs from what leaves first to what leaves last.
 
@@ -20,6 +21,11 @@ pub struct Twin {
     ghosts_waiting: Vec<(Block, bool)>,
     ghosts_weighing: Vec<Block>,
     pub credit: i64,
+    /// V5: frames of the n that the waiting room has; the weighing room uses the others.
+    pub held: usize,
+    /// V5: how many blocks waited at each reference since the round began that was no hit in the
+    /// weighing room.
+    waited: Vec<usize>,
     pub looked: Looked,
 }
 
@@ -40,12 +46,19 @@ impl Twin {
             ghosts_waiting: Vec::new(),
             ghosts_weighing: Vec::new(),
             credit: 1024,
+            held: 0,
+            waited: Vec::new(),
             looked: Looked::default(),
         };
         if twin.has_waiting_room() {
             twin.n = twin.clamp(twin.frames() as i64 / 10);
+            twin.held = if twin.lends() { twin.window() } else { twin.n };
         }
         twin
+    }
+
+    fn lends(&self) -> bool {
+        self.options.lookahead == Lookahead::EvenW2r
     }
 
     fn frames(&self) -> usize {
@@ -118,6 +131,14 @@ impl Twin {
         }
         if self.has_waiting_room() {
             self.n = self.clamp(self.n as i64 + change);
+            self.held = if self.lends() { self.held.min(self.n) } else { self.n };
+        }
+        if self.lends() && met != Reference::Hit && self.frames() > 1 {
+            self.waited.push(self.waiting.len());
+            if self.waited.len() >= self.frames() {
+                let most = self.waited.drain(..).max().unwrap();
+                self.held = most.max(self.window()).min(self.n);
+            }
         }
         // Insert or move i, trim both rooms, waiting first.
         self.waiting.retain(|b| *b != i);
@@ -136,11 +157,19 @@ impl Twin {
 
     /// A block enters the weighing room, where there is a frame for it.
     fn weigh(&mut self, block: Block) {
-        while self.weighing.len() >= self.frames() - self.n {
-            let victim = match self.policy {
-                PolicyName::Mru => self.weighing.pop().unwrap(),
-                _ => self.weighing.remove(0),
-            };
+        self.trim_weighing(1, None);
+        self.weighing.push(block);
+    }
+
+    /// Leaves `free` frames of the weighing room empty. `kept` stays.
+    fn trim_weighing(&mut self, free: usize, kept: Option<Block>) {
+        while self.weighing.len() + free > self.frames() - self.held {
+            let mut order: Vec<Block> = self.weighing.clone();
+            if self.policy == PolicyName::Mru {
+                order.reverse();
+            }
+            let Some(victim) = order.into_iter().find(|b| Some(*b) != kept) else { return };
+            self.weighing.retain(|b| *b != victim);
             if self.unproved.contains(&victim) {
                 self.unproved.retain(|b| *b != victim);
                 self.looked.wasted += 1;
@@ -151,7 +180,6 @@ impl Twin {
                 self.ghosts_weighing.remove(0);
             }
         }
-        self.weighing.push(block);
     }
 
     fn trim_waiting(&mut self) {
@@ -188,6 +216,10 @@ impl Twin {
             }
             self.looked.prefetched += 1;
             if self.has_waiting_room() {
+                if self.lends() && self.waiting.len() == self.held && self.held < self.n {
+                    self.held += 1;
+                    self.trim_weighing(0, Some(i));
+                }
                 self.waiting.push(ahead);
                 self.trim_waiting();
             } else {

@@ -24,7 +24,7 @@ impl<P: Policy + Clone> Pair<P> {
     fn reference(&mut self, block: Block) {
         assert_eq!(self.fast.reference(block), self.slow.reference(block), "{block}");
         self.fast.validate();
-        assert_eq!(self.fast.room() as usize, self.slow.n, "the size of the waiting room");
+        assert_eq!(self.fast.room() as usize, self.slow.held, "the size of the waiting room");
         assert!(self.fast.waiting().eq(self.slow.waiting.iter().copied()), "waiting blocks");
         assert_eq!(self.fast.looked(), self.slow.looked);
         for block in &self.slow.weighing {

@@ -2,7 +2,7 @@
 //!
 //! `cargo test -p pantler-steward --test rooms worth -- --nocapture` prints the rows that are asserted here.
 
-use pantler_policy::Lru;
+use pantler_policy::{Lru, Mru};
 use pantler_steward::rooms::{Looked, Reference, RoomOptions, TwoRooms};
 use pantler_steward::{Block, FileId, Lookahead};
 
@@ -137,4 +137,24 @@ fn even_rooms_lose_streams_that_are_more_than_a_fifth_of_the_frames() {
     let [adjusted, even] = [Lookahead::SaW2r, Lookahead::EvenW2r].map(of);
     println!("60 streams, 100 frames: sa-w2r {adjusted:.2} even-w2r {even:.2}");
     assert!(adjusted < 10.0 && even < 10.0, "{adjusted}, {even}");
+}
+
+/// V5 and the paper's figure 5b: a sequential stream needs a room of one, and the frames that no
+/// block waits in are the weighing room's. MRU, which keeps what it has of a loop, then keeps all
+/// but one.
+#[test]
+fn a_loop_leaves_the_waiting_room_one_frame() {
+    let trace: Vec<u64> = (0..60_000).map(|time| time % 3000).collect();
+    let fetched = |lookahead| {
+        let mut rooms = TwoRooms::new(RoomOptions::new(1000, lookahead), <Mru>::default());
+        let mut missed = |index| rooms.reference(Block::new(FileId(0), index)) == Reference::Miss;
+        let missed = trace.iter().filter(|&&index| missed(index)).count() as u64;
+        (missed + rooms.looked().prefetched, rooms.room())
+    };
+    let [alone, fixed, adjusted, even] =
+        [Lookahead::None, Lookahead::W2r, Lookahead::SaW2r, Lookahead::EvenW2r].map(fetched);
+    println!("a loop under mru: alone {alone:?}, w2r {fixed:?}, sa-w2r {adjusted:?}, even-w2r {even:?}");
+    assert_eq!((fixed.1, adjusted.1), (100, 100), "the rules as printed never shrink it");
+    assert!(even.1 <= 2, "{even:?}");
+    assert!(even.0 <= alone.0 + 100, "{even:?} against {alone:?}");
 }
