@@ -53,6 +53,12 @@ impl Round {
     }
 }
 
+/// What `part` of `whole` is of another whole, to the nearest.
+fn share_of(part: u32, whole: u32, other: u32) -> u32 {
+    let [part, whole, other] = [part, whole, other].map(u64::from);
+    ((2 * part * other + whole) / (2 * whole)) as u32
+}
+
 impl Sizing {
     /// The rooms of a cache of `frames` frames, when up to `window` blocks are looked ahead at a time.
     pub(crate) fn new(lookahead: Lookahead, frames: u32, window: u32, seed: u64) -> Self {
@@ -72,14 +78,18 @@ impl Sizing {
         sizing
     }
 
-    /// The cache has another number of frames: the room starts anew in proportion, the ghosts stay as far as they may.
+    /// The cache has another number of frames: the room keeps its share of them, the ghosts stay as far as they may.
     pub(crate) fn set_frames(&mut self, frames: u32, window: u32) {
         if !self.lookahead.has_waiting_room() || frames < 2 {
             (self.size, self.held, self.least, self.most) = (0, 0, 0, 0);
         } else {
+            let size = match self.size {
+                0 => frames / SHARE,
+                size => share_of(size, self.most + 1, frames),
+            };
             self.most = frames - 1;
             self.least = window.clamp(1, self.most);
-            self.size = (frames / SHARE).clamp(self.least, self.most);
+            self.size = size.clamp(self.least, self.most);
             let lends = self.lookahead == Lookahead::EvenW2r;
             self.held = if lends { self.held.clamp(self.least, self.size) } else { self.size };
         }

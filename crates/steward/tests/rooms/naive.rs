@@ -57,6 +57,27 @@ impl Twin {
         twin
     }
 
+    /// Another number of frames: n keeps its share, to the nearest frame.
+    pub fn set_frames(&mut self, frames: u32) {
+        let share = self.n as f64 / self.frames() as f64;
+        self.options.frames = frames;
+        if self.has_waiting_room() {
+            let n = if self.n == 0 { frames as i64 / 10 } else { (share * f64::from(frames)).round() as i64 };
+            self.n = self.clamp(n);
+            self.held = if self.lends() { self.held.max(self.window()).min(self.n) } else { self.n };
+        } else {
+            (self.n, self.held) = (0, 0);
+        }
+        while self.ghosts_waiting.len() > (self.frames() / 10).max(1) {
+            self.ghosts_waiting.remove(0);
+        }
+        while self.ghosts_weighing.len() > (self.frames() / 10).max(1) {
+            self.ghosts_weighing.remove(0);
+        }
+        self.trim_waiting();
+        self.trim_weighing(0, None);
+    }
+
     fn lends(&self) -> bool {
         self.options.lookahead == Lookahead::EvenW2r
     }

@@ -3,10 +3,13 @@
 
 use std::iter;
 
-use pantler_policy::Lru;
+use pantler_policy::{Lru, PolicyName};
 use pantler_steward::rooms::{Reference, RoomOptions, TwoRooms};
 use pantler_steward::{Access, Action, Block, FileId, Lookahead, Options, OwnerId, Room, Steward, Why};
 
+use proptest::prelude::*;
+
+use crate::naive::Twin;
 use crate::props::{check, options, traces};
 
 const OWNER: OwnerId = OwnerId(1);
@@ -50,6 +53,48 @@ fn the_steward_looks_ahead_as_two_rooms_under_lru() {
             }
         }
     });
+}
+
+/// What the room has learnt outlives another number of frames: a body with tiers changes it often.
+/// must be able to rely on.
+#[test]
+fn the_room_keeps_its_share_of_another_number_of_frames() {
+    let change = prop::collection::vec((1..400usize, 1..60u32), 0..12);
+    check(400, &(options(), traces(), change), |(options, trace, changes)| {
+        let mut steward = steward(*options);
+        let mut twin = Twin::new(*options, PolicyName::Lru);
+        for (time, &(file, index)) in trace.iter().enumerate() {
+            for &(_, frames) in changes.iter().filter(|(at, _)| *at == time) {
+                steward.set_capacity(frames).expect("at least one frame");
+                while steward.poll().is_some() {}
+                twin.set_frames(frames);
+            }
+            let block = Block::new(FileId(file), index);
+            let (access, _) = touch(&mut steward, block);
+            steward.validate();
+            let met = twin.reference(block);
+            assert_eq!(matches!(access, Access::Hit(_)), met != Reference::Miss, "{block} at {time}");
+            assert_eq!(steward.looked(), twin.looked, "{block} at {time}");
+            assert_eq!(steward.waiting_max() as usize, twin.held, "{block} at {time}");
+        }
+    });
+}
+
+#[test]
+fn a_room_that_has_grown_stays_so_when_a_frame_comes_and_goes() {
+    let mut steward = steward(RoomOptions::new(40, Lookahead::SaW2r));
+    // Twelve streams in turn: each waits for the others, and a room of 4 is too small (W3).
+    // fetch ahead (W3).
+    for time in 0..400 {
+        touch(&mut steward, Block::new(FileId(time % 12), time / 12));
+    }
+    let grown = steward.waiting_max();
+    assert!(grown > 8, "{grown}");
+    for frames in [41, 40, 42, 40] {
+        steward.set_capacity(frames).expect("at least one frame");
+        assert!(steward.waiting_max().abs_diff(grown) <= 1, "{frames} frames: {}", steward.waiting_max());
+    }
+    assert_eq!(steward.waiting_max(), grown);
 }
 
 #[test]
