@@ -8,6 +8,8 @@ use pantler_policy::{Spec, SpecError};
 use pantler_steward::{Allocation, Lookahead};
 use std::ffi::OsString;
 use std::fmt::Display;
+use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::num::NonZeroUsize;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -423,6 +425,20 @@ fn online(text: &str) -> Result<Spec, String> {
 pub fn whole<T: FromStr + PartialOrd + Display>(text: &str, allowed: RangeInclusive<T>) -> Result<T, String> {
     let number = text.parse().ok().filter(|number| allowed.contains(number));
     number.ok_or_else(|| format!("expected a whole number from {} to {}", allowed.start(), allowed.end()))
+}
+
+/// Where to listen: an address or name of this machine and a port, or a port of 127.0.0.1.
+pub fn address(text: &str) -> Result<SocketAddr, String> {
+    let port = text.parse().map(|port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+    let found = port.ok().or_else(|| text.to_socket_addrs().ok()?.next());
+    found.ok_or_else(|| {
+        "expected an address of this machine and a port, such as 127.0.0.1:8080 or [::]:80".to_owned()
+    })
+}
+
+/// At least one.
+pub fn count(text: &str) -> Result<NonZeroUsize, String> {
+    text.parse().map_err(|_| "expected a whole number of at least 1".to_owned())
 }
 
 fn last(text: &str) -> Result<usize, String> {

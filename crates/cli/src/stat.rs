@@ -22,7 +22,8 @@ pub fn stat(arguments: &args::Stat) -> Result<()> {
         None => ask::some()?,
     };
     if bodies.is_empty() {
-        eprintln!("pantler: no mount and no run is active");
+        let asked = if rustix::process::geteuid().is_root() { "" } else { " that this user may ask" };
+        eprintln!("pantler: no mount and no run{asked} is active");
     }
     let in_place = arguments.watch.is_some() && !arguments.json && stdout().is_terminal();
     loop {

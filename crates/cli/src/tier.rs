@@ -7,12 +7,13 @@ use pantler_tier::serve::{InlineOptions, ServeOptions, Server};
 use pantler_tier::{TierError, read_secret};
 use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use crate::args::address;
 use crate::{args, mounting, output};
 
 /// Where a password comes from without a file.
@@ -134,11 +135,6 @@ impl Record {
         let origin = self.origin.as_ref().map_or_else(String::new, |origin| format!(", origin {origin}"));
         format!("listening on {}, {memory} of memory{origin}{metrics}\n", self.listen)
     }
-}
-
-fn address(text: &str) -> Result<SocketAddr, String> {
-    let found = text.to_socket_addrs().ok().and_then(|mut found| found.next());
-    found.ok_or_else(|| "expected an address of this machine and a port, such as 127.0.0.1:6379".to_owned())
 }
 
 /// Does what the words say.

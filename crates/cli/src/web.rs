@@ -17,6 +17,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::args::address;
 use crate::failure::Usage;
 use crate::output;
 
@@ -292,10 +293,6 @@ fn host_name(text: &str) -> Result<String, String> {
         return Ok(text.to_owned());
     }
     Err("expected a name as browsers say it, without scheme and port, such as stats.example.org".to_owned())
-}
-
-fn address(text: &str) -> Result<SocketAddr, String> {
-    text.parse().map_err(|_| "expected an address and a port such as 127.0.0.1:8080 or [::]:80".to_owned())
 }
 
 fn index(text: &str) -> Result<String, String> {

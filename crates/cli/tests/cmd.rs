@@ -139,6 +139,10 @@ fn bad_values_are_refused_in_one_line() {
     refused(&["mount", "/a", "/b", "--policy", "arcc"], &near("arcc", "arc"));
     refused(&["run", "--memory", "1M", "--policy", "lruu", "true"], &near("lruu", "lru"));
     refused(&["tier"], "expected a command, see pantler tier --help");
+    refused(
+        &["sim", "loop:ids=9", "--policy", "lru", "--size", "3", "--threads", "0"],
+        "invalid value '0' for '--threads <COUNT>': expected a whole number of at least 1",
+    );
     refused(&["trace"], "expected a command, see pantler trace --help");
     refused(&["run", "--memory", "4K", "true"], "--memory 4K: expected 1M to 4T");
     refused(&[], "expected a command, see pantler --help");
@@ -213,6 +217,19 @@ fn help_and_version_go_to_standard_output() {
         assert_eq!((status, err.as_str()), (0, ""), "{words:?}");
         assert!(!out.is_empty());
     }
+}
+
+/// Protects the names that people know: the library's own words for a missing setting are not among them.
+#[test]
+fn half_of_the_credentials_of_a_bucket_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let point = folder.path().join("mnt");
+    std::fs::create_dir(&point).unwrap();
+    let mut command = pantler(folder.path(), &["mount", "s3://bucket/prefix", point.to_str().unwrap()]);
+    command.env("AWS_ACCESS_KEY_ID", "someone").env_remove("AWS_SECRET_ACCESS_KEY").stdin(Stdio::null());
+    let (status, _, err) = ended(command.output().unwrap());
+    assert_ne!(status, 0);
+    assert!(err.contains("AWS_SECRET_ACCESS_KEY is missing: AWS_ACCESS_KEY_ID was given"), "{err}");
 }
 
 /// Protects completion of values: a shell must offer policies and profiles, not the names of files.

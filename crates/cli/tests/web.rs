@@ -78,7 +78,7 @@ fn what_is_wrong_is_said_with_a_status() {
         (["--store", "disk"], "cache:SIZE"),
         (["--store", "cache:1K"], "cache size"),
         (["--age-cap", "soon"], "duration"),
-        (["--listen", "8080"], "127.0.0.1:8080"),
+        (["--listen", "70000"], "127.0.0.1:8080"),
         (["--tls-key", "k.pem"], "--tls-certificate"),
     ] {
         let (status, text) = refused(&[&["--root", root][..], &words].concat());

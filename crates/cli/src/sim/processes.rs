@@ -19,6 +19,7 @@ use super::interrupt::Interrupt;
 use super::progress::Progress;
 use super::tiers::Reading;
 use super::words;
+use crate::args::whole;
 use crate::failure::Usage;
 use crate::output;
 
@@ -49,7 +50,7 @@ pub struct ProcessesWords {
     #[arg(long, value_name = "MS", default_value = "1", allow_hyphen_values = true)]
     cpu_per_access: String,
     /// Processes that compute at once
-    #[arg(long, value_name = "COUNT", default_value = "1")]
+    #[arg(long, value_name = "COUNT", default_value = "1", value_parser = |text: &str| whole(text, NonZeroU32::MIN..=NonZeroU32::MAX))]
     processors: NonZeroU32,
     /// What processes say of their future: exact, none, shuffled, foreign, endless, unread; one for each, the last repeats
     #[arg(long, value_name = "LISTS", default_value = "exact")]

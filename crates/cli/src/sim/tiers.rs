@@ -63,7 +63,7 @@ pub struct TiersWords {
     #[command(flatten)]
     reading: Reading,
     /// Runs side by side; as many as processors without
-    #[arg(long, value_name = "COUNT")]
+    #[arg(long, value_name = "COUNT", value_parser = crate::args::count)]
     threads: Option<NonZeroUsize>,
     /// One JSON object per protocol and sizes
     #[arg(long)]

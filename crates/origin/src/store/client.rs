@@ -362,6 +362,13 @@ fn build(address: &StoreAddress, options: &StoreOptions, left_out: &Arc<LeftOut>
                 || value(AmazonS3ConfigKey::AccessKeyId).is_some()
                 || is_on(value(AmazonS3ConfigKey::SkipSignature))
                 || std::env::var_os("AWS_WEB_IDENTITY_TOKEN_FILE").is_some();
+            let (id, secret) =
+                (value(AmazonS3ConfigKey::AccessKeyId), value(AmazonS3ConfigKey::SecretAccessKey));
+            if id.is_some() != secret.is_some() {
+                let mut names = ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"];
+                names.rotate_left(usize::from(id.is_some()));
+                return Err(format!("{} is missing: {} was given without it", names[0], names[1]));
+            }
             if endpoint.as_ref().is_some_and(|endpoint| endpoint.starts_with("http://")) {
                 builder = builder.with_allow_http(true);
             }
