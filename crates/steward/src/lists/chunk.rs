@@ -1,6 +1,7 @@
 //! One range of an access list, and what is wrong with bad ones.
 
 use alloc::vec::Vec;
+use core::iter;
 
 use crate::{FileId, HintError};
 
@@ -44,25 +45,27 @@ impl Chunk {
     }
 }
 
-/// Checks ranges that follow `before`, and cuts off what overlaps: a range that begins inside the one before it and
-/// goes on beyond, as neighbouring byte ranges do that share a block. A range that begins anew is another pass.
+/// Checks ranges that follow `before`, and cuts off what a range shares with the one before it, as
+/// neighbouring ranges in bytes do: the block in which that one ends, or more if this range begins
+/// inside and goes on beyond. One block of both is one step, because P2 matches further references
+/// to it. A range that begins anew is another pass.
 pub(super) fn check(before: Option<Chunk>, chunks: &[Chunk]) -> Result<Vec<Chunk>, HintError> {
     let mut accepted: Vec<Chunk> = Vec::with_capacity(chunks.len());
-    let mut before = before;
-    for &chunk in chunks {
+    let befores = iter::once(before).chain(chunks.iter().copied().map(Some));
+    for (before, &chunk) in befores.zip(chunks) {
         let Chunk { file, first, last } = chunk;
         if last < first {
             return Err(HintError::EmptyRange { first, last });
         }
-        let overlaps =
-            |before: &Chunk| before.file == file && (before.first + 1..=before.last).contains(&first);
-        match before.filter(overlaps) {
-            Some(before) if last > before.last => accepted.push(Chunk { first: before.last + 1, ..chunk }),
-            // One block that both share is one step: P2 matches further references to it.
-            Some(before) if first == before.last => {}
-            _ => accepted.push(chunk),
+        let shared = before.filter(|before| {
+            let goes_on = before.first < first && first < before.last && before.last < last;
+            before.file == file && (first == before.last || goes_on)
+        });
+        match shared {
+            Some(before) if last == before.last => {}
+            Some(before) => accepted.push(Chunk { first: before.last + 1, ..chunk }),
+            None => accepted.push(chunk),
         }
-        before = accepted.last().copied().or(before);
     }
     Ok(accepted)
 }
@@ -92,6 +95,10 @@ mod tests {
         let checked = check(None, &[chunk(0, 4), chunk(4, 7), chunk(7, 7), chunk(0, 9), chunk(3, 5)]);
         assert_eq!(checked, Ok(alloc::vec![chunk(0, 4), chunk(5, 7), chunk(0, 9), chunk(3, 5)]));
         assert_eq!(check(Some(chunk(0, 4)), &[chunk(2, 6)]), Ok(alloc::vec![chunk(5, 6)]));
+        // Ranges smaller than a block, and one that begins where they were.
+        let small = [chunk(3, 3), chunk(3, 3), chunk(3, 3), chunk(3, 5), chunk(5, 5), chunk(5, 5)];
+        assert_eq!(check(None, &small), Ok(alloc::vec![chunk(3, 3), chunk(4, 5)]));
+        assert_eq!(check(Some(chunk(3, 3)), &small[..3]), Ok(alloc::vec![]));
         assert_eq!(check(None, &[chunk(5, 4)]), Err(HintError::EmptyRange { first: 5, last: 4 }));
     }
 }

@@ -23,8 +23,10 @@ impl Steward {
 
     /// `owner` will read these ranges in this order. Replaces the list that it had. Can queue drops and fetches.
     ///
-    /// A range that begins inside the one before it and goes on beyond is cut to what is new.
-    /// A first list is a control call (rule C8). Without managers (`global-lru`) lists are accepted and change nothing.
+    /// A range that begins in the last block of the one before it has no step for that block; one
+    /// that begins further inside and goes on beyond is cut to what is new. A first list is a
+    /// control call (rule C8). Without managers (`global-lru`) lists are accepted and change
+    /// nothing.
     ///
     /// # Errors
     ///

@@ -36,6 +36,8 @@ pub(crate) enum Met {
 pub(crate) struct List {
     pub(crate) owner: OwnerKey,
     pub(crate) steps: Steps,
+    /// The last range as it was given.
+    last: Option<Chunk>,
     pub(crate) marks: Marks,
     /// The cursor's block.
     pub(crate) current: Option<Block>,
@@ -58,6 +60,7 @@ impl List {
         Self {
             owner,
             steps: Steps::new(HORIZON, seed),
+            last: None,
             marks: Marks::new(HORIZON),
             current: None,
             hole: 0,
@@ -72,17 +75,19 @@ impl List {
 
     /// P1: adds ranges at the end.
     pub(crate) fn extend(&mut self, chunks: &[Chunk], limit: u32) -> Result<(), HintError> {
-        let accepted = chunk::check(self.steps.last_chunk(), chunks)?;
+        let accepted = chunk::check(self.last, chunks)?;
         if accepted.len() + self.steps.ranges() as usize > limit as usize {
             return Err(HintError::TooManyEntries { limit });
         }
         accepted.into_iter().for_each(|chunk| self.steps.push(chunk));
+        self.last = chunks.last().copied().or(self.last);
         Ok(())
     }
 
     /// P2: what a reference of the owner to `block` is. Nothing moves yet.
     pub(crate) fn meet(&mut self, block: Block, match_steps: u32) -> Met {
         if self.current == Some(block) {
+            self.history <<= 1;
             return Met::Current;
         }
         let base = self.steps.base();

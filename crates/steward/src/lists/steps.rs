@@ -39,7 +39,6 @@ pub(crate) struct Steps {
     left: u64,
     /// The last step of each range that is wholly unrolled and not behind.
     ends: VecDeque<u64>,
-    last_chunk: Option<Chunk>,
     horizon: u64,
 }
 
@@ -53,7 +52,6 @@ impl Steps {
             files: HashMap::with_hasher(FixedState::with_seed(seed)),
             left: 0,
             ends: VecDeque::new(),
-            last_chunk: None,
             horizon: u64::from(horizon),
         }
     }
@@ -61,7 +59,6 @@ impl Steps {
     /// Adds a range at the end. Nothing is unrolled.
     pub(crate) fn push(&mut self, chunk: Chunk) {
         self.chunks.push_back(chunk);
-        self.last_chunk = Some(chunk);
         let steps = self.files.entry(chunk.file).or_insert(0);
         *steps = steps.saturating_add(chunk.steps());
         self.left = self.left.saturating_add(chunk.steps());
@@ -152,10 +149,6 @@ impl Steps {
     /// Ranges that are not behind.
     pub(crate) fn ranges(&self) -> u32 {
         (self.ends.len() + self.chunks.len()) as u32
-    }
-
-    pub(crate) fn last_chunk(&self) -> Option<Chunk> {
-        self.last_chunk
     }
 
     /// Checks D1 and D2.

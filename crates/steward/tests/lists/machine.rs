@@ -31,6 +31,11 @@ fn block(number: u64) -> Block {
 
 /// The steward with a list of the whole trace, or without a list.
 pub fn run(case: &Case, prefetching: Option<Prefetching>) -> Outcome {
+    run_listed(case, prefetching, &case.trace)
+}
+
+/// The same with a list of these blocks, each a range.
+pub fn run_listed(case: &Case, prefetching: Option<Prefetching>, listed: &[u64]) -> Outcome {
     let frames = case.cached.len() as u32;
     let prefetch = prefetching.unwrap_or_default();
     let mut steward = Steward::new(Options { prefetching: prefetch, ..Options::new(frames) })
@@ -39,8 +44,7 @@ pub fn run(case: &Case, prefetching: Option<Prefetching>) -> Outcome {
         steward.observed(OWNER, block(number));
     }
     while steward.poll().is_some() {}
-    let chunks: Vec<Chunk> =
-        case.trace.iter().filter_map(|&number| Chunk::whole(FileId(number), 1)).collect();
+    let chunks: Vec<Chunk> = listed.iter().filter_map(|&number| Chunk::whole(FileId(number), 1)).collect();
     let mut machine =
         Machine { steward, queue: VecDeque::new(), busy: None, now: 0, fetches: 0, fetch: case.fetch };
     if prefetching.is_some() {

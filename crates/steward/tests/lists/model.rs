@@ -4,7 +4,7 @@
 
 use pantler_steward::lists::Prefetching;
 
-use crate::machine::{Case, Sums, greedy, optimum, run, traces};
+use crate::machine::{Case, Sums, greedy, optimum, run, run_listed, traces};
 
 /// Threshold 1, `B` = 1, also when the disk falls idle: the policy of the theorem.
 const CONTROLLED: Prefetching = Prefetching {
@@ -85,4 +85,25 @@ fn elapsed_time_is_at_most_1_plus_f_over_k_times_the_optimum() {
     }
     sums.print();
     println!("{cases} cases, at most {:.3} times the optimum: {:?}", worst.0, worst.1);
+}
+
+/// P1: a program that lists and reads pieces smaller than a block is followed as one that lists
+/// whole blocks and stays as long with each. Equal steps in a row once held the cursor back, and
+/// the list was void.
+#[test]
+fn a_list_of_pieces_is_worth_as_much_as_one_of_blocks() {
+    for trace in traces(6, 4) {
+        // Three references to each block, and a range for each of them or one for all.
+        let thrice: Vec<u64> = trace.iter().flat_map(|&number| [number; 3]).collect();
+        let mut once = thrice.clone();
+        once.dedup();
+        let case = Case { trace: thrice, fetch: 4, cached: vec![100, 101, 102] };
+        for prefetching in [CONTROLLED, Prefetching::default()] {
+            assert_eq!(
+                run(&case, Some(prefetching)),
+                run_listed(&case, Some(prefetching), &once),
+                "{case:?}"
+            );
+        }
+    }
 }

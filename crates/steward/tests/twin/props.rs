@@ -52,6 +52,8 @@ pub enum Op {
     SetBatch(u32),
     /// References a step of the owner's list; steps before it are skipped.
     Follow(OwnerId, usize, bool),
+    /// References the block of the cursor once more.
+    Again(OwnerId),
 }
 
 /// The steward and the twin, given the same operations.
@@ -133,6 +135,11 @@ impl Pair {
                 if let Some(block) = twin.list_step(owner, skip) {
                     let op = if waits { Op::Access(owner, block) } else { Op::Observed(owner, block) };
                     return self.apply(op);
+                }
+            }
+            Op::Again(owner) => {
+                if let Some(block) = twin.list_current(owner) {
+                    return self.apply(Op::Observed(owner, block));
                 }
             }
             Op::SetTemporary(owner, file, first, last, priority) => {
@@ -355,6 +362,7 @@ fn ops() -> impl Strategy<Value = Op> {
         1 => (0..6u32).prop_map(Op::SetBatch),
         40 => (owner(), prop_oneof![3 => Just(0usize), 1 => Just(1), 1 => 2..4usize], any::<bool>())
             .prop_map(|(o, skip, waits)| Op::Follow(o, skip, waits)),
+        10 => owner().prop_map(Op::Again),
     ]
 }
 
@@ -363,7 +371,19 @@ fn chunks() -> impl Strategy<Value = [Chunk; 3]> {
         let (first, last) = if twist == 0 { (a, b) } else { (a.min(b), a.max(b)) };
         Chunk { file: FileId(file), first, last }
     });
-    [chunk.clone(), chunk.clone(), chunk]
+    let small = (0..FILES, 0..4 * BLOCKS_PER_FILE as i64 - 12, [1..5i64, 1..5, 1..5])
+        .prop_map(|(file, start, lengths)| pieces(FileId(file), start, lengths));
+    prop_oneof![2 => [chunk.clone(), chunk.clone(), chunk], 1 => small]
+}
+
+/// Neighbouring ranges of a file as programs give them, that are about as small as a block of 4
+/// bytes.
+fn pieces(file: FileId, start: i64, lengths: [i64; 3]) -> [Chunk; 3] {
+    let mut at = start;
+    lengths.map(|length| {
+        at += length;
+        Chunk::of_bytes(file, at - length, at, 4).expect("a range")
+    })
 }
 
 fn prefetching() -> impl Strategy<Value = Prefetching> {
@@ -546,4 +566,42 @@ fn regression_supersede_moves_cached_blocks() {
         Op::Supersede(FileId(0), FileId(1)),
     ];
     replay(Options::new(4), &ops);
+}
+
+/// P1: three ranges in one block were three steps, of which the cursor passed one.
+#[test]
+fn regression_ranges_within_one_block_are_one_step() {
+    let mut ops = vec![Op::GiveList(A, pieces(FileId(0), 0, [1, 1, 2]), 3)];
+    ops.extend((4..16).map(|at| Op::ExtendList(A, pieces(FileId(0), at, [1; 3]), 1)));
+    let mut pair = Pair::new(&Options::new(8));
+    for op in ops {
+        pair.apply(op);
+        pair.compare();
+    }
+    assert_eq!(pair.twin.list(A), Some((4, 1)), "a step for each block");
+    for index in 0..4 {
+        assert_eq!(pair.twin.list_step(A, 0), Some(block_of(0, index)));
+        (0..4).for_each(|_| pair.apply(Op::Observed(A, block_of(0, index))));
+    }
+    assert_eq!(pair.twin.list(A), None, "it is done");
+}
+
+/// P2: references to the cursor's own block did not count, and a list that four of five references
+/// obeyed was void.
+#[test]
+fn regression_the_cursors_own_block_matches() {
+    let chunk = |file| Chunk { file: FileId(file), first: 0, last: BLOCKS_PER_FILE - 1 };
+    let mut ops = vec![Op::GiveList(A, [chunk(0), chunk(1), chunk(2)], 3)];
+    for _ in 0..12 {
+        ops.push(Op::Follow(A, 0, false));
+        ops.extend([Op::Again(A); 7]);
+        // The last block is on the list, but not next.
+        ops.extend([Op::Observed(A, block_of(2, BLOCKS_PER_FILE - 1)); 3]);
+    }
+    let mut pair = Pair::new(&Options::new(8));
+    for op in ops {
+        pair.apply(op);
+        pair.compare();
+    }
+    assert!(pair.twin.list(A).is_some(), "three of eleven references did not match");
 }

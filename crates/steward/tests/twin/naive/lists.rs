@@ -24,8 +24,10 @@ pub struct NaiveList {
     in_flight: Vec<Block>,
     unserved: Option<Block>,
     failed: Vec<Block>,
-    /// Of references to listed files, whether they did not match.
+    /// Of references to listed files, the cursor's own block included, whether they did not match.
     history: Vec<bool>,
+    /// References that matched a step (P8).
+    matched: usize,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,20 +50,18 @@ impl NaiveList {
             if chunk.first > chunk.last {
                 return false;
             }
-            let mut first = chunk.first;
-            if let Some(before) = before
-                && before.file == chunk.file
-                && before.first < first
-                && first <= before.last
-                && (chunk.last > before.last || first == before.last)
-            {
-                first = before.last + 1;
+            let mut blocks: Vec<u64> = (chunk.first..=chunk.last).collect();
+            if let Some(before) = before.filter(|before| before.file == chunk.file) {
+                if blocks[0] == before.last {
+                    // One block of both is one step.
+                    blocks.remove(0);
+                } else if before.first < chunk.first && chunk.first < before.last && before.last < chunk.last
+                {
+                    blocks.retain(|i| *i > before.last);
+                }
             }
-            if first > chunk.last {
-                continue;
-            }
-            steps.extend((first..=chunk.last).map(|i| (Block::new(chunk.file, i), i == chunk.last)));
-            before = Some(Chunk { first, ..chunk });
+            steps.extend(blocks.into_iter().map(|i| (Block::new(chunk.file, i), i == chunk.last)));
+            before = Some(chunk);
         }
         if steps.iter().filter(|(_, ends)| *ends).count() > limit {
             return false;
@@ -88,6 +88,7 @@ impl Twin {
             unserved: None,
             failed: Vec::new(),
             history: Vec::new(),
+            matched: 0,
         };
         let has_one = self.lists.iter().any(|list| list.owner == owner);
         if (!has_one && self.lists.len() >= limits.lists as usize)
@@ -132,6 +133,11 @@ impl Twin {
         list.steps.get(skip).map(|(block, _)| *block)
     }
 
+    /// The block of the cursor.
+    pub fn list_current(&self, owner: OwnerId) -> Option<Block> {
+        self.lists[self.list_at(owner)?].current
+    }
+
     fn list_at(&self, owner: OwnerId) -> Option<usize> {
         self.lists.iter().position(|list| list.owner == owner)
     }
@@ -146,6 +152,7 @@ impl Twin {
         let Some(at) = self.list_at(owner) else { return Met::Nothing };
         let list = &mut self.lists[at];
         if list.current == Some(block) {
+            list.history.push(false);
             return Met::Nothing;
         }
         let Some(step) = list.steps.iter().take(match_steps).position(|(b, _)| *b == block) else {
@@ -162,6 +169,7 @@ impl Twin {
             return Met::Stranger;
         };
         list.history.push(false);
+        list.matched += 1;
         let half = self.options.limits.list_entries as usize / 2;
         let ranges = |list: &NaiveList| list.steps.iter().filter(|(_, ends)| *ends).count();
         let before = ranges(list);
@@ -206,8 +214,7 @@ impl Twin {
             return;
         }
         let mut batch = Vec::new();
-        let matched = self.lists[at].history.iter().filter(|missed| !**missed).count();
-        let deserved = if options.trusting { usize::MAX } else { matched + 1 };
+        let deserved = if options.trusting { usize::MAX } else { self.lists[at].matched + 1 };
         while batch.len() < deserved.min(options.batch as usize) {
             let Some(hole) = self.next_hole(owner) else { break };
             let list = &self.lists[at];
@@ -265,10 +272,9 @@ impl Twin {
 
     /// P8.
     pub(super) fn trusts(&self, owner: OwnerId) -> bool {
-        let history = &self.lists[self.list_at(owner).unwrap()].history;
-        let matched = history.iter().filter(|missed| !**missed).count();
+        let NaiveList { history, matched, .. } = &self.lists[self.list_at(owner).unwrap()];
         let lately = history.iter().rev().take(64).filter(|missed| **missed).count();
-        self.options.prefetching.trusting || (matched > 0 && lately <= matched)
+        self.options.prefetching.trusting || (*matched > 0 && lately <= *matched)
     }
 
     /// P6: what would leave, tried on another twin.
