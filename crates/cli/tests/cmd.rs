@@ -219,6 +219,22 @@ fn help_and_version_go_to_standard_output() {
     }
 }
 
+/// Protects README: who copies a line that needs no file gets a result.
+#[test]
+fn the_lines_of_readme_that_need_no_file_work_word_for_word() {
+    let text = include_str!("../../../README.md");
+    let lines = text.lines().filter_map(|line| line.strip_prefix("$ pantler "));
+    let lines = lines.filter(|line| ["sim ", "trace ", "dust "].iter().any(|word| line.starts_with(word)));
+    let mut count = 0;
+    for line in lines {
+        let words: Vec<_> = line.split('#').next().unwrap().split_whitespace().collect();
+        let (status, out, err) = transcript(&words);
+        assert!(status == 0 && !out.is_empty(), "{line}: {status}: {err}");
+        count += 1;
+    }
+    assert!(count >= 5, "only {count} lines were found");
+}
+
 /// Protects the names that people know: the library's own words for a missing setting are not among them.
 #[test]
 fn half_of_the_credentials_of_a_bucket_is_named() {

@@ -451,7 +451,7 @@ fn on_a_kernel_that_is_too_old_the_version_is_named() {
     };
     let (status, out, err) = on_it(&["run", "--memory", "16M", "--", "echo", "ran"]);
     assert_eq!((status, out.as_str(), err.lines().count()), (Some(3), "", 1), "{err}");
-    assert!(err.contains("Linux 2.6.") && err.contains("run Linux 6.11 or newer"), "{err}");
+    assert!(err.contains("Linux 2.6.") && err.contains("run Linux 6.12 or newer"), "{err}");
     let (status, out, err) = on_it(&["run", "--best-effort", "--memory", "16M", "--", "echo", "ran"]);
     assert_eq!((status, out.as_str()), (Some(0), "ran\n"), "{err}");
     assert!(err.contains("Linux 2.6.") && err.contains("unsteered"), "{err}");
@@ -465,8 +465,8 @@ fn on_a_kernel_that_is_too_old_the_version_is_named() {
             .to_owned()
     };
     let lacking = line("filemap tracepoints");
-    assert!(lacking.contains("\"present\":false") && lacking.contains("\"since\":\"6.11\""), "{lacking}");
-    assert!(lacking.contains("is older than 6.11 and lacks mm_filemap_get_pages"), "{lacking}");
+    assert!(lacking.contains("\"present\":false") && lacking.contains("\"since\":\"6.12\""), "{lacking}");
+    assert!(lacking.contains("is older than 6.12 and lacks mm_filemap_get_pages"), "{lacking}");
     assert!(line("kernel").contains("\"present\":false"), "{}", line("kernel"));
     assert!(line("cachestat").contains("\"present\":true"), "what can be tried is tried");
 }

@@ -65,7 +65,7 @@ fn tracepoints(kernel: &Kernel, found: Result<&str, String>) -> Check {
             format!("{kernel} is older than {TRACEPOINTS} and lacks {missing}")
         }
     });
-    let remedy = "run Linux 6.11 or newer with CONFIG_TRACEPOINTS, as root";
+    let remedy = "run Linux 6.12 or newer with CONFIG_TRACEPOINTS, as root";
     Check { since: Some(TRACEPOINTS), ..check("filemap tracepoints", found, remedy) }
 }
 
@@ -206,7 +206,7 @@ mod tests {
         assert_eq!(present, ["pidfd_getfd"]);
         assert!(niceties(&old).all(|check| check.detail.contains("5.15.0-100-generic") && !check.needed));
         let lacking = tracepoints(&old, Err("mm_filemap_get_pages".to_owned()));
-        let expected = "Linux 5.15.0-100-generic is older than 6.11 and lacks mm_filemap_get_pages";
+        let expected = "Linux 5.15.0-100-generic is older than 6.12 and lacks mm_filemap_get_pages";
         assert_eq!((lacking.present, lacking.detail.as_str()), (false, expected));
         assert!(!cachestat(&old, false).present);
         // What a distribution carried back is there.

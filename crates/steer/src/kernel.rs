@@ -15,7 +15,7 @@ impl fmt::Display for Version {
 }
 
 /// The tracepoints of references: `mm_filemap_get_pages`, `mm_filemap_map_pages`, `mm_filemap_fault`.
-pub const TRACEPOINTS: Version = Version(6, 11);
+pub const TRACEPOINTS: Version = Version(6, 12);
 /// The system call `cachestat`.
 pub const CACHESTAT: Version = Version(6, 5);
 
@@ -71,8 +71,8 @@ mod tests {
             assert_eq!(Kernel::named(release).version(), expected, "{release}");
         }
         let old = Kernel::named("6.9.3");
-        assert!(old.has(CACHESTAT) && !old.has(TRACEPOINTS), "11 is more than 9");
+        assert!(old.has(CACHESTAT) && !old.has(TRACEPOINTS), "12 is more than 9");
         assert!(!Kernel::named("next").has(CACHESTAT));
-        assert_eq!((old.to_string(), TRACEPOINTS.to_string()), ("Linux 6.9.3".into(), "6.11".into()));
+        assert_eq!((old.to_string(), TRACEPOINTS.to_string()), ("Linux 6.9.3".into(), "6.12".into()));
     }
 }

@@ -429,7 +429,7 @@ mod tests {
         assert!(need(&old, true).is_ok(), "what is there counts, not the number");
         let error = need(&old, false).expect_err("refused");
         assert!(error.is_missing());
-        let expected = "cachestat is missing: this is Linux 6.1.0-18-amd64; run Linux 6.11 or newer";
+        let expected = "cachestat is missing: this is Linux 6.1.0-18-amd64; run Linux 6.12 or newer";
         assert_eq!(error.to_string(), expected);
     }
 
