@@ -5,7 +5,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::rc::Rc;
 
@@ -469,6 +469,48 @@ fn on_a_kernel_that_is_too_old_the_version_is_named() {
     assert!(lacking.contains("is older than 6.12 and lacks mm_filemap_get_pages"), "{lacking}");
     assert!(line("kernel").contains("\"present\":false"), "{}", line("kernel"));
     assert!(line("cachestat").contains("\"present\":true"), "what can be tried is tried");
+}
+
+/// The trace instances of a run.
+fn instances_of(pid: u32) -> Vec<PathBuf> {
+    let folder = std::fs::read_dir("/sys/kernel/tracing/instances").unwrap();
+    let prefix = format!("pantler-{pid}-");
+    let ours = |entry: &std::fs::DirEntry| entry.file_name().to_string_lossy().starts_with(&prefix);
+    folder.flatten().filter(ours).map(|entry| entry.path()).collect()
+}
+
+/// In a container trace events carry other process ids than the run knows: it saw nothing, steered nothing, and ended
+/// with 0 without a word.
+#[test]
+fn in_a_pid_namespace_nothing_is_steered_and_that_is_said() {
+    let Some(outside) = Waiting::start() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let in_one = |words: &[&str]| {
+        let mut command = Command::new("unshare");
+        command.args(["--pid", "--fork", "--mount-proc", env!("CARGO_BIN_EXE_pantler")]).args(words);
+        command.env("PANTLER_RUNTIME_DIR", folder.path().join("run")).env_remove("SUDO_UID");
+        let output = command.stdin(Stdio::null()).output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (output.status.code(), text(output.stdout), text(output.stderr))
+    };
+    let (status, out, err) = in_one(&["run", "--memory", "32M", "--", "echo", "ran"]);
+    assert_eq!((status, out.as_str(), err.lines().count()), (Some(3), "", 1), "{err}");
+    assert!(err.contains("pid namespace") && err.contains("run pantler on the host"), "{err}");
+    let (status, out, err) = in_one(&["run", "--best-effort", "--memory", "32M", "--", "echo", "ran"]);
+    assert_eq!((status, out.as_str()), (Some(0), "ran\n"), "{err}");
+    assert!(err.contains("pid namespace") && err.contains("unsteered"), "{err}");
+    let (status, out, _) = in_one(&["doctor"]);
+    assert_eq!(status, Some(3));
+    let said = out.lines().skip_while(|line| !line.contains("pid namespace")).take(2).collect::<String>();
+    assert!(
+        said.starts_with("MISSING steer   pid namespace: pid:[") && said.contains("on the host"),
+        "{out}"
+    );
+    // Seen from there the process of a run outside does not exist: its things are no leftovers all the same.
+    assert_eq!(instances_of(outside.child.id()).len(), 2);
+    for instance in instances_of(outside.child.id()) {
+        assert_eq!(std::fs::read_to_string(instance.join("tracing_on")).unwrap(), "1\n", "{instance:?}");
+    }
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use crate::group::mounts::{Memory, Places};
 use crate::kernel::{CACHESTAT, Kernel, TRACEPOINTS, Version};
+use crate::pid_namespace;
 use crate::sys;
 use crate::trace::Kind;
 use crate::trace::instance::{mounted_tracefs, read_layout};
@@ -30,7 +31,7 @@ pub struct Check {
 /// Looks at everything that steering needs; changes nothing.
 pub fn doctor() -> Vec<Check> {
     let kernel = Kernel::running();
-    let mut checks = vec![privileges(), tracefs()];
+    let mut checks = vec![privileges(), own_pid_namespace(), tracefs()];
     if let Some(root) = mounted_tracefs() {
         let missing: Vec<String> = Kind::ALL
             .iter()
@@ -126,6 +127,14 @@ fn privileges() -> Check {
         Err(lacking.join(", ") + " lacking")
     };
     check("privileges", found, "run it as root (sudo); the program itself runs as the invoking user")
+}
+
+fn own_pid_namespace() -> Check {
+    let found = match pid_namespace::foreign() {
+        None => Ok("the initial one"),
+        Some(name) => Err(format!("{name}: the ids in trace events are not those of our processes")),
+    };
+    check("pid namespace", found, pid_namespace::REMEDY)
 }
 
 fn tracefs() -> Check {

@@ -29,6 +29,7 @@ pub mod ledger;
 pub mod names;
 pub mod options;
 pub mod owners;
+mod pid_namespace;
 mod reader;
 mod steer;
 pub mod streams;

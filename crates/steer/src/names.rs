@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::SteerError;
 use crate::group::{evacuate_and_remove, mounts};
+use crate::pid_namespace;
 use crate::sys;
 use crate::trace::instance;
 
@@ -41,6 +42,10 @@ fn is_leftover(name: &str) -> bool {
 /// The hierarchies could not be listed. Single things that will not go are reported in the log and left.
 pub fn clean_leftovers() -> Result<Vec<PathBuf>, SteerError> {
     let mut removed = Vec::new();
+    if pid_namespace::foreign().is_some() {
+        // The processes of the host's runs have other ids here, or none: all of them would look dead.
+        return Ok(removed);
+    }
     if let Some(root) = instance::mounted_tracefs() {
         for path in leftovers_in(&root.join("instances")) {
             let result = instance::remove(&path).map_err(|error| SteerError::file("remove", &path, error));

@@ -17,6 +17,7 @@ use crate::group::{self, RunGroup, mounts};
 use crate::kernel::{Kernel, TRACEPOINTS};
 use crate::names;
 use crate::options::SteerOptions;
+use crate::pid_namespace;
 use crate::reader;
 use crate::sys;
 use crate::trace::Kind;
@@ -96,6 +97,7 @@ impl Steer {
     pub fn start(options: SteerOptions) -> Result<Steer, SteerError> {
         options.check()?;
         need(&Kernel::running(), sys::has_cachestat())?;
+        pid_namespace::need_initial()?;
         if let Err(error) = names::clean_leftovers() {
             tracing::warn!(%error, "could not look for leftovers of crashed runs");
         }
