@@ -79,6 +79,7 @@ mod placeholders;
 pub mod placement;
 mod remembering;
 pub mod rooms;
+mod sampled_lru;
 pub mod scheduling;
 mod standing;
 pub mod steward;
@@ -95,4 +96,5 @@ pub use options::{
     Allocation, FRAMES_MAX, Limits, Names, Options, OptionsError, PolicyName, Revocation, Spec,
     UnknownAllocation,
 };
+pub use sampled_lru::SampledLru;
 pub use steward::Steward;
