@@ -5,6 +5,7 @@
 
 use pantler_policy::Spec;
 use pantler_sim::{Watch, simulate};
+use pantler_steward::{Block, FileId, SampledLru};
 use pantler_trace::Prepared;
 use pantler_trace::generate::Specification;
 
@@ -79,4 +80,34 @@ fn misses_are_those_of_before() {
     }
     let missing: Vec<&str> = found.iter().map(|(name, _)| *name).filter(|name| !is_golden(name)).collect();
     assert!(missing.is_empty(), "{missing:?} have no figures; all are\n{all}");
+}
+
+/// The estimate that runs end with: within 2 % of what the simulator counts, also where one block
+/// in 16 is looked at.
+#[test]
+fn a_sampled_lru_estimates_what_lru_misses() {
+    let traces = [
+        "zipf:alpha=0.9,ids=200000,requests=1000000,order=shuffled,seed=5",
+        "phases:(loop:ids=33000,requests=100000),(scan:ids=90000),(uniform:ids=40000,requests=90000,seed=2),repeat=2",
+        "two-pool:requests=500000,small=2000,large=200000,seed=3",
+    ];
+    for trace in traces {
+        let prepared = prepared(trace);
+        for (frames, one_in) in [(2048, 1), (8192, 4), (32_768, 16)] {
+            let exact = simulate(&prepared, "lru".parse().unwrap(), frames, 0, &Watch::default()).unwrap();
+            for seed in 0..4 {
+                let mut lru = SampledLru::new(frames, seed);
+                for &id in prepared.requests() {
+                    lru.reference(Block::new(FileId(0), id.into()));
+                }
+                assert_eq!(lru.one_in(), one_in);
+                let (estimate, exact) = (lru.misses(), exact.total.misses);
+                assert!(
+                    estimate.abs_diff(exact) * 50 <= exact,
+                    "{trace} {frames} {seed}: {estimate} of {exact}"
+                );
+                assert!(one_in > 1 || estimate == exact);
+            }
+        }
+    }
 }

@@ -1,15 +1,17 @@
-//! What LRU would have missed, estimated while references pass by: a small LRU over a sample of the blocks.
+//! What LRU would have missed, estimated while references pass by: a small LRU over a sample of the
+//! blocks.
 //!
 //! ```text
 //!   blocks of a file    0 1 2 3 | 4 5 6 7 | 8 9 ...     groups of `one_in` blocks in a row
 //!   in the sample           ^     ^             ^       one of each, chosen by the hash of the group
 //! ```
 //!
-//! All references to a block of the sample count, or none; a cache that is scaled down by the same rate sees a smaller
-//! copy of the same locality (SHARDS, Waldspurger et al. 2015). Unlike there, one block of each group is chosen instead
-//! of each block for itself: of a file that is read as a whole exactly the share of the rate is in the sample, which is
-//! most of what caches of files see. The estimate is the misses of the sample times `one_in`, which is right on average
-//! whatever is referenced; hot blocks, of which chance takes many or few, are hits and do not count.
+//! All references to a block of the sample count, or none; a cache that is scaled down by the same
+//! rate sees a smaller copy of the same locality (SHARDS, Waldspurger et al. 2015). Unlike there,
+//! one block of each group is chosen instead of each block for itself: of a file that is read as a
+//! whole exactly the share of the rate is in the sample, which is most of what caches of files see.
+//! The estimate is the misses of the sample times `one_in`, which is right on average whatever is
+//! referenced; hot blocks, of which chance takes many or few, are hits and do not count.
 //!
 //! M1  Every resident block is in the index and on the list; there are at most `frames` of them.
 //! M2  Every resident block is of the sample.
@@ -23,7 +25,8 @@ use pantler_policy::{Links, List};
 use crate::index::BlockIndex;
 use crate::{Block, FileId, Names};
 
-/// Frames of the scaled cache at most: this bounds memory (48 bytes each), and with it the rate of sampling.
+/// Frames of the scaled cache at most: this bounds memory (48 bytes each), and with it the rate of
+/// sampling.
 const SCALED_FRAMES_MAX: u32 = 2048;
 
 /// An LRU over a sample of the blocks.
@@ -44,7 +47,8 @@ pub struct SampledLru {
     one_in: u32,
     frames: u32,
     hasher: FixedState,
-    /// The group that was asked about last, and its block in the sample: most references go on in a group.
+    /// The group that was asked about last, and its block in the sample: most references go on in a
+    /// group.
     last: (FileId, u64, u64),
     index: BlockIndex,
     /// The block of each handle.
@@ -59,7 +63,7 @@ pub struct SampledLru {
 }
 
 impl SampledLru {
-    /// An empty cache of so many frames. Which blocks are in the sample is drawn from `seed`.
+    /// An empty cache of `frames` frames. Which blocks are in the sample is drawn from `seed`.
     pub fn new(frames: u32, seed: u64) -> Self {
         let one_in = frames.div_ceil(SCALED_FRAMES_MAX).next_power_of_two();
         let hasher = FixedState::with_seed(seed);
@@ -105,8 +109,8 @@ impl SampledLru {
         self.recency.push_back(&mut self.links, handle);
     }
 
-    /// From now on the cache has so many frames. The rate of sampling stays, so memory is bounded by the most there were
-    /// at first.
+    /// From now on the cache has `frames` frames. The rate of sampling stays, so memory is bounded
+    /// by the most there were at first.
     pub fn set_frames(&mut self, frames: u32) {
         self.frames = scaled(frames, self.one_in).min(SCALED_FRAMES_MAX);
         while self.recency.len() > self.frames {
@@ -137,12 +141,12 @@ impl SampledLru {
         self.references
     }
 
-    /// What a whole LRU of the same size would have missed, about.
+    /// The misses of a whole LRU of the same size, about.
     pub fn misses(&self) -> u64 {
         (self.sampled_misses * u64::from(self.one_in)).min(self.references)
     }
 
-    /// One block in so many is in the sample; 1 means that nothing is estimated.
+    /// Of this many blocks one is in the sample; 1 means that nothing is estimated.
     pub fn one_in(&self) -> u32 {
         self.one_in
     }
