@@ -280,16 +280,16 @@ impl Twin {
     /// P6: what would leave, tried on another twin.
     fn may_replace(&self, owner: OwnerId, block: Block, hole: usize) -> bool {
         let mut other = self.clone();
-        let Some(oldest) = other.g.iter().copied().find(|b| !other.pinned(*b)) else { return false };
-        let named = other.placeholders.iter().find(|(from, _)| *from == block).map(|(_, to)| *to);
-        let candidate = named.filter(|to| !other.pinned(*to)).unwrap_or(oldest);
-        if other.whose(candidate) != Some(Whose::Manager(owner)) {
+        if !other.allocate(block) {
+            return false;
+        }
+        let victim = self.g.iter().copied().find(|b| !other.g.contains(b)).unwrap();
+        if self.whose(victim) != Some(Whose::Manager(owner)) {
             return true;
         }
         if !self.trusts(owner) {
             return false;
         }
-        let victim = other.name_victim(candidate);
         let list = &self.lists[self.list_at(owner).unwrap()];
         list.next_use(victim).is_none_or(|step| step > hole)
     }
