@@ -33,8 +33,18 @@ pub(crate) enum Brought {
     Lookahead,
     /// An access list, and nobody has referenced it.
     List,
+    /// The same, and the cursor has passed it over while it was on its way (P2): it leaves when it
+    /// arrives, unless the list needs it again by then.
+    PassedOver,
     /// Lookahead, then an access list named it; nobody has referenced it.
     Foreseen,
+}
+
+impl Brought {
+    /// Whether an access list asked for it, and nobody has referenced it.
+    pub(crate) const fn is_listed(self) -> bool {
+        matches!(self, Self::List | Self::PassedOver)
+    }
 }
 
 /// A level that is none.

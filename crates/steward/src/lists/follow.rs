@@ -102,7 +102,7 @@ impl Steward {
         let Some(list) = lists.next() else { return false };
         list.remember_failed(block);
         self.prefetched.prefetched -= 1;
-        if self.entries[frame].brought != Brought::List {
+        if !self.entries[frame].brought.is_listed() {
             // Referenced already, and counted so.
             self.prefetched.used -= 1;
             self.prefetched.used_late -= 1;
@@ -207,6 +207,8 @@ impl Steward {
             let entry = self.entries[frame];
             if entry.brought == Brought::List && entry.pins == 0 {
                 self.forget(entry.block);
+            } else if entry.brought == Brought::List && entry.arriving {
+                self.entries[frame].brought = Brought::PassedOver;
             }
         }
         self.unroll(at);
@@ -420,10 +422,23 @@ impl Steward {
             // Cached now, and waiting: a hole again (W6).
             self.lists.iter_mut().for_each(|list| list.gone(block));
         }
-        for at in 0..self.lists.len() {
-            if self.lists[at].settle(block) {
-                self.go_on(at);
-            }
+        let waited: Vec<usize> = (0..self.lists.len()).filter(|&at| self.lists[at].settle(block)).collect();
+        self.flush_passed_over(block);
+        waited.into_iter().for_each(|at| self.go_on(at));
+    }
+
+    /// P2: a block that the cursor passed over while it was on its way has arrived.
+    pub(crate) fn flush_passed_over(&mut self, block: Block) {
+        let Some(frame) = self.entries.find(block) else { return };
+        let entry = self.entries[frame];
+        if entry.brought != Brought::PassedOver || entry.pins > 0 {
+            return;
+        }
+        let list = self.list_at(entry.owner).map(|at| &self.lists[at]);
+        if list.is_some_and(|list| list.steps.next_use(block).is_some()) {
+            self.entries[frame].brought = Brought::List;
+        } else {
+            self.forget(block);
         }
     }
 
@@ -437,7 +452,7 @@ impl Steward {
     /// A prefetch could not be read: it is counted and forgotten. The later demand read reports the error.
     pub(crate) fn list_failed(&mut self, frame: Handle) {
         let entry = self.entries[frame];
-        if entry.brought == Brought::List {
+        if entry.brought.is_listed() {
             self.prefetched.failed += 1;
             self.entries[frame].brought = Brought::Reference;
         }
@@ -452,7 +467,7 @@ impl Steward {
     pub(crate) fn count_use(&mut self, frame: Handle) {
         let entry = &mut self.entries[frame];
         match core::mem::replace(&mut entry.brought, Brought::Reference) {
-            Brought::List => {
+            Brought::List | Brought::PassedOver => {
                 self.prefetched.used += 1;
                 self.prefetched.used_late += u64::from(entry.arriving);
                 self.harm.used(entry.block);
@@ -468,7 +483,7 @@ impl Steward {
     /// A block left that nobody had referenced.
     pub(crate) fn count_waste(&mut self, block: Block, brought: Brought) {
         match brought {
-            Brought::List => {
+            Brought::List | Brought::PassedOver => {
                 self.prefetched.wasted += 1;
                 self.prefetched.harmful += u64::from(self.harm.wasted(block));
             }

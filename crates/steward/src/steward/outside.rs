@@ -39,7 +39,8 @@ impl RecentDrops {
 }
 
 impl Steward {
-    /// The bytes of `block` are in its frame: unpins it.
+    /// The bytes of `block` are in its frame: unpins it. Can queue its drop, if it was fetched for
+    /// a list that went on without it.
     ///
     /// Of a fetch whose block has gone meanwhile nothing may be said: the block may be on its way again, and would be taken
     /// for arrived.
@@ -52,7 +53,9 @@ impl Steward {
                     entry.pins -= 1;
                 }
                 let room = entry.room;
-                if !self.lists.is_empty() {
+                if self.lists.is_empty() {
+                    self.flush_passed_over(block);
+                } else {
                     self.list_settled(block, room);
                 }
             }

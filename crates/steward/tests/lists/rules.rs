@@ -299,3 +299,30 @@ fn p6_a_prefetch_that_costs_control_is_cancelled_where_the_candidate_is_needed()
     steward.observed(A, block(2));
     assert_eq!(steward.totals().mistakes, 1);
 }
+
+/// P2: what the cursor passes over while it is on its way leaves when it arrives, also when the
+/// list is done by then; what the list needs again stays.
+#[test]
+fn p2_skipped_steps_are_flushed_when_they_arrive() {
+    let prefetching = Prefetching { threshold: 1, batch: 4, trusting: true, ..Prefetching::default() };
+    let mut steward = steward(8, prefetching);
+    steward.give_list(A, &[chunk(0, 2), chunk(0, 0), chunk(5, 5)]).expect("a good list");
+    assert_eq!(listed(&actions(&mut steward)), [0, 1, 2, 5]);
+    let arrive = |steward: &mut Steward, index| {
+        steward.fetched(block(index));
+        actions(steward)
+    };
+    let dropped =
+        |actions: &[Action], index| matches!(actions, [Action::Drop { block, .. }] if block.index == index);
+    assert!(matches!(steward.access(A, block(1)), Access::Arriving(_)));
+    assert_eq!(arrive(&mut steward, 0), [], "it is needed again");
+    // Over 2 and 0, to the end of the list.
+    steward.access(A, block(0));
+    assert_eq!(steward.list(A).expect("a list").left, 1);
+    steward.access(A, block(5));
+    assert_eq!(steward.list(A), None);
+    assert!(dropped(&arrive(&mut steward, 2), 2), "nobody will read it");
+    assert_eq!((arrive(&mut steward, 1), arrive(&mut steward, 5)), (vec![], vec![]));
+    let counted = steward.prefetched();
+    assert_eq!((counted.used, counted.used_late, counted.wasted), (3, 2, 1));
+}

@@ -145,6 +145,8 @@ pub struct Twin {
     /// Oldest first.
     lists: Vec<lists::NaiveList>,
     pub prefetched: pantler_steward::lists::Prefetched,
+    /// Prefetched blocks that a cursor passed over while they were on their way (P2).
+    passed_over: Vec<Block>,
 }
 
 impl Manager {
@@ -294,6 +296,7 @@ impl Twin {
             dropped: Vec::new(),
             lists: Vec::new(),
             prefetched: Default::default(),
+            passed_over: Vec::new(),
         }
     }
 

@@ -184,6 +184,10 @@ impl Twin {
             if own && !needed && useless && *passed != block {
                 self.forget(*passed);
             }
+            let coming = |c: &Cached| c.block == *passed && c.brought == Brought::List && c.arriving;
+            if own && !needed && *passed != block && self.cached.iter().any(coming) {
+                self.passed_over.push(*passed);
+            }
         }
         if before > half && after <= half {
             self.deeds.push(Deed::ListLow(owner));
@@ -309,6 +313,7 @@ impl Twin {
     /// A fetch has ended, or its block is gone.
     pub(super) fn settle(&mut self, block: Block, fetched: bool) {
         let owners: Vec<OwnerId> = self.lists.iter().map(|list| list.owner).collect();
+        let mut waited = Vec::new();
         for owner in owners {
             let at = self.list_at(owner).unwrap();
             let list = &mut self.lists[at];
@@ -318,7 +323,25 @@ impl Twin {
             }
             let came = list.in_flight.contains(&block);
             list.in_flight.retain(|b| *b != block);
-            if fetched && (served || came) && self.options.prefetching.when_idle {
+            if served || came {
+                waited.push(owner);
+            }
+        }
+        let was_passed_over = self.passed_over.contains(&block);
+        self.passed_over.retain(|b| *b != block);
+        if !fetched {
+            return;
+        }
+        let unused =
+            self.cached.iter().any(|c| c.block == block && c.brought == Brought::List && c.pins == 0);
+        let needed = self.lists.iter().any(|list| {
+            self.whose(block) == Some(Whose::Manager(list.owner)) && list.next_use(block).is_some()
+        });
+        if was_passed_over && unused && !needed {
+            self.forget(block);
+        }
+        for owner in waited {
+            if self.options.prefetching.when_idle {
                 self.prefetch(owner);
             }
         }
