@@ -302,6 +302,59 @@ fn ld_is_done_with_what_it_has_read() {
     });
 }
 
+/// Reads of which 22 blocks of 4 KiB are read to their end: 10 and 2 of files that are read as a
+/// whole, in one call and in small pieces, and 10 of a file of which little more than the heads of
+/// the blocks is read, backwards.
+const PARTIAL_READS: &str = r#"
+import os
+a = os.open("data/a", os.O_RDONLY)
+os.read(a, 1 << 20)
+c = os.open("data/c", os.O_RDONLY)
+while os.read(c, 1000): pass
+b = os.open("data/b", os.O_RDONLY)
+for block in range(399, -1, -1): os.pread(b, 100, block * 4096 + 7)
+os.pread(b, 96 + 40960, 299 * 4096 + 4000)
+os.pread(b, 100, 310 * 4096)
+"#;
+
+/// Both bodies call a block done with once all of it was read. Steer took a jump, and the first
+/// read of a thread, for having read all that was passed over, and never knew the last block of a
+/// file.
+#[test]
+fn both_bodies_are_done_with_the_same_blocks() {
+    in_turn(&["python3"], || {
+        let folder = scratch();
+        let at = folder.path();
+        must(
+            at,
+            "mkdir origin mnt; head -c 40000 /dev/zero > origin/a; head -c 1638400 /dev/zero > origin/b",
+        );
+        must(at, "head -c 5000 /dev/zero > origin/c; ln -s origin data");
+        fs::write(at.join("reads.py"), PARTIAL_READS).unwrap();
+        let profile = "[policies]\n0 = \"lru\"\n[[file]]\nglob = \"*\"\ndone-with = true\n";
+        // Steer's rules are about real paths, a mount's about those on it.
+        fs::write(at.join("steer.toml"), profile.replace('*', "**/origin/*")).unwrap();
+        fs::write(at.join("mount.toml"), profile.replace('*', "**/mnt/*")).unwrap();
+        let told = steered(at, "./steer.toml", "8M", "python3 reads.py", &[]);
+        assert_eq!(told.level(-1), Some(("lru", 22)), "{}", told.owner());
+
+        let runtime = at.join("run").display().to_string();
+        let pantler = format!("PANTLER_RUNTIME_DIR={runtime} {PANTLER}");
+        must(at, &format!("{pantler} mount origin mnt --block-size 4K --lookahead none; ln -sfn mnt data"));
+        let inside = format!("python3 reads.py && {pantler} stat --json > stat");
+        let ran =
+            shell(at, &format!("{pantler} run --profile ./mount.toml --owner-name job -- sh -c '{inside}'"));
+        must(at, &format!("{pantler} umount mnt"));
+        assert!(ran.0, "{}", ran.1);
+        let stat: Value = serde_json::from_str(&fs::read_to_string(at.join("stat")).unwrap()).unwrap();
+        let owners = stat["owners"].as_array().unwrap();
+        let owner = owners.iter().find(|owner| owner["owner"] == "job").unwrap().clone();
+        let stat = serde_json::json!({ "owners": [owner] });
+        let told = Told { out: String::new(), stat, folder: at.to_owned(), explained: String::new() };
+        assert_eq!(told.level(-1), Some(("lru", 22)), "{}", told.owner());
+    });
+}
+
 #[test]
 fn sort_reads_its_input_once_and_its_own_files_last() {
     in_turn(&["sort"], || {

@@ -15,6 +15,7 @@
 //! The first rule whose glob matches a file decides about it; see [`Glob`] for what patterns mean.
 //! Unknown keys and senseless values are errors with line and column.
 
+use pantler_steward::{FileId, HintError, OwnerId, Steward};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -74,6 +75,27 @@ pub struct FileRule {
     /// A temporary priority for blocks that are cached when the owner first touches the file (C3).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub temporary: Option<Temporary>,
+}
+
+impl FileRule {
+    /// Gives an owner what the rule says of a file. Each wish counts for itself: what a bound
+    /// refuses has no effect, and the rest has.
+    ///
+    /// # Errors
+    /// The first wish that was refused.
+    pub fn apply(&self, steward: &mut Steward, owner: OwnerId, file: FileId) -> Result<(), HintError> {
+        let lasting = match self.priority {
+            0 => Ok(()),
+            priority => steward.set_priority(owner, file, priority),
+        };
+        let temporary = match self.temporary {
+            None => Ok(0),
+            Some(range) => {
+                steward.set_temporary_priority(owner, file, range.first, range.last, range.priority)
+            }
+        };
+        lasting.and(temporary.map(drop))
+    }
 }
 
 /// A temporary priority for a range of blocks.

@@ -3,10 +3,10 @@
 use std::io;
 use std::sync::{Arc, Mutex, RwLock};
 
+use pantler_control::ReadThrough;
 use pantler_origin::{Entries, OpenFile, Source};
 
 use crate::content::{Content, Writing};
-use crate::runs::Progress;
 
 /// An open regular file.
 pub(crate) struct Handle {
@@ -19,7 +19,7 @@ pub(crate) struct Handle {
     /// Opened with `O_APPEND`.
     pub(crate) append: bool,
     /// How far the last block that was read has been read, for files whose blocks are done with then.
-    pub(crate) done_with: Option<Mutex<Progress>>,
+    pub(crate) done_with: Option<Mutex<ReadThrough>>,
     /// Held while it may write.
     #[expect(dead_code, reason = "its end is what counts")]
     pub(crate) writing: Option<Writing>,

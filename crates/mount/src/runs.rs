@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use fuser::Request;
-use pantler_control::{ControlError, DONE_WITH, Prefetch, Profile, RunId, RunSpec, Speaker};
+use pantler_control::{ControlError, DONE_WITH, Prefetch, Profile, ReadThrough, RunId, RunSpec, Speaker};
 use pantler_steward::OwnerId;
 
 use crate::core::Core;
@@ -42,13 +42,6 @@ pub(crate) struct Applied {
     pub(crate) done_with: bool,
     /// It is read from start to end.
     pub(crate) sequential: bool,
-}
-
-/// How far a block has been read, from its start on.
-#[derive(Default)]
-pub(crate) struct Progress {
-    block: u64,
-    until: u64,
 }
 
 impl Runs {
@@ -122,16 +115,7 @@ impl Runs {
         let Some(rule) = profile.rule(&path) else { return Applied { done_with: false, sequential } };
         let sequential = sequential || rule.prefetch == Some(Prefetch::Sequential);
         // A wish past a bound has no effect, as for anybody.
-        if rule.priority != 0 {
-            let _ = core.set_priority(owner, content, rule.priority);
-        }
-        if let Some(temporary) = rule.temporary {
-            let (first, last) = (temporary.first, temporary.last);
-            let file = content.file();
-            let _ = core
-                .cache()
-                .with_steward(|s| s.set_temporary_priority(owner, file, first, last, temporary.priority));
-        }
+        let _ = core.cache().with_steward(|steward| rule.apply(steward, owner, content.file()));
         Applied { done_with: rule.done_with, sequential }
     }
 
@@ -140,27 +124,17 @@ impl Runs {
         &self,
         core: &Core,
         read: &pantler_cache::Request<'_>,
-        progress: &Mutex<Progress>,
+        progress: &Mutex<ReadThrough>,
         count: usize,
     ) {
+        let bytes = read.offset..read.offset + count as u64;
         let block_bytes = core.cache().block_bytes() as u64;
-        let end = read.offset + count as u64;
         let mut progress = progress.lock().expect("progress is in order");
-        let mut at = read.offset;
-        while at < end {
-            let block = at / block_bytes;
-            let block_end = (block + 1) * block_bytes;
-            let reached = end.min(block_end);
-            let known = if progress.block == block { progress.until } else { block * block_bytes };
-            // A gap before these bytes: they do not complete anything.
-            let until = if at <= known { reached.max(known) } else { known };
-            *progress = Progress { block, until };
-            if until == block_end || until >= read.size {
-                let _ = core.cache().with_steward(|s| {
-                    s.set_temporary_priority(read.owner, read.file, block, block, DONE_WITH)
-                });
-            }
-            at = reached;
+        for block in progress.read(block_bytes, read.size, bytes) {
+            // A bound reached only means that the block stays at its priority.
+            let _ = core
+                .cache()
+                .with_steward(|s| s.set_temporary_priority(read.owner, read.file, block, block, DONE_WITH));
         }
     }
 }

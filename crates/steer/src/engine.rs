@@ -14,7 +14,7 @@
 
 use pantler_control::{LIST_FILES_MAX, Revocations};
 use pantler_steward::lists::Prefetching;
-use pantler_steward::{Action, Block, FileId, Notice, Steward, Why};
+use pantler_steward::{Action, Block, FileId, Notice, SampledLru, Steward, Why};
 
 use crate::counters::SteerCounters;
 use crate::error::SteerError;
@@ -61,11 +61,17 @@ pub struct Engine {
     ahead: Ahead,
     drops: Drops,
     capacity: u32,
+    /// The reserve for drops that lag: the budget is the capacity and this.
+    lag: u32,
     pub(crate) hits: Hits,
     /// Chunks looked at since the audit began anew.
     audited: usize,
     /// What access lists want.
     foretold: Foretold,
+    /// Events until then have been taken.
+    pub(crate) taken_until_ns: u64,
+    /// What LRU would have missed with the whole budget.
+    pub(crate) lru: SampledLru,
     /// Files that came since the other instance's filter was last made.
     pub(crate) new_files: bool,
 }
@@ -102,9 +108,12 @@ impl Engine {
             ahead: Ahead::new(options),
             drops: Drops::new(options),
             capacity,
+            lag: options.lag_blocks(),
             hits: if options.starts_calm() { Hits::Unwatched } else { Hits::Watched },
             audited: 0,
             foretold: Foretold::default(),
+            taken_until_ns: 0,
+            lru: SampledLru::new(options.budget_blocks(), seed),
             new_files: false,
         })
     }
@@ -207,6 +216,7 @@ impl Engine {
     /// No block is left.
     pub fn set_capacity(&mut self, blocks: u32) -> Result<(), SteerError> {
         self.steward.set_capacity(blocks).map_err(|error| SteerError::Options(error.to_string()))?;
+        self.lru.set_frames(blocks + self.lag);
         self.capacity = blocks;
         self.poll();
         Ok(())

@@ -30,6 +30,7 @@ pub mod names;
 pub mod options;
 pub mod owners;
 mod pid_namespace;
+pub mod read_blocks;
 mod reader;
 mod steer;
 pub mod streams;

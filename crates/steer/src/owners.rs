@@ -30,7 +30,8 @@ pub struct RunOwners {
     processes: HashMap<u32, OwnerId, FixedState>,
     known: HashSet<OwnerId, FixedState>,
     done_with: HashSet<u32, FixedState>,
-    priorities: Vec<(FileId, i32)>,
+    /// By slot, for owners that come later: bounded as the table of files is.
+    priorities: HashMap<u32, (FileId, i32), FixedState>,
 }
 
 impl RunOwners {
@@ -49,7 +50,7 @@ impl RunOwners {
             processes: HashMap::default(),
             known: HashSet::default(),
             done_with: HashSet::default(),
-            priorities: Vec::new(),
+            priorities: HashMap::default(),
         };
         let run = owners.run;
         owners.begin(steward, run).map_err(|error| SteerError::Options(error.to_string()))?;
@@ -111,7 +112,7 @@ impl RunOwners {
         for (&priority, &policy) in self.profile.iter().flat_map(|profile| &profile.policies) {
             steward.set_policy(owner, priority, policy)?;
         }
-        for &(file, priority) in &self.priorities {
+        for &(file, priority) in self.priorities.values() {
             steward.set_priority(owner, file, priority)?;
         }
         Ok(())
@@ -139,23 +140,42 @@ impl RunOwners {
         path: Option<&Path>,
     ) -> Result<(), HintError> {
         self.done_with.remove(&slot);
+        self.priorities.remove(&slot);
         let (Some(profile), Some(path)) = (&self.profile, path) else { return Ok(()) };
         let Some(rule) = profile.rule(path) else { return Ok(()) };
         if rule.done_with {
             self.done_with.insert(slot);
         }
-        let owners: Vec<OwnerId> = self.known.iter().copied().collect();
-        for owner in owners {
-            if rule.priority != 0 {
-                steward.set_priority(owner, file, rule.priority)?;
-            }
-            if let Some(range) = rule.temporary {
-                steward.set_temporary_priority(owner, file, range.first, range.last, range.priority)?;
-            }
+        if self.per_process && rule.priority != 0 {
+            self.priorities.insert(slot, (file, rule.priority));
         }
-        if rule.priority != 0 {
-            self.priorities.push((file, rule.priority));
+        // Every owner gets what it can, whatever is refused another.
+        let applied = self.known.iter().map(|&owner| rule.apply(steward, owner, file));
+        applied.fold(Ok(()), Result::and)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A slot is used again for file after file: what is remembered for owners to come must not
+    /// grow with them.
+    #[test]
+    fn what_is_remembered_of_files_is_bounded_by_their_slots() {
+        let mut options = SteerOptions::new("test", 1 << 20);
+        options.profile = Profile::parse("test", "[[file]]\nglob = \"*\"\npriority = 1\n").ok();
+        for per_process in [false, true] {
+            options.owner_per_process = per_process;
+            let mut steward = Steward::new(pantler_steward::Options::new(100)).expect("options");
+            let mut owners = RunOwners::new(&options, &mut steward).expect("owners");
+            for version in 0..1000u64 {
+                let (slot, file) = ((version % 7) as u32, FileId(version));
+                let path = Some(Path::new("/some/file"));
+                owners.apply_profile(&mut steward, slot, file, path).expect("applied");
+                steward.set_priority(owners.run(), file, 0).expect("cleared");
+            }
+            assert_eq!(owners.priorities.len(), if per_process { 7 } else { 0 });
         }
-        Ok(())
     }
 }

@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use foldhash::fast::FixedState;
 
+use crate::read_blocks::ReadBlocks;
 use crate::window::Window;
 
 /// Streams remembered at once.
@@ -42,8 +43,12 @@ pub struct Stream {
     pub burst_seen: u64,
     /// Attempts left at taking readahead over.
     pub attempts: u8,
-    /// First block of the last read, for blocks that are done with.
-    pub last_first: u64,
+    /// The block after those of its last read that the kernel has looked at.
+    pub looked: u64,
+    /// Whether that read has only begun.
+    pub is_new_read: bool,
+    /// What it has read to the end.
+    pub blocks: ReadBlocks,
 }
 
 impl Stream {
@@ -93,7 +98,9 @@ impl Streams {
             burst: 0..0,
             burst_seen: 0,
             attempts: ATTEMPTS,
-            last_first: 0,
+            looked: 0,
+            is_new_read: false,
+            blocks: ReadBlocks::default(),
         };
         let at = if self.table.len() < STREAMS_MAX {
             self.table.push(stream);
@@ -131,12 +138,12 @@ mod tests {
     fn the_table_is_bounded_and_finds_its_streams() {
         let mut streams = Streams::default();
         for tid in 0..1000u32 {
-            streams.of(tid, 7).last_first = u64::from(tid);
+            streams.of(tid, 7).looked = u64::from(tid);
         }
         assert_eq!(streams.table.len(), STREAMS_MAX);
         assert_eq!(streams.by_key.len(), STREAMS_MAX);
-        assert_eq!(streams.of(999, 7).last_first, 999);
-        assert_eq!(streams.of(900, 7).last_first, 900);
-        assert_eq!(streams.of(1, 7).last_first, 0, "forgotten");
+        assert_eq!(streams.of(999, 7).looked, 999);
+        assert_eq!(streams.of(900, 7).looked, 900);
+        assert_eq!(streams.of(1, 7).looked, 0, "forgotten");
     }
 }

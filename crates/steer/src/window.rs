@@ -40,7 +40,7 @@ pub struct Window {
 }
 
 /// How many folios a single look at the page cache covers at least: a longer read is reported again for its rest.
-const BATCH: u64 = 15;
+pub const BATCH: u64 = 15;
 
 impl Window {
     /// Whether this report is the rest of the read reported before: the kernel looks at a long read in batches and

@@ -106,6 +106,10 @@ impl Engine {
         if !was && known.is_resolved() {
             self.counters.resolved += 1;
             self.apply_profile(file);
+            // What was read before the rule was known.
+            let done = self.ahead.streams.of(tid, file).blocks.so_far(self.files.get(file).size_blocks);
+            self.mark_done_with(file, tid, done);
+            self.poll();
         }
         let known = self.files.get(file);
         let large = known.is_resolved() && known.size_blocks >= TAKE_OVER_BLOCKS;

@@ -1,5 +1,7 @@
 //! What events change: beliefs and the order of references. Nothing is carried out here.
 
+use std::ops::Range;
+
 use pantler_control::DONE_WITH;
 use pantler_steward::{Access, Block};
 
@@ -8,6 +10,7 @@ use crate::files::FileKey;
 use crate::ledger::Belief;
 use crate::streams::Reader;
 use crate::trace::{Event, Kind};
+use crate::window::BATCH;
 
 /// Events of our own threads and their children come from this instance, those of everybody else from the next.
 const SOURCE_RUN: u8 = 0;
@@ -40,6 +43,7 @@ impl Engine {
         let bounds = self.ahead.bounds;
         let stream = self.ahead.streams.of(event.tid, file);
         if stream.window.is_rest(first, last) {
+            self.look(file, event);
             return;
         }
         let wanted = stream.window.read(first, last, bounds);
@@ -49,18 +53,59 @@ impl Engine {
             stream.burst_seen = burst_end;
             stream.reader = Reader::Kernel;
         }
+        stream.looked = first;
+        stream.is_new_read = true;
         let (sequential, reader) = (stream.window.sequential(), stream.reader);
-        let done = std::mem::replace(&mut stream.last_first, first);
-        self.referenced(file, event.tid, first, last);
-        if self.owners.is_done_with(file) && done < first && sequential > 0 {
-            let owner = self.owners.of(event.tid);
-            // A bound reached only means that the blocks stay at their priority.
-            let _ =
-                self.steward.set_temporary_priority(owner, self.file_id(file), done, first - 1, DONE_WITH);
-        }
+        self.look(file, event);
         match reader {
             Reader::Body => self.want_next(file, wanted),
             Reader::Kernel => self.consider(file, event.tid, sequential),
+        }
+    }
+
+    /// The kernel looked at blocks of a read from `event.first` on. It looks at a long read in
+    /// batches, and has brought in the first batch at least: what is missing behind that will be
+    /// told of again. What is missing behind the end of the file is no block at all, because reads
+    /// are told of as long as they were asked for.
+    fn look(&mut self, file: u32, event: &Event) {
+        let size = self.files.get(file).size_blocks;
+        let sure = (event.first + BATCH).min(if size == 0 { u64::MAX } else { size });
+        let from = self.ahead.streams.of(event.tid, file).looked;
+        let (mut looked, mut known) = (from, from);
+        while looked <= event.last {
+            let is_known = self.ledger.belief(file, looked) != Belief::Unknown;
+            if !is_known && looked >= sure {
+                break;
+            }
+            looked += 1;
+            known = if is_known { looked } else { known };
+        }
+        if size == 0 && known > from {
+            // Of a file whose size is not known: what follows blocks of ours is beyond its end,
+            // most likely.
+            looked = known;
+        }
+        if looked > from {
+            self.referenced(file, event.tid, from, looked - 1);
+        }
+        let stream = self.ahead.streams.of(event.tid, file);
+        stream.looked = looked;
+        let done = if std::mem::take(&mut stream.is_new_read) {
+            stream.blocks.read(event.first, event.last, looked, size)
+        } else {
+            stream.blocks.look(looked, size)
+        };
+        self.mark_done_with(file, event.tid, done);
+    }
+
+    /// Blocks that a thread has read to their end leave before others, if a rule says so.
+    pub(super) fn mark_done_with(&mut self, file: u32, tid: u32, done: Range<u64>) {
+        if self.owners.is_done_with(file) {
+            let (owner, id) = (self.owners.of(tid), self.file_id(file));
+            for block in done {
+                // A bound reached only means that the block stays at its priority.
+                let _ = self.steward.set_temporary_priority(owner, id, block, block, DONE_WITH);
+            }
         }
     }
 
@@ -83,6 +128,7 @@ impl Engine {
                 Belief::Ours | Belief::Shared => {}
             }
             let block = Block::new(self.file_id(file), index);
+            self.lru.reference(block);
             if let Access::Miss(_) = self.steward.observed(owner, block) {
                 self.counters.admitted += 1;
             }
