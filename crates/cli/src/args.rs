@@ -96,9 +96,12 @@ pub struct Run {
     /// Run the program unsteered, and say so, when something that steering needs is missing
     #[arg(long)]
     pub best_effort: bool,
-    /// Write the counters of the run to this file when it ends, as JSON
+    /// Write the counters of the run to this file when it ends, as JSON; needs --memory
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
+    /// Say nothing in the end of what was read, and what LRU would have read
+    #[arg(long)]
+    pub quiet: bool,
     // Without hyphens before it: a mistyped option is refused, and a program of such a name goes after `--`.
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]

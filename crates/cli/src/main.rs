@@ -10,6 +10,7 @@ use tracing_subscriber::EnvFilter;
 mod args;
 mod ask;
 mod children;
+mod closing;
 mod daemon;
 mod doctor;
 mod dust;

@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use crate::args;
 use crate::children::{self, Relay};
+use crate::closing;
 use crate::failure;
 use crate::foretell;
 use crate::identity::Identity;
@@ -30,6 +31,16 @@ pub fn run(arguments: &args::Run) -> Result<u8> {
     {
         let text = format!("--total {total}: expected at least --memory, which is {memory}");
         return Err(ControlError::invalid(text).into());
+    }
+    if let (Some(report), None) = (&arguments.report, arguments.memory) {
+        let text = format!(
+            "--report {}: there is nothing to report without --memory SIZE; `pantler stat` has the counters of mounts",
+            report.display()
+        );
+        return Err(ControlError::invalid(text).into());
+    }
+    if let Some(told) = arguments.memory.and_then(closing::of_too_much) {
+        tracing::warn!("{told}");
     }
     let identity = Identity::invoking()?;
     let first = &arguments.program[0];
@@ -71,13 +82,18 @@ pub fn run(arguments: &args::Run) -> Result<u8> {
     // The doors close before the session ends.
     if let Some(Steered { session, server }) = steered {
         drop(server);
-        if let Some(report) = report {
-            write_report(report, &session.stat())?;
+        let tells = status.is_ok() && !arguments.quiet;
+        let stat = (tells || report.is_some()).then(|| session.stat());
+        if let (true, Some(stat), Some(memory)) = (tells, &stat, arguments.memory) {
+            eprintln!("pantler: {}", closing::of_run(stat, memory));
+        }
+        if let (Some(report), Some(stat)) = (report, &stat) {
+            write_report(report, stat)?;
         }
         session.finish()?;
     }
     for mount in mounts {
-        tell_revocations(&mount, &spec);
+        tell_of_mounts(&mount, &spec, arguments.quiet);
     }
     status
 }
@@ -178,15 +194,19 @@ fn announce(spec: &RunSpec) -> Vec<Client> {
     clients
 }
 
-/// Says on which mounts of a host the run has lost control (L7): its hints had no effect there since.
-fn tell_revocations(host: &Client, spec: &RunSpec) {
+/// Says what the run read on the mounts of a host, unless that shall be quiet, and on which it has
+/// lost control (L7): its hints had no effect there since.
+fn tell_of_mounts(host: &Client, spec: &RunSpec, quiet: bool) {
     // A conversation of its own: a host that says nothing any more keeps nobody waiting for long.
     let lost = || -> Result<Vec<String>, ControlError> {
         let mut client = Client::connect(host.path())?;
         let mut lines = Vec::new();
         for mount in client.bodies()?.into_iter().filter(|body| body.kind == BodyKind::Mount) {
             if let Answer::Stat(stat) = client.ask(&Request::Stat { on: mount.name }, None)? {
-                lines.extend(revocation(&stat, spec));
+                let own =
+                    stat.owners.iter().find(|owner| owner.owner == spec.name && owner.uid == Some(spec.uid));
+                let read = own.filter(|_| !quiet).and_then(|own| closing::of_mount(&stat.body.name, own));
+                lines.extend(read.into_iter().chain(revocation(&stat, spec)));
             }
         }
         Ok(lines)

@@ -71,7 +71,7 @@ impl Session {
 
     /// What was counted. Waits until the last events have been taken.
     pub fn stat(&self) -> BodyStat {
-        self.steer.settle();
+        self.steer.catch_up();
         self.steer.stat()
     }
 

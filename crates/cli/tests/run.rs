@@ -335,7 +335,7 @@ fn a_steered_run_is_hinted_and_asked_while_it_runs_and_reports_in_the_end() {
     drop(run.child.stdin.take());
     assert_eq!(run.child.wait().unwrap().code(), Some(4));
     let report = std::fs::read_to_string(run.folder.path().join("report")).unwrap();
-    assert!(report.starts_with("{\"version\":1,\"kind\":\"stat\",\"body\":{\"name\":\"job\""), "{report}");
+    assert!(report.starts_with("{\"version\":2,\"kind\":\"stat\",\"body\":{\"name\":\"job\""), "{report}");
     assert_eq!(std::fs::read_dir(run.folder.path().join("run")).unwrap().count(), 0, "a socket stays");
 }
 
@@ -479,8 +479,8 @@ fn instances_of(pid: u32) -> Vec<PathBuf> {
     folder.flatten().filter(ours).map(|entry| entry.path()).collect()
 }
 
-/// In a container trace events carry other process ids than the run knows: it saw nothing, steered nothing, and ended
-/// with 0 without a word.
+/// In a container trace events carry other process ids than the run knows: it saw nothing, steered
+/// nothing, and ended with 0 without a word.
 #[test]
 fn in_a_pid_namespace_nothing_is_steered_and_that_is_said() {
     let Some(outside) = Waiting::start() else { return };
@@ -506,7 +506,8 @@ fn in_a_pid_namespace_nothing_is_steered_and_that_is_said() {
         said.starts_with("MISSING steer   pid namespace: pid:[") && said.contains("on the host"),
         "{out}"
     );
-    // Seen from there the process of a run outside does not exist: its things are no leftovers all the same.
+    // Seen from there the process of a run outside does not exist: its things are no leftovers all
+    // the same.
     assert_eq!(instances_of(outside.child.id()).len(), 2);
     for instance in instances_of(outside.child.id()) {
         assert_eq!(std::fs::read_to_string(instance.join("tracing_on")).unwrap(), "1\n", "{instance:?}");

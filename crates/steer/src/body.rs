@@ -76,7 +76,8 @@ impl SteerBody {
     pub(crate) fn full_stat(&self) -> BodyStat {
         let engine = self.0.engine();
         let counters = engine.counters;
-        let read_bytes = self.0.group.device_read_bytes().unwrap_or(0);
+        // Without a count of the device: what came into the page cache.
+        let read_bytes = self.0.group.device_read_bytes().unwrap_or(counters.brought_in * BLOCK_BYTES);
         let mut totals = Counters::from(engine.steward.totals());
         // What the kernel read ahead and the steward was told of too late is known here alone.
         totals.references = counters.references;
@@ -88,6 +89,8 @@ impl SteerBody {
         let mut body_counters: BTreeMap<String, u64> =
             counters.named().iter().map(|&(name, value)| (name.to_owned(), value)).collect();
         body_counters.insert("memory_peak_bytes".to_owned(), self.0.group.peak().unwrap_or(0));
+        body_counters.insert("lru_misses".to_owned(), engine.lru.misses());
+        body_counters.insert("lru_sampled_one_in".to_owned(), engine.lru.one_in().into());
         body_counters.insert("descriptors_held".to_owned(), engine.files.held() as u64);
         let (files, files_left_out) = file_stats(&engine);
         BodyStat {

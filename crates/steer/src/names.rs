@@ -43,7 +43,8 @@ fn is_leftover(name: &str) -> bool {
 pub fn clean_leftovers() -> Result<Vec<PathBuf>, SteerError> {
     let mut removed = Vec::new();
     if pid_namespace::foreign().is_some() {
-        // The processes of the host's runs have other ids here, or none: all of them would look dead.
+        // The processes of the host's runs have other ids here, or none: all of them would look
+        // dead.
         return Ok(removed);
     }
     if let Some(root) = instance::mounted_tracefs() {

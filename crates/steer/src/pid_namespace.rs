@@ -1,12 +1,14 @@
-//! The pid namespace that we are in. Trace events carry the process ids of the initial one, and lists of threads are
-//! compared with those: in any other namespace, which is that of a container, a run sees nothing of what it does.
+//! The pid namespace that we are in. Trace events carry the process ids of the initial one, and
+//! lists of threads are compared with those: in any other namespace, which is that of a container,
+//! a run sees nothing of what it does.
 
 use std::fs;
 use std::path::Path;
 
 use crate::error::SteerError;
 
-/// What the kernel calls the initial pid namespace: `PROC_PID_INIT_INO` of `include/linux/proc_ns.h`.
+/// What the kernel calls the initial pid namespace: `PROC_PID_INIT_INO` of
+/// `include/linux/proc_ns.h`.
 const INITIAL: &str = "pid:[4026531836]";
 /// What to do in any other.
 pub(crate) const REMEDY: &str =

@@ -78,6 +78,7 @@ fn round(engine: &mut Engine, feed: &mut Feed, now_ns: u64) -> Option<(usize, bo
             return None;
         }
     };
+    engine.taken_until_ns = feed.taken_until_ns();
     let lost = feed.take_lost();
     if lost > 0 {
         engine.counters.events_lost += lost;
@@ -98,6 +99,8 @@ fn wait(shared: &Shared, feed: &Feed, next_tick_ns: u64) {
     let timeout = Timespec { tv_sec: (left / 1_000_000_000) as i64, tv_nsec: (left % 1_000_000_000) as i64 };
     // An interrupted wait is a short one.
     let _ = rustix::event::poll(&mut polled, Some(&timeout));
+    // Nothing to read means that it was not a wake.
+    let _ = rustix::io::read(&shared.wake, &mut [0; 8]);
 }
 
 /// How long to rest.

@@ -53,6 +53,11 @@ impl Shared {
     /// Has the threads end soon: nothing is steered any more.
     pub(crate) fn ask_to_stop(&self) {
         self.stopping.store(true, Ordering::Release);
+        self.wake_reader();
+    }
+
+    /// Has the reading thread look for events now, if it waits for one.
+    fn wake_reader(&self) {
         // A full counter wakes the thread as well.
         let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
     }
@@ -264,7 +269,21 @@ impl Steer {
         self.shared.engine().steward.capacity()
     }
 
-    /// Waits until the events so far have been taken, for at most five seconds. For tests and for last looks at counters.
+    /// Waits until the events so far have been taken, for at most five seconds. Other programs may
+    /// go on meanwhile.
+    pub fn catch_up(&self) {
+        let now_ns = sys::monotonic_ns();
+        self.shared.wake_reader();
+        while self.shared.engine().taken_until_ns < now_ns
+            && sys::monotonic_ns() < now_ns + 5_000_000_000
+            && !self.shared.stopping.load(Ordering::Acquire)
+        {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+    }
+
+    /// Waits until no events come and no drop is due, for at most five seconds. For tests and for
+    /// last looks at counters.
     pub fn settle(&self) {
         let deadline = sys::monotonic_ns() + 5_000_000_000;
         let (mut last, mut same) = ((0, 0), 0);

@@ -37,6 +37,7 @@ pub struct Feed {
     page: Vec<u8>,
     lost: u64,
     pages: u64,
+    taken_until_ns: u64,
 }
 
 impl Feed {
@@ -55,7 +56,7 @@ impl Feed {
                 lanes.push(Lane { raw, source, queue: VecDeque::with_capacity(1024), cut_ns: None });
             }
         }
-        Ok(Feed { lanes, layouts, page: vec![0; page_bytes], lost: 0, pages: 0 })
+        Ok(Feed { lanes, layouts, page: vec![0; page_bytes], lost: 0, pages: 0, taken_until_ns: 0 })
     }
 
     /// See [`Layouts::reads_end_after`].
@@ -83,7 +84,13 @@ impl Feed {
             each(&event);
             count += 1;
         }
+        self.taken_until_ns = until_ns;
         Ok(count)
+    }
+
+    /// Every event until then was handed out.
+    pub fn taken_until_ns(&self) -> u64 {
+        self.taken_until_ns
     }
 
     /// Whether the last round stopped before the end of a buffer: the next should follow at once.

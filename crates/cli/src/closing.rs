@@ -1,0 +1,146 @@
+//! What `pantler run` says in the end: what was read, and what LRU would have read in the same
+//! memory.
+
+use pantler_control::{BodyStat, OwnerStat, Size};
+
+/// A share of what was read from which on it is told that it left without a decision, or was there
+/// before, in percent.
+const NOTABLE_PERCENT: u64 = 5;
+
+/// The line about a steered run.
+pub fn of_run(stat: &BodyStat, memory: Size) -> String {
+    let count = |name: &str| stat.body_counters.get(name).copied().unwrap_or(0);
+    let block_bytes = u64::from(stat.body.block_bytes);
+    let size = |blocks: u64| Size::new(blocks * block_bytes).rounded();
+    let (brought_in, foreign, lru) = (count("brought_in"), count("foreign"), count("lru_misses"));
+    if count("drops") == 0 {
+        return idle(brought_in, memory, block_bytes);
+    }
+    let references = stat.totals.references.saturating_sub(foreign);
+    let hits = references.saturating_sub(brought_in);
+    let mut line = format!(
+        "read {} from disk, LRU would have read {}{} of files; {:.1} % hits of {references} references",
+        Size::new(stat.totals.read_bytes).rounded(),
+        if count("lru_sampled_one_in") > 1 { "about " } else { "" },
+        size(lru),
+        hits as f64 * 100.0 / references.max(1) as f64,
+    );
+    let is_notable = |part: u64, of: u64| part * 100 >= of.max(1) * NOTABLE_PERCENT;
+    if is_notable(foreign, stat.totals.references) {
+        line += &format!("; {} was in memory before, because of others", size(foreign));
+    }
+    if is_notable(count("gone"), brought_in) {
+        let share = count("gone") * 100 / brought_in.max(1);
+        line += &format!(
+            "; {share} % of the blocks read left without a decision: other programs, little memory, or deleted files"
+        );
+    }
+    if count("events_lost") > 0 {
+        line += "; events were lost, so the figures are too low";
+    }
+    if stat.owners.iter().any(|owner| owner.revoked) {
+        line += "; control was lost, hints have had no effect since";
+    }
+    line
+}
+
+/// Nothing had to leave.
+fn idle(blocks: u64, memory: Size, block_bytes: u64) -> String {
+    let bytes = blocks * block_bytes;
+    let read = if bytes == 0 { "nothing".to_owned() } else { Size::new(bytes).rounded() };
+    let mut line =
+        format!("nothing was steered: {read} came into the page cache by this run, of {memory} it may keep");
+    if bytes < memory.bytes() / 4 {
+        line += "; what was in memory before, what a server reads for the program, and O_DIRECT do not count";
+    }
+    line
+}
+
+/// The line about the share of a run in a mount; none if it read nothing there.
+pub fn of_mount(name: &str, owner: &OwnerStat) -> Option<String> {
+    let counters = &owner.counters;
+    let read = Size::new(counters.read_bytes).rounded();
+    (counters.references > 0).then(|| {
+        format!(
+            "{name}: read {read} from the origin; {:.1} % hits of {} references",
+            counters.hit_ratio() * 100.0,
+            counters.references
+        )
+    })
+}
+
+/// A warning about more memory than there is.
+pub fn of_too_much(memory: Size) -> Option<String> {
+    let info = rustix::system::sysinfo();
+    let machine = Size::new(info.totalram.saturating_mul(info.mem_unit.into()));
+    (memory > machine).then(|| {
+        format!(
+            "--memory {memory} is more than the {} of this machine: the kernel decides what leaves; choose less",
+            machine.rounded()
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pantler_control::{BodyInfo, BodyKind, Counters};
+
+    fn stat(references: u64, read_bytes: u64, counters: &[(&str, u64)]) -> BodyStat {
+        BodyStat {
+            body: BodyInfo {
+                name: "job".into(),
+                kind: BodyKind::Steer,
+                mount_point: None,
+                origin: None,
+                uid: 0,
+                pid: 1,
+                capacity_blocks: 4000,
+                block_bytes: 4096,
+                allocation: "lru-sp".into(),
+            },
+            totals: Counters { references, read_bytes, ..Counters::default() },
+            prefetching: None,
+            owners: Vec::new(),
+            owners_left_out: 0,
+            files: Vec::new(),
+            files_left_out: 0,
+            revocations: Vec::new(),
+            tiers: Vec::new(),
+            body_counters: counters.iter().map(|&(name, count)| (name.to_owned(), count)).collect(),
+        }
+    }
+
+    #[test]
+    fn a_run_is_told_in_one_line() {
+        let memory = Size::new(16 << 20);
+        let mut counters = vec![("drops", 9), ("brought_in", 6400), ("lru_misses", 25_600), ("foreign", 10)];
+        assert_eq!(
+            of_run(&stat(25_610, 26 << 20, &counters), memory),
+            "read 26 MiB from disk, LRU would have read 100 MiB of files; 75.0 % hits of 25600 references"
+        );
+        counters.extend([("lru_sampled_one_in", 4), ("gone", 640), ("events_lost", 1)]);
+        let told = of_run(&stat(25_610, 26 << 20, &counters), memory);
+        assert!(told.contains("about 100 MiB") && told.contains("; 10 % of the blocks read left"), "{told}");
+        assert!(told.ends_with("; events were lost, so the figures are too low"), "{told}");
+    }
+
+    #[test]
+    fn a_run_that_steered_nothing_says_why() {
+        let memory = Size::new(16 << 20);
+        let told = of_run(&stat(0, 0, &[]), memory);
+        assert!(
+            told.starts_with("nothing was steered: nothing came into the page cache by this run, of 16M")
+        );
+        assert!(told.contains("a server") && told.contains("O_DIRECT"), "{told}");
+        let told = of_run(&stat(2000, 8 << 20, &[("brought_in", 2000)]), memory);
+        assert!(told.contains("7.8 MiB came into") && !told.contains("O_DIRECT"), "{told}");
+    }
+
+    #[test]
+    fn more_memory_than_there_is_is_told_of() {
+        assert_eq!(of_too_much(Size::new(1 << 20)), None);
+        let told = of_too_much(Size::new(1 << 60)).expect("more than any machine has");
+        assert!(told.contains("is more than the ") && told.ends_with("choose less"), "{told}");
+    }
+}
