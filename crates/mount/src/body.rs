@@ -20,6 +20,7 @@ use crate::content::Content;
 use crate::control::Meant;
 use crate::core::Core;
 use crate::inodes::{FileKey, Inode};
+use crate::lists::open_as;
 use crate::owners::Owner;
 use crate::process::user_of;
 
@@ -37,13 +38,9 @@ impl MountBody {
     fn meant(&self, speaker: &Speaker, selector: &OwnerSelector) -> Result<Meant, ControlError> {
         let owner = match selector {
             OwnerSelector::UserDefault => return Ok(Meant::User(speaker.uid)),
-            OwnerSelector::Caller => self.core.owner_of(speaker.pid, speaker.uid),
-            OwnerSelector::Pid(pid) => {
-                let not_found = || ControlError::not_found(format!("process {pid}"));
-                let user = user_of(*pid).ok_or_else(not_found)?;
-                speaker.check_speaks_for(user)?;
-                self.core.owner_of(*pid, user)
-            }
+            // The speaker's number, too, can be another's by now: a connection outlives the process that made it.
+            OwnerSelector::Caller => self.owner_of_process(speaker, speaker.pid)?,
+            OwnerSelector::Pid(pid) => self.owner_of_process(speaker, *pid)?,
             OwnerSelector::Name(name) => {
                 let mut found = self.core.owners.named(name);
                 found.retain(|owner| speaker.speaks_for(owner.uid));
@@ -51,6 +48,13 @@ impl MountBody {
             }
         };
         Ok(Meant::Owner(owner))
+    }
+
+    /// The owner of a process that the speaker may speak for.
+    fn owner_of_process(&self, speaker: &Speaker, pid: u32) -> Result<OwnerId, ControlError> {
+        let user = user_of(pid).ok_or_else(|| ControlError::not_found(format!("process {pid}")))?;
+        speaker.check_speaks_for(user)?;
+        Ok(self.core.owner_of(pid, user))
     }
 
     /// Whom a grant is for: anybody's owner, but no user's default.
@@ -92,13 +96,8 @@ impl MountBody {
                 let (key, mounted) = self.key(path, file)?;
                 let inode = core.inodes.of_opened(key, mounted).filter(|inode| inode.content().is_ok());
                 let inode = inode.ok_or_else(|| not_here(path))?;
-                let named = |error| match error {
-                    ControlError::Denied { reason } => {
-                        ControlError::denied(format!("file {}: {reason}", path.display()))
-                    }
-                    other => other,
-                };
-                core.list_file(speaker, owner, &inode, ranges, *append).map(HintAnswer::List).map_err(named)
+                let listed = core.list_file(speaker, owner, &inode, ranges, *append);
+                listed.map(HintAnswer::List).map_err(|error| naming(path, error))
             }
             Hint::EndList => {
                 core.forget_list(owner);
@@ -236,6 +235,22 @@ impl MountBody {
         stats
     }
 
+    /// Refuses a speaker who named a file without the right to read it: what is cached of a file tells what others do with
+    /// it. A file that no program knows by name is shown only to root and to the user who mounted.
+    fn check_may_read(
+        &self,
+        speaker: &Speaker,
+        path: &Path,
+        file: BorrowedFd<'_>,
+    ) -> Result<(), ControlError> {
+        if Self::may_see_paths(speaker) {
+            return Ok(());
+        }
+        let (key, mounted) = self.key(path, Some(file))?;
+        let inode = self.core.inodes.of_opened(key, mounted).ok_or_else(|| not_here(path))?;
+        open_as(speaker, &inode).map(drop).map_err(|error| naming(path, error))
+    }
+
     /// Whether the speaker may see where files are. Directories above one may be closed to others than root and who mounts.
     fn may_see_paths(speaker: &Speaker) -> bool {
         speaker.speaks_for(rustix::process::geteuid().as_raw())
@@ -336,11 +351,14 @@ impl Body for MountBody {
             .cache()
             .with_steward(|steward| (steward.totals(), steward.prefetched(), steward.looked()));
         let (in_flight, latency_ns) = self.core.cache().pace();
+        let (descriptors_held, descriptors_refused) = self.core.descriptors.counts();
         let mut body_counters = BTreeMap::from([
             ("origin_reads".to_owned(), traffic.fetches),
             ("origin_reads_failed".to_owned(), traffic.failed),
             ("blocks_voided".to_owned(), traffic.voided),
             ("open_files".to_owned(), self.core.files.len() as u64),
+            ("descriptors_held".to_owned(), descriptors_held),
+            ("descriptors_refused".to_owned(), descriptors_refused),
             ("lists_discarded".to_owned(), self.core.lists.discarded_count()),
             ("prefetches_at_once".to_owned(), u64::from(in_flight)),
             ("prefetch_latency_us".to_owned(), latency_ns / 1000),
@@ -375,6 +393,7 @@ impl Body for MountBody {
         file: BorrowedFd<'_>,
     ) -> Result<FileExplanation, ControlError> {
         let content = self.content(path, Some(file))?;
+        self.check_may_read(speaker, path, file)?;
         let id = content.file();
         let known: HashMap<OwnerId, Owner> =
             self.core.owners.all().into_iter().map(|owner| (owner.id, owner)).collect();
@@ -419,6 +438,14 @@ impl Body for MountBody {
         crate::mount::detach(&self.mountpoint).map_err(|error| ControlError::failed(error.to_string()))?;
         self.core.stopped.store(true, Ordering::SeqCst);
         Ok(())
+    }
+}
+
+/// An error that says which file it is about.
+fn naming(path: &Path, error: ControlError) -> ControlError {
+    match error {
+        ControlError::Denied { reason } => ControlError::denied(format!("file {}: {reason}", path.display())),
+        other => other,
     }
 }
 

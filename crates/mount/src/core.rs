@@ -13,11 +13,13 @@ use pantler_steward::OwnerId;
 use crate::content::{Content, Shelf};
 use crate::control::Wishes;
 use crate::descent::Descent;
+use crate::descriptors::{Charge, Descriptors};
 use crate::handles::{Handle, Listing, Table};
 use crate::inodes::{Inode, Inodes};
 use crate::janitor::{Duties, Janitor};
 use crate::lists::Lists;
 use crate::owners::{Inherits, Newcomer, Owners};
+use crate::pruning::Pruning;
 use crate::reading::Read;
 use crate::revoking::Revoking;
 use crate::runs::Runs;
@@ -29,6 +31,8 @@ pub(crate) struct Core {
     pub(crate) options: MountOptions,
     pub(crate) shelf: Arc<Shelf>,
     pub(crate) inodes: Inodes,
+    pub(crate) descriptors: Arc<Descriptors>,
+    pub(crate) pruning: Pruning,
     pub(crate) files: Table<Handle>,
     pub(crate) listings: Table<Listing>,
     pub(crate) owners: Arc<Owners>,
@@ -84,6 +88,8 @@ impl Core {
             options,
             shelf,
             inodes,
+            descriptors: Descriptors::of_process(),
+            pruning: Pruning::default(),
             files: Table::new(),
             listings: Table::new(),
             owners,
@@ -105,6 +111,24 @@ impl Core {
     /// How long the kernel may believe what it was told.
     pub(crate) fn ttl(&self) -> Duration {
         self.options.refresh
+    }
+
+    /// One more descriptor for the user of a request.
+    pub(crate) fn charge(&self, request: &Request) -> io::Result<Charge> {
+        let uid = request.uid();
+        self.prune();
+        if !self.descriptors.has_room(uid) {
+            // What the user has no more use for may be enough.
+            self.pruning.forget(|| self.inodes.numbers(), || self.descriptors.wait_for_room(uid));
+        }
+        self.descriptors.take(uid)
+    }
+
+    /// Has names forgotten that no program uses, when descriptors are scarce. Not under a lock of the inodes.
+    fn prune(&self) {
+        if self.descriptors.should_prune() {
+            self.pruning.forget(|| self.inodes.numbers(), || ());
+        }
     }
 
     /// The owner that a request is charged to.
@@ -188,10 +212,15 @@ impl Core {
         result
     }
 
-    /// Counts a lookup of what `node` names, and looks at it.
-    pub(crate) fn enter(&self, node: Node) -> io::Result<(Arc<Inode>, Attributes)> {
+    /// Counts a lookup of what `node` names, and looks at it. If it was unknown, `charge` answers for its descriptor.
+    pub(crate) fn enter(
+        &self,
+        node: Node,
+        charge: impl FnOnce() -> io::Result<Charge>,
+    ) -> io::Result<(Arc<Inode>, Attributes)> {
         let attributes = node.attributes()?;
-        let inode = self.inodes.enter(&self.shelf, node, &attributes);
+        let inode = self.inodes.enter(&self.shelf, node, &attributes, charge)?;
+        self.prune();
         match self.look(&inode) {
             Ok(attributes) => Ok((inode, attributes)),
             Err(error) => {

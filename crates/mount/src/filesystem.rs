@@ -322,13 +322,13 @@ impl Filesystem for Served {
 
     fn readdirplus(
         &self,
-        _: &Request,
+        request: &Request,
         number: INodeNo,
         handle: FileHandle,
         from: u64,
         mut reply: ReplyDirectoryPlus,
     ) {
-        match self.core().list_plus(number.0, handle.0, from, &mut reply) {
+        match self.core().list_plus(request, number.0, handle.0, from, &mut reply) {
             Ok(()) => reply.ok(),
             Err(error) => reply.error(errno(error)),
         }

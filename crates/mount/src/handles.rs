@@ -7,6 +7,7 @@ use pantler_control::ReadThrough;
 use pantler_origin::{Entries, OpenFile, Source};
 
 use crate::content::{Content, Writing};
+use crate::descriptors::Charge;
 
 /// An open regular file.
 pub(crate) struct Handle {
@@ -23,11 +24,15 @@ pub(crate) struct Handle {
     /// Held while it may write.
     #[expect(dead_code, reason = "its end is what counts")]
     pub(crate) writing: Option<Writing>,
+    #[expect(dead_code, reason = "its end is what counts")]
+    pub(crate) charge: Charge,
 }
 
 /// An open directory.
 pub(crate) struct Listing {
     pub(crate) entries: Mutex<Entries>,
+    #[expect(dead_code, reason = "its end is what counts")]
+    pub(crate) charge: Charge,
 }
 
 /// Things by number. Numbers are used again.

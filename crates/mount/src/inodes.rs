@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use pantler_origin::{Attributes, Kind, Node, Time};
 
 use crate::content::{Content, Shelf};
+use crate::descriptors::Charge;
 
 /// The root's number, fixed by the protocol.
 pub(crate) const ROOT: u64 = 1;
@@ -26,6 +27,9 @@ pub(crate) struct Inode {
     key: (u64, u64),
     /// For regular files.
     content: Option<Arc<Content>>,
+    /// Its descriptor, charged to the user whose request made the inode known. The root is nobody's.
+    #[expect(dead_code, reason = "its end is what counts")]
+    charge: Option<Charge>,
 }
 
 impl Inode {
@@ -74,7 +78,7 @@ impl Inodes {
     pub(crate) fn new(root: Node, are_hashes: bool) -> io::Result<Self> {
         let attributes = root.attributes()?;
         let key = (attributes.device, attributes.inode);
-        let inode = Arc::new(Inode { number: ROOT, node: root, key, content: None });
+        let inode = Arc::new(Inode { number: ROOT, node: root, key, content: None, charge: None });
         let keys = Keys { numbers: HashMap::from([(key, ROOT)]), ..Keys::default() };
         // The root is never forgotten.
         let table = HashMap::from([(ROOT, (inode, 1))]);
@@ -93,23 +97,30 @@ impl Inodes {
         found.ok_or_else(|| io::Error::from_raw_os_error(libc::ESTALE))
     }
 
-    /// Counts one lookup of the inode that `node` names, which is new or known.
-    pub(crate) fn enter(&self, shelf: &Shelf, node: Node, attributes: &Attributes) -> Arc<Inode> {
+    /// Counts one lookup of the inode that `node` names, which is new or known. A new one costs what `charge` answers.
+    pub(crate) fn enter(
+        &self,
+        shelf: &Shelf,
+        node: Node,
+        attributes: &Attributes,
+        charge: impl FnOnce() -> io::Result<Charge>,
+    ) -> io::Result<Arc<Inode>> {
         let key = (attributes.device, attributes.inode);
         let mut keys = self.keys();
         let mut table = self.table.write().expect("the table is in order");
         if let Some((inode, lookups)) = keys.numbers.get(&key).and_then(|number| table.get_mut(number)) {
             *lookups += 1;
-            return Arc::clone(inode);
+            return Ok(Arc::clone(inode));
         }
+        let charge = Some(charge()?);
         let is_free = self.are_hashes && !table.contains_key(&attributes.inode);
         let number = self.number(&mut keys, attributes, is_free);
         let is_regular = attributes.kind == Kind::Regular;
         let content = is_regular.then(|| content_of(&mut keys, shelf, attributes.into()));
-        let inode = Arc::new(Inode { number, node, key, content });
+        let inode = Arc::new(Inode { number, node, key, content, charge });
         keys.numbers.insert(key, number);
         table.insert(number, (Arc::clone(&inode), 1));
-        inode
+        Ok(inode)
     }
 
     /// Takes back `count` lookups.
@@ -147,6 +158,12 @@ impl Inodes {
         }
         let number = *self.keys().numbers.get(&(file.device, file.inode))?;
         self.get(number).ok()
+    }
+
+    /// The numbers of all live inodes but the root.
+    pub(crate) fn numbers(&self) -> Vec<u64> {
+        let table = self.table.read().expect("the table is in order");
+        table.keys().copied().filter(|&number| number != ROOT).collect()
     }
 
     /// Live regular files.
@@ -215,7 +232,8 @@ mod tests {
         let owner = OwnerId(7);
         let visit = |name: String| {
             std::fs::write(folder.path().join(&name), "x").unwrap();
-            let (inode, _) = core.enter(root.node.lookup(name.as_ref()).unwrap()).unwrap();
+            let (inode, _) =
+                core.enter(root.node.lookup(name.as_ref()).unwrap(), || core.descriptors.take(0)).unwrap();
             let content = Arc::clone(inode.content().unwrap());
             core.inodes.forget(inode.number, 1);
             content

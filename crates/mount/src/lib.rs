@@ -23,6 +23,7 @@
 //! | every change of content | `writing` |
 //! | which version of a file is cached | `content` |
 //! | inodes the kernel knows, open files | `inodes`, `handles` |
+//! | descriptors that each user may hold, and names the kernel is asked to forget | `descriptors`, `pruning` |
 //! | who is charged | `owners`, `groups` |
 //! | what `/proc` says of a process | `process` |
 //! | who lost control, and whose children begin without | `revoking`, `descent` |
@@ -43,6 +44,7 @@ mod content;
 mod control;
 mod core;
 mod descent;
+mod descriptors;
 mod errno;
 mod error;
 mod filesystem;
@@ -56,6 +58,7 @@ mod naming;
 mod options;
 mod owners;
 mod process;
+mod pruning;
 mod reading;
 mod revoking;
 mod runs;

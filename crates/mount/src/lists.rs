@@ -265,18 +265,7 @@ impl Core {
         ranges: &[(i64, i64)],
         append: bool,
     ) -> Result<ListAnswer, ControlError> {
-        let (uid, gid, groups) = (speaker.uid, speaker.gid, speaker.groups.clone());
-        let caller = Caller { uid, gid, groups, umask: 0 };
-        let opened = {
-            let _acting = caller.act()?;
-            inode.node.open(OpenMode::READ)
-        };
-        let file = opened.map_err(|error| match error.kind() {
-            io::ErrorKind::PermissionDenied => {
-                ControlError::denied(format!("user {uid} may not read the file"))
-            }
-            _ => ControlError::from(error),
-        })?;
+        let (caller, file) = open_as(speaker, inode)?;
         let content = inode.content()?;
         self.noticing(inode.number, content, || content.look(&self.shelf, &file))?;
         let entries = self.listed(inode, &caller, &file, (!ranges.is_empty()).then_some(ranges));
@@ -325,6 +314,23 @@ impl Core {
         let (uid, gid) = (request.uid(), request.gid());
         let groups = Caller::groups_of(request.pid()).unwrap_or_default();
         Caller { uid, gid, groups, umask: 0 }
+    }
+}
+
+/// Opens a file to read in the name of a speaker, who may have named it without the right to read it.
+pub(crate) fn open_as(speaker: &Speaker, inode: &Inode) -> Result<(Caller, OpenFile), ControlError> {
+    let (uid, gid, groups) = (speaker.uid, speaker.gid, speaker.groups.clone());
+    let caller = Caller { uid, gid, groups, umask: 0 };
+    let opened = {
+        let _acting = caller.act()?;
+        inode.node.open(OpenMode::READ)
+    };
+    match opened {
+        Ok(file) => Ok((caller, file)),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            Err(ControlError::denied(format!("user {uid} may not read the file")))
+        }
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -13,6 +13,9 @@ use crate::core::Core;
 use crate::handles::Listing;
 use crate::inodes::Inode;
 
+/// Entries of a listing with attributes at a time where descriptors are scarce: each costs one until the kernel forgets it.
+const LISTED_WHEN_SCARCE: usize = 16;
+
 /// An inode that the kernel is about to know.
 pub(crate) type Entered = (Arc<Inode>, Attributes);
 
@@ -23,7 +26,7 @@ impl Core {
             let _acting = self.act(request, 0)?;
             parent.node.lookup(name)?
         };
-        self.enter(node)
+        self.enter(node, || self.descriptors.take(request.uid()))
     }
 
     /// Makes something by name in a directory and enters it.
@@ -35,11 +38,13 @@ impl Core {
         make: impl FnOnce(&Node) -> io::Result<Node>,
     ) -> io::Result<Entered> {
         let parent = self.inodes.get(parent)?;
+        // First, because what is made cannot be unmade for want of a descriptor.
+        let charge = self.charge(request)?;
         let node = {
             let _acting = self.act(request, umask)?;
             make(&parent.node)?
         };
-        self.enter(node)
+        self.enter(node, || Ok(charge))
     }
 
     pub(crate) fn create(
@@ -59,9 +64,10 @@ impl Core {
         };
         // Whoever loses a race for the name opens, and perhaps cuts, a file that is cached already. Then the cut looks
         // like a change behind the mount, which costs its blocks and nothing else.
+        let (of_inode, of_file) = (self.charge(request)?, self.charge(request)?);
         let (node, file) = create()?;
-        let (inode, attributes) = self.enter(node)?;
-        let handle = self.keep((inode.number, Arc::clone(inode.content()?)), file, flags, false);
+        let (inode, attributes) = self.enter(node, || Ok(of_inode))?;
+        let handle = self.keep((inode.number, Arc::clone(inode.content()?)), file, flags, false, of_file);
         Ok(((inode, attributes), handle))
     }
 
@@ -83,7 +89,7 @@ impl Core {
             }
             Err(_) => link()?,
         }
-        self.enter(parent.node.lookup(name)?)
+        self.enter(parent.node.lookup(name)?, || self.descriptors.take(request.uid()))
     }
 
     pub(crate) fn unlink(&self, request: &Request, parent: u64, name: &OsStr) -> io::Result<()> {
@@ -118,11 +124,12 @@ impl Core {
 
     pub(crate) fn open_directory(&self, request: &Request, number: u64) -> io::Result<FileHandle> {
         let inode = self.inodes.get(number)?;
+        let charge = self.charge(request)?;
         let entries = {
             let _acting = self.act(request, 0)?;
             inode.node.entries()?
         };
-        Ok(FileHandle(self.listings.insert(Listing { entries: Mutex::new(entries) })))
+        Ok(FileHandle(self.listings.insert(Listing { entries: Mutex::new(entries), charge })))
     }
 
     pub(crate) fn list(&self, handle: u64, from: u64, reply: &mut ReplyDirectory) -> io::Result<()> {
@@ -136,13 +143,20 @@ impl Core {
     /// list a directory sees its names, and the kernel lets nobody use a name without the right to search.
     pub(crate) fn list_plus(
         &self,
+        request: &Request,
         number: u64,
         handle: u64,
         from: u64,
         reply: &mut ReplyDirectoryPlus,
     ) -> io::Result<()> {
         let directory = self.inodes.get(number)?;
+        let most = if self.descriptors.are_scarce() { LISTED_WHEN_SCARCE } else { usize::MAX };
+        let (mut count, mut refused) = (0, None);
         self.each_entry(handle, from, |entry| {
+            count += 1;
+            if count > most {
+                return true;
+            }
             if entry.name == "." || entry.name == ".." {
                 // The kernel does not count these as looked up, but wants a number to show.
                 let kind = Kind::Directory;
@@ -150,16 +164,26 @@ impl Core {
                     to_kernel(&Attributes { kind, ..Attributes::default() }, self.inodes.shown(entry.inode));
                 return reply.add(shown.ino, entry.next, &entry.name, &Duration::ZERO, &shown, Generation(0));
             }
-            // What went away since it was listed is left out.
-            let entered = directory.node.lookup(&entry.name).and_then(|node| self.enter(node));
-            let Ok((inode, attributes)) = entered else { return false };
+            let charge = || self.descriptors.take(request.uid());
+            let entered = directory.node.lookup(&entry.name).and_then(|node| self.enter(node, charge));
+            let (inode, attributes) = match entered {
+                Ok(entered) => entered,
+                // No descriptor: the listing ends before this name, and the next call begins with it.
+                Err(error) if matches!(error.raw_os_error(), Some(libc::ENFILE | libc::EMFILE)) => {
+                    refused = (count == 1).then_some(error);
+                    return true;
+                }
+                // What went away since it was listed is left out.
+                Err(_) => return false,
+            };
             let shown = to_kernel(&attributes, inode.number);
             let is_full = reply.add(shown.ino, entry.next, &entry.name, &self.ttl(), &shown, Generation(0));
             if is_full {
                 self.inodes.forget(inode.number, 1);
             }
             is_full
-        })
+        })?;
+        refused.map_or(Ok(()), Err)
     }
 
     /// Calls `add` with entries from the point `from` on until it says that there is no more room.

@@ -12,6 +12,7 @@ use pantler_steward::OwnerId;
 
 use crate::OwnerBy;
 use crate::descent::Descent;
+use crate::descriptors::Descriptors;
 use crate::groups::{self, Group, cgroup_of};
 use crate::process::{Member, is_thread_of, lineage, mounter, process_of};
 
@@ -41,13 +42,15 @@ struct Thread {
 
 pub(crate) struct Owners {
     by: OwnerBy,
+    descriptors: Arc<Descriptors>,
     threads: RwLock<HashMap<u32, Thread>>,
     registry: Mutex<Registry>,
 }
 
 impl Owners {
     pub(crate) fn new(by: OwnerBy) -> Arc<Self> {
-        Arc::new(Self { by, threads: RwLock::default(), registry: Mutex::default() })
+        let descriptors = Descriptors::of_process();
+        Arc::new(Self { by, descriptors, threads: RwLock::default(), registry: Mutex::default() })
     }
 
     /// The owner that thread `id` of user `uid` belongs to. `welcome` is told of newcomers.
@@ -71,12 +74,18 @@ impl Owners {
         let Some(process) = process_of(id) else { return NOBODY };
         let Some(start) = Member::look(process).map(|member| member.start) else { return NOBODY };
         let mut registry = self.registry();
+        let is_watched = registry.is_watched(process, start);
+        let charge = if is_watched { None } else { self.descriptors.take(uid).ok() };
+        let can_watch = is_watched || charge.is_some();
         let run = registry.run_of(process, uid);
         let (owner, is_owner_new, inherits) = match run {
             Some(owner) => (owner, false, Inherits::Nothing),
             None => {
                 let key = self.key(process, start, uid);
-                let (owner, is_new) = registry.owner(key.clone(), self.charged(uid), process);
+                // The end of a process that cannot be watched would not be seen: it is one owner with others of its user.
+                let is_own = matches!(key, Key::Process(..));
+                let meant = if is_own && !can_watch { Key::User(uid) } else { key.clone() };
+                let (owner, is_new) = registry.owner(meant, self.charged(uid), process);
                 let inherits = match registry.keys.get(&key) {
                     None => Inherits::Loss,
                     Some(_) if is_new && !matches!(key, Key::User(_)) => Inherits::All,
@@ -86,7 +95,7 @@ impl Owners {
             }
         };
         let former = registry.former(process, start).filter(|&former| former != owner);
-        let watch = registry.watch(process, start, owner);
+        let watch = registry.watch(process, start, owner, charge);
         drop(registry);
         let mut threads = self.threads();
         if threads.len() >= THREADS_MAX {

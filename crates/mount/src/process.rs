@@ -72,7 +72,12 @@ pub(crate) fn status_field(id: u32, field: &str) -> Option<u32> {
 
 /// What a process runs, for people to read.
 pub(crate) fn command_of(process: u32) -> String {
-    read_process(process, "comm").unwrap_or_default().trim_end().to_owned()
+    shown(read_process(process, "comm").unwrap_or_default().trim_end())
+}
+
+/// A name that a program chose, without what a terminal would obey.
+fn shown(name: &str) -> String {
+    name.chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect()
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use pantler_steward::OwnerId;
 
 use crate::content::Content;
 use crate::core::Core;
+use crate::descriptors::Charge;
 use crate::errno::errno;
 use crate::handles::Handle;
 use crate::lists::source_of;
@@ -33,6 +34,7 @@ impl Core {
         let inode = self.inodes.get(number)?;
         let mode = OpenMode::from_flags(flags);
         let content = Arc::clone(inode.content()?);
+        let charge = self.charge(request)?;
         let file = {
             let open = || {
                 let _acting = self.act(request, 0)?;
@@ -53,7 +55,7 @@ impl Core {
         if rule.sequential {
             self.read_ahead(request, &inode, &file);
         }
-        Ok(self.keep((number, content), file, flags, rule.done_with))
+        Ok(self.keep((number, content), file, flags, rule.done_with, charge))
     }
 
     /// Makes a handle of an open file.
@@ -63,13 +65,15 @@ impl Core {
         file: OpenFile,
         flags: i32,
         done_with: bool,
+        charge: Charge,
     ) -> FileHandle {
         let file = Arc::new(file);
         let source = source_of(Arc::clone(&file), self.options.interpose.as_ref());
         let append = flags & libc::O_APPEND != 0;
         let done_with = done_with.then(Default::default);
         let writing = file.mode().writes().then(|| content.writing());
-        FileHandle(self.files.insert(Handle { number, content, file, source, append, done_with, writing }))
+        let handle = Handle { number, content, file, source, append, done_with, writing, charge };
+        FileHandle(self.files.insert(handle))
     }
 
     pub(crate) fn read(&self, request: &Request, handle: u64, offset: u64, length: u32, reply: ReplyData) {

@@ -11,6 +11,7 @@ mod entries;
 mod extent;
 mod file;
 mod node;
+mod past_cache;
 mod writers;
 mod xattr;
 

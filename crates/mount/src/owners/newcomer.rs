@@ -4,12 +4,16 @@ use std::os::fd::OwnedFd;
 
 use pantler_steward::OwnerId;
 
+use crate::descriptors::Charge;
+
 /// A process whose end somebody must watch for.
 pub(crate) struct Watch {
     pub(crate) pid: u32,
     /// Tells it from an earlier process of that number.
     pub(crate) start: u64,
     pub(crate) descriptor: OwnedFd,
+    #[expect(dead_code, reason = "its end is what counts")]
+    pub(crate) charge: Charge,
 }
 
 /// What an owner takes over from whom a process of it comes from (L7).

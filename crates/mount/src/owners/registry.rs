@@ -6,6 +6,7 @@ use pantler_steward::OwnerId;
 
 use super::Watch;
 use crate::descent::{Descent, Fallen, answers};
+use crate::descriptors::Charge;
 use crate::process::{ANCESTORS_MAX, command_of, status_field};
 
 /// Owners of ended runs that are kept for each user, to be continued by name.
@@ -117,16 +118,29 @@ impl Registry {
         kept
     }
 
-    pub(super) fn watch(&mut self, pid: u32, start: u64, owner: OwnerId) -> Option<Watch> {
+    /// Whether the end of that process will be seen.
+    pub(super) fn is_watched(&self, pid: u32, start: u64) -> bool {
+        self.processes.get(&pid).is_some_and(|known| known.start == start)
+    }
+
+    /// A process belongs to `owner`. One that was unknown is watched from now on, if there is a descriptor for that.
+    pub(super) fn watch(
+        &mut self,
+        pid: u32,
+        start: u64,
+        owner: OwnerId,
+        charge: Option<Charge>,
+    ) -> Option<Watch> {
         if let Some(known) = self.processes.get_mut(&pid).filter(|known| known.start == start) {
             known.owner = owner;
             return None;
         }
+        let charge = charge?;
         let raw = rustix::process::Pid::from_raw(pid as i32)?;
         let flags = rustix::process::PidfdFlags::empty();
         let descriptor = rustix::process::pidfd_open(raw, flags).ok()?;
         self.processes.insert(pid, Process { start, owner });
-        Some(Watch { pid, start, descriptor })
+        Some(Watch { pid, start, descriptor, charge })
     }
 
     /// Whether a process of the owner is known that has not ended.

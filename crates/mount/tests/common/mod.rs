@@ -35,13 +35,41 @@ pub fn cannot_mount() -> bool {
 
 /// Claims that a sentence stands in docs/SEMANTICS.md, so that test and document cannot part.
 pub fn quote(sentence: &str) {
-    let text = semantics();
-    assert!(text.lines().any(|line| line == format!("- {sentence}")), "not in docs/SEMANTICS.md: {sentence}");
+    claim("SEMANTICS.md", sentence);
 }
 
-pub fn semantics() -> String {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/SEMANTICS.md");
-    std::fs::read_to_string(path).unwrap()
+/// The same of docs/RIGHTS.md.
+pub fn quote_rights(sentence: &str) {
+    claim("RIGHTS.md", sentence);
+}
+
+fn claim(page: &str, sentence: &str) {
+    assert!(
+        document(page).lines().any(|line| line == format!("- {sentence}")),
+        "not in docs/{page}: {sentence}"
+    );
+}
+
+fn document(page: &str) -> String {
+    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(page)).unwrap()
+}
+
+/// Fails when a sentence of that page is quoted by no test of this crate.
+pub fn every_sentence_is_quoted(page: &str) {
+    let tests = concat!(env!("CARGO_MANIFEST_DIR"), "/tests");
+    let sources = std::fs::read_dir(tests)
+        .unwrap()
+        .filter_map(|entry| std::fs::read_to_string(entry.unwrap().path()).ok());
+    // Strings may be broken over lines.
+    let squeeze = |text: &str| text.replace('\\', "").split_whitespace().collect::<Vec<_>>().join(" ");
+    let sources = squeeze(&sources.collect::<String>());
+    let text = document(page);
+    let missing: Vec<_> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("- "))
+        .filter(|sentence| !sources.contains(&format!("\"{sentence}\"")))
+        .collect();
+    assert!(missing.is_empty(), "untested sentences of {page}: {missing:#?}");
 }
 
 pub struct Fixture {
@@ -186,10 +214,22 @@ const SERVE: &str = "PANTLER_TEST_SERVE";
 
 impl Daemon {
     pub fn start(origin: &Path, mnt: &Path, cache_bytes: u64, block_bytes: usize) -> Self {
-        let mut command = Command::new(std::env::current_exe().unwrap());
+        Self::run(Command::new(std::env::current_exe().unwrap()), &[origin, mnt], cache_bytes, block_bytes)
+    }
+
+    /// One that may have `descriptors` open, and listens at `socket`, to which every user can connect.
+    pub fn with_few_descriptors(origin: &Path, mnt: &Path, socket: &Path, descriptors: u32) -> Self {
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("ulimit -n {descriptors}; exec \"$0\" \"$@\"")]);
+        command.arg(std::env::current_exe().unwrap());
+        Self::run(command, &[origin, mnt, socket], 16 << 20, 64 << 10)
+    }
+
+    fn run(mut command: Command, paths: &[&Path], cache_bytes: u64, block_bytes: usize) -> Self {
+        let mnt = paths[1];
         command.args(["--exact", "serve_for_the_other_tests", "--nocapture"]);
         let sizes = [cache_bytes.to_string(), block_bytes.to_string()];
-        let words = [origin, mnt, Path::new(&sizes[0]), Path::new(&sizes[1])];
+        let words = sizes.iter().map(Path::new).chain(paths.iter().copied());
         command.env(SERVE, std::env::join_paths(words).unwrap());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().unwrap();
@@ -211,12 +251,22 @@ pub fn serve_if_told_to() {
     let Some(words) = std::env::var_os(SERVE) else { return };
     let words: Vec<PathBuf> = std::env::split_paths(&words).collect();
     let number = |index: usize| words[index].to_str().unwrap().parse::<u64>().unwrap();
-    let mut options = MountOptions::new(&words[0], &words[1]);
-    (options.cache_bytes, options.block_bytes) = (number(2), number(3) as usize);
-    let _mounted = Mount::new(options).unwrap().spawn().unwrap();
+    let mut options = MountOptions::new(&words[2], &words[3]);
+    (options.cache_bytes, options.block_bytes) = (number(0), number(1) as usize);
+    let mounted = Mount::new(options).unwrap().spawn().unwrap();
+    let _server = words.get(4).map(|socket| listen(&mounted, socket));
     println!("ready");
     // Until whoever started this kills it, or is gone.
     let _ = std::io::stdin().read_to_end(&mut Vec::new());
+}
+
+/// A control socket for a mount to which every user can connect, as if all were in the group.
+pub fn listen(mounted: &Mounted, socket: &Path) -> pantler_control::server::Server {
+    let host = pantler_control::server::Host::new();
+    host.add(mounted.body()).unwrap();
+    let server = pantler_control::server::Server::bind(socket, std::sync::Arc::new(host)).unwrap();
+    std::fs::set_permissions(socket, PermissionsExt::from_mode(0o666)).unwrap();
+    server
 }
 
 /// Two directories on a real disk: to be served, and to be mounted on.

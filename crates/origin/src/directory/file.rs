@@ -5,10 +5,11 @@ use rustix::io::{Errno, ReadWriteFlags};
 use std::fs::File;
 use std::io::{self, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 
 use super::node::attributes_of;
+use super::past_cache::PastCache;
 use super::writers::has_writers;
 use crate::OpenMode;
 use crate::attributes::Attributes;
@@ -26,8 +27,8 @@ const WRITE_BEHIND_BYTES: u64 = 4 << 20;
 pub struct LocalFile {
     /// Through the page cache: writes, and reads where nothing else works.
     plain: File,
-    /// Past the page cache; made at the first read. `None` when the file system has no such thing.
-    direct: OnceLock<Option<Arc<File>>>,
+    /// Past the page cache.
+    direct: PastCache,
     mode: OpenMode,
     /// Bytes written since writing back was last started.
     unflushed: AtomicU64,
@@ -36,7 +37,7 @@ pub struct LocalFile {
 
 impl LocalFile {
     pub(crate) fn new(plain: File, mode: OpenMode) -> Self {
-        let (direct, unflushed, wrote) = (OnceLock::new(), AtomicU64::new(0), false.into());
+        let (direct, unflushed, wrote) = (PastCache::default(), AtomicU64::new(0), false.into());
         Self { plain, direct, mode, unflushed, wrote }
     }
 
@@ -194,16 +195,14 @@ impl LocalFile {
         let _ = rustix::fs::fadvise(&self.plain, 0, None, Advice::DontNeed);
     }
 
-    fn past_cache(&self) -> Option<&Arc<File>> {
-        self.direct.get_or_init(|| self.open_direct().map(Arc::new)).as_ref()
-    }
-
-    // Whoever opened the file may read it, so this needs nobody's rights but the process's own. It runs while the
-    // thread does not act for anybody.
-    fn open_direct(&self) -> Option<File> {
-        let path = format!("/proc/self/fd/{}", self.plain.as_raw_fd());
-        let flags = OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC;
-        rustix::fs::open(path, flags, Mode::empty()).ok().map(File::from)
+    fn past_cache(&self) -> Option<Arc<File>> {
+        // Whoever opened the file may read it, so this needs nobody's rights but the process's own. It runs while the
+        // thread does not act for anybody.
+        self.direct.get(|| {
+            let path = format!("/proc/self/fd/{}", self.plain.as_raw_fd());
+            let flags = OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC;
+            rustix::fs::open(path, flags, Mode::empty()).map(File::from)
+        })
     }
 
     fn read_plain(&self, offset: u64, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
@@ -224,7 +223,7 @@ impl Source for LocalFile {
             return Err(Errno::INVAL.into());
         }
         let Some(direct) = self.past_cache() else { return self.read_plain(offset, buffers) };
-        match read_whole(direct, offset, buffers) {
+        match read_whole(&direct, offset, buffers) {
             // The device asks for more alignment than we have: the page cache has none to ask for.
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => self.read_plain(offset, buffers),
             result => result,
@@ -232,7 +231,7 @@ impl Source for LocalFile {
     }
 
     fn direct(&self) -> io::Result<Option<Arc<File>>> {
-        Ok(self.past_cache().cloned())
+        Ok(self.past_cache())
     }
 }
 

@@ -1,0 +1,245 @@
+//! How many descriptors of this process each user may hold.
+//!
+//! ```text
+//!   0                                      pool          + for root      limit of open files
+//!   | held by users and root | free        |             |               |
+//!   '--------------------------------------+-------------+---------------'
+//!     a user is refused at held >= free      root alone    sockets, threads, reads past the page cache
+//! ```
+//!
+//! A mount holds a descriptor for each inode that the kernel knows, each open file, each open directory and each process
+//! that it watches. Each is charged to the user whose request made it, until it is closed.
+//!
+//! D1  A user other than root holds at most as many as are free. So one user gets half of the pool, two a third each, and
+//!     a user that comes later always finds some.
+//! D2  Root is refused only when the pool and root's own part are used up.
+//! D3  From a quarter of the pool on, and again after each further sixteenth, the kernel is asked to forget the names that
+//!     no program uses.
+//!
+//! Why so: docs/decisions/0068-descriptors-by-user.md.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
+use std::time::Duration;
+
+/// One of so many descriptors is kept for the process itself: control connections, files of `/proc`, reads past the page
+/// cache. At most [`OWN_MAX`].
+const OWN_ONE_OF: u64 = 4;
+const OWN_MAX: u64 = 4096;
+/// One of so many is kept for root, at most [`ROOT_MAX`].
+const ROOT_ONE_OF: u64 = 8;
+const ROOT_MAX: u64 = 2048;
+/// Descriptors are scarce when more than one of so many of the pool are held (D3).
+const SCARCE_ONE_OF: u64 = 4;
+/// Then the kernel is asked again when one of so many more is held.
+const AGAIN_ONE_OF: u64 = 16;
+
+/// How long the kernel may take to forget names while a request waits for the descriptors of them.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// The descriptors of this process that users may hold. All mounts of a process share them.
+#[derive(Debug)]
+pub(crate) struct Descriptors {
+    /// For all users together.
+    pool: u64,
+    /// Beyond the pool, for root.
+    for_root: u64,
+    state: Mutex<State>,
+    /// One was given back.
+    released: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    by_user: HashMap<u32, Held>,
+    /// The sum over all users.
+    held: u64,
+    /// Refusals so far.
+    refused: u64,
+    /// The kernel is asked when more are held.
+    ask_above: u64,
+}
+
+#[derive(Debug, Default)]
+struct Held {
+    count: u64,
+    /// Whether a refusal was logged since the user held none.
+    is_logged: bool,
+}
+
+/// A descriptor that a user holds, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Charge {
+    descriptors: Arc<Descriptors>,
+    uid: u32,
+}
+
+impl Descriptors {
+    /// Those of this process, by its limit when first asked.
+    pub(crate) fn of_process() -> Arc<Self> {
+        static OF_PROCESS: OnceLock<Arc<Descriptors>> = OnceLock::new();
+        let limit = || rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+        Arc::clone(OF_PROCESS.get_or_init(|| Self::with_limit(limit().unwrap_or(u64::MAX))))
+    }
+
+    fn with_limit(limit: u64) -> Arc<Self> {
+        let own = (limit / OWN_ONE_OF).min(OWN_MAX);
+        let for_root = (limit / ROOT_ONE_OF).min(ROOT_MAX);
+        let pool = limit - own - for_root;
+        let state = Mutex::new(State { ask_above: pool / SCARCE_ONE_OF, ..State::default() });
+        Arc::new(Self { pool, for_root, state, released: Condvar::new() })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("counts are in order")
+    }
+
+    /// One more descriptor for user `uid`; `ENFILE` when that user holds as many as are free (D1, D2).
+    pub(crate) fn take(self: &Arc<Self>, uid: u32) -> io::Result<Charge> {
+        let mut state = self.state();
+        let State { by_user, held, refused, .. } = &mut *state;
+        let user = by_user.entry(uid).or_default();
+        if self.fits(uid, user.count, *held) {
+            user.count += 1;
+            *held += 1;
+            return Ok(Charge { descriptors: Arc::clone(self), uid });
+        }
+        *refused += 1;
+        let (count, is_logged) = (user.count, std::mem::replace(&mut user.is_logged, true));
+        if count == 0 {
+            by_user.remove(&uid);
+        }
+        drop(state);
+        if !is_logged {
+            tracing::warn!(
+                uid,
+                count,
+                pool = self.pool,
+                "a user holds as many descriptors as are free: refused with ENFILE until it closes some; \
+                 raise the limit of open files (ulimit -Hn) for more"
+            );
+        }
+        Err(io::Error::from_raw_os_error(libc::ENFILE))
+    }
+
+    /// Whether user `uid`, who holds `own` of all that are `held`, may hold one more (D1, D2).
+    fn fits(&self, uid: u32, own: u64, held: u64) -> bool {
+        match uid {
+            0 => held < self.pool + self.for_root,
+            _ => own < self.pool.saturating_sub(held),
+        }
+    }
+
+    /// Whether [`take`](Self::take) would give one now.
+    pub(crate) fn has_room(&self, uid: u32) -> bool {
+        self.has_room_in(&self.state(), uid)
+    }
+
+    fn has_room_in(&self, state: &State, uid: u32) -> bool {
+        self.fits(uid, state.by_user.get(&uid).map_or(0, |user| user.count), state.held)
+    }
+
+    /// Waits until it would, at most for [`PATIENCE`].
+    pub(crate) fn wait_for_room(&self, uid: u32) {
+        let is_full = |state: &mut State| !self.has_room_in(state, uid);
+        let waited = self.released.wait_timeout_while(self.state(), PATIENCE, is_full);
+        drop(waited.expect("counts are in order"));
+    }
+
+    /// Whether few are left.
+    pub(crate) fn are_scarce(&self) -> bool {
+        self.state().held > self.pool / SCARCE_ONE_OF
+    }
+
+    /// Whether to ask the kernel now to forget names (D3).
+    pub(crate) fn should_prune(&self) -> bool {
+        let mut state = self.state();
+        let is_due = state.held > state.ask_above;
+        if is_due {
+            state.ask_above = state.held + self.pool / AGAIN_ONE_OF;
+        }
+        is_due
+    }
+
+    /// Descriptors that users hold, and refusals so far.
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        let state = self.state();
+        (state.held, state.refused)
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        let mut state = self.descriptors.state();
+        state.held -= 1;
+        let pool = self.descriptors.pool;
+        let next = (state.held + pool / AGAIN_ONE_OF).max(pool / SCARCE_ONE_OF);
+        state.ask_above = state.ask_above.min(next);
+        if let Some(user) = state.by_user.get_mut(&self.uid) {
+            user.count -= 1;
+            if user.count == 0 {
+                state.by_user.remove(&self.uid);
+            }
+        }
+        drop(state);
+        self.descriptors.released.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(descriptors: &Arc<Descriptors>, uid: u32) -> Vec<Charge> {
+        std::iter::from_fn(|| descriptors.take(uid).ok()).collect()
+    }
+
+    #[test]
+    fn greedy_users_get_equal_shares_and_leave_one() {
+        let descriptors = Descriptors::with_limit(2048);
+        let pool = 2048 - 512 - 256;
+        let first = all(&descriptors, 1);
+        assert_eq!(first.len() as u64, pool / 2, "D1");
+        let second = all(&descriptors, 2);
+        assert_eq!(second.len() as u64, pool / 4, "half of what was free");
+        let third = all(&descriptors, 3);
+        assert_eq!(third.len() as u64, pool / 8);
+        let root = all(&descriptors, 0);
+        assert_eq!(root.len() as u64, pool / 8 + 256, "D2: the rest of the pool, and root's own part");
+        assert_eq!(descriptors.take(4).unwrap_err().raw_os_error(), Some(libc::ENFILE));
+        drop(root);
+        assert!(descriptors.take(4).is_ok(), "a user that comes later finds some");
+        assert!(descriptors.are_scarce(), "D3");
+        drop((first, second, third));
+        assert_eq!(descriptors.counts().0, 0);
+        assert!(descriptors.state().by_user.is_empty() && !descriptors.are_scarce());
+    }
+
+    #[test]
+    fn names_are_forgotten_from_a_quarter_on_and_again_after_each_sixteenth() {
+        let descriptors = Descriptors::with_limit(1024);
+        let mut held = Vec::new();
+        let mut take = |count: usize| {
+            held.extend((0..count).map(|_| descriptors.take(0).unwrap()));
+            descriptors.should_prune()
+        };
+        assert_eq!([160, 1, 39, 1, 1].map(&mut take), [false, true, false, false, true], "D3");
+        assert_eq!(held.len(), 202);
+        held.truncate(180);
+        assert!(!descriptors.should_prune());
+        held.extend((0..41).map(|_| descriptors.take(0).unwrap()));
+        assert!(descriptors.should_prune(), "a sixteenth more than there were left");
+        held.clear();
+        assert_eq!(descriptors.state().ask_above, 160);
+    }
+
+    #[test]
+    fn any_limit_leaves_each_part_some() {
+        for limit in [64, 256, 1024, 20_000, 1 << 20, u64::MAX] {
+            let descriptors = Descriptors::with_limit(limit);
+            assert!(descriptors.pool >= limit / 2 && descriptors.for_root >= 8);
+            assert!(descriptors.pool + descriptors.for_root < limit);
+        }
+    }
+}
