@@ -33,10 +33,12 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
+mod ages;
 mod tempo;
 #[cfg(test)]
 mod tests;
 
+use ages::Ages;
 use tempo::Tempo;
 
 /// Bytes in a window. A wish lies within one window, so that nobody holds a turn for long.
@@ -202,7 +204,7 @@ pub struct Scheduler {
     in_service: u32,
     pending: HashMap<GroupId, Group>,
     pending_by_piece: HashMap<(u64, u64), GroupId>,
-    by_age: BTreeSet<(Duration, GroupId)>,
+    by_age: Ages,
     warming_by_age: BTreeSet<(Duration, GroupId)>,
     by_worth: BTreeSet<(Reverse<usize>, Duration, GroupId)>,
     reading: HashMap<GroupId, Group>,
@@ -224,7 +226,7 @@ impl Scheduler {
             in_service: 0,
             pending: HashMap::new(),
             pending_by_piece: HashMap::new(),
-            by_age: BTreeSet::new(),
+            by_age: Ages::default(),
             warming_by_age: BTreeSet::new(),
             by_worth: BTreeSet::new(),
             reading: HashMap::new(),
@@ -268,7 +270,7 @@ impl Scheduler {
     }
 
     /// Whether somebody who arrives now, out of order and needing no disk, has a turn at once.
-    pub fn lets_pass(&self, now: Duration) -> bool {
+    pub fn lets_pass(&mut self, now: Duration) -> bool {
         self.line.is_empty() && !self.is_held(now, now)
     }
 
@@ -347,8 +349,8 @@ impl Scheduler {
     }
 
     fn next_held(&mut self, now: Duration) -> Option<Work> {
-        let (_, since, _) = self.line.front()?;
-        if self.is_held(now, *since) {
+        let since = self.line.front()?.1;
+        if self.is_held(now, since) {
             return None;
         }
         self.line.pop_front().map(|(ticket, ..)| Work::Turn(ticket))
@@ -402,7 +404,7 @@ impl Scheduler {
     /// Since when the oldest waits whose read has not begun.
     pub fn oldest(&self) -> Option<Duration> {
         let line = self.line.front().map(|(_, since, _)| *since);
-        let group = self.by_age.first().map(|(since, _)| *since);
+        let group = self.by_age.first().map(|(since, _)| since);
         line.into_iter().chain(group).min()
     }
 
@@ -419,7 +421,7 @@ impl Scheduler {
         }
         assert!(self.reading.len() <= self.options.reads_max as usize, "Q2: reads");
         for (id, group) in &self.pending {
-            assert!(self.by_age.contains(&(group.since(), *id)), "Q3: age of {id}");
+            assert!(self.by_age.contains((group.since(), *id)), "Q3: age of {id}");
             let is_warming = self.warming_by_age.contains(&(group.since(), *id));
             assert_eq!(is_warming, group.is_warming, "Q3: warming {id}");
             let worth = (Reverse(group.tickets.len()), group.since(), *id);
@@ -428,6 +430,7 @@ impl Scheduler {
                 assert_eq!(self.pending_by_piece.get(&group.wish.key()), Some(id), "Q4: piece of {id}");
             }
         }
+        self.by_age.validate();
         assert_eq!(self.by_age.len(), self.pending.len(), "Q3: ages");
         assert_eq!(self.by_worth.len(), self.pending.len(), "Q3: worths");
         let held = self.pending.len() + self.reading.len();
@@ -436,7 +439,7 @@ impl Scheduler {
     }
 
     /// Whether somebody who needs no disk and came at `since` waits for those who came before (Q6).
-    fn is_held(&self, now: Duration, since: Duration) -> bool {
+    fn is_held(&mut self, now: Duration, since: Duration) -> bool {
         let patience = self.options.age_cap / 2;
         if self.reading.len() < self.options.reads_max as usize
             || now.saturating_sub(since) >= patience
@@ -445,7 +448,7 @@ impl Scheduler {
             return false;
         }
         let most = self.overtaken_max();
-        self.pending.len() > most && self.by_age.iter().nth(most).is_some_and(|(other, _)| *other < since)
+        self.pending.len() > most && self.by_age.nth(most).is_some_and(|(other, _)| other < since)
     }
 
     /// Of how many groups that came before one may get ahead; always of as many as are read at a time, so that readers never
@@ -469,15 +472,15 @@ impl Scheduler {
     /// Whose read begins next: by age from half of the cap on, else what is warming, else as chosen.
     fn choose(&self, now: Duration) -> Option<GroupId> {
         let (since, oldest) = self.by_age.first()?;
-        let is_overdue = now.saturating_sub(*since) >= self.options.age_cap / 2;
+        let is_overdue = now.saturating_sub(since) >= self.options.age_cap / 2;
         if is_overdue || self.options.in_order {
-            return Some(*oldest);
+            return Some(oldest);
         }
         if let Some((_, warming)) = self.warming_by_age.first() {
             return Some(*warming);
         }
         match self.options.misses {
-            Misses::Oldest => Some(*oldest),
+            Misses::Oldest => Some(oldest),
             Misses::Wanted => self.by_worth.first().map(|(.., id)| *id),
         }
     }
@@ -510,7 +513,7 @@ impl Scheduler {
     /// Takes a pending group out of every order; its tickets stay its own.
     fn take(&mut self, id: GroupId) -> Group {
         let group = self.pending.remove(&id).expect("Q1: a ticket's group is pending or being read");
-        self.by_age.remove(&(group.since(), id));
+        self.by_age.remove((group.since(), id));
         self.warming_by_age.remove(&(group.since(), id));
         self.by_worth.remove(&(Reverse(group.tickets.len()), group.since(), id));
         if self.pending_by_piece.get(&group.wish.key()) == Some(&id) {

@@ -196,6 +196,29 @@ fn a_disk_that_hangs_holds_nobody_back_for_long() {
     assert!(scheduler.lets_pass(ms(50)));
 }
 
+/// Each event while somebody was held back counted through the groups that wait, under the one lock.
+#[test]
+fn a_long_line_for_the_disk_is_not_counted_through_again_and_again() {
+    const GROUPS: u64 = 20_000;
+    const EVENTS: u64 = 2000;
+    let bound = Overtake::Times(0.5);
+    let mut scheduler =
+        Scheduler::new(Options { reads_max: 1, overtake: bound, ..options(false, Misses::Oldest) });
+    (0..GROUPS).for_each(|file| {
+        wait(scheduler.arrive(ms(0), wish(file), false));
+    });
+    let (id, _) = read(scheduler.next(ms(0)));
+    for event in 0..EVENTS {
+        let arrival = scheduler.arrive(ms(1), wish(GROUPS + event), true);
+        assert!(matches!(arrival, Arrival::Held(_)), "{event}: {arrival:?}");
+        assert_eq!(scheduler.next(ms(1)), None);
+    }
+    assert!(scheduler.is_reading(id));
+    scheduler.by_age.validate();
+    // Half of the groups once, and then what came: not half of them each time.
+    assert!(scheduler.by_age.moved < GROUPS + 2 * EVENTS, "{} steps", scheduler.by_age.moved);
+}
+
 #[test]
 fn who_is_held_back_goes_when_those_before_have_gone() {
     let bound = Overtake::Times(0.0);
