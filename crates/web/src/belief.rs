@@ -17,6 +17,7 @@
 
 use foldhash::HashMap;
 use pantler_origin::{Time, Version};
+use std::collections::VecDeque;
 
 use crate::memory::Group;
 use crate::options::Model;
@@ -35,9 +36,11 @@ use score::Score;
 
 /// Bytes of a block of the model: a page.
 pub const BLOCK_BYTES: u64 = 4096;
-/// Files of which a version is known by a number. Past that all are forgotten, and the model with them; their numbers never
-/// come back, because reads that are under way, and a cache of our own, still know the files by them.
+/// Files of which a version is known by a number. Past that the oldest is forgotten that was not asked for of late. Its number
+/// never comes back, because reads that are under way, the model, and a cache of our own still know the file by it.
 const FILES_MAX: usize = 1 << 20;
+/// Files that are looked at for one to forget: everybody waits meanwhile.
+const FORGETTING_LOOKS_MAX: usize = 16;
 /// Blocks that are looked at to tell people which files are cached: a few milliseconds.
 const LOOKS_MAX: u64 = 1 << 15;
 /// Verifications between two looks at the size.
@@ -74,11 +77,22 @@ type Which = (u64, u64, Option<Time>);
 
 type Names = HashMap<u64, (Vec<u8>, Version)>;
 
+/// What is known of a file.
+#[derive(Debug)]
+struct Numbered {
+    version: Version,
+    number: u64,
+    /// Whether it was asked for since it was last spared.
+    is_wanted: bool,
+}
+
 /// Versions of files by number, and a mirror of the cache that holds them.
 #[derive(Debug)]
 pub struct Belief {
     /// Of each file the last version that was seen: one that changes all the time is no crowd.
-    numbers: HashMap<Which, (Version, u64)>,
+    numbers: HashMap<Which, Numbered>,
+    /// The same files, the first to be forgotten first.
+    ages: VecDeque<Which>,
     /// By number: where it was found, and which version.
     names: Names,
     next: u64,
@@ -102,6 +116,7 @@ impl Belief {
         };
         Some(Self {
             numbers: HashMap::default(),
+            ages: VecDeque::new(),
             names: HashMap::default(),
             next: 0,
             files_max: FILES_MAX,
@@ -128,24 +143,54 @@ impl Belief {
     /// The number of a version of a file; `name` is where it was found.
     pub fn number(&mut self, version: &Version, name: impl FnOnce() -> Vec<u8>) -> u64 {
         let which = which(version);
-        match self.numbers.get(&which) {
-            Some((known, number)) if known == version => return *number,
-            Some((_, former)) => {
-                self.names.remove(former);
+        let former = match self.numbers.get_mut(&which) {
+            Some(known) if known.version == *version => {
+                known.is_wanted = true;
+                return known.number;
             }
-            None if self.numbers.len() >= self.files_max => self.forget_all(),
-            None => {}
+            Some(known) => Some(known.number),
+            None => None,
+        };
+        match former {
+            Some(former) => drop(self.names.remove(&former)),
+            None => {
+                if self.numbers.len() >= self.files_max {
+                    self.forget_oldest();
+                }
+                self.ages.push_back(which);
+            }
         }
         let number = self.next;
         self.next += 1;
-        self.numbers.insert(which, (*version, number));
+        self.numbers.insert(which, Numbered { version: *version, number, is_wanted: false });
         self.names.insert(number, (name(), *version));
         number
+    }
+
+    /// Makes room for a file. What the model believes of the one that goes leaves the model by its policy, as that of a
+    /// version that was replaced does.
+    fn forget_oldest(&mut self) {
+        for look in 1..=FORGETTING_LOOKS_MAX {
+            let Some(which) = self.ages.pop_front() else { return };
+            if let Some(known) = self.numbers.get_mut(&which)
+                && known.is_wanted
+                && look < FORGETTING_LOOKS_MAX
+            {
+                known.is_wanted = false;
+                self.ages.push_back(which);
+                continue;
+            }
+            if let Some(known) = self.numbers.remove(&which) {
+                self.names.remove(&known.number);
+            }
+            return;
+        }
     }
 
     /// Knows no file any more, but how large the cache is. Numbers of before never come back.
     pub fn forget_all(&mut self) {
         self.numbers.clear();
+        self.ages.clear();
         self.names.clear();
         if let Some((model, mirror_of)) = &mut self.model {
             model.bytes = u64::from(mirror_of.frames()) * BLOCK_BYTES;
@@ -159,8 +204,8 @@ impl Belief {
 
     /// The number of a version of a file, if it has one.
     pub fn known(&self, version: &Version) -> Option<u64> {
-        let (known, number) = self.numbers.get(&which(version))?;
-        (known == version).then_some(*number)
+        let known = self.numbers.get(&which(version))?;
+        (known.version == *version).then_some(known.number)
     }
 
     /// Whether all of a piece is believed cached.

@@ -1,6 +1,6 @@
 //! What is needed to decide what stays, beside the model: what may be dropped, and which size to try next. Pure.
 
-use foldhash::HashSet;
+use std::collections::BTreeSet;
 
 use super::room::Room;
 use crate::scheduler::Wish;
@@ -8,7 +8,7 @@ use pantler_dust::Evidence;
 
 /// Reads of which nobody says what was there before, after which who has brought nothing in leaves what stays to the kernel.
 const UNTOLD_MAX: u32 = 8;
-/// Windows that are known to have been brought in by us.
+/// Windows that are known to have been brought in by us; past that those of the oldest file are left to the kernel.
 const WINDOWS_MAX: usize = 1 << 20;
 /// Who keeps tries a size that is larger by this share when it has dropped this share of the size it has, and no more than
 /// this share of its beliefs in "cached" were wrong meanwhile; by twice as much each time, until some were.
@@ -22,7 +22,7 @@ const TRIAL_WRONG: f64 = 0.005;
 pub struct Keeper {
     /// Files and windows of which nothing was there before they were read from the disk for us: nobody else has asked for their
     /// bytes, as far as we know.
-    pub brought: HashSet<(u64, u64)>,
+    pub brought: BTreeSet<(u64, u64)>,
     /// Blocks dropped since the size was last tried.
     pub dropped: u64,
     /// What verification found since.
@@ -39,7 +39,7 @@ impl Keeper {
     /// Nothing was brought in yet.
     pub fn new() -> Self {
         Self {
-            brought: HashSet::default(),
+            brought: BTreeSet::new(),
             dropped: 0,
             evidence: Evidence::default(),
             growth: TRIAL_GROWTH_MOST,
@@ -76,8 +76,8 @@ impl Keeper {
         match held {
             Some(0) => {
                 if self.brought.len() >= WINDOWS_MAX {
-                    // What was kept is left to the kernel.
-                    self.brought.clear();
+                    // Numbers of files only grow.
+                    self.brought.pop_first();
                 }
                 self.brought.insert(wish.key());
             }

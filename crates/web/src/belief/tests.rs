@@ -512,6 +512,50 @@ fn numbers_never_come_back_and_old_ones_do_no_harm() {
     assert_eq!(belief.cached_files(9).first().map(|(_, bytes, _)| *bytes), Some(4 * BLOCK_BYTES));
 }
 
+/// With one file more than is remembered, names, model and what is kept were all forgotten at once.
+#[test]
+fn one_file_too_many_costs_one_file() {
+    let mut belief = keeper(400);
+    belief.forget_after(100);
+    let number = |belief: &mut Belief, inode: u64| belief.number(&version(inode, 1), || b"f".to_vec());
+    for inode in 0..100 {
+        let file = number(&mut belief, inode);
+        belief.brought(wish(file), Some(0));
+        belief.read(wish(file));
+    }
+    // Asked for again: they are spared when their turn comes.
+    let wanted: Vec<u64> = (0..5).map(|inode| number(&mut belief, inode)).collect();
+    for inode in 100..150 {
+        let file = number(&mut belief, inode);
+        belief.read(wish(file));
+        assert_eq!((belief.numbers.len(), belief.names.len(), belief.ages.len()), (100, 100, 100));
+    }
+    for (inode, known) in (0..).zip(wanted) {
+        assert_eq!(belief.known(&version(inode, 1)), Some(known), "{inode} was asked for again");
+        assert!(belief.believes(wish(known)), "the model is as it was");
+    }
+    // The oldest of the others went, and nothing else.
+    assert!((5..55).all(|inode| belief.known(&version(inode, 1)).is_none()));
+    assert!((55..150).all(|inode| belief.known(&version(inode, 1)).is_some()));
+    assert!(
+        belief.keeper.as_ref().is_some_and(|keeper| keeper.brought.len() == 100),
+        "what is kept is still ours"
+    );
+}
+
+/// All of a crowd are wanted: the search for one to forget ends all the same.
+#[test]
+fn a_crowd_that_is_all_wanted_holds_nobody_up() {
+    let mut belief = belief(8);
+    belief.forget_after(1000);
+    for _ in 0..2 {
+        (0..1000).for_each(|inode| drop(belief.number(&version(inode, 1), || b"f".to_vec())));
+    }
+    belief.number(&version(5000, 1), || b"f".to_vec());
+    let looked_at = belief.numbers.values().filter(|known| !known.is_wanted).count();
+    assert_eq!((belief.numbers.len(), looked_at), (1000, FORGETTING_LOOKS_MAX), "the new one among them");
+}
+
 #[test]
 fn a_file_that_changes_all_the_time_is_one_file() {
     let mut belief = belief(8);
