@@ -11,8 +11,8 @@ use clap::Args;
 use pantler_control::{ControlError, Size};
 use pantler_dust::targets::{Stop, expectations};
 use pantler_dust::{
-    Counterexample, Inquiry, Known, Report, Trace, contradict, contradict_again, html, investigate_watching,
-    record,
+    Counterexample, Doubt, Inquiry, Known, Report, Trace, contradict, contradict_again, html,
+    investigate_watching, record,
 };
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
@@ -31,7 +31,8 @@ use written::Written;
 const TARGETS: &str = "\
 Targets:
   pagecache            this kernel's page cache, in a memory control group of its own, by timing; as root
-  mount DIRECTORY      a mount with a cache of its own, such as Pantler's, by timing; DIRECTORY must be writable
+  mount DIRECTORY      a mount with a cache of its own, such as Pantler's, by timing; DIRECTORY must be writable, and the
+                       mount must fetch nothing ahead: one of Pantler is to be mounted with --lookahead none
   redis://HOST[:PORT]  a Redis or Valkey server: keys that begin with `dust:` are set, read and deleted, and whatever
                        else it holds is evicted: see --anyway
   memcached://HOST[:PORT]  the same of a memcached server
@@ -221,7 +222,9 @@ fn counterexample(
     find: impl FnOnce(&mut Inquiry) -> Result<Option<Counterexample>>,
 ) -> Result<Option<Counterexample>> {
     let verdict = inquiry.verdict();
-    if verdict.verdict == Known::Known || verdict.family.is_empty() {
+    // What no policy explains contradicts every one.
+    let is_unclear = matches!(verdict.doubt, Some(Doubt::FetchesAhead | Doubt::Unclear));
+    if verdict.verdict == Known::Known || verdict.family.is_empty() || is_unclear {
         return Ok(None);
     }
     find(inquiry)

@@ -103,3 +103,58 @@ fn a_mount_with_each_of_eight_policies_is_named_by_timing_alone() {
     assert_eq!(unknown, 0, "{unknown} of 8 remain unknown");
     assert!(wrong.is_empty(), "{wrong:?}");
 }
+
+/// What a mount says when it is asked.
+fn asked(folder: &Path, point: &str, seed: u32) -> serde_json::Value {
+    let output = pantler(folder, &["dust", "mount", point, "--json", "--seed", &seed.to_string()]);
+    let err = String::from_utf8_lossy(&output.stderr).into_owned();
+    let found: serde_json::Value = serde_json::from_slice(&output.stdout).expect(&err);
+    println!("seed {seed}: {:.400}", found.to_string());
+    found
+}
+
+/// With the lookahead that a mount has by itself `dust` was certain and wrong three times of eleven.
+#[test]
+fn a_mount_as_it_comes_is_named_right_or_not_at_all() {
+    const FRAMES: f64 = 240.0;
+    if !is_root("a mount") {
+        return;
+    }
+    rustix::fs::sync();
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+    for name in ["origin", "mnt"] {
+        fs::create_dir(folder.path().join(name)).unwrap();
+    }
+    let [origin, point] = ["origin", "mnt"].map(|name| folder.path().join(name).display().to_string());
+    let mount = |policy: &str, more: &[&str]| {
+        let words = ["mount", &origin, &point, "--cache", "8M", "--block-size", "32K", "--policy", policy];
+        ok(folder.path(), &[&words[..], more].concat());
+    };
+    for policy in ["lru", "fifo", "arc", "s3-fifo"] {
+        mount(policy, &[]);
+        for seed in 1..=3 {
+            let found = asked(folder.path(), &point, seed);
+            if found["verdict"] == "known" {
+                let blocks = found["capacity"].as_f64().expect("a number");
+                assert_eq!(found["family"], policy, "{found}");
+                assert!((blocks - FRAMES).abs() < 0.1 * FRAMES, "{policy}: {found}");
+            }
+        }
+        ok(folder.path(), &["umount", &point]);
+    }
+    // One that fetches ahead whatever is read is told so, and what to do about it.
+    mount("lru", &["--lookahead", "obl"]);
+    let begin = Instant::now();
+    let told =
+        (1..).take_while(|attempt| *attempt <= ATTEMPTS || begin.elapsed() < PATIENCE).any(|attempt| {
+            let found = asked(folder.path(), &point, attempt);
+            assert_eq!(
+                (&found["verdict"], found["certainty"].as_f64()),
+                (&"unknown".into(), Some(0.0)),
+                "{found}"
+            );
+            found["doubt"] == "fetches-ahead"
+        });
+    assert!(told, "nothing was said about lookahead");
+    ok(folder.path(), &["umount", &point]);
+}

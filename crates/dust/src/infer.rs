@@ -5,6 +5,7 @@
 //! is found, [`check`] whether it is good enough, [`fresh`] whether it holds for what it was not chosen by,
 //! [`inquiry`] how all of it follows on each other, [`verdict`] what comes out, and [`counterexample`] what shows that it is unknown.
 
+pub mod ahead;
 pub mod budget;
 pub mod calibrate;
 pub mod candidate;

@@ -34,7 +34,7 @@ pub use infer::counterexample::Counterexample;
 use infer::counterexample::Shrinking;
 pub use infer::inquiry::{Inquiry, Observed, Options};
 pub use infer::trace::{Step, Trace};
-pub use infer::verdict::{Known, Verdict};
+pub use infer::verdict::{Doubt, Known, Verdict};
 pub use mirror::{Accuracy, Evidence, Mirror};
 pub use report::Report;
 use targets::Stop;

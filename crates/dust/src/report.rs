@@ -7,8 +7,9 @@ use std::fmt::Write;
 
 use serde::Serialize;
 
+use crate::infer::verdict::{CONFIDENCE_MIN, CONTRADICTED_MAX};
 use crate::plot::time;
-use crate::{Counterexample, Inquiry, Known};
+use crate::{Counterexample, Doubt, Inquiry, Known};
 pub use titles::title;
 
 /// A counterexample, as in the report.
@@ -54,6 +55,8 @@ pub struct Report {
     pub certainty: f64,
     /// Whether the family explains what was seen.
     pub verdict: Known,
+    /// Why nothing can be certain: `fetches-ahead`, `unclear` or `contradicted`; `null` where nothing of that is so.
+    pub doubt: Option<Doubt>,
     /// Accesses made, but for plots.
     pub accesses: usize,
     /// Families that the observations do not tell apart from this one.
@@ -97,6 +100,7 @@ impl Report {
                 .map(|(blocks, (low, high))| Measured { blocks, interval: [low, high] }),
             certainty: round(verdict.certainty),
             verdict: verdict.verdict,
+            doubt: verdict.doubt,
             accesses: inquiry.accesses_made(),
             equivalent: verdict.equivalent.clone(),
             policy: verdict.policy.clone(),
@@ -139,6 +143,9 @@ impl Report {
                 write!(text, "  {:.2} % of a fresh trace contradict it", 100.0 * wrong)
             }
         };
+        if let Some(doubt) = self.doubt {
+            let _ = write!(text, "\n  {}", self.doubt_text(doubt));
+        }
         if !self.equivalent.is_empty() {
             let names: Vec<&str> = self.equivalent.iter().map(|name| title(name)).collect();
             let _ = write!(text, "\n  could as well be {}", names.join(", "));
@@ -147,6 +154,29 @@ impl Report {
             let _ = write!(text, "\n  {}", self.grounds());
         }
         text + "\n"
+    }
+
+    /// What stands in the way of any certainty, and the remedy.
+    fn doubt_text(&self, doubt: Doubt) -> String {
+        match doubt {
+            Doubt::FetchesAhead => {
+                let remedy = if self.target.starts_with("mount ") {
+                    "of Pantler, mount it with --lookahead none and ask again"
+                } else {
+                    "have it fetch nothing ahead and ask again"
+                };
+                format!(
+                    "the target fetches ahead: blocks behind those that were read are hits before their first read; {remedy}"
+                )
+            }
+            Doubt::Unclear => format!(
+                "hits are not told from misses: {} confidence is needed; ask again on a calmer machine, or above a slower disk",
+                percent(CONFIDENCE_MIN)
+            ),
+            Doubt::Contradicted => {
+                format!("more than {} of the observations contradict the nearest", percent(CONTRADICTED_MAX))
+            }
+        }
     }
 
     /// The capacity microbenchmark and the calibration, each with what it may be off by.

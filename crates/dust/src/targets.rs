@@ -116,5 +116,8 @@ pub fn expectations(name: &str) -> Options {
     };
     // Who asks over a network one by one does not wait for a million answers.
     let blocks_max = if proxy { PAGES_MAX } else { options.blocks_max };
-    Options { corners, shared, flushes, exact, lags: proxy, families, costs, blocks_max, ..options }
+    // Where reading one block may bring in others, that is asked first.
+    let may_fetch_ahead = name.starts_with("mount ");
+    let known = Options { corners, shared, flushes, exact, families, costs, blocks_max, ..options };
+    Options { lags: proxy, may_fetch_ahead, ..known }
 }

@@ -6,6 +6,8 @@
 //!   more blocks backwards     references    rest apart         trace
 //! ```
 //!
+//! Before that, whether the cache fetches ahead is asked where it may: see [`ahead`](super::ahead).
+//!
 //! Q1  The accesses of all traces together stay below `accesses_per_block` times the capacity, also where the best fit has that
 //!     wrong: see [`budget`](super::budget). A trace that does not fit is made shorter, or not run, and what was not verified is unknown.
 //! Q2  Equal options and readings give equal traces and an equal verdict.
@@ -21,6 +23,7 @@ mod verification;
 
 use std::cell::Cell;
 
+use super::ahead::{Ahead, question};
 use super::calibrate::{Calibration, Modes, Reading};
 use super::check::Check;
 use super::choose::{Costs, choose};
@@ -40,6 +43,7 @@ pub use options::Options;
 use verification::Verification;
 
 /// Names of the traces of the stages.
+const AHEAD_NAME: &str = "fetching-ahead";
 const GROWTH_NAME: &str = "capacity-growth";
 const RETURN_NAME: &str = "capacity-return";
 const SCREENING_NAME: &str = "screening";
@@ -64,6 +68,7 @@ const REPETITION: u32 = 5;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Stage {
+    LookingAhead,
     Growing,
     Returning,
     Screening,
@@ -74,9 +79,15 @@ enum Stage {
 }
 
 impl Stage {
+    /// In which the capacity is looked for.
+    fn first(options: &Options) -> Self {
+        if options.capacity.is_some() { Self::Returning } else { Self::Growing }
+    }
+
     /// In which a trace was observed.
     fn of(trace: &Trace) -> Self {
         match &*trace.pattern {
+            AHEAD_NAME => Self::LookingAhead,
             GROWTH_NAME => Self::Growing,
             RETURN_NAME => Self::Returning,
             SCREENING_NAME => Self::Screening,
@@ -127,7 +138,7 @@ impl Inquiry {
         let evidence = Evidence::default();
         Self {
             random: Random::new(options.seed),
-            stage: if options.capacity.is_some() { Stage::Returning } else { Stage::Growing },
+            stage: if options.may_fetch_ahead { Stage::LookingAhead } else { Stage::first(&options) },
             microbenchmark: Microbenchmark::new(&options),
             record: Vec::new(),
             calibration: Calibration::of(&evidence, None),
@@ -181,6 +192,7 @@ impl Inquiry {
 
     fn planned(&mut self) -> Option<Trace> {
         match self.stage {
+            Stage::LookingAhead => Some(question(AHEAD_NAME)),
             Stage::Growing => Some(self.microbenchmark.grow(&mut self.random)),
             Stage::Returning => Some(self.microbenchmark.come_back()),
             Stage::Screening => {
@@ -215,6 +227,7 @@ impl Inquiry {
     pub fn observe(&mut self, trace: Trace, readings: Vec<Reading>) {
         self.record(trace, readings);
         match self.stage {
+            Stage::LookingAhead => self.stage = Stage::first(&self.options),
             Stage::Growing => self.look_for_an_end(),
             // Whoever had to wait for a processor looked like a miss, and nothing is missing.
             Stage::Returning if self.options.capacity.is_none() && !self.is_missing() => {
@@ -270,11 +283,11 @@ impl Inquiry {
                 continue;
             }
             verified |= inquiry.stage == Stage::Verifying;
-            if inquiry.stage < Stage::Screening {
+            if (Stage::Growing..Stage::Screening).contains(&inquiry.stage) {
                 inquiry.microbenchmark.follow(&trace, &inquiry.options);
             }
             // Nothing follows from growth before there is more.
-            unseen = !staged || inquiry.stage == Stage::Growing;
+            unseen = !staged || inquiry.stage <= Stage::Growing;
             if unseen {
                 inquiry.record.push(Observed { trace, readings });
             } else {
@@ -319,11 +332,18 @@ impl Inquiry {
             check,
             self.terms(),
             self.mismatch_fresh(),
+            self.ahead(),
         );
         // Whoever recorded something else than an inquiry may have seen next to nothing.
         let enough = (SCREENING * verdict.capacity.max(CAPACITY_MIN)) as usize;
         let verified = if self.asks { self.is_verified() } else { self.evidence.len() >= enough };
         if verified { verdict } else { verdict.unverified() }
+    }
+
+    /// What was found out about fetching ahead, if that was asked.
+    pub fn ahead(&self) -> Option<Ahead> {
+        let asked = self.record.iter().find(|observed| observed.trace.pattern == AHEAD_NAME)?;
+        Ahead::of(&asked.trace, &asked.readings, self.calibration.modes)
     }
 
     /// Accesses of which none was a hit, not even of a block that was read just before, if that is all that was found out.
@@ -464,7 +484,8 @@ impl Inquiry {
         let ledger = Ledger::new(&self.evidence, self.calibration.sides);
         self.fits = rank_again(std::mem::take(&mut self.fits), &ledger);
         // What was left out may explain more by now. Whoever draws can explain nearly anything, so that is no answer.
-        let dubious = self.fits.first().is_none_or(|best| best.candidate.draws()) || !self.is_good();
+        let dubious =
+            self.fits.first().is_none_or(|best| best.candidate.draws()) || !self.is_good();
         // Once after the first trace that discriminates, and once at the end.
         if dubious && (self.stage == Stage::Verifying || !self.ranked_again) {
             self.ranked_again = true;
@@ -610,7 +631,7 @@ impl Inquiry {
 }
 
 /// A reading as odds of a hit.
-fn odds(reading: Reading, modes: Option<Modes>) -> f32 {
+pub(super) fn odds(reading: Reading, modes: Option<Modes>) -> f32 {
     /// What a target says is believed; how often it is wrong is counted apart.
     const SAID: f32 = 12.0;
     match (reading, modes) {

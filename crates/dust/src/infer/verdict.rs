@@ -4,6 +4,7 @@
 
 use serde::Serialize;
 
+use super::ahead::Ahead;
 use super::calibrate::Calibration;
 use super::check::Check;
 use super::evidence::Evidence;
@@ -20,6 +21,10 @@ const CERTAINTY_MAX: f64 = 0.999;
 const CERTAINTY_MAX_HARD: f64 = 0.994;
 /// Noise that is measured as more than this is more than 2 %.
 const NOISE_HARD: f64 = 0.03;
+/// Least confidence that hits are told from misses for anything to be certain: a tenth of the readings misleads at 0.8.
+pub const CONFIDENCE_MIN: f64 = 0.75;
+/// Share of the observations that may contradict what is certain, beside what a target is known to say wrongly of itself.
+pub const CONTRADICTED_MAX: f64 = 0.1;
 /// Log likelihood within which capacities are in the interval: three standard deviations of a tempered normal.
 pub(super) const INTERVAL_DROP: f64 = 4.5 / super::rank::TEMPER;
 
@@ -31,6 +36,18 @@ pub enum Known {
     Known,
     /// It is the nearest, and does not.
     Unknown,
+}
+
+/// Why nothing can be certain, whatever fits best.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Doubt {
+    /// The cache fetches what was not asked for.
+    FetchesAhead,
+    /// Hits are not told from misses.
+    Unclear,
+    /// Too many observations contradict the best fit.
+    Contradicted,
 }
 
 /// What the best fit has to stand up to: see [`Options`](super::inquiry::Options).
@@ -58,6 +75,8 @@ pub struct Verdict {
     pub certainty: f64,
     /// Whether it is good enough.
     pub verdict: Known,
+    /// Why it is unknown, where that says more than that no candidate is good enough.
+    pub doubt: Option<Doubt>,
     /// Accesses made.
     pub accesses: usize,
     /// Families that the observations do not tell apart from the best.
@@ -82,6 +101,7 @@ impl Verdict {
         check: Option<Check>,
         terms: Terms,
         mismatch_fresh: Option<f64>,
+        ahead: Option<Ahead>,
     ) -> Self {
         let mut verdict = Self {
             family: String::new(),
@@ -91,6 +111,7 @@ impl Verdict {
             interval: (0, 0),
             certainty: 0.0,
             verdict: Known::Unknown,
+            doubt: doubt(calibration, ahead),
             accesses: evidence.len(),
             equivalent: Vec::new(),
             likelihoods: Vec::new(),
@@ -109,6 +130,11 @@ impl Verdict {
         let ledger = Ledger::new(evidence, calibration.sides);
         verdict.interval = interval(best, &ledger, DRAWS_SEARCH, INTERVAL_DROP);
         verdict.mismatch = ledger.score(candidate, DRAWS_FINAL).mismatch;
+        // What says itself that it is wrong now and then is believed as often as it is right.
+        let misled = if calibration.modes.is_some() { 0.0 } else { calibration.noise };
+        if verdict.mismatch.max(mismatch_fresh.unwrap_or(0.0)) > CONTRADICTED_MAX + misled {
+            verdict.doubt = verdict.doubt.or(Some(Doubt::Contradicted));
+        }
         let good = check.is_some_and(|check| check.passes(candidate.draws(), terms.slack));
         let rivals = posterior.iter().skip(1).filter(|(weight, _)| *weight > EQUIVALENT * most);
         verdict.equivalent = rivals.clone().map(|(_, fit)| fit.candidate.name()).collect();
@@ -120,7 +146,7 @@ impl Verdict {
         let alone = terms.shared || candidate.nuisances.foreign == 0.0;
         // Who was never full replaced nobody.
         let full = evidence.visits().iter().any(|visit| visit.blocks > candidate.frames);
-        if good && alone && full && !contradicts && calibration.confidence > 0.2 {
+        if good && alone && full && !contradicts && verdict.doubt.is_none() {
             verdict.verdict = Known::Known;
             let certainty = most + rivals.map(|(weight, _)| weight).sum::<f64>();
             let nuisances = Nuisances { refuses: false, ..candidate.nuisances } != Nuisances::default();
@@ -134,6 +160,14 @@ impl Verdict {
     pub(super) fn unverified(self) -> Self {
         Self { verdict: Known::Unknown, certainty: 0.0, ..self }
     }
+}
+
+/// What is doubtful before any candidate is asked.
+fn doubt(calibration: &Calibration, ahead: Option<Ahead>) -> Option<Doubt> {
+    if ahead.is_some_and(|ahead| ahead.is_seen()) {
+        return Some(Doubt::FetchesAhead);
+    }
+    (calibration.confidence < CONFIDENCE_MIN).then_some(Doubt::Unclear)
 }
 
 fn parameters(fit: &Fit) -> Vec<(String, f64)> {

@@ -27,6 +27,8 @@ pub struct Options {
     pub exact: bool,
     /// Whether what is too much may be removed later than it came, by a process of the cache's own.
     pub lags: bool,
+    /// Whether the cache may fetch what was not asked for: then that is asked first.
+    pub may_fetch_ahead: bool,
     /// What accesses cost, where that is known; by the latencies that were seen if not given, if there are any.
     pub costs: Option<Costs>,
     /// Seed of all traces.
@@ -46,6 +48,7 @@ impl Default for Options {
             flushes: true,
             exact: false,
             lags: false,
+            may_fetch_ahead: false,
             costs: None,
             seed: 1,
         }

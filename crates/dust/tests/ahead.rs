@@ -1,0 +1,122 @@
+//! Nothing is certain of a cache that fetches ahead, nor where hits are not told from misses, nor where a tenth contradicts. Asked as
+//! a mount is: by time alone, and never emptied.
+
+use pantler_dust::infer::random::Random;
+use pantler_dust::targets::expectations;
+use pantler_dust::{
+    Doubt, Inquiry, Known, Options, Reading, Report, Step, Target, TargetError, Trace, investigate,
+};
+use pantler_policy::{Demand, Replacement};
+
+const FRAMES: u32 = 120;
+
+/// How long hits and misses take, in nanoseconds, and how much of that is luck.
+#[derive(Clone, Copy)]
+struct Times {
+    hit: f64,
+    miss: f64,
+    spread: f64,
+    /// Share of hits that had to wait as long as a miss.
+    waited: f64,
+}
+
+const APART: Times = Times { hit: 6000.0, miss: 90_000.0, spread: 0.2, waited: 0.0 };
+const ALIKE: Times = Times { hit: 60_000.0, miss: 80_000.0, spread: 0.4, waited: 0.0 };
+const WAITING: Times = Times { waited: 0.2, ..APART };
+
+struct Mount {
+    cache: Demand<Replacement>,
+    /// Blocks that are fetched behind each that is read.
+    ahead: u32,
+    times: Times,
+    random: Random,
+}
+
+impl Mount {
+    fn new(policy: &str, ahead: u32, times: Times, seed: u64) -> Self {
+        let policy = Replacement::new(policy.parse().expect("a policy"), FRAMES).expect("it is online");
+        Self { cache: Demand::new(policy, FRAMES), ahead, times, random: Random::new(seed) }
+    }
+
+    fn read(&mut self, block: u32) -> u64 {
+        let (hit, _) = self.cache.reference(block);
+        for ahead in block + 1..=block + self.ahead {
+            if !self.cache.holds(ahead) {
+                self.cache.reference(ahead);
+            }
+        }
+        let waited = self.random.chance(self.times.waited);
+        let centre = if hit && !waited { self.times.hit } else { self.times.miss };
+        let luck = (0..12).map(|_| self.random.unit()).sum::<f64>() - 6.0;
+        (centre.ln() + self.times.spread * luck).exp() as u64
+    }
+}
+
+impl Target for Mount {
+    fn run(&mut self, trace: &Trace) -> Result<Vec<Reading>, TargetError> {
+        let read = |step| match step {
+            Step::Access(block) => Some(Reading::Took(self.read(block))),
+            Step::Flush | Step::Sleep(_) => None,
+        };
+        Ok(trace.steps().filter_map(read).collect())
+    }
+}
+
+fn ask(mut mount: Mount, seed: u64) -> Report {
+    let options = Options { seed, ..expectations("mount /m") };
+    let inquiry = investigate(Inquiry::new(options), &mut mount).expect("it answers");
+    let report = Report::of("mount /m", None, &inquiry);
+    println!("{}", report.text());
+    report
+}
+
+#[test]
+fn a_mount_that_fetches_ahead_is_unknown_and_told_what_to_do() {
+    for policy in ["lru", "fifo", "clock", "arc", "s3-fifo"] {
+        for (ahead, seed) in [(1, 1), (8, 2)] {
+            let report = ask(Mount::new(policy, ahead, APART, seed), seed);
+            assert_eq!((report.verdict, report.certainty), (Known::Unknown, 0.0), "{policy}, {ahead} ahead");
+            assert_eq!(report.doubt, Some(Doubt::FetchesAhead), "{policy}, {ahead} ahead");
+            let text = report.text();
+            assert!(
+                text.contains("the target fetches ahead: ") && text.contains("--lookahead none"),
+                "{text}"
+            );
+        }
+        // The detector: the same mount without it.
+        let report = ask(Mount::new(policy, 0, APART, 3), 3);
+        assert_eq!((report.verdict, report.doubt), (Known::Known, None), "{policy}: {}", report.text());
+        assert_eq!(report.family, policy);
+        assert!(report.capacity.abs_diff(FRAMES) <= 2, "{policy}: {}", report.text());
+    }
+}
+
+#[test]
+fn nothing_is_certain_where_hits_take_as_long_as_misses() {
+    for policy in ["lru", "fifo", "arc"] {
+        for seed in 1..4 {
+            let report = ask(Mount::new(policy, 0, ALIKE, seed), seed);
+            assert_eq!(
+                (report.verdict, report.certainty),
+                (Known::Unknown, 0.0),
+                "{policy}: {}",
+                report.text()
+            );
+            assert_eq!(report.doubt, Some(Doubt::Unclear), "{policy}: {}", report.text());
+        }
+    }
+}
+
+#[test]
+fn nothing_is_certain_where_a_tenth_contradicts_it() {
+    let mut contradicted = 0;
+    for policy in ["lru", "fifo", "arc"] {
+        for seed in 1..4 {
+            let report = ask(Mount::new(policy, 0, WAITING, seed), seed);
+            let most = report.mismatch.max(report.mismatch_fresh.unwrap_or(0.0));
+            assert!(report.verdict == Known::Unknown || most <= 0.1, "{policy}: {}", report.text());
+            contradicted += u32::from(report.doubt == Some(Doubt::Contradicted));
+        }
+    }
+    assert!(contradicted > 0, "a fifth of the hits looks like misses");
+}
