@@ -91,7 +91,7 @@ const FAMILIES: &[Family] = &[
     family("2q-simple", &[share("a1", 0.02, 0.9, &[0.25, 0.5])]),
     family("lfu-aged", &[factor("every", 1.0, 12.0, &[1.0, 3.0, 10.0])]),
     family("lru-k", &[whole("k", 2.0, 4.0, &[2.0, 3.0]), whole("correlated", 0.0, 200.0, &[0.0, 20.0])]),
-    family("lrfu", &[factor("lambda", 1e-4, 0.3, &[0.006, 0.02, 0.06])]),
+    family("lrfu", &[factor("lambda", 1e-4, 0.3, &[0.001, 0.006, 0.02, 0.06])]),
     family("redis-lru", &[whole("samples", 2.0, 16.0, &[3.0, 5.0, 10.0])]),
     family("redis-lfu", &[whole("samples", 3.0, 16.0, &[5.0])]),
     family("linux", &[whole("ratio", 0.0, 8.0, &[0.0, 2.0])]),
@@ -251,6 +251,29 @@ mod tests {
                 assert!(spec.is_some_and(|spec| spec.name() == name), "{} {leaf:?}", family.name);
             }
         }
+    }
+
+    /// LRFU's own default was outside its grid, and a mount with `--policy lrfu` unknown.
+    #[test]
+    fn the_defaults_of_all_policies_lie_within_the_grid() {
+        let mut seen = 0;
+        for known in Spec::all() {
+            let families = Family::all().iter().filter(|family| family.name == known.name);
+            let outside = families.clone().find_map(|family| {
+                let axis = family.axes.iter().filter(|axis| axis.key != "stale").find(|axis| {
+                    let key = known.keys.iter().find(|key| key.key == axis.key).expect("a parameter");
+                    let default: f64 = key.default.parse().expect("a number");
+                    let bound = |pick: fn(f64, f64) -> f64| axis.grid.iter().copied().reduce(pick);
+                    !(bound(f64::min) <= Some(default) && Some(default) <= bound(f64::max))
+                });
+                axis.map(|axis| axis.key)
+            });
+            assert_eq!(outside, None, "{}", known.name);
+            let online = !matches!(known.spec, Spec::Opt | Spec::OptBypass);
+            assert_eq!(families.count() > 0, online, "{}", known.name);
+            seen += usize::from(online);
+        }
+        assert!(seen > 30, "{seen} policies");
     }
 
     #[test]
