@@ -45,9 +45,14 @@ impl Candidate {
         values.any(|(axis, &value)| axis.scale == Scale::WholeLogarithmic && value < short)
     }
 
-    /// Whether equal runs may end differently.
+    /// Whether one simulation says not all of what it may do, so that several are drawn.
     pub fn draws(&self) -> bool {
-        self.family.draws || self.nuisances.foreign > 0.0
+        self.family.varies() || self.nuisances.foreign > 0.0
+    }
+
+    /// Whether equal runs end equally, however many simulations it takes to say how.
+    pub fn repeats_itself(&self) -> bool {
+        !self.family.draws && self.nuisances.foreign == 0.0
     }
 
     /// The policy with its parameters; those at their defaults are not shown.

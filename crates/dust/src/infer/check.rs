@@ -48,6 +48,8 @@ pub struct Check {
     pub deficit: f64,
     /// Standard deviations by which the consensus is wrong more often than first accesses, whose truth is known.
     pub misled: f64,
+    /// Whether a trace has to be run twice: equal runs of the best fit may end differently.
+    pub must_repeat: bool,
     /// Whether a trace was run twice.
     pub repeated: bool,
     /// Standard deviations by which the two runs were more alike than the best fit says; 0 if it draws nothing.
@@ -176,6 +178,7 @@ impl Check {
             excess,
             deficit,
             misled,
+            must_repeat: !best.candidate.repeats_itself(),
             repeated: repeated.is_some(),
             too_alike,
         })
@@ -187,7 +190,7 @@ impl Check {
     pub fn passes(&self, draws: bool, slack: f64) -> bool {
         let accesses = f64::from(self.consensus + self.contested);
         let contradicted = self.surplus / accesses.max(1.0);
-        let surprise = if draws && !self.repeated {
+        let surprise = if draws && self.must_repeat && !self.repeated {
             f64::INFINITY
         } else if draws {
             // Up to `slack` of the accesses may be what the candidate would never do.
@@ -212,7 +215,7 @@ fn shares(candidate: &Candidate, visit: &Visit) -> Vec<f32> {
 fn too_alike(evidence: &Evidence, candidate: &Candidate, first: usize, second: usize, noise: f64) -> f64 {
     let visits = evidence.visits();
     let (Some(first), Some(second)) = (visits.get(first), visits.get(second)) else { return 0.0 };
-    if !candidate.draws() {
+    if candidate.repeats_itself() {
         return 0.0;
     }
     let count = first.accesses.len().min(second.accesses.len());

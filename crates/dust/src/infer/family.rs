@@ -192,6 +192,17 @@ impl Family {
         Self::all().iter().find(|family| family.name == spec.name())
     }
 
+    /// Whether it counts blocks by a hash of what they are called, which nobody outside knows: each hash has other collisions, so
+    /// what it does is a matter of shares, though equal runs end equally.
+    pub fn hashes(&self) -> bool {
+        self.name == "w-tinylfu"
+    }
+
+    /// Whether one simulation says not all of what it may do.
+    pub fn varies(&self) -> bool {
+        self.draws || self.hashes()
+    }
+
     /// All combinations of the grid's values.
     pub fn leaves(&self) -> Vec<Vec<f64>> {
         let mut leaves = vec![Vec::new()];

@@ -86,16 +86,17 @@ impl Fresh {
         fit: &Fit,
         slack: f64,
     ) -> bool {
-        if fit.candidate.draws() {
+        if !fit.candidate.repeats_itself() {
             return false;
         }
+        let draws = if fit.candidate.draws() { DRAWS_SEARCH } else { 1 };
         let [mut before, mut fresh] = [Sides::default(); 2];
         for (at, visit) in evidence.visits().iter().enumerate() {
-            let hits = fit.candidate.hits(visit, 1);
+            let hits = fit.candidate.hits(visit, draws);
             for (place, ((odds, truth), hits)) in visit.observations().zip(hits).enumerate() {
                 let is_fresh = at == self.visit && self.accesses.contains(&place);
                 let sides = if is_fresh { &mut fresh } else { &mut before };
-                sides.count(odds, truth, hits > 0);
+                sides.count(odds, truth, 2 * u32::from(hits) > draws);
             }
         }
         // Each side may raise the alarm.

@@ -485,7 +485,7 @@ impl Inquiry {
         self.fits = rank_again(std::mem::take(&mut self.fits), &ledger);
         // What was left out may explain more by now. Whoever draws can explain nearly anything, so that is no answer.
         let dubious =
-            self.fits.first().is_none_or(|best| best.candidate.draws()) || !self.is_good();
+            self.fits.first().is_none_or(|best| !best.candidate.repeats_itself()) || !self.is_good();
         // Once after the first trace that discriminates, and once at the end.
         if dubious && (self.stage == Stage::Verifying || !self.ranked_again) {
             self.ranked_again = true;
@@ -512,7 +512,8 @@ impl Inquiry {
     /// Whether the best fit, which draws nothing, is good enough.
     fn is_good(&self) -> bool {
         let check = Check::of(&self.evidence, &self.calibration, &self.fits, None);
-        check.is_none_or(|check| check.passes(false, self.terms().slack))
+        let draws = self.fits.first().is_some_and(|best| best.candidate.family.hashes());
+        check.is_none_or(|check| check.passes(draws, self.terms().slack))
     }
 
     fn consider_nuisances(&mut self) {
@@ -559,7 +560,7 @@ impl Inquiry {
 
     /// Whether the best fit draws, and has not yet been asked to be as unpredictable as it says.
     fn must_repeat(&self) -> bool {
-        let draws = self.fits.first().is_some_and(|best| best.candidate.draws());
+        let draws = self.fits.first().is_some_and(|best| !best.candidate.repeats_itself());
         let least = self.estimate() as usize;
         let possible = draws && self.options.flushes && self.repeated().is_none() && self.left() >= least;
         possible && self.affordable(least) == least

@@ -72,7 +72,7 @@ pub fn rank(
             break;
         }
         for ((family, leaf), found) in leaves.iter().zip(&mut found) {
-            if family.draws != draws {
+            if family.varies() != draws {
                 continue;
             }
             // The likely ones first: what is found early ends the others early.
@@ -216,7 +216,9 @@ pub fn rank_with_nuisances(mut fits: Vec<Fit>, ledger: &Ledger<'_>, drawing: boo
     if let Some(lead) = fits.first() {
         ledger.raise_behind(&mut bars, &lead.course, MARGIN, MARGIN_PER_ACCESS);
     }
-    let these = fits.iter_mut().filter(|fit| drawing || !fit.candidate.family.draws);
+    let these = fits
+        .iter_mut()
+        .filter(|fit| !fit.candidate.family.hashes() && (drawing || !fit.candidate.family.draws));
     for fit in these.take(WITH_NUISANCES) {
         *fit = with_nuisances(fit, ledger, DRAWS_SEARCH, &bars);
     }

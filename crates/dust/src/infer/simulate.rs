@@ -4,6 +4,7 @@
 
 use pantler_policy::{Demand, Handle, Offline, Online, Policy, Spec, Visitor};
 
+use super::family::Family;
 use super::random::Random;
 
 /// What a real cache does besides its policy.
@@ -44,7 +45,14 @@ pub fn begin(
     let handles = visit.blocks + foreign;
     spec.with(
         frames.max(1),
-        Begin { frames, nuisances, random: Random::new(seed), next: visit.blocks, handles },
+        Begin {
+            frames,
+            nuisances,
+            random: Random::new(seed),
+            next: visit.blocks,
+            handles,
+            hash: hash(&spec, seed),
+        },
     )
 }
 
@@ -62,6 +70,17 @@ pub fn simulate(
     }
 }
 
+/// The hash of a policy that counts by one.
+fn hash(spec: &Spec, seed: u64) -> Option<u64> {
+    Family::of(spec).is_some_and(Family::hashes).then_some(seed)
+}
+
+/// What a cache calls a block when it counts: nobody outside knows.
+pub fn identity(block: Handle, hash: u64) -> u32 {
+    let mixed = (u64::from(block) ^ hash.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    ((mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 32) as u32
+}
+
 struct Begin {
     frames: u32,
     nuisances: Nuisances,
@@ -69,13 +88,18 @@ struct Begin {
     /// Handles for the blocks of others, from here on and up to there.
     next: Handle,
     handles: Handle,
+    /// Seed of the hash under which blocks are counted, if they are.
+    hash: Option<u64>,
 }
 
 impl Visitor for Begin {
     type Output = Option<Box<dyn Simulation>>;
 
     fn online<P: Online + 'static>(self, policy: P) -> Self::Output {
-        let cache = Simulated::new(policy, self.frames, self.nuisances, self.handles);
+        let mut cache = Simulated::new(policy, self.frames, self.nuisances, self.handles);
+        if let Some(hash) = self.hash {
+            (0..self.handles).for_each(|handle| cache.identify(handle, identity(handle, hash)));
+        }
         Some(Box::new(Running { cache, begun: self }))
     }
 
@@ -140,6 +164,11 @@ impl<P: Policy> Simulated<P> {
                 while cache.len() > keep && cache.evict().is_some() {}
             }
         })
+    }
+
+    /// See [`Policy::identify`].
+    pub fn identify(&mut self, block: Handle, identity: u32) {
+        self.cache.identify(block, identity);
     }
 
     /// Whether a block is there.

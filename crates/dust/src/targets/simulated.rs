@@ -4,7 +4,7 @@ use pantler_policy::{Replacement, Spec};
 
 use super::{Target, TargetError};
 use crate::infer::random::Random;
-use crate::infer::simulate::{Nuisances, Simulated};
+use crate::infer::simulate::{Nuisances, Simulated, identity};
 use crate::{Reading, Step, Trace};
 
 /// A cache of `frames` blocks, some of whose answers are wrong.
@@ -19,6 +19,8 @@ pub struct SimulatedTarget {
     /// Handles given out so far: blocks of others get the next one.
     handles: Vec<Option<u32>>,
     next: u32,
+    /// Seed of the hash under which blocks are counted.
+    hash: u64,
 }
 
 impl SimulatedTarget {
@@ -37,6 +39,7 @@ impl SimulatedTarget {
             random: Random::new(seed),
             handles: Vec::new(),
             next: 0,
+            hash: seed ^ 0x7e57,
         })
     }
 
@@ -47,8 +50,10 @@ impl SimulatedTarget {
     }
 
     fn handle(&mut self) -> u32 {
+        let handle = self.next;
+        self.cache.identify(handle, identity(handle, self.hash));
         self.next += 1;
-        self.next - 1
+        handle
     }
 
     fn access(&mut self, block: u32) -> bool {
@@ -88,7 +93,9 @@ impl Target for SimulatedTarget {
         for step in trace.steps() {
             match step {
                 Step::Flush => {
-                    self.spec = reseeded(self.spec, self.random.word() >> 32);
+                    let seed = self.random.word() >> 32;
+                    self.spec = reseeded(self.spec, seed);
+                    self.hash = seed;
                     self.cache = empty(self.spec, self.frames)?;
                     self.handles.clear();
                     self.next = 0;

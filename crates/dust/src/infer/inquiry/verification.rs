@@ -29,10 +29,10 @@ impl Verification {
         let timed = calibration.modes.is_some();
         let tested = match self.before.iter().find(|fit| fit.candidate.name() == name) {
             // He is not put to the test, and explains nearly anything: who led before has to stand it.
-            Some(_) if timed && best.candidate.draws() => self.before.first(),
+            Some(_) if timed && !best.candidate.repeats_itself() => self.before.first(),
             // Nor would be whoever drew then. He draws nothing now, so nobody asks him to repeat himself: he has to stand it
             // as he is.
-            Some(before) if timed && before.candidate.draws() => Some(best),
+            Some(before) if timed && !before.candidate.repeats_itself() => Some(best),
             before => before,
         };
         self.confirmed = tested.is_some_and(|fit| !self.fresh.contradicts(evidence, calibration, fit, slack));
