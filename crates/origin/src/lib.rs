@@ -50,7 +50,7 @@ pub use node::Node;
 pub use origin::Origin;
 pub use place::{Credentials, Place, Scheme, StoreAddress, StoreOptions};
 pub use reads::{Reads, ReadsChoice, ReadsStat, UnknownReads};
-pub use residency::{cached_bytes, held_bytes, is_cached, is_held};
+pub use residency::{cached_bytes, held_bytes, is_cached, is_held, write_out};
 pub use ring::Ring;
 pub use simulated::{DiskModel, SimulatedDisk};
 pub use source::{READ_BUFFERS_MAX, Source};

@@ -1,7 +1,10 @@
 //! What of an open file can be read without waiting: what the page cache holds of it, or the mount that it lies on.
 
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsRawFd, BorrowedFd};
+
+use rustix::fs::{Advice, fadvise};
 
 /// Number of `cachestat` on every architecture.
 const SYS_CACHESTAT: libc::c_long = 451;
@@ -37,6 +40,34 @@ pub fn cached_bytes(file: BorrowedFd<'_>, start: u64, end: u64) -> io::Result<u6
         return Err(io::Error::last_os_error());
     }
     Ok((end - start).saturating_sub(pages.saturating_sub(answer[0]) * PAGE_BYTES))
+}
+
+/// Has byte ranges of a file written to its disk and drops their pages from the page cache, those at both ends with them. Returns
+/// when that is done. The disk is not told to empty a cache of its own, so this is no `fsync`.
+///
+/// # Errors
+/// Those of `sync_file_range`: what could not be written stays in the page cache.
+pub fn write_out(file: BorrowedFd<'_>, ranges: &[Range<u64>]) -> io::Result<()> {
+    let whole = |range: &Range<u64>| {
+        let start = range.start / PAGE_BYTES * PAGE_BYTES;
+        (start, range.end.next_multiple_of(PAGE_BYTES) - start)
+    };
+    let sync = |(start, length): (u64, u64), flags: libc::c_uint| {
+        // SAFETY: three numbers and an open descriptor; no memory is passed.
+        let result = unsafe { libc::sync_file_range(file.as_raw_fd(), start as i64, length as i64, flags) };
+        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    };
+    // All begin before the first is waited for.
+    ranges.iter().try_for_each(|range| sync(whole(range), libc::SYNC_FILE_RANGE_WRITE))?;
+    for range in ranges {
+        let (start, length) = whole(range);
+        let all = libc::SYNC_FILE_RANGE_WAIT_BEFORE
+            | libc::SYNC_FILE_RANGE_WRITE
+            | libc::SYNC_FILE_RANGE_WAIT_AFTER;
+        sync((start, length), all)?;
+        fadvise(file, start, std::num::NonZeroU64::new(length), Advice::DontNeed)?;
+    }
+    Ok(())
 }
 
 /// Number of the call `PANTLER_HELD`, `_IOWR(0xA7, 6, uint64_t[3])`; docs/SEMANTICS.md says what it means.
@@ -84,5 +115,21 @@ mod tests {
         file.sync_all().unwrap();
         rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
         assert!(!is_cached(file.as_fd(), 0, 1).unwrap());
+    }
+
+    #[test]
+    fn what_is_written_out_is_not_cached_any_more() {
+        let mut file = tempfile::tempfile_in(".").unwrap();
+        file.write_all(&[7; 10 * 4096]).unwrap();
+        let cached = |file: &std::fs::File| cached_bytes(file.as_fd(), 0, 10 * 4096);
+        if let Err(error) = cached(&file) {
+            eprintln!("skipped: cachestat: {error}");
+            return;
+        }
+        // Parts of pages stand for all of them.
+        write_out(file.as_fd(), &[100..4097, 5 * 4096..5 * 4096 + 1]).unwrap();
+        assert_eq!(cached(&file).unwrap(), 7 * 4096);
+        write_out(file.as_fd(), &[0..10 * 4096]).unwrap();
+        assert_eq!(cached(&file).unwrap(), 0);
     }
 }

@@ -24,13 +24,18 @@
 //!     is no room costs itself, and at most one older block whose slot is written over: reads go on.
 //! D5  Nobody waits for the disk without a limit, and nobody who holds the lock waits for it. A block whose read does not
 //!     come back in time, and a slot whose write does not, are used again after the next start: they may be why.
+//! D6  What the tier holds is not in the page cache, too: what was read is dropped at once, and what was written once
+//!     `WRITTEN_BYTES_MAX` of it have come together. Headers stay, 64 bytes a block: writing one reads its page.
 
 mod layout;
 mod open;
+mod written;
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::ErrorKind;
+use std::num::NonZeroU64;
+use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -47,6 +52,7 @@ pub use layout::SLOTS_MAX as SSD_BLOCKS_MAX;
 use layout::{HEADER_BYTES, Header, Layout};
 use open::Made;
 pub(crate) use open::file_in;
+use written::Written;
 
 /// How long slots without room are left alone: whoever filled the file system may make room again.
 const ROOM_PAUSE: Duration = Duration::from_secs(1);
@@ -54,6 +60,8 @@ const ROOM_PAUSE: Duration = Duration::from_secs(1);
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// How long it may take at least for what no reader waits for: it may have much to write.
 const WRITE_TIMEOUT_MIN: Duration = Duration::from_secs(2);
+/// What the page cache keeps and drops.
+const PAGE_BYTES: u64 = 4096;
 /// Bytes of headers that are written at a time.
 const TABLE_PART: usize = 1 << 20;
 /// Slots that are tried for one block: one that was never written, and one that was.
@@ -73,6 +81,7 @@ pub struct SsdTier {
     layout: Layout,
     seal: Seal,
     index: Mutex<Index>,
+    written: Mutex<Written>,
     damaged: AtomicU64,
     /// Reads that failed since one did not.
     failing: AtomicU32,
@@ -179,6 +188,8 @@ impl SsdTier {
         let (file, at, made) = open::open(path, bytes, &layout)?;
         let fail = |error| TierError::File { path: at.clone(), error };
         let headers = open::headers(&file, &layout).map_err(fail)?;
+        // D6. What the kernel reads ahead of a block is other blocks, which nobody asked for.
+        let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Random);
         let seed = foldhash::fast::RandomState::default();
         let mut index = Index {
             held: HashMap::with_hasher(seed),
@@ -210,6 +221,7 @@ impl SsdTier {
             layout,
             seal,
             index: Mutex::new(index),
+            written: Mutex::default(),
             damaged: AtomicU64::new(0),
             failing: AtomicU32::new(0),
             short: AtomicBool::new(false),
@@ -268,9 +280,10 @@ impl SsdTier {
         let sealed = self.ask(self.timeout, move |file| {
             let mut sealed = vec![0; length];
             file.read_exact_at(&mut sealed, offset)?;
-            // What the tier holds need not be in the page cache, too.
-            let length = std::num::NonZeroU64::new(length as u64);
-            let _ = rustix::fs::fadvise(file, offset, length, rustix::fs::Advice::DontNeed);
+            // D6. The kernel drops whole pages only, and a slot begins and ends within some.
+            let start = offset / PAGE_BYTES * PAGE_BYTES;
+            let pages = (offset + length as u64).next_multiple_of(PAGE_BYTES) - start;
+            let _ = rustix::fs::fadvise(file, start, NonZeroU64::new(pages), rustix::fs::Advice::DontNeed);
             Ok(sealed)
         });
         match sealed? {
@@ -317,6 +330,8 @@ impl SsdTier {
             match written {
                 Ok(()) => {
                     index.insert(key, Held { slot, time, length: header.length });
+                    drop(index);
+                    self.write_out(slot, header.length);
                     return Ok(true);
                 }
                 Err(error) if matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
@@ -345,6 +360,19 @@ impl SsdTier {
             file.write_all_at(&sealed, bytes_at)?;
             file.write_all_at(&header.encode(), header_at)
         })
+    }
+
+    /// D6. Where the disk is late with a batch its thread goes on with it, and the next write finds out how the disk is.
+    fn write_out(&self, slot: u32, length: u32) {
+        let start = self.layout.slot_at(slot);
+        let mut written = self.written.lock().expect("nobody panics with ranges");
+        let Some(batch) = written.add(start..start + u64::from(length)) else { return };
+        drop(written);
+        let done =
+            self.ask(self.write_timeout(), move |file| pantler_origin::write_out(file.as_fd(), &batch));
+        if let Err(error) = done.and_then(|done| done.map_err(|error| self.failed(error))) {
+            tracing::debug!(tier = self.name, %error, "what was written stays in the page cache for now");
+        }
     }
 
     /// Recomputes what must hold, and panics with the number of what does not. For tests.

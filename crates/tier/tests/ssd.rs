@@ -53,6 +53,47 @@ fn file_in(folder: &Path) -> std::path::PathBuf {
     folder.join("pantler.tier")
 }
 
+/// What was written stayed in the page cache, and of what was read the pages at both ends: memory beside `--cache` as large as
+/// the tier.
+#[test]
+fn what_the_tier_holds_is_not_in_the_page_cache_too() {
+    use std::os::fd::AsFd;
+    // On a disk: memory has nowhere to drop its pages to.
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+    const LARGE: usize = 64 << 10;
+    let tier = SsdTier::open(folder.path(), 40 << 20, LARGE, Seal::Checksum).unwrap();
+    let file = fs::File::options().read(true).write(true).open(file_in(folder.path())).unwrap();
+    let size = file.metadata().unwrap().len();
+    let cached = || pantler_origin::cached_bytes(file.as_fd(), 0, size);
+    // The detector.
+    file.write_all_at(&[0; 4096], size - 4096).unwrap();
+    match cached() {
+        Ok(bytes) if bytes >= 4096 => {}
+        told => {
+            assert!(
+                std::env::var_os("PANTLER_NO_SKIP").is_none(),
+                "/var/tmp does not say what it keeps: {told:?}"
+            );
+            return eprintln!("SKIPPED: /var/tmp does not say what it keeps: {told:?}");
+        }
+    }
+    let key = |index: u64| Stem::new(None, LARGE as u32, [b"file".as_slice()]).block(index);
+    let block = vec![7; LARGE];
+    for index in 0..480 {
+        tier.put(&[Given { key: key(index), bytes: &block, why: Put::Keep, age: Duration::ZERO }]).unwrap();
+    }
+    let written = cached().unwrap();
+    assert!(written <= 5 << 20, "{written} of 30 MiB that were written are in the page cache");
+    let mut read = 0;
+    for index in 0..480 {
+        let wanted = [Wanted { key: key(index), how: Retrieve::Keep }];
+        tier.retrieve(&wanted, &mut |_, bytes| read += bytes.len()).unwrap();
+    }
+    assert_eq!(read, 480 * LARGE);
+    let read = cached().unwrap();
+    assert!(read <= 5 << 20, "{read} of 30 MiB that were read are in the page cache");
+}
+
 #[test]
 fn blocks_survive_a_restart_in_the_order_of_their_use() {
     let folder = tempfile::tempdir().unwrap();
