@@ -52,6 +52,17 @@ impl Fresh {
         fresh.map(|(_, wrong)| wrong).sum()
     }
 
+    /// Share of the fresh reads that are hits whatever the policy and look like misses: what a busy machine did to the others, too.
+    pub fn waited(&self, evidence: &Evidence) -> f64 {
+        let Some(visit) = evidence.visits().get(self.visit) else { return 0.0 };
+        let mut again = Tally::default();
+        let fresh = visit.observations().enumerate().filter(|(place, _)| self.accesses.contains(place));
+        for (_, (odds, _)) in fresh.filter(|(_, (odds, truth))| *truth == Truth::Again && tells(*odds)) {
+            again.add(1.0 / (1.0 + f64::from(odds).exp()));
+        }
+        again.wrong / again.count.max(1.0)
+    }
+
     /// All other observations that contradict it.
     fn contradictions_before(&self, evidence: &Evidence, fit: &Fit) -> f64 {
         let others = evidence.visits().iter().enumerate().flat_map(|(at, visit)| {

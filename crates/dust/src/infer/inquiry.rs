@@ -37,7 +37,7 @@ use super::rank::{
 use super::refine::{Fit, parameter_interval};
 use super::score::Ledger;
 use super::trace::Trace;
-use super::verdict::{INTERVAL_DROP, Terms, Verdict};
+use super::verdict::{Doubt, INTERVAL_DROP, Terms, Verdict};
 use microbenchmark::{Microbenchmark, is_unclear, probes_missing};
 pub use options::Options;
 use verification::Verification;
@@ -332,12 +332,21 @@ impl Inquiry {
             check,
             self.terms(),
             self.mismatch_fresh(),
-            self.ahead(),
+            self.doubt(),
         );
         // Whoever recorded something else than an inquiry may have seen next to nothing.
         let enough = (SCREENING * verdict.capacity.max(CAPACITY_MIN)) as usize;
         let verified = if self.asks { self.is_verified() } else { self.evidence.len() >= enough };
         if verified { verdict } else { verdict.unverified() }
+    }
+
+    /// What is doubtful whatever fits best, or because of what contradicts the best fit.
+    fn doubt(&self) -> Option<Doubt> {
+        let fresh = self.mismatch_fresh().unwrap_or(0.0);
+        let waited =
+            self.verification.as_ref().map_or(0.0, |verification| verification.waited(&self.evidence));
+        Doubt::of(&self.calibration, self.ahead())
+            .or_else(|| Doubt::of_fresh(&self.calibration, fresh, waited))
     }
 
     /// What was found out about fetching ahead, if that was asked.

@@ -50,6 +50,30 @@ pub enum Doubt {
     Contradicted,
 }
 
+impl Doubt {
+    /// Before any candidate is asked.
+    pub(super) fn of(calibration: &Calibration, ahead: Option<Ahead>) -> Option<Self> {
+        if ahead.is_some_and(|ahead| ahead.is_seen()) {
+            return Some(Self::FetchesAhead);
+        }
+        (calibration.confidence < CONFIDENCE_MIN).then_some(Self::Unclear)
+    }
+
+    /// A share of all observations contradicts the best fit.
+    fn of_all(calibration: &Calibration, mismatch: f64) -> Option<Self> {
+        // What says itself what it did, and is wrong now and then, is so here, too.
+        let misled = if calibration.modes.is_some() { 0.0 } else { calibration.noise };
+        (mismatch > CONTRADICTED_MAX + misled).then_some(Self::Contradicted)
+    }
+
+    /// A share of the fresh trace does, in which a share of what are hits whatever the policy looks like misses: where time is
+    /// measured, a machine that got busy meanwhile.
+    pub(super) fn of_fresh(calibration: &Calibration, mismatch: f64, waited: f64) -> Option<Self> {
+        let waited = if calibration.modes.is_some() { waited } else { 0.0 };
+        Self::of_all(calibration, mismatch - waited)
+    }
+}
+
 /// What the best fit has to stand up to: see [`Options`](super::inquiry::Options).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Terms {
@@ -101,7 +125,7 @@ impl Verdict {
         check: Option<Check>,
         terms: Terms,
         mismatch_fresh: Option<f64>,
-        ahead: Option<Ahead>,
+        doubt: Option<Doubt>,
     ) -> Self {
         let mut verdict = Self {
             family: String::new(),
@@ -111,7 +135,7 @@ impl Verdict {
             interval: (0, 0),
             certainty: 0.0,
             verdict: Known::Unknown,
-            doubt: doubt(calibration, ahead),
+            doubt,
             accesses: evidence.len(),
             equivalent: Vec::new(),
             likelihoods: Vec::new(),
@@ -130,11 +154,7 @@ impl Verdict {
         let ledger = Ledger::new(evidence, calibration.sides);
         verdict.interval = interval(best, &ledger, DRAWS_SEARCH, INTERVAL_DROP);
         verdict.mismatch = ledger.score(candidate, DRAWS_FINAL).mismatch;
-        // What says itself that it is wrong now and then is believed as often as it is right.
-        let misled = if calibration.modes.is_some() { 0.0 } else { calibration.noise };
-        if verdict.mismatch.max(mismatch_fresh.unwrap_or(0.0)) > CONTRADICTED_MAX + misled {
-            verdict.doubt = verdict.doubt.or(Some(Doubt::Contradicted));
-        }
+        verdict.doubt = verdict.doubt.or_else(|| Doubt::of_all(calibration, verdict.mismatch));
         let good = check.is_some_and(|check| check.passes(candidate.draws(), terms.slack));
         let rivals = posterior.iter().skip(1).filter(|(weight, _)| *weight > EQUIVALENT * most);
         verdict.equivalent = rivals.clone().map(|(_, fit)| fit.candidate.name()).collect();
@@ -160,14 +180,6 @@ impl Verdict {
     pub(super) fn unverified(self) -> Self {
         Self { verdict: Known::Unknown, certainty: 0.0, ..self }
     }
-}
-
-/// What is doubtful before any candidate is asked.
-fn doubt(calibration: &Calibration, ahead: Option<Ahead>) -> Option<Doubt> {
-    if ahead.is_some_and(|ahead| ahead.is_seen()) {
-        return Some(Doubt::FetchesAhead);
-    }
-    (calibration.confidence < CONFIDENCE_MIN).then_some(Doubt::Unclear)
 }
 
 fn parameters(fit: &Fit) -> Vec<(String, f64)> {

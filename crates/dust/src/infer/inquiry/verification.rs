@@ -48,6 +48,11 @@ impl Verification {
         &self.before
     }
 
+    /// See [`Fresh::waited`].
+    pub fn waited(&self, evidence: &Evidence) -> f64 {
+        self.fresh.waited(evidence)
+    }
+
     /// Share of the fresh trace that contradicts a fit.
     pub fn mismatch(&self, evidence: &Evidence, fit: &Fit) -> f64 {
         self.fresh.contradictions(evidence, fit) / self.fresh.accesses.len().max(1) as f64
