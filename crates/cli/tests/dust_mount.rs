@@ -41,7 +41,7 @@ fn is_root(what: &str) -> bool {
 }
 
 #[test]
-fn a_mount_with_each_of_eight_policies_is_named_by_timing_alone() {
+fn a_mount_with_each_of_ten_policies_is_named_by_timing_alone() {
     if !is_root("a mount") {
         return;
     }
@@ -53,7 +53,7 @@ fn a_mount_with_each_of_eight_policies_is_named_by_timing_alone() {
     }
     let point = folder.path().join("mnt").display().to_string();
     let (mut wrong, mut unknown) = (Vec::new(), 0);
-    for policy in ["lru", "mru", "fifo", "lfu", "clock", "2q", "arc", "sieve"] {
+    for policy in ["lru", "mru", "fifo", "lfu", "clock", "2q", "arc", "sieve", "lrfu", "w-tinylfu"] {
         let origin = folder.path().join("origin").display().to_string();
         let cache = [
             "--cache",
@@ -100,7 +100,7 @@ fn a_mount_with_each_of_eight_policies_is_named_by_timing_alone() {
             wrong.push((policy, answer));
         }
     }
-    assert_eq!(unknown, 0, "{unknown} of 8 remain unknown");
+    assert_eq!(unknown, 0, "{unknown} of 10 remain unknown");
     assert!(wrong.is_empty(), "{wrong:?}");
 }
 
