@@ -94,14 +94,18 @@ const FAMILIES: &[Family] = &[
     family("lrfu", &[factor("lambda", 1e-4, 0.3, &[0.001, 0.006, 0.02, 0.06])]),
     family("redis-lru", &[whole("samples", 2.0, 16.0, &[3.0, 5.0, 10.0])]),
     family("redis-lfu", &[whole("samples", 3.0, 16.0, &[5.0])]),
-    family("linux", &[whole("ratio", 0.0, 8.0, &[0.0, 2.0])]),
+    family("linux", &[whole("ratio", 0.0, 8.0, &[0.0, 2.0]), whole("demote", 1.0, 8.0, &[1.0, 3.0])]),
     family("lirs", &[share("cold", 0.0, 0.4, &[0.01, 0.05, 0.1])]),
     family("mq", &[factor("life", 0.3, 20.0, &[2.0, 5.0])]),
     family("w-tinylfu", &[share("window", 0.0, 0.6, &[0.01, 0.05, 0.2])]),
     family("2q", &[share("in", 0.02, 0.9, &[0.15, 0.25, 0.35, 0.5]), share("out", 0.1, 2.0, &[0.5, 1.0])]),
     family(
         "s3-fifo",
-        &[share("small", 0.02, 0.5, &[0.05, 0.1, 0.2]), whole("threshold", 1.0, 3.0, &[1.0, 2.0])],
+        &[
+            share("small", 0.02, 0.5, &[0.05, 0.1, 0.2]),
+            whole("threshold", 1.0, 3.0, &[1.0, 2.0]),
+            share("ghosts", 0.05, 2.0, &[0.9]),
+        ],
     ),
 ];
 

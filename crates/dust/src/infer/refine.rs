@@ -15,6 +15,10 @@ const CAPACITY_STEPS: [f64; 4] = [0.04, 0.015, 0.006, 0.0];
 /// Factor between periods that are tried, and how many of the best are climbed from.
 const PERIOD_FACTOR: f64 = 1.05;
 const PERIODS_CLIMBED: usize = 3;
+/// Capacities around the best that are tried one by one: this part of it, and the bounds of that.
+const NEAR_PART: u32 = 40;
+const NEAR_MIN: u32 = 2;
+const NEAR_MAX: u32 = 12;
 /// Draws for the capacities that a candidate speaks for which draws, and into how many steps its own is divided for them.
 const ROUGH_DRAWS: u32 = 48;
 const ROUGH_STEPS: u32 = 100;
@@ -257,7 +261,12 @@ pub fn interval(fit: &Fit, ledger: &Ledger<'_>, draws: u32, drop: f64) -> (u32, 
     let holds = |frames: u32| {
         let candidate = Candidate { frames, ..fit.candidate.clone() };
         let enough = |candidate: &Candidate| ledger.is_above(fit.log_likelihood - drop, candidate, draws);
-        enough(&candidate) || as_many_blocks(fit, frames).is_some_and(|other| enough(&other))
+        let other = as_many_blocks(fit, frames);
+        let near = |candidate: &Candidate| beside(candidate).iter().any(enough);
+        enough(&candidate)
+            || other.as_ref().is_some_and(enough)
+            || near(&candidate)
+            || other.as_ref().is_some_and(near)
     };
     let centre = fit.candidate.frames;
     let most = centre / 4 + 2;
@@ -276,9 +285,40 @@ pub fn interval(fit: &Fit, ledger: &Ledger<'_>, draws: u32, drop: f64) -> (u32, 
                 inside += step;
             }
         }
-        at(inside)
+        // Policies that adapt are rugged: what is near is tried one by one, also beyond what explains less.
+        let near = (centre / NEAR_PART).clamp(NEAR_MIN, NEAR_MAX).min(most);
+        (inside + 1..=near).rev().find(|&distance| holds(at(distance))).map_or(at(inside), at)
     };
     (edge(-1), edge(1))
+}
+
+/// The candidate with each of its parameters a step to either side, in all combinations: shares by a block. What is nearly as
+/// likely with another capacity is so with other parameters, too.
+fn beside(candidate: &Candidate) -> Vec<Candidate> {
+    /// The step of what is neither a share nor a whole number.
+    const FACTOR: f64 = 1.03;
+    let mut all = vec![candidate.clone()];
+    for (at, axis) in candidate.family.axes.iter().enumerate().filter(|(_, axis)| axis.low < axis.high) {
+        let value = candidate.values[at];
+        let block = 1.0 / f64::from(candidate.frames.max(1));
+        let sides = match axis.scale {
+            Scale::Linear => [value - block, value + block],
+            Scale::Whole => [value - 1.0, value + 1.0],
+            Scale::Logarithmic => [value / FACTOR, value * FACTOR],
+            Scale::WholeLogarithmic => [(value / FACTOR).floor(), (value * FACTOR).ceil()],
+        };
+        for known in 0..all.len() {
+            for side in
+                sides.map(|side| side.clamp(axis.low, axis.high)).into_iter().filter(|&side| side != value)
+            {
+                let mut other = all[known].clone();
+                other.values[at] = side;
+                all.push(other);
+            }
+        }
+    }
+    all.swap_remove(0);
+    all
 }
 
 /// The same of a candidate that draws. Its likelihood is rough, and what the search found is the luckiest of many, so the
@@ -298,6 +338,19 @@ fn rough_interval(fit: &Fit, ledger: &Ledger<'_>, drop: f64) -> (u32, u32) {
         let Some(course) = ledger.course(&candidate, ROUGH_DRAWS, &bars) else { continue };
         best = best.max(course.total());
         found.push((frames, course.total()));
+    }
+    // Parameters that go with a capacity nearby: see `beside`.
+    let near = centre.saturating_sub(NEAR_MIN).max(1)..=centre + NEAR_MIN;
+    for frames in near {
+        let whole = Candidate { frames, ..fit.candidate.clone() };
+        for candidate in as_many_blocks(fit, frames).iter().chain([&whole]).flat_map(beside) {
+            let mut bars = Bars::default();
+            ledger.raise_to(&mut bars, best - drop);
+            if let Some(course) = ledger.course(&candidate, ROUGH_DRAWS, &bars) {
+                best = best.max(course.total());
+                found.push((frames, course.total()));
+            }
+        }
     }
     let good = found.into_iter().filter(|(_, log_likelihood)| *log_likelihood >= best - drop);
     good.fold((centre, centre), |(low, high), (frames, _)| (low.min(frames), high.max(frames)))
@@ -320,10 +373,15 @@ fn as_many_blocks(fit: &Fit, frames: u32) -> Option<Candidate> {
 /// what explains less wherever there is another peak.
 pub fn parameter_interval(fit: &Fit, at: usize, ledger: &Ledger<'_>, draws: u32, drop: f64) -> [f64; 2] {
     let axis = fit.candidate.family.axes[at];
-    let holds = |value: f64| {
-        let mut candidate = fit.candidate.clone();
+    let holds_of = |value: f64, frames: u32| {
+        let mut candidate = Candidate { frames, ..fit.candidate.clone() };
         candidate.values[at] = value;
         ledger.is_above(fit.log_likelihood - drop, &candidate, draws)
+    };
+    let centre = fit.candidate.frames;
+    let holds = |value: f64| {
+        let near = (1..=NEAR_MIN).flat_map(|by| [centre.saturating_sub(by).max(1), centre + by]);
+        std::iter::once(centre).chain(near).any(|frames| holds_of(value, frames))
     };
     let value = fit.candidate.values[at];
     let [mut low, mut high] = [-1.0, 1.0].map(|sign| edge(&axis, value, sign, holds));
