@@ -113,7 +113,8 @@ fn asked(folder: &Path, point: &str, seed: u32) -> serde_json::Value {
     found
 }
 
-/// With the lookahead that a mount has by itself `dust` was certain and wrong three times of eleven.
+/// With the lookahead that a mount has by itself `dust` was certain and wrong three times of
+/// eleven.
 #[test]
 fn a_mount_as_it_comes_is_named_right_or_not_at_all() {
     const FRAMES: f64 = 240.0;

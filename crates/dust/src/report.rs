@@ -55,7 +55,8 @@ pub struct Report {
     pub certainty: f64,
     /// Whether the family explains what was seen.
     pub verdict: Known,
-    /// Why nothing can be certain: `fetches-ahead`, `unclear` or `contradicted`; `null` where nothing of that is so.
+    /// Why nothing can be certain: `fetches-ahead`, `unclear` or `contradicted`; `null` where
+    /// nothing of that is so.
     pub doubt: Option<Doubt>,
     /// Accesses made, but for plots.
     pub accesses: usize,

@@ -1,4 +1,5 @@
-//! W-TinyLFU is named though it counts blocks by a hash that Dust does not know: that of a mount made it `unknown`.
+//! W-TinyLFU is named though it counts blocks by a hash that Dust does not know: that of a mount
+//! made it `unknown`.
 
 use std::hash::BuildHasher;
 

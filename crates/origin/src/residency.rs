@@ -42,8 +42,9 @@ pub fn cached_bytes(file: BorrowedFd<'_>, start: u64, end: u64) -> io::Result<u6
     Ok((end - start).saturating_sub(pages.saturating_sub(answer[0]) * PAGE_BYTES))
 }
 
-/// Has byte ranges of a file written to its disk and drops their pages from the page cache, those at both ends with them. Returns
-/// when that is done. The disk is not told to empty a cache of its own, so this is no `fsync`.
+/// Has byte ranges of a file written to its disk and drops their pages from the page cache, those
+/// at both ends with them. Returns when that is done. The disk is not told to empty a cache of its
+/// own, so this is no `fsync`.
 ///
 /// # Errors
 /// Those of `sync_file_range`: what could not be written stays in the page cache.

@@ -24,8 +24,9 @@
 //!     is no room costs itself, and at most one older block whose slot is written over: reads go on.
 //! D5  Nobody waits for the disk without a limit, and nobody who holds the lock waits for it. A block whose read does not
 //!     come back in time, and a slot whose write does not, are used again after the next start: they may be why.
-//! D6  What the tier holds is not in the page cache, too: what was read is dropped at once, and what was written once
-//!     `WRITTEN_BYTES_MAX` of it have come together. Headers stay, 64 bytes a block: writing one reads its page.
+//! D6  What the tier holds is not in the page cache, too: what was read is dropped at once, and
+//!     what was written once `WRITTEN_BYTES_MAX` of it have come together. Headers stay, 64 bytes a
+//!     block: writing one reads its page.
 
 mod layout;
 mod open;
@@ -188,7 +189,7 @@ impl SsdTier {
         let (file, at, made) = open::open(path, bytes, &layout)?;
         let fail = |error| TierError::File { path: at.clone(), error };
         let headers = open::headers(&file, &layout).map_err(fail)?;
-        // D6. What the kernel reads ahead of a block is other blocks, which nobody asked for.
+        // D6. What the kernel reads ahead of a block is other blocks.
         let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Random);
         let seed = foldhash::fast::RandomState::default();
         let mut index = Index {
@@ -362,10 +363,11 @@ impl SsdTier {
         })
     }
 
-    /// D6. Where the disk is late with a batch its thread goes on with it, and the next write finds out how the disk is.
+    /// D6. Where the disk is late with a batch its thread goes on with it, and the next write finds
+    /// out how the disk is.
     fn write_out(&self, slot: u32, length: u32) {
         let start = self.layout.slot_at(slot);
-        let mut written = self.written.lock().expect("nobody panics with ranges");
+        let mut written = self.written.lock().expect("nothing panics with ranges");
         let Some(batch) = written.add(start..start + u64::from(length)) else { return };
         drop(written);
         let done =

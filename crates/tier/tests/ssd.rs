@@ -53,8 +53,8 @@ fn file_in(folder: &Path) -> std::path::PathBuf {
     folder.join("pantler.tier")
 }
 
-/// What was written stayed in the page cache, and of what was read the pages at both ends: memory beside `--cache` as large as
-/// the tier.
+/// What was written stayed in the page cache, and of what was read the pages at both ends: memory
+/// beside `--cache` as large as the tier.
 #[test]
 fn what_the_tier_holds_is_not_in_the_page_cache_too() {
     use std::os::fd::AsFd;

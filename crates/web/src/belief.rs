@@ -36,10 +36,11 @@ use score::Score;
 
 /// Bytes of a block of the model: a page.
 pub const BLOCK_BYTES: u64 = 4096;
-/// Files of which a version is known by a number. Past that the oldest is forgotten that was not asked for of late. Its number
-/// never comes back, because reads that are under way, the model, and a cache of our own still know the file by it.
+/// Files of which a version is known by a number. Past that the oldest is forgotten that was not
+/// asked for of late. Its number never comes back, because reads that are under way, the model, and
+/// a cache of our own still know the file by it.
 const FILES_MAX: usize = 1 << 20;
-/// Files that are looked at for one to forget: everybody waits meanwhile.
+/// Files that are looked at for one to forget: the lock is held meanwhile.
 const FORGETTING_LOOKS_MAX: usize = 16;
 /// Blocks that are looked at to tell people which files are cached: a few milliseconds.
 const LOOKS_MAX: u64 = 1 << 15;
@@ -167,8 +168,8 @@ impl Belief {
         number
     }
 
-    /// Makes room for a file. What the model believes of the one that goes leaves the model by its policy, as that of a
-    /// version that was replaced does.
+    /// Makes room for a file. What the model believes of the one that goes leaves the model by its
+    /// policy, as that of a version that was replaced does.
     fn forget_oldest(&mut self) {
         for look in 1..=FORGETTING_LOOKS_MAX {
             let Some(which) = self.ages.pop_front() else { return };

@@ -1,10 +1,10 @@
-//! Whether the cache fetches ahead what was not asked for: asked before anything else, because no policy explains hits of blocks
-//! that were never read.
+//! Whether the cache fetches ahead what was not asked for: asked before anything else, because no
+//! policy explains hits of blocks that were never read.
 //!
 //! ```text
-//!   alone    0 0   32 32   64 64   ..  352 352      each twice: so that both modes of latency are there
-//!   behind   1     33      65      ..  353          were these fetched while others were read?
-//!            2     34      66      ..  354          and these, now that two neighbours were read in order?
+//!   alone    0 0   32 32   64 64   ..  352 352    each twice: both modes of latency are there
+//!   behind   1     33      65      ..  353        were these fetched while others were read?
+//!            2     34      66      ..  354        and these, of which two neighbours were read in order?
 //!            3     35      67      ..  355
 //! ```
 //!
@@ -18,8 +18,8 @@ use super::trace::Trace;
 const RUNS: u32 = 12;
 const APART: u32 = 32;
 const LENGTH: u32 = 4;
-/// Share of first reads behind others that look like hits from which on something has fetched them; and how many more these
-/// must be than among those that stand alone, of which none was fetched.
+/// Share of first reads behind others that look like hits from which on something has fetched them;
+/// and how many more these must be than among those that stand alone, of which none was fetched.
 const FETCHED: f64 = 0.5;
 const FETCHED_MORE: f64 = 0.3;
 /// Share of what is known to be a hit or a miss that must look like it, for anything to be said.
@@ -32,7 +32,8 @@ pub struct Ahead {
     pub alone: f64,
     /// The same of blocks that were read just before, which are hits.
     pub again: f64,
-    /// The same just behind blocks that were read: of the first, second or third of them, whichever is most.
+    /// The same just behind blocks that were read: of the first, second or third of them, whichever
+    /// is most.
     pub behind: f64,
 }
 
@@ -48,7 +49,8 @@ pub fn question(name: &str) -> Trace {
 }
 
 impl Ahead {
-    /// What the answer to the question says, in the light of all latencies. `None` for another trace, or less than all of it.
+    /// What the answer to the question says, in the light of all latencies. `None` for another
+    /// trace, or less than all of it.
     pub fn of(trace: &Trace, readings: &[Reading], modes: Option<Modes>) -> Option<Self> {
         let runs = RUNS as usize;
         if trace.accesses.len() != runs * (LENGTH as usize + 1) || readings.len() != trace.accesses.len() {
@@ -76,7 +78,8 @@ impl Ahead {
 mod tests {
     use super::*;
 
-    /// The answer of a cache that fetches some blocks behind each, once that many were read in order.
+    /// The answer of a cache that fetches some blocks behind each, once that many were read in
+    /// order.
     fn answer(ahead: u32, in_order: u32) -> Ahead {
         let trace = question("a");
         let mut there = std::collections::HashSet::new();

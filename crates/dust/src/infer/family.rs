@@ -196,8 +196,9 @@ impl Family {
         Self::all().iter().find(|family| family.name == spec.name())
     }
 
-    /// Whether it counts blocks by a hash of what they are called, which nobody outside knows: each hash has other collisions, so
-    /// what it does is a matter of shares, though equal runs end equally.
+    /// Whether it counts blocks by a hash of their names, which is unknown outside: each hash has
+    /// other collisions, so what it does is a matter of shares, though equal runs end
+    /// equally.
     pub fn hashes(&self) -> bool {
         self.name == "w-tinylfu"
     }

@@ -52,7 +52,8 @@ impl Fresh {
         fresh.map(|(_, wrong)| wrong).sum()
     }
 
-    /// Share of the fresh reads that are hits whatever the policy and look like misses: what a busy machine did to the others, too.
+    /// Share of the fresh reads that are hits whatever the policy and look like misses: what a busy
+    /// machine did to the others, too.
     pub fn waited(&self, evidence: &Evidence) -> f64 {
         let Some(visit) = evidence.visits().get(self.visit) else { return 0.0 };
         let mut again = Tally::default();

@@ -285,15 +285,16 @@ pub fn interval(fit: &Fit, ledger: &Ledger<'_>, draws: u32, drop: f64) -> (u32, 
                 inside += step;
             }
         }
-        // Policies that adapt are rugged: what is near is tried one by one, also beyond what explains less.
+        // Policies that adapt are rugged: what is near is tried one by one, also beyond what
+        // explains less.
         let near = (centre / NEAR_PART).clamp(NEAR_MIN, NEAR_MAX).min(most);
         (inside + 1..=near).rev().find(|&distance| holds(at(distance))).map_or(at(inside), at)
     };
     (edge(-1), edge(1))
 }
 
-/// The candidate with each of its parameters a step to either side, in all combinations: shares by a block. What is nearly as
-/// likely with another capacity is so with other parameters, too.
+/// The candidate with each of its parameters a step to either side, in all combinations: shares by
+/// a block. What is nearly as likely with another capacity is so with other parameters, too.
 fn beside(candidate: &Candidate) -> Vec<Candidate> {
     /// The step of what is neither a share nor a whole number.
     const FACTOR: f64 = 1.03;

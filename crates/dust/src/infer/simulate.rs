@@ -75,7 +75,7 @@ fn hash(spec: &Spec, seed: u64) -> Option<u64> {
     Family::of(spec).is_some_and(Family::hashes).then_some(seed)
 }
 
-/// What a cache calls a block when it counts: nobody outside knows.
+/// What a cache calls a block when it counts; unknown outside.
 pub fn identity(block: Handle, hash: u64) -> u32 {
     let mixed = (u64::from(block) ^ hash.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     ((mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 32) as u32

@@ -21,9 +21,11 @@ const CERTAINTY_MAX: f64 = 0.999;
 const CERTAINTY_MAX_HARD: f64 = 0.994;
 /// Noise that is measured as more than this is more than 2 %.
 const NOISE_HARD: f64 = 0.03;
-/// Least confidence that hits are told from misses for anything to be certain: a tenth of the readings misleads at 0.8.
+/// Least confidence that hits are told from misses for anything to be certain: a tenth of the
+/// readings misleads at 0.8.
 pub const CONFIDENCE_MIN: f64 = 0.75;
-/// Share of the observations that may contradict what is certain, beside what a target is known to say wrongly of itself.
+/// Share of the observations that may contradict what is certain, beside what a target is known to
+/// say wrongly of itself.
 pub const CONTRADICTED_MAX: f64 = 0.1;
 /// Log likelihood within which capacities are in the interval: three standard deviations of a tempered normal.
 pub(super) const INTERVAL_DROP: f64 = 4.5 / super::rank::TEMPER;
@@ -66,8 +68,8 @@ impl Doubt {
         (mismatch > CONTRADICTED_MAX + misled).then_some(Self::Contradicted)
     }
 
-    /// A share of the fresh trace does, in which a share of what are hits whatever the policy looks like misses: where time is
-    /// measured, a machine that got busy meanwhile.
+    /// A share of the fresh trace does, in which a share of what are hits whatever the policy looks
+    /// like misses: where time is measured, a machine that got busy meanwhile.
     pub(super) fn of_fresh(calibration: &Calibration, mismatch: f64, waited: f64) -> Option<Self> {
         let waited = if calibration.modes.is_some() { waited } else { 0.0 };
         Self::of_all(calibration, mismatch - waited)

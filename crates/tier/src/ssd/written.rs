@@ -1,5 +1,5 @@
-//! What was written and is still in the page cache: batches of it leave together, because a disk writes a batch faster than its
-//! blocks one by one.
+//! What was written and is still in the page cache: batches of it leave together, because a disk
+//! writes a batch faster than its blocks one by one.
 
 use std::ops::Range;
 
@@ -14,7 +14,8 @@ pub(super) struct Written {
 }
 
 impl Written {
-    /// One more was written. Returns all that is to leave now, in the order of the file and joined where they touch.
+    /// One more was written. Returns all that is to leave now, in the order of the file and joined
+    /// where they touch.
     pub(super) fn add(&mut self, range: Range<u64>) -> Option<Vec<Range<u64>>> {
         self.bytes += range.end - range.start;
         self.ranges.push(range);

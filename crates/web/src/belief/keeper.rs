@@ -8,7 +8,8 @@ use pantler_dust::Evidence;
 
 /// Reads of which nobody says what was there before, after which who has brought nothing in leaves what stays to the kernel.
 const UNTOLD_MAX: u32 = 8;
-/// Windows that are known to have been brought in by us; past that those of the oldest file are left to the kernel.
+/// Windows that are known to have been brought in by us; past that those of the oldest file are
+/// left to the kernel.
 const WINDOWS_MAX: usize = 1 << 20;
 /// Who keeps tries a size that is larger by this share when it has dropped this share of the size it has, and no more than
 /// this share of its beliefs in "cached" were wrong meanwhile; by twice as much each time, until some were.

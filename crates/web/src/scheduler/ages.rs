@@ -1,12 +1,14 @@
-//! Pending groups by age, and which of them is the n-th oldest, without counting through all of them. Pure.
+//! Pending groups by age, and which of them is the n-th oldest, without counting through all of
+//! them. Pure.
 //!
 //! ```text
-//!   oldest  [a b c d e]  [f g h ..]  youngest        the 5th (from 0) is the first of the second half: f
+//!   oldest  [a b c d e]  [f g h ..]  youngest      the 5th (from 0) is the first of the back: f
 //!             front         back
 //! ```
 //!
-//! Whoever asks for the n-th asks for nearly the same place each time. So the border between the halves is left where the
-//! last question was, and moves by what has come, gone and been asked for since: each step is O(log groups).
+//! Each question is about nearly the same place as the last one. So the border between the halves
+//! is left there, and moves by what has come, gone and been asked for since: each step is O(log
+//! groups).
 //!
 //! A1  Every group of the front is older than all of the back.
 

@@ -196,7 +196,7 @@ fn a_disk_that_hangs_holds_nobody_back_for_long() {
     assert!(scheduler.lets_pass(ms(50)));
 }
 
-/// Each event while somebody was held back counted through the groups that wait, under the one lock.
+/// Each event while a wish was held back counted through the groups that wait, under the one lock.
 #[test]
 fn a_long_line_for_the_disk_is_not_counted_through_again_and_again() {
     const GROUPS: u64 = 20_000;
