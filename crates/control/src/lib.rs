@@ -10,6 +10,7 @@
 //! * [`Profile`]: hints for a program nobody modified.
 //! * [`server::Host`] and [`client::Client`]: the control socket, whose words are in [`wire`] and whose place in
 //!   [`runtime`].
+//! * [`memory`]: how much of it a host may take.
 #![forbid(unsafe_code)]
 
 mod body;
@@ -18,6 +19,7 @@ mod error;
 mod frame;
 mod glob;
 mod hint;
+pub mod memory;
 pub mod mount_table;
 mod policy;
 mod profile;

@@ -16,10 +16,10 @@
 //! not make the size smaller while there is some, and it grows into it.
 
 use foldhash::HashMap;
+use pantler_control::memory::Group;
 use pantler_origin::{Time, Version};
 use std::collections::VecDeque;
 
-use crate::memory::Group;
 use crate::options::Model;
 use crate::scheduler::{WINDOW_BYTES, Wish};
 use pantler_dust::{Accuracy, Evidence, Mirror};

@@ -36,7 +36,7 @@ use crate::range::Span;
 use crate::root::{Found, Root};
 use crate::scheduler::{self, Arrival, GroupId, Lengths, Scheduler, Ticket, WINDOW_BYTES, Wish, Work};
 use crate::store::{Seen, Store};
-use crate::{WebError, memory, options};
+use crate::{WebError, options};
 
 #[cfg(test)]
 mod tests;
@@ -711,7 +711,7 @@ impl Desk {
             && self.looked.compare_exchange(last, now, Relaxed, Relaxed).is_ok()
             && self.with_belief(Belief::asks_about_memory)
         {
-            let groups = memory::groups();
+            let groups = pantler_control::memory::groups();
             self.lock().belief.saw_memory(&groups);
         }
     }

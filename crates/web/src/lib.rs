@@ -45,7 +45,6 @@ mod admin;
 mod connection;
 mod error;
 mod host;
-mod memory;
 mod options;
 mod pieces;
 mod pulse;

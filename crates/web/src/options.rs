@@ -207,7 +207,7 @@ impl Options {
             overtake: Overtake::default(),
             model: Model {
                 policy: pantler_policy::PolicyName::Linux.spec(),
-                bytes: crate::memory::available(),
+                bytes: pantler_control::memory::available(),
             },
             keep: Keep::Policy(pantler_policy::PolicyName::WTinyLfu.spec()),
             store: StoreKind::default(),

@@ -10,7 +10,7 @@
 //! there is room for. Only a limit of a control group says how much there is room for: without one, the memory of the machine
 //! is everybody's, and the kernel fills it with files in any case.
 
-use crate::memory::Group;
+use pantler_control::memory::Group;
 
 /// Share of a limit that may stay unused, and bytes of it at least: the kernel takes files from memory only at the limit, but
 /// what else is in the group changes all the time.

@@ -43,7 +43,7 @@ pub fn run(load: &Load) -> io::Result<Report> {
 }
 
 fn run_patiently(load: &Load, patience: Duration) -> io::Result<Report> {
-    crate::memory::raise_descriptor_limit();
+    crate::descriptors::raise_limit();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let local = LocalSet::new();
     local.block_on(&runtime, async {

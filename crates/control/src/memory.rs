@@ -1,5 +1,6 @@
-//! How much memory files can take here, how much of it is used, and how many descriptors there are.
+//! How much memory this process may take, and how much of it is used: limits of the machine and of control groups.
 
+use std::fmt;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
@@ -13,6 +14,40 @@ pub struct Group {
     pub limit: Option<u64>,
     /// What it uses, with all groups below it.
     pub used: u64,
+}
+
+/// The smallest limit of memory that holds for this process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limit {
+    /// What all processes together that it holds for can use at most.
+    pub bytes: u64,
+    /// The folder of the control group that has it; the machine has it where there is none.
+    pub group: Option<PathBuf>,
+}
+
+impl Limit {
+    /// The one that holds here.
+    pub fn here() -> Limit {
+        Limit::below(Path::new("/"))
+    }
+
+    fn below(root: &Path) -> Limit {
+        let machine = Limit { bytes: machine_bytes(root).unwrap_or(NO_LIMIT), group: None };
+        let of_group =
+            |(folder, group): (PathBuf, Group)| Some(Limit { bytes: group.limit?, group: Some(folder) });
+        let limits = folders_and_groups(root).into_iter().filter_map(of_group);
+        limits.chain([machine]).min_by_key(|limit| limit.bytes).expect("the machine has one")
+    }
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} MiB that ", self.bytes >> 20)?;
+        match &self.group {
+            Some(folder) => write!(f, "control group {} allows", folder.display()),
+            None => write!(f, "this machine has"),
+        }
+    }
 }
 
 /// Bytes that the page cache can take for this process, by the smallest limit above it. A first guess: verification adjusts it.
@@ -29,13 +64,16 @@ pub fn groups() -> Vec<Group> {
 
 /// The same on a machine whose root is here.
 fn groups_below(root: &Path) -> Vec<Group> {
-    let read = |file: &str| fs::read_to_string(root.join(file)).unwrap_or_default();
-    let machine = kilobytes(&read("proc/meminfo"), "MemTotal:").unwrap_or(NO_LIMIT);
-    let hierarchies = read("proc/self/cgroup");
+    folders_and_groups(root).into_iter().map(|(_, group)| group).collect()
+}
+
+fn folders_and_groups(root: &Path) -> Vec<(PathBuf, Group)> {
+    let machine = machine_bytes(root).unwrap_or(NO_LIMIT);
+    let hierarchies = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
     let groups = hierarchies.lines().filter_map(|line| {
         let (folders, files) = folders(root, line)?;
-        let group = |folder: PathBuf| files.group(&folder, machine);
-        let groups: Vec<Group> = folders.into_iter().filter_map(group).collect();
+        let group = |folder: PathBuf| files.group(&folder, machine).map(|group| (folder, group));
+        let groups: Vec<_> = folders.into_iter().filter_map(group).collect();
         (!groups.is_empty()).then_some(groups)
     });
     // One hierarchy counts memory, whatever others there are.
@@ -78,21 +116,13 @@ fn folders(root: &Path, line: &str) -> Option<(Vec<PathBuf>, Files)> {
     Some((folders, files))
 }
 
+fn machine_bytes(root: &Path) -> Option<u64> {
+    kilobytes(&fs::read_to_string(root.join("proc/meminfo")).ok()?, "MemTotal:")
+}
+
 fn kilobytes(text: &str, word: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(word))?;
     line.split_whitespace().next()?.parse::<u64>().ok().map(|kilobytes| kilobytes << 10)
-}
-
-/// Takes as many descriptors as this process may have, and says how many that are: one for each connection, and one for each
-/// file that somebody is answered from.
-pub fn raise_descriptor_limit() -> usize {
-    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
-    let raised = rustix::process::Rlimit { current: limit.maximum, maximum: limit.maximum };
-    if let Err(error) = rustix::process::setrlimit(rustix::process::Resource::Nofile, raised) {
-        tracing::debug!("the limit of descriptors stays: {error}");
-    }
-    let current = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-    current.map_or(usize::MAX, |count| count.try_into().unwrap_or(usize::MAX))
 }
 
 #[cfg(test)]
@@ -107,6 +137,10 @@ mod tests {
 
     /// A machine with a gigabyte and these files.
     fn machine(own: &str, files: &[(&str, &str)]) -> Vec<Group> {
+        groups_below(recorded(own, files).path())
+    }
+
+    fn recorded(own: &str, files: &[(&str, &str)]) -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
         let files = [("proc/meminfo", "MemTotal: 1048576 kB\n"), ("proc/self/cgroup", own)]
             .into_iter()
@@ -116,7 +150,46 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         }
-        groups_below(root.path())
+        root
+    }
+
+    #[test]
+    fn the_smallest_limit_is_named_with_its_group() {
+        let least = |own: &str, files: &[(&str, &str)]| {
+            let root = recorded(own, files);
+            let Limit { bytes, group } = Limit::below(root.path());
+            (bytes, group.map(|folder| folder.strip_prefix(root.path()).unwrap().to_owned()))
+        };
+        let group = |path: &str| Some(PathBuf::from(path));
+        let (v1, v2) = ("sys/fs/cgroup/memory", "sys/fs/cgroup");
+        let (of_v1, of_v2) = (
+            |folder: &str, limit: &'static str| {
+                let file = |name| format!("{v1}/{folder}/{name}");
+                [(file("memory.limit_in_bytes"), limit), (file("memory.usage_in_bytes"), "0\n")]
+            },
+            |folder: &str, max: &'static str, high: &'static str| {
+                let file = |name| format!("{v2}/{folder}/{name}");
+                [(file("memory.max"), max), (file("memory.high"), high), (file("memory.current"), "0\n")]
+            },
+        );
+        let least = |own: &str, files: &[(String, &'static str)]| {
+            let files: Vec<_> = files.iter().map(|(path, text)| (path.as_str(), *text)).collect();
+            least(own, &files)
+        };
+        let files = [of_v1("a", "100000000\n"), of_v1("a/b", "200000000\n")].concat();
+        assert_eq!(least("4:memory:/a/b\n0::/\n", &files), (100_000_000, group("sys/fs/cgroup/memory/a")));
+        let files = [of_v2("a", "300000000\n", "90000000\n"), of_v2("a/b", "100000000\n", "max\n")].concat();
+        assert_eq!(
+            least("0::/a/b\n", &files),
+            (90_000_000, group("sys/fs/cgroup/a")),
+            "high slows a host to a halt"
+        );
+        let files = [of_v2("a", "max\n", "max\n"), of_v2("a/b", "100000000\n", "max\n")].concat();
+        assert_eq!(least("0::/a/b\n", &files), (100_000_000, group("sys/fs/cgroup/a/b")));
+        assert_eq!(least("0::/a/b\n", &of_v2("a/b", "max\n", "max\n")), (1 << 30, None));
+        assert_eq!(least("nonsense", &[]), (1 << 30, None));
+        let shown = Limit { bytes: 100 << 20, group: group("/sys/fs/cgroup/a") }.to_string();
+        assert_eq!(shown, "100 MiB that control group /sys/fs/cgroup/a allows");
     }
 
     #[test]
