@@ -4,7 +4,6 @@ mod meant;
 mod paper;
 mod progress;
 mod targets;
-mod written;
 
 use anyhow::{Context, Result};
 use clap::Args;
@@ -24,8 +23,8 @@ use std::sync::atomic::AtomicBool;
 
 use crate::failure::Usage;
 use crate::output;
+use crate::written::Written;
 use progress::Progress;
-use written::Written;
 
 /// What stands where nothing was asked for.
 const TARGETS: &str = "\

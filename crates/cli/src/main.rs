@@ -37,6 +37,7 @@ mod tier;
 mod trace;
 mod web;
 mod web_load;
+mod written;
 
 use args::{Arguments, Command};
 

@@ -6,12 +6,13 @@ use pantler_trace::TraceError;
 use std::collections::BTreeSet;
 use std::io::Read;
 use std::num::NonZeroUsize;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 
 use crate::failure::Usage;
 use crate::output;
+use crate::written::Written;
 
 mod clock;
 mod help;
@@ -62,11 +63,18 @@ struct Session<'a> {
     records: Vec<Record>,
     /// What was said on standard error already.
     remarks: BTreeSet<String>,
+    /// Where the page and the picture go: opened first, so that no run is in vain.
+    page: Option<Written>,
+    picture: Option<Written>,
 }
 
 impl<'a> Session<'a> {
     fn new(words: &'a Sim) -> Result<Self> {
         let watch = Arc::new(Watch::default());
+        if let Some(folder) = &words.keep_prepared {
+            check_folder(folder)?;
+        }
+        let create = |path: &Option<PathBuf>| path.as_deref().map(Written::create).transpose();
         let available = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         Ok(Self {
             words,
@@ -75,6 +83,8 @@ impl<'a> Session<'a> {
             threads: words.threads.unwrap_or_else(available),
             records: Vec::new(),
             remarks: BTreeSet::new(),
+            page: create(&words.html)?,
+            picture: create(&words.plot)?,
         })
     }
 
@@ -246,26 +256,27 @@ impl<'a> Session<'a> {
     }
 
     /// Shows what was not shown yet, then says what went wrong.
-    fn finish(&self, result: Result<()>) -> Result<u8> {
+    fn finish(&mut self, result: Result<()>) -> Result<u8> {
         if result.is_ok() || !self.records.is_empty() {
             self.show()?;
         }
         result.map(|()| if self.interrupt.happened() { INTERRUPTED } else { 0 })
     }
 
-    fn show(&self) -> Result<()> {
+    fn show(&mut self) -> Result<()> {
         if self.words.csv {
             output::text(&csv(&self.records))?;
         } else if !self.is_json() {
             output::text(&table(&self.records))?;
         }
-        if let Some(path) = &self.words.html {
-            write(path, html(&self.records).as_bytes())?;
+        if let Some(page) = self.page.take() {
+            page.fill(|file| Ok(file.write_all(html(&self.records).as_bytes())?))?;
         }
-        if let Some(path) = &self.words.plot {
+        if let (Some(written), Some(path)) = (self.picture.take(), &self.words.plot) {
             let is_svg = words::is_svg(path);
             let picture = if is_svg { Some(svg(&self.records).into_bytes()) } else { png(&self.records) };
-            write(path, &picture.context("nothing to draw, or too much for one picture")?)?;
+            let picture = picture.context("nothing to draw, or too much for one picture")?;
+            written.fill(|file| Ok(file.write_all(&picture)?))?;
         }
         Ok(())
     }
@@ -292,6 +303,18 @@ fn remarks(record: &Record, said: &mut BTreeSet<String>) {
             eprintln!("pantler: {sentence}");
         }
     }
+}
+
+/// A folder that is there, or can be made in one that is: a mistyped path makes no folders.
+fn check_folder(folder: &Path) -> Result<()> {
+    let parent =
+        folder.parent().map(|parent| if parent.as_os_str().is_empty() { Path::new(".") } else { parent });
+    if folder.is_dir() || parent.is_some_and(Path::is_dir) && !folder.exists() {
+        return Ok(());
+    }
+    let text =
+        format!("--keep-prepared {folder:?}: expected a folder, or a new one in a folder that is there");
+    Err(Usage::new(text).into())
 }
 
 fn write(path: &Path, content: &[u8]) -> Result<()> {

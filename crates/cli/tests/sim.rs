@@ -706,3 +706,22 @@ fn tiers_and_localities_are_shown_and_drawn() {
         (&json!("rd"), &json!([0.0, 0.0, 0.0, 0.9]))
     );
 }
+
+/// Protects hours of runs from a name that cannot be written, and the machine from folders that nobody asked for.
+#[test]
+fn what_cannot_be_written_is_refused_before_the_first_run() {
+    let folder = Folder::new();
+    let missing = folder.path("missing");
+    let at = |name: &str| missing.join(name).display().to_string();
+    let trace = "zipf:ids=500,requests=5000";
+    for (option, file, status) in
+        [("--html", at("x.html"), 1), ("--plot", at("x.svg"), 1), ("--keep-prepared", at("kept"), 2)]
+    {
+        let words = [trace, "--policy", "lru", "--size", "50", "--timings", option, &file];
+        let (found, out, err) = sim(&words);
+        // With `--timings` each run says a line.
+        assert_eq!((found, err.lines().count()), (status, 1), "{option}: {err}");
+        assert!(err.contains(&file) && out.is_empty(), "{option}: {err}");
+        assert!(!missing.exists(), "{option}");
+    }
+}

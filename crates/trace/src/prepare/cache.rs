@@ -4,6 +4,7 @@
 //! the options. The same text is kept in the file and compared, because hashes can collide.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::Path;
 
@@ -79,8 +80,12 @@ pub fn keep(
         return Ok(());
     }
     // Only for the user: whoever may write there can change what is mapped.
-    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
-    made.map_err(|source| TraceError::Io { action: "create", path: folder.to_owned(), source })?;
+    match fs::DirBuilder::new().mode(0o700).create(folder) {
+        Err(source) if source.kind() != ErrorKind::AlreadyExists => {
+            return Err(TraceError::Io { action: "create", path: folder.to_owned(), source });
+        }
+        _ => {}
+    }
     let about = About {
         key: place.key.clone(),
         format: report.format.to_string(),
