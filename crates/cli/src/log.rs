@@ -11,10 +11,15 @@
 use anyhow::Result;
 use pantler_control::{ControlError, runtime};
 use std::ffi::OsString;
+use std::fmt;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use tracing::field::{Field, Visit};
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::Layer;
+use tracing_subscriber::layer::Context;
 
 /// Size at which a log begins anew.
 const LOG_BYTES_MAX: u64 = 1 << 20;
@@ -110,9 +115,54 @@ fn clean(folder: &Path) {
     }
 }
 
+/// Leaves out that a reply had no request any more: a program that is interrupted while it waits takes its request back, so
+/// that says nothing about the mount.
+pub struct WithoutLateReplies;
+
+impl<S: Subscriber> Layer<S> for WithoutLateReplies {
+    fn event_enabled(&self, event: &Event<'_>, _: Context<'_, S>) -> bool {
+        // What comes from crates that use `log` has that target.
+        if *event.metadata().level() != Level::ERROR || event.metadata().target() != "log" {
+            return true;
+        }
+        let mut message = Message::default();
+        event.record(&mut message);
+        !is_late_reply(&message.0)
+    }
+}
+
+/// What an event says.
+#[derive(Default)]
+struct Message(String);
+
+impl Visit for Message {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        if field.name() == "message" {
+            self.0 = format!("{value:?}");
+        }
+    }
+}
+
+fn is_late_reply(message: &str) -> bool {
+    let enoent = io::Error::from_raw_os_error(rustix::io::Errno::NOENT.raw_os_error());
+    message.strip_prefix("Failed to send FUSE reply: ").is_some_and(|why| why == enoent.to_string())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn replies_that_come_too_late_are_left_out_and_nothing_else() {
+        assert!(is_late_reply("Failed to send FUSE reply: No such file or directory (os error 2)"));
+        for said in [
+            "Failed to send FUSE reply: No such device (os error 19)",
+            "Failed to send FUSE reply: Invalid argument (os error 22)",
+            "No such file or directory (os error 2)",
+        ] {
+            assert!(!is_late_reply(said), "{said}");
+        }
+    }
 
     #[test]
     fn few_logs_of_hosts_that_are_gone_are_kept() {

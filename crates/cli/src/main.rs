@@ -6,6 +6,8 @@ use pantler_control::ControlError;
 use std::fmt::Display;
 use std::process::ExitCode;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 mod args;
 mod ask;
@@ -42,6 +44,8 @@ mod written;
 use args::{Arguments, Command};
 
 fn main() -> ExitCode {
+    // A host in the background was started by way of /proc/self/exe, and would be called `exe` in lists of processes.
+    let _ = rustix::thread::set_name(c"pantler");
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => return failure::report_parse(&error),
@@ -97,15 +101,15 @@ fn log_to_stderr(verbose: u8, with_time: bool) -> anyhow::Result<()> {
     };
     let text = words.to_str().ok_or_else(|| refuse(&"not UTF-8"))?;
     let filter = EnvFilter::builder().parse(text).map_err(|error| refuse(&error))?;
-    let log = tracing_subscriber::fmt()
+    let lines = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .with_target(false)
         .with_ansi(false);
     if with_time {
-        log.init()
+        lines.finish().with(log::WithoutLateReplies).init()
     } else {
-        log.without_time().init()
+        lines.without_time().finish().with(log::WithoutLateReplies).init()
     }
     Ok(())
 }
