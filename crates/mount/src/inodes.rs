@@ -178,6 +178,13 @@ impl Inodes {
         if inode == 0 { FOREIGN_FIRST } else { inode }
     }
 
+    /// A number that no inode has or gets: requests about it are answered with `ESTALE`.
+    pub(crate) fn unused(&self) -> u64 {
+        let mut keys = self.keys();
+        keys.foreign += 1;
+        FOREIGN_FIRST + keys.foreign
+    }
+
     fn number(&self, keys: &mut Keys, attributes: &Attributes, is_free: bool) -> u64 {
         let own = attributes.inode;
         let is_ours = attributes.device == self.device || is_free;

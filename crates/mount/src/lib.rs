@@ -32,6 +32,7 @@
 //! | hints through the socket, statistics | `body` |
 //! | runs and their profiles | `runs` |
 //! | lower tiers | `tiers` |
+//! | mount points inside their origin | `nesting` |
 //! | mounts that a crash left behind | [`stale`] |
 
 // Lock order: a content's lock, then the inode keys, then the inode table, then the cache's frames; registries of owners,
@@ -55,6 +56,7 @@ mod janitor;
 mod lists;
 mod mount;
 mod naming;
+mod nesting;
 mod options;
 mod owners;
 mod process;

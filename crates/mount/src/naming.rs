@@ -157,12 +157,14 @@ impl Core {
             if count > most {
                 return true;
             }
+            let mut add_unknown = |number| {
+                let attributes = Attributes { kind: Kind::Directory, ..Attributes::default() };
+                let shown = to_kernel(&attributes, number);
+                reply.add(shown.ino, entry.next, &entry.name, &Duration::ZERO, &shown, Generation(0))
+            };
             if entry.name == "." || entry.name == ".." {
                 // The kernel does not count these as looked up, but wants a number to show.
-                let kind = Kind::Directory;
-                let shown =
-                    to_kernel(&Attributes { kind, ..Attributes::default() }, self.inodes.shown(entry.inode));
-                return reply.add(shown.ino, entry.next, &entry.name, &Duration::ZERO, &shown, Generation(0));
+                return add_unknown(self.inodes.shown(entry.inode));
             }
             let charge = || self.descriptors.take(request.uid());
             let entered = directory.node.lookup(&entry.name).and_then(|node| self.enter(node, charge));
@@ -172,6 +174,11 @@ impl Core {
                 Err(error) if matches!(error.raw_os_error(), Some(libc::ENFILE | libc::EMFILE)) => {
                     refused = (count == 1).then_some(error);
                     return true;
+                }
+                // A mount that is not entered is listed. The kernel believes none of its attributes, so that
+                // it looks the name up before it uses it, and is refused.
+                Err(error) if error.raw_os_error() == Some(libc::ELOOP) => {
+                    return add_unknown(self.inodes.unused());
                 }
                 // What went away since it was listed is left out.
                 Err(_) => return false,

@@ -10,7 +10,7 @@ use pantler_origin::{DiskModel, OpenFile, Place, Reads, SimulatedDisk, Source};
 use pantler_steward::scheduling::Order;
 use pantler_steward::{Allocation, Lookahead, PolicyName, Revocation, Spec};
 
-use crate::{MountError, TierOptions};
+use crate::{MountError, TierOptions, nesting};
 
 /// Whose blocks are whose (docs/RULES.md, A).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -182,6 +182,9 @@ impl MountOptions {
             let text = "mount point \"/\": expected another directory than the root".to_owned();
             return Err(MountError::Option(text));
         }
+        if let Place::Directory(origin) = &self.origin {
+            nesting::check(origin, &self.mountpoint)?;
+        }
         let memory = memory_bytes();
         if self.cache_bytes > memory {
             let text =
@@ -269,7 +272,7 @@ mod tests {
 
     #[test]
     fn a_cache_larger_than_memory_is_refused() {
-        let options = |cache_bytes| MountOptions { cache_bytes, ..MountOptions::new("/", "/mnt") };
+        let options = |cache_bytes| MountOptions { cache_bytes, ..MountOptions::new("/proc", "/mnt") };
         assert!(options(memory_bytes()).check().is_ok());
         let error = options(memory_bytes() + 1).check().unwrap_err().to_string();
         assert!(error.contains(&(memory_bytes() + 1).to_string()), "{error}");

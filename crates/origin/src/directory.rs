@@ -10,6 +10,7 @@ use crate::{Look, OriginError, Time, attributes::Attributes};
 mod entries;
 mod extent;
 mod file;
+mod foreign;
 mod node;
 mod past_cache;
 mod writers;
@@ -18,6 +19,7 @@ mod xattr;
 pub use entries::LocalEntries;
 pub use file::LocalFile;
 pub(crate) use file::read_rest;
+pub use foreign::MOUNT_TYPE;
 pub use node::LocalNode;
 pub(crate) use node::attributes_of;
 pub use writers::has_writers;
@@ -36,6 +38,7 @@ pub struct Directory {
     path: PathBuf,
     stamps: Stamps,
     device: u64,
+    avoids_mounts: bool,
 }
 
 /// How finely a file system stamps changes.
@@ -65,7 +68,14 @@ impl Directory {
         let stamps = stamps_of(stat.f_type as u64, &kernel_release());
         let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let device = rustix::fs::fstat(&root).map_err(fail)?.st_dev;
-        Ok(Self { root, path, stamps, device })
+        Ok(Self { root, path, stamps, device, avoids_mounts: false })
+    }
+
+    /// From now on lookups that would enter a mount of type [`MOUNT_TYPE`] fail with `ELOOP`. A host of a mount asks for
+    /// this: a request that enters its own mount, or one whose origin leads back, would wait for itself.
+    #[must_use]
+    pub fn avoiding_mounts(self) -> Self {
+        Self { avoids_mounts: true, ..self }
     }
 
     /// Where it is, for people.
@@ -83,7 +93,7 @@ impl Directory {
     /// # Errors
     /// When no descriptor is left.
     pub fn root(&self) -> std::io::Result<LocalNode> {
-        Ok(LocalNode::new(self.root.try_clone()?))
+        Ok(LocalNode::new(self.root.try_clone()?, self.avoids_mounts))
     }
 
     /// Judges attributes that were just read.

@@ -41,7 +41,7 @@ mod version;
 
 pub use attributes::{Attributes, Changes, Kind, Time};
 pub use caller::{Acting, Caller, read_process};
-pub use directory::{Directory, LocalEntries, LocalFile, LocalNode, Stamps, has_writers};
+pub use directory::{Directory, LocalEntries, LocalFile, LocalNode, MOUNT_TYPE, Stamps, has_writers};
 pub use entries::{Entries, Entry};
 pub use error::OriginError;
 pub use file::{OpenFile, OpenMode};

@@ -28,6 +28,15 @@ impl Origin {
         })
     }
 
+    /// See [`Directory::avoiding_mounts`]. A store has no mounts in it.
+    #[must_use]
+    pub fn avoiding_mounts(self) -> Self {
+        match self {
+            Self::Directory(directory) => Self::Directory(directory.avoiding_mounts()),
+            Self::Store(store) => Self::Store(store),
+        }
+    }
+
     /// Where it is: a path, or what looks like one.
     pub fn path(&self) -> &Path {
         match self {

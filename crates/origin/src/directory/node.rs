@@ -7,7 +7,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-use super::{LocalEntries, LocalFile};
+use super::{LocalEntries, LocalFile, foreign};
 use crate::OpenMode;
 use crate::attributes::{Attributes, Changes, Kind, Time};
 
@@ -18,13 +18,15 @@ use crate::attributes::{Attributes, Changes, Kind, Time};
 #[derive(Debug)]
 pub struct LocalNode {
     fd: OwnedFd,
+    /// See [`Directory::avoiding_mounts`](crate::Directory::avoiding_mounts).
+    avoids_mounts: bool,
 }
 
 const STAT: StatxFlags = StatxFlags::BASIC_STATS.union(StatxFlags::BTIME);
 
 impl LocalNode {
-    pub(crate) fn new(fd: OwnedFd) -> Self {
-        Self { fd }
+    pub(crate) fn new(fd: OwnedFd, avoids_mounts: bool) -> Self {
+        Self { fd, avoids_mounts }
     }
 
     /// What the file is like now.
@@ -38,11 +40,32 @@ impl LocalNode {
     /// The inode that `name` names in this directory. A symbolic link is itself, not what it points to.
     ///
     /// # Errors
-    /// The system's: `ENOENT`, `EACCES` and so on.
+    /// The system's: `ENOENT`, `EACCES` and so on. `ELOOP` for a mount that this origin avoids.
     pub fn lookup(&self, name: &OsStr) -> io::Result<LocalNode> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let fd = self.open_beneath(name, flags, Mode::empty(), ResolveFlags::empty())?;
-        Ok(Self::new(fd))
+        let open = |resolve| self.open_beneath(name, flags, Mode::empty(), resolve);
+        let fd = match open(self.bounds()) {
+            Err(error) if self.meets_mount(&error) => {
+                // What was checked is what is used: the name may lead elsewhere a moment later.
+                let fd = open(ResolveFlags::empty())?;
+                if foreign::is_pantler(fd.as_fd())? {
+                    return Err(Errno::LOOP.into());
+                }
+                fd
+            }
+            opened => opened?,
+        };
+        Ok(Self::new(fd, self.avoids_mounts))
+    }
+
+    /// Where paths may lead at first. Crossing into another mount is looked at before it is done.
+    fn bounds(&self) -> ResolveFlags {
+        if self.avoids_mounts { ResolveFlags::NO_XDEV } else { ResolveFlags::empty() }
+    }
+
+    /// Whether an error of an opening within [`bounds`](Self::bounds) says that something is mounted on the name.
+    fn meets_mount(&self, error: &io::Error) -> bool {
+        self.avoids_mounts && error.raw_os_error() == Some(Errno::XDEV.raw_os_error())
     }
 
     /// Opens a regular file.
@@ -83,12 +106,23 @@ impl LocalNode {
         let mut flags = mode.flags() | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         flags.set(OFlags::EXCL, exclusive);
         let permissions = Mode::from_raw_mode(permissions & 0o7777);
-        let fd = self.open_beneath(name, flags, permissions, ResolveFlags::NO_SYMLINKS)?;
+        let fd = match self.open_beneath(name, flags, permissions, ResolveFlags::NO_SYMLINKS | self.bounds())
+        {
+            Err(error) if self.meets_mount(&error) => {
+                let node = self.lookup(name)?;
+                if exclusive {
+                    return Err(Errno::EXIST.into());
+                }
+                let file = node.open(mode)?;
+                return Ok((node, file));
+            }
+            opened => opened?,
+        };
         let attributes = attributes_of(fd.as_fd())?;
         if attributes.kind != Kind::Regular {
             return Err(Errno::INVAL.into());
         }
-        let node = Self::new(reopen_path(fd.as_fd())?);
+        let node = Self::new(reopen_path(fd.as_fd())?, self.avoids_mounts);
         Ok((node, LocalFile::new(fd.into(), mode)))
     }
 
