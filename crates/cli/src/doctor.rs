@@ -1,6 +1,7 @@
 //! `pantler doctor`: which kernel this is, what the machine offers, and what to do about what is missing.
 
 use anyhow::Result;
+use pantler_control::memory::Limit;
 use pantler_mount::Trial;
 use pantler_steer::{Kernel, Version};
 use serde::Serialize;
@@ -67,6 +68,7 @@ fn findings() -> Vec<Finding> {
     let mut findings = vec![kernel(&running)];
     findings.extend(pantler_steer::doctor().into_iter().map(steer));
     findings.extend([beneath(&running), fine_times(&running), fuse_device(), fuse_helper(), for_others()]);
+    findings.push(memory());
     findings.push(reading());
     findings.extend([control(), group()]);
     findings
@@ -204,7 +206,8 @@ fn steer(check: pantler_steer::Check) -> Finding {
 }
 
 fn fuse_device() -> Finding {
-    let opened = std::fs::File::options().read(true).write(true).open("/dev/fuse");
+    let opened = pantler_mount::device::open();
+    let remedy = opened.as_ref().err().map(pantler_mount::device::remedy);
     Finding {
         feature: "FUSE".into(),
         part: "mount",
@@ -213,9 +216,22 @@ fn fuse_device() -> Finding {
         detail: opened
             .map_or_else(|error| format!("/dev/fuse: {error}"), |_| "/dev/fuse can be opened".into()),
         since: None,
-        remedy: Some(
-            "load the module (modprobe fuse); in a container pass the device (--device /dev/fuse)".into(),
-        ),
+        remedy: remedy.map(Into::into),
+    }
+}
+
+/// What a mount would take of the memory that limits leave.
+fn memory() -> Finding {
+    let limit = Limit::here();
+    let cache = pantler_mount::default_cache_bytes(&limit) >> 20;
+    Finding {
+        feature: "memory".into(),
+        part: "mount",
+        needed: false,
+        present: limit.group.is_none(),
+        detail: format!("of the {limit}, a mount takes {cache} MiB for its cache without --cache"),
+        since: None,
+        remedy: Some("for larger caches raise the limit of the group, or mount from outside of it".into()),
     }
 }
 

@@ -25,7 +25,7 @@ const LOG_DECISIONS: u32 = 4096;
 pub struct Wish {
     origin: PathBuf,
     mount_point: PathBuf,
-    cache: Size,
+    cache: Option<Size>,
     block_size: Option<Size>,
     threads: Option<u16>,
     allocation: String,
@@ -357,7 +357,9 @@ impl Wish {
             // The other half is the origin's own memory.
             options.refresh = server.refresh() / 2;
         }
-        options.cache_bytes = self.cache.bytes();
+        if let Some(size) = self.cache {
+            options.cache_bytes = size.bytes();
+        }
         if let Some(size) = self.block_size {
             options.block_bytes = size.bytes() as usize;
         }
@@ -409,11 +411,9 @@ pub fn control_error(error: MountError) -> ControlError {
     match &error {
         MountError::Option(text) => ControlError::invalid(text.clone()),
         MountError::Cache(refused) => ControlError::invalid(refused.to_string()),
-        MountError::Device(_) => ControlError::Missing {
+        MountError::Device(refused) => ControlError::Missing {
             what: error.to_string(),
-            remedy:
-                "load the module (modprobe fuse), and in a container pass the device (--device /dev/fuse)"
-                    .into(),
+            remedy: pantler_mount::device::remedy(refused).into(),
         },
         MountError::Mount { error: cause, .. } => match remedy(cause) {
             Some(remedy) => ControlError::Missing {

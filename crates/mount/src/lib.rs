@@ -34,6 +34,7 @@
 //! | lower tiers | `tiers` |
 //! | mount points inside their origin | `nesting` |
 //! | mounts that a crash left behind | [`stale`] |
+//! | `/dev/fuse` | [`device`] |
 
 // Lock order: a content's lock, then the inode keys, then the inode table, then the cache's frames; registries of owners,
 // runs and wishes are held while none of these is wanted, except the frames. No lock but a content's or a
@@ -46,6 +47,7 @@ mod control;
 mod core;
 mod descent;
 mod descriptors;
+pub mod device;
 mod errno;
 mod error;
 mod filesystem;
@@ -72,7 +74,7 @@ mod writing;
 pub use control::{Call, CallError};
 pub use error::MountError;
 pub use mount::{Mount, Mounted, MountedCounters};
-pub use options::{Interpose, MountOptions, OwnerBy, WINDOW_MAX};
+pub use options::{Interpose, MountOptions, OwnerBy, WINDOW_MAX, default_cache_bytes};
 pub use pantler_origin::{
     Credentials, DiskModel, Place, Reads, ReadsStat, StoreAddress, StoreOptions, Trial, UnknownReads, trial,
 };

@@ -6,6 +6,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use pantler_control::Size;
+use pantler_control::memory::Limit;
 use pantler_origin::Origin;
 use pantler_steward::placement::FRAMES_TOTAL_MAX;
 use pantler_tier::{
@@ -13,7 +14,6 @@ use pantler_tier::{
 };
 
 use crate::content::Shelf;
-use crate::options::memory_bytes;
 use crate::{MountError, MountOptions};
 
 /// How long orders may take that wait when a mount ends.
@@ -62,7 +62,7 @@ pub struct TierOptions {
     pub origin_name: Option<String>,
     /// How blocks are protected.
     pub seal: Seal,
-    /// Most memory for what is known of blocks in tiers; what the machine has beside the cache, where nothing is said.
+    /// Most memory for what is known of blocks in tiers; what limits of memory leave beside the cache, where nothing is said.
     pub index_bytes_max: Option<u64>,
 }
 
@@ -105,7 +105,7 @@ pub(crate) struct Opened {
 pub(crate) fn open(options: &MountOptions) -> Result<Opened, MountError> {
     let mut opened = Opened { tiers: Vec::new(), works: Vec::new() };
     check_frames(options)?;
-    check_index(options, memory_bytes())?;
+    check_index(options, Limit::here().bytes)?;
     check_once(options)?;
     check_order(options)?;
     for (place, bytes) in &options.tiers.places {
@@ -201,7 +201,7 @@ fn check_index(options: &MountOptions, memory_bytes: u64) -> Result<(), MountErr
             let (needed, limit) = (rounded(needed), Size::new(limit));
             let whose = match options.tiers.index_bytes_max {
                 Some(_) => format!("--tier-index {limit}"),
-                None => format!("the {limit} that this machine has beside the cache"),
+                None => format!("the {limit} that there is beside the cache"),
             };
             return Err(MountError::Option(format!(
                 "tier {place} of {typed}: what is known of its blocks takes up to {needed} of memory, more than \
