@@ -1,101 +1,15 @@
 //! Mounts from the command line: hosted in the background or by the daemon, hinted, asked, unmounted.
 
+mod place;
+
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use pantler_rig::eventually;
+use place::{Daemon, Place, is_mounted, number};
 use rustix::process::{Pid, Signal, kill_process};
-
-/// A folder with an origin, a mount point and sockets of its own. Whatever is mounted goes when it goes.
-struct Place {
-    folder: tempfile::TempDir,
-}
-
-impl Place {
-    /// `None`, and a line that says why, where nothing can be mounted.
-    fn new() -> Option<Place> {
-        let fuse = fs::File::options().read(true).write(true).open("/dev/fuse");
-        let root = rustix::process::geteuid().is_root();
-        if let (Ok(_), true) = (fuse, root) {
-            let folder = tempfile::tempdir().unwrap();
-            fs::create_dir(folder.path().join("origin")).unwrap();
-            fs::create_dir(folder.path().join("mnt")).unwrap();
-            fs::write(folder.path().join("origin/file"), vec![b'x'; 300_000]).unwrap();
-            return Some(Place { folder });
-        }
-        assert!(std::env::var_os("PANTLER_NO_SKIP").is_none(), "mounting needs root and /dev/fuse");
-        eprintln!("skipped: mounting needs root and /dev/fuse");
-        None
-    }
-
-    fn origin(&self) -> PathBuf {
-        self.folder.path().join("origin")
-    }
-
-    fn point(&self) -> PathBuf {
-        self.folder.path().join("mnt")
-    }
-
-    fn file(&self) -> String {
-        self.point().join("file").display().to_string()
-    }
-
-    fn command(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_pantler"));
-        command.args(words).env("PANTLER_RUNTIME_DIR", self.folder.path().join("run"));
-        command.env_remove("SUDO_UID").env_remove("SUDO_GID").stdin(Stdio::null());
-        command
-    }
-
-    fn pantler(&self, words: &[&str]) -> Output {
-        self.command(words).output().unwrap()
-    }
-
-    /// Runs a command that must succeed, and gives back its standard output.
-    fn ok(&self, words: &[&str]) -> String {
-        let output = self.pantler(words);
-        let err = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(0), "{words:?}: {err}");
-        String::from_utf8(output.stdout).unwrap()
-    }
-
-    fn mount(&self, more: &[&str]) -> String {
-        let (origin, point) = (self.origin().display().to_string(), self.point().display().to_string());
-        let cache = if more.contains(&"--cache") { &[][..] } else { &["--cache", "16M"] };
-        self.ok(&[&["mount", "--json", &origin, &point], cache, more].concat())
-    }
-
-    fn umount(&self) {
-        self.ok(&["umount", &self.point().display().to_string()]);
-        assert!(!is_mounted(&self.point()));
-    }
-
-    fn sockets(&self) -> usize {
-        fs::read_dir(self.folder.path().join("run")).map_or(0, |entries| entries.count())
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        if is_mounted(&self.point()) {
-            let _ = Command::new("umount").arg("--lazy").arg(self.point()).status();
-        }
-    }
-}
-
-fn is_mounted(point: &Path) -> bool {
-    let table = fs::read_to_string("/proc/self/mounts").unwrap();
-    table.lines().any(|line| line.split(' ').nth(1) == point.to_str())
-}
-
-/// The number behind `"key":` in a line of JSON that has it once.
-fn number(line: &str, key: &str) -> i64 {
-    let at = line.find(&format!("\"{key}\":")).unwrap_or_else(|| panic!("{key} in {line}"));
-    let digits = line[at + key.len() + 3..].chars().take_while(|c| c.is_ascii_digit() || *c == '-');
-    digits.collect::<String>().parse().unwrap()
-}
 
 #[test]
 fn a_mount_lives_in_the_background_until_it_is_unmounted() {
@@ -367,16 +281,6 @@ fn a_mount_whose_host_cannot_be_asked_is_unmounted_all_the_same() {
     eventually("the host ends", || !Path::new(&format!("/proc/{host}")).exists());
 }
 
-/// A daemon that ends with the test.
-struct Daemon(Child);
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        let _ = kill_process(Pid::from_child(&self.0), Signal::TERM);
-        let _ = self.0.wait();
-    }
-}
-
 #[test]
 fn the_daemon_hosts_mounts_and_takes_them_along() {
     let Some(place) = Place::new() else { return };
@@ -615,11 +519,12 @@ fn a_mount_with_tiers_shows_them_and_refuses_what_makes_no_sense() {
     assert!(!large.exists(), "left behind");
     // What was made for a tier goes again when a later one cannot be; what was there stays.
     let before = fs::read(tier.join("pantler.tier")).unwrap();
+    fs::create_dir(&large).unwrap();
     let made = format!("ssd:{}/in,4M", large.display());
     let output =
         place.pantler(&["mount", &origin, &point, "--tier", &ssd, "--tier", &made, "--tier", &absent]);
     assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
-    assert!(!large.exists(), "left behind");
+    assert!(!large.join("in").exists(), "left behind");
     assert!(fs::read(tier.join("pantler.tier")).unwrap() == before);
     assert!(start.elapsed() < Duration::from_secs(30), "something hangs");
     // Without it, and says so.

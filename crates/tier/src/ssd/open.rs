@@ -68,8 +68,7 @@ pub(super) fn open(path: &Path, bytes: u64, layout: &Layout) -> Result<(File, Pa
 #[derive(Default)]
 pub(super) struct Made {
     file: Option<PathBuf>,
-    /// The innermost first.
-    folders: Vec<PathBuf>,
+    folder: Option<PathBuf>,
     stays: bool,
 }
 
@@ -78,7 +77,7 @@ impl Made {
     pub(super) fn unmake(&mut self) {
         // Why there is no tier has been said; a folder in which there is something by now stays.
         let _ = self.file.take().map(std::fs::remove_file);
-        self.folders.drain(..).map(std::fs::remove_dir).take_while(Result::is_ok).for_each(drop);
+        let _ = self.folder.take().map(std::fs::remove_dir);
     }
 }
 
@@ -150,11 +149,18 @@ fn place(path: &Path, made: &mut Made) -> Result<PathBuf, TierError> {
         Ok(found) if found.is_file() => return Ok(path.to_owned()),
         Ok(_) => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let missing = path.ancestors().filter(|folder| !folder.as_os_str().is_empty());
-            made.folders =
-                missing.take_while(|folder| folder.symlink_metadata().is_err()).map(Path::to_owned).collect();
-            let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
-            made.map_err(|error| TierError::File { path: path.to_owned(), error })?;
+            // Only itself: a path that was mistyped makes no folders.
+            let refuse = |error: io::Error| {
+                let error = match error.kind() {
+                    io::ErrorKind::NotFound => {
+                        io::Error::new(error.kind(), "the folder above it is not there: make it first")
+                    }
+                    _ => error,
+                };
+                TierError::File { path: path.to_owned(), error }
+            };
+            DirBuilder::new().mode(0o700).create(path).map_err(refuse)?;
+            made.folder = Some(path.to_owned());
         }
         Err(error) => return Err(TierError::File { path: path.to_owned(), error }),
     }
