@@ -15,17 +15,27 @@ pub struct Found {
 
 /// Every body of every host that answers. A host that does not answer is mentioned in the log.
 pub fn all() -> Vec<Found> {
-    let (found, silent) = look();
+    let (found, silent) = look(|_| false);
     for error in silent {
         tracing::warn!("{error}");
     }
     found
 }
 
+/// The first body to answer of which `is_meant` is true. Hosts that are silent are waited for only if there is none.
+pub fn first(is_meant: impl Fn(&Found) -> bool) -> Option<Found> {
+    look(&is_meant).0.into_iter().find(is_meant)
+}
+
 /// As [`all`], for somebody who has use for nothing less than one: where there is none, a host that does not answer is
 /// the likely reason, and the error.
 pub fn some() -> Result<Vec<Found>> {
-    let (found, silent) = look();
+    some_until(|_| false)
+}
+
+/// As [`some`], but waits for no other host once `is_enough` is true of a body.
+fn some_until(is_enough: impl Fn(&Found) -> bool) -> Result<Vec<Found>> {
+    let (found, silent) = look(is_enough);
     let is_empty = found.is_empty();
     for error in silent {
         if is_empty {
@@ -36,25 +46,31 @@ pub fn some() -> Result<Vec<Found>> {
     Ok(found)
 }
 
-/// The bodies of the hosts that answer, and why others did not.
-fn look() -> (Vec<Found>, Vec<ControlError>) {
+/// The bodies of the hosts that answer, and why others did not; no more of either once a body is enough.
+fn look(is_enough: impl Fn(&Found) -> bool) -> (Vec<Found>, Vec<ControlError>) {
     let (mut found, mut silent) = (Vec::new(), Vec::new());
-    for mut client in Client::everywhere() {
-        let bodies = match client.bodies() {
-            Ok(bodies) => bodies,
-            Err(error) => {
-                silent.push(error);
-                continue;
+    for (number, answer) in Client::with_each(bodies) {
+        match answer {
+            Ok(bodies) => {
+                let is_last = bodies.iter().any(&is_enough);
+                found.push((number, bodies));
+                if is_last {
+                    break;
+                }
             }
-        };
-        for info in bodies {
-            // One conversation per body: requests to them do not wait for each other.
-            if let Ok(client) = Client::connect(client.path()) {
-                found.push(Found { info, client });
-            }
+            Err(error) => silent.push(error),
         }
     }
-    (found, silent)
+    // They are shown in the same order each time.
+    found.sort_by_key(|(number, _)| *number);
+    (found.into_iter().flat_map(|(_, bodies)| bodies).collect(), silent)
+}
+
+fn bodies(mut client: Client) -> Result<Vec<Found>, ControlError> {
+    // One conversation per body: requests to them do not wait for each other.
+    let bodies = client.bodies()?;
+    let found = |info| Some(Found { info, client: Client::connect(client.path()).ok()? });
+    Ok(bodies.into_iter().filter_map(found).collect())
 }
 
 /// The body called `on`: a run's name or a mount point, however its path is written. Runs of one name, of several users or
@@ -62,7 +78,8 @@ fn look() -> (Vec<Found>, Vec<ControlError>) {
 pub fn named(on: &str) -> Result<Found> {
     let path = std::fs::canonicalize(on).unwrap_or_else(|_| PathBuf::from(on));
     let matches = |info: &BodyInfo| info.name == on || info.mount_point.as_ref() == Some(&path);
-    let mut bodies = some()?;
+    // Names may be those of several runs; a mount point is one mount's.
+    let mut bodies = some_until(|found| found.info.mount_point.as_ref() == Some(&path))?;
     let mut found: Vec<usize> = (0..bodies.len()).filter(|&at| matches(&bodies[at].info)).collect();
     if found.is_empty()
         && let Ok(pid) = on.parse::<u32>()

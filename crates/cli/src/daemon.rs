@@ -15,9 +15,15 @@ use crate::mounting::{self, Wish};
 /// How often the daemon looks whether its mounts are still there.
 const LOOK: Duration = Duration::from_millis(100);
 
+/// A mount, and how it is known at the doors.
+struct Hosted {
+    mounted: Mounted,
+    body: Arc<dyn Body>,
+}
+
 /// Mounts on request.
 struct Mounts {
-    mounted: Arc<Mutex<Vec<Mounted>>>,
+    mounted: Arc<Mutex<Vec<Hosted>>>,
 }
 
 impl Launcher for Mounts {
@@ -34,7 +40,8 @@ impl Launcher for Mounts {
             .map_err(|error| ControlError::invalid(format!("launch: {error}")))?;
         let mounted = wish.mount()?;
         let body = mounted.body();
-        self.mounted.lock().unwrap_or_else(PoisonError::into_inner).push(mounted);
+        let hosted = Hosted { mounted, body: Arc::clone(&body) };
+        self.mounted.lock().unwrap_or_else(PoisonError::into_inner).push(hosted);
         Ok(body)
     }
 }
@@ -59,15 +66,13 @@ pub fn daemon() -> Result<()> {
     while !ending.load(Ordering::SeqCst) {
         std::thread::sleep(LOOK);
         let mut all = mounted.lock().unwrap_or_else(PoisonError::into_inner);
-        for gone in all.extract_if(.., |mounted: &mut Mounted| !mounted.is_served()) {
-            // One that was stopped is out already, and its name may belong to the next mount there.
-            if !gone.is_stopped() {
-                host.remove(&gone.body().describe().name);
-            }
+        for gone in all.extract_if(.., |hosted: &mut Hosted| !hosted.mounted.is_served()) {
+            // Its name may belong to the next mount there.
+            host.remove(&gone.body);
         }
     }
     drop(server);
-    for mounted in mounted.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+    for Hosted { mounted, .. } in mounted.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
         if let Err(error) = mounted.unmount() {
             tracing::warn!(%error, "a mount stays");
         }

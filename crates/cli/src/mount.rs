@@ -8,10 +8,12 @@ use pantler_control::client::{Client, unexpected};
 use pantler_control::server::{Host, Server};
 use pantler_control::wire::{Answer, Request};
 use pantler_control::{BodyInfo, ControlError, Size, runtime};
+use pantler_mount::connection::Connection;
 use serde::Serialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -29,6 +31,10 @@ use crate::output;
 const LOOK: Duration = Duration::from_millis(50);
 /// How long `umount` waits for the mount point to be free.
 const GONE: Duration = Duration::from_secs(15);
+/// How long `umount` waits for requests under way: a little longer than a host does.
+const REQUESTS: Duration = Duration::from_secs(12);
+/// The same where no host answers.
+const REQUESTS_UNHOSTED: Duration = Duration::from_secs(2);
 
 /// What is said of a mount that is ready.
 #[derive(Serialize)]
@@ -64,7 +70,8 @@ pub fn mount(arguments: &args::Mount) -> Result<u8> {
         tracing::info!(path, "unmounted what a killed host left");
     }
     let wish = Wish::new(arguments)?;
-    if ask::all().iter().any(|found| found.info.mount_point.as_deref() == Some(wish.mount_point())) {
+    // The kernel knows, and a host that is about to end does not. Without this a mount would be started to be refused.
+    if pantler_mount::stale::is_mounted(wish.mount_point())? {
         let text = format!("mount point {:?}: there is a mount already", arguments.mount_point);
         return Err(ControlError::invalid(text).into());
     }
@@ -102,6 +109,7 @@ pub fn mount(arguments: &args::Mount) -> Result<u8> {
 fn start_host() -> Result<u8> {
     let mut complaints = nameless_file()?;
     let mut host = Command::new("/proc/self/exe");
+    host.arg0("pantler");
     host.args(std::env::args_os().skip(1)).args(["--foreground", "--detached"]);
     host.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(complaints.try_clone()?);
     let mut host = host.spawn().context("cannot start a host")?;
@@ -190,8 +198,12 @@ pub fn umount(arguments: &args::Umount) -> Result<()> {
     let ours = |info: &BodyInfo| {
         info.mount_point.as_ref().is_some_and(|at| *at == absolute || Some(at) == resolved.as_ref())
     };
-    let Some(mut found) = ask::all().into_iter().find(|found| ours(&found.info)) else {
-        return mounting::unmount_unhosted(point);
+    let path = resolved.as_ref().unwrap_or(&absolute);
+    // Afterwards there is no path that leads to it.
+    let connection = Connection::of(path);
+    let Some(mut found) = ask::first(|found| ours(&found.info)) else {
+        mounting::unmount_unhosted(point)?;
+        return end_requests(point, connection, REQUESTS_UNHOSTED);
     };
     let at = found.info.mount_point.clone().unwrap_or(absolute);
     if let Err(error) = found.ask(&Request::Stop { on: found.info.name.clone() }, None) {
@@ -211,5 +223,33 @@ pub fn umount(arguments: &args::Umount) -> Result<()> {
         }
         std::thread::sleep(Duration::from_millis(5));
     }
+    end_requests(point, connection, REQUESTS)
+}
+
+/// Waits for requests under way, and ends those that are still without an answer after `limit`: they would wait for ever
+/// if the host is stopped, or waits for itself.
+fn end_requests(point: &Path, connection: std::io::Result<Connection>, limit: Duration) -> Result<()> {
+    let connection = match connection {
+        Ok(connection) => connection,
+        Err(error) => {
+            tracing::info!(%error, "requests under way are not looked at");
+            return Ok(());
+        }
+    };
+    if connection.drained(limit) {
+        return Ok(());
+    }
+    let requests = connection.waiting().unwrap_or(0);
+    connection.abort().and_then(|()| {
+        let is_over = connection.drained(limit);
+        is_over.then_some(()).ok_or_else(|| std::io::Error::other("they still wait after that"))
+    }).map_err(|error| {
+        ControlError::failed(format!(
+            "{}: unmounted, but {requests} requests wait for its host, and cannot be ended ({error}): \
+             end the host, or write 1 to the file abort of its connection in /sys/fs/fuse/connections, as root",
+            point.display(),
+        ))
+    })?;
+    eprintln!("pantler: {}: {requests} requests without an answer were ended", point.display());
     Ok(())
 }

@@ -183,15 +183,17 @@ fn open_door(session: &Session) -> Result<Server> {
 
 /// Tells every mount about the run. It lasts as long as the connections that come back.
 fn announce(spec: &RunSpec) -> Vec<Client> {
-    let mut clients = Client::everywhere();
-    clients.retain_mut(|client| match client.begin_run(spec) {
-        Ok(bodies) => !bodies.is_empty(),
+    let spec = spec.clone();
+    let begin = move |mut client: Client| match client.begin_run(&spec) {
+        Ok(bodies) => (!bodies.is_empty()).then_some(client),
         Err(error) => {
             tracing::warn!(host = %client.path().display(), %error, "a host does not take the run");
-            false
+            None
         }
-    });
-    clients
+    };
+    let mut clients: Vec<_> = Client::with_each(begin).collect();
+    clients.sort_by_key(|(number, _)| *number);
+    clients.into_iter().filter_map(|(_, client)| client).collect()
 }
 
 /// Says what the run read on the mounts of a host, unless that shall be quiet, and on which it has

@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::frame::Lines;
@@ -28,7 +29,7 @@ pub struct Client {
 impl Client {
     /// Connects to the host that listens at `path`.
     pub fn connect(path: &Path) -> io::Result<Client> {
-        let stream = UnixStream::connect(path)?;
+        let stream = connect(path)?;
         stream.set_read_timeout(Some(FIRST_WORD))?;
         stream.set_write_timeout(Some(FIRST_WORD))?;
         Ok(Client { lines: Lines::new(stream), path: path.to_owned(), answered: false })
@@ -40,9 +41,29 @@ impl Client {
         runtime::sockets().iter().filter(|path| is_daemon(path)).find_map(|path| Client::connect(path).ok())
     }
 
-    /// Connects to every host this user may speak to, the daemon first.
-    pub fn everywhere() -> Vec<Client> {
-        runtime::sockets().iter().filter_map(|path| Client::connect(path).ok()).collect()
+    /// Talks to every host this user may speak to, to all at the same time: hosts that are silent cost one wait together.
+    /// What comes back comes as soon as it is there, each with its host's place in the order of all, the daemon first.
+    ///
+    /// Dropped early, it leaves conversations to end by themselves.
+    pub fn with_each<T: Send + 'static>(
+        talk: impl Fn(Client) -> T + Send + Sync + 'static,
+    ) -> impl Iterator<Item = (usize, T)> {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let talk = Arc::new(talk);
+        for (number, path) in runtime::sockets().into_iter().enumerate() {
+            let (sender, talk) = (sender.clone(), Arc::clone(&talk));
+            let converse = move || {
+                // One that is not there has been killed, or has ended since.
+                if let Ok(client) = Client::connect(&path) {
+                    // Whoever listened may have heard enough.
+                    let _ = sender.send((number, talk(client)));
+                }
+            };
+            if let Err(error) = std::thread::Builder::new().name("ask".into()).spawn(converse) {
+                tracing::warn!(%error, "a host is not asked");
+            }
+        }
+        receiver.into_iter()
     }
 
     /// The socket's path.
@@ -113,6 +134,17 @@ impl Client {
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.lines.stream().as_fd()
     }
+}
+
+/// Connects, or gives up after a while: a host that is stopped takes no more connections once its queue is full.
+fn connect(path: &Path) -> io::Result<UnixStream> {
+    use rustix::net::sockopt::{Timeout, set_socket_timeout};
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+    let socket =
+        rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    set_socket_timeout(&socket, Timeout::Send, Some(FIRST_WORD))?;
+    rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
+    Ok(socket.into())
 }
 
 /// An answer that does not fit its question.

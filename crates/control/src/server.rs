@@ -68,9 +68,18 @@ impl Host {
         Ok(())
     }
 
-    /// Lets go of a body.
-    pub fn remove(&self, name: &str) {
-        lock(&self.bodies).retain(|body| body.describe().name != name);
+    /// Takes in a body that was launched. One of that name has ended, even if this host has yet to notice: there is one
+    /// mount at a mount point.
+    fn replace(&self, body: Arc<dyn Body>) {
+        let name = body.describe().name;
+        let mut bodies = lock(&self.bodies);
+        bodies.retain(|known| known.describe().name != name);
+        bodies.push(body);
+    }
+
+    /// Lets go of a body, and of no other of its name.
+    pub fn remove(&self, body: &Arc<dyn Body>) {
+        lock(&self.bodies).retain(|known| !Arc::ptr_eq(known, body));
     }
 
     /// All bodies.
@@ -273,14 +282,14 @@ fn serve(
             let launcher = host.launcher.as_ref().ok_or_else(|| ControlError::unsupported("launching"))?;
             let body = launcher.launch(speaker, &launch, file)?;
             let info = body.describe();
-            host.add(body)?;
+            host.replace(body);
             Ok(Answer::Launched(Box::new(info)))
         }
         Request::Stop { on } => {
             let body = host.body(&on)?;
             speaker.check_speaks_for(body.describe().uid)?;
             body.stop(speaker)?;
-            host.remove(&on);
+            host.remove(&body);
             Ok(Answer::Stopping)
         }
     }

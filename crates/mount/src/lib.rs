@@ -35,6 +35,7 @@
 //! | mount points inside their origin | `nesting` |
 //! | mounts that a crash left behind | [`stale`] |
 //! | `/dev/fuse` | [`device`] |
+//! | what the kernel knows of a mount's requests | [`connection`] |
 
 // Lock order: a content's lock, then the inode keys, then the inode table, then the cache's frames; registries of owners,
 // runs and wishes are held while none of these is wanted, except the frames. No lock but a content's or a
@@ -42,6 +43,7 @@
 
 mod attributes;
 mod body;
+pub mod connection;
 mod content;
 mod control;
 mod core;

@@ -13,6 +13,7 @@ use pantler_cache::Traffic;
 use pantler_steward::Counters;
 
 use crate::body::MountBody;
+use crate::connection::Connection;
 use crate::core::Core;
 use crate::filesystem::Served;
 use crate::stale::{FILE_SYSTEM_TYPE, SUBTYPE, Top};
@@ -73,11 +74,10 @@ impl Mount {
     pub fn spawn(self) -> Result<Mounted, MountError> {
         let options = &self.core.options;
         let path = options.mountpoint.clone();
-        if let Err(error) = std::fs::File::options().read(true).write(true).open("/dev/fuse") {
-            return Err(MountError::Device(error));
-        }
+        crate::device::open().map_err(MountError::Device)?;
         let failed = |error: io::Error| MountError::Mount { path: path.clone(), error };
         let mountpoint = std::fs::canonicalize(&path).map_err(failed)?;
+        let _claim = Claim::take(&mountpoint)?;
         let session = open_session(Served(Arc::clone(&self.core)), &mountpoint, options).map_err(failed)?;
         // There is no other session of this core.
         let _ = self.core.notifier.set(session.notifier());
@@ -86,7 +86,49 @@ impl Mount {
         let thread = std::thread::Builder::new().name("pantler-mount".into());
         let prefetchers = prefetch(&self.core).map_err(failed)?;
         let thread = thread.spawn(move || session.run()).map_err(failed)?;
-        Ok(Mounted { core: self.core, mountpoint, thread: Some(thread), prefetchers })
+        let connection = Connection::of(&mountpoint).ok();
+        Ok(Mounted { core: self.core, mountpoint, connection, thread: Some(thread), prefetchers })
+    }
+}
+
+/// A mount point that this process alone mounts on, until dropped: of several that try at once one succeeds, and the others
+/// do not cover its mount.
+struct Claim {
+    /// The directory below the mount, locked.
+    _directory: Option<std::fs::File>,
+}
+
+impl Claim {
+    fn take(mountpoint: &Path) -> Result<Claim, MountError> {
+        let refuse = |what: &str| MountError::Option(format!("mount point {mountpoint:?}: {what}"));
+        let failed = |error: io::Error| MountError::Mount { path: mountpoint.to_owned(), error };
+        let check = || match crate::stale::top(mountpoint).map_err(failed)? {
+            Top::Ours => Err(refuse("there is a mount already")),
+            _ => Ok(()),
+        };
+        // Not to open what a mount shows, whose process may be stopped.
+        check()?;
+        let directory = match std::fs::File::open(mountpoint) {
+            Ok(directory) => directory,
+            // The helper decides about directories that this user cannot read.
+            Err(error) => {
+                tracing::debug!(%error, "the mount point is not locked");
+                return Ok(Claim { _directory: None });
+            }
+        };
+        match directory.try_lock() {
+            Ok(()) => {}
+            Err(std::fs::TryLockError::WouldBlock) => {
+                return Err(refuse("another process mounts there just now, or has locked the directory"));
+            }
+            // Some file systems lock no directories.
+            Err(std::fs::TryLockError::Error(error)) => {
+                tracing::debug!(%error, "the mount point is not locked")
+            }
+        }
+        // Another may have mounted and unlocked since.
+        check()?;
+        Ok(Claim { _directory: Some(directory) })
     }
 }
 
@@ -120,7 +162,7 @@ fn open_session(served: Served, mountpoint: &Path, options: &MountOptions) -> io
 
 fn mount_as_root(mountpoint: &Path, options: &MountOptions) -> io::Result<OwnedFd> {
     use rustix::mount::MountFlags;
-    let device = std::fs::File::options().read(true).write(true).open("/dev/fuse")?;
+    let device = crate::device::open()?;
     let allow_other = if options.allow_other { ",allow_other" } else { "" };
     let number = device.as_raw_fd();
     let data = format!("fd={number},rootmode=40000,user_id=0,group_id=0,default_permissions{allow_other}");
@@ -154,6 +196,8 @@ fn config(options: &MountOptions) -> Config {
 pub struct Mounted {
     pub(crate) core: Arc<Core>,
     mountpoint: std::path::PathBuf,
+    /// None where the kernel's list of connections cannot be reached.
+    connection: Option<Connection>,
     thread: Option<JoinHandle<io::Result<()>>>,
     prefetchers: Vec<JoinHandle<()>>,
 }
@@ -209,8 +253,22 @@ impl Mounted {
         }
         let start = Instant::now();
         // Requests may wait for one that panicked.
-        while !thread.is_finished() && !self.is_broken() && start.elapsed() < GRACE {
-            std::thread::sleep(Duration::from_millis(2));
+        let wait = |start: Instant| {
+            while !thread.is_finished() && !self.is_broken() && start.elapsed() < GRACE {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+        };
+        wait(start);
+        // What still waits may wait for itself: no signal ends that, nor does the end of this process.
+        let has_requests = |it: &&Connection| it.waiting().is_some_and(|count| count > 0);
+        if !thread.is_finished()
+            && let Some(connection) = self.connection.as_ref().filter(has_requests)
+        {
+            tracing::warn!(requests = connection.waiting(), "requests without an answer are ended");
+            connection
+                .abort()
+                .map_err(|error| MountError::Unmount { path: self.mountpoint.clone(), error })?;
+            wait(Instant::now());
         }
         if thread.is_finished() {
             // How serving ended was logged; what counts here is that the mount is gone.

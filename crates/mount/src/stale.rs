@@ -3,13 +3,14 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use pantler_control::mount_table::unescape;
+use rustix::io::Errno;
 
 use crate::MountError;
 
-/// What our mounts are called in the table of mounts.
-pub(crate) const FILE_SYSTEM_TYPE: &str = "fuse.pantler";
+pub(crate) use pantler_origin::MOUNT_TYPE as FILE_SYSTEM_TYPE;
 /// The part of it that is ours.
 pub(crate) const SUBTYPE: &str = "pantler";
 
@@ -19,7 +20,7 @@ pub(crate) const SUBTYPE: &str = "pantler";
 /// When the table of mounts cannot be read.
 pub fn find() -> io::Result<Vec<PathBuf>> {
     let table = fs::read("/proc/self/mounts")?;
-    Ok(ours(&table).into_iter().filter(|path| is_dead(path)).collect())
+    Ok(dead(ours(&table)))
 }
 
 /// Unmounts a mount point of ours, whether or not its daemon can be asked. False when there is none of ours.
@@ -69,7 +70,7 @@ fn top_of(table: &[u8], path: &Path) -> Top {
 
 /// Whether a path is a mount point of ours that nobody serves.
 pub(crate) fn is_left_behind(path: &Path) -> bool {
-    is_mounted(path).is_ok_and(|is_mounted| is_mounted) && is_dead(path)
+    is_mounted(path).is_ok_and(|is_mounted| is_mounted) && !dead(vec![path.to_owned()]).is_empty()
 }
 
 /// Ends the mounts that [`find`] finds, and returns their mount points.
@@ -88,7 +89,7 @@ pub fn clean() -> Result<Vec<PathBuf>, MountError> {
         match rustix::mount::unmount(path.as_path(), rustix::mount::UnmountFlags::DETACH) {
             Ok(()) => ended.push(path),
             // Not mounted any more: somebody else cleaned up, or its daemon was just ending.
-            Err(rustix::io::Errno::INVAL) => {}
+            Err(Errno::INVAL) => {}
             Err(error) => first = first.or(Some(failed(&path, error.into()))),
         }
     }
@@ -108,21 +109,30 @@ fn mounts(table: &[u8]) -> impl Iterator<Item = (PathBuf, bool)> {
         .filter_map(|fields| Some((unescape(fields.get(1)?), *fields.get(2)? == FILE_SYSTEM_TYPE.as_bytes())))
 }
 
-/// A connection without daemon answers at once; one with a daemon is asked for nothing that the daemon would answer.
-fn is_dead(path: &Path) -> bool {
-    // Asking for the file system's parameters reaches the daemon, but only if there is one; a bounded wait in a
-    // separate thread keeps a hanging daemon from hanging us.
+/// How long servers of mounts are waited for. Without a server the kernel answers at once.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// Those whose connection has no server. All are asked at the same time, so that stopped servers cost one wait together.
+fn dead(paths: Vec<PathBuf>) -> Vec<PathBuf> {
     let (sender, receiver) = std::sync::mpsc::channel();
-    let path = path.to_owned();
-    let ask = move || {
-        // Whoever waited may have given up.
-        let _ = sender.send(rustix::fs::statvfs(&path).err());
-    };
-    if std::thread::Builder::new().spawn(ask).is_err() {
-        return false;
+    let deadline = Instant::now() + PATIENCE;
+    for path in paths {
+        let sender = sender.clone();
+        // Asking for the file system's parameters reaches the server, if there is one, which may be stopped: then the thread
+        // waits on alone.
+        let ask = move || {
+            let answer = rustix::fs::statvfs(&path).err();
+            let is_dead = matches!(answer, Some(Errno::NOTCONN | Errno::CONNABORTED));
+            // Whoever waited may have given up.
+            let _ = sender.send(is_dead.then_some(path));
+        };
+        if let Err(error) = std::thread::Builder::new().spawn(ask) {
+            tracing::debug!(%error, "a mount was not looked at");
+        }
     }
-    let answer = receiver.recv_timeout(std::time::Duration::from_secs(2));
-    matches!(answer, Ok(Some(rustix::io::Errno::NOTCONN | rustix::io::Errno::CONNABORTED)))
+    drop(sender);
+    let left = || deadline.saturating_duration_since(Instant::now());
+    std::iter::from_fn(|| receiver.recv_timeout(left()).ok()).flatten().collect()
 }
 
 #[cfg(test)]
