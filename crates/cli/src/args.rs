@@ -118,7 +118,8 @@ pub struct Mount {
     pub origin: PathBuf,
     /// Where to mount it: a directory, whose own content is hidden meanwhile
     pub mount_point: PathBuf,
-    /// Memory for cached blocks, such as 512M; without it 256M, or half of the memory that limits allow here
+    /// Memory for cached blocks, such as 512M; without it 256M, or half of the memory that limits
+    /// allow here
     #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
     pub cache: Option<Size>,
     /// Bytes in a block: a power of two from 4K to 1M
@@ -222,7 +223,8 @@ pub struct Tiers {
     /// Certificate of the authority to trust with rediss: and tiers:, in PEM
     #[arg(long = "tier-authority", value_name = "FILE")]
     pub authority: Option<PathBuf>,
-    /// Most memory for what is known of blocks in tiers; without it what limits of memory leave beside --cache
+    /// Most memory for what is known of blocks in tiers; without it what limits of memory leave
+    /// beside --cache
     #[arg(long = "tier-index", value_name = "SIZE", allow_negative_numbers = true)]
     pub index: Option<Size>,
     /// Name of the origin in tiers, the same on all machines that mount it; without it its device number

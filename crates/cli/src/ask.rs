@@ -22,7 +22,8 @@ pub fn all() -> Vec<Found> {
     found
 }
 
-/// The first body to answer of which `is_meant` is true. Hosts that are silent are waited for only if there is none.
+/// The first body to answer of which `is_meant` is true. Hosts that are silent are waited for only
+/// if there is none.
 pub fn first(is_meant: impl Fn(&Found) -> bool) -> Option<Found> {
     look(&is_meant).0.into_iter().find(is_meant)
 }
@@ -46,7 +47,8 @@ fn some_until(is_enough: impl Fn(&Found) -> bool) -> Result<Vec<Found>> {
     Ok(found)
 }
 
-/// The bodies of the hosts that answer, and why others did not; no more of either once a body is enough.
+/// The bodies of the hosts that answer, and why others did not; no more of either once a body is
+/// enough.
 fn look(is_enough: impl Fn(&Found) -> bool) -> (Vec<Found>, Vec<ControlError>) {
     let (mut found, mut silent) = (Vec::new(), Vec::new());
     for (number, answer) in Client::with_each(bodies) {

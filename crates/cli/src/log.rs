@@ -115,8 +115,8 @@ fn clean(folder: &Path) {
     }
 }
 
-/// Leaves out that a reply had no request any more: a program that is interrupted while it waits takes its request back, so
-/// that says nothing about the mount.
+/// Leaves out that a reply had no request any more: a program that is interrupted while it waits
+/// takes its request back, so that says nothing about the mount.
 pub struct WithoutLateReplies;
 
 impl<S: Subscriber> Layer<S> for WithoutLateReplies {

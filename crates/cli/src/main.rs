@@ -44,7 +44,8 @@ mod written;
 use args::{Arguments, Command};
 
 fn main() -> ExitCode {
-    // A host in the background was started by way of /proc/self/exe, and would be called `exe` in lists of processes.
+    // A host in the background was started by way of /proc/self/exe, and would be called `exe` in
+    // lists of processes.
     let _ = rustix::thread::set_name(c"pantler");
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,

@@ -70,7 +70,8 @@ pub fn mount(arguments: &args::Mount) -> Result<u8> {
         tracing::info!(path, "unmounted what a killed host left");
     }
     let wish = Wish::new(arguments)?;
-    // The kernel knows, and a host that is about to end does not. Without this a mount would be started to be refused.
+    // The kernel knows, and a host that is about to end does not. Without this a mount would be
+    // started to be refused.
     if pantler_mount::stale::is_mounted(wish.mount_point())? {
         let text = format!("mount point {:?}: there is a mount already", arguments.mount_point);
         return Err(ControlError::invalid(text).into());
@@ -226,8 +227,8 @@ pub fn umount(arguments: &args::Umount) -> Result<()> {
     end_requests(point, connection, REQUESTS)
 }
 
-/// Waits for requests under way, and ends those that are still without an answer after `limit`: they would wait for ever
-/// if the host is stopped, or waits for itself.
+/// Waits for requests under way, and ends those that are still without an answer after `limit`:
+/// they would wait for ever if the host is stopped, or waits for itself.
 fn end_requests(point: &Path, connection: std::io::Result<Connection>, limit: Duration) -> Result<()> {
     let connection = match connection {
         Ok(connection) => connection,

@@ -1,4 +1,5 @@
-//! Mounts in bad company: inside their origin, several on one point, in a small control group, beside stopped hosts.
+//! Mounts in bad company: inside their origin, several on one point, in a small control group,
+//! beside stopped hosts.
 
 mod place;
 
@@ -11,7 +12,8 @@ use pantler_rig::eventually;
 use place::{Daemon, Place, is_mounted, number};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Ends what it holds when dropped, and lets it go on before: a process that stands still cannot end.
+/// Ends what it holds when dropped, and lets it go on before: a process that stands still cannot
+/// end.
 struct Stopped(Pid);
 
 impl Stopped {
@@ -28,7 +30,8 @@ impl Drop for Stopped {
     }
 }
 
-/// A child that must end by itself soon. One that waits for ever fails the test, and is left to its fate.
+/// A child that must end by itself soon. One that waits for ever fails the test, and is left to its
+/// fate.
 fn ends(mut child: Child) -> std::process::ExitStatus {
     let mut status = None;
     eventually("the program ends", || {
@@ -38,7 +41,8 @@ fn ends(mut child: Child) -> std::process::ExitStatus {
     status.unwrap()
 }
 
-/// Protects from a mount that shows itself: a walk over it once waited for itself, for ever and unkillably.
+/// Protects from a mount that shows itself: a walk over it once waited for itself, for ever and
+/// unkillably.
 #[test]
 fn a_mount_point_inside_its_origin_is_refused_by_all_its_names() {
     let Some(place) = Place::new() else { return };
@@ -89,7 +93,8 @@ impl Drop for Bind {
     }
 }
 
-/// Protects from covering a mount, which `pantler umount` then cannot remove: of five, two once succeeded.
+/// Protects from covering a mount, which `pantler umount` then cannot remove: of five, two once
+/// succeeded.
 #[test]
 fn of_several_mounts_on_one_point_at_the_same_time_one_succeeds() {
     let Some(place) = Place::new() else { return };
@@ -115,7 +120,8 @@ fn of_several_mounts_on_one_point_at_the_same_time_one_succeeds() {
     }
 }
 
-/// Protects scripts that unmount with the system's own command: the next mount was once refused, six times of six.
+/// Protects scripts that unmount with the system's own command: the next mount was once refused,
+/// six times of six.
 #[test]
 fn a_mount_can_follow_the_systems_own_umount_at_once() {
     let Some(place) = Place::new() else { return };
@@ -141,7 +147,8 @@ fn a_mount_can_follow_the_systems_own_umount_at_once() {
     place.umount();
 }
 
-/// Protects programs that wait for a host that answers no more: `umount` once said 0 and left them waiting for ever.
+/// Protects programs that wait for a host that answers no more: `umount` once said 0 and left them
+/// waiting for ever.
 #[test]
 fn unmounting_ends_requests_that_a_stopped_host_does_not_answer() {
     let Some(place) = Place::new() else { return };
@@ -162,7 +169,8 @@ fn unmounting_ends_requests_that_a_stopped_host_does_not_answer() {
     eventually("the host ends", || !Path::new(&format!("/proc/{host}")).exists());
 }
 
-/// Protects everybody from one host that is stopped: each command once waited for it, and for each such host anew.
+/// Protects everybody from one host that is stopped: each command once waited for it, and for each
+/// such host anew.
 #[test]
 fn stopped_hosts_hold_up_what_is_not_theirs_once_at_most() {
     let Some(place) = Place::new() else { return };
@@ -178,7 +186,8 @@ fn stopped_hosts_hold_up_what_is_not_theirs_once_at_most() {
         place.ok(words);
         start.elapsed()
     };
-    // One wait is two seconds; three hosts are stopped. The bounds leave room for a machine with much else to do.
+    // One wait is two seconds; three hosts are stopped. The bounds leave room for a machine with
+    // much else to do.
     let took = timed(&["mount", &at("origin"), &at("mnt"), "--cache", "16M"]);
     assert!(took < Duration::from_millis(1900), "mount: {took:?}");
     let took = timed(&["stat"]);
@@ -193,7 +202,8 @@ fn stopped_hosts_hold_up_what_is_not_theirs_once_at_most() {
     }
 }
 
-/// Protects who looks for it in a list of processes: a host was once called `exe`, after the path it is started by.
+/// Protects who looks for it in a list of processes: a host was once called `exe`, after the path
+/// it is started by.
 #[test]
 fn a_host_in_the_background_is_called_pantler() {
     let Some(place) = Place::new() else { return };
@@ -217,7 +227,8 @@ fn without_fuse(place: &Place, prepare: &str) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8(output.stderr).unwrap())
 }
 
-/// Protects from a remedy that does not help: "load the module" was once said of a device without permission.
+/// Protects from a remedy that does not help: "load the module" was once said of a device without
+/// permission.
 #[test]
 fn what_is_wrong_with_the_device_is_said_with_what_helps() {
     let Some(place) = Place::new() else { return };
@@ -303,7 +314,8 @@ impl Drop for Limited {
     }
 }
 
-/// Protects mounts in containers: the default of 256M in 100 MB was once taken, and the host killed when the cache filled.
+/// Protects mounts in containers: the default of 256M in 100 MB was once taken, and the host killed
+/// when the cache filled.
 #[test]
 fn a_mount_takes_what_the_limit_of_its_control_group_leaves() {
     const LIMIT: u64 = 100 << 20;

@@ -41,8 +41,9 @@ impl Client {
         runtime::sockets().iter().filter(|path| is_daemon(path)).find_map(|path| Client::connect(path).ok())
     }
 
-    /// Talks to every host this user may speak to, to all at the same time: hosts that are silent cost one wait together.
-    /// What comes back comes as soon as it is there, each with its host's place in the order of all, the daemon first.
+    /// Talks to every host this user may speak to, to all at the same time: hosts that are silent
+    /// cost one wait together. What comes back comes as soon as it is there, each with its host's
+    /// place in the order of all, the daemon first.
     ///
     /// Dropped early, it leaves conversations to end by themselves.
     pub fn with_each<T: Send + 'static>(
@@ -136,7 +137,8 @@ impl Client {
     }
 }
 
-/// Connects, or gives up after a while: a host that is stopped takes no more connections once its queue is full.
+/// Connects, or gives up after a while: a host that is stopped takes no more connections once its
+/// queue is full.
 fn connect(path: &Path) -> io::Result<UnixStream> {
     use rustix::net::sockopt::{Timeout, set_socket_timeout};
     use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};

@@ -1,4 +1,5 @@
-//! How much memory this process may take, and how much of it is used: limits of the machine and of control groups.
+//! How much memory this process may take, and how much of it is used: limits of the machine and of
+//! control groups.
 
 use std::fmt;
 use std::fs;

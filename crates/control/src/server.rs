@@ -68,8 +68,8 @@ impl Host {
         Ok(())
     }
 
-    /// Takes in a body that was launched. One of that name has ended, even if this host has yet to notice: there is one
-    /// mount at a mount point.
+    /// Takes in a body that was launched. One of that name has ended, even if this host has yet to
+    /// notice: there is one mount at a mount point.
     fn replace(&self, body: Arc<dyn Body>) {
         let name = body.describe().name;
         let mut bodies = lock(&self.bodies);

@@ -1,7 +1,8 @@
 //! What the kernel knows of a FUSE mount's requests, without asking the process that serves it.
 //!
-//! `/sys/fs/fuse/connections/N` is of the mount with device 0:N: `waiting` counts requests without an answer, and
-//! writing to `abort` ends them. Where that file system is not mounted, root reaches it without mounting it anywhere.
+//! `/sys/fs/fuse/connections/N` is of the mount with device 0:N: `waiting` counts requests without
+//! an answer, and writing to `abort` ends them. Where that file system is not mounted, root reaches
+//! it without mounting it anywhere.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};

@@ -91,8 +91,8 @@ impl Mount {
     }
 }
 
-/// A mount point that this process alone mounts on, until dropped: of several that try at once one succeeds, and the others
-/// do not cover its mount.
+/// A mount point that this process alone mounts on, until dropped: of several that try at once one
+/// succeeds, and the others do not cover its mount.
 struct Claim {
     /// The directory below the mount, locked.
     _directory: Option<std::fs::File>,
@@ -259,7 +259,8 @@ impl Mounted {
             }
         };
         wait(start);
-        // What still waits may wait for itself: no signal ends that, nor does the end of this process.
+        // What still waits may wait for itself: no signal ends that, nor does the end of this
+        // process.
         let has_requests = |it: &&Connection| it.waiting().is_some_and(|count| count > 0);
         if !thread.is_finished()
             && let Some(connection) = self.connection.as_ref().filter(has_requests)

@@ -1,14 +1,17 @@
-//! Mount points inside their own origin. A walk over such a mount would enter the mount itself, again and again.
+//! Mount points inside their own origin. A walk over such a mount would enter the mount itself,
+//! again and again.
 //!
 //! ```text
-//!   origin /data      mount point /data/cached       inside by its path
-//!   origin /data      mount point /copy/cached       inside where /copy is a bind mount of /data
-//!   origin /data      mount point /part/cached       inside where /part is a bind mount of /data/part
-//!   origin /data      mount point /data              allowed: the origin is open before it is covered, and no walk leads
-//!                                                    from it to what covers it
+//!   origin   mount point      of which
+//!   /data    /data/cached     inside by its path
+//!   /data    /copy/cached     inside where /copy is a bind mount of /data
+//!   /data    /part/cached     inside where /part is a bind mount of /data/part
+//!   /data    /data            allowed: the origin is open before it is covered, and no lookup
+//!                             leads from it to what covers it
 //! ```
 //!
-//! This is a check of what a user asks for. What is mounted below an origin later is met by lookups, which refuse it
+//! This is a check of what a user asks for. What is mounted below an origin later is met by
+//! lookups, which refuse it
 //! ([`Directory::avoiding_mounts`](pantler_origin::Directory::avoiding_mounts)).
 //!
 //! Why so: docs/decisions/0066-no-mount-within-itself.md.

@@ -103,13 +103,14 @@ pub struct MountOptions {
 
 /// Stack, allocator and request buffer of a service thread that serves small requests.
 const THREAD_BYTES: u64 = 128 << 10;
-/// What the process that serves a mount takes beside the cache: 19 to 24 MiB were measured, with 8 MiB to 64 MiB of cache.
+/// What the process that serves a mount takes beside the cache: 19 to 24 MiB were measured, with 8
+/// MiB to 64 MiB of cache.
 const HOST_BYTES: u64 = 24 << 20;
 /// Memory for blocks where nothing is said and memory is not limited to less than twice of it.
 const CACHE_BYTES: u64 = 256 << 20;
 
-/// Memory for blocks where nothing is said: at most half of what may be taken here, because programs need some, too.
-/// Why so: docs/decisions/0067-memory-follows-the-group.md.
+/// Memory for blocks where nothing is said: at most half of what may be taken here, because
+/// programs need some, too. Why so: docs/decisions/0067-memory-follows-the-group.md.
 pub fn default_cache_bytes(limit: &Limit) -> u64 {
     let bytes = CACHE_BYTES.min(limit.bytes / 2).min(limit.bytes.saturating_sub(HOST_BYTES));
     // In whole MiB; where not even one is left the check says so.

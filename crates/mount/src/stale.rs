@@ -112,14 +112,15 @@ fn mounts(table: &[u8]) -> impl Iterator<Item = (PathBuf, bool)> {
 /// How long servers of mounts are waited for. Without a server the kernel answers at once.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Those whose connection has no server. All are asked at the same time, so that stopped servers cost one wait together.
+/// Those whose connection has no server. All are asked at the same time, so that stopped servers
+/// cost one wait together.
 fn dead(paths: Vec<PathBuf>) -> Vec<PathBuf> {
     let (sender, receiver) = std::sync::mpsc::channel();
     let deadline = Instant::now() + PATIENCE;
     for path in paths {
         let sender = sender.clone();
-        // Asking for the file system's parameters reaches the server, if there is one, which may be stopped: then the thread
-        // waits on alone.
+        // Asking for the file system's parameters reaches the server, if there is one, which may be
+        // stopped: then the thread waits on alone.
         let ask = move || {
             let answer = rustix::fs::statvfs(&path).err();
             let is_dead = matches!(answer, Some(Errno::NOTCONN | Errno::CONNABORTED));

@@ -62,7 +62,8 @@ pub struct TierOptions {
     pub origin_name: Option<String>,
     /// How blocks are protected.
     pub seal: Seal,
-    /// Most memory for what is known of blocks in tiers; what limits of memory leave beside the cache, where nothing is said.
+    /// Most memory for what is known of blocks in tiers; what limits of memory leave beside the
+    /// cache, where nothing is said.
     pub index_bytes_max: Option<u64>,
 }
 

@@ -1,6 +1,6 @@
-//! docs/SEMANTICS.md, sentence by sentence: mounts below the origin of a mount. A host whose request enters its own mount
-//! waits for itself, and nothing kills who waits with it; so whatever could enter one here is another program, waited for
-//! with a bound.
+//! docs/SEMANTICS.md, sentence by sentence: mounts below the origin of a mount. A host whose
+//! request enters its own mount waits for itself, and nothing kills who waits with it; so whatever
+//! could enter one here is another program, waited for with a bound.
 
 mod common;
 

@@ -207,8 +207,8 @@ impl Drop for Wanted<'_> {
     }
 }
 
-/// Takes as many descriptors as this process may have, and says how many that are: one for each connection, and one for each
-/// file that somebody is answered from.
+/// Takes as many descriptors as this process may have, and says how many that are: one for each
+/// connection, and one for each file that somebody is answered from.
 pub(crate) fn raise_limit() -> usize {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     let raised = rustix::process::Rlimit { current: limit.maximum, maximum: limit.maximum };

@@ -7,7 +7,8 @@ use std::process::{Child, Command, Output, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// A folder with an origin, a mount point and sockets of its own. Whatever is mounted goes when it goes.
+/// A folder with an origin, a mount point and sockets of its own. Whatever is mounted goes when it
+/// goes.
 pub struct Place {
     pub folder: tempfile::TempDir,
 }

@@ -63,7 +63,8 @@ impl LocalNode {
         if self.avoids_mounts { ResolveFlags::NO_XDEV } else { ResolveFlags::empty() }
     }
 
-    /// Whether an error of an opening within [`bounds`](Self::bounds) says that something is mounted on the name.
+    /// Whether an error of an opening within [`bounds`](Self::bounds) says that something is
+    /// mounted on the name.
     fn meets_mount(&self, error: &io::Error) -> bool {
         self.avoids_mounts && error.raw_os_error() == Some(Errno::XDEV.raw_os_error())
     }
