@@ -21,6 +21,8 @@ use pantler_origin::{Attributes, Look, OpenFile, Origin};
 use pantler_steward::FileId;
 use pantler_tier::Stems;
 
+use crate::pages::Pages;
+
 /// For how long after a change behind the mount more of them are expected (V4).
 const CONTENDED_MS: u64 = 60_000;
 
@@ -49,6 +51,8 @@ pub(crate) struct Content {
     state: Mutex<State>,
     /// Handles of this mount that may write.
     writers: AtomicU32,
+    /// What the kernel holds of it.
+    pub(crate) pages: Pages,
 }
 
 impl State {
@@ -112,6 +116,7 @@ impl Content {
             looked_ms: AtomicU64::new(0),
             state: Mutex::default(),
             writers: AtomicU32::new(0),
+            pages: Pages::default(),
         }
     }
 

@@ -19,6 +19,7 @@ use crate::inodes::{Inode, Inodes};
 use crate::janitor::{Duties, Janitor};
 use crate::lists::Lists;
 use crate::owners::{Inherits, Newcomer, Owners};
+use crate::pages::PageDropper;
 use crate::pruning::Pruning;
 use crate::reading::Read;
 use crate::revoking::Revoking;
@@ -42,6 +43,7 @@ pub(crate) struct Core {
     pub(crate) lists: Arc<Lists>,
     pub(crate) janitor: Janitor,
     pub(crate) tier_threads: TierThreads,
+    pub(crate) page_dropper: PageDropper,
     /// Reads that wait for blocks, or would.
     pub(crate) turns: Turns<Read>,
     pub(crate) refresh_ms: u64,
@@ -99,6 +101,7 @@ impl Core {
             lists,
             janitor,
             tier_threads: TierThreads::default(),
+            page_dropper: PageDropper::default(),
             notifier: OnceLock::new(),
             is_broken: AtomicBool::new(false),
         })

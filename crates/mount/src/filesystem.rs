@@ -23,6 +23,7 @@ use crate::core::Core;
 use crate::errno::errno;
 use crate::naming::Entered;
 use crate::reading::OPEN_FLAGS;
+use crate::writing::Changed;
 
 /// Largest request: what the kernel allows, and what one reply buffer has to hold.
 const REQUEST_BYTES_MAX: u32 = 1 << 20;
@@ -77,6 +78,13 @@ impl Served {
             Ok((inode, attributes)) => {
                 reply.entry(&self.core().ttl(), &to_kernel(&attributes, inode.number), Generation(0));
             }
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn written(&self, result: Changed<u32>, reply: ReplyWrite) {
+        match result {
+            Ok((count, unseen)) => self.core().page_dropper.answer(unseen, move || reply.written(count)),
             Err(error) => reply.error(errno(error)),
         }
     }
@@ -259,10 +267,13 @@ impl Filesystem for Served {
         offset: u64,
         size: u32,
         _: OpenFlags,
-        _: Option<LockOwner>,
+        lock_owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        self.core().read(request, handle.0, offset, size, reply);
+        // Every call that reads names the files of its process; the kernel's own reads for pages do
+        // not.
+        let is_mapped = lock_owner.is_none();
+        self.core().read(request, handle.0, (offset, size), is_mapped, reply);
     }
 
     fn write(
@@ -277,11 +288,11 @@ impl Filesystem for Served {
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        let is_mapped = flags.contains(WriteFlags::FUSE_WRITE_CACHE);
-        match self.core().write(request, handle.0, offset, data, is_mapped) {
-            Ok(count) => reply.written(count),
-            Err(error) => reply.error(errno(error)),
+        if flags.contains(WriteFlags::FUSE_WRITE_CACHE) {
+            let written = self.core().write_back(request, handle.0, offset, data);
+            return self.written(written.map(|count| (count, None)), reply);
         }
+        self.written(self.core().write(request, handle.0, offset, data), reply);
     }
 
     fn flush(&self, _: &Request, _: INodeNo, handle: FileHandle, _: LockOwner, reply: ReplyEmpty) {
@@ -420,7 +431,10 @@ impl Filesystem for Served {
         mode: i32,
         reply: ReplyEmpty,
     ) {
-        empty(self.core().allocate(request, handle.0, (offset, length), mode as u32), reply);
+        match self.core().allocate(request, handle.0, (offset, length), mode as u32) {
+            Ok(((), unseen)) => self.core().page_dropper.answer(unseen, move || reply.ok()),
+            Err(error) => reply.error(errno(error)),
+        }
     }
 
     fn lseek(
@@ -451,9 +465,7 @@ impl Filesystem for Served {
         _: CopyFileRangeFlags,
         reply: ReplyWrite,
     ) {
-        match self.core().copy(request, (from.0, from_offset), (to.0, to_offset), length) {
-            Ok(count) => reply.written(count),
-            Err(error) => reply.error(errno(error)),
-        }
+        let copied = self.core().copy(request, (from.0, from_offset), (to.0, to_offset), length);
+        self.written(copied, reply);
     }
 }

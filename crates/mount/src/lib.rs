@@ -22,6 +22,7 @@
 //! | which reads may wait | `turns` |
 //! | every change of content | `writing` |
 //! | which version of a file is cached | `content` |
+//! | writes beside mappings | `pages` |
 //! | inodes the kernel knows, open files | `inodes`, `handles` |
 //! | descriptors that each user may hold, and names the kernel is asked to forget | `descriptors`, `pruning` |
 //! | who is charged | `owners`, `groups` |
@@ -37,9 +38,10 @@
 //! | `/dev/fuse` | [`device`] |
 //! | what the kernel knows of a mount's requests | [`connection`] |
 
-// Lock order: a content's lock, then the inode keys, then the inode table, then the cache's frames; registries of owners,
-// runs and wishes are held while none of these is wanted, except the frames. No lock but a content's or a
-// listing's is held while the origin is asked, and none at all while an answer is written.
+// Lock order: the order of a content's pages, then its lock, then the inode keys, then the inode
+// table, then the cache's frames; registries of owners, runs and wishes are held while none of
+// these is wanted, except the frames. No lock but a content's or a listing's is held while the
+// origin is asked, and none at all while an answer is written.
 
 mod attributes;
 mod body;
@@ -63,6 +65,7 @@ mod naming;
 mod nesting;
 mod options;
 mod owners;
+mod pages;
 mod process;
 mod pruning;
 mod reading;

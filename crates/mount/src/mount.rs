@@ -82,12 +82,14 @@ impl Mount {
         // There is no other session of this core.
         let _ = self.core.notifier.set(session.notifier());
         self.core.pruning.begin(session.as_fd().try_clone_to_owned().map_err(failed)?);
+        let page_dropper = self.core.page_dropper.start(session.notifier()).map_err(failed)?;
         self.core.tier_threads.start(&self.core.shelf).map_err(failed)?;
         let thread = std::thread::Builder::new().name("pantler-mount".into());
-        let prefetchers = prefetch(&self.core).map_err(failed)?;
+        let mut helpers = prefetch(&self.core).map_err(failed)?;
+        helpers.push(page_dropper);
         let thread = thread.spawn(move || session.run()).map_err(failed)?;
         let connection = Connection::of(&mountpoint).ok();
-        Ok(Mounted { core: self.core, mountpoint, connection, thread: Some(thread), prefetchers })
+        Ok(Mounted { core: self.core, mountpoint, connection, thread: Some(thread), helpers })
     }
 }
 
@@ -199,7 +201,8 @@ pub struct Mounted {
     /// None where the kernel's list of connections cannot be reached.
     connection: Option<Connection>,
     thread: Option<JoinHandle<io::Result<()>>>,
-    prefetchers: Vec<JoinHandle<()>>,
+    /// Threads that serve no requests.
+    helpers: Vec<JoinHandle<()>>,
 }
 
 impl Mounted {
@@ -277,9 +280,10 @@ impl Mounted {
         }
         self.core.janitor.stop();
         self.core.cache().stop_prefetches();
-        for prefetcher in self.prefetchers.drain(..) {
+        self.core.page_dropper.stop();
+        for helper in self.helpers.drain(..) {
             // One may wait for an origin that does not answer, as requests above.
-            while !prefetcher.is_finished() && start.elapsed() < GRACE {
+            while !helper.is_finished() && start.elapsed() < GRACE {
                 std::thread::sleep(Duration::from_millis(2));
             }
         }

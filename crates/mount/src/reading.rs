@@ -26,6 +26,8 @@ pub(crate) struct Read {
     handle: Arc<Handle>,
     offset: u64,
     length: usize,
+    /// For the kernel's own pages, because the file is mapped.
+    is_mapped: bool,
     reply: ReplyData,
 }
 
@@ -76,12 +78,20 @@ impl Core {
         FileHandle(self.files.insert(handle))
     }
 
-    pub(crate) fn read(&self, request: &Request, handle: u64, offset: u64, length: u32, reply: ReplyData) {
+    pub(crate) fn read(
+        &self,
+        request: &Request,
+        handle: u64,
+        (offset, length): (u64, u32),
+        is_mapped: bool,
+        reply: ReplyData,
+    ) {
         let handle = match self.files.get(handle) {
             Ok(handle) => handle,
             Err(error) => return reply.error(errno(error)),
         };
-        let read = Read { owner: self.owner(request), handle, offset, length: length as usize, reply };
+        let owner = self.owner(request);
+        let read = Read { owner, handle, offset, length: length as usize, is_mapped, reply };
         match self.turns.begin(read, |read| self.would_wait(read)) {
             Begin::AtOnce(read) => self.serve(read),
             Begin::PutOff => {}
@@ -104,9 +114,13 @@ impl Core {
     }
 
     fn serve(&self, read: Read) {
-        let Read { owner, handle, offset, length, reply } = read;
+        let Read { owner, handle, offset, length, is_mapped, reply } = read;
         let mut reply = Some(reply);
+        let mut page_read = is_mapped.then(|| handle.content.pages.read());
         let result = self.read_with(owner, &handle, offset, length, |bytes| {
+            if let Some(page_read) = page_read.take() {
+                page_read.done(offset, length);
+            }
             if let Some(reply) = reply.take() {
                 reply.data(bytes);
             }

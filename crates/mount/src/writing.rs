@@ -2,48 +2,95 @@
 //! acknowledged (V1).
 
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 
 use fuser::Request;
 use pantler_origin::{Attributes, Changes};
+use pantler_steward::FileId;
 
 use crate::core::Core;
 use crate::handles::Handle;
+use crate::pages::Unseen;
+
+/// Nothing of a file.
+const NOTHING: Range<u64> = 0..0;
+
+/// What became of a change, and what its acknowledgement has to wait for.
+pub(crate) type Changed<R> = io::Result<(R, Option<Unseen>)>;
 
 impl Core {
-    /// Writes `data`. `is_mapped` says that it comes from a mapped page and not from a call.
-    pub(crate) fn write(
-        &self,
-        request: &Request,
-        handle: u64,
-        offset: u64,
-        data: &[u8],
-        is_mapped: bool,
-    ) -> io::Result<u32> {
+    /// Writes `data` of a call.
+    pub(crate) fn write(&self, request: &Request, handle: u64, offset: u64, data: &[u8]) -> Changed<u32> {
         let handle = self.files.get(handle)?;
         let owner = self.owner(request);
-        let append = handle.append && !is_mapped;
+        let append = handle.append;
         let write = || {
-            // The kernel writes mapped pages back when it likes, in nobody's name; who opened the file had the right.
-            let _acting = if is_mapped { None } else { Some(self.act(request, 0)?) };
+            let _acting = self.act(request, 0)?;
             handle.file.write_at(offset, data, append)
         };
         let length = data.len() as u64;
-        let written = self.change(&handle, write, |result, file, before, after| match result {
+        let (written, unseen) = self.change(&handle, write, |result, file, before, after| match result {
             // Somebody else appended at the same time: what is where is not known.
             Ok(count) if append && after != offset + *count as u64 => {
                 self.cache().void(file, before.min(offset), u64::MAX);
+                before.min(offset)..u64::MAX
             }
-            Ok(count) => self.cache().written(owner, file, offset, &data[..*count], before),
+            Ok(count) => {
+                self.cache().written(owner, file, offset, &data[..*count], before);
+                offset..offset + *count as u64
+            }
             Err(_) => {
                 self.cache().void(file, offset, length);
                 self.cache().resized(file, before, after);
+                NOTHING
             }
         })?;
         // Not under the file's lock: looks at the file would wait for the device, and what changes behind the mount meanwhile
         // would be taken for part of this write.
         handle.file.write_behind();
-        Ok(written as u32)
+        Ok((written as u32, unseen))
+    }
+
+    /// Writes mapped pages back. The kernel chooses the time and names no user: the right was checked
+    /// when the file was opened.
+    pub(crate) fn write_back(
+        &self,
+        request: &Request,
+        handle: u64,
+        offset: u64,
+        data: &[u8],
+    ) -> io::Result<u32> {
+        let handle = self.files.get(handle)?;
+        let owner = self.owner(request);
+        // All or nothing: the kernel would not ask again for the rest.
+        let write = || {
+            let pieces = handle.content.pages.to_write(offset, data.len());
+            for piece in &pieces {
+                let count = handle.file.write_at(offset + piece.start as u64, &data[piece.clone()], false)?;
+                if count < piece.len() {
+                    return Err(io::Error::from_raw_os_error(libc::ENOSPC));
+                }
+            }
+            Ok(pieces)
+        };
+        let stat = || handle.file.attributes();
+        handle.content.change(&self.shelf, stat, write, |result, file, before, after| match result {
+            Ok(pieces) => {
+                let mut before = before;
+                for piece in pieces {
+                    let at = offset + piece.start as u64;
+                    self.cache().written(owner, file, at, &data[piece.clone()], before);
+                    before = before.max(offset + piece.end as u64);
+                }
+            }
+            Err(_) => {
+                self.cache().void(file, offset, data.len() as u64);
+                self.cache().resized(file, before, after);
+            }
+        })?;
+        handle.file.write_behind();
+        Ok(data.len() as u32)
     }
 
     pub(crate) fn allocate(
@@ -52,7 +99,7 @@ impl Core {
         handle: u64,
         (offset, length): (u64, u64),
         mode: u32,
-    ) -> io::Result<()> {
+    ) -> Changed<()> {
         let handle = self.files.get(handle)?;
         let allocate = || {
             let _acting = self.act(request, 0)?;
@@ -60,10 +107,13 @@ impl Core {
         };
         // Collapsing and inserting ranges move everything that follows.
         let moves = mode as i32 & (libc::FALLOC_FL_COLLAPSE_RANGE | libc::FALLOC_FL_INSERT_RANGE) != 0;
+        // These two change bytes; the others only where space is.
+        let clears = mode as i32 & (libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_ZERO_RANGE) != 0;
         let touched = if moves { u64::MAX } else { length };
-        self.change(&handle, allocate, |_, file, before, after| {
+        self.change(&handle, allocate, |result, file, before, after| {
             self.cache().void(file, offset, touched);
             self.cache().resized(file, before, after);
+            if result.is_ok() && (moves || clears) { offset..offset.saturating_add(touched) } else { NOTHING }
         })
     }
 
@@ -73,20 +123,21 @@ impl Core {
         (from, from_offset): (u64, u64),
         (to, to_offset): (u64, u64),
         length: u64,
-    ) -> io::Result<u32> {
+    ) -> Changed<u32> {
         let (from, to) = (self.files.get(from)?, self.files.get(to)?);
         let length = usize::try_from(length).unwrap_or(usize::MAX).min(u32::MAX as usize & !4095);
         let copy = || {
             let _acting = self.act(request, 0)?;
             from.file.copy_to(from_offset, &to.file, to_offset, length)
         };
-        let copied = self.change(&to, copy, |result, file, before, after| {
-            let touched = result.as_ref().map_or(length, |count| *count);
-            self.cache().void(file, to_offset, touched as u64);
+        let (copied, unseen) = self.change(&to, copy, |result, file, before, after| {
+            let touched = result.as_ref().map_or(length, |count| *count) as u64;
+            self.cache().void(file, to_offset, touched);
             self.cache().resized(file, before, after);
+            if result.is_ok() { to_offset..to_offset + touched } else { NOTHING }
         })?;
         to.file.write_behind();
-        Ok(copied as u32)
+        Ok((copied as u32, unseen))
     }
 
     /// Changes attributes. The size is content, and so is whatever changes the version.
@@ -136,12 +187,25 @@ impl Core {
         Ok(handle.file.seek(offset, is_hole)? as i64)
     }
 
+    /// Changes a file otherwise than through a mapping. `agree` says what was changed.
     fn change<R>(
         &self,
         handle: &Arc<Handle>,
         change: impl FnOnce() -> io::Result<R>,
-        agree: impl FnOnce(&io::Result<R>, pantler_steward::FileId, u64, u64),
-    ) -> io::Result<R> {
-        handle.content.change(&self.shelf, || handle.file.attributes(), change, agree)
+        agree: impl FnOnce(&io::Result<R>, FileId, u64, u64) -> Range<u64>,
+    ) -> Changed<R> {
+        let (number, content) = (handle.number, &handle.content);
+        let _order = content.pages.changing();
+        let mut unseen = None;
+        let result = content.change(
+            &self.shelf,
+            || handle.file.attributes(),
+            change,
+            |result, file, before, after| {
+                let changed = content.pages.remember(agree(result, file, before, after));
+                unseen = changed.map(|change| Unseen { number, content: Arc::clone(content), change });
+            },
+        );
+        Ok((result?, unseen))
     }
 }

@@ -64,6 +64,32 @@ struct Exerciser<'a> {
     first: File,
     second: File,
     append: File,
+    mapping: Option<Mapping>,
+}
+
+/// A shared mapping of a whole file. It stays while other steps are taken, with its pages dirty.
+struct Mapping {
+    at: *mut libc::c_void,
+    length: usize,
+}
+
+impl Mapping {
+    fn new(file: &File, length: usize) -> Self {
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: the kernel chooses the address.
+        let at = unsafe {
+            libc::mmap(std::ptr::null_mut(), length, protection, libc::MAP_SHARED, file.as_raw_fd(), 0)
+        };
+        assert_ne!(at, libc::MAP_FAILED);
+        Self { at, length }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: it was mapped, and no reference to its bytes outlives the step that made it.
+        unsafe { libc::munmap(self.at, self.length) };
+    }
 }
 
 fn open(mnt: &Path) -> (File, File, File) {
@@ -96,21 +122,17 @@ impl Exerciser<'_> {
         self.model[at.min(end)..end].fill(0);
     }
 
-    /// Maps the whole file and does something with it.
-    fn map(&self, file: &File, access: impl FnOnce(&mut [u8])) {
+    /// Does something with the whole file, mapped through `of`.
+    fn map(&mut self, of: impl Fn(&Self) -> &File, access: impl FnOnce(&mut [u8])) {
         let length = self.model.len();
         if length == 0 {
             return;
         }
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: the mapping is made and removed here, and covers only bytes that the file has.
-        unsafe {
-            let map =
-                libc::mmap(std::ptr::null_mut(), length, protection, libc::MAP_SHARED, file.as_raw_fd(), 0);
-            assert_ne!(map, libc::MAP_FAILED);
-            access(std::slice::from_raw_parts_mut(map.cast(), length));
-            libc::munmap(map, length);
-        }
+        let mapping = self.mapping.take().filter(|mapping| mapping.length == length);
+        let mapping = mapping.unwrap_or_else(|| Mapping::new(of(self), length));
+        // SAFETY: the file has that many bytes, and nothing else refers to them.
+        access(unsafe { std::slice::from_raw_parts_mut(mapping.at.cast(), length) });
+        self.mapping = Some(mapping);
     }
 
     fn take(&mut self, step: &Step) {
@@ -161,15 +183,18 @@ impl Exerciser<'_> {
             }
             Step::MapRead(at, length) => {
                 let expected = self.part(at, length).to_vec();
-                self.map(&self.first, |bytes| {
-                    let end = bytes.len().min(at + length);
-                    assert!(bytes[at.min(end)..end] == expected, "mapped read of {length} at {at}");
-                });
+                self.map(
+                    |own| &own.first,
+                    |bytes| {
+                        let end = bytes.len().min(at + length);
+                        assert!(bytes[at.min(end)..end] == expected, "mapped read of {length} at {at}");
+                    },
+                );
             }
             Step::MapWrite(at, length, byte) => {
                 let end = self.model.len().min(at + length);
                 let bytes = data(end.saturating_sub(at), byte);
-                self.map(&self.second, |map| map[at.min(end)..end].copy_from_slice(&bytes));
+                self.map(|own| &own.second, |map| map[at.min(end)..end].copy_from_slice(&bytes));
                 self.model[at.min(end)..end].copy_from_slice(&bytes);
             }
             Step::Behind(at, length, byte) => {
@@ -211,7 +236,7 @@ proptest! {
         File::create(mnt.join("f")).unwrap();
         let (first, second, append) = open(&mnt);
         let model = Vec::new();
-        let mut exerciser = Exerciser { mnt: &mnt, origin: &origin, model, first, second, append };
+        let mut exerciser = Exerciser { mnt: &mnt, origin: &origin, model, first, second, append, mapping: None };
         for step in &steps {
             exerciser.take(step);
         }
