@@ -20,6 +20,10 @@ use crate::turns::Begin;
 /// `FUSE_DIRECT_IO_ALLOW_MMAP`.
 pub(crate) const OPEN_FLAGS: FopenFlags = FopenFlags::FOPEN_DIRECT_IO;
 
+/// Among the flags of an opened file: it is opened to be run. Programs cannot set it: `open` takes it
+/// away, and `openat2` refuses it.
+const FMODE_EXEC: i32 = 0x20;
+
 /// A read that the kernel waits for.
 pub(crate) struct Read {
     owner: OwnerId,
@@ -39,7 +43,12 @@ impl Core {
         let charge = self.charge(request)?;
         let file = {
             let open = || {
-                let _acting = self.act(request, 0)?;
+                let acting = self.act(request, 0)?;
+                if flags & FMODE_EXEC != 0 {
+                    inode.node.check_executable()?;
+                    // The kernel reads the program, not the user: it is opened with the daemon's rights.
+                    drop(acting);
+                }
                 inode.node.open(mode)
             };
             if mode.truncates() {

@@ -136,6 +136,39 @@ fn set_id_bits() {
 }
 
 #[test]
+fn programs_that_may_be_run_but_not_read() {
+    if cannot_mount() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let mnt = fixture.mnt.display();
+    quote("A program that the caller may run but not read runs, and is not read by other calls.");
+    let program = |name: &str, mode: u32| {
+        fs::copy("/usr/bin/id", fixture.origin.join(name)).unwrap();
+        fs::set_permissions(fixture.origin.join(name), fs::Permissions::from_mode(mode)).unwrap();
+    };
+    program("run", 0o111);
+    program("acl", 0o700);
+    must(&format!("setfacl -m u:{NOBODY}:x {}", fixture.origin.join("acl").display()));
+    for name in ["run", "acl"] {
+        let output = as_user(NOBODY, "", &format!("{mnt}/{name} -u"));
+        assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), NOBODY.to_string());
+        // Its bytes are in the cache by now, and still not for the caller.
+        let refusal = refused(&as_user(NOBODY, "", &format!("cat {mnt}/{name}")));
+        assert!(refusal.contains("Permission denied"), "{refusal}");
+    }
+    // A script is read by its interpreter, which is a call like any other.
+    fs::write(fixture.origin.join("script"), "#!/bin/sh\necho ran\n").unwrap();
+    fs::set_permissions(fixture.origin.join("script"), fs::Permissions::from_mode(0o111)).unwrap();
+    refused(&as_user(NOBODY, "", &format!("{mnt}/script")));
+    for (name, mode) in [("read", 0o644), ("owner", 0o700), ("group", 0o710)] {
+        program(name, mode);
+        refused(&as_user(NOBODY, "", &format!("{mnt}/{name} -u")));
+    }
+}
+
+#[test]
 fn links_that_lead_elsewhere() {
     if cannot_mount() {
         return;

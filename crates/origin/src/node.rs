@@ -41,6 +41,14 @@ impl Node {
         }
     }
 
+    pub fn check_executable(&self) -> io::Result<()> {
+        match self {
+            Self::Local(node) => node.check_executable(),
+            // A store knows no users: the kernel looked at the permissions that are shown.
+            Self::Stored(_) => Ok(()),
+        }
+    }
+
     pub fn entries(&self) -> io::Result<Entries> {
         match self {
             Self::Local(node) => node.entries().map(Entries::Local),

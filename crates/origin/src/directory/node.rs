@@ -1,6 +1,6 @@
 //! One inode of a directory and everything that can be done with it.
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, ResolveFlags, StatxFlags};
+use rustix::fs::{Access, AtFlags, FileType, Mode, OFlags, RenameFlags, ResolveFlags, StatxFlags};
 use rustix::io::Errno;
 use std::ffi::{CString, OsStr, OsString};
 use std::io;
@@ -82,6 +82,15 @@ impl LocalNode {
         }
         let fd = rustix::fs::open(self.own_path(), mode.flags() | OFlags::CLOEXEC, Mode::empty())?;
         Ok(LocalFile::new(fd.into(), mode))
+    }
+
+    /// Checks that this file may be run with the rights of the thread.
+    ///
+    /// # Errors
+    /// The system's; `EACCES` when it may not.
+    pub fn check_executable(&self) -> io::Result<()> {
+        let (access, flags) = (Access::EXEC_OK, AtFlags::EACCESS);
+        Ok(rustix::fs::accessat(rustix::fs::CWD, self.own_path(), access, flags)?)
     }
 
     /// Opens this directory for listing.
