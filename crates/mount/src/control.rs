@@ -197,6 +197,7 @@ impl Core {
         inode: &Inode,
         change: impl FnOnce(&Inode) -> io::Result<()>,
     ) -> io::Result<()> {
+        self.may_change()?;
         let change = || {
             let _acting = self.act(request, 0)?;
             change(inode)

@@ -215,6 +215,12 @@ impl Core {
         result
     }
 
+    /// Refuses with `EROFS` where the mount is read only, also when the kernel was told to mount it
+    /// for writing again.
+    pub(crate) fn may_change(&self) -> io::Result<()> {
+        if self.options.read_only { Err(io::Error::from_raw_os_error(libc::EROFS)) } else { Ok(()) }
+    }
+
     /// Counts a lookup of what `node` names, and looks at it. If it was unknown, `charge` answers for its descriptor.
     pub(crate) fn enter(
         &self,

@@ -37,6 +37,7 @@ impl Core {
         umask: u32,
         make: impl FnOnce(&Node) -> io::Result<Node>,
     ) -> io::Result<Entered> {
+        self.may_change()?;
         let parent = self.inodes.get(parent)?;
         // First, because what is made cannot be unmade for want of a descriptor.
         let charge = self.charge(request)?;
@@ -55,6 +56,7 @@ impl Core {
         (permissions, umask): (u32, u32),
         flags: i32,
     ) -> io::Result<(Entered, FileHandle)> {
+        self.may_change()?;
         let parent = self.inodes.get(parent)?;
         let mode = OpenMode::from_flags(flags);
         let is_exclusive = flags & libc::O_EXCL != 0;
@@ -78,6 +80,7 @@ impl Core {
         parent: u64,
         name: &OsStr,
     ) -> io::Result<Entered> {
+        self.may_change()?;
         let (inode, parent) = (self.inodes.get(number)?, self.inodes.get(parent)?);
         let link = || {
             let _acting = self.act(request, 0)?;
@@ -93,6 +96,7 @@ impl Core {
     }
 
     pub(crate) fn unlink(&self, request: &Request, parent: u64, name: &OsStr) -> io::Result<()> {
+        self.may_change()?;
         let parent = self.inodes.get(parent)?;
         self.change_named(&parent, name, || {
             let _acting = self.act(request, 0)?;
@@ -101,6 +105,7 @@ impl Core {
     }
 
     pub(crate) fn remove_directory(&self, request: &Request, parent: u64, name: &OsStr) -> io::Result<()> {
+        self.may_change()?;
         let parent = self.inodes.get(parent)?;
         let _acting = self.act(request, 0)?;
         parent.node.remove_directory(name)
@@ -113,6 +118,7 @@ impl Core {
         (to_parent, to_name): (u64, &OsStr),
         flags: u32,
     ) -> io::Result<()> {
+        self.may_change()?;
         let (parent, to_parent) = (self.inodes.get(parent)?, self.inodes.get(to_parent)?);
         // Only the file that moves is noted: one that is replaced loses a name, which looks like a change behind the
         // mount if it has another, and costs its blocks.

@@ -39,6 +39,9 @@ impl Core {
     pub(crate) fn open(&self, request: &Request, number: u64, flags: i32) -> io::Result<FileHandle> {
         let inode = self.inodes.get(number)?;
         let mode = OpenMode::from_flags(flags);
+        if mode.writes() || mode.truncates() {
+            self.may_change()?;
+        }
         let content = Arc::clone(inode.content()?);
         let charge = self.charge(request)?;
         let file = {

@@ -148,6 +148,7 @@ impl Core {
         handle: Option<u64>,
         changes: &Changes,
     ) -> io::Result<Attributes> {
+        self.may_change()?;
         let inode = self.inodes.get(number)?;
         let handle = handle.and_then(|handle| self.files.get(handle).ok());
         let change = || {

@@ -380,7 +380,7 @@ fn read_only() {
     }
     let fixture = Fixture::with(|options| options.read_only = true);
     fs::write(fixture.origin.join("f"), "x").unwrap();
-    quote("A read-only mount refuses every change with `EROFS`.");
+    quote("A read-only mount refuses every change with `EROFS`, also after `mount -o remount,rw`.");
     let refusals = [
         fs::write(fixture.mnt.join("f"), "y"),
         fs::remove_file(fixture.mnt.join("f")),
@@ -393,6 +393,47 @@ fn read_only() {
         "{refusals:?}"
     );
     assert_eq!(fs::read_to_string(fixture.mnt.join("f")).unwrap(), "x");
+}
+
+// The kernel lets root take its own flag back: then the mount has to refuse.
+#[test]
+fn read_only_mounts_that_the_kernel_takes_for_writable() {
+    if cannot_mount() {
+        return;
+    }
+    let fixture = Fixture::with(|options| options.read_only = true);
+    let inside = fixture.origin.clone();
+    fs::write(inside.join("f"), "x").unwrap();
+    fs::create_dir(inside.join("d")).unwrap();
+    must(&format!("setfattr -n user.x -v y {}", inside.join("f").display()));
+    let before = must(&format!("cd {} && ls -lR --time-style=full-iso", inside.display()));
+    let flags = rustix::mount::MountFlags::NOSUID | rustix::mount::MountFlags::NODEV;
+    rustix::mount::mount_remount(&fixture.mnt, flags, "").unwrap();
+    assert_eq!(fs::read_to_string(fixture.mnt.join("f")).unwrap(), "x");
+    for change in [
+        "echo y > f",
+        "echo y >> f",
+        "echo y > new",
+        "truncate -s 0 f",
+        "touch -d 2001-01-01 f",
+        "chmod 600 f",
+        "chown 1 f",
+        "setfattr -n user.x -v z f",
+        "setfattr -x user.x f",
+        "ln f g",
+        "ln -s f l",
+        "mkfifo p",
+        "mkdir e",
+        "rmdir d",
+        "rm f",
+        "mv f g",
+        "chmod 700 d",
+    ] {
+        let refusal = refused(&shell(&format!("cd {} && {change}", fixture.mnt.display())));
+        assert!(refusal.contains("Read-only file system"), "{change}: {refusal}");
+    }
+    // Reading changes nothing, though the time of the last access may move.
+    assert_eq!(must(&format!("cd {} && ls -lR --time-style=full-iso", inside.display())), before);
 }
 
 #[test]
