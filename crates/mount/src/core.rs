@@ -1,5 +1,6 @@
 //! What all requests share.
 
+use std::cell::Cell;
 use std::io;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
@@ -210,6 +211,29 @@ impl Core {
         if let Some(notifier) = self.notifier.get().filter(|_| content.file() != before) {
             // Attributes only (a negative offset): asking the kernel to drop pages from here could wait for a reader that
             // waits for us. Should the kernel not listen, it asks again after the refresh interval anyway.
+            let _ = notifier.inval_inode(INodeNo(number), -1, 0);
+        }
+        result
+    }
+
+    /// Does something that looks at a file before and after a change. If the change took permissions
+    /// away, set-id bits above all, the kernel is told to forget the ones it remembers: after a write
+    /// it asks for size and times alone.
+    pub(crate) fn noticing_permissions<R>(
+        &self,
+        number: u64,
+        stat: impl Fn() -> io::Result<Attributes>,
+        change: impl FnOnce(&dyn Fn() -> io::Result<Attributes>) -> R,
+    ) -> R {
+        let (last, is_changed) = (Cell::new(None), Cell::new(false));
+        let result = change(&|| {
+            let attributes = stat()?;
+            let before = last.replace(Some(attributes.permissions));
+            is_changed.set(is_changed.get() || before.is_some_and(|before| before != attributes.permissions));
+            Ok(attributes)
+        });
+        if let Some(notifier) = self.notifier.get().filter(|_| is_changed.get()) {
+            // Attributes only, as above.
             let _ = notifier.inval_inode(INodeNo(number), -1, 0);
         }
         result

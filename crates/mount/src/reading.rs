@@ -56,8 +56,10 @@ impl Core {
             };
             if mode.truncates() {
                 let stat = || inode.node.attributes();
-                content.change(&self.shelf, stat, open, |_, file, before, after| {
-                    self.cache().resized(file, before, after);
+                self.noticing_permissions(number, stat, |stat| {
+                    content.change(&self.shelf, stat, open, |_, file, before, after| {
+                        self.cache().resized(file, before, after);
+                    })
                 })?
             } else {
                 open()?

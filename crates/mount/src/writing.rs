@@ -198,15 +198,13 @@ impl Core {
         let (number, content) = (handle.number, &handle.content);
         let _order = content.pages.changing();
         let mut unseen = None;
-        let result = content.change(
-            &self.shelf,
-            || handle.file.attributes(),
-            change,
-            |result, file, before, after| {
+        let stat = || handle.file.attributes();
+        let result = self.noticing_permissions(number, stat, |stat| {
+            content.change(&self.shelf, stat, change, |result, file, before, after| {
                 let changed = content.pages.remember(agree(result, file, before, after));
                 unseen = changed.map(|change| Unseen { number, content: Arc::clone(content), change });
-            },
-        );
+            })
+        });
         Ok((result?, unseen))
     }
 }

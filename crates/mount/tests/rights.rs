@@ -5,6 +5,7 @@ mod common;
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use common::*;
 
@@ -124,6 +125,19 @@ fn set_id_bits() {
         assert!(output.status.success(), "{change}: {}", String::from_utf8_lossy(&output.stderr));
         assert_eq!(mode(&path), 0o755, "after {change}");
         assert_eq!(mode(&fixture.mnt.join(&name)), 0o755, "after {change}");
+    }
+
+    // `stat -c %a` asks for the mode alone, which the kernel answers from what it remembers.
+    let fixture = Fixture::with(|options| options.refresh = Duration::from_secs(600));
+    for (number, change) in changes.iter().chain(&[": > F", "fallocate -l 100000 F"]).enumerate() {
+        let (name, path) = (format!("suid{number}"), fixture.origin.join(format!("suid{number}")));
+        fs::write(&path, "program").unwrap();
+        std::os::unix::fs::chown(&path, Some(NOBODY), Some(NOBODY)).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o6755)).unwrap();
+        let command = format!("stat -c %a F && {change} && stat -c %a F");
+        let command = command.replace('F', &fixture.mnt.join(&name).display().to_string());
+        let output = as_user(NOBODY, "4242", &command);
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "6755\n755\n", "{change}");
     }
 
     quote("Set-id programs and device files on a mount have no effect.");
