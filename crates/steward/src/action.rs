@@ -11,8 +11,7 @@ pub enum Access {
     Arriving(Frame),
     /// The block got a frame just now.
     Miss(Frame),
-    /// Every frame is pinned. Try again after an unpin. Nothing changed, but that blocks above the capacity may have
-    /// been dropped.
+    /// Every frame is pinned. Nothing changed: try again after an unpin.
     Full,
 }
 

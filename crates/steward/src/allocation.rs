@@ -23,6 +23,14 @@ impl Steward {
         self.options.capacity - self.waiting_max()
     }
 
+    /// Whether there is or can be made room for one block in the weighing room.
+    #[inline]
+    pub(crate) fn has_room(&self) -> bool {
+        let Some(excess) = self.weighing.len().checked_sub(self.weighing_max()) else { return true };
+        let mut unpinned = self.weighing.iter(&self.links).filter(|&frame| self.entries[frame].pins == 0);
+        unpinned.nth(excess as usize).is_some()
+    }
+
     /// Makes room for one block in the weighing room. `false` when all frames are pinned; then nothing has changed for
     /// `newcomer`.
     pub(crate) fn make_room(&mut self, newcomer: Option<Block>, owner: OwnerKey) -> bool {

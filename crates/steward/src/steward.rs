@@ -154,6 +154,10 @@ impl Steward {
 
     #[inline]
     fn access_with(&mut self, owner: OwnerId, block: Block, looks_ahead: bool) -> Access {
+        // Before anything changes: the caller tries again, and that is the same reference.
+        if !self.has_room() && self.entries.find(block).is_none() {
+            return Access::Full;
+        }
         let owner = self.owners.key(owner);
         let mut ahead = self.before_reference(owner, block);
         ahead.looks &= looks_ahead;
@@ -164,7 +168,8 @@ impl Steward {
         }
         self.tell_missing(owner, block);
         if !self.make_room(Some(block), owner) {
-            return Access::Full;
+            // There was a frame, and this miss made the waiting room larger by it.
+            self.placeholders.take(block);
         }
         let frame = self.enter(owner, block);
         let entry = &mut self.entries[frame];

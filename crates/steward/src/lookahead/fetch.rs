@@ -20,7 +20,11 @@ impl Steward {
 
     /// Frames that the waiting room has now, and the weighing room may not use (V5).
     pub fn waiting_max(&self) -> u32 {
-        if self.options.lookahead.has_waiting_room() { self.sizing.held() } else { self.options.waiting }
+        if !self.options.lookahead.has_waiting_room() {
+            return self.options.waiting;
+        }
+        // Blocks on their way stay where their room has shrunk.
+        self.sizing.held().max(self.waiting.len()).min(self.options.capacity - 1)
     }
 
     /// Blocks that may wait now.
@@ -105,20 +109,19 @@ impl Steward {
     }
 
     /// Leaves a frame of the waiting room free. `false` when all of it is on its way, or pins keep
-    /// what it has lent (V5). The block `because` is about to be used, and stays.
+    /// what the other room uses of it. The block `because` is about to be used, and stays.
     fn make_waiting_room(&mut self, because: Block) -> bool {
         while self.waiting.len() >= self.waiting_limit() {
             if !self.drop_oldest_waiting() {
                 return false;
             }
         }
-        if !self.sizing.hold(self.waiting.len() + 1) {
-            return true;
-        }
-        let pinned = self.pin(because);
-        self.trim_weighing();
-        if pinned {
-            self.unpin(because);
+        if self.sizing.hold(self.waiting.len() + 1) {
+            let pinned = self.pin(because);
+            self.trim_weighing();
+            if pinned {
+                self.unpin(because);
+            }
         }
         self.weighing.len() <= self.weighing_max()
     }

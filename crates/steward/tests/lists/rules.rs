@@ -6,7 +6,8 @@ use std::iter;
 
 use pantler_steward::lists::{Chunk, Prefetching};
 use pantler_steward::{
-    Access, Action, Block, FileId, HintError, Limits, Notice, Options, OwnerId, Revocation, Steward, Why,
+    Access, Action, Block, FileId, HintError, Limits, Lookahead, Notice, Options, OwnerId, Revocation,
+    Steward, Why,
 };
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner};
@@ -325,4 +326,54 @@ fn p2_skipped_steps_are_flushed_when_they_arrive() {
     assert_eq!((arrive(&mut steward, 1), arrive(&mut steward, 5)), (vec![], vec![]));
     let counted = steward.prefetched();
     assert_eq!((counted.used, counted.used_late, counted.wasted), (3, 2, 1));
+}
+
+/// A reference that finds every frame pinned changes nothing, whatever list and lookahead: retried,
+/// and then with a frame, it does what it would have done at once. Once each retry was another
+/// stranger to the list, and another miss to the rooms.
+#[test]
+fn a_full_cache_changes_nothing_and_a_retry_is_the_same_reference() {
+    let mut refused = 0;
+    for lookahead in Lookahead::ALL {
+        let mut steward =
+            Steward::new(Options { lookahead, ..Options::new(6) }).expect("options are in range");
+        steward.give_list(A, &[chunk(0, 11), chunk(4, 9)]).expect("a good list");
+        let mut number = 7u64;
+        let mut random = |bound: usize| {
+            number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (number >> 33) as usize % bound
+        };
+        let mut coming: Vec<Block> = Vec::new();
+        for time in 0..150 {
+            let (owner, wanted) = (OwnerId(1 + random(2) as u64), block(random(14) as u64));
+            let before = steward.clone();
+            let mut access = steward.access(owner, wanted);
+            if access == Access::Full {
+                refused += 1;
+                assert_eq!(steward.access(owner, wanted), Access::Full);
+                assert!(format!("{steward:?}") == format!("{before:?}"), "{lookahead}: {wanted} at {time}");
+                let mut at_once = before;
+                while access == Access::Full {
+                    let arrived = coming.remove(random(coming.len()));
+                    steward.fetched(arrived);
+                    at_once.fetched(arrived);
+                    access = steward.access(owner, wanted);
+                }
+                assert_eq!(access, at_once.access(owner, wanted));
+                assert!(format!("{steward:?}") == format!("{at_once:?}"), "{lookahead}: {wanted} at {time}");
+            }
+            if random(3) == 0 && !coming.is_empty() {
+                steward.fetched(coming.remove(random(coming.len())));
+            }
+            for action in actions(&mut steward) {
+                match action {
+                    Action::Fetch { block, .. } => coming.push(block),
+                    Action::Drop { block, .. } => coming.retain(|other| *other != block),
+                    _ => {}
+                }
+            }
+            assert!(steward.used() <= 6, "{lookahead} at {time}");
+        }
+    }
+    assert!(refused > 60, "{refused} references found no frame");
 }

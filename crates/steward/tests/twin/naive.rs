@@ -311,6 +311,9 @@ impl Twin {
     }
 
     fn reference(&mut self, owner: OwnerId, block: Block, fetch: bool) -> Outcome {
+        if fetch && self.would_be_full(block) {
+            return Outcome::Full;
+        }
         self.know(owner);
         let met = self.meet_list(owner, block);
         let is_ahead = self.use_block(block);
@@ -323,9 +326,8 @@ impl Twin {
             self.allocate(block);
             self.enter(owner, block);
             Outcome::Hit
-        } else if !self.allocate(block) && fetch {
-            return Outcome::Full;
         } else {
+            self.allocate(block);
             self.cached.push(Cached {
                 block,
                 whose: Whose::Nobody,
@@ -353,6 +355,11 @@ impl Twin {
         self.follow_list(owner, block, met, outcome == Outcome::Miss && fetch);
         self.entry(block).pins -= 1;
         outcome
+    }
+
+    /// Whether a block is missing that no frame can be had for: tried on another twin.
+    fn would_be_full(&self, block: Block) -> bool {
+        !self.cached.iter().any(|c| c.block == block) && !self.clone().allocate(block)
     }
 
     pub fn fetched(&mut self, block: Block) {
