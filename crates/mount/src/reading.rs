@@ -49,7 +49,7 @@ impl Core {
                 let acting = self.act(request, 0)?;
                 if flags & FMODE_EXEC != 0 {
                     inode.node.check_executable()?;
-                    // The kernel reads the program, not the user: it is opened with the daemon's rights.
+                    // The kernel reads the program, not the user: the daemon opens it by its rights.
                     drop(acting);
                 }
                 inode.node.open(mode)

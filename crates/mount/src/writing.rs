@@ -52,8 +52,8 @@ impl Core {
         Ok((written as u32, unseen))
     }
 
-    /// Writes mapped pages back. The kernel chooses the time and names no user: the right was checked
-    /// when the file was opened.
+    /// Writes mapped pages back. The kernel chooses the time and names no user: the right was
+    /// checked when the file was opened.
     pub(crate) fn write_back(
         &self,
         request: &Request,
