@@ -272,7 +272,7 @@ impl Cache {
             // What was fetched because of the one before may have replaced this one; its bytes are in use, and stay.
             if frames.steward.lookup(block).is_some() {
                 let plan = frames.plan(request.owner, block, &self.slab);
-                let access = frames.steward.access(request.owner, block);
+                let access = frames.steward.access_before(request.owner, block, self.end(request));
                 assert!(!matches!(access, Access::Miss(_)), "F1: a cached block is no miss");
                 frames.place(plan, access, &self.slab);
             }
@@ -343,7 +343,7 @@ impl Cache {
     ) -> io::Result<(Reading<'a>, usize)> {
         loop {
             let plan = frames.plan(request.owner, block, &self.slab);
-            let access = frames.steward.access(request.owner, block);
+            let access = frames.steward.access_before(request.owner, block, self.end(request));
             let ticket = match access {
                 Access::Hit(frame) | Access::Arriving(frame) => frames.slot(frame).ticket,
                 Access::Miss(_) | Access::Full => 0,
@@ -414,6 +414,11 @@ impl Cache {
     pub(crate) fn locate(&self, file: FileId, offset: u64) -> (Block, usize) {
         let start = (offset & (self.block_bytes() as u64 - 1)) as usize;
         (Block::new(file, offset >> self.block_shift), start)
+    }
+
+    /// Blocks of the file that is read: there are none behind its end to look ahead to.
+    pub(crate) fn end(&self, request: &Request<'_>) -> u64 {
+        request.size.div_ceil(self.block_bytes() as u64)
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Frames> {

@@ -115,7 +115,7 @@ impl Cache {
                 None => None,
             };
             let plan = frames.plan(request.owner, block, &self.slab);
-            let access = frames.steward.access(request.owner, block);
+            let access = frames.steward.access_before(request.owner, block, self.end(request));
             self.settle(frames, Some(request));
             frames.place(plan, access, &self.slab);
             let frame = match (access, queued) {

@@ -134,7 +134,7 @@ pub struct Mount {
     /// How blocks of programs that give no hints are replaced, such as arc or s3-fifo; see `pantler sim --policy help`
     #[arg(long, value_name = "POLICY", default_value = "lru", value_parser = named(policies, online), hide_possible_values = true)]
     pub policy: Spec,
-    /// What is fetched ahead of a reader: none, obl, obl-2, w2r, sa-w2r, even-w2r, or auto for what measured best
+    /// What is fetched ahead of a reader: none, obl, obl-2, w2r, sa-w2r, even-w2r, streams, or auto for what measured best
     #[arg(long, value_name = "NAME", default_value = "auto", value_parser = named(lookaheads, lookahead), hide_possible_values = true)]
     pub lookahead: String,
     /// Blocks that are looked ahead at a time

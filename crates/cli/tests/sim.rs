@@ -96,7 +96,7 @@ fn lookahead_says_what_it_brought() {
     let mut looked = object("sa-w2r", 1, 20, 19, 1.0);
     looked["room_over_time"] = json!(vec![1; 20]);
     assert_eq!(found, [object("none", 20, 0, 0, 0.0), looked]);
-    let expected = "expected one of none, obl, obl-2, w2r, sa-w2r, even-w2r";
+    let expected = "expected one of none, obl, obl-2, w2r, sa-w2r, even-w2r, streams";
     let mistaken = format!("unknown lookahead \"sa-wr2\", did you mean \"sa-w2r\"? {expected}");
     refused(&[&trace, "--lookahead", "sa-wr2"], &mistaken);
     let future = "policy opt knows the future: nothing is looked ahead beside it";

@@ -154,7 +154,7 @@ impl MountOptions {
             allocation: Allocation::default(),
             policy: PolicyName::Lru.spec(),
             // See docs/benchmarks/prefetching-real.md.
-            lookahead: Lookahead::EvenW2r,
+            lookahead: Lookahead::Streams,
             window: 8,
             prefetchers: 8,
             reads: Reads::Auto,

@@ -185,3 +185,24 @@ fn a_file_that_is_fetched_twice_has_no_hits() {
     assert_eq!((file.hits, file.ahead_used, file.misses), (0, totals.ahead_used, totals.misses));
     fixture.unmount();
 }
+
+/// Protects small files: nothing lies behind the end of a file, so that nothing is looked ahead there, by whatever a mount
+/// begins with. Each file of one block counted a block as looked ahead and wasted.
+#[test]
+fn nothing_is_looked_ahead_behind_the_end_of_a_file() {
+    if cannot_mount() {
+        return;
+    }
+    let lookahead = MountOptions::new("/", "/").lookahead;
+    assert_ne!(lookahead, Lookahead::None);
+    let mut fixture = Fixture::with(|options| options.lookahead = lookahead);
+    for number in 0..50 {
+        fs::write(fixture.origin.join(format!("{number}")), pattern(12 << 10, number)).unwrap();
+    }
+    for number in 0..50 {
+        assert!(fs::read(fixture.mnt.join(format!("{number}"))).unwrap() == pattern(12 << 10, number));
+    }
+    let ahead = fixture.mounted().body().stat(&speaker()).unwrap().prefetching.unwrap().lookahead;
+    assert_eq!((ahead.prefetched, ahead.wasted), (0, 0), "{ahead:?}");
+    fixture.unmount();
+}

@@ -121,10 +121,13 @@ impl Steward {
         let named = match self.list_at(keeper).filter(|&at| self.is_trusted(at)) {
             Some(at) => self.name_by_list(at),
             None => {
-                let entries = &self.entries;
+                let (entries, streams, frames) = (&self.entries, &self.streams, self.options.capacity);
+                let stays = |frame: Handle| {
+                    entries[frame].pins != 0 || streams.stands_at(entries[frame].block, frames)
+                };
                 self.owners.alive_mut(keeper).and_then(|record| {
                     let manager = record.manager.as_mut().filter(|_| !record.standing.is_revoked())?;
-                    manager.replace_block(&mut self.managed, &|frame| entries[frame].pins != 0)
+                    manager.replace_block(&mut self.managed, &stays)
                 })
             }
         };

@@ -25,11 +25,15 @@ pub enum Lookahead {
     /// V5, see [`rooms`](crate::rooms)).
     #[default]
     EvenW2r,
+    /// Blocks after a stream of references, as far as the stream has shown to go, into the one list; at most one block in
+    /// 256 in vain (rules V6 to V9, see [`rooms`](crate::rooms)).
+    Streams,
 }
 
 impl Lookahead {
     /// All of them, in the order in which help texts list them.
-    pub const ALL: [Self; 6] = [Self::None, Self::Obl, Self::Obl2, Self::W2r, Self::SaW2r, Self::EvenW2r];
+    pub const ALL: [Self; 7] =
+        [Self::None, Self::Obl, Self::Obl2, Self::W2r, Self::SaW2r, Self::EvenW2r, Self::Streams];
 
     /// The name as typed.
     pub const fn as_str(self) -> &'static str {
@@ -40,6 +44,7 @@ impl Lookahead {
             Self::W2r => "w2r",
             Self::SaW2r => "sa-w2r",
             Self::EvenW2r => "even-w2r",
+            Self::Streams => "streams",
         }
     }
 
@@ -95,7 +100,7 @@ mod tests {
         let error = "two".parse::<Lookahead>().unwrap_err();
         assert_eq!(
             error.to_string(),
-            "unknown lookahead `two`, expected one of none obl obl-2 w2r sa-w2r even-w2r"
+            "unknown lookahead `two`, expected one of none obl obl-2 w2r sa-w2r even-w2r streams"
         );
     }
 }

@@ -31,6 +31,21 @@
 //! wait stays `n`. Why W3 is not enough, and the measurements: docs/decisions/0040-even-rooms.md,
 //! docs/benchmarks/lookahead.md; why V5: docs/decisions/0070-frames-that-wait-for-nothing.md.
 //!
+//! All of these may read more than a cache without lookahead. `streams`, ours, may not, and has no waiting room:
+//!
+//! * V6 A reference goes on with a *stream* when it is to the block after the last one of that stream; of several such
+//!   streams it is the one that moved last. The 64 streams that moved last are known.
+//! * V7 After the third reference of a stream, or the first if it is to the start of a file, 2 blocks are looked ahead, and
+//!   twice as many after each further one, up to the window.
+//! * V8 There is a *credit* of at most a sixteenth of the frames, and at most 256; half of that at the start. A fetch by
+//!   lookahead costs 1, and its block gives that back when it is referenced. A miss, or a first reference to a block that was
+//!   looked ahead, earns 1/256. Without credit nothing is looked ahead.
+//!
+//! * V9 A manager names no block at which a stream stands that moved within the last `min(16, ⌊C/8⌋)` references: it may be
+//!   read in pieces, and policies that replace newcomers first would give it up between two of them.
+//!
+//! V8 bounds what is read in vain: the credit, and one in 256 of the blocks that had to be read.
+//!
 //! With a window of `w` blocks, W4 looks at i+1 to i+w, and `n` does not go below w.
 //!
 //! Differences from the paper: room is made before i enters and not after, which for LRU is the same, and under policies
@@ -42,8 +57,10 @@
 mod ghosts;
 mod positions;
 mod sizing;
+mod streams;
 mod two_rooms;
 
 pub(crate) use positions::Positions;
 pub(crate) use sizing::Sizing;
+pub(crate) use streams::Streams;
 pub use two_rooms::{Looked, Reference, RoomOptions, TwoRooms};

@@ -21,7 +21,7 @@ use crate::lists::{Harm, List as AccessList, Met, Prefetched};
 use crate::manager::Manager;
 use crate::owners::{COMMON, NOBODY, OwnerKey, Owners};
 use crate::placeholders::Placeholders;
-use crate::rooms::{Looked, Positions, Sizing};
+use crate::rooms::{Looked, Positions, Sizing, Streams};
 use crate::{Access, Action, Block, Frame, Lookahead, Options, OptionsError, OwnerId, Why};
 
 mod frames;
@@ -57,6 +57,8 @@ pub struct Steward {
     pub(crate) sizing: Sizing,
     /// Positions in the waiting room; kept where a rule asks for them.
     positions: Option<Positions>,
+    /// Where references come in order; kept where a rule asks for it.
+    pub(crate) streams: Streams,
     pub(crate) looked: Looked,
     /// Access lists, one per owner at most, all of owners in control.
     pub(crate) lists: Vec<AccessList>,
@@ -96,6 +98,7 @@ impl Steward {
             managers: 0,
             sizing: Sizing::new(options.lookahead, options.capacity, options.window, seed),
             positions: (options.lookahead == Lookahead::SaW2r).then(Positions::default),
+            streams: Streams::default(),
             looked: Looked::default(),
             lists: Vec::new(),
             prefetched: Prefetched::default(),
@@ -144,23 +147,24 @@ impl Steward {
     /// a [`Action::Drop`] if a frame was needed, then a [`Action::Fetch`]. A hit in the waiting room can queue drops.
     /// Then it can queue drops and fetches that access lists and lookahead want.
     pub fn access(&mut self, owner: OwnerId, block: Block) -> Access {
-        self.access_with(owner, block, true)
+        self.access_before(owner, block, u64::MAX)
     }
 
     /// As [`access`](Self::access), for a reference that brings its own bytes, as a write does: nothing is looked ahead.
     pub fn access_to_write(&mut self, owner: OwnerId, block: Block) -> Access {
-        self.access_with(owner, block, false)
+        self.access_before(owner, block, 0)
     }
 
+    /// As [`access`](Self::access) to a file whose blocks from `end` on do not exist: they are not looked ahead.
     #[inline]
-    fn access_with(&mut self, owner: OwnerId, block: Block, looks_ahead: bool) -> Access {
+    pub fn access_before(&mut self, owner: OwnerId, block: Block, end: u64) -> Access {
         // Before anything changes: the caller tries again, and that is the same reference.
         if !self.has_room() && self.entries.find(block).is_none() {
             return Access::Full;
         }
         let owner = self.owners.key(owner);
         let mut ahead = self.before_reference(owner, block);
-        ahead.looks &= looks_ahead;
+        ahead.end = end;
         if let Some(frame) = self.entries.find(block) {
             let access = self.reference(owner, frame);
             self.after_reference(owner, block, ahead, false);
@@ -226,7 +230,7 @@ impl Steward {
     #[inline(always)]
     fn before_reference(&mut self, owner: OwnerKey, block: Block) -> Ahead {
         if self.lists.is_empty() && !self.looks_ahead() {
-            return Ahead { met: Met::Nothing, follows: false, looks: false };
+            return Ahead { met: Met::Nothing, follows: false, end: 0 };
         }
         self.meet(owner, block)
     }
@@ -240,20 +244,21 @@ impl Steward {
             }
             self.prefetched.harmful += u64::from(self.harm.missed(block));
         }
-        Ahead { met, follows, looks: self.looks_ahead() }
+        Ahead { met, follows, end: u64::MAX }
     }
 
     /// What lists and lookahead make of it afterwards. Can queue drops and fetches.
     #[inline(always)]
     fn after_reference(&mut self, owner: OwnerKey, block: Block, ahead: Ahead, arriving: bool) {
-        if ahead.looks || !self.lists.is_empty() {
+        if !self.lists.is_empty() || self.looks_ahead() {
             self.follow(owner, block, ahead, arriving);
         }
     }
 
     fn follow(&mut self, owner: OwnerKey, block: Block, ahead: Ahead, arriving: bool) {
         // W6: what a list names needs no guess.
-        let looks = ahead.looks && !matches!(ahead.met, Met::Step(_) | Met::Current);
+        let is_listed = matches!(ahead.met, Met::Step(_) | Met::Current);
+        let looks = self.looks_ahead() && ahead.end > 0 && !is_listed;
         // The caller is about to use it: what is fetched because of it must not replace it at once. Lookahead with a room of
         // its own cannot.
         let may_replace = !self.lists.is_empty() || looks && !self.options.lookahead.has_waiting_room();
@@ -262,7 +267,7 @@ impl Steward {
             self.follow_list(owner, block, ahead.met, arriving);
         }
         if looks {
-            self.look_ahead(owner, block, ahead.follows);
+            self.look_ahead(owner, block, ahead.follows, ahead.end);
         }
         if pinned {
             self.unpin(block);
@@ -404,8 +409,8 @@ struct Ahead {
     met: Met,
     /// i−1 weighs and was referenced.
     follows: bool,
-    /// Whether the reference is a reason to look ahead.
-    looks: bool,
+    /// Blocks from here on are not looked ahead.
+    end: u64,
 }
 
 fn placeholder_bound(options: &Options) -> u32 {

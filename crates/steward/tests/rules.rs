@@ -271,7 +271,7 @@ fn ablations_go_by_name() {
 #[test]
 fn the_first_use_of_what_was_fetched_ahead_is_no_hit() {
     for lookahead in Lookahead::ALL {
-        let mut steward = Steward::new(Options { lookahead, window: 2, ..Options::new(10) }).unwrap();
+        let mut steward = Steward::new(Options { lookahead, window: 2, ..Options::new(40) }).unwrap();
         let mut access = |index| {
             steward.access(A, block(index));
             while let Some(action) = steward.poll() {
@@ -281,11 +281,11 @@ fn the_first_use_of_what_was_fetched_ahead_is_no_hit() {
             }
             steward.totals()
         };
-        let counters = (0..2).flat_map(|_| 0..40).map(&mut access).last().unwrap();
+        let counters = (0..2).flat_map(|_| 0..160).map(&mut access).last().unwrap();
         assert_eq!(counters.hits, 0, "{lookahead}: {counters:?}");
-        assert_eq!(counters.ahead_used + counters.misses, 80, "{lookahead}: {counters:?}");
+        assert_eq!(counters.ahead_used + counters.misses, 320, "{lookahead}: {counters:?}");
         assert_eq!(counters.ahead_used > 0, lookahead != Lookahead::None, "{lookahead}: {counters:?}");
-        let again = access(39);
+        let again = access(159);
         assert_eq!(again.hits, 1, "{lookahead}: {again:?}");
         assert_eq!(steward.looked().used, again.ahead_used, "{lookahead}");
         let file = steward.files().next().unwrap().traffic;

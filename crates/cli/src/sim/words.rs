@@ -32,7 +32,7 @@ pub struct Sim {
     /// Bytes are so many blocks; of objects, whose sizes differ, so many of the mean size
     #[arg(long, value_name = "SIZES", default_value = SIZES, conflicts_with = "job")]
     pub size: String,
-    /// Look ahead beside the policy: none, obl, obl-2, w2r, sa-w2r, even-w2r, or several of them
+    /// Look ahead beside the policy: none, obl, obl-2, w2r, sa-w2r, even-w2r, streams, or several of them
     #[arg(long, value_name = "NAMES", conflicts_with_all = ["allocation", "sample", "job"])]
     pub lookahead: Option<String>,
     /// Blocks looked ahead at a time

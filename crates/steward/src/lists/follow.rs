@@ -475,6 +475,7 @@ impl Steward {
             Brought::Lookahead => {
                 self.looked.used += 1;
                 self.looked.used_late += u64::from(entry.arriving);
+                self.sizing.proved();
             }
             Brought::Reference | Brought::Foreseen | Brought::Nothing => {}
         }

@@ -60,12 +60,15 @@ impl Steward {
     }
 
     /// W4, after a reference of `owner` to `block`. Can queue drops and fetches.
-    pub(crate) fn look_ahead(&mut self, owner: OwnerKey, block: Block, follows: bool) {
-        if self.options.lookahead == Lookahead::Obl2 && !follows {
-            return;
+    pub(crate) fn look_ahead(&mut self, owner: OwnerKey, block: Block, follows: bool, end: u64) {
+        let mut window = self.options.window.clamp(1, self.options.capacity - 1);
+        match self.options.lookahead {
+            Lookahead::Obl2 if !follows => return,
+            Lookahead::Streams => window = window.min(self.streams.reach(block)),
+            _ => {}
         }
-        for by in 1..=u64::from(self.options.window.clamp(1, self.options.capacity - 1)) {
-            let Some(ahead) = after(block, by) else { return };
+        for by in 1..=u64::from(window) {
+            let Some(ahead) = after(block, by).filter(|ahead| ahead.index < end) else { return };
             if self.entries.find(ahead).is_some() {
                 continue;
             }

@@ -1,7 +1,7 @@
-//! How many frames wait, and whether looking ahead pays: rules W2, W3, and V1 to V5.
+//! How many frames wait, and whether looking ahead pays: rules W2, W3, and V1 to V5, and V8.
 //!
 //! N1  `least <= held <= size <= most`; all are 0 without a waiting room.
-//! N2  `credit <= CREDIT_MAX`.
+//! N2  `credit <= credit_max`.
 
 use crate::{Block, Lookahead};
 
@@ -12,6 +12,13 @@ const CREDIT_MAX: u32 = 1024;
 
 /// Fetches that one foreseen block is worth (V3).
 const CREDIT_EARNED: u32 = 16;
+
+/// V8: what a fetch costs, in the parts that `streams` earns.
+const FETCH: u32 = 256;
+
+/// V8: one frame in so many may hold what was looked ahead, up to a bound.
+const AHEAD_SHARE: u32 = 16;
+const AHEAD_MAX: u32 = 256;
 
 /// One frame in so many is a ghost's worth, and the waiting room's at the start.
 const SHARE: u32 = 10;
@@ -29,6 +36,7 @@ pub(crate) struct Sizing {
     /// W2: the last values of r, oldest first. 0 is none.
     intervals: [u32; 3],
     credit: u32,
+    credit_max: u32,
     left_waiting: Ghosts,
     left_weighing: Ghosts,
 }
@@ -71,10 +79,14 @@ impl Sizing {
             round: Round::default(),
             intervals: [0; 3],
             credit: CREDIT_MAX,
+            credit_max: CREDIT_MAX,
             left_waiting: Ghosts::new(0, seed),
             left_weighing: Ghosts::new(0, seed),
         };
         sizing.set_frames(frames, window);
+        if lookahead == Lookahead::Streams {
+            sizing.credit = sizing.credit_max / 2;
+        }
         sizing
     }
 
@@ -92,6 +104,11 @@ impl Sizing {
             self.size = size.clamp(self.least, self.most);
             let lends = self.lookahead == Lookahead::EvenW2r;
             self.held = if lends { self.held.clamp(self.least, self.size) } else { self.size };
+        }
+        if self.lookahead == Lookahead::Streams {
+            let ahead = if frames < 2 { 0 } else { (frames / AHEAD_SHARE).clamp(1, AHEAD_MAX) };
+            self.credit_max = ahead * FETCH;
+            self.credit = self.credit.min(self.credit_max);
         }
         let ghosts = if self.lookahead == Lookahead::EvenW2r { (frames / SHARE).max(1) } else { 0 };
         self.left_waiting.set_bound(ghosts);
@@ -129,10 +146,17 @@ impl Sizing {
         match self.lookahead {
             Lookahead::SaW2r => self.follow_trend(position()),
             Lookahead::EvenW2r => {
-                self.earn();
+                self.earn(CREDIT_EARNED);
                 self.lend(waiting);
             }
             _ => {}
+        }
+    }
+
+    /// A block that was looked ahead into the weighing room was referenced (V8).
+    pub(crate) fn proved(&mut self) {
+        if self.lookahead == Lookahead::Streams {
+            self.earn(FETCH + 1);
         }
     }
 
@@ -160,6 +184,7 @@ impl Sizing {
                 self.compare(block);
                 self.lend(waiting);
             }
+            Lookahead::Streams => self.earn(1),
             _ => {}
         }
     }
@@ -169,7 +194,7 @@ impl Sizing {
         let waited = self.left_waiting.take(block);
         let weighed = self.left_weighing.take(block).is_some();
         if waited.is_some() {
-            self.earn();
+            self.earn(CREDIT_EARNED);
         }
         match (waited, weighed) {
             (Some(Ghost::Left), false) => self.grow(),
@@ -178,8 +203,13 @@ impl Sizing {
         }
     }
 
-    /// Lookahead names a block that is not cached. Says whether to fetch it (V3, V4).
+    /// Lookahead names a block that is not cached. Says whether to fetch it (V3, V4, V8).
     pub(crate) fn foresee(&mut self, block: Block) -> bool {
+        if self.lookahead == Lookahead::Streams {
+            let left = self.credit.checked_sub(FETCH);
+            self.credit = left.unwrap_or(self.credit);
+            return left.is_some();
+        }
         if self.lookahead != Lookahead::EvenW2r {
             return true;
         }
@@ -206,8 +236,8 @@ impl Sizing {
         }
     }
 
-    fn earn(&mut self) {
-        self.credit = (self.credit + CREDIT_EARNED).min(CREDIT_MAX);
+    fn earn(&mut self, credit: u32) {
+        self.credit = (self.credit + credit).min(self.credit_max);
     }
 
     fn grow(&mut self) {
@@ -226,7 +256,7 @@ impl Sizing {
     pub(crate) fn validate(&self) {
         assert!((self.least..=self.most).contains(&self.size), "N1: {} frames wait", self.size);
         assert!((self.least..=self.size).contains(&self.held), "N1: {} frames are held", self.held);
-        assert!(self.credit <= CREDIT_MAX, "N2: a credit of {}", self.credit);
+        assert!(self.credit <= self.credit_max, "N2: a credit of {}", self.credit);
         self.left_waiting.validate();
         self.left_weighing.validate();
     }

@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 
 use pantler_policy::{Handle, Links, List, NONE, Policy};
 
-use super::{Positions, Sizing};
+use super::{Positions, Sizing, Streams};
 use crate::index::BlockIndex;
 use crate::{Block, Lookahead, Names};
 
@@ -114,6 +114,7 @@ pub struct TwoRooms<P> {
     waiting_links: Links,
     /// Positions in `waiting`; kept where a rule asks for them.
     positions: Option<Positions>,
+    streams: Streams,
     looked: Looked,
 }
 
@@ -132,6 +133,7 @@ impl<P: Policy> TwoRooms<P> {
             waiting: List::default(),
             waiting_links: Links::default(),
             positions,
+            streams: Streams::default(),
             looked: Looked::default(),
             options,
         }
@@ -148,6 +150,7 @@ impl<P: Policy> TwoRooms<P> {
             }
             Place::Unproved => {
                 self.looked.used += 1;
+                self.sizing.proved();
                 self.policy.hit(&mut self.links, handle);
                 Reference::Foreseen
             }
@@ -250,8 +253,12 @@ impl<P: Policy> TwoRooms<P> {
             }
             _ => {}
         }
+        let mut window = self.options.window.min(self.options.frames - 1);
+        if self.options.lookahead == Lookahead::Streams {
+            window = window.min(self.streams.reach(self.known[handle as usize].block));
+        }
         let mut ahead = handle;
-        for _ in 0..self.options.window.min(self.options.frames - 1) {
+        for _ in 0..window {
             ahead = self.next(ahead);
             if ahead == NONE {
                 return;

@@ -1,4 +1,4 @@
-//! The slow twin: rules W1 to W5 and V1 to V5 in plain vectors, step by step as docs/RULES.md has
+//! The slow twin: rules W1 to W5 and V1 to V8 in plain vectors, step by step as docs/RULES.md has
 //! them.
 //!
 //! Every vector runs from what leaves first to what leaves last.
@@ -26,6 +26,8 @@ pub struct Twin {
     /// V5: how many blocks waited at each reference since the round began that was no hit in the
     /// weighing room.
     waited: Vec<usize>,
+    /// V6: the last block of each stream and the references in order so far, the one that moved last at the end.
+    streams: Vec<(Block, u32)>,
     pub looked: Looked,
 }
 
@@ -48,8 +50,12 @@ impl Twin {
             credit: 1024,
             held: 0,
             waited: Vec::new(),
+            streams: Vec::new(),
             looked: Looked::default(),
         };
+        if options.lookahead == Lookahead::Streams {
+            twin.credit = twin.credit_max() / 2;
+        }
         if twin.has_waiting_room() {
             twin.n = twin.clamp(twin.frames() as i64 / 10);
             twin.held = if twin.lends() { twin.window() } else { twin.n };
@@ -67,6 +73,9 @@ impl Twin {
             self.held = if self.lends() { self.held.max(self.window()).min(self.n) } else { self.n };
         } else {
             (self.n, self.held) = (0, 0);
+        }
+        if self.options.lookahead == Lookahead::Streams {
+            self.credit = self.credit.min(self.credit_max());
         }
         while self.ghosts_waiting.len() > (self.frames() / 10).max(1) {
             self.ghosts_waiting.remove(0);
@@ -88,6 +97,28 @@ impl Twin {
 
     fn window(&self) -> usize {
         (self.options.window as usize).min(self.frames() - 1)
+    }
+
+    /// V8, in the parts of a fetch that are earned.
+    fn credit_max(&self) -> i64 {
+        if self.frames() == 1 { 0 } else { (self.frames() as i64 / 16).clamp(1, 256) * 256 }
+    }
+
+    /// V6 and V7: how far may be looked ahead of `i`.
+    fn reach(&mut self, i: Block) -> usize {
+        let goes_on = |(last, _): &(Block, u32)| *last == i || shifted(*last, 1) == Some(i);
+        let stream = match self.streams.iter().rposition(goes_on) {
+            Some(at) => {
+                let (last, run) = self.streams.remove(at);
+                (i, run + u32::from(last != i))
+            }
+            None => (i, if i.index == 0 { 3 } else { 1 }),
+        };
+        if self.streams.len() == 64 {
+            self.streams.remove(0);
+        }
+        self.streams.push(stream);
+        if stream.1 < 3 { 0 } else { 2 << (stream.1 - 3).min(16) }
     }
 
     fn has_waiting_room(&self) -> bool {
@@ -147,6 +178,14 @@ impl Twin {
                     self.ghosts_waiting.retain(|(b, _)| *b != i);
                     self.ghosts_weighing.retain(|b| *b != i);
                 }
+            }
+            Lookahead::Streams => {
+                let earned = match met {
+                    Reference::Foreseen => 257,
+                    Reference::Miss => 1,
+                    Reference::Hit => 0,
+                };
+                self.credit = (self.credit + earned).min(self.credit_max());
             }
             _ => {}
         }
@@ -225,7 +264,8 @@ impl Twin {
         if lookahead == Lookahead::None || (lookahead == Lookahead::Obl2 && !follows) || self.frames() == 1 {
             return;
         }
-        for by in 1..=self.window() as i64 {
+        let reach = if lookahead == Lookahead::Streams { self.reach(i) } else { usize::MAX };
+        for by in 1..=self.window().min(reach) as i64 {
             let Some(ahead) = shifted(i, by).filter(|b| !self.cached(*b)) else { continue };
             if lookahead == Lookahead::EvenW2r {
                 if self.credit == 0 {
@@ -234,6 +274,12 @@ impl Twin {
                 }
                 self.credit -= 1;
                 self.ghosts_waiting.retain(|(b, _)| *b != ahead);
+            }
+            if lookahead == Lookahead::Streams {
+                if self.credit < 256 {
+                    continue;
+                }
+                self.credit -= 256;
             }
             self.looked.prefetched += 1;
             if self.has_waiting_room() {

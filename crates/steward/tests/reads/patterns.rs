@@ -1,0 +1,140 @@
+//! What programs read, in which order.
+
+use crate::{BLOCK, FRAMES, PAGE};
+
+/// One request.
+#[derive(Clone, Copy, Debug)]
+pub struct Read {
+    pub file: u64,
+    pub offset: u64,
+    pub length: u64,
+}
+
+pub struct Pattern {
+    pub name: String,
+    /// Bytes of each file.
+    pub sizes: Vec<u64>,
+    pub reads: Vec<Read>,
+    /// Whether `mru` is the right hint; else it is the wrong one.
+    pub mru: bool,
+    /// How far beyond its bar the pattern may be, and why.
+    pub beyond: Option<Beyond>,
+}
+
+/// What is known to miss its bar, and by how much at most.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Beyond {
+    /// In random order two lists are worth more than one: LRU itself reads more than the kernel. The bar without the kernel
+    /// holds.
+    TwoLists(f64),
+    /// Files and requests are smaller than a block: docs/decisions/0073-what-blocks-cost.md.
+    Blocks(f64),
+}
+
+/// Bytes of a request of the kernel for a program that reads on, and of what it reads around a fault.
+const REQUEST: u64 = 128 << 10;
+/// Bytes of a row, and of a file of an epoch.
+const ROW: u64 = 256 << 10;
+const EPOCHS: usize = 4;
+/// Twice what the cache holds.
+const LARGE: u64 = 2 * FRAMES as u64 * BLOCK;
+
+/// The same numbers everywhere, from nothing but a seed.
+struct Draws(u64);
+
+impl Draws {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % bound
+    }
+
+    fn shuffled(&mut self, count: u64) -> Vec<u64> {
+        let mut order: Vec<u64> = (0..count).collect();
+        for at in (1..order.len()).rev() {
+            order.swap(at, self.below(at as u64 + 1) as usize);
+        }
+        order
+    }
+}
+
+/// `length` bytes from `start` on, in requests of `request`.
+fn stretch(file: u64, start: u64, length: u64, request: u64) -> Vec<Read> {
+    (start..start + length)
+        .step_by(request as usize)
+        .map(|offset| Read { file, offset, length: request.min(start + length - offset) })
+        .collect()
+}
+
+/// Readers take turns, a request each. Each has its share of the stretches, as they come.
+fn dealt(stretches: Vec<Vec<Read>>, readers: usize) -> Vec<Read> {
+    let mut queues: Vec<Vec<Read>> = vec![Vec::new(); readers];
+    for (number, stretch) in stretches.into_iter().enumerate() {
+        queues[number % readers].extend(stretch);
+    }
+    let longest = queues.iter().map(Vec::len).max().unwrap_or(0);
+    (0..longest).flat_map(|at| queues.iter().filter_map(move |queue| queue.get(at)).copied()).collect()
+}
+
+/// All patterns, by one and by eight readers.
+pub fn all() -> Vec<Pattern> {
+    [1, 8].into_iter().flat_map(by).collect()
+}
+
+fn by(readers: usize) -> Vec<Pattern> {
+    let mut draws = Draws(7);
+    let mut patterns = Vec::new();
+    let mut add =
+        |name: &str, sizes: &[u64], stretches: Vec<Vec<Read>>, mru: bool, beyond: Option<Beyond>| {
+            patterns.push(Pattern {
+                name: format!("{name}, {readers}"),
+                sizes: sizes.to_vec(),
+                reads: dealt(stretches, readers),
+                mru,
+                beyond,
+            });
+        };
+    let frames = u64::from(FRAMES) * BLOCK;
+    let part = LARGE / readers as u64;
+    let parts = |bytes: u64, request: u64, passes: usize| {
+        let part = bytes / readers as u64;
+        let pass = move |_| (0..readers as u64).map(move |file| stretch(file, 0, part, request));
+        (0..passes).flat_map(pass).collect::<Vec<_>>()
+    };
+    add("sequential", &vec![part; readers], parts(LARGE, REQUEST, 1), true, None);
+    add("sequential by 16K", &vec![part; readers], parts(LARGE, 16 << 10, 1), true, None);
+    add("cyclic, too large", &vec![part; readers], parts(LARGE, REQUEST, EPOCHS), true, None);
+    add("cyclic, fits exactly", &vec![part / 2; readers], parts(frames, REQUEST, EPOCHS), true, None);
+    let block_at = |index| stretch(0, index * BLOCK, BLOCK, BLOCK);
+    let random = (0..8192).map(|_| block_at(draws.below(LARGE / BLOCK))).collect();
+    add("random", &[LARGE], random, false, None);
+    let skewed = (0..8192)
+        .map(|_| {
+            let hot = draws.below(5) > 0;
+            block_at(if hot { draws.below(LARGE / BLOCK / 5) } else { draws.below(LARGE / BLOCK) })
+        })
+        .collect();
+    add("random, four fifths hot", &[LARGE], skewed, false, None);
+    let files = LARGE / ROW;
+    let epochs = (0..EPOCHS).flat_map(|_| draws.shuffled(files)).collect::<Vec<_>>();
+    let whole = epochs.iter().map(|&file| stretch(file, 0, ROW, REQUEST)).collect();
+    add("epochs of shuffled files", &vec![ROW; files as usize], whole, true, Some(Beyond::TwoLists(1.03)));
+    let rows = epochs.iter().map(|&row| stretch(0, row * ROW, ROW, REQUEST)).collect();
+    add("mapped, shuffled rows", &[LARGE], rows, true, Some(Beyond::TwoLists(1.04)));
+    let around = (0..EPOCHS)
+        .flat_map(|_| draws.shuffled(LARGE / REQUEST))
+        .map(|at| stretch(0, at * REQUEST, REQUEST, REQUEST))
+        .collect();
+    add("mapped, random faults", &[LARGE], around, true, Some(Beyond::TwoLists(1.06)));
+    let strided =
+        (0..EPOCHS as u64).flat_map(|_| (0..LARGE / BLOCK).map(|at| at * 4)).map(block_at).collect();
+    add("strided", &[4 * LARGE], strided, true, None);
+    let small = |count: u64| {
+        (0..EPOCHS).flat_map(move |_| (0..count).map(|file| stretch(file, 0, 3 * PAGE, REQUEST)))
+    };
+    add("files of 12K, too many", &[3 * PAGE; 6000], small(6000).collect(), true, None);
+    add("files of 12K, fit", &[3 * PAGE; 2000], small(2000).collect(), true, Some(Beyond::Blocks(4.0)));
+    let mut pages = Draws(3);
+    let page = (0..8192).map(|_| stretch(0, pages.below(LARGE / PAGE) * PAGE, PAGE, PAGE)).collect();
+    add("random pages", &[LARGE], page, false, Some(Beyond::Blocks(11.0)));
+    patterns
+}
