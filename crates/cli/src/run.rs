@@ -225,7 +225,7 @@ fn revocation(stat: &BodyStat, spec: &RunSpec) -> Option<String> {
     let RunSpec { name, uid, .. } = spec;
     stat.owners.iter().find(|owner| owner.owner == *name && owner.uid == Some(*uid) && owner.revoked)?;
     let last = stat.revocations.iter().rfind(|one| one.owner == *name && one.uid == Some(*uid));
-    let why = last.map(|one| format!(": {} of {} overrules were mistakes", one.mistakes, one.overrules));
+    let why = last.map(|one| format!(": {}", one.reason()));
     let advice = if spec.keep { format!("; pantler hint grant {name} gives it back") } else { String::new() };
     Some(format!("{name} lost control on {}{}{advice}", stat.body.name, why.unwrap_or_default()))
 }

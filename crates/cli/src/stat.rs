@@ -113,11 +113,7 @@ pub fn table(stat: &BodyStat) -> String {
     }
     for one in &stat.revocations {
         let state = if one.granted { ", and was granted it since" } else { "" };
-        let _ = writeln!(
-            text,
-            "  {} lost control: {} of {} overrules were mistakes{state}",
-            one.owner, one.mistakes, one.overrules
-        );
+        let _ = writeln!(text, "  {} lost control: {}{state}", one.owner, one.reason());
     }
     if let Some(prefetching) = &stat.prefetching {
         fetched_ahead(&mut text, "lists", &prefetching.lists);
@@ -255,8 +251,8 @@ mod tests {
                 number: 0,
                 owner: "queries".into(),
                 uid: Some(0),
-                overrules: 500,
-                mistakes: 201,
+                missed: 1500,
+                without: 400,
                 granted: true,
             }],
             tiers: Vec::new(),
@@ -274,7 +270,7 @@ mod tests {
   total                            0.1        75         5        20    75.0          9         1           0      12
   file                         read MB      hits     ahead    misses   hit %  overrules  mistakes revocations  blocks
   …/path/to/some/cscope.out        0.1        75         5        20    75.0          9         1           0      12
-  queries lost control: 201 of 500 overrules were mistakes, and was granted it since
+  queries lost control: programs beside it missed 1500 blocks, and 400 if none had control, and was granted it since
   fetched ahead by lists: 90 blocks; 80 used, 7 of them late, 6 wasted, 1 harmful, 2 failed
   events lost: 3
 ";

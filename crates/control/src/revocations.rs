@@ -20,13 +20,13 @@ pub struct Revocations {
 impl Revocations {
     /// Takes in what the steward said of an owner.
     pub fn note(&mut self, id: OwnerId, notice: Notice, owner: String, uid: Option<u32>) {
-        let Notice::Revoked { overrules, mistakes } = notice else { return };
-        tracing::warn!(owner, mistakes, overrules, "lost control: too many of its overrules were mistakes");
+        let Notice::Revoked { missed, without } = notice else { return };
+        tracing::warn!(owner, missed, without, "lost control: programs beside it missed too much");
         if self.last.len() == REVOCATIONS_MAX {
             self.last.pop_front();
         }
         let number = self.count;
-        self.last.push_back((id, RevocationStat { number, owner, uid, overrules, mistakes, granted: false }));
+        self.last.push_back((id, RevocationStat { number, owner, uid, missed, without, granted: false }));
         self.count += 1;
     }
 
@@ -52,7 +52,7 @@ mod tests {
     fn the_last_ones_are_kept_and_numbered() {
         let mut revocations = Revocations::default();
         for owner in 0..=REVOCATIONS_MAX as u64 {
-            let notice = Notice::Revoked { overrules: 10, mistakes: 9 };
+            let notice = Notice::Revoked { missed: 10, without: 9 };
             revocations.note(OwnerId(owner), notice, format!("o{owner}"), None);
         }
         revocations.grant(OwnerId(1));

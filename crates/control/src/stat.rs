@@ -88,12 +88,20 @@ pub struct RevocationStat {
     pub owner: String,
     /// User of the owner, where it has one.
     pub uid: Option<u32>,
-    /// Overrules of the window in which it lost control.
-    pub overrules: u32,
-    /// Those of them that were mistakes.
-    pub mistakes: u32,
+    /// Misses of owners without control beside it, of the blocks that were sampled.
+    pub missed: u64,
+    /// What they would have missed of them if no owner had had control.
+    pub without: u64,
     /// Whether it was granted control since.
     pub granted: bool,
+}
+
+impl RevocationStat {
+    /// Why control was lost, in words.
+    pub fn reason(&self) -> String {
+        let Self { missed, without, .. } = self;
+        format!("programs beside it missed {missed} blocks, and {without} if none had control")
+    }
 }
 
 /// One file.

@@ -188,7 +188,6 @@ struct Text {
 #[derive(Clone, Copy, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RevocationText {
-    window: u32,
     needed: u32,
     share_percent: u32,
 }
@@ -215,11 +214,8 @@ impl From<Job> for Text {
             allocation: sharing.as_ref().map(|sharing| sharing.allocation.to_string()),
             common_policy: common.filter(|name| *name != PolicyName::Lru).map(|name| name.to_string()),
             placeholders: sharing.as_ref().and_then(|sharing| sharing.placeholders),
-            revocation: revocation.map(|it| RevocationText {
-                window: it.window,
-                needed: it.needed,
-                share_percent: it.share_percent,
-            }),
+            revocation: revocation
+                .map(|it| RevocationText { needed: it.needed, share_percent: it.share_percent }),
             control: sharing.map(|sharing| sharing.control).unwrap_or_default(),
             size,
             lookahead: ahead.map(|ahead| ahead.lookahead.to_string()),
@@ -277,7 +273,6 @@ fn what(text: &Text) -> Result<What, JobError> {
             })?;
             let common: Result<PolicyName, _> = text.common_policy.as_deref().unwrap_or("lru").parse();
             let revocation = text.revocation.map_or(Revocation::NEVER, |it| Revocation {
-                window: it.window,
                 needed: it.needed,
                 share_percent: it.share_percent,
             });
@@ -339,7 +334,7 @@ mod tests {
             r#"{"version":1,"kind":"sim-job","trace":"x","policy":"arc","size":7,"lookahead":"sa-w2r","window":4}"#,
         );
         round_trip(
-            r#"{"version":1,"kind":"sim-job","trace":"x","allocation":"lru-sp","common_policy":"fifo","placeholders":0,"revocation":{"window":1000,"needed":500,"share_percent":40},"control":{"a":{"policies":{"0":"mru"}}},"size":7,"warm_up":{"count":5}}"#,
+            r#"{"version":1,"kind":"sim-job","trace":"x","allocation":"lru-sp","common_policy":"fifo","placeholders":0,"revocation":{"needed":100,"share_percent":10},"control":{"a":{"policies":{"0":"mru"}}},"size":7,"warm_up":{"count":5}}"#,
         );
     }
 

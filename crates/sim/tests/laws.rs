@@ -247,7 +247,7 @@ fn the_steward_here_decides_as_one_driven_by_hand() {
     let control =
         "[o0.policies]\n0 = \"mru\"\n[o1.policies]\n1 = \"fifo\"\n[o1.priorities]\nf2 = 1\nf3 = -1\n";
     for allocation in Allocation::ALL {
-        for revocation in [Revocation::NEVER, Revocation { window: 200, needed: 50, share_percent: 20 }] {
+        for revocation in [Revocation::NEVER, Revocation { needed: 0, share_percent: 0 }] {
             let control = pantler_sim::Control::parse("c", control).unwrap();
             let sharing = Sharing { control, revocation, ..Sharing::new(allocation) };
             let shared = share(&trace, &sharing, 80, 0, &Watch::default()).unwrap();
@@ -274,7 +274,7 @@ fn one_list_counts_as_the_steward_does() {
         "[o0.policies]\n0 = \"mru\"\n[o1.policies]\n1 = \"fifo\"\n[o1.priorities]\nf2 = 1\nf3 = -1\n";
     let wishes = pantler_sim::Control::parse("c", wishes).unwrap();
     for allocation in Allocation::ALL {
-        for revocation in [Revocation::NEVER, Revocation { window: 200, needed: 50, share_percent: 20 }] {
+        for revocation in [Revocation::NEVER, Revocation { needed: 0, share_percent: 0 }] {
             for (trace, is_controlled) in [(&one, false), (&many, false), (&many, true)] {
                 for frames in [1, 2, 30, 80, 100, 5_000] {
                     let control = if is_controlled { wishes.clone() } else { Default::default() };
@@ -349,7 +349,7 @@ proptest! {
         let names = |prefix: &str, count| (0..count).map(|number| format!("{prefix}{number}")).collect();
         let trace = builder.finish(names("o", 3), names("f", 4));
         let control = pantler_sim::Control::parse("c", &wishes).unwrap();
-        let revocation = Revocation { window: 60, needed: 20, share_percent: 30 };
+        let revocation = Revocation { needed: 0, share_percent: 0 };
         let sharing = Sharing { control: control.clone(), revocation, common_policy, ..Sharing::new(allocation) };
         let shared = share(&trace, &sharing, frames, 0, &Watch::default()).unwrap();
         let options = Options {

@@ -10,12 +10,6 @@ use crate::window::Bounds;
 /// The smallest budget: below it the reserves would leave nothing to decide about.
 pub const BUDGET_BYTES_MIN: u64 = 1 << 20;
 
-/// When control is lost, unless told otherwise.
-///
-/// Blocks are pages here, so short habits of a program are hundreds of mistakes in a row: cscope begins every query with
-/// the file list at the end of its database, about a hundred pages that the scan before had just given up.
-const PATIENT: Revocation = Revocation { window: 10_000, needed: 2_000, share_percent: 50 };
-
 /// When references to blocks that are cached are watched. Each costs the program an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
@@ -81,7 +75,7 @@ impl SteerOptions {
             profile: None,
             allocation: Allocation::default(),
             common_policy: PolicyName::Lru.spec(),
-            revocation: PATIENT,
+            revocation: Revocation::default(),
             owner_per_process: false,
             take_over_readahead: true,
             window: Bounds::default(),

@@ -60,12 +60,12 @@ pub enum Action {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Notice {
-    /// Too many of its overrules were mistakes: it lost control (rule L7).
+    /// Owners without control missed too much beside it: it lost control (rule L7).
     Revoked {
-        /// Its overrules within the window.
-        overrules: u32,
-        /// Those of them that a later miss proved wrong.
-        mistakes: u32,
+        /// Misses of owners without control, of the blocks that the shadow follows.
+        missed: u64,
+        /// Misses of the same references in the shadow.
+        without: u64,
     },
     /// Most of its references were not what its access list said: the list is void (rule P2).
     ListDiscarded,

@@ -15,7 +15,7 @@ use pantler_policy::Handle;
 use crate::decision::{Decision, Rule};
 use crate::entry::NO_LEVEL;
 use crate::owners::{COMMON, NOBODY, OwnerKey};
-use crate::{Action, Allocation, Block, Notice, Steward};
+use crate::{Allocation, Block, Steward};
 
 impl Steward {
     /// Frames of the weighing room.
@@ -97,20 +97,12 @@ impl Steward {
     /// L2: `P[block]` names the candidate, and its owner is charged with a mistake.
     fn use_placeholder(&mut self, block: Block) -> Option<Handle> {
         let target = self.placeholders.take(block)?;
-        let holder = self.entries[target].owner;
-        let revocation = self.options.revocation;
-        let keeper = self.owners.keeper(holder);
+        let keeper = self.owners.keeper(self.entries[target].owner);
         if let Some(record) = self.owners.alive_mut(keeper)
             && record.manager.is_some()
-            && !record.standing.is_revoked()
+            && !record.revoked
         {
             record.counters.mistakes += 1;
-            // The common owner's policy was chosen by whoever runs the cache: nobody can take it away.
-            if keeper != COMMON
-                && let Some(notice) = record.standing.placeholder_used(revocation)
-            {
-                self.tell_revoked(keeper, notice);
-            }
         }
         Some(target)
     }
@@ -126,7 +118,7 @@ impl Steward {
                     entries[frame].pins != 0 || streams.stands_at(entries[frame].block, frames)
                 };
                 self.owners.alive_mut(keeper).and_then(|record| {
-                    let manager = record.manager.as_mut().filter(|_| !record.standing.is_revoked())?;
+                    let manager = record.manager.as_mut().filter(|_| !record.revoked)?;
                     manager.replace_block(&mut self.managed, &stays)
                 })
             }
@@ -168,24 +160,13 @@ impl Steward {
             }
             _ => {}
         }
-        let revocation = self.options.revocation;
         let keeper = self.owners.keeper(self.entries[candidate].owner);
         if let Some(record) = self.owners.alive_mut(keeper) {
             record.counters.overrules += 1;
-            if keeper != COMMON
-                && let Some(notice) = record.standing.overruled(revocation)
-            {
-                self.tell_revoked(keeper, notice);
-            }
         }
-    }
-
-    fn tell_revoked(&mut self, key: OwnerKey, notice: Notice) {
-        if let Some(record) = self.owners.alive_mut(key) {
-            record.counters.revocations += 1;
-            if let Some(owner) = record.id {
-                self.actions.push_back(Action::Notice { owner, notice });
-            }
+        // The common owner's policy was chosen by whoever runs the cache: nothing can take it away.
+        if keeper != COMMON && self.shadow.is_none() {
+            self.begin_shadow();
         }
     }
 

@@ -65,7 +65,7 @@ fn stat_of(record: &OwnerRecord) -> OwnerStat {
         id: record.id,
         counters: record.counters,
         in_control: record.manager.is_some(),
-        revoked: record.standing.is_revoked(),
+        revoked: record.revoked,
     }
 }
 
@@ -210,6 +210,9 @@ impl Steward {
         self.validate_lists();
         if self.looks_ahead() {
             self.sizing.validate();
+        }
+        if let Some(shadow) = &self.shadow {
+            shadow.validate();
         }
         let is_over = self.waiting.len() > self.waiting_limit();
         assert!(!is_over || self.waiting_is_over, "S4: too many blocks wait");

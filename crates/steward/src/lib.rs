@@ -41,7 +41,7 @@
 //! | A2, W1 to W5, V1 to V5 rooms | [`rooms`], [`steward`](mod@steward) |
 //! | L1 to L5, L8 allocation: LRU-SP | `allocation` |
 //! | L6 placeholders | `placeholders` |
-//! | L7 revocation | `standing` |
+//! | L7 revocation | `shadow`, `standing` |
 //! | C4, C5, C7 managers | `manager` |
 //! | C1 to C3, C6, C8 calls | `control` |
 //! | P1 to P6, L9 access lists | [`lists`] |
@@ -81,6 +81,7 @@ mod remembering;
 pub mod rooms;
 mod sampled_lru;
 pub mod scheduling;
+mod shadow;
 mod standing;
 pub mod steward;
 

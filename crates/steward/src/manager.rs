@@ -3,8 +3,8 @@
 //! Each priority in use is a *level* with a policy of its own. The victim comes from the lowest non-empty level, by
 //! that level's policy (C4). The five notices of the paper's figure 3 are methods here, named as there (C7):
 //! [`new_block`](Manager::new_block), [`block_gone`](Manager::block_gone), [`block_accessed`](Manager::block_accessed),
-//! [`replace_block`](Manager::replace_block); the fifth, [`placeholder_used`](crate::standing::Standing::placeholder_used),
-//! is about the owner's standing, which outlives its manager.
+//! [`replace_block`](Manager::replace_block); the fifth, `placeholder_used`, is counted with the
+//! owner, as a mistake.
 //!
 //! G1  `order` holds each level's index exactly once, by ascending priority.
 //! G2  A level's `files` counts the files whose long-term priority it is.

@@ -89,30 +89,27 @@ impl fmt::Display for UnknownAllocation {
 
 impl core::error::Error for UnknownAllocation {}
 
-/// When an owner loses control (rule L7).
+/// When an owner loses control (rule L7): owners without control missed more than in the shadow, in
+/// which no owner has control.
 ///
-/// Within a window of overrules, once at least `needed` happened, an owner is revoked whose mistakes exceed
-/// `share_percent` of them.
+/// Both limits must be passed, in references to the blocks that the shadow follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Revocation {
-    /// Overrules after which counting starts anew; 0 = never revoke.
-    pub window: u32,
-    /// Overrules before a judgement.
+    /// Misses more than the frames of the shadow; `u32::MAX` = control is never lost.
     pub needed: u32,
-    /// Mistakes tolerated, in percent of the overrules.
+    /// Misses more, in percent of those in the shadow.
     pub share_percent: u32,
 }
 
 impl Revocation {
-    /// Nobody ever loses control.
-    pub const NEVER: Self = Self { window: 0, needed: 0, share_percent: 100 };
+    /// Control is never lost.
+    pub const NEVER: Self = Self { needed: u32::MAX, share_percent: 100 };
 }
 
-// Measured: with 200 overrules before a judgement, programs that reread at random lose control in an unlucky stretch;
-// from 45 % up, mildly foolish ones keep it. See docs/benchmarks/revocation.md.
+// Measured: see docs/benchmarks/revocation.md.
 impl Default for Revocation {
     fn default() -> Self {
-        Self { window: 1000, needed: 500, share_percent: 40 }
+        Self { needed: 100, share_percent: 10 }
     }
 }
 

@@ -14,7 +14,6 @@ use pantler_policy::Handle;
 use crate::counters::Counters;
 use crate::directory::Directory;
 use crate::manager::Manager;
-use crate::standing::Standing;
 use crate::{Names, OwnerId, Steward};
 
 /// The slot of an owner's record.
@@ -32,15 +31,15 @@ pub(crate) struct OwnerRecord {
     pub(crate) id: Option<OwnerId>,
     pub(crate) alive: bool,
     pub(crate) counters: Counters,
-    /// Whether its manager is asked (L7).
-    pub(crate) standing: Standing,
+    /// It lost control: its manager is asked no more (L7).
+    pub(crate) revoked: bool,
     /// Present while the owner is in control. The common owner's is present when its policy is not LRU.
     pub(crate) manager: Option<Box<Manager>>,
 }
 
 impl OwnerRecord {
     fn new(id: Option<OwnerId>, manager: Option<Box<Manager>>) -> Self {
-        Self { id, alive: true, counters: Counters::default(), standing: Standing::default(), manager }
+        Self { id, alive: true, counters: Counters::default(), revoked: false, manager }
     }
 
     fn in_use(&self) -> bool {
@@ -104,6 +103,11 @@ impl Owners {
         self.index.insert(id, key);
         self.last = Some((id, key));
         key
+    }
+
+    /// Live owners, the common owner left out.
+    pub(crate) fn live(&self) -> usize {
+        self.index.len()
     }
 
     /// The owner is dead: its id is free for another life.
@@ -214,6 +218,7 @@ impl Steward {
             self.charge(frame, NOBODY);
         }
         self.owners.bury(key);
+        self.in_shadow(|shadow| shadow.exit(owner));
     }
 
     /// Ends the control of an owner, if it has any: the wishes end, and its blocks, which are returned in no order, are

@@ -22,6 +22,7 @@ use crate::manager::Manager;
 use crate::owners::{COMMON, NOBODY, OwnerKey, Owners};
 use crate::placeholders::Placeholders;
 use crate::rooms::{Looked, Positions, Sizing, Streams};
+use crate::shadow::Shadow;
 use crate::{Access, Action, Block, Frame, Lookahead, Options, OptionsError, OwnerId, Why};
 
 mod frames;
@@ -64,6 +65,8 @@ pub struct Steward {
     pub(crate) lists: Vec<AccessList>,
     pub(crate) prefetched: Prefetched,
     pub(crate) harm: Harm,
+    /// The cache without control (L7), while it is needed.
+    pub(crate) shadow: Option<Box<Shadow>>,
     recent_drops: RecentDrops,
     /// Waiting room and capacity as they were at first. Shares of shares would lose the waiting room on the way.
     waiting_share: (u32, u32),
@@ -103,6 +106,7 @@ impl Steward {
             lists: Vec::new(),
             prefetched: Prefetched::default(),
             harm: Harm::new(seed),
+            shadow: None,
             recent_drops: RecentDrops::default(),
             waiting_share: (options.waiting, options.capacity),
             options,
@@ -158,6 +162,11 @@ impl Steward {
     /// As [`access`](Self::access) to a file whose blocks from `end` on do not exist: they are not looked ahead.
     #[inline]
     pub fn access_before(&mut self, owner: OwnerId, block: Block, end: u64) -> Access {
+        self.shadowed(owner, block, |steward| steward.access_until(owner, block, end))
+    }
+
+    #[inline]
+    fn access_until(&mut self, owner: OwnerId, block: Block, end: u64) -> Access {
         // Before anything changes: the caller tries again, and that is the same reference.
         if !self.has_room() && self.entries.find(block).is_none() {
             return Access::Full;
@@ -189,6 +198,17 @@ impl Steward {
     /// As [`access`](Self::access), but nothing is fetched, the block is not pinned, and when all frames are pinned it
     /// enters above the capacity. Can queue drops.
     pub fn observed(&mut self, owner: OwnerId, block: Block) -> Access {
+        self.shadowed(owner, block, |steward| steward.observe(owner, block))
+    }
+
+    /// As [`observed`](Self::observed), of an owner of which only references to cached blocks are
+    /// known: it cannot be seen to miss, and does not count as harmed (L7).
+    pub fn observed_by_stranger(&mut self, stranger: OwnerId, block: Block) -> Access {
+        self.observe(stranger, block)
+    }
+
+    #[inline]
+    fn observe(&mut self, owner: OwnerId, block: Block) -> Access {
         let owner = self.owners.key(owner);
         let ahead = self.before_reference(owner, block);
         let access = match self.entries.find(block) {

@@ -96,7 +96,7 @@ proptest! {
         waiting in 0_u32..2,
         ops in prop::collection::vec(op(), 1..400),
     ) {
-        let revocation = Revocation { window: 40, needed: 10, share_percent: 30 };
+        let revocation = Revocation { needed: 0, share_percent: 10 };
         let options = Options { allocation, waiting, revocation, log: 8, ..Options::new(6) };
         let new = |names| Steward::new(Options { names, ..options.clone() }).expect("sane options");
         let (mut hashed, mut tables) = (new(Names::Any), new(Names::Numbers));

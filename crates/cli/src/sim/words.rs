@@ -310,7 +310,7 @@ pub fn read_control(path: &Path) -> Result<Control, Usage> {
 
 fn revocation(text: &str) -> Result<Revocation, Usage> {
     let refuse = || {
-        let expected = "never, default, or WINDOW,NEEDED,PERCENT with at most 100 percent";
+        let expected = "never, default, or NEEDED,PERCENT";
         Usage(format!("revocation {text:?}: expected {expected}"))
     };
     match text {
@@ -320,9 +320,7 @@ fn revocation(text: &str) -> Result<Revocation, Usage> {
     }
     let numbers: Result<Vec<u32>, _> = text.split(',').map(str::parse).collect();
     match numbers.as_deref() {
-        Ok(&[window, needed, share_percent]) if share_percent <= 100 => {
-            Ok(Revocation { window, needed, share_percent })
-        }
+        Ok(&[needed, share_percent]) => Ok(Revocation { needed, share_percent }),
         _ => Err(refuse()),
     }
 }

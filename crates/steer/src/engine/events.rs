@@ -197,7 +197,7 @@ impl Engine {
             }
             let block = Block::new(self.file_id(file), index);
             // The second live owner: the block has none from here on (A1). The pin keeps it from being dropped.
-            self.steward.observed(self.owners.outside(), block);
+            self.steward.observed_by_stranger(self.owners.outside(), block);
             if self.ledger.share(file, index) {
                 self.steward.pin(block);
                 self.counters.shared += 1;

@@ -331,16 +331,17 @@ impl Steward {
         let list = &self.lists[at];
         let unpinned = |&frame: &Handle| self.entries[frame].pins == 0;
         let Some(oldest) = self.weighing.iter(&self.links).find(unpinned) else { return false };
-        let named = self.placeholders.peek(block);
-        let candidate = named.filter(unpinned).unwrap_or(oldest);
+        let named = self.placeholders.peek(block).filter(unpinned);
+        let candidate = named.unwrap_or(oldest);
         if self.owners.keeper(self.entries[candidate].owner) != list.owner {
             return true;
         }
         if !self.is_trusted(at) {
             return false;
         }
+        let revoked = self.owners.alive(list.owner).is_none_or(|record| record.revoked);
         let use_of = |frame: Handle| list.steps.next_use(self.entries[frame].block);
-        if self.loses_control(list.owner, named) {
+        if revoked {
             return use_of(candidate).is_none_or(|step| step > hole);
         }
         if furthest(list, &self.entries).is_some_and(|(step, _)| step > hole) {
@@ -351,19 +352,6 @@ impl Steward {
         manager.is_some_and(|manager| {
             manager.frames(&self.managed).any(|frame| unpinned(&frame) && use_of(frame).is_none())
         })
-    }
-
-    /// L2 and L7: whether `owner` has no control, or none any more once a placeholder that names
-    /// this frame is used, before its manager is asked.
-    fn loses_control(&self, owner: OwnerKey, named: Option<Handle>) -> bool {
-        let Some(record) = self.owners.alive(owner) else { return true };
-        let mut standing = record.standing;
-        if named.is_some_and(|frame| self.owners.keeper(self.entries[frame].owner) == owner)
-            && !standing.is_revoked()
-        {
-            standing.placeholder_used(self.options.revocation);
-        }
-        standing.is_revoked()
     }
 
     /// P8: whether the list has a say in what leaves.
@@ -377,7 +365,7 @@ impl Steward {
         let list = &self.lists[at];
         let entries = &self.entries;
         let record = self.owners.alive_mut(list.owner)?;
-        let manager = record.manager.as_mut().filter(|_| !record.standing.is_revoked())?;
+        let manager = record.manager.as_mut().filter(|_| !record.revoked)?;
         let kept =
             |frame: Handle| entries[frame].pins != 0 || list.steps.next_use(entries[frame].block).is_some();
         if list.marks.len() < record.counters.blocks

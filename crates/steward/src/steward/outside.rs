@@ -73,6 +73,7 @@ impl Steward {
             self.list_failed(frame);
             self.remove(frame);
         }
+        self.in_shadow(|shadow| shadow.gone(block));
     }
 
     /// Somebody else dropped `block`: it leaves without having been a victim (L8), pins or not.
@@ -80,6 +81,7 @@ impl Steward {
         if let Some(frame) = self.entries.find(block) {
             self.remove(frame);
         }
+        self.in_shadow(|shadow| shadow.gone(block));
     }
 
     /// A drop of `block` was refused: it is still in memory.
@@ -128,6 +130,7 @@ impl Steward {
             self.remove(frame);
             self.actions.push_back(Action::Drop { block, frame: Frame(frame) });
         }
+        self.in_shadow(|shadow| shadow.gone(block));
     }
 
     /// A version of a file is void: all its blocks leave as by [`forget`](Self::forget), and priorities for it end.
@@ -142,6 +145,7 @@ impl Steward {
                 manager.forget_file(file);
             }
         }
+        self.in_shadow(|shadow| shadow.forget_file(file));
     }
 
     /// Remembers whose a block was, in case its drop is refused.

@@ -6,8 +6,7 @@ use std::iter;
 
 use pantler_steward::lists::{Chunk, Prefetching};
 use pantler_steward::{
-    Access, Action, Block, FileId, HintError, Limits, Lookahead, Notice, Options, OwnerId, Revocation,
-    Steward, Why,
+    Access, Action, Block, FileId, HintError, Limits, Lookahead, Notice, Options, OwnerId, Steward, Why,
 };
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner};
@@ -277,28 +276,6 @@ fn what_somebody_else_keeps_in_memory_takes_no_frame_and_moves_the_cursor() {
     assert!(matches!(steward.observed(A, block(4)), Access::Hit(_)));
     assert_eq!((steward.prefetched().used, steward.totals().references), (1, 2));
     steward.validate();
-}
-
-/// P4, rule 3, and L7: the mistake that a prefetch counts can cost its owner control. What leaves
-/// then is the candidate, which the list may need before the block that is fetched.
-#[test]
-fn p6_a_prefetch_that_costs_control_is_cancelled_where_the_candidate_is_needed() {
-    let revocation = Revocation { window: 100, needed: 1, share_percent: 0 };
-    let prefetching = Prefetching { threshold: 1, trusting: true, ..Prefetching::default() };
-    let options = Options { revocation, prefetching, ..Options::new(3) };
-    let mut steward = Steward::new(options).expect("options are in range");
-    steward.set_policy(A, 0, pantler_steward::PolicyName::Mru).expect("within bounds");
-    for index in 0..4 {
-        steward.observed(A, block(index));
-    }
-    assert!(steward.lookup(block(2)).is_none(), "MRU named 2 instead of 0: P[2] = 0");
-    actions(&mut steward);
-    steward.give_list(A, &[chunk(0, 0), chunk(2, 2)]).expect("a good list");
-    assert_eq!(actions(&mut steward), [], "0 would leave for 2, and is read first");
-    assert!(!steward.is_revoked(A));
-    // The demand for 2 is a mistake all the same.
-    steward.observed(A, block(2));
-    assert_eq!(steward.totals().mistakes, 1);
 }
 
 /// P2: what the cursor passes over while it is on its way leaves when it arrives, also when the

@@ -140,11 +140,21 @@ struct Run<'a> {
 
 impl<'a> Run<'a> {
     fn new(company: &'a Company, kinds: &'a [Kind], allocation: Allocation, world: World) -> Run<'a> {
+        Run::judged(company, kinds, allocation, world, Revocation::NEVER)
+    }
+
+    fn judged(
+        company: &'a Company,
+        kinds: &'a [Kind],
+        allocation: Allocation,
+        world: World,
+        revocation: Revocation,
+    ) -> Run<'a> {
         let options = Options {
             allocation,
             waiting: u32::from(world == World::Lookahead),
             placeholders: Some(0),
-            revocation: Revocation::NEVER,
+            revocation,
             log: 8,
             ..Options::new(company.capacity)
         };
@@ -303,6 +313,38 @@ fn a_smart_owner_never_makes_anyone_miss_more() {
     for allocation in [Allocation::LruSp, Allocation::LruSpOne] {
         check(CASES, &companies(1), |company| assert!(smart_owners_hurt_nobody(company, allocation)));
         check(CASES, &companies(4), |company| assert!(smart_owners_hurt_nobody(company, allocation)));
+    }
+}
+
+/// With limits of nothing, L7 takes control from no owner, smart or foolish, where the criteria
+/// hold: none does harm.
+#[test]
+fn owners_that_harm_none_keep_control() {
+    let limits = Revocation { needed: 0, share_percent: 0 };
+    for allocation in [Allocation::LruSp, Allocation::LruSpOne] {
+        check(CASES, &companies(4), |company| {
+            let mut run = Run::judged(company, &company.kinds, allocation, World::Plain, limits);
+            (0..company.steps.len()).for_each(|now| run.step(now));
+            assert_eq!(run.steward.totals().revocations, 0);
+        });
+    }
+}
+
+/// An owner that is alone keeps control under every allocation, with lookahead and without.
+#[test]
+fn an_owner_that_is_alone_keeps_control() {
+    let limits = Revocation { needed: 0, share_percent: 0 };
+    for (allocation, world) in
+        Allocation::ALL.into_iter().flat_map(|it| [(it, World::Plain), (it, World::Lookahead)])
+    {
+        check(CASES / 10, &companies(4), |company| {
+            let mut alone = company.clone();
+            alone.steps.iter_mut().for_each(|step| step.owner = 0);
+            let kinds = vec![Kind::Wild; alone.kinds.len()];
+            let mut run = Run::judged(&alone, &kinds, allocation, world, limits);
+            (0..alone.steps.len()).for_each(|now| run.step(now));
+            assert_eq!(run.steward.totals().revocations, 0);
+        });
     }
 }
 

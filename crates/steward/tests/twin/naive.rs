@@ -5,6 +5,7 @@
 //! the oldest, index 0 of `placeholders` the one made first.
 
 mod lists;
+mod shadow;
 
 use pantler_steward::{Allocation, Block, FileId, Options, OwnerId, PolicyName};
 
@@ -25,7 +26,7 @@ pub enum Deed {
     /// The list was void, or half of it is done.
     ListDiscarded(OwnerId),
     ListLow(OwnerId),
-    /// Who, and of how many overrules in the window how many were mistakes.
+    /// Which owner; misses of owners without control, and of the same references in the shadow.
     Revoked(OwnerId, u64, u64),
 }
 
@@ -110,19 +111,12 @@ struct Manager {
     oldest: i64,
 }
 
-/// L7: what an owner keeps whatever becomes of its wishes.
-#[derive(Clone, Copy, Debug, Default)]
-struct Standing {
-    revoked: bool,
-    overrules: u64,
-    mistakes: u64,
-}
-
 #[derive(Clone, Debug)]
 struct Owner {
     id: OwnerId,
     manager: Option<Manager>,
-    standing: Standing,
+    /// L7: stays whatever becomes of its wishes.
+    revoked: bool,
     tally: Tally,
 }
 
@@ -147,6 +141,7 @@ pub struct Twin {
     pub prefetched: pantler_steward::lists::Prefetched,
     /// Prefetched blocks that a cursor passed over while they were on their way (P2).
     passed_over: Vec<Block>,
+    shadow: Option<Box<shadow::NaiveShadow>>,
 }
 
 impl Manager {
@@ -297,6 +292,7 @@ impl Twin {
             lists: Vec::new(),
             prefetched: Default::default(),
             passed_over: Vec::new(),
+            shadow: None,
         }
     }
 
@@ -315,6 +311,7 @@ impl Twin {
             return Outcome::Full;
         }
         self.know(owner);
+        let left = self.left(block);
         let met = self.meet_list(owner, block);
         let is_ahead = self.use_block(block);
         let outcome = if self.g.contains(&block) {
@@ -354,6 +351,9 @@ impl Twin {
         self.entry(block).pins += 1;
         self.follow_list(owner, block, met, outcome == Outcome::Miss && fetch);
         self.entry(block).pins -= 1;
+        if let Some(left) = left {
+            self.compare(owner, block, left);
+        }
         outcome
     }
 
@@ -373,10 +373,12 @@ impl Twin {
     pub fn failed(&mut self, block: Block) {
         self.fail(block);
         self.leave(block);
+        self.gone_in_shadow(block);
     }
 
     pub fn gone(&mut self, block: Block) {
         self.leave(block);
+        self.gone_in_shadow(block);
     }
 
     pub fn forget(&mut self, block: Block) {
@@ -384,10 +386,12 @@ impl Twin {
             self.placeholders.retain(|(_, to)| *to != block);
             self.drop(block);
         }
+        self.gone_in_shadow(block);
     }
 
     pub fn forget_file(&mut self, file: FileId) {
         self.cached_of(file).into_iter().for_each(|block| self.forget(block));
+        self.forget_file_in_shadow(file);
         for manager in self.owners.iter_mut().filter_map(|o| o.manager.as_mut()) {
             manager.priorities.retain(|(f, _)| *f != file);
         }
@@ -454,6 +458,7 @@ impl Twin {
         let Some(at) = self.owners.iter().position(|o| o.id == owner) else { return };
         self.owners.remove(at);
         self.end_list(owner);
+        self.exit_in_shadow(owner);
         for cached in &mut self.cached {
             match cached.whose {
                 Whose::Manager(theirs) if theirs == owner => cached.whose = Whose::Nobody,
@@ -475,24 +480,22 @@ impl Twin {
 
     pub fn grant(&mut self, owner: OwnerId) -> bool {
         let Some(known) = self.owners.iter_mut().find(|o| o.id == owner) else { return false };
-        let revoked = known.standing.revoked;
-        known.standing = Standing::default();
-        revoked
+        std::mem::take(&mut known.revoked)
     }
 
     pub fn born(&mut self, child: OwnerId, parent: OwnerId) {
-        let Some(standing) = self.owners.iter().find(|o| o.id == parent).map(|o| o.standing) else { return };
-        self.begin(child, standing);
+        let Some(revoked) = self.owners.iter().find(|o| o.id == parent).map(|o| o.revoked) else { return };
+        self.begin(child, revoked);
     }
 
     pub fn born_revoked(&mut self, owner: OwnerId) {
-        self.begin(owner, Standing { revoked: true, ..Standing::default() });
+        self.begin(owner, true);
     }
 
-    fn begin(&mut self, owner: OwnerId, standing: Standing) {
+    fn begin(&mut self, owner: OwnerId, revoked: bool) {
         self.know(owner);
         if let Some(known) = self.owners.iter_mut().find(|o| o.id == owner) {
-            known.standing = standing;
+            known.revoked = revoked;
         }
     }
 
@@ -705,7 +708,7 @@ impl Twin {
     }
 
     pub fn revoked(&self, owner: OwnerId) -> bool {
-        self.owners.iter().any(|o| o.id == owner && o.standing.revoked)
+        self.owners.iter().any(|o| o.id == owner && o.revoked)
     }
 
     pub fn priority(&self, owner: OwnerId, file: FileId) -> i32 {
@@ -869,7 +872,9 @@ impl Twin {
         }
         self.trim_placeholders();
         self.count(manager, |tally| tally.overrules += 1);
-        self.judge(manager, |standing| standing.overrules += 1);
+        if manager.is_some() {
+            self.begin_shadow();
+        }
     }
 
     /// L2: the placeholder of a missing block points to `to`, whose owner erred.
@@ -884,29 +889,6 @@ impl Twin {
             return;
         }
         self.count(manager, |tally| tally.mistakes += 1);
-        self.judge(manager, |standing| standing.mistakes += 1);
-    }
-
-    /// L7.
-    fn judge(&mut self, owner: Option<OwnerId>, count: impl Fn(&mut Standing)) {
-        let Some(owner) = owner else { return };
-        let rule = self.options.revocation;
-        let standing = &mut self.owners.iter_mut().find(|o| o.id == owner).unwrap().standing;
-        count(standing);
-        let Standing { overrules, mistakes, .. } = *standing;
-        if rule.window == 0 {
-            return;
-        }
-        let guilty =
-            overrules >= u64::from(rule.needed) && mistakes * 100 > u64::from(rule.share_percent) * overrules;
-        standing.revoked |= guilty;
-        if overrules >= u64::from(rule.window) && !guilty {
-            (standing.overrules, standing.mistakes) = (0, 0);
-        }
-        if guilty {
-            self.count(Some(owner), |tally| tally.revocations += 1);
-            self.deeds.push(Deed::Revoked(owner, overrules, mistakes));
-        }
     }
 
     /// L8: leaves otherwise than as victim.
@@ -985,12 +967,7 @@ impl Twin {
     /// Past the bound an owner is part of the common owner, without a record of its own.
     fn know(&mut self, owner: OwnerId) {
         if !self.alive(owner) && self.owners.len() < self.options.limits.owners as usize {
-            self.owners.push(Owner {
-                id: owner,
-                manager: None,
-                standing: Standing::default(),
-                tally: Tally::default(),
-            });
+            self.owners.push(Owner { id: owner, manager: None, revoked: false, tally: Tally::default() });
         }
     }
 

@@ -187,8 +187,8 @@ impl Pair {
                     }
                     done.push(Deed::Drop(block));
                 }
-                Action::Notice { owner, notice: Notice::Revoked { overrules, mistakes } } => {
-                    done.push(Deed::Revoked(owner, overrules.into(), mistakes.into()));
+                Action::Notice { owner, notice: Notice::Revoked { missed, without } } => {
+                    done.push(Deed::Revoked(owner, missed, without));
                 }
                 Action::Notice { owner, notice: Notice::ListDiscarded } => {
                     done.push(Deed::ListDiscarded(owner))
@@ -415,11 +415,8 @@ fn limits() -> impl Strategy<Value = Limits> {
 }
 
 fn options() -> impl Strategy<Value = Options> {
-    let revocation = (0..12u32, 0..6u32, 0..=100u32).prop_map(|(window, needed, share_percent)| Revocation {
-        window,
-        needed,
-        share_percent,
-    });
+    let limits_of_harm = (prop_oneof![0..3u32, Just(u32::MAX)], 0..=20u32);
+    let revocation = limits_of_harm.prop_map(|(needed, share_percent)| Revocation { needed, share_percent });
     let common = prop_oneof![2 => Just(PolicyName::Lru), 1 => policy()];
     let placeholders = prop_oneof![Just(Some(0)), Just(None), (1..4u32).prop_map(Some)];
     let allocation = prop_oneof![
