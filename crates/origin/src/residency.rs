@@ -114,7 +114,7 @@ mod tests {
         assert!(!is_cached(file.as_fd(), 0, 20_000).unwrap(), "beyond the end there is nothing");
         assert!(is_cached(file.as_fd(), 5, 5).unwrap());
         file.sync_all().unwrap();
-        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+        fadvise(&file, 0, None, Advice::DontNeed).unwrap();
         assert!(!is_cached(file.as_fd(), 0, 1).unwrap());
     }
 
@@ -130,7 +130,8 @@ mod tests {
         // Parts of pages stand for all of them.
         write_out(file.as_fd(), &[100..4097, 5 * 4096..5 * 4096 + 1]).unwrap();
         assert_eq!(cached(&file).unwrap(), 7 * 4096);
-        write_out(file.as_fd(), &[0..10 * 4096]).unwrap();
+        let all = 0..10 * 4096;
+        write_out(file.as_fd(), std::slice::from_ref(&all)).unwrap();
         assert_eq!(cached(&file).unwrap(), 0);
     }
 }
