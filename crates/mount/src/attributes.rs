@@ -3,8 +3,10 @@
 use fuser::{FileAttr, FileType, INodeNo, TimeOrNow};
 use pantler_origin::{Attributes, Kind, Time};
 
-/// What the kernel is told about inode `number`.
-pub(crate) fn to_kernel(attributes: &Attributes, number: u64) -> FileAttr {
+/// What the kernel is told about inode `number`. The block of a regular file is the cache's: programs choose their buffers
+/// by it, and the blocks of temporary priorities are counted in it.
+pub(crate) fn to_kernel(attributes: &Attributes, number: u64, block_bytes: usize) -> FileAttr {
+    let is_regular = attributes.kind == Kind::Regular;
     FileAttr {
         ino: INodeNo(number),
         size: attributes.size,
@@ -19,7 +21,7 @@ pub(crate) fn to_kernel(attributes: &Attributes, number: u64) -> FileAttr {
         uid: attributes.uid,
         gid: attributes.gid,
         rdev: device_to_kernel(attributes.rdev),
-        blksize: attributes.block_bytes,
+        blksize: if is_regular { block_bytes as u32 } else { attributes.block_bytes },
         flags: 0,
     }
 }

@@ -6,11 +6,12 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use fuser::{INodeNo, Notifier, Request};
+use fuser::{FileAttr, INodeNo, Notifier, Request};
 use pantler_cache::Cache;
 use pantler_origin::{Acting, Attributes, Caller, Kind, Node, Origin};
 use pantler_steward::OwnerId;
 
+use crate::attributes::to_kernel;
 use crate::content::{Content, Shelf};
 use crate::control::Wishes;
 use crate::descent::Descent;
@@ -193,6 +194,11 @@ impl Core {
         let groups =
             if is_plain_root { Vec::new() } else { Caller::groups_of(request.pid()).unwrap_or_default() };
         Caller { uid, gid, groups, umask }.act()
+    }
+
+    /// What the kernel is told about inode `number`.
+    pub(crate) fn shown(&self, attributes: &Attributes, number: u64) -> FileAttr {
+        to_kernel(attributes, number, self.cache().block_bytes())
     }
 
     /// Looks at an inode, and at its content if it has any.

@@ -18,7 +18,7 @@ use fuser::{
 };
 use pantler_origin::Changes;
 
-use crate::attributes::{device_from_kernel, time, to_kernel};
+use crate::attributes::{device_from_kernel, time};
 use crate::core::Core;
 use crate::errno::errno;
 use crate::naming::Entered;
@@ -76,7 +76,7 @@ impl Served {
     fn enter(&self, entered: io::Result<Entered>, reply: ReplyEntry) {
         match entered {
             Ok((inode, attributes)) => {
-                reply.entry(&self.core().ttl(), &to_kernel(&attributes, inode.number), Generation(0));
+                reply.entry(&self.core().ttl(), &self.core().shown(&attributes, inode.number), Generation(0));
             }
             Err(error) => reply.error(errno(error)),
         }
@@ -133,7 +133,7 @@ impl Filesystem for Served {
 
     fn getattr(&self, _: &Request, number: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
         match self.core().inodes.get(number.0).and_then(|inode| self.core().look(&inode)) {
-            Ok(attributes) => reply.attr(&self.core().ttl(), &to_kernel(&attributes, number.0)),
+            Ok(attributes) => reply.attr(&self.core().ttl(), &self.core().shown(&attributes, number.0)),
             Err(error) => reply.error(errno(error)),
         }
     }
@@ -165,7 +165,7 @@ impl Filesystem for Served {
             modified: modified.map(time),
         };
         match self.core().set_attributes(request, number.0, handle.map(|handle| handle.0), &changes) {
-            Ok(attributes) => reply.attr(&self.core().ttl(), &to_kernel(&attributes, number.0)),
+            Ok(attributes) => reply.attr(&self.core().ttl(), &self.core().shown(&attributes, number.0)),
             Err(error) => reply.error(errno(error)),
         }
     }
@@ -252,7 +252,7 @@ impl Filesystem for Served {
     ) {
         match self.core().create(request, parent.0, name, (mode, umask), flags) {
             Ok(((inode, attributes), handle)) => {
-                let attributes = to_kernel(&attributes, inode.number);
+                let attributes = self.core().shown(&attributes, inode.number);
                 reply.created(&self.core().ttl(), &attributes, Generation(0), handle, OPEN_FLAGS);
             }
             Err(error) => reply.error(errno(error)),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use fuser::{FileHandle, Generation, INodeNo, ReplyDirectory, ReplyDirectoryPlus, Request};
 use pantler_origin::{Attributes, Entry, Kind, Node, OpenMode};
 
-use crate::attributes::{file_type, to_kernel};
+use crate::attributes::file_type;
 use crate::core::Core;
 use crate::handles::Listing;
 use crate::inodes::Inode;
@@ -165,7 +165,7 @@ impl Core {
             }
             let mut add_unknown = |number| {
                 let attributes = Attributes { kind: Kind::Directory, ..Attributes::default() };
-                let shown = to_kernel(&attributes, number);
+                let shown = self.shown(&attributes, number);
                 reply.add(shown.ino, entry.next, &entry.name, &Duration::ZERO, &shown, Generation(0))
             };
             if entry.name == "." || entry.name == ".." {
@@ -189,7 +189,7 @@ impl Core {
                 // What went away since it was listed is left out.
                 Err(_) => return false,
             };
-            let shown = to_kernel(&attributes, inode.number);
+            let shown = self.shown(&attributes, inode.number);
             let is_full = reply.add(shown.ino, entry.next, &entry.name, &self.ttl(), &shown, Generation(0));
             if is_full {
                 self.inodes.forget(inode.number, 1);

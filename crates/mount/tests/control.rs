@@ -4,7 +4,7 @@ mod common;
 
 use std::fs::{self, File};
 use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 
 use common::*;
 use pantler_control::{Body, Hint, HintAnswer, OwnerSelector, PolicyName, RunSpec, Speaker};
@@ -226,6 +226,11 @@ fn calls() {
     marked.extend([0; 8]);
     ioctl(&file, call(5, 3, 32), &mut marked).unwrap();
     assert_eq!(marked[24..], 2u64.to_ne_bytes(), "blocks marked");
+    quote("`st_blksize` of a file is the cache's block, in which the call for temporary priorities counts.");
+    let unit = |meta: std::io::Result<fs::Metadata>| meta.unwrap().blksize();
+    assert_eq!((unit(file.metadata()), unit(fs::metadata(fixture.mnt.join("f")))), (BLOCK, BLOCK));
+    let created = File::create(fixture.mnt.join("created")).unwrap();
+    assert_eq!((unit(created.metadata()), unit(fs::metadata(&fixture.mnt))), (BLOCK, 4096));
     // Another process has another opinion, and no say.
     let other =
         must(&format!("getfattr --only-values -n user.pantler.priority {}", fixture.mnt.join("f").display()));

@@ -68,6 +68,55 @@ fn reading() {
     assert_eq!(bytes, data[777..777 + 333]);
 }
 
+#[test]
+fn not_supported() {
+    if cannot_mount() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let (through, behind) = (fixture.mnt.join("f"), fixture.origin.join("f"));
+    fs::write(&through, pattern(4 * BLOCK, 1)).unwrap();
+    let errno = |error: io::Error| error.raw_os_error().unwrap();
+
+    quote("`O_TMPFILE` gets `EOPNOTSUPP`.");
+    let mut options = OpenOptions::new();
+    let nameless = options.write(true).custom_flags(libc::O_TMPFILE).open(&fixture.mnt);
+    assert_eq!(nameless.map(drop).map_err(errno), Err(libc::EOPNOTSUPP));
+
+    quote("`statx` tells no time of birth.");
+    assert!(fs::metadata(&through).unwrap().created().is_err());
+
+    quote(
+        "FIEMAP and `FS_IOC_GETFLAGS` are refused, and so are collapsing and inserting ranges with `fallocate`.",
+    );
+    let script = r#"
+import ctypes, fcntl, os, sys
+f = os.open(sys.argv[1], os.O_RDWR)
+for call, size in [(0xc020660b, 32), (0x80086601, 8)]:
+    try:
+        fcntl.ioctl(f, call, bytes(size))
+        sys.exit(f"{call:x} was not refused")
+    except OSError as error:
+        print(error)
+libc = ctypes.CDLL(None, use_errno=True)
+for mode in [8, 32]:
+    refused = libc.fallocate(f, mode, ctypes.c_int64(65536), ctypes.c_int64(65536))
+    assert refused == -1 and ctypes.get_errno() == 95, (mode, refused, ctypes.get_errno())
+"#;
+    let output = Command::new("/usr/bin/python3").args(["-c", script]).arg(&through).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+
+    quote("A read of what is cached leaves the time of access as it is.");
+    fs::read(&through).unwrap();
+    // Before the last change: a read of the origin sets it, relatime or not.
+    must(&format!("touch -a -d 2001-02-03 {}", through.display()));
+    let (accessed, fetches) = (fs::metadata(&behind).unwrap().atime(), fixture.fetches());
+    fs::read(&through).unwrap();
+    assert_eq!(fixture.fetches(), fetches);
+    assert_eq!(fs::metadata(&behind).unwrap().atime(), accessed);
+    assert!(accessed < 1_000_000_000, "{accessed}");
+}
+
 /// Pages of a file in the page cache.
 fn resident_pages(path: &std::path::Path) -> usize {
     let file = File::open(path).unwrap();
