@@ -53,7 +53,9 @@ pub fn hint(arguments: &args::Hint) -> Result<()> {
             let why = match arguments.owner {
                 Some(_) => "it holds none of them now",
                 None => {
-                    "no owner of yours holds any of them now; --owner names one of somebody else's, as root"
+                    "no owner of yours holds any of them now. On a mount the blocks of a program that ended belong \
+                     to no owner: mount with --owner-by user, give the hint while the program runs, or name an \
+                     owner (--owner; as root anybody's)"
                 }
             };
             eprintln!("pantler: no block got the priority: {why}");
