@@ -69,7 +69,7 @@ fn the_line_agrees_with_the_simulator_and_with_the_device() {
         let sim: Value = serde_json::from_str(sim.lines().next().unwrap()).unwrap();
         let expected = misses_in(&sim).unwrap_or_else(|| panic!("{sim}"));
 
-        assert_eq!(count("lru_sampled_one_in"), 2);
+        assert_eq!(count("lru_sampled_one_in"), 8);
         let (lru, brought_in) = (count("lru_misses"), count("brought_in"));
         // 3 % for the sample; 1 MiB for what `sh` and `dd` read of their own.
         assert!(lru.abs_diff(expected) <= expected * 3 / 100 + 256, "{lru} instead of {expected}: {err}");

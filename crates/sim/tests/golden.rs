@@ -82,7 +82,7 @@ fn misses_are_those_of_before() {
     assert!(missing.is_empty(), "{missing:?} have no figures; all are\n{all}");
 }
 
-/// The estimate that runs end with: within 2 % of what the simulator counts, also where one block
+/// The estimate that runs end with: within 3 % of what the simulator counts, also where one block
 /// in 16 is looked at.
 #[test]
 fn a_sampled_lru_estimates_what_lru_misses() {
@@ -93,7 +93,7 @@ fn a_sampled_lru_estimates_what_lru_misses() {
     ];
     for trace in traces {
         let prepared = prepared(trace);
-        for (frames, one_in) in [(2048, 1), (8192, 4), (32_768, 16)] {
+        for (frames, one_in) in [(512, 1), (8192, 16), (32_768, 64)] {
             let exact = simulate(&prepared, "lru".parse().unwrap(), frames, 0, &Watch::default()).unwrap();
             for seed in 0..4 {
                 let mut lru = SampledLru::new(frames, seed);
@@ -103,7 +103,7 @@ fn a_sampled_lru_estimates_what_lru_misses() {
                 assert_eq!(lru.one_in(), one_in);
                 let (estimate, exact) = (lru.misses(), exact.total.misses);
                 assert!(
-                    estimate.abs_diff(exact) * 50 <= exact,
+                    estimate.abs_diff(exact) * 100 <= exact * 3,
                     "{trace} {frames} {seed}: {estimate} of {exact}"
                 );
                 assert!(one_in > 1 || estimate == exact);

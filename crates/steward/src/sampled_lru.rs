@@ -27,7 +27,7 @@ use crate::{Block, FileId, Names};
 
 /// Frames of the scaled cache at most: this bounds memory (48 bytes each), and with it the rate of
 /// sampling.
-const SCALED_FRAMES_MAX: u32 = 2048;
+const SCALED_FRAMES_MAX: u32 = 512;
 
 /// An LRU over a sample of the blocks.
 ///
@@ -44,7 +44,8 @@ const SCALED_FRAMES_MAX: u32 = 2048;
 /// ```
 #[derive(Clone, Debug)]
 pub struct SampledLru {
-    one_in: u32,
+    /// One block in 2 to this power is in the sample.
+    shift: u32,
     frames: u32,
     hasher: FixedState,
     /// The group that was asked about last, and its block in the sample: most references go on in a
@@ -65,12 +66,12 @@ pub struct SampledLru {
 impl SampledLru {
     /// An empty cache of `frames` frames. Which blocks are in the sample is drawn from `seed`.
     pub fn new(frames: u32, seed: u64) -> Self {
-        let one_in = frames.div_ceil(SCALED_FRAMES_MAX).next_power_of_two();
+        let shift = frames.div_ceil(SCALED_FRAMES_MAX).next_power_of_two().trailing_zeros();
         let hasher = FixedState::with_seed(seed);
-        let chosen = chosen(&hasher, FileId(0), 0, one_in);
+        let chosen = chosen(&hasher, FileId(0), 0, shift);
         Self {
-            one_in,
-            frames: scaled(frames, one_in),
+            shift,
+            frames: scaled(frames, shift),
             hasher,
             last: (FileId(0), 0, chosen),
             index: BlockIndex::new(Names::Any, seed),
@@ -87,9 +88,9 @@ impl SampledLru {
     #[inline]
     pub fn reference(&mut self, block: Block) {
         self.references += 1;
-        let group = block.index / u64::from(self.one_in);
+        let group = block.index >> self.shift;
         if (self.last.0, self.last.1) != (block.file, group) {
-            self.last = (block.file, group, chosen(&self.hasher, block.file, group, self.one_in));
+            self.last = (block.file, group, chosen(&self.hasher, block.file, group, self.shift));
         }
         if self.last.2 == block.index {
             self.reference_sampled(block);
@@ -112,7 +113,7 @@ impl SampledLru {
     /// From now on the cache has `frames` frames. The rate of sampling stays, so memory is bounded
     /// by the most there were at first.
     pub fn set_frames(&mut self, frames: u32) {
-        self.frames = scaled(frames, self.one_in).min(SCALED_FRAMES_MAX);
+        self.frames = scaled(frames, self.shift).min(SCALED_FRAMES_MAX);
         while self.recency.len() > self.frames {
             let handle = self.evict();
             self.free.push(handle);
@@ -143,12 +144,12 @@ impl SampledLru {
 
     /// The misses of a whole LRU of the same size, about.
     pub fn misses(&self) -> u64 {
-        (self.sampled_misses * u64::from(self.one_in)).min(self.references)
+        (self.sampled_misses << self.shift).min(self.references)
     }
 
     /// Of this many blocks one is in the sample; 1 means that nothing is estimated.
     pub fn one_in(&self) -> u32 {
-        self.one_in
+        1 << self.shift
     }
 
     /// Recomputes what is known.
@@ -164,22 +165,20 @@ impl SampledLru {
         self.recency.validate(&self.links);
         for handle in self.recency.iter(&self.links) {
             let block = self.blocks[handle as usize];
-            let group = block.index / u64::from(self.one_in);
-            assert_eq!(block.index, chosen(&self.hasher, block.file, group, self.one_in), "M2");
+            let group = block.index >> self.shift;
+            assert_eq!(block.index, chosen(&self.hasher, block.file, group, self.shift), "M2");
         }
     }
 }
 
 /// The block of a group that is in the sample.
 #[inline]
-fn chosen(hasher: &FixedState, file: FileId, group: u64, one_in: u32) -> u64 {
-    let one_in = u64::from(one_in);
-    // Of a power of two the low bits are as good as any.
-    group * one_in + (hasher.hash_one((file.0, group)) & (one_in - 1))
+fn chosen(hasher: &FixedState, file: FileId, group: u64, shift: u32) -> u64 {
+    (group << shift) + (hasher.hash_one((file.0, group)) & ((1 << shift) - 1))
 }
 
-fn scaled(frames: u32, one_in: u32) -> u32 {
-    ((frames + one_in / 2) / one_in).max(1)
+fn scaled(frames: u32, shift: u32) -> u32 {
+    ((frames + (1 << shift) / 2) >> shift).max(1)
 }
 
 #[cfg(test)]
