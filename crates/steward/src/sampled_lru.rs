@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn a_cache_that_shrinks_and_grows_keeps_what_was_used_last() {
         let mut lru = SampledLru::new(100, 0);
-        let mut round = |lru: &mut SampledLru, blocks: core::ops::Range<u64>| {
+        let round = |lru: &mut SampledLru, blocks: core::ops::Range<u64>| {
             let before = lru.misses();
             blocks.for_each(|index| lru.reference(Block::new(FileId(1), index)));
             lru.validate();
