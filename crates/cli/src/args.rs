@@ -1,6 +1,7 @@
 //! The words of the command line.
 
 use clap::{Args, Parser, Subcommand};
+use pantler_control::memory::Limit;
 use pantler_control::{
     ControlError, OwnerSelector, PRIORITY_MAX, PRIORITY_MIN, PolicyName, Profile, Size, SizeError,
 };
@@ -75,11 +76,11 @@ pub enum Command {
 /// The exit status is the program's; 128+n when signal n ended it.
 #[derive(Debug, Args)]
 pub struct Run {
-    /// Budget for file blocks in the kernel's page cache, such as 64M
-    #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
+    /// Budget for file blocks in the kernel's page cache, such as 64M, or 10% of the memory that there is
+    #[arg(long, value_name = "SIZE|%", value_parser = memory, allow_negative_numbers = true)]
     pub memory: Option<Size>,
     /// Aim for everything the run holds: file blocks make way for other memory, which is never limited itself
-    #[arg(long, value_name = "SIZE", requires = "memory", allow_negative_numbers = true)]
+    #[arg(long, value_name = "SIZE|%", value_parser = memory, requires = "memory", allow_negative_numbers = true)]
     pub total: Option<Size>,
     /// Profile by name or file; without it the one for the program's name; `none` for none
     #[arg(long, value_name = "NAME|FILE", value_parser = named(profile_names, |text| Ok(text.to_owned())), hide_possible_values = true)]
@@ -120,7 +121,7 @@ pub struct Mount {
     pub mount_point: PathBuf,
     /// Memory for cached blocks, such as 512M; without it 256M, or half of the memory that limits
     /// allow here
-    #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
+    #[arg(long, value_name = "SIZE|%", value_parser = memory, allow_negative_numbers = true)]
     pub cache: Option<Size>,
     /// Bytes in a block: a power of two from 4K to 1M
     #[arg(long, value_name = "SIZE", value_parser = block_size, allow_negative_numbers = true)]
@@ -439,6 +440,11 @@ pub fn address(text: &str) -> Result<SocketAddr, String> {
     found.ok_or_else(|| {
         "expected an address of this machine and a port, such as 127.0.0.1:8080 or [::]:80".to_owned()
     })
+}
+
+/// A size, or a share of the memory that this process may take.
+pub fn memory(text: &str) -> Result<Size, SizeError> {
+    Size::within(text, Limit::here().bytes)
 }
 
 /// At least one.

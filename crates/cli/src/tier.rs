@@ -38,7 +38,7 @@ struct Serve {
     #[arg(long, value_name = "HOST:PORT", value_parser = address)]
     listen: SocketAddr,
     /// Memory for blocks and everything around them, such as 8G
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE|%", value_parser = args::memory)]
     memory: Size,
     /// Certificate chain for TLS, in PEM
     #[arg(long, value_name = "FILE", requires = "tls_key")]

@@ -37,15 +37,19 @@ fn bad_values_are_refused_in_one_line() {
         "expected a positive number of bytes, or one with K, M, G or T, such as 64M, 64MB or 0.5G";
     refused(
         &["run", "--memory", "0", "true"],
-        &format!("invalid value '0' for '--memory <SIZE>': size \"0\": {SIZE}"),
+        &format!("invalid value '0' for '--memory <SIZE|%>': size \"0\": {SIZE}"),
     );
     refused(
         &["run", "--memory", "-1", "true"],
-        &format!("invalid value '-1' for '--memory <SIZE>': size \"-1\": {SIZE}"),
+        &format!("invalid value '-1' for '--memory <SIZE|%>': size \"-1\": {SIZE}"),
+    );
+    refused(
+        &["run", "--memory", "101%", "true"],
+        &format!("invalid value '101%' for '--memory <SIZE|%>': size \"101%\": {SIZE}"),
     );
     refused(
         &["run", "--memory", "64MX", "true"],
-        &format!("invalid value '64MX' for '--memory <SIZE>': size \"64MX\": {SIZE}"),
+        &format!("invalid value '64MX' for '--memory <SIZE|%>': size \"64MX\": {SIZE}"),
     );
     refused(
         &["run", "--memory", "16M", "--total", "1M", "true"],

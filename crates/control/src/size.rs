@@ -38,6 +38,17 @@ impl Size {
         self.0
     }
 
+    /// A size, or a share of `whole_bytes` such as `10%`.
+    ///
+    /// # Errors
+    /// [`SizeError`] for anything else, and for a share of nothing or of more than 100 %.
+    pub fn within(text: &str, whole_bytes: u64) -> Result<Self, SizeError> {
+        let Some(percent) = text.strip_suffix('%') else { return text.parse() };
+        let bytes = product(percent.trim_end(), whole_bytes).map(|bytes| bytes / 100);
+        let bytes = bytes.filter(|&bytes| bytes > 0 && bytes <= whole_bytes);
+        bytes.map(Self).ok_or_else(|| SizeError(text.to_owned()))
+    }
+
     /// Text for a message: at most one digit after the point, such as `23.5 GiB`.
     pub fn rounded(self) -> String {
         match SUFFIXES.iter().find(|(_, shift)| self.0 >= 1 << shift) {
@@ -124,6 +135,18 @@ mod tests {
         for (text, bytes) in sizes {
             let expected = if bytes == 0 { Err(SizeError(text.to_owned())) } else { Ok(Size::new(bytes)) };
             assert_eq!(text.parse::<Size>(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn shares_are_of_what_there_is() {
+        let of_200 = |text| Size::within(text, 200).map(Size::bytes);
+        assert_eq!(
+            (of_200("10%"), of_200("0.5 %"), of_200("100%"), of_200("7")),
+            (Ok(20), Ok(1), Ok(200), Ok(7))
+        );
+        for text in ["0%", "101%", "%", "x%", "-1%", "0.4%"] {
+            assert_eq!(of_200(text), Err(SizeError(text.to_owned())));
         }
     }
 
