@@ -98,7 +98,7 @@ mod tests {
         let decision = |number: u64| DecisionLine {
             number,
             block: number,
-            rule: if number % 4 == 0 { "overruled" } else { "replaced" }.to_owned(),
+            rule: if number.is_multiple_of(4) { "overruled" } else { "replaced" }.to_owned(),
             text: "lost to block 7".to_owned(),
         };
         let story = FileExplanation {
