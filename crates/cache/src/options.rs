@@ -12,9 +12,9 @@ pub const BLOCK_BYTES_MIN: usize = 4 << 10;
 /// Largest block.
 pub const BLOCK_BYTES_MAX: usize = 1 << 20;
 /// Memory beside its bytes that a block is charged with: the steward's entry, links, index and placeholder, and the
-/// frame's record here. Measured at about 260 bytes with the smallest blocks, in
+/// frame's record here. Measured at about 260 bytes with the smallest blocks, and at 300 with the shadow of rule L7, in
 /// `tests/memory.rs`, which fails when this is not enough.
-pub const FRAME_METADATA_BYTES: u64 = 288;
+pub const FRAME_METADATA_BYTES: u64 = 320;
 /// What it is charged with in addition when the policy remembers blocks that left. Measured at up to 1,130 bytes in all, with
 /// `mq`, in the same test.
 pub const MEMORY_METADATA_BYTES: u64 = 1024;

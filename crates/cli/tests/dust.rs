@@ -140,7 +140,7 @@ fn nonsense_is_refused_in_a_line() {
         (&["dust", "policy:nobody"], "unknown policy"),
         (&["dust", "policy:opt"], "future"),
         (&["dust", "redis://a/b"], "expected redis://HOST"),
-        (&["dust", "mount", ".", "--room", "much"], "expected a positive whole number of bytes"),
+        (&["dust", "mount", ".", "--room", "much"], "expected a positive number of bytes"),
         (&["dust", "--replay", "broken"], "line 1"),
         (&["dust", "--replay", "empty"], "line 1: nothing was observed"),
         (&["dust", "--replay", "head"], "line 1: nothing was observed"),

@@ -176,7 +176,7 @@ fn revocation_is_of_allocations() {
     let (status, _, err) = sim(&[&trace, "--revocation", "banana"]);
     assert!(status == 2 && err.contains("--allocation"), "{err}");
     let expected = "expected never, default, or NEEDED,PERCENT";
-    for bad in ["banana", "1000,500,40", "-1,2"] {
+    for bad in ["banana", "1000,500,40", "1,-2"] {
         let words = [&trace, "--allocation", "lru-sp", "--size", "2", "--revocation", bad];
         refused(&words, &format!("revocation {bad:?}: {expected}"));
     }

@@ -340,7 +340,10 @@ mod tests {
             error.starts_with("tier ssd:/a of 64G: ") || error.starts_with("tier ssd:/b of 64G: "),
             "{error}"
         );
-        assert!(error.contains("768M that this machine") && error.ends_with("(--block-size)"), "{error}");
+        assert!(
+            error.contains("768M that there is beside the cache") && error.ends_with("(--block-size)"),
+            "{error}"
+        );
         let bound = refused(&options(1 << 16, Some(100 << 20)), 1 << 40);
         assert!(bound.contains("more than --tier-index 100M;") && bound.lines().count() == 1, "{bound}");
         assert!(check_index(&options(1 << 16, Some(4 << 30)), 1 << 20).is_ok(), "who says so has it");

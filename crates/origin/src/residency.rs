@@ -121,7 +121,8 @@ mod tests {
     #[test]
     fn what_is_written_out_is_not_cached_any_more() {
         let mut file = tempfile::tempfile_in(".").unwrap();
-        file.write_all(&[7; 10 * 4096]).unwrap();
+        // Written at once they would be one folio, which leaves as a whole.
+        (0..10).for_each(|_| file.write_all(&[7; 4096]).unwrap());
         let cached = |file: &std::fs::File| cached_bytes(file.as_fd(), 0, 10 * 4096);
         if let Err(error) = cached(&file) {
             eprintln!("skipped: cachestat: {error}");

@@ -50,7 +50,7 @@ pub struct Sim {
     /// Bound of the table of placeholders; 0 = unbounded, without it as many as blocks fit
     #[arg(long, value_name = "COUNT", requires = "allocation")]
     pub placeholders: Option<u32>,
-    /// When owners lose control: never, default (as on a mount), or WINDOW,NEEDED,PERCENT
+    /// When owners lose control: never, default (as on a mount), or NEEDED,PERCENT
     #[arg(long, value_name = "WHEN", requires = "allocation", default_value = "never")]
     pub revocation: String,
     /// What one reference is: object, or block:BYTES to split ranges of bytes
