@@ -41,6 +41,8 @@ pub enum Known {
 }
 
 /// Why nothing can be certain, whatever fits best.
+///
+/// Why so: docs/decisions/0075-no-certainty-without-sight.md.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Doubt {
