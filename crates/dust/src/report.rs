@@ -144,7 +144,9 @@ impl Report {
                 write!(text, "  {:.2} % of a fresh trace contradict it", 100.0 * wrong)
             }
         };
-        if let Some(doubt) = self.doubt {
+        // Where no cache could be seen, the first line has said so.
+        let said = |doubt: &Doubt| self.family.is_empty() && *doubt == Doubt::Unclear;
+        if let Some(doubt) = self.doubt.filter(|doubt| !said(doubt)) {
             let _ = write!(text, "\n  {}", self.doubt_text(doubt));
         }
         if !self.equivalent.is_empty() {
