@@ -28,7 +28,7 @@ const WITH_NUISANCES: usize = 6;
 const NEAR: f64 = 100.0;
 const NEAR_PER_ACCESS: f64 = 0.01;
 /// Log likelihood that a free parameter has to bring: as much as two observations that mislead.
-const PARAMETER_COST: f64 = 8.0;
+pub(super) const PARAMETER_COST: f64 = 8.0;
 /// Draws on the coarse grid.
 const DRAWS_COARSE: u32 = 4;
 /// Draws while searching, and for the last word.

@@ -15,6 +15,9 @@ use super::simulate::Nuisances;
 
 /// Families whose tempered probability is at least this share of the best one's were not told apart from it.
 const EQUIVALENT: f64 = 0.02;
+/// Log likelihood of one observation that misleads. A family that is no farther behind the best is
+/// named with it, whatever its parameters are charged: of three the charge alone is more.
+const ONE_READING: f64 = super::rank::PARAMETER_COST / 2.0;
 /// Nobody is more certain than this: of 4,080 simulated caches with up to 2 % noise none was given a wrong name, and of
 /// those with more noise or with foreign blocks up to 0.6 % were (docs/benchmarks/dust.md).
 const CERTAINTY_MAX: f64 = 0.999;
@@ -160,7 +163,10 @@ impl Verdict {
         verdict.mismatch = ledger.score(candidate, DRAWS_FINAL).mismatch;
         verdict.doubt = verdict.doubt.or_else(|| Doubt::of_all(calibration, verdict.mismatch));
         let good = check.is_some_and(|check| check.passes(candidate.draws(), terms.slack));
-        let rivals = posterior.iter().skip(1).filter(|(weight, _)| *weight > EQUIVALENT * most);
+        let explained = best.log_likelihood - ONE_READING;
+        let rivals = posterior.iter().skip(1);
+        let rivals =
+            rivals.filter(|(weight, fit)| *weight > EQUIVALENT * most || fit.log_likelihood > explained);
         verdict.equivalent = rivals.clone().map(|(_, fit)| fit.candidate.name()).collect();
         verdict.likelihoods = posterior
             .iter()
