@@ -48,8 +48,10 @@ pub fn of_run(stat: &BodyStat, memory: Size) -> String {
 fn idle(blocks: u64, memory: Size, block_bytes: u64) -> String {
     let bytes = blocks * block_bytes;
     let read = if bytes == 0 { "nothing".to_owned() } else { Size::new(bytes).rounded() };
-    let mut line =
-        format!("nothing was steered: {read} came into the page cache by this run, of {memory} it may keep");
+    let mut line = format!(
+        "nothing was steered: {read} came into the page cache by this run, of {} it may keep",
+        memory.rounded()
+    );
     if bytes < memory.bytes() / 4 {
         line += "; what was in memory before, what a server reads for the program, and O_DIRECT do not count";
     }
@@ -130,7 +132,7 @@ mod tests {
         let memory = Size::new(16 << 20);
         let told = of_run(&stat(0, 0, &[]), memory);
         assert!(
-            told.starts_with("nothing was steered: nothing came into the page cache by this run, of 16M")
+            told.starts_with("nothing was steered: nothing came into the page cache by this run, of 16 MiB")
         );
         assert!(told.contains("a server") && told.contains("O_DIRECT"), "{told}");
         let told = of_run(&stat(2000, 8 << 20, &[("brought_in", 2000)]), memory);
