@@ -444,7 +444,7 @@ pub fn address(text: &str) -> Result<SocketAddr, String> {
 
 /// A size, or a share of the memory that this process may take.
 pub fn memory(text: &str) -> Result<Size, SizeError> {
-    Size::within(text, Limit::here().bytes)
+    Size::within(text, || Limit::here().bytes)
 }
 
 /// At least one.

@@ -38,12 +38,13 @@ impl Size {
         self.0
     }
 
-    /// A size, or a share of `whole_bytes` such as `10%`.
+    /// A size, or a share such as `10%` of `whole_bytes`, which is asked for a share alone.
     ///
     /// # Errors
     /// [`SizeError`] for anything else, and for a share of nothing or of more than 100 %.
-    pub fn within(text: &str, whole_bytes: u64) -> Result<Self, SizeError> {
+    pub fn within(text: &str, whole_bytes: impl FnOnce() -> u64) -> Result<Self, SizeError> {
         let Some(percent) = text.strip_suffix('%') else { return text.parse() };
+        let whole_bytes = whole_bytes();
         let bytes = product(percent.trim_end(), whole_bytes).map(|bytes| bytes / 100);
         let bytes = bytes.filter(|&bytes| bytes > 0 && bytes <= whole_bytes);
         bytes.map(Self).ok_or_else(|| SizeError(text.to_owned()))
@@ -140,7 +141,7 @@ mod tests {
 
     #[test]
     fn shares_are_of_what_there_is() {
-        let of_200 = |text| Size::within(text, 200).map(Size::bytes);
+        let of_200 = |text| Size::within(text, || 200).map(Size::bytes);
         assert_eq!(
             (of_200("10%"), of_200("0.5 %"), of_200("100%"), of_200("7")),
             (Ok(20), Ok(1), Ok(200), Ok(7))
