@@ -75,11 +75,8 @@ fn a_mount_with_each_of_ten_policies_is_named_by_timing_alone() {
         let begin = Instant::now();
         for attempt in (1..).take_while(|attempt| *attempt <= ATTEMPTS_MAX || begin.elapsed() < PATIENCE) {
             let start = Instant::now();
-            let output =
-                pantler(folder.path(), &["dust", "mount", &point, "--json", "--seed", &attempt.to_string()]);
-            let err = String::from_utf8_lossy(&output.stderr);
-            let found: serde_json::Value = serde_json::from_slice(&output.stdout).expect(&err);
-            println!("{policy}: {:.1?} {:.300}", start.elapsed(), found.to_string());
+            let found = asked(folder.path(), &point, attempt);
+            println!("{policy}: {:.1?}", start.elapsed());
             // A machine that is busy with something else makes for honest doubt, never for another name.
             if found["verdict"] == "known" {
                 answer = found["family"].as_str().unwrap_or_default().to_owned();
