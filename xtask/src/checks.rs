@@ -84,7 +84,7 @@ fn pure() -> Result<()> {
     }
     say(format_args!("target {BARE_TARGET} cannot be installed: only looking for #![no_std]"));
     for package in PURE {
-        let path = format!("crates/{}/src/lib.rs", package.trim_start_matches("pantler-"));
+        let path = format!("core/{}/src/lib.rs", package.trim_start_matches("pantler-"));
         let text = fs::read_to_string(&path).with_context(|| path.clone())?;
         if !text.contains("#![no_std]") || text.contains("extern crate std") {
             bail!("{path} must say #![no_std] and not bring std back");

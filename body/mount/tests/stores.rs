@@ -1,4 +1,4 @@
-//! Mounts over object stores: names, bytes, versions and what breaks. The store is of this process; `crates/cli/tests/stores.rs`
+//! Mounts over object stores: names, bytes, versions and what breaks. The store is of this process; `cli/tests/stores.rs`
 //! asks one that others wrote.
 
 mod common;

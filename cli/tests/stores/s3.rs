@@ -15,7 +15,7 @@ const MANY: usize = 1_100;
 
 /// Where `cargo xtask test-python` installs it.
 fn moto() -> Option<PathBuf> {
-    let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/python/environment/bin/moto_server");
+    let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/python/environment/bin/moto_server");
     let places = std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())
         .map(|folder| folder.join("moto_server"))
         .collect::<Vec<_>>();

@@ -226,7 +226,7 @@ fn help_and_version_go_to_standard_output() {
 /// Protects README: who copies a line that needs no file gets a result.
 #[test]
 fn the_lines_of_readme_that_need_no_file_work_word_for_word() {
-    let text = include_str!("../../../README.md");
+    let text = include_str!("../../README.md");
     let lines = text.lines().filter_map(|line| line.strip_prefix("$ pantler "));
     let lines = lines.filter(|line| ["sim ", "trace ", "dust "].iter().any(|word| line.starts_with(word)));
     let mut count = 0;

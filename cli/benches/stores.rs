@@ -17,7 +17,7 @@ use object_store::{ObjectStore, ObjectStoreExt};
 use pantler_rig::{Ready, Server};
 use tokio::runtime::Runtime;
 
-#[path = "../../../benches/environment.rs"]
+#[path = "../../benches/environment.rs"]
 mod environment;
 #[path = "../tests/stores/place.rs"]
 #[allow(dead_code, reason = "tests need more of it")]
@@ -149,7 +149,7 @@ fn name(object: usize) -> String {
 impl Shop {
     /// `None`, and a line that says why, where there is no server.
     fn open() -> Option<Self> {
-        let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/servers/bin/s3s-fs");
+        let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/servers/bin/s3s-fs");
         let words = |port: u16, folder: &Path| {
             let root = folder.join("root");
             fs::create_dir_all(root.join("box")).unwrap();

@@ -45,7 +45,7 @@ main().catch(error => { console.error(error); process.exit(1); });
 
 /// Where `cargo xtask servers` installs it.
 fn program() -> Option<PathBuf> {
-    let modules = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/servers/node_modules");
+    let modules = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/servers/node_modules");
     let program = modules.join("azurite/dist/src/blob/main.js");
     program.exists().then_some(program)
 }
