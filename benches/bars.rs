@@ -1,5 +1,5 @@
-//! What rows of a benchmark must show: included by the benches of several crates. Each bar is told when it is looked at, all
-//! once more at the end, and one that is missed fails the bench.
+//! What rows of a benchmark must show: included by the benches of several crates. Each bar is told
+//! when it is looked at, all once more at the end, and one that is missed fails the bench.
 #![allow(dead_code, reason = "each bench has bars of its kinds")]
 
 use std::cell::RefCell;

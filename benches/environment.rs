@@ -1,4 +1,5 @@
-//! On what a benchmark ran: included by the benches of all crates, which print it with their figures.
+//! On what a benchmark ran: included by the benches of all crates, which print it with their
+//! figures.
 
 use std::fs;
 use std::path::Path;

@@ -1,9 +1,10 @@
-//! Many ranges at once from a real server of S3, s3s-fs: through mounts, and straight from it by the crate `object_store`,
-//! in turns of one run.
+//! Many ranges at once from a real server of S3, s3s-fs: through mounts, and straight from it by
+//! the crate `object_store`, in turns of one run.
 //!
-//! `cargo xtask bench-stores`, which installs the server. Every byte is compared with what was stored. What the server does
-//! is told by two: requests by the mounts, and bytes that it read from its files by the kernel. Ends with a failure where
-//! bytes differ, where what is cached is asked for again, and where more is read than was asked for.
+//! `cargo xtask bench-stores`, which installs the server. Every byte is compared with what was
+//! stored. What the server does is told by two: requests by the mounts, and bytes that it read from
+//! its files by the kernel. Ends with a failure where bytes differ, where what is cached is asked
+//! for again, and where more is read than was asked for.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -33,7 +34,8 @@ const ALL_BYTES: usize = OBJECTS * OBJECT_BYTES;
 /// In all mounts together.
 const READERS: usize = 16;
 const ROUNDS: usize = 5;
-/// How much more the server may read than was asked for: it reads whole pages, and a file of properties for each request.
+/// How much more the server may read than was asked for: it reads whole pages, and a file of
+/// properties for each request.
 const BESIDE: f64 = 1.03;
 /// Of the rate without a mount, this is the least with one.
 const SLOWEST: f64 = 0.4;
@@ -171,7 +173,8 @@ impl Shop {
         let shop = Self { server, runtime, objects: objects.collect() };
         let store = shop.client();
         for (object, bytes) in shop.objects.iter().enumerate() {
-            // Stored over S3: of what lies there otherwise the server makes a hash of the whole with each request.
+            // Stored over S3: of what lies there otherwise the server makes a hash of the whole
+            // with each request.
             let bytes = bytes.as_ref().clone();
             shop.runtime.block_on(store.put(&name(object).into(), bytes.into())).unwrap();
         }
@@ -233,7 +236,8 @@ impl Shop {
             std::thread::scope(|scope| {
                 for reader in 0..READERS {
                     scope.spawn(move || {
-                        // Neighbours have one mount, so that nobody looks ahead at what others have.
+                        // Neighbours have one mount, so that nobody looks ahead at what others
+                        // have.
                         let point = mounts[reader * mounts.len() / READERS].point();
                         let files =
                             (0..OBJECTS).map(|object| File::open(point.join(object.to_string())).unwrap());

@@ -71,15 +71,18 @@ pub enum Command {
 
 /// Run a program and its children as one owner.
 ///
-/// With --memory the kernel's page cache is steered: blocks of files that the program reads are kept or
-/// dropped by its policies, under that budget. Every running mount takes the program as one owner too.
+/// With --memory the kernel's page cache is steered: blocks of files that the program reads are
+/// kept or dropped by its policies, under that budget. Every running mount takes the program as one
+/// owner too.
 /// The exit status is the program's; 128+n when signal n ended it.
 #[derive(Debug, Args)]
 pub struct Run {
-    /// Budget for file blocks in the kernel's page cache, such as 64M, or 10% of the memory that there is
+    /// Budget for file blocks in the kernel's page cache, such as 64M, or 10% of the memory that
+    /// there is
     #[arg(long, value_name = "SIZE|%", value_parser = memory, allow_negative_numbers = true)]
     pub memory: Option<Size>,
-    /// Aim for everything the run holds: file blocks make way for other memory, which is never limited itself
+    /// Aim for everything the run holds: file blocks make way for other memory, which is never
+    /// limited itself
     #[arg(long, value_name = "SIZE|%", value_parser = memory, requires = "memory", allow_negative_numbers = true)]
     pub total: Option<Size>,
     /// Profile by name or file; without it the one for the program's name; `none` for none
@@ -91,7 +94,8 @@ pub struct Run {
     /// How frames are shared between owners
     #[arg(long, value_name = "NAME", default_value = "lru-sp", value_parser = named(allocations, allocation), hide_possible_values = true)]
     pub allocation: String,
-    /// How blocks that no hint or profile names are replaced, such as arc or s3-fifo; see `pantler sim --policy help`
+    /// How blocks that no hint or profile names are replaced, such as arc or s3-fifo; see `pantler
+    /// sim --policy help`
     #[arg(long, value_name = "POLICY", value_parser = named(policies, online), hide_possible_values = true, requires = "memory")]
     pub policy: Option<Spec>,
     /// Run the program unsteered, and say so, when something that steering needs is missing
@@ -103,7 +107,8 @@ pub struct Run {
     /// Say nothing in the end of what was read, and what LRU would have read
     #[arg(long)]
     pub quiet: bool,
-    // Without hyphens before it: a mistyped option is refused, and a program of such a name goes after `--`.
+    // Without hyphens before it: a mistyped option is refused, and a program of such a name goes
+    // after `--`.
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
     pub program: Vec<OsString>,
@@ -114,8 +119,8 @@ pub struct Run {
 /// Returns once the mount is ready; the cache is served in the background.
 #[derive(Debug, Args)]
 pub struct Mount {
-    /// The directory to cache; or s3://BUCKET/PREFIX, gs://, az://, http(s):// or tier://HOST:PORT (`pantler tier serve
-    /// --origin`; over TLS tiers://), which are mounted read only
+    /// The directory to cache; or s3://BUCKET/PREFIX, gs://, az://, http(s):// or tier://HOST:PORT
+    /// (`pantler tier serve --origin`; over TLS tiers://), which are mounted read only
     pub origin: PathBuf,
     /// Where to mount it: a directory, whose own content is hidden meanwhile
     pub mount_point: PathBuf,
@@ -126,16 +131,19 @@ pub struct Mount {
     /// Bytes in a block: a power of two from 4K to 1M
     #[arg(long, value_name = "SIZE", value_parser = block_size, allow_negative_numbers = true)]
     pub block_size: Option<Size>,
-    /// Reads that wait for the origin at a time, a thread each; one thread more answers what need not wait
+    /// Reads that wait for the origin at a time, a thread each; one thread more answers what need
+    /// not wait
     #[arg(long, value_name = "COUNT", value_parser = |text: &str| whole(text, 1..=256_u16))]
     pub threads: Option<u16>,
     /// How frames are shared between owners
     #[arg(long, value_name = "NAME", default_value = "lru-sp", value_parser = named(allocations, allocation), hide_possible_values = true)]
     pub allocation: String,
-    /// How blocks of programs that give no hints are replaced, such as arc or s3-fifo; see `pantler sim --policy help`
+    /// How blocks of programs that give no hints are replaced, such as arc or s3-fifo; see `pantler
+    /// sim --policy help`
     #[arg(long, value_name = "POLICY", default_value = "lru", value_parser = named(policies, online), hide_possible_values = true)]
     pub policy: Spec,
-    /// What is fetched ahead of a reader: none, obl, obl-2, w2r, sa-w2r, even-w2r, streams, or auto for what measured best
+    /// What is fetched ahead of a reader: none, obl, obl-2, w2r, sa-w2r, even-w2r, streams, or auto
+    /// for what measured best
     #[arg(long, value_name = "NAME", default_value = "auto", value_parser = named(lookaheads, lookahead), hide_possible_values = true)]
     pub lookahead: String,
     /// Blocks that are looked ahead at a time
@@ -144,10 +152,12 @@ pub struct Mount {
     /// Threads that fetch ahead; 0 for nothing fetched ahead at all
     #[arg(long, value_name = "COUNT", value_parser = |text: &str| whole(text, 0..=256_u16))]
     pub prefetchers: Option<u16>,
-    /// How they read: threads, io-uring, or auto for io_uring where a short trial on a file of the origin shows that it wins
+    /// How they read: threads, io-uring, or auto for io_uring where a short trial on a file of the
+    /// origin shows that it wins
     #[arg(long, value_name = "WAY", default_value = "auto", value_parser = named(|| vec!["auto", "threads", "io-uring"], reads), hide_possible_values = true)]
     pub reads: String,
-    /// Be as slow as such a disk, for measurements: seek=MS,transfer=MB/S, and if wanted rotation=MS,size=GB
+    /// Be as slow as such a disk, for measurements: seek=MS,transfer=MB/S, and if wanted
+    /// rotation=MS,size=GB
     #[arg(long, value_name = "DISK", value_parser = disk)]
     pub simulate_disk: Option<String>,
     /// Who is an owner: process, cgroup, user, or fixed:NAME for everybody together
@@ -163,7 +173,8 @@ pub struct Mount {
     pub store: Store,
     #[command(flatten)]
     pub tiers: Tiers,
-    /// Where its log goes, about 2 MiB at most; in the background without it beside the control sockets
+    /// Where its log goes, about 2 MiB at most; in the background without it beside the control
+    /// sockets
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
     /// Say what is mounted as one JSON object
@@ -180,7 +191,8 @@ pub struct Mount {
 /// How an object store is dealt with.
 #[derive(Debug, Args)]
 pub struct Store {
-    /// Longest wait of a reader for an object store or server, repetitions included, in milliseconds
+    /// Longest wait of a reader for an object store or server, repetitions included, in
+    /// milliseconds
     #[arg(id = "origin_timeout", long = "origin-timeout", value_name = "MS", default_value = "30000",
           value_parser = |text: &str| whole(text, 10..=600_000_u32))]
     pub timeout_ms: u32,
@@ -192,7 +204,8 @@ pub struct Store {
     #[arg(id = "origin_refresh", long = "origin-refresh", value_name = "MS", default_value = "1000",
           value_parser = |text: &str| whole(text, 0..=3_600_000_u32))]
     pub refresh_ms: u32,
-    /// File with NAME=VALUE lines such as AWS_ACCESS_KEY_ID=..., readable by you alone; without it the environment
+    /// File with NAME=VALUE lines such as AWS_ACCESS_KEY_ID=..., readable by you alone; without it
+    /// the environment
     #[arg(id = "origin_credentials", long = "origin-credentials", value_name = "FILE")]
     pub credentials: Option<PathBuf>,
 }
@@ -200,19 +213,21 @@ pub struct Store {
 /// Where blocks go that leave the cache.
 #[derive(Debug, Args)]
 pub struct Tiers {
-    /// A lower tier, nearest first: ssd:PATH,SIZE or redis://HOST:PORT,SIZE (also rediss:, redis-cluster:)
+    /// A lower tier, nearest first: ssd:PATH,SIZE or redis://HOST:PORT,SIZE (also rediss:,
+    /// redis-cluster:)
     // Read later: the parser would repeat what is refused, and that may hold a password.
     #[arg(long = "tier", value_name = "TIER")]
     pub places: Vec<String>,
     /// When a tier is not there at the start: fail, or go without until it is
     #[arg(long = "tier-missing", value_name = "WHAT", default_value = "fail", value_parser = ["fail", "without"])]
     pub missing: String,
-    /// Longest wait of a reader for a tier that does not answer, a server or a disk, in milliseconds
+    /// Longest wait of a reader for a tier that does not answer, a server or a disk, in
+    /// milliseconds
     #[arg(long = "tier-timeout", value_name = "MS", default_value = "250",
           value_parser = |text: &str| whole(text, 1..=60_000_u32))]
     pub timeout_ms: u32,
-    /// File with the password of servers, readable by you alone; HOST:PORT=FILE for that server, and again for others;
-    /// without it PANTLER_TIER_PASSWORD
+    /// File with the password of servers, readable by you alone; HOST:PORT=FILE for that server,
+    /// and again for others; without it PANTLER_TIER_PASSWORD
     #[arg(long = "tier-password-file", value_name = "[HOST:PORT=]FILE")]
     pub password_files: Vec<PathBuf>,
     /// File with a secret that all who share the tier know, and the tier does not
@@ -228,7 +243,8 @@ pub struct Tiers {
     /// beside --cache
     #[arg(long = "tier-index", value_name = "SIZE", allow_negative_numbers = true)]
     pub index: Option<Size>,
-    /// Name of the origin in tiers, the same on all machines that mount it; without it its device number
+    /// Name of the origin in tiers, the same on all machines that mount it; without it its device
+    /// number
     #[arg(long = "tier-origin", value_name = "NAME")]
     pub origin_name: Option<String>,
 }
@@ -257,11 +273,12 @@ pub struct Umount {
 
 /// Say which blocks matter.
 ///
-/// A hint is about the owner named by --owner. Without it, it becomes the default of your present and future
-/// owners on that mount or run, until cleared.
+/// A hint is about the owner named by --owner. Without it, it becomes the default of your present
+/// and future owners on that mount or run, until cleared.
 #[derive(Debug, Args)]
 pub struct Hint {
-    /// Mount point or run the hint is for; needed where the file does not tell and several could be meant
+    /// Mount point or run the hint is for; needed where the file does not tell and several could be
+    /// meant
     #[arg(long, global = true, value_name = "MOUNT|RUN")]
     pub on: Option<String>,
     /// Owner the hint is about, by name or by one of its processes

@@ -28,8 +28,8 @@ pub fn first(is_meant: impl Fn(&Found) -> bool) -> Option<Found> {
     look(&is_meant).0.into_iter().find(is_meant)
 }
 
-/// As [`all`], for somebody who has use for nothing less than one: where there is none, a host that does not answer is
-/// the likely reason, and the error.
+/// As [`all`], for somebody who has use for nothing less than one: where there is none, a host that
+/// does not answer is the likely reason, and the error.
 pub fn some() -> Result<Vec<Found>> {
     some_until(|_| false)
 }
@@ -75,8 +75,9 @@ fn bodies(mut client: Client) -> Result<Vec<Found>, ControlError> {
     Ok(bodies.into_iter().filter_map(found).collect())
 }
 
-/// The body called `on`: a run's name or a mount point, however its path is written. Runs of one name, of several users or
-/// started at the same time, are told apart by the process that hosts each; which is meant is not guessed.
+/// The body called `on`: a run's name or a mount point, however its path is written. Runs of one
+/// name, of several users or started at the same time, are told apart by the process that hosts
+/// each; which is meant is not guessed.
 pub fn named(on: &str) -> Result<Found> {
     let path = std::fs::canonicalize(on).unwrap_or_else(|_| PathBuf::from(on));
     let matches = |info: &BodyInfo| info.name == on || info.mount_point.as_ref() == Some(&path);
@@ -107,7 +108,8 @@ pub fn named(on: &str) -> Result<Found> {
     }
 }
 
-/// The one body a hint without `--on` can be about: the mount that holds the file, else the only one there is.
+/// The one body a hint without `--on` can be about: the mount that holds the file, else the only
+/// one there is.
 pub fn meant(file: Option<&Path>) -> Result<Found> {
     let mut bodies = some()?;
     let mut absent = "no mount and no run is active".to_owned();

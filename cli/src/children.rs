@@ -1,8 +1,9 @@
 //! Waiting for a program while signals pass through and its orphans are collected.
 //!
-//! The program stays in our process group, so that the terminal's job control works as if we were not there:
-//! Ctrl-Z stops both and `fg` continues both. A signal the terminal sends has therefore reached the program
-//! already; one that somebody sent to us alone has not, and is passed on. Only the latter has a sender.
+//! The program stays in our process group, so that the terminal's job control works as if we were
+//! not there: Ctrl-Z stops both and `fg` continues both. A signal the terminal sends has therefore
+//! reached the program already; one that somebody sent to us alone has not, and is passed on. Only
+//! the latter has a sender.
 
 use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, wait};
@@ -15,7 +16,8 @@ use std::sync::atomic::{AtomicI32, Ordering};
 /// Signals that pass through.
 const PASSED: [i32; 4] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT];
 
-/// Catches the signals that pass through, from its making on. Before the program runs they are remembered.
+/// Catches the signals that pass through, from its making on. Before the program runs they are
+/// remembered.
 pub struct Relay {
     /// The program, once it runs; 0 before.
     program: Arc<AtomicI32>,
@@ -59,8 +61,8 @@ impl Relay {
     }
 }
 
-/// Waits until the program ends, collecting whatever else becomes our child. The status is the program's own,
-/// or 128+n when signal n ended it.
+/// Waits until the program ends, collecting whatever else becomes our child. The status is the
+/// program's own, or 128+n when signal n ended it.
 pub fn wait_for(program: Pid) -> Result<u8> {
     loop {
         let ended = match wait(WaitOptions::empty()) {

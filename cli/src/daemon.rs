@@ -33,7 +33,8 @@ impl Launcher for Mounts {
         launch: &serde_json::Value,
         _: Option<OwnedFd>,
     ) -> Result<Arc<dyn Body>, ControlError> {
-        // The daemon reaches everything it may reach itself: only its own user decides what it mounts where.
+        // The daemon reaches everything it may reach itself: only its own user decides what it
+        // mounts where.
         speaker.check_speaks_for(rustix::process::geteuid().as_raw())?;
         let wish = launch.get("mount").ok_or_else(|| ControlError::invalid("launch: expected a mount"))?;
         let wish: Wish = serde_json::from_value(wish.clone())

@@ -1,4 +1,5 @@
-//! `pantler doctor`: which kernel this is, what the machine offers, and what to do about what is missing.
+//! `pantler doctor`: which kernel this is, what the machine offers, and what to do about what is
+//! missing.
 
 use anyhow::Result;
 use pantler_control::memory::Limit;
@@ -130,7 +131,8 @@ const TRIAL_READS: u32 = 8;
 /// How long the trial takes.
 const TRIAL_TIME: Duration = Duration::from_millis(48);
 
-/// Whether mounts of the disk that this program is on read ahead by io_uring or by threads; each tries that for itself.
+/// Whether mounts of the disk that this program is on read ahead by io_uring or by threads; each
+/// tries that for itself.
 fn reading() -> Finding {
     let program = Path::new("/proc/self/exe");
     let (present, detail) = match pantler_mount::trial(program, TRIAL_READS, TRIAL_TIME) {

@@ -41,8 +41,9 @@ Targets:
 
 /// Find out what a cache does, from outside.
 ///
-/// A cache is treated with traces of accesses, and what it did is compared with what each policy would have done. An
-/// answer is a policy with its parameters and the capacity, or `unknown` with the nearest policy.
+/// A cache is treated with traces of accesses, and what it did is compared with what each policy
+/// would have done. An answer is a policy with its parameters and the capacity, or `unknown` with
+/// the nearest policy.
 #[derive(Debug, Args)]
 #[command(after_help = TARGETS)]
 pub struct Dust {
@@ -55,7 +56,8 @@ pub struct Dust {
     /// One JSON object
     #[arg(long)]
     pub json: bool,
-    /// Write a page with the verdict and the evidence to this file; takes two more traces of the target, for their plots
+    /// Write a page with the verdict and the evidence to this file; takes two more traces of the
+    /// target, for their plots
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
     /// Blocks of the simulated cache [default: 300]
@@ -67,7 +69,8 @@ pub struct Dust {
     /// Where the files lie whose pages are read by pagecache: on a disk [default: /var/tmp]
     #[arg(long, value_name = "FOLDER")]
     pub scratch: Option<PathBuf>,
-    /// Bytes that files on the mount may have at most, while it is asked: about ten times the cache are needed [default: 16G]
+    /// Bytes that files on the mount may have at most, while it is asked: about ten times the cache
+    /// are needed [default: 16G]
     #[arg(long, value_name = "SIZE")]
     pub room: Option<Size>,
     /// Where Dust answers as the origin of the proxy at http:// [default: 127.0.0.1:8088]
@@ -88,7 +91,8 @@ pub struct Dust {
     /// Analyse what was recorded before, without a target
     #[arg(long, value_name = "FILE", conflicts_with_all = ["target", "record", "paper"])]
     pub replay: Option<PathBuf>,
-    /// Draw figures 3 to 10 of the paper into this folder, from Dust's own patterns over simulated caches
+    /// Draw figures 3 to 10 of the paper into this folder, from Dust's own patterns over simulated
+    /// caches
     #[arg(long, value_name = "FOLDER", num_args = 0..=1, default_missing_value = "dust-paper", conflicts_with_all = ["target", "record", "html"])]
     pub paper: Option<PathBuf>,
 }
@@ -180,7 +184,8 @@ fn replayed(path: &Path) -> Result<Found> {
 
 fn asked(words: &Dust, target: &str, stop: &Stop) -> Result<Found> {
     // Whatever a target made has to go with it.
-    // A simulated cache leaves nothing, and whoever asks twice does not want to wait: the next run sweeps.
+    // A simulated cache leaves nothing, and whoever asks twice does not want to wait: the next run
+    // sweeps.
     let again = Arc::new(AtomicBool::new(false));
     let signals = if target.starts_with("policy:") { &[][..] } else { &[SIGINT, SIGTERM, SIGHUP] };
     for &signal in signals {

@@ -36,7 +36,8 @@ pub fn explain(arguments: &args::Explain) -> Result<()> {
     Ok(())
 }
 
-/// A page about a file: what is cached, whose it is, how often which rule decided, and the last decisions.
+/// A page about a file: what is cached, whose it is, how often which rule decided, and the last
+/// decisions.
 fn sentences(story: &FileExplanation, last: usize) -> String {
     let mut text = format!(
         "{} on {}: {} of {} blocks of {} bytes cached\n  priority {}, policy {}\n",

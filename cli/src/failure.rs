@@ -1,4 +1,5 @@
-//! From errors to exit statuses: 0 done, 1 failed, 2 usage, 3 a privilege or kernel feature is missing.
+//! From errors to exit statuses: 0 done, 1 failed, 2 usage, 3 a privilege or kernel feature is
+//! missing.
 
 use clap::error::{ContextKind, ContextValue};
 use pantler_control::{ControlError, ProfileError};
@@ -61,7 +62,8 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
     ExitCode::from(exit_status(error))
 }
 
-/// Prints what the parser of the command line refused as one line; help and version go out as they are.
+/// Prints what the parser of the command line refused as one line; help and version go out as they
+/// are.
 pub fn report_parse(error: &clap::Error) -> ExitCode {
     if !error.use_stderr() {
         // Nobody is left to tell when standard output is closed.
@@ -81,7 +83,8 @@ pub fn report_parse(error: &clap::Error) -> ExitCode {
     ExitCode::from(USAGE)
 }
 
-/// The command whose help answers, from its usage: `pantler tier` of `Usage: pantler tier [OPTIONS] <COMMAND>`.
+/// The command whose help answers, from its usage: `pantler tier` of `Usage: pantler tier [OPTIONS]
+/// <COMMAND>`.
 fn command(text: &str) -> String {
     let usage = text.split("Usage: ").nth(1).unwrap_or("pantler");
     let words = usage.split_whitespace().take_while(|word| !word.starts_with(['[', '<', '-']));

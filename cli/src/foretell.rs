@@ -1,8 +1,8 @@
-//! What the profile of a run says about the order in which its program reads, told to the mounts and to the run itself, if it
-//! is steered, before it starts.
+//! What the profile of a run says about the order in which its program reads, told to the mounts
+//! and to the run itself, if it is steered, before it starts.
 //!
-//! Names are found and files are opened with the rights of the user the program runs as; a body gets the open file, and
-//! never a name or a pattern.
+//! Names are found and files are opened with the rights of the user the program runs as; a body
+//! gets the open file, and never a name or a pattern.
 
 use anyhow::Result;
 use pantler_control::client::Client;
@@ -23,8 +23,8 @@ const FILES_MAX: usize = 65_536;
 /// Folders looked into for files that match.
 const FOLDERS_MAX: usize = 10_000;
 
-/// Tells every mount that took the run, and the run itself if it is steered, what will be read. Says how many files are on a
-/// list.
+/// Tells every mount that took the run, and the run itself if it is steered, what will be read.
+/// Says how many files are on a list.
 ///
 /// # Errors
 /// Names that cannot be read. What a body refuses is only logged: the program runs as well without.
@@ -146,7 +146,8 @@ fn listed(file: &Path, identity: &Identity) -> Result<Vec<PathBuf>> {
     Ok(names.filter(|name| !name.is_empty() && !name.starts_with('-')).map(PathBuf::from).collect())
 }
 
-/// The files below the working directory that match a rule, by rule and then by path. No link is followed.
+/// The files below the working directory that match a rule, by rule and then by path. No link is
+/// followed.
 fn matching(profile: &Profile, identity: &Identity) -> Vec<PathBuf> {
     let (mut found, mut folders) = (Vec::new(), vec![PathBuf::from(".")]);
     let mut visited = 0;

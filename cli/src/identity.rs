@@ -70,12 +70,14 @@ impl Identity {
         self.with_rights(read)
     }
 
-    /// The paths of what is in a folder, seen with the rights of the user the program runs as, not with ours.
+    /// The paths of what is in a folder, seen with the rights of the user the program runs as, not
+    /// with ours.
     pub fn list_folder(&self, path: &std::path::Path) -> std::io::Result<Vec<std::path::PathBuf>> {
         self.with_rights(|| fs::read_dir(path)?.map(|entry| Ok(entry?.path())).collect())
     }
 
-    /// Opens a regular file to be read with the rights of the user the program runs as, not with ours.
+    /// Opens a regular file to be read with the rights of the user the program runs as, not with
+    /// ours.
     pub fn open_to_read(&self, path: &std::path::Path) -> std::io::Result<fs::File> {
         self.with_rights(|| {
             let nonblock = rustix::fs::OFlags::NONBLOCK.bits() as i32;
@@ -87,14 +89,15 @@ impl Identity {
         })
     }
 
-    /// Opens a file or folder to look at it, not into it, with the rights of the user the program runs as.
+    /// Opens a file or folder to look at it, not into it, with the rights of the user the program
+    /// runs as.
     pub fn open_to_name(&self, path: &std::path::Path) -> std::io::Result<fs::File> {
         let path_only = (rustix::fs::OFlags::PATH | rustix::fs::OFlags::CLOEXEC).bits() as i32;
         self.with_rights(|| fs::File::options().read(true).custom_flags(path_only).open(path))
     }
 
-    /// Opens a file to be written with the rights of the user the program runs as, not with ours; makes it when it is
-    /// not there, and leaves what is in it.
+    /// Opens a file to be written with the rights of the user the program runs as, not with ours;
+    /// makes it when it is not there, and leaves what is in it.
     pub fn open_to_write(&self, path: &std::path::Path) -> std::io::Result<fs::File> {
         self.with_rights(|| fs::File::options().write(true).create(true).truncate(false).open(path))
     }
@@ -177,7 +180,8 @@ pub fn parse_environment(bytes: &[u8]) -> Vec<(OsString, OsString)> {
     pairs.collect()
 }
 
-/// Our environment with the words that name the user set right, for when that of `sudo` cannot be read.
+/// Our environment with the words that name the user set right, for when that of `sudo` cannot be
+/// read.
 fn adjusted_environment(uid: u32) -> Vec<(OsString, OsString)> {
     let passwd = fs::read("/etc/passwd").unwrap_or_default();
     let entry = passwd.split(|&b| b == b'\n').find_map(|line| {

@@ -5,8 +5,8 @@
 //!   4711.log.1    what was said before that, as much at most
 //! ```
 //!
-//! Without a name given, it lies beside the control sockets. There an empty one goes with its host, and those of hosts
-//! that are gone make way for new ones, [`LOGS_MAX`] at most.
+//! Without a name given, it lies beside the control sockets. There an empty one goes with its host,
+//! and those of hosts that are gone make way for new ones, [`LOGS_MAX`] at most.
 
 use anyhow::Result;
 use pantler_control::{ControlError, runtime};
@@ -78,7 +78,8 @@ impl Log {
         self.take_stderr()
     }
 
-    /// The host ends: a log that nobody named and in which nothing stands goes with it. Says whether it did.
+    /// The host ends: a log that nobody named and in which nothing stands goes with it. Says
+    /// whether it did.
     pub fn finish(self) -> bool {
         let is_empty = self.file.metadata().is_ok_and(|metadata| metadata.len() == 0);
         // One that stays is cleaned up with a later host.

@@ -1,7 +1,7 @@
 //! `pantler mount` and `pantler umount`.
 //!
-//! Root's mounts go to the daemon where one runs. Otherwise the command starts itself again in the background, as
-//! the host of the one mount, and ends when that one says it is ready.
+//! Root's mounts go to the daemon where one runs. Otherwise the command starts itself again in the
+//! background, as the host of the one mount, and ends when that one says it is ready.
 
 use anyhow::{Context, Result};
 use pantler_control::client::{Client, unexpected};
@@ -106,7 +106,8 @@ pub fn mount(arguments: &args::Mount) -> Result<u8> {
     start_host()
 }
 
-/// Starts this command again, in the background and in a session of its own, and passes on what it says first.
+/// Starts this command again, in the background and in a session of its own, and passes on what it
+/// says first.
 fn start_host() -> Result<u8> {
     let mut complaints = nameless_file()?;
     let mut host = Command::new("/proc/self/exe");

@@ -1,4 +1,5 @@
-//! The seam to the mount crate: what a mount is asked to be, on the command line and on its way to the daemon.
+//! The seam to the mount crate: what a mount is asked to be, on the command line and on its way to
+//! the daemon.
 
 use anyhow::Result;
 use pantler_control::{ControlError, Size};
@@ -453,8 +454,8 @@ pub fn unmount_unhosted(mount_point: &Path) -> Result<()> {
     }
 }
 
-/// A path as it was typed without links, except in its last component: a mount without a host answers nothing, and
-/// resolving it asks.
+/// A path as it was typed without links, except in its last component: a mount without a host
+/// answers nothing, and resolving it asks.
 pub fn resolved(typed: &Path) -> Option<PathBuf> {
     let parent = typed.parent().filter(|parent| !parent.as_os_str().is_empty());
     let parent = parent.unwrap_or(Path::new(".")).canonicalize().ok()?;

@@ -1,4 +1,5 @@
-//! Options whose values have names: the shell completes them, and a mistyped name gets a suggestion.
+//! Options whose values have names: the shell completes them, and a mistyped name gets a
+//! suggestion.
 
 use clap::builder::{PossibleValue, TypedValueParser};
 use clap::{Arg, Command, Error};

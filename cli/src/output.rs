@@ -1,10 +1,12 @@
-//! What goes to standard output: JSON objects, one per line, with a version and a kind; see `docs/JSON.md`.
+//! What goes to standard output: JSON objects, one per line, with a version and a kind; see
+//! `docs/JSON.md`.
 
 use anyhow::{Context, Result};
 use serde::Serialize;
 use std::io::{ErrorKind, Write};
 
-/// Version of a kind of object in `docs/JSON.md`. A new field keeps it; a changed or removed one raises it.
+/// Version of a kind of object in `docs/JSON.md`. A new field keeps it; a changed or removed one
+/// raises it.
 fn version(kind: &str) -> u32 {
     // 2: `hits` without the first uses of blocks that were fetched ahead.
     if kind == "stat" { 2 } else { 1 }

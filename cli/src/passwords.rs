@@ -1,4 +1,5 @@
-//! Which file has the password of which server: `--tier-password-file FILE` for all, `HOST:PORT=FILE` for one.
+//! Which file has the password of which server: `--tier-password-file FILE` for all,
+//! `HOST:PORT=FILE` for one.
 
 use anyhow::Result;
 use pantler_control::ControlError;

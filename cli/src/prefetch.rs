@@ -1,6 +1,7 @@
 //! `pantler prefetch`: what an owner will read, in order.
 //!
-//! A list may be of any length: as much as a body takes at once is sent, then the rest as the reader gets on.
+//! A list may be of any length: as much as a body takes at once is sent, then the rest as the
+//! reader gets on.
 
 use anyhow::{Context, Result};
 use clap::Args;
@@ -20,9 +21,10 @@ use crate::output;
 
 /// Say what will be read, in order, so that it is there before.
 ///
-/// A list is about one reader: --owner names it, or one of its processes. Called by a program of `pantler run` it is
-/// about the run. It replaces the list that the owner has, and ends when all of it was read, or when what is read is
-/// something else. Ends with 2 when a line makes no sense or a file cannot be named; nothing has been sent then.
+/// A list is about one reader: --owner names it, or one of its processes. Called by a program of
+/// `pantler run` it is about the run. It replaces the list that the owner has, and ends when all of
+/// it was read, or when what is read is something else. Ends with 2 when a line makes no sense or a
+/// file cannot be named; nothing has been sent then.
 #[derive(Debug, Args)]
 pub struct Prefetch {
     #[command(flatten)]
@@ -36,7 +38,8 @@ pub struct Prefetch {
     /// Leave out files that are gone and ranges that make no sense, and say so
     #[arg(long)]
     pub skip_bad_lines: bool,
-    /// Do not wait until a long list has been read so far that its rest fits: send what fits, and end
+    /// Do not wait until a long list has been read so far that its rest fits: send what fits, and
+    /// end
     #[arg(long)]
     pub no_wait: bool,
     /// Tell how far the list is as one JSON object
@@ -47,10 +50,12 @@ pub struct Prefetch {
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub struct What {
-    /// File with the names of files that are read from start to end, one in a line; - is standard input
+    /// File with the names of files that are read from start to end, one in a line; - is standard
+    /// input
     #[arg(long, value_name = "LIST")]
     pub files: Option<PathBuf>,
-    /// File with lines `FIRST END NAME`: bytes FIRST up to END, exclusive, of a file; - is standard input
+    /// File with lines `FIRST END NAME`: bytes FIRST up to END, exclusive, of a file; - is standard
+    /// input
     #[arg(long, value_name = "LIST")]
     pub blocks: Option<PathBuf>,
     /// What a recorded trace read, in its order

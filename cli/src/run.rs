@@ -50,7 +50,8 @@ pub fn run(arguments: &args::Run) -> Result<u8> {
     let spec = spec(arguments, &name, &identity, profile);
 
     let relay = Relay::start()?;
-    // Orphans of the program become our children: walking parents from any process of the run meets this one.
+    // Orphans of the program become our children: walking parents from any process of the run meets
+    // this one.
     set_child_subreaper(Some(getpid())).context("cannot collect orphans")?;
     let steered = match arguments.memory {
         Some(memory) => steer(arguments, &spec, &identity, memory)?,
@@ -70,7 +71,8 @@ pub fn run(arguments: &args::Run) -> Result<u8> {
         // The program may make the list itself, or do without.
         tracing::warn!("nothing is told of what will be read: {error:#}");
     }
-    // Refused now rather than after hours; what is in the file stays until there is something to write.
+    // Refused now rather than after hours; what is in the file stays until there is something to
+    // write.
     let report = arguments.report.as_deref().map(|path| open_report(path, &identity)).transpose()?;
     if steered.is_none()
         && let Some(report) = &report
@@ -161,8 +163,8 @@ fn steer(
     Ok(Some(Steered { session, server }))
 }
 
-/// Says if steering will have no effect on what the program will read, as far as its arguments name it: there, or else
-/// where it starts. What it opens besides is looked at while it runs.
+/// Says if steering will have no effect on what the program will read, as far as its arguments name
+/// it: there, or else where it starts. What it opens besides is looked at while it runs.
 fn mention(session: &Session, arguments: &args::Run, identity: &Identity) {
     let named = arguments.program[1..].iter().map(Path::new);
     for path in named.chain([Path::new(".")]) {

@@ -219,7 +219,8 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Runs the jobs of a file, or the one at a line of it. Neighbours with the same trace share it.
+    /// Runs the jobs of a file, or the one at a line of it. Neighbours with the same trace share
+    /// it.
     fn run_jobs(mut self, word: &str) -> Result<u8> {
         let jobs = read_jobs(word)?;
         let mut result = Ok(());

@@ -1,6 +1,8 @@
-//! The last step before a program runs: stop until its control group is ready, take its identity, become it.
+//! The last step before a program runs: stop until its control group is ready, take its identity,
+//! become it.
 //!
-//! `pantler run` starts itself in this role, so that what happens between fork and exec is an ordinary program.
+//! `pantler run` starts itself in this role, so that what happens between fork and exec is an
+//! ordinary program.
 
 use anyhow::{Context, Result};
 use pantler_control::ControlError;
@@ -24,8 +26,9 @@ pub struct Staged {
 impl Staged {
     /// Starts the stage for a program and waits until it stands still.
     pub fn start(program: &[std::ffi::OsString], identity: &Identity) -> Result<Staged> {
-        // The stage is still us, perhaps root: it must not start in an environment that somebody else wrote, in
-        // which LD_PRELOAD names what to run. The program's environment travels in memory nobody else can open.
+        // The stage is still us, perhaps root: it must not start in an environment that somebody
+        // else wrote, in which LD_PRELOAD names what to run. The program's environment travels in
+        // memory nobody else can open.
         let environment = environment::write(&identity.environment)?;
         let mut command = Command::new("/proc/self/exe");
         command.arg(WORD).arg(format!("--environment={}", environment::path(&environment)));
@@ -83,7 +86,8 @@ mod environment {
         Ok(file)
     }
 
-    /// Where a child of ours finds it. The child reads it before it stands still, while we wait for that.
+    /// Where a child of ours finds it. The child reads it before it stands still, while we wait for
+    /// that.
     pub fn path(file: &File) -> String {
         format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd())
     }

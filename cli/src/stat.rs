@@ -56,8 +56,9 @@ fn told(body: &mut Found, json: bool) -> Result<String> {
     }
 }
 
-/// A text over the one before: from the top left corner, the rest of each line and of the screen cleared. What does not
-/// fit is left out, so that nothing scrolls; 0 rows are of a terminal that does not tell.
+/// A text over the one before: from the top left corner, the rest of each line and of the screen
+/// cleared. What does not fit is left out, so that nothing scrolls; 0 rows are of a terminal that
+/// does not tell.
 fn screen(text: &str, rows: u16) -> String {
     let rows = if rows == 0 { usize::MAX } else { usize::from(rows) - 1 };
     let mut screen = "\x1b[H".to_owned();

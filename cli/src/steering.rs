@@ -59,7 +59,8 @@ impl Session {
         self.steer.body()
     }
 
-    /// Says in the log if steering will have no effect on what is open here, unless it was said of something else.
+    /// Says in the log if steering will have no effect on what is open here, unless it was said of
+    /// something else.
     pub fn mention(&self, file: BorrowedFd<'_>, path: &Path) {
         self.steer.mention(file, path);
     }

@@ -46,7 +46,8 @@ struct Serve {
     /// Its key, in PEM, readable by you alone
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
-    /// File with the password that clients must know, readable by you alone; without it PANTLER_TIER_PASSWORD, or none
+    /// File with the password that clients must know, readable by you alone; without it
+    /// PANTLER_TIER_PASSWORD, or none
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
     /// Show counters over HTTP there, at /metrics
@@ -55,13 +56,14 @@ struct Serve {
     /// Most connections at a time
     #[arg(long, value_name = "COUNT", default_value = "1024")]
     clients: usize,
-    /// How long to look for the next request before sleeping, while most come so soon, in microseconds; 0 to sleep at once.
-    /// It spares clients waiting and burns that much of a processor at most after each request
+    /// How long to look for the next request before sleeping, while most come so soon, in
+    /// microseconds; 0 to sleep at once. It spares clients waiting and burns that much of a
+    /// processor at most after each request
     #[arg(long, value_name = "US", default_value = "50",
           value_parser = |text: &str| args::whole(text, 0..=1000_u32))]
     spin: u32,
-    /// Read what is not here from this directory, object store or other tier server: clients need not, and may mount
-    /// tier://HOST:PORT
+    /// Read what is not here from this directory, object store or other tier server: clients need
+    /// not, and may mount tier://HOST:PORT
     #[arg(long, value_name = "ORIGIN")]
     origin: Option<PathBuf>,
     /// What clients call the origin, if they do (--tier-origin)
@@ -76,8 +78,8 @@ struct Serve {
     /// Blocks that are read from the origin at a time
     #[arg(long, value_name = "COUNT", default_value = "8")]
     origin_readers: usize,
-    /// How long a client waits for the origin before it is told that a block is not here, in milliseconds; less than its own
-    /// --tier-timeout
+    /// How long a client waits for the origin before it is told that a block is not here, in
+    /// milliseconds; less than its own --tier-timeout
     #[arg(long, value_name = "MS", default_value = "150",
           value_parser = |text: &str| args::whole(text, 1..=60_000_u32))]
     origin_wait: u32,

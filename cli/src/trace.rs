@@ -209,7 +209,8 @@ impl Reading {
 }
 
 impl Output {
-    /// Writes under another name, and renames what is whole. Devices and pipes are written as they are.
+    /// Writes under another name, and renames what is whole. Devices and pipes are written as they
+    /// are.
     fn write(&self, content: Content, fill: impl FnOnce(&mut Writer<File>) -> Result<()>) -> Result<()> {
         let special = fs::metadata(&self.file).is_ok_and(|metadata| !metadata.is_file());
         let mut name = self.file.clone().into_os_string();

@@ -21,14 +21,16 @@ use crate::args::address;
 use crate::failure::Usage;
 use crate::output;
 
-/// What a head may be limited to: hyper takes no less, and a megabyte for each client is more than enough.
+/// What a head may be limited to: hyper takes no less, and a megabyte for each client is more than
+/// enough.
 const HEAD_BYTES_MIN: u64 = 8 << 10;
 const HEAD_BYTES_MAX: u64 = 1 << 20;
 
 /// Serve static files, what is cached first.
 ///
-/// HTTP/1.1 and HTTP/2, with ranges, conditions, precompressed files and TLS. Requests for what is cached do not wait
-/// behind those for what must be read from the disk. Ends on SIGINT and SIGTERM, after what it is sending.
+/// HTTP/1.1 and HTTP/2, with ranges, conditions, precompressed files and TLS. Requests for what is
+/// cached do not wait behind those for what must be read from the disk. Ends on SIGINT and SIGTERM,
+/// after what it is sending.
 #[derive(Debug, Args)]
 pub struct Web {
     /// The directory
@@ -40,37 +42,42 @@ pub struct Web {
     /// Where /metrics (Prometheus) and the live page are; nowhere without it
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = address)]
     pub admin: Option<SocketAddr>,
-    /// A name by which that page may be asked for, beside addresses and localhost; may be given several times
+    /// A name by which that page may be asked for, beside addresses and localhost; may be given
+    /// several times
     #[arg(long, value_name = "NAME", requires = "admin", value_parser = host_name)]
     pub admin_name: Vec<String>,
     /// In which order: fifo, mirror, truth or mirror+verify
     #[arg(long, value_name = "ORDER", default_value = "mirror+verify")]
     pub order: Order,
-    /// What models the cache below: a file that `pantler dust --json` wrote, with :SIZE behind it if it says none, or
-    /// POLICY:SIZE such as linux:80M; a guess that verification corrects without it
+    /// What models the cache below: a file that `pantler dust --json` wrote, with :SIZE behind it
+    /// if it says none, or POLICY:SIZE such as linux:80M; a guess that verification corrects
+    /// without it
     #[arg(long, value_name = "FILE[:SIZE]|POLICY:SIZE", value_parser = model)]
     pub model: Option<Model>,
-    /// Who decides what stays in the page cache of what is read here, with mirror+verify: a policy (the server lets go of
-    /// what it evicts) or kernel. Without it w-tinylfu, or the kernel where --model says how the kernel decides
+    /// Who decides what stays in the page cache of what is read here, with mirror+verify: a policy
+    /// (the server lets go of what it evicts) or kernel. Without it w-tinylfu, or the kernel where
+    /// --model says how the kernel decides
     #[arg(long, value_name = "POLICY|kernel", value_parser = keep)]
     pub keep: Option<Keep>,
-    /// Where bytes lie while they are served: files (the kernel's page cache) or cache:SIZE (a cache of our own)
+    /// Where bytes lie while they are served: files (the kernel's page cache) or cache:SIZE (a
+    /// cache of our own)
     #[arg(long, value_name = "STORE", default_value = "files", value_parser = store)]
     pub store: StoreKind,
     /// Most reads of the disk at a time
     #[arg(long, value_name = "COUNT", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=512))]
     pub disk_reads: u32,
-    /// How long a request should wait for the disk at most, such as 5s or 500ms: from half of this on nobody who came later
-    /// is read before it. A disk that needs longer than the other half for what came earlier makes it wait longer. 5s
-    /// without it
+    /// How long a request should wait for the disk at most, such as 5s or 500ms: from half of this
+    /// on nobody who came later is read before it. A disk that needs longer than the other half for
+    /// what came earlier makes it wait longer. 5s without it
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub age_cap: Option<Duration>,
-    /// Which of several misses is read first: oldest, as without it, or wanted (the one most requests wait for)
+    /// Which of several misses is read first: oldest, as without it, or wanted (the one most
+    /// requests wait for)
     #[arg(long, value_name = "WHICH", value_parser = misses)]
     pub misses: Option<Misses>,
-    /// How far requests that need no disk get ahead of those that wait for it: until the line for the disk is so many
-    /// times as long as if all stood in one line (1x, as without it), until the disk needs so long for it (300ms), or as far
-    /// as they like (free)
+    /// How far requests that need no disk get ahead of those that wait for it: until the line for
+    /// the disk is so many times as long as if all stood in one line (1x, as without it), until the
+    /// disk needs so long for it (300ms), or as far as they like (free)
     #[arg(long, value_name = "TIMES|DURATION|free", value_parser = overtake)]
     pub overtake: Option<Overtake>,
     /// Threads that answer; as many as there are processors without it

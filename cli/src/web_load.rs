@@ -15,8 +15,8 @@ use crate::web::duration;
 
 /// Measure a web server.
 ///
-/// With --make, writes the files of a load to a directory. With a URL, asks the server there for these files and tells
-/// how long answers took, of all and by class of size.
+/// With --make, writes the files of a load to a directory. With a URL, asks the server there for
+/// these files and tells how long answers took, of all and by class of size.
 #[derive(Debug, Args)]
 pub struct WebLoad {
     /// The server, such as http://127.0.0.1:8080

@@ -1,7 +1,7 @@
 //! A backup beside a service: the first lines of README, on the kernel's page cache.
 //!
-//! Both are in one control group whose memory the backup alone would fill. The service has read its file once, so
-//! the kernel's lists have no reason to keep it.
+//! Both are in one control group whose memory the backup alone would fill. The service has read its
+//! file once, so the kernel's lists have no reason to keep it.
 
 use pantler_rig::{missing, undisturbed};
 use std::fs::{self, File};
@@ -48,7 +48,8 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // Only a group that still has processes cannot be removed, and the next test has another name.
+        // Only a group that still has processes cannot be removed, and the next test has another
+        // name.
         let _ = fs::remove_dir(&self.folder);
     }
 }
@@ -83,7 +84,8 @@ fn left_after(backup: &str, name: &str) -> Option<u64> {
     Some(resident(&service))
 }
 
-/// Protects what README promises first: without Pantler the backup takes the service's pages, with it none.
+/// Protects what README promises first: without Pantler the backup takes the service's pages, with
+/// it none.
 #[test]
 fn a_backup_leaves_the_pages_of_a_service_where_they_are() {
     if !rustix::process::geteuid().is_root() {

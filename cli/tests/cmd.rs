@@ -20,7 +20,8 @@ fn ended(output: Output) -> (i32, String, String) {
     (output.status.code().unwrap_or(-1), text(output.stdout), text(output.stderr))
 }
 
-/// The words are refused: one line that names the value and what is allowed, status 2, nothing on standard output.
+/// The words are refused: one line that names the value and what is allowed, status 2, nothing on
+/// standard output.
 fn refused(words: &[&str], expected: &str) {
     let (status, out, err) = transcript(words);
     assert_eq!((status, out.as_str()), (2, ""), "{words:?}: {err}");
@@ -239,7 +240,8 @@ fn the_lines_of_readme_that_need_no_file_work_word_for_word() {
     assert!(count >= 5, "only {count} lines were found");
 }
 
-/// Protects the names that people know: the library's own words for a missing setting are not among them.
+/// Protects the names that people know: the library's own words for a missing setting are not among
+/// them.
 #[test]
 fn half_of_the_credentials_of_a_bucket_is_named() {
     let folder = tempfile::tempdir().unwrap();

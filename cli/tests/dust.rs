@@ -1,4 +1,5 @@
-//! `pantler dust` on the command line: what it prints, writes and refuses, and real caches behind it.
+//! `pantler dust` on the command line: what it prints, writes and refuses, and real caches behind
+//! it.
 
 use std::fs;
 use std::path::Path;

@@ -1,11 +1,13 @@
-//! A mount asked by `pantler dust`, by timing alone. Apart from the other tests, because those would take its time.
+//! A mount asked by `pantler dust`, by timing alone. Apart from the other tests, because those
+//! would take its time.
 
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// How often a mount is asked that remains unknown while the machine seems calm; where it is, once is enough.
+/// How often a mount is asked that remains unknown while the machine seems calm; where it is, once
+/// is enough.
 const ATTEMPTS: u32 = 6;
 /// The same, and for how long, whatever the machine does.
 const ATTEMPTS_MAX: u32 = 10;
@@ -14,7 +16,8 @@ const PATIENCE: Duration = Duration::from_secs(240);
 const PAUSE: Duration = Duration::from_secs(2);
 /// The policy that counts by a hash.
 const HASHED: &str = "w-tinylfu";
-/// Noise from which on something else took the time of the reads: a calm machine has less than a fifth of that.
+/// Noise from which on something else took the time of the reads: a calm machine has less than a
+/// fifth of that.
 const NOISY: f64 = 0.03;
 
 fn pantler(folder: &Path, words: &[&str]) -> Output {
@@ -47,7 +50,8 @@ fn a_mount_with_each_of_ten_policies_is_named_by_timing_alone() {
     if !is_root("a mount") {
         return;
     }
-    // On a disk, so that a miss takes longer than a hit; and what was written before is not in its way.
+    // On a disk, so that a miss takes longer than a hit; and what was written before is not in its
+    // way.
     rustix::fs::sync();
     let folder = tempfile::tempdir_in("/var/tmp").unwrap();
     for name in ["origin", "mnt"] {
@@ -77,13 +81,15 @@ fn a_mount_with_each_of_ten_policies_is_named_by_timing_alone() {
             let start = Instant::now();
             let found = asked(folder.path(), &point, attempt);
             println!("{policy}: {:.1?}", start.elapsed());
-            // A machine that is busy with something else makes for honest doubt, never for another name.
+            // A machine that is busy with something else makes for honest doubt, never for another
+            // name.
             if found["verdict"] == "known" {
                 answer = found["family"].as_str().unwrap_or_default().to_owned();
                 break;
             }
-            // The sketch of a mount hashes blocks with a seed of its own, which no candidate has (decision 0076): it may
-            // be contradicted in a few blocks, and then it has to be the nearest.
+            // The sketch of a mount hashes blocks with a seed of its own, which no candidate has
+            // (decision 0076): it may be contradicted in a few blocks, and then it has to be the
+            // nearest.
             if policy == HASHED && found["doubt"].is_null() {
                 nearest = found["family"].as_str().unwrap_or_default().to_owned();
             }

@@ -1,4 +1,5 @@
-//! `pantler dust pagecache` on this kernel. Apart from the other tests, because those would take its time.
+//! `pantler dust pagecache` on this kernel. Apart from the other tests, because those would take
+//! its time.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};

@@ -1,4 +1,5 @@
-//! Mounts from the command line: hosted in the background or by the daemon, hinted, asked, unmounted.
+//! Mounts from the command line: hosted in the background or by the daemon, hinted, asked,
+//! unmounted.
 
 mod place;
 
@@ -104,7 +105,8 @@ fn a_run_is_one_owner_on_a_mount_and_continues_by_name() {
     let stat = place.ok(&["stat", "--json"]);
     assert_eq!(stat.matches("\"owner\":\"job\"").count(), 1, "{stat}");
     let job = &stat[stat.find("\"owner\":\"job\"").unwrap()..];
-    // Four readers, five blocks each, read in pieces: what counts is that they are all this owner's.
+    // Four readers, five blocks each, read in pieces: what counts is that they are all this
+    // owner's.
     assert!(number(job, "references") >= 20, "{stat}");
     assert_eq!(number(job, "misses"), 5, "{stat}");
     assert_eq!(number(job, "read_bytes"), 5 * 65_536, "{stat}");

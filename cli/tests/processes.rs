@@ -1,4 +1,5 @@
-//! Transcripts of `pantler sim processes`: the contract of `docs/JSON.md`, and what is said of mistakes.
+//! Transcripts of `pantler sim processes`: the contract of `docs/JSON.md`, and what is said of
+//! mistakes.
 
 use serde_json::{Value, json};
 use std::process::{Command, Stdio};
@@ -40,7 +41,8 @@ fn figure_1_as_one_object() {
         "--when-idle",
         "--json",
     ];
-    // Before a step has matched the list may not replace anything of its owner's (P8): here that is no loss.
+    // Before a step has matched the list may not replace anything of its owner's (P8): here that is
+    // no loss.
     let expected = json!({
         "configuration": "ac+prefetch", "size": 2, "elapsed_ns": 10_000_000, "compute_ns": 4_000_000,
         "stall_ns": 6_000_000, "overlap_ns": 2_000_000, "disk_busy_ns": 8_000_000, "references": 4, "hits": 2,

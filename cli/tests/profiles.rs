@@ -1,5 +1,5 @@
-//! Every profile that comes with pantler, with the real program it is for: its rules take effect, and the program's results
-//! are what they are without it.
+//! Every profile that comes with pantler, with the real program it is for: its rules take effect,
+//! and the program's results are what they are without it.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -15,8 +15,8 @@ static SERIAL: Mutex<()> = Mutex::new(());
 
 const PANTLER: &str = env!("CARGO_BIN_EXE_pantler");
 
-/// Runs a test in its turn, while the machine leaves what is cached alone; leaves it out, loudly, when something it needs is
-/// missing.
+/// Runs a test in its turn, while the machine leaves what is cached alone; leaves it out, loudly,
+/// when something it needs is missing.
 fn in_turn(programs: &[&str], test: impl Fn()) {
     let doctor = Command::new(PANTLER).args(["doctor", "--json"]).output().unwrap();
     let mut missing: Vec<&str> =
@@ -49,7 +49,8 @@ fn scratch() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
 
-/// Files of words, the same each time: each line begins with a word, and some have the word `needle`.
+/// Files of words, the same each time: each line begins with a word, and some have the word
+/// `needle`.
 fn corpus(folder: &Path, files: usize, bytes: usize, suffix: &str) {
     let mut state = 42u64;
     let mut next = || {
@@ -132,7 +133,8 @@ impl Told {
     }
 }
 
-/// Runs a script under a profile. Before the run ends it is asked for its counters, and about files.
+/// Runs a script under a profile. Before the run ends it is asked for its counters, and about
+/// files.
 fn steered(folder: &Path, profile: &str, memory: &str, script: &str, files: &[&str]) -> Told {
     steered_as(None, folder, profile, memory, script, || files.iter().map(|&file| file.to_owned()).collect())
 }
@@ -390,7 +392,8 @@ fn postgresql_needs_its_indexes_before_its_tables() {
     let bin = bin.trim();
     let (initdb, postgres) = (format!("{bin}/initdb"), format!("{bin}/postgres"));
     in_turn(&[&initdb, &postgres, "psql"], || {
-        // It refuses to run as root. User `games` is on every Debian machine, and must get to the folder.
+        // It refuses to run as root. User `games` is on every Debian machine, and must get to the
+        // folder.
         let folder = tempfile::tempdir_in("/var/tmp").unwrap();
         let at = folder.path();
         fs::set_permissions(at, PermissionsExt::from_mode(0o755)).unwrap();

@@ -134,7 +134,8 @@ fn under_sudo_the_environment_is_the_one_sudo_was_called_in() {
         eprintln!("skipped: running as another user needs root");
         return;
     }
-    // A shell that goes by the name of sudo and, like it, starts its command in an environment of its own making.
+    // A shell that goes by the name of sudo and, like it, starts its command in an environment of
+    // its own making.
     let folder = tempfile::tempdir().unwrap();
     let sudo = folder.path().join("sudo");
     std::fs::copy("/bin/sh", &sudo).unwrap();
@@ -158,7 +159,8 @@ fn the_real_sudo_runs_it_for_the_invoking_user() {
         eprintln!("skipped: needs root and the package sudo");
         return;
     }
-    // User `games`, who may do so for this test only: /etc/sudoers is another file in a mount namespace of its own.
+    // User `games`, who may do so for this test only: /etc/sudoers is another file in a mount
+    // namespace of its own.
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name).display().to_string();
     std::fs::write(at("sudoers"), "Defaults env_reset\ngames ALL=(ALL) NOPASSWD: ALL\n").unwrap();
@@ -439,7 +441,8 @@ fn on_a_kernel_that_is_too_old_the_version_is_named() {
     if !can_steer(folder.path()) {
         return;
     }
-    // A mount namespace in which the kernel has no such tracepoints, and a personality in which it calls itself 2.6.
+    // A mount namespace in which the kernel has no such tracepoints, and a personality in which it
+    // calls itself 2.6.
     let script = "mount -t tmpfs none /sys/kernel/tracing/events/filemap; exec setarch --uname-2.6 \"$@\"";
     let on_it = |words: &[&str]| {
         let mut command = Command::new("unshare");

@@ -1,4 +1,5 @@
-//! Transcripts of `pantler sim`: the contract of `docs/JSON.md` field by field, and what is said of mistakes.
+//! Transcripts of `pantler sim`: the contract of `docs/JSON.md` field by field, and what is said of
+//! mistakes.
 
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -204,8 +205,8 @@ fn owners_share_under_control() {
     let words = [&trace, "--allocation", "lru-sp", "--control", &control, "--size", "2", "--json"];
     let (status, out, err) = sim(&words);
     assert_eq!((status, err.as_str()), (0, ""));
-    // a,x,1 and b,y,1 fill the cache. a,x,2 takes the place of a,x,1, which is the candidate and a's only block; the
-    // next a,x,1 finds b's block at the LRU end; and so on in turns.
+    // a,x,1 and b,y,1 fill the cache. a,x,2 takes the place of a,x,1, which is the candidate and
+    // a's only block; the next a,x,1 finds b's block at the LRU end; and so on in turns.
     let expected = json!({
         "allocation": "lru-sp", "size": 2,
         "owners": {
@@ -229,7 +230,8 @@ fn owners_share_under_control() {
 #[test]
 fn control_decides_who_leaves() {
     let folder = Folder::new();
-    // One owner scans four blocks in turns with three frames; as in the steward's own example, MRU keeps two.
+    // One owner scans four blocks in turns with three frames; as in the steward's own example, MRU
+    // keeps two.
     let rounds: String = (0..40).map(|at| format!("s,f,{}\n", at % 4)).collect();
     let trace = folder.file("s.csv", &format!("owner,file,block\n{rounds}"));
     let control = folder.file("c.toml", "[s.policies]\n0 = \"mru\"\n");
@@ -443,7 +445,8 @@ fn jobs_go_to_standard_output() {
     assert!(!Path::new("-").exists());
 }
 
-/// Interrupts once the trace is there, when the one pass begins that draws a whole curve: what is said after that.
+/// Interrupts once the trace is there, when the one pass begins that draws a whole curve: what is
+/// said after that.
 fn interrupted_within_a_curve() -> String {
     let trace = "uniform:ids=1000000,requests=4000000,seed=1";
     let words = [trace, "--policy", "fifo,lru", "--size", "1,2,3,4,5,6,7,8", "--json", "--timings"];
@@ -545,7 +548,8 @@ fn an_impatient_interrupt_shows_what_is_done_too() {
     assert!((4..3000).contains(&out.lines().count()), "{out}");
 }
 
-/// Interrupts once while a trace without end is read from standard input: what it shows, and what remains to be said.
+/// Interrupts once while a trace without end is read from standard input: what it shows, and what
+/// remains to be said.
 fn interrupted_while_reading(words: &[&str]) -> (String, String) {
     let mut child =
         command(words).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();

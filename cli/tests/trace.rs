@@ -82,7 +82,8 @@ fn generators_are_listed_and_typos_named() {
     assert!(status == 1 && err.starts_with("pantler: cannot open /no/such/a:b=c: "), "{err}");
 }
 
-/// Sectors count as objects by default, in whatever form they are kept, and can still be counted in blocks.
+/// Sectors count as objects by default, in whatever form they are kept, and can still be counted in
+/// blocks.
 #[test]
 fn what_is_converted_counts_as_before() {
     let folder = tempfile::tempdir().unwrap();

@@ -185,8 +185,8 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
 
-/// Asks for all of these over one connection of HTTP/2 that takes no bytes of any answer, and waits for their heads: how many
-/// were of status 200.
+/// Asks for all of these over one connection of HTTP/2 that takes no bytes of any answer, and waits
+/// for their heads: how many were of status 200.
 fn hold(address: &str, paths: &[String]) -> (TcpStream, usize) {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(std::time::Duration::from_secs(60))).unwrap();

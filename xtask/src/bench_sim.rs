@@ -5,10 +5,10 @@
 //!                                      one row, kept in a file          again only with --again
 //! ```
 //!
-//! The peer is run as a separate process and built outside of the tree, below `target/`. One thread each.
-//! `--large` adds a trace of 10^8 ids, which takes about an hour by itself.
-//! A run that was ended goes on where it was; the report has all rows that are there. `--prepare` downloads and builds the
-//! peer and generates traces, and measures nothing.
+//! The peer is run as a separate process and built outside of the tree, below `target/`. One thread
+//! each. `--large` adds a trace of 10^8 ids, which takes about an hour by itself.
+//! A run that was ended goes on where it was; the report has all rows that are there. `--prepare`
+//! downloads and builds the peer and generates traces, and measures nothing.
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
@@ -101,7 +101,8 @@ struct Row {
 #[derive(Serialize, Deserialize)]
 struct When {
     commit: String,
-    /// Processes that wanted a processor in the last minute of the row, on average: ours is one of them.
+    /// Processes that wanted a processor in the last minute of the row, on average: ours is one of
+    /// them.
     load: f64,
     peer: Option<String>,
 }

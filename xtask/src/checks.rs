@@ -27,7 +27,8 @@ pub fn test() -> Result<()> {
     run(&["cargo", "clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"])?;
     python::prepare_if_possible()?;
     node::prepare_if_possible()?;
-    // Tests of the command start the binary; building all targets first keeps its build out of their time.
+    // Tests of the command start the binary; building all targets first keeps its build out of
+    // their time.
     let mut tests = command(&["cargo", "test", "--workspace", "--all-features", "--no-fail-fast"]);
     tests.env("PANTLER_FUZZ_SECONDS", FUZZ_SECONDS);
     run_command(tests)?;
@@ -52,11 +53,12 @@ pub fn bench() -> Result<()> {
     run(&["cargo", "bench", "--workspace"])
 }
 
-/// Whether the fuzz targets compile. They are a workspace of their own, which needs nightly only to run.
+/// Whether the fuzz targets compile. They are a workspace of their own, which needs nightly only to
+/// run.
 fn fuzz_targets() -> Result<()> {
     let mut check = command(&["cargo", "check", "--manifest-path", "fuzz/Cargo.toml"]);
-    // Nothing is linked, so libFuzzer need not be compiled, for which fresh machines have no compiler of C++. What clippy
-    // has checked of the other workspace is taken from its folder.
+    // Nothing is linked, so libFuzzer need not be compiled, for which fresh machines have no
+    // compiler of C++. What clippy has checked of the other workspace is taken from its folder.
     check.env("CUSTOM_LIBFUZZER_PATH", "/nonexistent/libfuzzer.a").env("CARGO_TARGET_DIR", "target");
     run_command(check)
 }

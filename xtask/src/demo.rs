@@ -1,7 +1,9 @@
-//! `make demo`: eight cscope queries under one memory budget, by the kernel alone, steered, and through the mount.
+//! `make demo`: eight cscope queries under one memory budget, by the kernel alone, steered, and
+//! through the mount.
 //!
-//! Every run gets a fresh control group with the budget as its hard limit for everything in it: program, daemon,
-//! page cache, frames, metadata. Device reads are that group's, so nobody's work is left out.
+//! Every run gets a fresh control group with the budget as its hard limit for everything in it:
+//! program, daemon, page cache, frames, metadata. Device reads are that group's, so nobody's work
+//! is left out.
 
 use anyhow::{Context, Result, bail};
 use std::fs;
@@ -94,7 +96,8 @@ fn measure(folder: &Path, interrupt: &Interrupt) -> Result<()> {
         }
     };
     let mut report = Report::new(budget_bytes, scene.source.database_bytes, trace.as_ref());
-    // What was built and unpacked must not be on its way to the disk while the raw disk is measured.
+    // What was built and unpacked must not be on its way to the disk while the raw disk is
+    // measured.
     rustix::fs::sync();
     if let Some(why) = report::lacking(&pantler_steer::doctor()) {
         say(format_args!("no {} rows: {why}", Kind::Steer));

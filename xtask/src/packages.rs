@@ -53,7 +53,8 @@ pub fn ensure(packages: &[&str]) -> Result<()> {
         [prefix, &["DEBIAN_FRONTEND=noninteractive", "apt-get", "-qq", "-y", "-o", "Acquire::Retries=5"]]
             .concat();
     let install = [&apt[..], &["install", "--no-install-recommends"], &missing[..]].concat();
-    // Package lists may be absent on a fresh machine, or name versions that are gone: refresh them once.
+    // Package lists may be absent on a fresh machine, or name versions that are gone: refresh them
+    // once.
     if shell::run(&install).is_err() {
         shell::run(&[&apt[..], &["update"]].concat())?;
         shell::run(&install)?;

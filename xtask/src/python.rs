@@ -1,4 +1,5 @@
-//! The Python package: a virtual environment below `target/python`, built into, and tested against the command.
+//! The Python package: a virtual environment below `target/python`, built into, and tested against
+//! the command.
 //!
 //! `cargo xtask test` runs it, too, where a package index for Python can be reached.
 

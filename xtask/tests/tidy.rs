@@ -9,7 +9,8 @@ const LINES_MAX: usize = 800;
 /// Largest tracked file in bytes.
 const FILE_BYTES_MAX: u64 = 512 << 10;
 
-/// What must not be in any tracked text file, and why. Split so that this file does not accuse itself.
+/// What must not be in any tracked text file, and why. Split so that this file does not accuse
+/// itself.
 const BANNED: &[(&str, &str)] = &[
     (concat!("/wo", "rk/"), "a path of one machine"),
     (concat!("crates", "-io-mirror"), "a host of one network"),
@@ -181,7 +182,8 @@ fn every_crate_obeys_the_layers() {
     }
 }
 
-/// What would let Dust's inference perform I/O, read a clock or draw randomness that was not passed in.
+/// What would let Dust's inference perform I/O, read a clock or draw randomness that was not passed
+/// in.
 const IMPURE: [&str; 11] = [
     "std::fs",
     "std::io",

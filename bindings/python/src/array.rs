@@ -7,7 +7,8 @@ use pyo3::prelude::*;
 /// Most references: positions in a trace are `u32`, and the highest means *never*.
 const REFERENCES_MAX: usize = u32::MAX as usize - 1;
 
-/// The ids of an array. They are copied: while Python's lock is free, anybody may write to the array.
+/// The ids of an array. They are copied: while Python's lock is free, anybody may write to the
+/// array.
 pub enum Ids {
     /// Of a `uint32` array.
     Narrow(Vec<u32>),
@@ -20,8 +21,8 @@ impl Ids {
     ///
     /// # Errors
     ///
-    /// `TypeError` for anything but an array of `uint32` or `uint64`; `ValueError` for several dimensions, no
-    /// reference, or too many.
+    /// `TypeError` for anything but an array of `uint32` or `uint64`; `ValueError` for several
+    /// dimensions, no reference, or too many.
     pub fn read(ids: &Bound<'_, PyAny>) -> PyResult<Self> {
         let Ok(array) = ids.cast::<PyUntypedArray>() else {
             let given = ids.get_type().name()?;

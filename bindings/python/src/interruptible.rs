@@ -5,8 +5,9 @@
 //!   another thread    work .........................................../
 //! ```
 //!
-//! Python tells its main thread alone about signals, and only when asked. After one the work is told to stop and left
-//! to itself: a simulation ends at its next batch, reading a trace at its end.
+//! Python tells its main thread alone about signals, and only when asked. After one the work is
+//! told to stop and left to itself: a simulation ends at its next batch, reading a trace at its
+//! end.
 
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
@@ -23,7 +24,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 ///
 /// # Errors
 ///
-/// What a handler of signals raised, such as `KeyboardInterrupt`; `RuntimeError` if the work panicked.
+/// What a handler of signals raised, such as `KeyboardInterrupt`; `RuntimeError` if the work
+/// panicked.
 pub fn interruptible<T: Send + 'static>(
     py: Python<'_>,
     work: impl FnOnce(&Watch) -> T + Send + 'static,

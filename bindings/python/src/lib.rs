@@ -6,8 +6,9 @@
 //!       Trace.jobs   Trace.run             here: the jobs and records of `pantler_sim`, as lines of JSON
 //! ```
 //!
-//! Between the two go texts alone, the same bytes that `pantler sim` writes and reads, so that it does not matter where
-//! a job runs. Nothing here holds Python's lock while it reads, prepares or simulates.
+//! Between the two go texts alone, the same bytes that `pantler sim` writes and reads, so that it
+//! does not matter where a job runs. Nothing here holds Python's lock while it reads, prepares or
+//! simulates.
 
 use pyo3::prelude::*;
 

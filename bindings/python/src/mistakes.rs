@@ -8,7 +8,8 @@ use pantler_trace::TraceError;
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
-/// `OSError` with number and file where the system refused (`FileNotFoundError` and so on), else `ValueError`.
+/// `OSError` with number and file where the system refused (`FileNotFoundError` and so on), else
+/// `ValueError`.
 pub fn of_trace(error: TraceError) -> PyErr {
     let TraceError::Io { action, path, source } = error else { return of_words(error) };
     let text = source.to_string();

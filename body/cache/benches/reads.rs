@@ -1,8 +1,10 @@
-//! Blocks of a list, read ahead by threads and by io_uring in turns: wall time and processor time of this process, the kernel's
-//! workers included, for 8 KiB and 64 KiB and for scattered blocks and runs of eight. What counts are the ratios.
+//! Blocks of a list, read ahead by threads and by io_uring in turns: wall time and processor time
+//! of this process, the kernel's workers included, for 8 KiB and 64 KiB and for scattered blocks
+//! and runs of eight. What counts are the ratios.
 //!
-//! Environment: `PANTLER_BENCH_DIR` (a directory on a real disk; default: the target directory), `PANTLER_BENCH_ROUNDS` (turns of
-//! each; default 7), `PANTLER_BENCH_BLOCKS` (blocks of a list; default 2000).
+//! Environment: `PANTLER_BENCH_DIR` (a directory on a real disk; default: the target directory),
+//! `PANTLER_BENCH_ROUNDS` (turns of each; default 7), `PANTLER_BENCH_BLOCKS` (blocks of a list;
+//! default 2000).
 
 #[path = "../../../benches/environment.rs"]
 mod environment;

@@ -1,8 +1,8 @@
 //! Reading through the cache.
 //!
-//! The lock over the frames is the only one here. It is never held while bytes are copied or an origin is asked.
-//! Who works on a buffer outside the lock is counted as its user, so that the block may be replaced meanwhile without
-//! the bytes changing under anybody (M2).
+//! The lock over the frames is the only one here. It is never held while bytes are copied or an
+//! origin is asked. Who works on a buffer outside the lock is counted as its user, so that the
+//! block may be replaced meanwhile without the bytes changing under anybody (M2).
 
 use std::cell::RefCell;
 use std::io;
@@ -96,7 +96,8 @@ impl Cache {
         Self::with_tiers(options, Vec::new())
     }
 
-    /// An empty cache over lower tiers, nearest first. Each needs [a thread that serves it](Self::serve_tier).
+    /// An empty cache over lower tiers, nearest first. Each needs [a thread that serves
+    /// it](Self::serve_tier).
     ///
     /// # Errors
     /// [`CacheError`] when sizes make no sense or memory is short.
@@ -158,8 +159,8 @@ impl Cache {
         self.slab.block_bytes()
     }
 
-    /// Blocks that are kept; over lower tiers, without the frames of those that only pass. Known without the lock, so that
-    /// it can be told whatever happened to what the lock guards.
+    /// Blocks that are kept; over lower tiers, without the frames of those that only pass. Known
+    /// without the lock, so that it can be told whatever happened to what the lock guards.
     pub fn capacity(&self) -> u32 {
         self.capacity
     }
@@ -179,7 +180,8 @@ impl Cache {
         self.reads.stat()
     }
 
-    /// Talks to the steward: hints, owners that end, questions. What it decides is carried out before this returns.
+    /// Talks to the steward: hints, owners that end, questions. What it decides is carried out
+    /// before this returns.
     pub fn with_steward<R>(&self, talk: impl FnOnce(&mut Steward) -> R) -> R {
         let mut frames = self.lock();
         let result = talk(&mut frames.steward);
@@ -188,8 +190,8 @@ impl Cache {
         result
     }
 
-    /// From now on `bell` is called whenever there are notices to [take](Self::take_notices). It is called under the lock of
-    /// the frames: it must not call back, nor wait.
+    /// From now on `bell` is called whenever there are notices to [take](Self::take_notices). It is
+    /// called under the lock of the frames: it must not call back, nor wait.
     pub fn ring_for_notices(&self, bell: impl Fn() + Send + 'static) {
         self.lock().bell = Some(Box::new(bell));
     }
@@ -199,12 +201,13 @@ impl Cache {
         std::mem::take(&mut self.lock().notices)
     }
 
-    /// Hands the requested bytes to `use_bytes`: all of them, or as many as there are before the end of the file. Bytes
-    /// of one block, or of blocks whose buffers happen to lie side by side as those of a file read in order do, come
-    /// straight from there; others are gathered first.
+    /// Hands the requested bytes to `use_bytes`: all of them, or as many as there are before the
+    /// end of the file. Bytes of one block, or of blocks whose buffers happen to lie side by side
+    /// as those of a file read in order do, come straight from there; others are gathered first.
     ///
     /// # Errors
-    /// What the origin said, when not even the first byte could be had. Nothing of a failed fetch stays.
+    /// What the origin said, when not even the first byte could be had. Nothing of a failed fetch
+    /// stays.
     pub fn read<R>(&self, request: &Request<'_>, use_bytes: impl FnOnce(&[u8]) -> R) -> io::Result<R> {
         let length = request.length.min(request.size.saturating_sub(request.offset) as usize);
         if length == 0 {
@@ -225,8 +228,9 @@ impl Cache {
         })
     }
 
-    /// How many of a file's bytes are here from `start` on, before `end` or the first gap: what can be read without waiting for
-    /// anybody. Asking is no reference. What is here may leave before it is read.
+    /// How many of a file's bytes are here from `start` on, before `end` or the first gap: what can
+    /// be read without waiting for anybody. Asking is no reference. What is here may leave before
+    /// it is read.
     pub fn held(&self, file: FileId, start: u64, end: u64) -> u64 {
         let block_bytes = self.block_bytes() as u64;
         let mut at = start;
@@ -269,7 +273,8 @@ impl Cache {
         (first..=slot.buffer).for_each(|buffer| self.slab.enter(buffer));
         for index in block.index..block.index + count {
             let block = Block::new(request.file, index);
-            // What was fetched because of the one before may have replaced this one; its bytes are in use, and stay.
+            // What was fetched because of the one before may have replaced this one; its bytes are
+            // in use, and stay.
             if frames.steward.lookup(block).is_some() {
                 let plan = frames.plan(request.owner, block, &self.slab);
                 let access = frames.steward.access_before(request.owner, block, self.end(request));
@@ -283,7 +288,8 @@ impl Cache {
         Ok(Some(reading.narrow(start, length)))
     }
 
-    /// The last of `count` blocks from `block` on, if all are ready, full but for the last, and in adjoining buffers.
+    /// The last of `count` blocks from `block` on, if all are ready, full but for the last, and in
+    /// adjoining buffers.
     fn adjoining(&self, frames: &Frames, block: Block, count: u64) -> Option<Slot> {
         let mut before: Option<Slot> = None;
         for index in block.index..block.index + count {
@@ -299,7 +305,8 @@ impl Cache {
         before
     }
 
-    /// Copies the bytes block by block. Holds no buffer while it waits, so spare buffers come back soon.
+    /// Copies the bytes block by block. Holds no buffer while it waits, so spare buffers come back
+    /// soon.
     fn gather(&self, request: &Request<'_>, into: &mut [u8]) -> io::Result<usize> {
         let (mut done, mut brought) = (0, 0);
         while done < into.len() {
@@ -326,14 +333,15 @@ impl Cache {
         Ok(done)
     }
 
-    /// A block that was referenced when the one before it was fetched, if it is still here: this is that reference.
+    /// A block that was referenced when the one before it was fetched, if it is still here: this is
+    /// that reference.
     fn brought<'a>(&'a self, frames: &Frames, block: Block) -> Option<(Reading<'a>, usize)> {
         let (_, slot) = frames.find(block).filter(|(_, slot)| slot.state == State::Ready)?;
         Some((self.reading(slot), 1))
     }
 
-    /// References a block and waits until its bytes are here. A miss fetches up to `run` missing blocks with it. Says how many
-    /// blocks from there on it referenced.
+    /// References a block and waits until its bytes are here. A miss fetches up to `run` missing
+    /// blocks with it. Says how many blocks from there on it referenced.
     pub(crate) fn reference<'a>(
         &'a self,
         mut frames: MutexGuard<'a, Frames>,
@@ -356,9 +364,11 @@ impl Cache {
             self.settle(&mut frames, Some(request));
             frames.place(plan, access, &self.slab);
             match access {
-                // What was fetched because of it replaced it: the steward keeps that from happening.
+                // What was fetched because of it replaced it: the steward keeps that from
+                // happening.
                 Access::Hit(frame) | Access::Arriving(frame) if frames.slot(frame).ticket != ticket => {}
-                // Queued, and now somebody waits for it: not its turn decides, but who waits, unless it goes with a batch.
+                // Queued, and now somebody waits for it: not its turn decides, but who waits,
+                // unless it goes with a batch.
                 Access::Arriving(frame) if frames.take_needed(frame, request.owner) => {
                     self.demand(&mut frames, request.owner, block, frame, run);
                     if let Some(reading) = self.fetch_run(frames, request, block, frame, run)? {
@@ -475,8 +485,8 @@ impl Reading<'_> {
     }
 
     fn bytes(&self) -> &[u8] {
-        // SAFETY: this is a user of the buffers, which were ready when it became one; a buffer with users is not
-        // written to (M1: writers wait for none, M2: it is not handed out again).
+        // SAFETY: this is a user of the buffers, which were ready when it became one; a buffer with
+        // users is not written to (M1: writers wait for none, M2: it is not handed out again).
         unsafe { &self.slab.bytes(self.buffer, self.count)[self.start..self.end] }
     }
 }

@@ -17,8 +17,8 @@ pub(crate) struct Missing {
     pub(crate) slot: Slot,
 }
 
-/// Blocks that this thread promised to bring. Should the origin's answer never come because asking for it panics, they
-/// fail, so that nobody waits for them for ever.
+/// Blocks that this thread promised to bring. Should the origin's answer never come because asking
+/// for it panics, they fail, so that nobody waits for them for ever.
 struct Fetching<'a> {
     cache: &'a Cache,
     missing: Vec<Missing>,
@@ -39,8 +39,8 @@ impl Drop for Fetching<'_> {
 }
 
 impl Cache {
-    /// Somebody waits for `block` from now on, and reads as many blocks as are missing from there on, `run` at most. Until
-    /// then prefetches hold back.
+    /// Somebody waits for `block` from now on, and reads as many blocks as are missing from there
+    /// on, `run` at most. Until then prefetches hold back.
     pub(crate) fn demand(&self, frames: &mut Frames, owner: OwnerId, block: Block, frame: Frame, run: usize) {
         let wanted = Wanted { block, frame, ticket: frames.slot(frame).ticket, why: Why::Demand };
         let position =
@@ -48,8 +48,9 @@ impl Cache {
         frames.prefetching.scheduler.demand(owner, wanted, run as u32, position);
     }
 
-    /// Fetches `block`, which was [demanded](Self::demand), and with it the missing blocks that directly follow, `run` at
-    /// most. Says how many that are. `None` when it was voided meanwhile: then it has to be referenced again.
+    /// Fetches `block`, which was [demanded](Self::demand), and with it the missing blocks that
+    /// directly follow, `run` at most. Says how many that are. `None` when it was voided meanwhile:
+    /// then it has to be referenced again.
     pub(crate) fn fetch_run<'a>(
         &'a self,
         mut frames: MutexGuard<'a, Frames>,
@@ -131,8 +132,9 @@ impl Cache {
         }
     }
 
-    /// Publishes what a fetch brought, and wakes who waits. The first block is returned to be read, unless it was voided
-    /// while its bytes were on their way: then they may be older than a write that has been acknowledged since.
+    /// Publishes what a fetch brought, and wakes who waits. The first block is returned to be read,
+    /// unless it was voided while its bytes were on their way: then they may be older than a write
+    /// that has been acknowledged since.
     fn complete(&self, missing: &[Missing], count: &io::Result<usize>) -> Option<Reading<'_>> {
         let mut frames = self.lock();
         // Of several the first is the demand; of the rest of one that failed nothing is known.

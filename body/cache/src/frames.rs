@@ -1,11 +1,12 @@
 //! The bookkeeping behind the cache's one lock: what each frame holds.
 //!
 //! F1  A slot that is not empty has a buffer; no two slots have the same.
-//! F2  Every buffer is in a slot, `free`, `retired`, or with a fetch or update whose slot was taken away meanwhile
-//!     (then in `retired` too).
-//! F3  A slot's ticket changes whenever its content is voided, so who waited or worked outside the lock can tell.
-//! F4  A slot that is queued belongs to nobody yet: whoever holds the lock may take it, a demand before its turn unless it
-//!     keeps its place in a batch.
+//! F2  Every buffer is in a slot, `free`, `retired`, or with a fetch or update whose slot was taken
+//!     away meanwhile (then in `retired` too).
+//! F3  A slot's ticket changes whenever its content is voided, so who waited or worked outside the
+//!     lock can tell.
+//! F4  A slot that is queued belongs to nobody yet: whoever holds the lock may take it, a demand
+//!     before its turn unless it keeps its place in a batch.
 
 use std::collections::VecDeque;
 
@@ -216,8 +217,8 @@ impl Frames {
         }
     }
 
-    /// Gives a frame that awaits bytes an idle buffer, of which the caller becomes the only user. `None` while all
-    /// spare buffers are in use.
+    /// Gives a frame that awaits bytes an idle buffer, of which the caller becomes the only user.
+    /// `None` while all spare buffers are in use.
     pub(crate) fn equip(&mut self, frame: Frame, slab: &Slab) -> Option<Slot> {
         let buffer = self.idle_buffer(slab)?;
         slab.enter(buffer);
@@ -233,8 +234,8 @@ impl Frames {
         self.settle(slab);
     }
 
-    /// A block of this frame is needed by `owner`: takes it out of the queue, if it is there and does not keep its place
-    /// (Q6). Whoever gets it brings its bytes (F4); else they come.
+    /// A block of this frame is needed by `owner`: takes it out of the queue, if it is there and
+    /// does not keep its place (Q6). Whoever gets it brings its bytes (F4); else they come.
     pub(crate) fn take_needed(&mut self, frame: Frame, owner: OwnerId) -> bool {
         let Slot { ticket, state, .. } = self.slot(frame);
         if state == State::Queued && self.prefetching.scheduler.keeps_its_place(ticket) {

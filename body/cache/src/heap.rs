@@ -1,12 +1,14 @@
-//! The heap that a program's own tables and buffers come from: how much it holds on to of what was given back.
+//! The heap that a program's own tables and buffers come from: how much it holds on to of what was
+//! given back.
 
-/// Allocations of this size and above are mapped apart, and unmapped when they are given back. The library raises the bound
-/// with the first of them that is given back, and then keeps what large buffers leave free; setting it ends that.
+/// Allocations of this size and above are mapped apart, and unmapped when they are given back. The
+/// library raises the bound with the first of them that is given back, and then keeps what large
+/// buffers leave free; setting it ends that.
 const MAPPED_BYTES_MIN: i32 = 128 << 10;
 
-/// Lets at most so many threads have heaps of their own, and gives back large allocations at once. Where bytes are read by one
-/// thread and dropped by another every thread's heap grows to its own peak. To be called before threads are started; returns
-/// whether the C library heeds it.
+/// Lets at most so many threads have heaps of their own, and gives back large allocations at once.
+/// Where bytes are read by one thread and dropped by another every thread's heap grows to its own
+/// peak. To be called before threads are started; returns whether the C library heeds it.
 ///
 /// ```
 /// assert_eq!(pantler_cache::hold_little(2), cfg!(target_env = "gnu"));
@@ -17,7 +19,8 @@ pub fn hold_little(heaps: u32) -> bool {
 
 #[cfg(target_env = "gnu")]
 fn set(heaps: i32) -> bool {
-    // SAFETY: `mallopt` reads its two integers, and takes the allocator's own lock while it sets them.
+    // SAFETY: `mallopt` reads its two integers, and takes the allocator's own lock while it sets
+    // them.
     let results = unsafe {
         [libc::mallopt(libc::M_ARENA_MAX, heaps), libc::mallopt(libc::M_MMAP_THRESHOLD, MAPPED_BYTES_MIN)]
     };

@@ -1,8 +1,8 @@
 //! Frames in memory over an origin, driven by a steward.
 //!
-//! A [`Cache`] holds blocks of file versions in one slab of memory. The steward decides which; the cache performs:
-//! it fetches what is missing from a [`Source`](pantler_origin::Source), hands out what is there, keeps what was
-//! written in step, and drops what the steward gives up.
+//! A [`Cache`] holds blocks of file versions in one slab of memory. The steward decides which; the
+//! cache performs: it fetches what is missing from a [`Source`](pantler_origin::Source), hands out
+//! what is there, keeps what was written in step, and drops what the steward gives up.
 //!
 //! ```
 //! use pantler_cache::{Cache, Options, Request};
@@ -28,7 +28,8 @@
 //! assert_eq!(cache.traffic().fetches, 1);
 //! ```
 //!
-//! Each request locks the bookkeeping for as long as bookkeeping takes; bytes are copied, and origins asked, outside.
+//! Each request locks the bookkeeping for as long as bookkeeping takes; bytes are copied, and
+//! origins asked, outside.
 
 mod cache;
 mod error;

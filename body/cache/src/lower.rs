@@ -1,4 +1,5 @@
-//! Lower tiers: where blocks go that leave the frames, and where missing ones are looked for before the origin.
+//! Lower tiers: where blocks go that leave the frames, and where missing ones are looked for before
+//! the origin.
 //!
 //! ```text
 //!   reference --> brain: from which tier, to which                   under the lock of the frames
@@ -6,24 +7,28 @@
 //!   eviction  --> queue of tier 2 --> its worker --> queue of 3      nobody waits
 //! ```
 //!
-//! *Who* leaves the frames is the steward's choice, LRU-SP and managers; *where it goes* is ULC's (rules U).
-//! The brain holds a stack of [`Ulc`](pantler_steward::placement::Ulc) over the keys that tiers know. A block that ULC
-//! wants lower than tier 1 passes through a few frames that are kept for such blocks (U2), so that a scan does not
-//! displace what is wanted nearer.
+//! *Who* leaves the frames is the steward's choice, LRU-SP and managers; *where it goes* is ULC's
+//! (rules U). The brain holds a stack of [`Ulc`](pantler_steward::placement::Ulc) over the keys
+//! that tiers know. A block that ULC wants lower than tier 1 passes through a few frames that are
+//! kept for such blocks (U2), so that a scan does not displace what is wanted nearer.
 //!
-//! B1  The frames of the steward are `base`, and one more for each block that passes, up to a bound. More pass only while
-//!     they are on their way: then they take frames of others.
-//! B2  A block is handed to a tier only under the version that its file has now, and not while the file changes.
-//! B3  Nobody who reads waits for a put. Queues are bounded by buffers; what finds no room is dropped, and counted.
-//! B4  A tier that fails is left alone until its worker finds that it works again: a reader waits for a broken tier once
-//!     for its time limit, at most.
-//! B5  References to a block that passes are one, as long as fewer others come between two of them than blocks may
-//!     pass: programs read a block in pieces, and that says nothing about when they come back. Which blocks pass, and what is
-//!     one reference, is decided as in the simulator, by [`Passage`](pantler_steward::placement::Passage).
-//! B6  A block whose bytes were asked for before its version got its name has no name below, and goes nowhere: it was kept
-//!     in step with a change, which another change may have come in between of.
-//! B7  What goes to a tier together is as much as it carries out in about 25 ms ([`pace`]): a slow link loses no batch to the
-//!     time limit, and holds up no reader behind one.
+//! B1  The frames of the steward are `base`, and one more for each block that passes, up to a
+//!     bound. More pass only while they are on their way: then they take frames of others.
+//! B2  A block is handed to a tier only under the version that its file has now, and not while the
+//!     file changes.
+//! B3  Nobody who reads waits for a put. Queues are bounded by buffers; what finds no room is
+//!     dropped, and counted.
+//! B4  A tier that fails is left alone until its worker finds that it works again: a reader waits
+//!     for a broken tier once for its time limit, at most.
+//! B5  References to a block that passes are one, as long as fewer others come between two of them
+//!     than blocks may pass: programs read a block in pieces, and that says nothing about when they
+//!     come back. Which blocks pass, and what is one reference, is decided as in the simulator, by
+//!     [`Passage`](pantler_steward::placement::Passage).
+//! B6  A block whose bytes were asked for before its version got its name has no name below, and
+//!     goes nowhere: it was kept in step with a change, which another change may have come in
+//!     between of.
+//! B7  What goes to a tier together is as much as it carries out in about 25 ms ([`pace`]): a slow
+//!     link loses no batch to the time limit, and holds up no reader behind one.
 
 mod attached;
 mod brain;

@@ -11,12 +11,13 @@ use crate::CacheError;
 pub const BLOCK_BYTES_MIN: usize = 4 << 10;
 /// Largest block.
 pub const BLOCK_BYTES_MAX: usize = 1 << 20;
-/// Memory beside its bytes that a block is charged with: the steward's entry, links, index and placeholder, and the
-/// frame's record here. Measured at about 260 bytes with the smallest blocks, and at 300 with the shadow of rule L7, in
-/// `tests/memory.rs`, which fails when this is not enough.
+/// Memory beside its bytes that a block is charged with: the steward's entry, links, index and
+/// placeholder, and the frame's record here. Measured at about 260 bytes with the smallest blocks,
+/// and at 300 with the shadow of rule L7, in `tests/memory.rs`, which fails when this is not
+/// enough.
 pub const FRAME_METADATA_BYTES: u64 = 320;
-/// What it is charged with in addition when the policy remembers blocks that left. Measured at up to 1,130 bytes in all, with
-/// `mq`, in the same test.
+/// What it is charged with in addition when the policy remembers blocks that left. Measured at up
+/// to 1,130 bytes in all, with `mq`, in the same test.
 pub const MEMORY_METADATA_BYTES: u64 = 1024;
 /// Blocks a cache must have room for: fewer, and one large request could pin them all.
 const FRAMES_MIN: u64 = 4;
@@ -26,9 +27,11 @@ const FRAMES_MIN: u64 = 4;
 pub struct Options {
     /// Memory for everything: blocks, spare buffers, metadata.
     pub cache_bytes: u64,
-    /// Size of a block: a power of two from 4 KiB to 1 MiB. See docs/benchmarks/mount.md for the default.
+    /// Size of a block: a power of two from 4 KiB to 1 MiB. See docs/benchmarks/mount.md for the
+    /// default.
     pub block_bytes: usize,
-    /// Buffers beyond the frames, for readers that still copy from a block when it is replaced. One per thread.
+    /// Buffers beyond the frames, for readers that still copy from a block when it is replaced. One
+    /// per thread.
     pub spare: u32,
     /// Who gives way to whom.
     pub allocation: Allocation,
@@ -36,7 +39,8 @@ pub struct Options {
     pub policy: Spec,
     /// When owners lose control.
     pub revocation: Revocation,
-    /// What is looked ahead. Nothing is before somebody [carries it out](crate::Cache::serve_prefetches).
+    /// What is looked ahead. Nothing is before somebody [carries it
+    /// out](crate::Cache::serve_prefetches).
     pub lookahead: Lookahead,
     /// Blocks looked ahead at a time.
     pub window: u32,
@@ -44,13 +48,16 @@ pub struct Options {
     pub order: Order,
     /// Whether access lists are believed before anything of them came true, against rule P8.
     pub trusting: bool,
-    /// Threads that will [serve prefetches](crate::Cache::serve_prefetches): more runs are never on their way.
+    /// Threads that will [serve prefetches](crate::Cache::serve_prefetches): more runs are never on
+    /// their way.
     pub prefetchers: u32,
-    /// How they read files of directories. Over lower tiers always by threads: what tiers have is not read.
+    /// How they read files of directories. Over lower tiers always by threads: what tiers have is
+    /// not read.
     pub reads: Reads,
     /// Buffers for blocks on their way to lower tiers, shared evenly between those.
     pub demotions: u32,
-    /// Frames for blocks that a lower tier keeps and that only pass here; `None` for a hundredth, and room for a request.
+    /// Frames for blocks that a lower tier keeps and that only pass here; `None` for a hundredth,
+    /// and room for a request.
     pub passing: Option<u32>,
     /// Seed of hash tables.
     pub seed: u64,

@@ -12,10 +12,11 @@
 //!          list waits for its batch (Q6)
 //! ```
 //!
-//! A worker treats bytes as a demand does: should a block be voided while they are on their way (a write, a cut, another
-//! version), its ticket has changed, and they go nowhere (F3).
+//! A worker treats bytes as a demand does: should a block be voided while they are on their way (a
+//! write, a cut, another version), its ticket has changed, and they go nowhere (F3).
 //!
-//! A prefetch never waits for a buffer. Where nobody serves prefetches, what is wanted is given up at once.
+//! A prefetch never waits for a buffer. Where nobody serves prefetches, what is wanted is given up
+//! at once.
 //!
 //! Why so: docs/decisions/0044-fetching-ahead-on-a-mount.md.
 
@@ -104,7 +105,8 @@ impl Sources {
         self.files.entry(file).or_insert_with(|| (entry.listed.clone(), 0)).1 += 1;
     }
 
-    /// Forgets the files that are behind the cursor: all but the last `ranges`, because no more are ahead.
+    /// Forgets the files that are behind the cursor: all but the last `ranges`, because no more are
+    /// ahead.
     fn trim(&mut self, ranges: u32) {
         while self.order.len() > ranges as usize {
             let Some(file) = self.order.pop_front() else { return };
@@ -119,7 +121,8 @@ impl Sources {
 }
 
 impl Cache {
-    /// `owner` will read these ranges in this order, and they are fetched as rules P1 to P6 say. Replaces its list.
+    /// `owner` will read these ranges in this order, and they are fetched as rules P1 to P6 say.
+    /// Replaces its list.
     ///
     /// # Errors
     /// [`HintError`] past a bound or for a range that makes no sense. Nothing changes.
@@ -166,8 +169,8 @@ impl Cache {
         self.settle(frames, None);
     }
 
-    /// Fetches what is wanted ahead, in this thread, until [told to stop](Self::stop_prefetches). As many threads as call
-    /// this read at the same time.
+    /// Fetches what is wanted ahead, in this thread, until [told to stop](Self::stop_prefetches).
+    /// As many threads as call this read at the same time.
     pub fn serve_prefetches(&self) {
         let mut flights = None;
         let mut frames = self.lock();
@@ -201,8 +204,8 @@ impl Cache {
         self.lock().prefetching.workers
     }
 
-    /// Ends all threads that [serve prefetches](Self::serve_prefetches), once what they read has arrived, and whoever would
-    /// begin.
+    /// Ends all threads that [serve prefetches](Self::serve_prefetches), once what they read has
+    /// arrived, and whoever would begin.
     pub fn stop_prefetches(&self) {
         // Where the lock is broken they end by themselves.
         if !self.is_broken() {
@@ -211,7 +214,8 @@ impl Cache {
         self.prefetches.notify_all();
     }
 
-    /// Carries out what the steward decided, and queues what it wants beside what `request` waits for.
+    /// Carries out what the steward decided, and queues what it wants beside what `request` waits
+    /// for.
     #[inline]
     pub(crate) fn settle(&self, frames: &mut Frames, request: Option<&Request<'_>>) {
         frames.settle(&self.slab);
@@ -352,14 +356,17 @@ impl Cache {
         }
     }
 
-    /// Time passes as `now_ns` says: nanoseconds from any start, never less than before. It is asked while the cache is locked.
+    /// Time passes as `now_ns` says: nanoseconds from any start, never less than before. It is
+    /// asked while the cache is locked.
     ///
-    /// For a cache in virtual time: how much is asked of the origin at once follows how long that takes.
+    /// For a cache in virtual time: how much is asked of the origin at once follows how long that
+    /// takes.
     pub fn set_clock(&self, now_ns: impl Fn() -> u64 + Send + Sync + 'static) {
         self.lock().prefetching.scheduler.set_clock(Arc::new(now_ns));
     }
 
-    /// Runs that may be on their way besides what somebody waits for, and how long they took on average, in nanoseconds.
+    /// Runs that may be on their way besides what somebody waits for, and how long they took on
+    /// average, in nanoseconds.
     pub fn pace(&self) -> (u32, u64) {
         self.lock().prefetching.scheduler.pace()
     }

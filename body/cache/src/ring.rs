@@ -1,4 +1,5 @@
-//! Prefetches read by io_uring: one worker has as many runs on their way as may be, and completes each as it comes.
+//! Prefetches read by io_uring: one worker has as many runs on their way as may be, and completes
+//! each as it comes.
 //!
 //! ```text
 //!   scheduler --- all runs that may begin ---> one worker: one system call ---> each sweep ready as it comes
@@ -27,9 +28,10 @@ const AT_ONCE: u32 = 64;
 
 /// A worker's ring, and what is on its way there.
 ///
-/// W1  What a sweep in `sweeps` is read into outlives its read: frames belong to the cache, which outlives its workers; the
-///     waste of a sweep is dropped when it has come back, or else after `ring`, which waits when it is dropped. A sweep
-///     with a panic above it has frames that nobody uses again.
+/// W1  What a sweep in `sweeps` is read into outlives its read: frames belong to the cache, which
+///     outlives its workers; the waste of a sweep is dropped when it has come back, or else after
+///     `ring`, which waits when it is dropped. A sweep with a panic above it has frames that nobody
+///     uses again.
 pub(crate) struct Flights {
     // Dropped first (W1): fields are dropped as they are declared.
     ring: Ring,
@@ -65,7 +67,8 @@ impl Flights {
     fn hand_over(&mut self, cache: &Cache, tag: u64) {
         let Some(sweep) = self.sweeps.get_mut(&tag) else { return };
         let Some(file) = &sweep.file else { return };
-        // SAFETY: the blocks are this worker's to bring, and the last read of the sweep came back, or there was none.
+        // SAFETY: the blocks are this worker's to bring, and the last read of the sweep came back,
+        // or there was none.
         let (offset, mut buffers) = unsafe { sweep.sieve.next(&cache.slab) };
         // SAFETY: W1 keeps the memory, and `Sieve::next` has said why nobody else touches it.
         unsafe { self.ring.read(tag, Arc::clone(file), offset, &mut buffers) };
@@ -193,7 +196,8 @@ impl Cache {
         sweeps.into_iter().map(sweep).collect()
     }
 
-    /// Waits until something has come back. What is not at its end is handed over again, for its next part.
+    /// Waits until something has come back. What is not at its end is handed over again, for its
+    /// next part.
     fn land(&self, flights: &mut Flights) -> Vec<Landed> {
         let mut landed = Vec::new();
         for (tag, result) in flights.ring.wait() {

@@ -6,10 +6,10 @@
 //!   demand -------------'                      '--> whoever waits reads it itself, once the runs before it are taken
 //! ```
 //!
-//! A demand is read by the thread that waits for it. It leaves at once, unless lists are to catch up (Q6): then what is
-//! awaited there reaches the device before it.
-//! Who needs a block that a list has asked for and that is queued here waits for its batch (Q6); one that was looked ahead
-//! is taken out and becomes a demand.
+//! A demand is read by the thread that waits for it. It leaves at once, unless lists are to catch
+//! up (Q6): then what is awaited there reaches the device before it.
+//! Who needs a block that a list has asked for and that is queued here waits for its batch (Q6);
+//! one that was looked ahead is taken out and becomes a demand.
 //! Without scheduling (`Order::Arrival`) all leave as they come, and nobody is taken out.
 //!
 //! R1  A tag in `wishes` waits in `ordered`, and the other way round: demands leave when they come.
@@ -70,7 +70,8 @@ pub(crate) struct Scheduler {
 }
 
 impl Scheduler {
-    /// For at most so many runs on their way besides demands, and so many blocks of a batch where requests are dear.
+    /// For at most so many runs on their way besides demands, and so many blocks of a batch where
+    /// requests are dear.
     pub(crate) fn new(order: Order, in_flight_max: u32, batch_max: u32) -> Self {
         let in_flight_max = in_flight_max.max(1);
         let pace = match order {
@@ -104,7 +105,8 @@ impl Scheduler {
         }
     }
 
-    /// Q6: whether a request that nobody has begun stays where it is when somebody waits for it. Else it is taken out.
+    /// Q6: whether a request that nobody has begun stays where it is when somebody waits for it.
+    ///     Else it is taken out.
     pub(crate) fn keeps_its_place(&self, ticket: u64) -> bool {
         match self.order {
             Order::Arrival => true,
@@ -118,7 +120,8 @@ impl Scheduler {
         self.ordered.hurry(ticket, owner);
     }
 
-    /// The next run to read, if one may begin now. Whoever takes it says when it is [completed](Self::completed).
+    /// The next run to read, if one may begin now. Whoever takes it says when it is
+    /// [completed](Self::completed).
     pub(crate) fn next(&mut self) -> Option<Begun> {
         let first = self.departures.iter().position(|departure| matches!(departure, Departure::Run(_)));
         match first.and_then(|first| self.departures.remove(first)) {
@@ -132,8 +135,8 @@ impl Scheduler {
         self.end(run.tag);
     }
 
-    /// Somebody waits for blocks from now on, until [it is over](Self::demanded), and reads them once they
-    /// [may go](Self::may_go).
+    /// Somebody waits for blocks from now on, until [it is over](Self::demanded), and reads them
+    /// once they [may go](Self::may_go).
     ///
     /// Without a position it is as if the device stood there already.
     pub(crate) fn demand(&mut self, owner: OwnerId, wanted: Wanted, count: u32, position: Option<u64>) {
@@ -150,7 +153,8 @@ impl Scheduler {
         }
     }
 
-    /// Whether everything that goes before that demand has been taken. Asked until it is so, and then no more.
+    /// Whether everything that goes before that demand has been taken. Asked until it is so, and
+    /// then no more.
     pub(crate) fn may_go(&mut self, ticket: u64) -> bool {
         for (at, departure) in self.departures.iter().enumerate() {
             match departure {

@@ -22,7 +22,8 @@ use crate::slab::Slab;
 
 /// Bytes of holes that one read takes along.
 const WASTE_BYTES: usize = 256 << 10;
-/// What reads past the page cache ask of memory, at most: anything less aligned would go through the page cache.
+/// What reads past the page cache ask of memory, at most: anything less aligned would go through
+/// the page cache.
 const ALIGNMENT: usize = 4096;
 
 /// Where the next bytes of the file go.
@@ -32,9 +33,11 @@ enum Part {
     Hole(usize),
 }
 
-/// Pieces of one file, each of blocks side by side, and what lies between them, on their way from their source.
+/// Pieces of one file, each of blocks side by side, and what lies between them, on their way from
+/// their source.
 ///
-/// V1  Until the last read that [`next`](Self::next) handed out is over, `waste` is neither dropped nor grown: it is written to.
+/// V1  Until the last read that [`next`](Self::next) handed out is over, `waste` is neither dropped
+///     nor grown: it is written to.
 pub(crate) struct Sieve {
     /// What has not been asked for.
     rest: VecDeque<Part>,
@@ -68,8 +71,8 @@ impl Sieve {
     /// The next read: from where on in the file, and into what.
     ///
     /// # Safety
-    /// The blocks are the caller's to bring: `equip` made it the only user of their buffers, and their slots are not ready (M1).
-    /// The last read is over.
+    /// The blocks are the caller's to bring: `equip` made it the only user of their buffers, and
+    /// their slots are not ready (M1). The last read is over.
     pub(crate) unsafe fn next<'a>(&'a mut self, slab: &'a Slab) -> (u64, Vec<IoSliceMut<'a>>) {
         let start = self.waste.as_ptr().align_offset(ALIGNMENT).min(self.waste.len());
         let end = self.waste.len() - self.waste.len().min(ALIGNMENT - start);
@@ -77,7 +80,8 @@ impl Sieve {
         while let Some(part) = self.rest.front_mut().filter(|_| buffers.len() < READ_BUFFERS_MAX) {
             match part {
                 Part::Buffer(buffer) => {
-                    // SAFETY: the caller's word, and the buffers of different slots are different (F1).
+                    // SAFETY: the caller's word, and the buffers of different slots are different
+                    // (F1).
                     buffers.push(IoSliceMut::new(unsafe { slab.bytes_mut(*buffer) }));
                 }
                 Part::Hole(_) if left.is_empty() => break,
@@ -97,7 +101,8 @@ impl Sieve {
         (self.offset, buffers)
     }
 
-    /// The last read brought so many bytes. Says whether there is more to read: not after the end of the file.
+    /// The last read brought so many bytes. Says whether there is more to read: not after the end
+    /// of the file.
     pub(crate) fn came(&mut self, count: usize) -> bool {
         self.offset += count as u64;
         count == self.wanted && !self.rest.is_empty()
@@ -111,8 +116,8 @@ impl Sieve {
 }
 
 impl Cache {
-    /// Reads pieces of one file, each of blocks side by side, and what lies between them. Returns how many bytes of each
-    /// piece there are: none of what fails.
+    /// Reads pieces of one file, each of blocks side by side, and what lies between them. Returns
+    /// how many bytes of each piece there are: none of what fails.
     pub(crate) fn bring_through<P: AsRef<[Missing]>>(&self, source: &dyn Source, pieces: &[P]) -> Vec<usize> {
         // A source that panics is the demand's to meet; here it has brought nothing.
         let result = catch_unwind(AssertUnwindSafe(|| self.fetch_through(source, pieces)));
@@ -131,7 +136,8 @@ impl Cache {
     fn sieve<P: AsRef<[Missing]>>(&self, source: &dyn Source, pieces: &[P]) -> io::Result<Sieve> {
         let mut sieve = Sieve::new(self, pieces);
         loop {
-            // SAFETY: this thread brings the blocks, and each read is over when `read_origin` returns.
+            // SAFETY: this thread brings the blocks, and each read is over when `read_origin`
+            // returns.
             let (offset, mut buffers) = unsafe { sieve.next(&self.slab) };
             let count = self.read_origin(source, offset, &mut buffers)?;
             if !sieve.came(count) {

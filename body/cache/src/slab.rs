@@ -1,9 +1,9 @@
 //! One piece of memory, cut into buffers of one block each.
 //!
-//! M1  A buffer is written only by who holds it exclusively: it is in no slot that readers may take, and its user
-//!     count was zero when the writer took it.
-//! M2  A buffer with users is never handed out again. The count goes up only under the lock of the frames; it goes
-//!     down anywhere.
+//! M1  A buffer is written only by who holds it exclusively: it is in no slot that readers may
+//!     take, and its user count was zero when the writer took it.
+//! M2  A buffer with users is never handed out again. The count goes up only under the lock of the
+//!     frames; it goes down anywhere.
 
 use std::io;
 use std::ptr::NonNull;
@@ -16,7 +16,8 @@ pub(crate) struct Slab {
     users: Box<[AtomicU32]>,
 }
 
-// SAFETY: the memory belongs to the slab for its life, and M1 and M2 say who may touch which part of it.
+// SAFETY: the memory belongs to the slab for its life, and M1 and M2 say who may touch which part
+// of it.
 unsafe impl Send for Slab {}
 // SAFETY: as above.
 unsafe impl Sync for Slab {}
@@ -65,13 +66,15 @@ impl Slab {
     /// The bytes of `count` buffers side by side, to read.
     ///
     /// # Safety
-    /// The caller is a user of all these buffers, and nobody writes to them for the life of the slice (M1).
+    /// The caller is a user of all these buffers, and nobody writes to them for the life of the
+    /// slice (M1).
     pub(crate) unsafe fn bytes(&self, buffer: u32, count: u32) -> &[u8] {
         assert!(
             count > 0 && buffer + count <= self.buffers(),
             "M1: there are no {count} buffers at {buffer}"
         );
-        // SAFETY: the range lies within the mapping, which lives as long as `self`; the caller keeps writers away.
+        // SAFETY: the range lies within the mapping, which lives as long as `self`; the caller
+        // keeps writers away.
         unsafe { std::slice::from_raw_parts(self.start(buffer), count as usize * self.block_bytes) }
     }
 

@@ -1,8 +1,9 @@
 //! Keeping cached blocks in step with what is written.
 //!
-//! The origin is always written first. Then, before the write is acknowledged, the cached blocks are updated or voided.
-//! A fetch that was on its way may carry bytes from before the write: its block is voided, and its readers ask again.
-//! Who calls these must not write to the same file from two threads at once.
+//! The origin is always written first. Then, before the write is acknowledged, the cached blocks
+//! are updated or voided. A fetch that was on its way may carry bytes from before the write: its
+//! block is voided, and its readers ask again. Who calls these must not write to the same file from
+//! two threads at once.
 
 use std::sync::atomic::Ordering;
 
@@ -12,10 +13,11 @@ use crate::cache::Cache;
 use crate::frames::{Slot, State};
 
 impl Cache {
-    /// `data` was written at `offset` of the file, which had `before` bytes. A write is a reference by `owner`.
+    /// `data` was written at `offset` of the file, which had `before` bytes. A write is a reference
+    /// by `owner`.
     ///
-    /// A cached block takes the bytes over. A block whose bytes are all known from the write enters the cache: programs
-    /// read back what they wrote. Any other block is voided.
+    /// A cached block takes the bytes over. A block whose bytes are all known from the write enters
+    /// the cache: programs read back what they wrote. Any other block is voided.
     pub fn written(&self, owner: OwnerId, file: FileId, offset: u64, data: &[u8], before: u64) {
         if offset > before {
             // A hole: the block with the old end is padded with zeros now.
@@ -33,7 +35,8 @@ impl Cache {
         }
     }
 
-    /// The bytes from `offset` on, `length` of them, are not what they were. `u64::MAX` means to the end.
+    /// The bytes from `offset` on, `length` of them, are not what they were. `u64::MAX` means to
+    /// the end.
     pub fn void(&self, file: FileId, offset: u64, length: u64) {
         if length == 0 {
             return;
@@ -109,8 +112,8 @@ impl Cache {
             }
         };
         drop(frames);
-        // SAFETY: the buffer was idle and this thread became its only user under the lock; the slot is being filled, so
-        // that nobody else becomes one (M1).
+        // SAFETY: the buffer was idle and this thread became its only user under the lock; the slot
+        // is being filled, so that nobody else becomes one (M1).
         let bytes = unsafe { self.slab.bytes_mut(slot.buffer) };
         bytes[start..end].copy_from_slice(piece);
         self.publish(block, frame, slot, end as u32);

@@ -1,4 +1,5 @@
-//! Q7 on real threads: what is read through holes has the bytes that it has anywhere else, and a bad spot that nobody wants
+//! Q7 on real threads: what is read through holes has the bytes that it has anywhere else, and a
+//!    bad spot that nobody wants
 //! spoils nothing.
 //!
 //! The cache's clock goes on with the reads of its origin, as if each took 5 ms and 50 µs a block.
@@ -99,7 +100,8 @@ fn read_by(order: &[u64], bad: Option<u64>, file: impl FnOnce(&[u8]) -> Option<F
     (disk, fetched_bytes)
 }
 
-/// Whether this machine has io_uring. Where it has not, the same holds of threads, and that is said past the capture of tests.
+/// Whether this machine has io_uring. Where it has not, the same holds of threads, and that is said
+/// past the capture of tests.
 fn has_ring() -> bool {
     let refused = Ring::new(1).err();
     if let Some(error) = &refused {

@@ -1,4 +1,5 @@
-//! What is read equals a plain array of bytes, whatever was read, written, cut, replaced and refused before.
+//! What is read equals a plain array of bytes, whatever was read, written, cut, replaced and
+//! refused before.
 
 use std::io::{self, IoSliceMut, Read};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -175,7 +176,8 @@ fn concurrent_misses_of_a_block_make_one_read() {
                 })
             })
             .collect();
-        // The fetch is held up until every reader asked: a reader asks exactly once before it waits.
+        // The fetch is held up until every reader asked: a reader asks exactly once before it
+        // waits.
         while cache.with_steward(|steward| steward.totals().references) < 6 {
             std::thread::yield_now();
         }
@@ -215,7 +217,8 @@ fn a_write_during_a_fetch_wins() {
         cache.written(OwnerId(2), FileId(1), 0, &[2; 10], BLOCK as u64);
         let later = scope.spawn(|| read(&cache, 2, &source, 0, 10).unwrap());
         gate.wait();
-        // The reader asks again, because its block was voided; the two fetches after that may be one.
+        // The reader asks again, because its block was voided; the two fetches after that may be
+        // one.
         let mut turns = 0;
         while !(reader.is_finished() && later.is_finished()) {
             if source.reads.load(Ordering::SeqCst) > 1 + turns {

@@ -1,5 +1,5 @@
-//! Several clients in network namespaces of their own with one tier server: hits, demotions and bytes on the wire are what
-//! the simulator says.
+//! Several clients in network namespaces of their own with one tier server: hits, demotions and
+//! bytes on the wire are what the simulator says.
 
 use std::io::{self, IoSliceMut};
 use std::sync::Arc;
@@ -151,7 +151,8 @@ fn clients_in_namespaces_do_as_in_the_simulator() {
     let carried = sum(|stat| stat.read_bytes + stat.written_bytes);
     assert!(carried.abs_diff(moved) <= moved / 100);
     assert!(wire.said().abs_diff(moved) <= moved / 100);
-    // What is said beside blocks: envelopes, the words of requests, which each carry a key, and notices.
+    // What is said beside blocks: envelopes, the words of requests, which each carry a key, and
+    // notices.
     let key = Stem::new(None, BLOCK as u32, [b"file".as_slice()]).block(0x10).to_string().len();
     let (command, sealed) = ("PANTLER.SET".len(), BLOCK + Seal::Checksum.envelope_bytes());
     let ask = command_bytes(&[command, key, "TAKE".len()]);

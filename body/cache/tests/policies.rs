@@ -1,4 +1,5 @@
-//! What a simulator's loop over a policy misses, a cache with that policy fetches: the same code decides in both.
+//! What a simulator's loop over a policy misses, a cache with that policy fetches: the same code
+//! decides in both.
 
 use std::io::{self, IoSliceMut};
 use std::sync::Arc;
@@ -78,7 +79,8 @@ fn a_cache_fetches_what_the_simulator_misses() {
         cache.validate();
         let fetched = cache.traffic().fetches;
         if name.as_str() == "w-tinylfu" {
-            // Its sketch counts blocks under a hash of their names, which numbers in a simulator are not.
+            // Its sketch counts blocks under a hash of their names, which numbers in a simulator
+            // are not.
             assert!(fetched.abs_diff(expected) < 100, "{name}: {fetched} and {expected}");
         } else {
             assert_eq!(fetched, expected, "{name} with {frames} frames");

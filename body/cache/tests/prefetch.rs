@@ -1,5 +1,5 @@
-//! Prefetching on real threads: the bytes are those of a plain array whatever is on its way, lists and lookahead bring
-//! blocks before they are read, and a prefetch that fails is nobody's error.
+//! Prefetching on real threads: the bytes are those of a plain array whatever is on its way, lists
+//! and lookahead bring blocks before they are read, and a prefetch that fails is nobody's error.
 
 mod common;
 

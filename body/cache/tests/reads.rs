@@ -1,5 +1,5 @@
-//! Threads and io_uring bring the same bytes and meet the same errors: of files with holes, of files that shrink meanwhile, and
-//! where io_uring is refused at once or half-way.
+//! Threads and io_uring bring the same bytes and meet the same errors: of files with holes, of
+//! files that shrink meanwhile, and where io_uring is refused at once or half-way.
 
 mod common;
 
@@ -21,8 +21,8 @@ use proptest::prelude::*;
 const BLOCK: usize = 4096;
 const FILE: FileId = FileId(1);
 
-/// Whether this machine has io_uring. Where it has not, the same tests hold of threads, and that is said past the capture of
-/// tests.
+/// Whether this machine has io_uring. Where it has not, the same tests hold of threads, and that is
+/// said past the capture of tests.
 fn has_ring() -> bool {
     match Ring::new(1) {
         Ok(_) => true,

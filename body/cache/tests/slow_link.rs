@@ -1,5 +1,5 @@
-//! A slow link to a tier: no batch is lost to the time limit because too much went together (B7), and nobody who ends
-//! waits for all that waits.
+//! A slow link to a tier: no batch is lost to the time limit because too much went together (B7),
+//! and nobody who ends waits for all that waits.
 
 use std::collections::HashMap;
 use std::io::{self, IoSliceMut};
@@ -21,7 +21,8 @@ const BLOCKS_MAX: usize = 25;
 /// Blocks that wait before the link carries anything.
 const WAITING: u64 = 40;
 
-/// A tier behind a link that takes its time for each byte. A batch that takes longer than the limit is lost.
+/// A tier behind a link that takes its time for each byte. A batch that takes longer than the limit
+/// is lost.
 #[derive(Default)]
 struct Slow {
     blocks: Mutex<HashMap<Key, Vec<u8>>>,
@@ -120,7 +121,8 @@ fn read(cache: &Cache, index: u64) -> u8 {
     cache.read(&request, |bytes| bytes[0]).unwrap()
 }
 
-/// A cache above a slow tier that takes nothing yet, its worker, and the first of the blocks that wait for it.
+/// A cache above a slow tier that takes nothing yet, its worker, and the first of the blocks that
+/// wait for it.
 fn waiting(slow: &Arc<Slow>) -> (Arc<Cache>, JoinHandle<()>, u64) {
     let (frames, spare, demotions) = (16, 4, 64);
     let buffers = u64::from(frames + spare + demotions) * BLOCK as u64;

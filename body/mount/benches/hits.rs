@@ -1,10 +1,12 @@
-//! What a hit costs, beside what it could cost: the same reads on ext4 (or whatever holds the target directory), through
-//! a plain FUSE daemon that answers from memory by direct I/O (same crate, same number of threads), through FUSE
-//! passthrough where the kernel has it, and through the mount.
+//! What a hit costs, beside what it could cost: the same reads on ext4 (or whatever holds the
+//! target directory), through a plain FUSE daemon that answers from memory by direct I/O (same
+//! crate, same number of threads), through FUSE passthrough where the kernel has it, and through
+//! the mount.
 //!
-//! Prints one JSON object per row, and a verdict on the two targets. Environment: `PANTLER_BENCH_DIR` (a directory on a
-//! real disk; default: the target directory), `PANTLER_BENCH_THREADS` (default 2), `PANTLER_BENCH_ROUNDS` (default 3; the best median counts, because other
-//! work on the machine only ever adds).
+//! Prints one JSON object per row, and a verdict on the two targets. Environment:
+//! `PANTLER_BENCH_DIR` (a directory on a real disk; default: the target directory),
+//! `PANTLER_BENCH_THREADS` (default 2), `PANTLER_BENCH_ROUNDS` (default 3; the best median counts,
+//! because other work on the machine only ever adds).
 
 use std::ffi::OsStr;
 use std::fs::File;

@@ -1,6 +1,7 @@
-//! Serves a directory until its standard input ends, or a signal kills it: `serve ORIGIN MOUNTPOINT [KEY=VALUE]...`
-//! with keys `cache`, `block`, `threads`, `owner`, `allocation`, `refresh_ms` and `policy`. Tests and benchmarks use it
-//! as a daemon that they may kill; the `pantler` command is what people use.
+//! Serves a directory until its standard input ends, or a signal kills it: `serve ORIGIN MOUNTPOINT
+//! [KEY=VALUE]...` with keys `cache`, `block`, `threads`, `owner`, `allocation`, `refresh_ms` and
+//! `policy`. Tests and benchmarks use it as a daemon that they may kill; the `pantler` command is
+//! what people use.
 
 use std::io::{Read, Write};
 use std::process::ExitCode;

@@ -3,8 +3,8 @@
 use fuser::{FileAttr, FileType, INodeNo, TimeOrNow};
 use pantler_origin::{Attributes, Kind, Time};
 
-/// What the kernel is told about inode `number`. The block of a regular file is the cache's: programs choose their buffers
-/// by it, and the blocks of temporary priorities are counted in it.
+/// What the kernel is told about inode `number`. The block of a regular file is the cache's:
+/// programs choose their buffers by it, and the blocks of temporary priorities are counted in it.
 pub(crate) fn to_kernel(attributes: &Attributes, number: u64, block_bytes: usize) -> FileAttr {
     let is_regular = attributes.kind == Kind::Regular;
     FileAttr {

@@ -38,7 +38,8 @@ impl MountBody {
     fn meant(&self, speaker: &Speaker, selector: &OwnerSelector) -> Result<Meant, ControlError> {
         let owner = match selector {
             OwnerSelector::UserDefault => return Ok(Meant::User(speaker.uid)),
-            // The speaker's number, too, can be another's by now: a connection outlives the process that made it.
+            // The speaker's number, too, can be another's by now: a connection outlives the process
+            // that made it.
             OwnerSelector::Caller => self.owner_of_process(speaker, speaker.pid)?,
             OwnerSelector::Pid(pid) => self.owner_of_process(speaker, *pid)?,
             OwnerSelector::Name(name) => {
@@ -162,7 +163,8 @@ impl MountBody {
         }
     }
 
-    /// A hint for all owners of a user. It is kept for those to come, and answered from what is kept.
+    /// A hint for all owners of a user. It is kept for those to come, and answered from what is
+    /// kept.
     fn hint_user(
         &self,
         uid: u32,
@@ -235,8 +237,9 @@ impl MountBody {
         stats
     }
 
-    /// Refuses a speaker who named a file without the right to read it: what is cached of a file tells what others do with
-    /// it. A file that no program knows by name is shown only to root and to the user who mounted.
+    /// Refuses a speaker who named a file without the right to read it: what is cached of a file
+    /// tells what others do with it. A file that no program knows by name is shown only to root and
+    /// to the user who mounted.
     fn check_may_read(
         &self,
         speaker: &Speaker,
@@ -251,7 +254,8 @@ impl MountBody {
         open_as(speaker, &inode).map(drop).map_err(|error| naming(path, error))
     }
 
-    /// Whether the speaker may see where files are. Directories above one may be closed to others than root and who mounts.
+    /// Whether the speaker may see where files are. Directories above one may be closed to others
+    /// than root and who mounts.
     fn may_see_paths(speaker: &Speaker) -> bool {
         speaker.speaks_for(rustix::process::geteuid().as_raw())
     }
@@ -292,7 +296,8 @@ impl MountBody {
                 hits: stat.traffic.hits,
                 ahead_used: stat.traffic.ahead_used,
                 misses: stat.traffic.misses,
-                // In whole blocks: the last block of a file is less. What was fetched ahead counts once it is used.
+                // In whole blocks: the last block of a file is less. What was fetched ahead counts
+                // once it is used.
                 read_bytes: (stat.traffic.misses + stat.traffic.ahead_used) * block_bytes,
                 blocks: u64::from(stat.blocks),
                 ..Counters::default()
@@ -476,8 +481,8 @@ fn tier_stat(stat: pantler_cache::TierStat) -> TierStat {
     }
 }
 
-/// What file a descriptor is, as far as its kernel knows them without asking whoever serves the file: a descriptor
-/// of a stranger's file system must not make us wait.
+/// What file a descriptor is, as far as its kernel knows them without asking whoever serves the
+/// file: a descriptor of a stranger's file system must not make us wait.
 fn identity(file: BorrowedFd<'_>) -> Result<FileKey, ControlError> {
     let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
     let wanted = StatxFlags::TYPE | StatxFlags::INO | StatxFlags::BTIME;
@@ -485,7 +490,8 @@ fn identity(file: BorrowedFd<'_>) -> Result<FileKey, ControlError> {
     Ok(FileKey::from(&Attributes::from(&stat)))
 }
 
-/// Which way blocks are read that nobody waits for, and what the trial of both showed, once there was one.
+/// Which way blocks are read that nobody waits for, and what the trial of both showed, once there
+/// was one.
 fn reads(stat: &ReadsStat) -> impl Iterator<Item = (String, u64)> {
     let way = if stat.uses_ring { "reads_ahead_by_io_uring" } else { "reads_ahead_by_threads" };
     let rate = |name: &'static str, rate: Option<f64>| rate.map(|rate| (name, rate as u64));

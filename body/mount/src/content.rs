@@ -1,16 +1,21 @@
-//! The content of one file: which version is cached, and whether that is still the one in the origin.
+//! The content of one file: which version is cached, and whether that is still the one in the
+//! origin.
 //!
-//! V1  Whatever changes a file through the mount holds the file's lock from before the change until the cache agrees with
-//!     it, and notes the version that the change made. So a version nobody noted is a change behind the mount.
-//! V2  When a change behind the mount is noticed, the file gets a new name in the cache, and the blocks of the old name
-//!     are forgotten. Readers that still use the old name find nothing there.
-//!     A version is not believed to last while somebody may be writing behind the mount: the kernel stamps a file before the
-//!     bytes of a write are there. What was read of it until then is forgotten at the next look.
-//! V3  Lower tiers know a version by what makes it, from the look that settled it until something begins to change the file;
-//!     one that this mount made, from a look two seconds later. So nothing of it is given to a tier, or taken from one, under
-//!     a name that is not its own.
-//! V4  Between the looks before and after a change of ours another's may hide. So where others changed the file of late,
-//!     nothing is kept in step: each change of ours forgets what is cached of it.
+//! V1  Whatever changes a file through the mount holds the file's lock from before the change until
+//!     the cache agrees with it, and notes the version that the change made. So a version nobody
+//!     noted is a change behind the mount.
+//! V2  When a change behind the mount is noticed, the file gets a new name in the cache, and the
+//!     blocks of the old name are forgotten. Readers that still use the old name find nothing
+//!     there.
+//!     A version is not believed to last while somebody may be writing behind the mount: the kernel
+//!     stamps a file before the bytes of a write are there. What was read of it until then is
+//!     forgotten at the next look.
+//! V3  Lower tiers know a version by what makes it, from the look that settled it until something
+//!     begins to change the file; one that this mount made, from a look two seconds later. So
+//!     nothing of it is given to a tier, or taken from one, under a name that is not its own.
+//! V4  Between the looks before and after a change of ours another's may hide. So where others
+//!     changed the file of late, nothing is kept in step: each change of ours forgets what is
+//!     cached of it.
 
 use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -86,8 +91,8 @@ impl Shelf {
         Self { origin, cache, stems, next_file: AtomicU64::new(1), started: std::time::Instant::now() }
     }
 
-    /// Tells the cache what the version that was looked at is called in lower tiers; nothing, while that is not certain
-    /// (V3).
+    /// Tells the cache what the version that was looked at is called in lower tiers; nothing, while
+    /// that is not certain (V3).
     fn share(&self, file: u64, look: Option<&Look>) {
         if let Some(stems) = &self.stems {
             self.cache.share(FileId(file), look.and_then(|look| stems.of(look)));
@@ -126,7 +131,8 @@ impl Content {
         Writing(Arc::clone(self))
     }
 
-    /// Whether somebody else may be writing; `None` where this mount may, too, as the kernel cannot tell us from others.
+    /// Whether somebody else may be writing; `None` where this mount may, too, as the kernel cannot
+    /// tell us from others.
     fn has_writers(&self, file: &OpenFile) -> Option<bool> {
         let may_we = file.mode().writes() || self.writers.load(Ordering::Acquire) > 0;
         if may_we { None } else { file.has_writers() }
@@ -156,8 +162,8 @@ impl Content {
         self.look_locked(shelf, &mut self.lock(), stat, || Some(true))
     }
 
-    /// Looks if the last look is older than `refresh_ms`. While somebody writes through the mount there is no need:
-    /// writing looks too.
+    /// Looks if the last look is older than `refresh_ms`. While somebody writes through the mount
+    /// there is no need: writing looks too.
     pub(crate) fn refresh(&self, shelf: &Shelf, refresh_ms: u64, file: &OpenFile) -> io::Result<()> {
         let age = shelf.now_ms().saturating_sub(self.looked_ms.load(Ordering::Relaxed));
         if age < refresh_ms {
@@ -174,8 +180,8 @@ impl Content {
         }
     }
 
-    /// Changes the file through the mount (V1): `change` acts on the origin, `agree` brings the cache in step, given the
-    /// result and the sizes before and after.
+    /// Changes the file through the mount (V1): `change` acts on the origin, `agree` brings the
+    /// cache in step, given the result and the sizes before and after.
     pub(crate) fn change<R>(
         &self,
         shelf: &Shelf,
@@ -193,7 +199,8 @@ impl Content {
         agree(&result, self.file(), before.size, size);
         state.is_shared = false;
         match after {
-            // Nothing was changed after all: whose version it is, and whether it is believed, is as before.
+            // Nothing was changed after all: whose version it is, and whether it is believed, is as
+            // before.
             Ok(after) if after.version() == before.version() => {}
             Ok(after) if !state.is_contended(shelf.now_ms()) => {
                 (state.look, state.is_ours) = (Some(shelf.origin.look(&after)), true);

@@ -160,8 +160,9 @@ impl Core {
             let _acting = self.act(request, 0)?;
             inode.node.xattr_names()?
         };
-        // One of ours that was stored there behind the mount is not shown: here the name means something else. Those of root
-        // are listed for us, whoever we act for: the privilege to see them is not bound to the user for file operations.
+        // One of ours that was stored there behind the mount is not shown: here the name means
+        // something else. Those of root are listed for us, whoever we act for: the privilege to see
+        // them is not bound to the user for file operations.
         let is_trusted = |name: &&[u8]| request.uid() != 0 && name.starts_with(TRUSTED.as_bytes());
         let is_shown = |name: &&[u8]| !name.starts_with(OURS.as_bytes()) && !is_trusted(name);
         let shown = names.split_inclusive(|&byte| byte == 0).filter(is_shown);
@@ -237,8 +238,8 @@ impl Core {
         Ok(text.into_bytes())
     }
 
-    /// An attribute was set, or removed if there is no value. Whoever sets attributes is most often a command that ends at
-    /// once, so they speak for its user, if not for its run.
+    /// An attribute was set, or removed if there is no value. Whoever sets attributes is most often
+    /// a command that ends at once, so they speak for its user, if not for its run.
     fn hear(&self, request: &Request, inode: &Inode, word: &str, value: Option<&[u8]>) -> io::Result<()> {
         let invalid = || io::Error::from_raw_os_error(libc::EINVAL);
         let content = inode.content()?;
@@ -320,8 +321,9 @@ impl Core {
         Some(done.map(|count| call.clone().answer(count.into())))
     }
 
-    /// A call on an open directory: those that are about no file, and the question what of it is cached, by which a program
-    /// finds out what kind of file system it looks at. The others are unknown there.
+    /// A call on an open directory: those that are about no file, and the question what of it is
+    /// cached, by which a program finds out what kind of file system it looks at. The others are
+    /// unknown there.
     pub(crate) fn ioctl_directory(
         &self,
         request: &Request,

@@ -129,7 +129,8 @@ impl Core {
         self.descriptors.take(uid)
     }
 
-    /// Has names forgotten that no program uses, when descriptors are scarce. Not under a lock of the inodes.
+    /// Has names forgotten that no program uses, when descriptors are scarce. Not under a lock of
+    /// the inodes.
     fn prune(&self) {
         if self.descriptors.should_prune() {
             self.pruning.forget(|| self.inodes.numbers(), || ());
@@ -155,7 +156,8 @@ impl Core {
         }
     }
 
-    /// L7: an owner that appeared through a process of user `uid` begins with the standing of whom that comes from.
+    /// L7: an owner that appeared through a process of user `uid` begins with the standing of whom
+    ///     that comes from.
     /// `former` is whom the process belonged to before.
     pub(crate) fn inherit(
         &self,
@@ -168,7 +170,8 @@ impl Core {
         if what == Inherits::Nothing {
             return;
         }
-        // Nobody can have lost control where nobody has it. Looking at all ancestors costs some files of /proc.
+        // Nobody can have lost control where nobody has it. Looking at all ancestors costs some
+        // files of /proc.
         if !self.owners.have_fallen() && self.cache().with_steward(|steward| steward.managers()) == 0 {
             return;
         }
@@ -209,21 +212,25 @@ impl Core {
         }
     }
 
-    /// Does something that looks at a file through a descriptor. If that notices a change behind the mount, the kernel is told
-    /// to forget the attributes it remembers, the size above all: it answers `fstat` and bounds mappings by it.
+    /// Does something that looks at a file through a descriptor. If that notices a change behind
+    /// the mount, the kernel is told to forget the attributes it remembers, the size above all: it
+    /// answers `fstat` and bounds mappings by it.
     pub(crate) fn noticing<R>(&self, number: u64, content: &Content, look: impl FnOnce() -> R) -> R {
         let before = content.file();
         let result = look();
         if let Some(notifier) = self.notifier.get().filter(|_| content.file() != before) {
-            // Attributes only (a negative offset): asking the kernel to drop pages from here could wait for a reader that
-            // waits for us. Should the kernel not listen, it asks again after the refresh interval anyway.
+            // Attributes only (a negative offset): asking the kernel to drop pages from here could
+            // wait for a reader that waits for us. Should the kernel not listen, it asks again
+            // after the refresh interval anyway.
             let _ = notifier.inval_inode(INodeNo(number), -1, 0);
         }
         result
     }
 
-    /// Does something that looks at a file before and after a change. If the change took permissions
-    /// away, set-id bits above all, the kernel is told to forget the ones it remembers: after a write
+    /// Does something that looks at a file before and after a change. If the change took
+    /// permissions
+    /// away, set-id bits above all, the kernel is told to forget the ones it remembers: after a
+    /// write
     /// it asks for size and times alone.
     pub(crate) fn noticing_permissions<R>(
         &self,
@@ -251,7 +258,8 @@ impl Core {
         if self.options.read_only { Err(io::Error::from_raw_os_error(libc::EROFS)) } else { Ok(()) }
     }
 
-    /// Counts a lookup of what `node` names, and looks at it. If it was unknown, `charge` answers for its descriptor.
+    /// Counts a lookup of what `node` names, and looks at it. If it was unknown, `charge` answers
+    /// for its descriptor.
     pub(crate) fn enter(
         &self,
         node: Node,
@@ -269,14 +277,16 @@ impl Core {
         }
     }
 
-    /// Does something to a file by name that leaves its content alone but changes its attributes, and so its version.
+    /// Does something to a file by name that leaves its content alone but changes its attributes,
+    /// and so its version.
     pub(crate) fn change_named<R>(
         &self,
         parent: &Inode,
         name: &std::ffi::OsStr,
         change: impl FnOnce() -> io::Result<R>,
     ) -> io::Result<R> {
-        // Without rights or without such a file there is nothing to note; the change itself will say what is wrong.
+        // Without rights or without such a file there is nothing to note; the change itself will
+        // say what is wrong.
         let Ok(node) = parent.node.lookup(name) else { return change() };
         let Some(content) = self.content_of(&node) else { return change() };
         content.change(&self.shelf, || node.attributes(), change, |_, _, _, _| ())

@@ -8,10 +8,11 @@
 //!                                                                              a session that is not its parent's
 //! ```
 //!
-//! The kernel does not say who an orphan's parent was. So a process is taken for the child of a revoked owner that is
-//! gone, or that it left by forking twice, when everything fits that can be seen. It can be wrong about a service that
-//! was started just then by the ancestor that adopts orphans; a grant puts that right. It can be misled by a process
-//! that was never revoked and starts others in its stead; but that one is no child of a revoked owner either.
+//! The kernel does not say who an orphan's parent was. So a process is taken for the child of a
+//! revoked owner that is gone, or that it left by forking twice, when everything fits that can be
+//! seen. It can be wrong about a service that was started just then by the ancestor that adopts
+//! orphans; a grant puts that right. It can be misled by a process that was never revoked and
+//! starts others in its stead; but that one is no child of a revoked owner either.
 //!
 //! D1  At most [`FALLEN_MAX`] owners are remembered; the one that lost control first goes first.
 //!
@@ -99,8 +100,8 @@ impl Fallen {
     }
 }
 
-/// Whether what an owner of user `from` lost is lost to its child of user `to`. Another user's, started by a set-id
-/// program, is not: nobody takes control from another user.
+/// Whether what an owner of user `from` lost is lost to its child of user `to`. Another user's,
+/// started by a set-id program, is not: nobody takes control from another user.
 pub(crate) fn answers(from: u32, to: u32) -> bool {
     from == 0 || from == to
 }

@@ -7,14 +7,15 @@
 //!     a user is refused at held >= free      root alone    sockets, threads, reads past the page cache
 //! ```
 //!
-//! A mount holds a descriptor for each inode that the kernel knows, each open file, each open directory and each process
-//! that it watches. Each is charged to the user whose request made it, until it is closed.
+//! A mount holds a descriptor for each inode that the kernel knows, each open file, each open
+//! directory and each process that it watches. Each is charged to the user whose request made it,
+//! until it is closed.
 //!
-//! D1  A user other than root holds at most as many as are free. So one user gets half of the pool, two a third each, and
-//!     a user that comes later always finds some.
+//! D1  A user other than root holds at most as many as are free. So one user gets half of the pool,
+//!     two a third each, and a user that comes later always finds some.
 //! D2  Root is refused only when the pool and root's own part are used up.
-//! D3  From a quarter of the pool on, and again after each further sixteenth, the kernel is asked to forget the names that
-//!     no program uses.
+//! D3  From a quarter of the pool on, and again after each further sixteenth, the kernel is asked
+//!     to forget the names that no program uses.
 //!
 //! Why so: docs/decisions/0068-descriptors-by-user.md.
 
@@ -23,8 +24,8 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
-/// One of so many descriptors is kept for the process itself: control connections, files of `/proc`, reads past the page
-/// cache. At most [`OWN_MAX`].
+/// One of so many descriptors is kept for the process itself: control connections, files of
+/// `/proc`, reads past the page cache. At most [`OWN_MAX`].
 const OWN_ONE_OF: u64 = 4;
 const OWN_MAX: u64 = 4096;
 /// One of so many is kept for root, at most [`ROOT_MAX`].
@@ -95,7 +96,8 @@ impl Descriptors {
         self.state.lock().expect("counts are in order")
     }
 
-    /// One more descriptor for user `uid`; `ENFILE` when that user holds as many as are free (D1, D2).
+    /// One more descriptor for user `uid`; `ENFILE` when that user holds as many as are free (D1,
+    /// D2).
     pub(crate) fn take(self: &Arc<Self>, uid: u32) -> io::Result<Charge> {
         let mut state = self.state();
         let State { by_user, held, refused, .. } = &mut *state;

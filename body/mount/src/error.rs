@@ -1,4 +1,5 @@
-//! Why a mount cannot be made or ended. What goes wrong on a file travels as errno, see [`errno`](crate::errno).
+//! Why a mount cannot be made or ended. What goes wrong on a file travels as errno, see
+//! [`errno`](crate::errno).
 
 use std::io;
 use std::path::PathBuf;

@@ -27,7 +27,8 @@ use crate::writing::Changed;
 
 /// Largest request: what the kernel allows, and what one reply buffer has to hold.
 const REQUEST_BYTES_MAX: u32 = 1 << 20;
-/// What is asked of the kernel where it can: the first group is needed for right answers, the second for speed.
+/// What is asked of the kernel where it can: the first group is needed for right answers, the
+/// second for speed.
 const CAPABILITIES: &[InitFlags] = &[
     InitFlags::FUSE_ATOMIC_O_TRUNC,
     InitFlags::FUSE_AUTO_INVAL_DATA,
@@ -47,8 +48,9 @@ const LISTING_CAPABILITIES: &[InitFlags] =
 /// The file system that fuser drives.
 pub(crate) struct Served(pub(crate) Arc<Core>);
 
-/// What requests share, while one is served. A request that panics is answered with `EIO`, because its reply is dropped; the
-/// mount then ends, because nothing that was under way in it can be trusted any more.
+/// What requests share, while one is served. A request that panics is answered with `EIO`, because
+/// its reply is dropped; the mount then ends, because nothing that was under way in it can be
+/// trusted any more.
 struct Serving<'a>(&'a Core);
 
 impl Deref for Serving<'_> {
@@ -112,7 +114,8 @@ impl Filesystem for Served {
         if let Err(nearest) = config.set_max_write(REQUEST_BYTES_MAX) {
             let _ = config.set_max_write(nearest);
         }
-        // Without privileges the daemon may be allowed to list what it may not search: then names come alone.
+        // Without privileges the daemon may be allowed to list what it may not search: then names
+        // come alone.
         let is_privileged = rustix::process::geteuid().is_root();
         let listing = if is_privileged { LISTING_CAPABILITIES } else { &[] };
         for &capability in CAPABILITIES.iter().chain(listing) {

@@ -19,7 +19,8 @@ pub(crate) struct Handle {
     pub(crate) source: Arc<dyn Source>,
     /// Opened with `O_APPEND`.
     pub(crate) append: bool,
-    /// How far the last block that was read has been read, for files whose blocks are done with then.
+    /// How far the last block that was read has been read, for files whose blocks are done with
+    /// then.
     pub(crate) done_with: Option<Mutex<ReadThrough>>,
     /// Held while it may write.
     #[expect(dead_code, reason = "its end is what counts")]

@@ -1,7 +1,9 @@
 //! Inodes that the kernel knows, and contents that outlive them.
 //!
-//! N1  An inode is in the table as long as the kernel has looked it up more often than forgotten it.
-//! N2  It holds a handle on the origin's inode, so the origin cannot give its number to another file meanwhile.
+//! N1  An inode is in the table as long as the kernel has looked it up more often than forgotten
+//!     it.
+//! N2  It holds a handle on the origin's inode, so the origin cannot give its number to another
+//!     file meanwhile.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -14,9 +16,11 @@ use crate::descriptors::Charge;
 
 /// The root's number, fixed by the protocol.
 pub(crate) const ROOT: u64 = 1;
-/// Where numbers for inodes begin whose own number is taken: those of other file systems below the origin.
+/// Where numbers for inodes begin whose own number is taken: those of other file systems below the
+/// origin.
 const FOREIGN_FIRST: u64 = 1 << 63;
-/// Contents without cached blocks and wishes for all owners of a user that are kept, beyond one per live inode.
+/// Contents without cached blocks and wishes for all owners of a user that are kept, beyond one per
+/// live inode.
 const IDLE_CONTENTS_MAX: usize = if cfg!(test) { 16 } else { 16_384 };
 
 /// One inode.
@@ -27,7 +31,8 @@ pub(crate) struct Inode {
     key: (u64, u64),
     /// For regular files.
     content: Option<Arc<Content>>,
-    /// Its descriptor, charged to the user whose request made the inode known. The root is nobody's.
+    /// Its descriptor, charged to the user whose request made the inode known. The root is
+    /// nobody's.
     #[expect(dead_code, reason = "its end is what counts")]
     charge: Option<Charge>,
 }
@@ -50,7 +55,8 @@ pub(crate) struct Inodes {
     are_hashes: bool,
 }
 
-/// A file of the origin. Numbers of inodes are used again; the birth tells the file that has one now from the one that had.
+/// A file of the origin. Numbers of inodes are used again; the birth tells the file that has one
+/// now from the one that had.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct FileKey {
     device: u64,
@@ -97,7 +103,8 @@ impl Inodes {
         found.ok_or_else(|| io::Error::from_raw_os_error(libc::ESTALE))
     }
 
-    /// Counts one lookup of the inode that `node` names, which is new or known. A new one costs what `charge` answers.
+    /// Counts one lookup of the inode that `node` names, which is new or known. A new one costs
+    /// what `charge` answers.
     pub(crate) fn enter(
         &self,
         shelf: &Shelf,
@@ -143,7 +150,8 @@ impl Inodes {
         self.keys().contents.get(&file).cloned()
     }
 
-    /// The content behind a descriptor that somebody opened, on this mount (whose device is `mounted`) or in the origin.
+    /// The content behind a descriptor that somebody opened, on this mount (whose device is
+    /// `mounted`) or in the origin.
     pub(crate) fn content_of_opened(&self, file: FileKey, mounted: u64) -> Option<Arc<Content>> {
         if file.device == mounted {
             return self.get(file.inode).ok()?.content().ok().cloned();
@@ -203,8 +211,8 @@ fn content_of(keys: &mut Keys, shelf: &Shelf, key: FileKey) -> Arc<Content> {
     Arc::clone(keys.contents.entry(key).or_insert_with(|| Arc::new(Content::new(shelf))))
 }
 
-/// Lets go of contents that nobody uses, that have no cached blocks, and for which no user has a wish that is kept (those
-/// are bounded by themselves). Wishes of single owners end with them.
+/// Lets go of contents that nobody uses, that have no cached blocks, and for which no user has a
+/// wish that is kept (those are bounded by themselves). Wishes of single owners end with them.
 fn forget_idle(keys: &mut Keys, shelf: &Shelf) {
     let mut gone = HashSet::new();
     keys.wished = 0;

@@ -1,5 +1,5 @@
-//! A thread that does what no request should wait for: noticing that processes ended, passing on what the steward has to
-//! tell, and taking written pages out of the page cache.
+//! A thread that does what no request should wait for: noticing that processes ended, passing on
+//! what the steward has to tell, and taking written pages out of the page cache.
 
 use rustix::event::{EventfdFlags, Timespec, epoll};
 use std::collections::HashMap;
@@ -16,20 +16,24 @@ use crate::owners::Watch;
 /// Files waiting to be settled; beyond that the kernel's own writeback has to do.
 const SETTLING_MAX: usize = 256;
 
-/// The number under which the bell is known. Watched processes are numbered from 1 on: their own numbers come back.
+/// The number under which the bell is known. Watched processes are numbered from 1 on: their own
+/// numbers come back.
 const BELL: u64 = 0;
 
 /// What is done there.
 pub(crate) struct Duties {
-    /// Called with each watched process that ended, and its start time. Says whether to look after groups now and then.
+    /// Called with each watched process that ended, and its start time. Says whether to look after
+    /// groups now and then.
     pub(crate) exited: Box<dyn Fn(u32, u64) -> bool + Send>,
     /// Called when there are notices.
     pub(crate) notices: Box<dyn Fn() + Send>,
-    /// Looks after owners that are groups of processes: called now and then. Says whether to come again.
+    /// Looks after owners that are groups of processes: called now and then. Says whether to come
+    /// again.
     pub(crate) groups: Box<dyn Fn() -> bool + Send>,
 }
 
-/// How soon groups are looked after when a process of one ended, and how seldom when nothing came of it.
+/// How soon groups are looked after when a process of one ended, and how seldom when nothing came
+/// of it.
 const ROUND: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(64));
 
 pub(crate) struct Janitor {

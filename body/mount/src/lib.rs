@@ -1,7 +1,8 @@
 //! A FUSE file system over an origin, with a cache that applications control.
 //!
-//! [`Mount`] serves a directory on a mount point until it is told to stop. Programs use it like any file system; what
-//! they promise themselves from that, sentence by sentence, is in `docs/SEMANTICS.md`.
+//! [`Mount`] serves a directory on a mount point until it is told to stop. Programs use it like any
+//! file system; what they promise themselves from that, sentence by sentence, is in
+//! `docs/SEMANTICS.md`.
 //!
 //! ```no_run
 //! use pantler_mount::{Mount, MountOptions};

@@ -7,9 +7,10 @@
 //!   profile prefetch = "sequential": each open ----------------------'     the rest ----' when half are read
 //! ```
 //!
-//! A file comes on a list only when somebody opened it with the rights of whoever speaks: the program itself, or the mount
-//! in the speaker's name. It is opened anew, in the same name, for each run of blocks that is fetched: a list holds no
-//! file open, and who lost the right to read meanwhile gets nothing more.
+//! A file comes on a list only when somebody opened it with the rights of whoever speaks: the
+//! program itself, or the mount in the speaker's name. It is opened anew, in the same name, for
+//! each run of blocks that is fetched: a list holds no file open, and who lost the right to read
+//! meanwhile gets nothing more.
 
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
@@ -109,7 +110,8 @@ impl Lists {
         }
     }
 
-    /// These come after the list of `owner`: at once, or when that has been read so far that they fit.
+    /// These come after the list of `owner`: at once, or when that has been read so far that they
+    /// fit.
     fn append(&self, cache: &Cache, owner: OwnerId, mut entries: Vec<ListEntry>) -> Result<(), HintError> {
         let mut state = self.lock();
         let room = match state.waiting.contains_key(&owner) {
@@ -173,7 +175,8 @@ impl Lists {
 }
 
 impl Core {
-    /// From now on the files that `owner` opens to read are its list, until [the end](Self::end_file_list).
+    /// From now on the files that `owner` opens to read are its list, until [the
+    /// end](Self::end_file_list).
     pub(crate) fn start_file_list(&self, owner: OwnerId, files: u32) -> io::Result<()> {
         if files as usize > LIST_FILES_MAX {
             return Err(io::Error::from_raw_os_error(libc::E2BIG));
@@ -188,7 +191,8 @@ impl Core {
         Ok(())
     }
 
-    /// The list is complete: it takes effect. Says how many files are on it; `EINVAL` without a start.
+    /// The list is complete: it takes effect. Says how many files are on it; `EINVAL` without a
+    /// start.
     pub(crate) fn end_file_list(&self, owner: OwnerId) -> io::Result<u32> {
         let mut state = self.lists.lock();
         let recorded = state.recordings.remove(&owner);
@@ -219,7 +223,8 @@ impl Core {
         }
     }
 
-    /// A program opened a file that its profile says is read from start to end: it comes last on its list.
+    /// A program opened a file that its profile says is read from start to end: it comes last on
+    /// its list.
     pub(crate) fn read_ahead(&self, request: &Request, inode: &Arc<Inode>, file: &OpenFile) {
         if !file.mode().reads() {
             return;
@@ -317,7 +322,8 @@ impl Core {
     }
 }
 
-/// Opens a file to read in the name of a speaker, who may have named it without the right to read it.
+/// Opens a file to read in the name of a speaker, who may have named it without the right to read
+/// it.
 pub(crate) fn open_as(speaker: &Speaker, inode: &Inode) -> Result<(Caller, OpenFile), ControlError> {
     let (uid, gid, groups) = (speaker.uid, speaker.gid, speaker.groups.clone());
     let caller = Caller { uid, gid, groups, umask: 0 };

@@ -19,7 +19,8 @@ use crate::filesystem::Served;
 use crate::stale::{FILE_SYSTEM_TYPE, SUBTYPE, Top};
 use crate::{MountError, MountOptions};
 
-/// How long requests under way may take after the mount point was detached, before the mount is left to itself.
+/// How long requests under way may take after the mount point was detached, before the mount is
+/// left to itself.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// A mount about to be made.
@@ -154,7 +155,8 @@ fn open_session(served: Served, mountpoint: &Path, options: &MountOptions) -> io
         // The set-id helper mounts.
         return Session::new(served, mountpoint, &config);
     }
-    // fuser's own way as root leaves out the subtype, by which mounts that a crash left behind are told from strangers'.
+    // fuser's own way as root leaves out the subtype, by which mounts that a crash left behind are
+    // told from strangers'.
     let device = mount_as_root(mountpoint, options)?;
     Session::from_fd(served, device, config.acl, config).inspect_err(|_| {
         // The handshake's failure is what is reported.
@@ -222,7 +224,8 @@ impl Mounted {
         }
     }
 
-    /// Whether it is still served: false once somebody unmounted it, or a request panicked. Then it is to be unmounted.
+    /// Whether it is still served: false once somebody unmounted it, or a request panicked. Then it
+    /// is to be unmounted.
     pub fn is_served(&self) -> bool {
         !self.is_broken() && self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
     }
@@ -231,25 +234,27 @@ impl Mounted {
         self.core.is_broken.load(Ordering::Acquire)
     }
 
-    /// Whether a control door took the mount point away. Programs that hold files open may still be served, and the mount
-    /// point may carry another mount.
+    /// Whether a control door took the mount point away. Programs that hold files open may still be
+    /// served, and the mount point may carry another mount.
     pub fn is_stopped(&self) -> bool {
         self.core.stopped.load(Ordering::SeqCst)
     }
 
-    /// Unmounts, and waits for requests under way. Files that programs hold open keep working for a moment after the mount
-    /// point is gone, and fail when this process ends.
+    /// Unmounts, and waits for requests under way. Files that programs hold open keep working for a
+    /// moment after the mount point is gone, and fail when this process ends.
     ///
     /// # Errors
-    /// [`MountError::Unmount`] when the kernel refuses; [`MountError::Broken`] when it is unmounted because a request panicked.
+    /// [`MountError::Unmount`] when the kernel refuses; [`MountError::Broken`] when it is unmounted
+    /// because a request panicked.
     pub fn unmount(mut self) -> Result<(), MountError> {
         self.end()
     }
 
     fn end(&mut self) -> Result<(), MountError> {
         let Some(thread) = self.thread.take() else { return Ok(()) };
-        // Serving that ended by a panic leaves the mount, and the kernel may not have noticed yet that nobody answers; serving
-        // that ended because somebody unmounted may leave somebody else's mount.
+        // Serving that ended by a panic leaves the mount, and the kernel may not have noticed yet
+        // that nobody answers; serving that ended because somebody unmounted may leave somebody
+        // else's mount.
         let is_ours = || self.is_broken() || crate::stale::is_left_behind(&self.mountpoint);
         if !self.is_stopped() && (!thread.is_finished() || is_ours()) {
             detach(&self.mountpoint)?;
@@ -300,8 +305,8 @@ impl Mounted {
     }
 }
 
-/// Takes the mount point away: new requests by name do not reach the mount any more. What is not ours stays: unmounting
-/// takes whatever lies on top.
+/// Takes the mount point away: new requests by name do not reach the mount any more. What is not
+/// ours stays: unmounting takes whatever lies on top.
 pub(crate) fn detach(mountpoint: &Path) -> Result<(), MountError> {
     let failed = |error| MountError::Unmount { path: mountpoint.to_owned(), error };
     match crate::stale::top(mountpoint).map_err(failed)? {

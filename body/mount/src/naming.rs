@@ -13,7 +13,8 @@ use crate::core::Core;
 use crate::handles::Listing;
 use crate::inodes::Inode;
 
-/// Entries of a listing with attributes at a time where descriptors are scarce: each costs one until the kernel forgets it.
+/// Entries of a listing with attributes at a time where descriptors are scarce: each costs one
+/// until the kernel forgets it.
 const LISTED_WHEN_SCARCE: usize = 16;
 
 /// An inode that the kernel is about to know.
@@ -64,8 +65,9 @@ impl Core {
             let _acting = self.act(request, umask)?;
             parent.node.create(name, permissions, mode, is_exclusive)
         };
-        // Whoever loses a race for the name opens, and perhaps cuts, a file that is cached already. Then the cut looks
-        // like a change behind the mount, which costs its blocks and nothing else.
+        // Whoever loses a race for the name opens, and perhaps cuts, a file that is cached already.
+        // Then the cut looks like a change behind the mount, which costs its blocks and nothing
+        // else.
         let (of_inode, of_file) = (self.charge(request)?, self.charge(request)?);
         let (node, file) = create()?;
         let (inode, attributes) = self.enter(node, || Ok(of_inode))?;
@@ -120,8 +122,8 @@ impl Core {
     ) -> io::Result<()> {
         self.may_change()?;
         let (parent, to_parent) = (self.inodes.get(parent)?, self.inodes.get(to_parent)?);
-        // Only the file that moves is noted: one that is replaced loses a name, which looks like a change behind the
-        // mount if it has another, and costs its blocks.
+        // Only the file that moves is noted: one that is replaced loses a name, which looks like a
+        // change behind the mount if it has another, and costs its blocks.
         self.change_named(&parent, name, || {
             let _acting = self.act(request, 0)?;
             parent.node.rename(name, &to_parent.node, to_name, flags)
@@ -145,8 +147,9 @@ impl Core {
         })
     }
 
-    /// Lists with attributes: each entry counts as looked up. That is done with the daemon's own rights, because whoever may
-    /// list a directory sees its names, and the kernel lets nobody use a name without the right to search.
+    /// Lists with attributes: each entry counts as looked up. That is done with the daemon's own
+    /// rights, because whoever may list a directory sees its names, and the kernel lets nobody use
+    /// a name without the right to search.
     pub(crate) fn list_plus(
         &self,
         request: &Request,
@@ -176,13 +179,14 @@ impl Core {
             let entered = directory.node.lookup(&entry.name).and_then(|node| self.enter(node, charge));
             let (inode, attributes) = match entered {
                 Ok(entered) => entered,
-                // No descriptor: the listing ends before this name, and the next call begins with it.
+                // No descriptor: the listing ends before this name, and the next call begins with
+                // it.
                 Err(error) if matches!(error.raw_os_error(), Some(libc::ENFILE | libc::EMFILE)) => {
                     refused = (count == 1).then_some(error);
                     return true;
                 }
-                // A mount that is not entered is listed. The kernel believes none of its attributes, so that
-                // it looks the name up before it uses it, and is refused.
+                // A mount that is not entered is listed. The kernel believes none of its
+                // attributes, so that it looks the name up before it uses it, and is refused.
                 Err(error) if error.raw_os_error() == Some(libc::ELOOP) => {
                     return add_unknown(self.inodes.unused());
                 }

@@ -48,7 +48,8 @@ impl std::str::FromStr for OwnerBy {
     }
 }
 
-/// Stands between the mount and the bytes of its files: for tests that make an origin fail, and models of slow ones.
+/// Stands between the mount and the bytes of its files: for tests that make an origin fail, and
+/// models of slow ones.
 pub type Interpose = Arc<dyn Fn(Arc<OpenFile>) -> Arc<dyn Source> + Send + Sync>;
 
 /// Options of a [`Mount`](crate::Mount).
@@ -62,8 +63,8 @@ pub struct MountOptions {
     pub cache_bytes: u64,
     /// Size of a block: a power of two from 4 KiB to 1 MiB.
     pub block_bytes: usize,
-    /// Reads that wait for the origin at a time, each with a thread of its own, so there are more than processors. One thread
-    /// more serves what need not wait.
+    /// Reads that wait for the origin at a time, each with a thread of its own, so there are more
+    /// than processors. One thread more serves what need not wait.
     pub threads: usize,
     /// How frames are shared between owners.
     pub allocation: Allocation,
@@ -75,9 +76,11 @@ pub struct MountOptions {
     pub window: u32,
     /// Threads that fetch ahead; with none nothing is.
     pub prefetchers: usize,
-    /// How they read files of directories. Stores, lower tiers and what is interposed are read by threads.
+    /// How they read files of directories. Stores, lower tiers and what is interposed are read by
+    /// threads.
     pub reads: Reads,
-    /// Whether access lists are believed before anything of them came true (against rule P8): for tests.
+    /// Whether access lists are believed before anything of them came true (against rule P8): for
+    /// tests.
     pub trusting: bool,
     /// In which order prefetches go to the origin. Anything but the default is for comparison.
     pub order: Order,
@@ -95,7 +98,8 @@ pub struct MountOptions {
     pub log: u32,
     /// Where blocks go that leave the cache, and are looked for before the origin.
     pub tiers: TierOptions,
-    /// Makes the origin as slow as such a disk would be. What is measured then is simulated latency.
+    /// Makes the origin as slow as such a disk would be. What is measured then is simulated
+    /// latency.
     pub simulate_disk: Option<DiskModel>,
     /// See [`Interpose`]. Before `simulate_disk`.
     pub interpose: Option<Interpose>,
@@ -138,7 +142,8 @@ fn check_memory(cache_bytes: u64, limit: &Limit) -> Result<(), MountError> {
 pub const WINDOW_MAX: u32 = 1024;
 /// Most service threads.
 const THREADS_MAX: usize = 256;
-/// Service threads before a store, if the cache is not small: while one waits for an answer others ask.
+/// Service threads before a store, if the cache is not small: while one waits for an answer others
+/// ask.
 const THREADS_OF_STORE: usize = 16;
 
 impl MountOptions {
@@ -178,7 +183,8 @@ impl MountOptions {
         }
     }
 
-    /// As many service threads as suit this origin and this cache, each with a block of it for itself.
+    /// As many service threads as suit this origin and this cache, each with a block of it for
+    /// itself.
     pub fn suitable_threads(&self) -> usize {
         default_threads(&self.origin, self.cache_bytes, self.block_bytes)
     }
@@ -204,7 +210,8 @@ impl MountOptions {
             return Err(MountError::Option(text));
         }
         if self.mountpoint.canonicalize().is_ok_and(|path| path == std::path::Path::new("/")) {
-            // Processes start below their root, so they would not meet it; and who takes away "/" takes away everything.
+            // Processes start below their root, so they would not meet it; and who takes away "/"
+            // takes away everything.
             let text = "mount point \"/\": expected another directory than the root".to_owned();
             return Err(MountError::Option(text));
         }
@@ -219,12 +226,14 @@ impl MountOptions {
         self.threads + 1
     }
 
-    /// What service threads need for themselves, taken from the size of the cache; but never much of a small one.
+    /// What service threads need for themselves, taken from the size of the cache; but never much
+    /// of a small one.
     fn service_bytes(&self) -> u64 {
         (self.service_threads() as u64 * THREAD_BYTES).min(self.cache_bytes / 16)
     }
 
-    /// Says what the cache refused in terms of the size that was given, from which service threads take theirs.
+    /// Says what the cache refused in terms of the size that was given, from which service threads
+    /// take theirs.
     pub(crate) fn refused(&self, error: CacheError) -> MountError {
         let CacheError::CacheBytes { least, block_bytes, .. } = error else { return error.into() };
         let least = (least + self.service_threads() as u64 * THREAD_BYTES).min((least * 16).div_ceil(15));

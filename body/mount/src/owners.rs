@@ -1,8 +1,8 @@
 //! Who a request is charged to.
 //!
-//! Requests carry thread ids. Which process a thread belongs to is asked once and remembered for a moment: a number
-//! cannot come back within [`TRUST`]. A process is watched by a descriptor of its own, so its end is seen whatever
-//! becomes of its number.
+//! Requests carry thread ids. Which process a thread belongs to is asked once and remembered for a
+//! moment: a number cannot come back within [`TRUST`]. A process is watched by a descriptor of its
+//! own, so its end is seen whatever becomes of its number.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockWriteGuard};
@@ -28,7 +28,8 @@ const TRUST: Duration = Duration::from_millis(20);
 /// Threads remembered before the stale ones are thrown away.
 const THREADS_MAX: usize = 65_536;
 
-/// Nobody in particular: requests that carry no process, such as the kernel writing back mapped pages.
+/// Nobody in particular: requests that carry no process, such as the kernel writing back mapped
+/// pages.
 pub(crate) const NOBODY: OwnerId = OwnerId(0);
 
 #[derive(Clone, Copy)]
@@ -82,7 +83,8 @@ impl Owners {
             Some(owner) => (owner, false, Inherits::Nothing),
             None => {
                 let key = self.key(process, start, uid);
-                // The end of a process that cannot be watched would not be seen: it is one owner with others of its user.
+                // The end of a process that cannot be watched would not be seen: it is one owner
+                // with others of its user.
                 let is_own = matches!(key, Key::Process(..));
                 let meant = if is_own && !can_watch { Key::User(uid) } else { key.clone() };
                 let (owner, is_new) = registry.owner(meant, self.charged(uid), process);
@@ -124,15 +126,16 @@ impl Owners {
         }
     }
 
-    /// The process of that number that began then ended. Returns the owner that ended with it, if one did.
+    /// The process of that number that began then ended. Returns the owner that ended with it, if
+    /// one did.
     pub(crate) fn exited(&self, process: u32, start: u64) -> Option<OwnerId> {
         // Also where the number is another's by now: that one's threads introduce themselves again.
         self.forget_threads_of(process);
         let mut registry = self.registry();
         if registry.processes.get(&process).is_some_and(|known| known.start == start) {
             registry.processes.remove(&process);
-            // Those that came before the lock. Of one whose number is another's by now the threads are gone already, or will
-            // not be believed.
+            // Those that came before the lock. Of one whose number is another's by now the threads
+            // are gone already, or will not be believed.
             self.forget_threads_of(process);
         }
         let id = registry.keys.remove(&Key::Process(process, start))?;
@@ -156,7 +159,8 @@ impl Owners {
         !self.idle().is_empty()
     }
 
-    /// Ends owners by control group whose group is gone, and owners by user of users without processes. Returns them.
+    /// Ends owners by control group whose group is gone, and owners by user of users without
+    /// processes. Returns them.
     pub(crate) fn end_idle(&self) -> Vec<OwnerId> {
         let mut gone = groups::gone(self.idle());
         let mut registry = self.registry();
@@ -167,8 +171,8 @@ impl Owners {
         gone
     }
 
-    /// From now on `leader` and its descendants are the owner called `name` of user `uid`; a known one continues.
-    /// Says whether the owner is new.
+    /// From now on `leader` and its descendants are the owner called `name` of user `uid`; a known
+    /// one continues. Says whether the owner is new.
     pub(crate) fn begin_run(&self, name: &str, uid: u32, leader: u32) -> (OwnerId, bool) {
         let mut registry = self.registry();
         let (id, is_new) = registry.owner(Key::Name(uid, name.to_owned()), uid, leader);
@@ -183,9 +187,9 @@ impl Owners {
         (id, is_new)
     }
 
-    /// The run that `leader` began as that owner is over. With `keep`, a later run of the same name continues it. Returns the
-    /// owners that end: none while another run of the same name goes on, else this one, or the user's oldest that was kept, when
-    /// there are too many.
+    /// The run that `leader` began as that owner is over. With `keep`, a later run of the same name
+    /// continues it. Returns the owners that end: none while another run of the same name goes on,
+    /// else this one, or the user's oldest that was kept, when there are too many.
     pub(crate) fn end_run(&self, id: OwnerId, leader: u32, keep: bool) -> Vec<OwnerId> {
         let mut registry = self.registry();
         if let Some(at) = registry.runs.iter().position(|run| run.owner == id && run.leader == leader) {

@@ -40,8 +40,8 @@ pub(crate) fn mounter() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// The user who speaks for a process. For one that runs with two users' rights, as a set-id program does, that is root:
-/// whoever started it has no say in what it does for somebody else.
+/// The user who speaks for a process. For one that runs with two users' rights, as a set-id program
+/// does, that is root: whoever started it has no say in what it does for somebody else.
 pub(crate) fn user_of(process: u32) -> Option<u32> {
     parse_user(&read_process(process, "status").ok()?)
 }

@@ -1,7 +1,8 @@
 //! Asking the kernel to forget the names that no program uses.
 //!
-//! The kernel keeps names until it needs the memory, and each costs a descriptor here. Linux 6.18 can be asked to let go of
-//! them (`FUSE_NOTIFY_PRUNE`); before, they stay, and a user that looked at too many is refused further ones.
+//! The kernel keeps names until it needs the memory, and each costs a descriptor here. Linux 6.18
+//! can be asked to let go of them (`FUSE_NOTIFY_PRUNE`); before, they stay, and a user that looked
+//! at too many is refused further ones.
 
 use std::io::{self, IoSlice};
 use std::os::fd::OwnedFd;
@@ -18,7 +19,8 @@ const INODES_MAX: usize = 512;
 #[derive(Debug, Default)]
 pub(crate) struct Pruning {
     device: OnceLock<OwnedFd>,
-    /// Held while the kernel is told: it may wait for requests, so one service thread at a time does it.
+    /// Held while the kernel is told: it may wait for requests, so one service thread at a time
+    /// does it.
     turn: Mutex<()>,
 }
 
@@ -29,8 +31,9 @@ impl Pruning {
         let _ = self.device.set(device);
     }
 
-    /// Asks the kernel to forget these inodes, except where programs use them, and calls `wait`: the answers are requests to
-    /// forget, for other threads. Does nothing while another thread asks or waits.
+    /// Asks the kernel to forget these inodes, except where programs use them, and calls `wait`:
+    /// the answers are requests to forget, for other threads. Does nothing while another thread
+    /// asks or waits.
     pub(crate) fn forget(&self, inodes: impl FnOnce() -> Vec<u64>, wait: impl FnOnce()) {
         let (Some(device), Ok(_turn)) = (self.device.get(), self.turn.try_lock()) else { return };
         for some in inodes().chunks(INODES_MAX) {

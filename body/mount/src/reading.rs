@@ -16,11 +16,12 @@ use crate::handles::Handle;
 use crate::lists::source_of;
 use crate::turns::Begin;
 
-/// Direct: every read reaches the cache, which is the only one. Shared mappings work nevertheless, by
-/// `FUSE_DIRECT_IO_ALLOW_MMAP`.
+/// Direct: every read reaches the cache, which is the only one. Shared mappings work nevertheless,
+/// by `FUSE_DIRECT_IO_ALLOW_MMAP`.
 pub(crate) const OPEN_FLAGS: FopenFlags = FopenFlags::FOPEN_DIRECT_IO;
 
-/// Among the flags of an opened file: it is opened to be run. Programs cannot set it: `open` takes it
+/// Among the flags of an opened file: it is opened to be run. Programs cannot set it: `open` takes
+/// it
 /// away, and `openat2` refuses it.
 const FMODE_EXEC: i32 = 0x20;
 
@@ -49,7 +50,8 @@ impl Core {
                 let acting = self.act(request, 0)?;
                 if flags & FMODE_EXEC != 0 {
                     inode.node.check_executable()?;
-                    // The kernel reads the program, not the user: the daemon opens it by its rights.
+                    // The kernel reads the program, not the user: the daemon opens it by its
+                    // rights.
                     drop(acting);
                 }
                 inode.node.open(mode)
@@ -119,8 +121,8 @@ impl Core {
         }
     }
 
-    /// Whether a read has to wait for a block. That may change before it is served: then the thread that nobody counts on
-    /// waits, too.
+    /// Whether a read has to wait for a block. That may change before it is served: then the thread
+    /// that nobody counts on waits, too.
     fn would_wait(&self, read: &Read) -> bool {
         let content = &read.handle.content;
         let end = read.offset.saturating_add(read.length as u64).min(content.size());

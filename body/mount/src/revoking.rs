@@ -18,7 +18,8 @@ pub(crate) struct Revoking {
 }
 
 impl Revoking {
-    /// Passes on what the steward has to tell: to the log, to `stat`, and to those who look after owners' children.
+    /// Passes on what the steward has to tell: to the log, to `stat`, and to those who look after
+    /// owners' children.
     pub(crate) fn pass_on(&self, cache: &Cache, owners: &Owners, lists: &Lists) {
         for (id, notice) in cache.take_notices() {
             let owner = owners.get(id);
@@ -64,8 +65,8 @@ impl Core {
         Ok(())
     }
 
-    /// Whether the speaker belongs to an owner that lost control. Where all programs of a user are one owner, root's commands
-    /// would be, too: root may.
+    /// Whether the speaker belongs to an owner that lost control. Where all programs of a user are
+    /// one owner, root's commands would be, too: root may.
     fn is_judge_in_own_cause(&self, speaker: &Speaker) -> bool {
         let own = self.owner_of(speaker.pid, speaker.uid);
         let is_told_apart = self.options.owner_by == OwnerBy::Process || self.runs.holds(own);

@@ -98,7 +98,8 @@ impl Runs {
         self.running().iter().any(|running| running.owner == owner)
     }
 
-    /// The owner of a request opened a file: applies the rule of its profile about it. Says what is left to the caller.
+    /// The owner of a request opened a file: applies the rule of its profile about it. Says what is
+    /// left to the caller.
     pub(crate) fn apply_rule(&self, core: &Core, request: &Request, inode: &Inode) -> Applied {
         if !self.has_rules.load(Ordering::Acquire) {
             return Applied::default();
@@ -147,8 +148,8 @@ fn end_owner(core: &Core, owner: OwnerId, leader: u32, keep: bool) {
 }
 
 impl Core {
-    /// The path of an inode as programs see it, below the mount point. Of a file with several names it is the one by which
-    /// it was found; a file without name has none.
+    /// The path of an inode as programs see it, below the mount point. Of a file with several names
+    /// it is the one by which it was found; a file without name has none.
     pub(crate) fn path(&self, inode: &Inode) -> Option<PathBuf> {
         let below = inode.node.path_below(self.shelf.origin.path())?;
         Some(self.options.mountpoint.join(below))

@@ -14,7 +14,8 @@ pub(crate) use pantler_origin::MOUNT_TYPE as FILE_SYSTEM_TYPE;
 /// The part of it that is ours.
 pub(crate) const SUBTYPE: &str = "pantler";
 
-/// Mount points of ours whose daemon is gone. Those of live daemons are not asked, so this never waits for one.
+/// Mount points of ours whose daemon is gone. Those of live daemons are not asked, so this never
+/// waits for one.
 ///
 /// # Errors
 /// When the table of mounts cannot be read.
@@ -23,7 +24,8 @@ pub fn find() -> io::Result<Vec<PathBuf>> {
     Ok(dead(ours(&table)))
 }
 
-/// Unmounts a mount point of ours, whether or not its daemon can be asked. False when there is none of ours.
+/// Unmounts a mount point of ours, whether or not its daemon can be asked. False when there is none
+/// of ours.
 ///
 /// # Errors
 /// [`MountError::Unmount`] when the kernel refuses.

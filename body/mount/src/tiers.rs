@@ -58,7 +58,8 @@ pub struct TierOptions {
     pub passwords: Vec<((String, u16), String)>,
     /// The authority that servers' certificates are checked with, in PEM.
     pub authority: Option<PathBuf>,
-    /// What stands for the device of the origin in names, so that several machines share what they see of one origin.
+    /// What stands for the device of the origin in names, so that several machines share what they
+    /// see of one origin.
     pub origin_name: Option<String>,
     /// How blocks are protected.
     pub seal: Seal,
@@ -161,7 +162,8 @@ fn check_order(options: &MountOptions) -> Result<(), MountError> {
     Ok(())
 }
 
-/// Placement numbers frames. Whoever typed too much is told in its own words, before anything is made.
+/// Placement numbers frames. Whoever typed too much is told in its own words, before anything is
+/// made.
 fn check_frames(options: &MountOptions) -> Result<(), MountError> {
     let block_bytes = options.block_bytes.max(1) as u64;
     let mut room = FRAMES_TOTAL_MAX.saturating_sub(options.cache_bytes / block_bytes);
@@ -185,7 +187,8 @@ fn check_frames(options: &MountOptions) -> Result<(), MountError> {
     Ok(())
 }
 
-/// What is known of blocks in tiers is kept in memory, beside the cache: that must be there before it is needed.
+/// What is known of blocks in tiers is kept in memory, beside the cache: that must be there before
+/// it is needed.
 fn check_index(options: &MountOptions, memory_bytes: u64) -> Result<(), MountError> {
     let block_bytes = options.block_bytes.max(1) as u64;
     let limit =
@@ -247,8 +250,8 @@ fn open_one(options: &MountOptions, place: &Place, bytes: u64) -> Result<(Arc<dy
     }
 }
 
-/// The same after a restart: who owned blocks on a server owns them again. Machines that were cloned with their names are
-/// told apart by the number that systemd gives each.
+/// The same after a restart: who owned blocks on a server owns them again. Machines that were
+/// cloned with their names are told apart by the number that systemd gives each.
 fn client_name(options: &MountOptions) -> String {
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let machine = std::fs::read("/etc/machine-id").unwrap_or_default();
@@ -300,7 +303,8 @@ impl TierThreads {
         Ok(())
     }
 
-    /// Ends them, after what waits if that does not take long. Else it is dropped: the origin has it.
+    /// Ends them, after what waits if that does not take long. Else it is dropped: the origin has
+    /// it.
     pub(crate) fn stop(&self, shelf: &Shelf) {
         let threads = std::mem::take(&mut *self.threads.lock().expect("nobody panics with threads"));
         if threads.is_empty() {

@@ -1,9 +1,12 @@
-//! Who may wait for the origin: as many reads at a time as there are turns, and one service thread more than turns, so that
-//! what is cached waits for nobody.
+//! Who may wait for the origin: as many reads at a time as there are turns, and one service thread
+//! more than turns, so that what is cached waits for nobody.
 //!
-//! W1  A read takes a turn when one is free. With none free it is answered at once if it need not wait, or put off.
-//! W2  Nothing is put off while a turn is free: who gives a turn back serves what was put off first, in its order.
-//! W3  After a request panicked nothing is put off any more, and what was is dropped, which answers it with an error.
+//! W1  A read takes a turn when one is free. With none free it is answered at once if it need not
+//!     wait, or put off.
+//! W2  Nothing is put off while a turn is free: who gives a turn back serves what was put off
+//!     first, in its order.
+//! W3  After a request panicked nothing is put off any more, and what was is dropped, which answers
+//!     it with an error.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};

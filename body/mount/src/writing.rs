@@ -1,5 +1,5 @@
-//! Changing the content of files. Every change is in the origin, and the cache agrees with it, before it is
-//! acknowledged (V1).
+//! Changing the content of files. Every change is in the origin, and the cache agrees with it,
+//! before it is acknowledged (V1).
 
 use std::io;
 use std::ops::Range;
@@ -46,8 +46,8 @@ impl Core {
                 NOTHING
             }
         })?;
-        // Not under the file's lock: looks at the file would wait for the device, and what changes behind the mount meanwhile
-        // would be taken for part of this write.
+        // Not under the file's lock: looks at the file would wait for the device, and what changes
+        // behind the mount meanwhile would be taken for part of this write.
         handle.file.write_behind();
         Ok((written as u32, unseen))
     }

@@ -124,7 +124,8 @@ impl Drop for Greedy {
     }
 }
 
-/// One user's open files took all descriptors of a mount: root could not look at it, and the socket did not answer.
+/// One user's open files took all descriptors of a mount: root could not look at it, and the socket
+/// did not answer.
 #[test]
 fn a_user_that_takes_all_descriptors() {
     if cannot_mount() || cannot_prune() {
@@ -164,7 +165,8 @@ fn a_user_that_takes_all_descriptors() {
     }
 }
 
-/// Listing a directory with more files than descriptors left none, for as long as the kernel remembered the names.
+/// Listing a directory with more files than descriptors left none, for as long as the kernel
+/// remembered the names.
 #[test]
 fn a_user_that_looks_at_everything() {
     if cannot_mount() || cannot_prune() {
@@ -265,7 +267,8 @@ fn files_that_the_user_may_not_read() {
     quote_rights("A file is named by its descriptor: a path in a request is shown, and never opened.");
     quote_rights("A descriptor of a link, a directory or a file that is not on the mount is refused.");
     std::os::unix::fs::symlink("/etc/shadow", reachable.fixture.mnt.join("link")).unwrap();
-    // The link is replaced by another under the name that is asked about: what was opened is what counts.
+    // The link is replaced by another under the name that is asked about: what was opened is what
+    // counts.
     reachable.attack(
         r#"
 def explain(path, *files): return say({"ask": "explain", "on": MNT, "path": path}, *files)

@@ -18,7 +18,8 @@ fn call(number: u32, direction: u64, size: u64) -> u64 {
 
 /// An ioctl with a struct, which it may change.
 fn ioctl(file: &File, request: u64, data: &mut [u8]) -> Result<(), i32> {
-    // SAFETY: the size in the request says how much the kernel reads and writes, and `data` is at least that long.
+    // SAFETY: the size in the request says how much the kernel reads and writes, and `data` is at
+    // least that long.
     let result = unsafe { libc::ioctl(file.as_raw_fd(), request as _, data.as_mut_ptr()) };
     if result == 0 { Ok(()) } else { Err(std::io::Error::last_os_error().raw_os_error().unwrap()) }
 }
@@ -375,7 +376,8 @@ fn one_owner_for_all() {
         return;
     }
     quote("With one owner for all, hints of the user who mounted reach the blocks of everybody.");
-    // A cyclic scan by many short processes over a file that does not fit: LRU misses always, MRU half of the time.
+    // A cyclic scan by many short processes over a file that does not fit: LRU misses always, MRU
+    // half of the time.
     let scan = |policy: Option<PolicyName>| {
         let fixture = Fixture::with(|options| {
             options.cache_bytes = 16 * BLOCK;

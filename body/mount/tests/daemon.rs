@@ -93,7 +93,8 @@ fn unmounted_under_load() {
             let (stop, done, mnt) = (&stop, &done, &mnt);
             scope.spawn(move || {
                 while !stop.load(Ordering::SeqCst) {
-                    // Once the mount is gone these meet the empty directory beneath, and fail or make a file there.
+                    // Once the mount is gone these meet the empty directory beneath, and fail or
+                    // make a file there.
                     if number % 2 == 0 {
                         let _ = fs::read(mnt.join("f"));
                     } else {
@@ -244,7 +245,8 @@ fn what_others_mounted_in_its_place_stays() {
     assert!(error.contains("something else is mounted over it"), "{error}");
     assert!(is_tmpfs(&fixture.mnt));
     detach(&fixture.mnt);
-    // In its place: it was detached by somebody else while a program held a file, so it is served still.
+    // In its place: it was detached by somebody else while a program held a file, so it is served
+    // still.
     let mut fixture = Fixture::new();
     let held = File::create(fixture.mnt.join("held")).unwrap();
     detach(&fixture.mnt);

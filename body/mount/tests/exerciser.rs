@@ -1,7 +1,8 @@
-//! A file exerciser: random operations through several descriptors and a mapping, on few frames, against an array.
+//! A file exerciser: random operations through several descriptors and a mapping, on few frames,
+//! against an array.
 //!
-//! The mount is served by another process: a process that waits for a page of its own mount may hold locks on its address
-//! space that the serving thread needs.
+//! The mount is served by another process: a process that waits for a page of its own mount may
+//! hold locks on its address space that the serving thread needs.
 
 mod common;
 
@@ -198,7 +199,8 @@ impl Exerciser<'_> {
                 self.model[at.min(end)..end].copy_from_slice(&bytes);
             }
             Step::Behind(at, length, byte) => {
-                // What was stored through a mapping is only certain to be in the origin after a sync.
+                // What was stored through a mapping is only certain to be in the origin after a
+                // sync.
                 self.first.sync_all().unwrap();
                 let behind = OpenOptions::new().write(true).open(self.origin.join("f")).unwrap();
                 behind.write_all_at(&data(length, byte), at as u64).unwrap();

@@ -24,7 +24,8 @@ const FILE_LIST_END: u64 = 2 << 30 | 8 << 16 | 0xa7 << 8 | 17;
 const FORGET_LIST: u64 = 0xa7 << 8 | 19;
 
 fn ioctl(file: &File, request: u64, data: &mut [u8]) -> Result<(), i32> {
-    // SAFETY: the size in the request says how much the kernel reads and writes, and `data` is at least that long.
+    // SAFETY: the size in the request says how much the kernel reads and writes, and `data` is at
+    // least that long.
     let result = unsafe { libc::ioctl(file.as_raw_fd(), request as _, data.as_mut_ptr()) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error().raw_os_error().unwrap()) }
 }

@@ -100,7 +100,8 @@ fn overlayfs() {
     if cannot_mount() {
         return;
     }
-    // Upper and work directory may not lie on an overlay themselves, as the build directory of a container may.
+    // Upper and work directory may not lie on an overlay themselves, as the build directory of a
+    // container may.
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let disk = Loop::new(folder.path(), "mkfs.ext4 -q", 64 << 20);
     let at = |name: &str| disk.at.join(name);

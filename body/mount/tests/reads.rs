@@ -1,4 +1,5 @@
-//! Reading ahead by io_uring on a real mount, and where io_uring is refused: the bytes are the files', and what was said is so.
+//! Reading ahead by io_uring on a real mount, and where io_uring is refused: the bytes are the
+//! files', and what was said is so.
 
 mod common;
 
@@ -77,7 +78,8 @@ fn has_ring() -> bool {
     }
 }
 
-/// Whether the file system below can be read past the page cache: only so io_uring is asked for anything.
+/// Whether the file system below can be read past the page cache: only so io_uring is asked for
+/// anything.
 fn has_direct() -> bool {
     let file = tempfile::NamedTempFile::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let direct = fs::File::options().read(true).custom_flags(libc::O_DIRECT).open(file.path());
@@ -153,8 +155,9 @@ fn what_is_looked_ahead_is_read_by_io_uring_too() {
     fixture.unmount();
 }
 
-/// Protects the first number of `pantler stat`: of a file that is fetched whole twice nothing is a hit, though all of it
-/// was fetched before the reader asked for it. As long as first uses counted as hits this was nearly all.
+/// Protects the first number of `pantler stat`: of a file that is fetched whole twice nothing is a
+/// hit, though all of it was fetched before the reader asked for it. As long as first uses counted
+/// as hits this was nearly all.
 #[test]
 fn a_file_that_is_fetched_twice_has_no_hits() {
     if cannot_mount() {
@@ -186,8 +189,9 @@ fn a_file_that_is_fetched_twice_has_no_hits() {
     fixture.unmount();
 }
 
-/// Protects small files: nothing lies behind the end of a file, so that nothing is looked ahead there, by whatever a mount
-/// begins with. Each file of one block counted a block as looked ahead and wasted.
+/// Protects small files: nothing lies behind the end of a file, so that nothing is looked ahead
+/// there, by whatever a mount begins with. Each file of one block counted a block as looked ahead
+/// and wasted.
 #[test]
 fn nothing_is_looked_ahead_behind_the_end_of_a_file() {
     if cannot_mount() {

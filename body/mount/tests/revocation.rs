@@ -1,4 +1,5 @@
-//! docs/SEMANTICS.md, sentence by sentence: programs that lost control, and what they may try to have it back (L7).
+//! docs/SEMANTICS.md, sentence by sentence: programs that lost control, and what they may try to
+//! have it back (L7).
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! Scans as users make them: a file larger than memory, read twice over a tier with the options that a mount has by itself,
-//! counted at the origin.
+//! Scans as users make them: a file larger than memory, read twice over a tier with the options
+//! that a mount has by itself, counted at the origin.
 
 mod common;
 
@@ -31,7 +31,8 @@ impl Source for Counted {
     }
 }
 
-/// Bytes of the origin that two passes over a file of so many read, blocks that all tiers hold, and what was dropped.
+/// Bytes of the origin that two passes over a file of so many read, blocks that all tiers hold, and
+/// what was dropped.
 fn two_passes(
     bytes: u64,
     cache: u64,
@@ -80,8 +81,8 @@ fn a_second_scan_reads_from_the_origin_what_no_tier_could_hold() {
     if cannot_mount() {
         return;
     }
-    // What is looked ahead comes in bursts, and what finds no buffer on its way down is dropped (B3 of the cache): each such
-    // block may have to be read again.
+    // What is looked ahead comes in bursts, and what finds no buffer on its way down is dropped (B3
+    // of the cache): each such block may have to be read again.
     let plain = MountOptions::new("/", "/nowhere").lookahead;
     for lookahead in [plain, Lookahead::None] {
         for (bytes, cache, tier) in [(32 << 20, 8 << 20, 16 << 20), (96 << 20, 16 << 20, 64 << 20)] {

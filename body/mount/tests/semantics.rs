@@ -1,4 +1,5 @@
-//! docs/SEMANTICS.md, sentence by sentence: reading, writing, names, locks and changes behind the mount.
+//! docs/SEMANTICS.md, sentence by sentence: reading, writing, names, locks and changes behind the
+//! mount.
 
 mod common;
 
@@ -122,7 +123,8 @@ fn resident_pages(path: &std::path::Path) -> usize {
     let file = File::open(path).unwrap();
     let length = file.metadata().unwrap().len() as usize;
     let mut pages = vec![0u8; length.div_ceil(4096)];
-    // SAFETY: the mapping is made here, only asked about, and removed; `pages` has a byte for each page.
+    // SAFETY: the mapping is made here, only asked about, and removed; `pages` has a byte for each
+    // page.
     unsafe {
         use std::os::fd::AsRawFd;
         let flags = libc::MAP_SHARED;
@@ -234,7 +236,8 @@ fn readers_at_once() {
         reads.store(0, Ordering::SeqCst);
         let (fetches, before) = (fixture.fetches(), fixture.mounted().counters().totals.references);
         let path = fixture.mnt.join("f");
-        // Programs of their own, each with a piece of its own: none is served by the kernel for another.
+        // Programs of their own, each with a piece of its own: none is served by the kernel for
+        // another.
         let readers: Vec<_> = (0..READERS)
             .map(|reader| {
                 let skip = block * 16 + reader;
@@ -628,7 +631,8 @@ fn changes_behind_the_mount() {
             if first_byte() == round {
                 break;
             }
-            // A little more for a machine that is busy: the clock of the interval starts when a look at the file ends.
+            // A little more for a machine that is busy: the clock of the interval starts when a
+            // look at the file ends.
             assert!(asked < Duration::from_millis(400), "still stale");
         }
     }
@@ -654,7 +658,8 @@ fn changes_behind_the_mount() {
     }
 }
 
-/// The kernel stamps a file when a write begins; the bytes come later, and nothing is stamped again.
+/// The kernel stamps a file when a write begins; the bytes come later, and nothing is stamped
+/// again.
 #[test]
 fn writes_behind_the_mount_that_take_their_time() {
     if cannot_mount() {

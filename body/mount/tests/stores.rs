@@ -1,5 +1,5 @@
-//! Mounts over object stores: names, bytes, versions and what breaks. The store is of this process; `cli/tests/stores.rs`
-//! asks one that others wrote.
+//! Mounts over object stores: names, bytes, versions and what breaks. The store is of this process;
+//! `cli/tests/stores.rs` asks one that others wrote.
 
 mod common;
 #[path = "common/s3.rs"]

@@ -1,5 +1,5 @@
-//! A mount with a tier over a file system that stamps changes in whole seconds: a file that changed within the last tick is
-//! read right, and goes to no tier. Needs root and loop devices.
+//! A mount with a tier over a file system that stamps changes in whole seconds: a file that changed
+//! within the last tick is read right, and goes to no tier. Needs root and loop devices.
 
 mod common;
 

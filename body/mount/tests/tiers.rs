@@ -525,7 +525,8 @@ fn who_may_not_read_an_object_reads_it_through_the_server() {
     assert!(!codes.is_empty() && codes.iter().all(|code| *code == 13), "{codes:?}");
 }
 
-/// U7: a server that cannot be reached at the start, and has less room than was typed, is known by what it holds as soon
+/// U7: a server that cannot be reached at the start, and has less room than was typed, is known by
+///     what it holds as soon
 /// as it is reached.
 #[test]
 fn a_server_that_is_reached_late_is_known_by_what_it_holds() {

@@ -4,10 +4,11 @@
 //! cargo bench -p pantler-steer --bench lists [-- ROUNDS [FOLDER]]
 //! ```
 //!
-//! A program reads what it computes on for a while after each 8 KiB, or does not: one file from start to end, many small
-//! files in an order that is not that of their names, and single blocks of a large file in random order. Alone with the kernel's
-//! readahead, steered, and steered with a list of all that it will read. Each in turn, ROUNDS times (default 5); the table
-//! has medians of milliseconds. FOLDER (default: the target directory) says which disk.
+//! A program reads what it computes on for a while after each 8 KiB, or does not: one file from
+//! start to end, many small files in an order that is not that of their names, and single blocks of
+//! a large file in random order. Alone with the kernel's readahead, steered, and steered with a
+//! list of all that it will read. Each in turn, ROUNDS times (default 5); the table has medians of
+//! milliseconds. FOLDER (default: the target directory) says which disk.
 
 use std::error::Error;
 use std::fmt::Write as _;

@@ -4,13 +4,14 @@
 //! cargo bench -p pantler-steer [-- PAIRS [FOLDER]]
 //! ```
 //!
-//! Part one prints the cost of one hot 4 KiB `pread`: not traced at all, in a run, and outside of a run (of a file the
-//! run does not use, and of one it does). Part two runs cscope, ripgrep and sort over the C sources below FOLDER
-//! (default: those of `linux-source-6.1`, unpacked on the way: 1.5 GB) in alternating pairs, with and without a run, with
-//! everything in memory, and prints the median of the paired differences with its 95 % interval. The CPU time of the
-//! steering threads is counted as if it had been spent in the program. Both halves of a pair rest for 100 ms before the
-//! program is told to begin: entering a run waits for all CPUs, and what that leaves behind (cold caches, callbacks of
-//! the kernel) is a cost of entering, printed by itself in part three.
+//! Part one prints the cost of one hot 4 KiB `pread`: not traced at all, in a run, and outside of a
+//! run (of a file the run does not use, and of one it does). Part two runs cscope, ripgrep and sort
+//! over the C sources below FOLDER (default: those of `linux-source-6.1`, unpacked on the way: 1.5
+//! GB) in alternating pairs, with and without a run, with everything in memory, and prints the
+//! median of the paired differences with its 95 % interval. The CPU time of the steering threads is
+//! counted as if it had been spent in the program. Both halves of a pair rest for 100 ms before the
+//! program is told to begin: entering a run waits for all CPUs, and what that leaves behind (cold
+//! caches, callbacks of the kernel) is a cost of entering, printed by itself in part three.
 
 use std::error::Error;
 use std::fs::{self, File};

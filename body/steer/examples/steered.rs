@@ -1,12 +1,13 @@
-//! Runs a program under a budget, steered or by the kernel alone, and prints what it cost as one line of JSON.
+//! Runs a program under a budget, steered or by the kernel alone, and prints what it cost as one
+//! line of JSON.
 //!
 //! ```text
 //! cargo run --release -p pantler-steer --example steered -- [--kernel] [--budget BYTES] [--total BYTES] [--policy NAME]
 //!     [--throttle MAJOR:MINOR] [--no-take-over] [--no-others] [--alone] -- PROGRAM ARGUMENTS
 //! ```
 //!
-//! `--kernel` gives the kernel the same group with a hard limit of the budget (or total). `--alone` does nothing at all
-//! but measure.
+//! `--kernel` gives the kernel the same group with a hard limit of the budget (or total). `--alone`
+//! does nothing at all but measure.
 
 use std::process::Command;
 use std::time::Instant;
@@ -124,7 +125,8 @@ fn kernel(arguments: &Arguments, mut command: Command) -> Result<(), Failure> {
     group.hard_limit(Some(arguments.total.unwrap_or(arguments.budget)))?;
     throttle(&*group, arguments.throttle)?;
     let files = group.program_files();
-    // SAFETY: the hook writes one byte to each file; the example is single-threaded, so allocating is safe too.
+    // SAFETY: the hook writes one byte to each file; the example is single-threaded, so allocating
+    // is safe too.
     unsafe {
         command.pre_exec(move || {
             for file in &files {

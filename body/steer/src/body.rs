@@ -1,6 +1,7 @@
 //! A run as the control doors see it.
 //!
-//! A run is one owner (or one per process, by option), and all hints of its user that name nobody mean that owner.
+//! A run is one owner (or one per process, by option), and all hints of its user that name nobody
+//! mean that owner.
 
 use std::collections::{BTreeMap, HashMap};
 use std::os::fd::BorrowedFd;
@@ -265,7 +266,8 @@ impl Body for SteerBody {
             }
             let about = engine.steward.decisions().filter(|decision| decision.victim.file == id);
             let path = |file| {
-                // Of the version that the decision was about: the slot may be another file's by now.
+                // Of the version that the decision was about: the slot may be another file's by
+                // now.
                 let slot = slot_of(file);
                 let path = engine.files.get(slot).path.as_ref().filter(|_| engine.file_id(slot) == file);
                 path.map(|path| path.display().to_string())
@@ -286,7 +288,8 @@ impl Body for SteerBody {
 
     fn stop(&self, speaker: &Speaker) -> Result<(), ControlError> {
         speaker.check_speaks_for(self.0.options.uid)?;
-        // The program goes on, unsteered; whoever started the run removes the rest when the program ends.
+        // The program goes on, unsteered; whoever started the run removes the rest when the program
+        // ends.
         self.0.ask_to_stop();
         Ok(())
     }

@@ -1,16 +1,18 @@
 //! Keeps a run's group within its bounds, a few times per second.
 //!
-//! A thread of its own does it: reading the group's counters and having the kernel reclaim both take their time. What
-//! the kernel drops here is seen as dropped by others, because this thread is not one of those that are left out.
+//! A thread of its own does it: reading the group's counters and having the kernel reclaim both
+//! take their time. What the kernel drops here is seen as dropped by others, because this thread is
+//! not one of those that are left out.
 
 use crate::steer::Shared;
 use crate::sys;
 
-/// Room left below a bound on everything: the kernel charges in batches per CPU, and needs some to work in.
+/// Room left below a bound on everything: the kernel charges in batches per CPU, and needs some to
+/// work in.
 const MARGIN_BYTES: u64 = 256 << 10;
 
-/// Holds the group to its bounds. Anonymous and kernel memory come on top of the budget; where a total is set, or a
-/// group above this one has a limit, the blocks get what the rest leaves.
+/// Holds the group to its bounds. Anonymous and kernel memory come on top of the budget; where a
+/// total is set, or a group above this one has a limit, the blocks get what the rest leaves.
 pub(crate) fn keep(shared: &Shared) {
     let Ok(usage) = shared.group.usage() else { return };
     let options = &shared.options;

@@ -11,7 +11,8 @@ pub struct SteerCounters {
     pub references: u64,
     /// References to blocks that somebody else had brought in.
     pub foreign: u64,
-    /// Blocks brought in by the run's threads and by our readahead: what was read from the device (or written anew).
+    /// Blocks brought in by the run's threads and by our readahead: what was read from the device
+    /// (or written anew).
     pub brought_in: u64,
     /// Blocks that our readahead brought in.
     pub read_ahead: u64,

@@ -76,7 +76,8 @@ fn cachestat(kernel: &Kernel, is_there: bool) -> Check {
     Check { since: Some(CACHESTAT), ..check("cachestat", found, "run Linux 6.5 or newer") }
 }
 
-/// What steering gets by without. Judged by the version: there is nothing to try, or trying it would change something.
+/// What steering gets by without. Judged by the version: there is nothing to try, or trying it
+/// would change something.
 const NICETIES: [(&str, Version, &str); 5] = [
     ("pidfd_getfd", Version(5, 6), "without it the kernel's own readahead stays: run Linux 5.6 or newer"),
     ("folio order", Version(5, 18), "without it each folio counts as one page: run Linux 5.18 or newer"),
@@ -184,7 +185,8 @@ fn device_counters(places: Option<&Places>) -> Check {
 /// Where the kernel shows who watches for memory that nobody uses.
 const DAMON: &str = "/sys/kernel/mm/damon/admin/kdamonds";
 
-/// Whether nobody pages out what is cold though memory is not short: what stays by decision would leave all the same.
+/// Whether nobody pages out what is cold though memory is not short: what stays by decision would
+/// leave all the same.
 fn left_alone(monitors: &Path) -> Check {
     let names = |folder: &Path| -> Vec<_> {
         fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect()

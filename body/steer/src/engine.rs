@@ -1,8 +1,9 @@
-//! Events in, the steward asked, system calls out. One thread runs it; it reads no clock and opens no trace itself.
+//! Events in, the steward asked, system calls out. One thread runs it; it reads no clock and opens
+//! no trace itself.
 //!
-//! An event only changes beliefs and queues work; [`Engine::pump`] carries the work out once per round, in batches:
-//! dropping is cheaper by the run than by the block, and pages that were just added sit in a per-CPU batch of the
-//! kernel's, from which only a drain of all CPUs gets them.
+//! An event only changes beliefs and queues work; [`Engine::pump`] carries the work out once per
+//! round, in batches: dropping is cheaper by the run than by the block, and pages that were just
+//! added sit in a per-CPU batch of the kernel's, from which only a drain of all CPUs gets them.
 //!
 //! | chapter | |
 //! | --- | --- |
@@ -38,7 +39,8 @@ use foretold::Foretold;
 /// Whether references to cached blocks are watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Hits {
-    /// Everything fits, nobody gave a hint: nothing to decide, and watching would cost an event per read.
+    /// Everything fits, nobody gave a hint: nothing to decide, and watching would cost an event per
+    /// read.
     Unwatched,
     /// Something may have to be decided from now on: the tracepoints shall be switched on.
     Wanted,
@@ -118,8 +120,8 @@ impl Engine {
         })
     }
 
-    /// Carries out what the events of a round asked for. Returns whether anything was done that should soon be looked
-    /// after again.
+    /// Carries out what the events of a round asked for. Returns whether anything was done that
+    /// should soon be looked after again.
     pub fn pump(&mut self, now_ns: u64) -> bool {
         self.counters.now_ns = now_ns;
         let (ahead, ours, leaving) =
@@ -210,7 +212,8 @@ impl Engine {
         self.capacity
     }
 
-    /// Changes how many blocks the run may keep; the reserve for lagging drops is taken off already.
+    /// Changes how many blocks the run may keep; the reserve for lagging drops is taken off
+    /// already.
     ///
     /// # Errors
     /// No block is left.

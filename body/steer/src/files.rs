@@ -1,8 +1,10 @@
-//! The files that a run reads: from device and inode, which is all that an event tells, to something to act on.
+//! The files that a run reads: from device and inode, which is all that an event tells, to
+//! something to act on.
 //!
-//! A file is found through the descriptors of the process that reads it (`/proc/PID/fd`), never by a path. Descriptors
-//! that are kept are read-only, regular files only, and at most [`DESCRIPTORS_MAX`]; beyond that, and for files that
-//! were closed long ago, a file handle (`open_by_handle_at`) opens the file again where its file system has handles.
+//! A file is found through the descriptors of the process that reads it (`/proc/PID/fd`), never by
+//! a path. Descriptors that are kept are read-only, regular files only, and at most
+//! [`DESCRIPTORS_MAX`]; beyond that, and for files that were closed long ago, a file handle
+//! (`open_by_handle_at`) opens the file again where its file system has handles.
 //!
 //! D1  Every held descriptor is a regular file whose inode and device are those of its entry.
 //! D2  At most `DESCRIPTORS_MAX` descriptors are held.
@@ -46,7 +48,8 @@ pub struct FileKey {
 pub struct File {
     /// Its name in events.
     pub key: FileKey,
-    /// Version: counts up when the file is truncated or its inode used anew. With the slot it names the steward's file.
+    /// Version: counts up when the file is truncated or its inode used anew. With the slot it names
+    /// the steward's file.
     pub version: u32,
     /// Size in blocks when it was last looked at; 0 while unresolved.
     pub size_blocks: u64,
@@ -107,8 +110,8 @@ pub struct Files {
 }
 
 impl Files {
-    /// The slot of a file, new if need be. `None` for what is no file of a mounted file system (block devices, pipes),
-    /// and when the table is full of files in use.
+    /// The slot of a file, new if need be. `None` for what is no file of a mounted file system
+    /// (block devices, pipes), and when the table is full of files in use.
     pub fn slot(&mut self, key: FileKey) -> Option<u32> {
         if let Some((last, slot)) = self.last
             && last == key
@@ -183,8 +186,9 @@ impl Files {
         self.by_key.values().map(|&slot| (slot, &self.slots[slot as usize]))
     }
 
-    /// Looks for the file among the descriptors of a thread, then among what its process has mapped, and at last by its
-    /// number, for a program that closed it at once. Returns the descriptors under which the thread has it open.
+    /// Looks for the file among the descriptors of a thread, then among what its process has
+    /// mapped, and at last by its number, for a program that closed it at once. Returns the
+    /// descriptors under which the thread has it open.
     pub fn resolve(&mut self, slot: u32, tid: u32, now_ns: u64) -> Vec<Descriptor> {
         let file = &mut self.slots[slot as usize];
         file.tries = file.tries.saturating_add(1);
@@ -204,8 +208,8 @@ impl Files {
         descriptors
     }
 
-    /// Opens a file by the number of its inode, where its file system knows files by that, and takes the name that the
-    /// kernel still has for it. A name that leads elsewhere is none.
+    /// Opens a file by the number of its inode, where its file system knows files by that, and
+    /// takes the name that the kernel still has for it. A name that leads elsewhere is none.
     fn name_by_number(&mut self, slot: u32, now_ns: u64) {
         let Some(file) = self.descriptor(slot, now_ns) else { return };
         let identity = |stat: rustix::fs::Stat| (stat.st_dev, stat.st_ino);
@@ -215,8 +219,8 @@ impl Files {
             name.filter(|name| opened.is_ok() && rustix::fs::lstat(name).map(identity) == opened);
     }
 
-    /// Takes an open file, or one opened by name only, so that the slot can be acted on; it is not kept open where its file
-    /// system has handles. Says whether that is possible.
+    /// Takes an open file, or one opened by name only, so that the slot can be acted on; it is not
+    /// kept open where its file system has handles. Says whether that is possible.
     pub fn accept_opened(&mut self, slot: u32, file: BorrowedFd<'_>, now_ns: u64) -> bool {
         let was_open = self.slots[slot as usize].descriptor.is_some();
         if !self.accept_link(slot, &format!("/proc/self/fd/{}", file.as_raw_fd()), now_ns) {
@@ -229,7 +233,8 @@ impl Files {
         true
     }
 
-    /// Opens a file through a link of `/proc` and takes it, or the file below it on an overlay, if it is that file.
+    /// Opens a file through a link of `/proc` and takes it, or the file below it on an overlay, if
+    /// it is that file.
     fn accept_link(&mut self, slot: u32, link: &str, now_ns: u64) -> bool {
         let name = fs::read_link(link).ok();
         let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
@@ -295,7 +300,8 @@ impl Files {
         }
     }
 
-    /// A descriptor of the file to act on, opened again by its handle if need be; `None` when it cannot be reached.
+    /// A descriptor of the file to act on, opened again by its handle if need be; `None` when it
+    /// cannot be reached.
     pub fn descriptor(&mut self, slot: u32, now_ns: u64) -> Option<BorrowedFd<'_>> {
         if self.slots[slot as usize].descriptor.is_none() {
             let file = &self.slots[slot as usize];
@@ -304,7 +310,8 @@ impl Files {
             let flags =
                 rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::DIRECTORY | rustix::fs::OFlags::CLOEXEC;
             let mount = rustix::fs::open(&mount.place, flags, rustix::fs::Mode::empty()).ok()?;
-            // A program that read a file and ended at once took its descriptor along: try the inode's number.
+            // A program that read a file and ended at once took its descriptor along: try the
+            // inode's number.
             let opened = match &file.handle {
                 Some(handle) => handle.open(mount.as_fd()),
                 None => FileHandle::by_inode(file.key.ino)?.open(mount.as_fd()),

@@ -1,11 +1,12 @@
 //! The control group of one run: where its memory and its device reads are counted.
 //!
-//! Two kernels' worth of control files behind one small trait: [`v1`] (hierarchies `memory` and `blkio`) and [`v2`]
-//! (one hierarchy). [`create`] finds out which of them has the memory controller on this machine.
+//! Two kernels' worth of control files behind one small trait: [`v1`] (hierarchies `memory` and
+//! `blkio`) and [`v2`] (one hierarchy). [`create`] finds out which of them has the memory
+//! controller on this machine.
 //!
-//! The budget counts file blocks and is kept by the steward. The group's own bound is a backstop for what the steward
-//! cannot reach, and never kills: v2 uses `memory.high`, v1 a bound that is set only for as long as the kernel needs to
-//! reclaim what is over it (see [`v1::V1::enforce`]).
+//! The budget counts file blocks and is kept by the steward. The group's own bound is a backstop
+//! for what the steward cannot reach, and never kills: v2 uses `memory.high`, v1 a bound that is
+//! set only for as long as the kernel needs to reclaim what is over it (see [`v1::V1::enforce`]).
 
 use std::fs;
 use std::io;
@@ -58,18 +59,21 @@ pub trait RunGroup: std::fmt::Debug + Send + Sync {
     /// # Errors
     /// The control file that could not be read.
     fn usage(&self) -> Result<Usage, SteerError>;
-    /// Bytes that may still be charged before a limit above the group is met; none when there is no limit.
+    /// Bytes that may still be charged before a limit above the group is met; none when there is no
+    /// limit.
     fn headroom(&self) -> Option<u64>;
     /// The most it ever held, in bytes; none before Linux 5.19 on v2.
     fn peak(&self) -> Option<u64>;
     /// Bytes read from devices so far.
     fn device_read_bytes(&self) -> Option<u64>;
-    /// Has the kernel reclaim what is above `bytes` in all, if it can, and lets nobody be killed for it.
+    /// Has the kernel reclaim what is above `bytes` in all, if it can, and lets nobody be killed
+    /// for it.
     ///
     /// # Errors
     /// The control file that refused.
     fn enforce(&self, bytes: u64) -> Result<(), SteerError>;
-    /// Sets a hard limit, as a kernel without Pantler would have it. For comparisons only; `None` lifts it.
+    /// Sets a hard limit, as a kernel without Pantler would have it. For comparisons only; `None`
+    /// lifts it.
     ///
     /// # Errors
     /// The control file that refused.

@@ -1,6 +1,7 @@
 //! The running kernel: its version, and since which version it has what is used.
 //!
-//! A version explains, it does not decide: distributions carry features back, so what can be tried is tried.
+//! A version explains, it does not decide: distributions carry features back, so what can be tried
+//! is tried.
 
 use std::fmt;
 
@@ -14,7 +15,8 @@ impl fmt::Display for Version {
     }
 }
 
-/// The tracepoints of references: `mm_filemap_get_pages`, `mm_filemap_map_pages`, `mm_filemap_fault`.
+/// The tracepoints of references: `mm_filemap_get_pages`, `mm_filemap_map_pages`,
+/// `mm_filemap_fault`.
 pub const TRACEPOINTS: Version = Version(6, 12);
 /// The system call `cachestat`.
 pub const CACHESTAT: Version = Version(6, 5);

@@ -124,7 +124,8 @@ pub struct Span {
 /// Folios that left in part for so long that something has to be done.
 #[derive(Debug, Default)]
 pub struct Stuck {
-    /// Blocks of folios most of which stays. They are no longer leaving: the steward gets them back.
+    /// Blocks of folios most of which stays. They are no longer leaving: the steward gets them
+    /// back.
     pub back: Vec<Span>,
     /// The rest of folios most of which left. Still ours: the steward shall give it up as well.
     pub rest: Vec<Span>,
@@ -245,9 +246,9 @@ impl Ledger {
         }
     }
 
-    /// Hands out what has been leaving since before `until_ns`, in runs that hold whole folios only; a block handed
-    /// out is unknown from here on. What becomes of folios that are left in part, once they are older than `stuck_ns`,
-    /// is told in `stuck`.
+    /// Hands out what has been leaving since before `until_ns`, in runs that hold whole folios
+    /// only; a block handed out is unknown from here on. What becomes of folios that are left in
+    /// part, once they are older than `stuck_ns`, is told in `stuck`.
     pub fn take_ripe(&mut self, until_ns: u64, stuck_ns: u64, ripe: &mut Vec<Span>, stuck: &mut Stuck) {
         let mut taken = 0;
         self.chunks.retain(|&(file, number), chunk| {
@@ -284,7 +285,8 @@ impl Ledger {
         self.leaving_blocks -= taken;
     }
 
-    /// Hands out what the kernel brought in and nobody referenced since `until_ns`; it is ours from here on.
+    /// Hands out what the kernel brought in and nobody referenced since `until_ns`; it is ours from
+    /// here on.
     pub fn take_unreferenced(&mut self, until_ns: u64, found: &mut Vec<Span>) {
         if self.ahead_blocks == 0 {
             return;
@@ -325,7 +327,8 @@ impl Ledger {
         })
     }
 
-    /// The spans of up to `chunks` chunks, beginning after the first `skip`; false when the end was reached.
+    /// The spans of up to `chunks` chunks, beginning after the first `skip`; false when the end was
+    /// reached.
     pub fn some_spans(&self, skip: usize, chunks: usize, found: &mut Vec<Span>) -> bool {
         for (&(file, number), chunk) in self.chunks.iter().skip(skip).take(chunks) {
             let all = chunk.cached();

@@ -6,13 +6,15 @@
 //!                        +---- fadvise, readahead, cachestat ----+<--drops--+
 //! ```
 //!
-//! [`Steer`] is a run: a control group, two trace instances, a reading thread. [`trace`] turns the kernel's binary
-//! buffers into events; the [`engine`] tells the steward and carries out what it decides; the [`ledger`] knows which
-//! blocks the run brought in; `foretold` reads what access lists want; [`files`] opens what events name by inode.
-//! [`group`] speaks both versions of control groups. [`doctor()`] says what a machine lacks.
+//! [`Steer`] is a run: a control group, two trace instances, a reading thread. [`trace`] turns the
+//! kernel's binary buffers into events; the [`engine`] tells the steward and carries out what it
+//! decides; the [`ledger`] knows which blocks the run brought in; `foretold` reads what access
+//! lists want; [`files`] opens what events name by inode. [`group`] speaks both versions of control
+//! groups. [`doctor()`] says what a machine lacks.
 //!
-//! What it never does: decide what leaves, but for the few blocks that hold a folio back (K4 in [`ledger`]), drop what the run did not bring in or what somebody else used since, change
-//! a setting of the whole machine, or hold a program back.
+//! What it never does: decide what leaves, but for the few blocks that hold a folio back (K4 in
+//! [`ledger`]), drop what the run did not bring in or what somebody else used since, change a
+//! setting of the whole machine, or hold a program back.
 //!
 //! See the crate's `README.md` for what was measured on which kernel.
 

@@ -1,7 +1,8 @@
 //! Names of the things a run leaves in the kernel, and cleaning up after runs that crashed.
 //!
-//! A name carries the process and its start time, `pantler-PID-START-NAME`, so that nobody's things are taken for
-//! leftovers while that process lives, and a process number that is used again does not protect them.
+//! A name carries the process and its start time, `pantler-PID-START-NAME`, so that nobody's things
+//! are taken for leftovers while that process lives, and a process number that is used again does
+//! not protect them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -36,10 +37,12 @@ fn is_leftover(name: &str) -> bool {
     parsed.is_some_and(|(pid, start)| sys::start_time(pid) != Some(start))
 }
 
-/// Removes what crashed runs left behind: tracefs instances and control groups. Returns what was removed.
+/// Removes what crashed runs left behind: tracefs instances and control groups. Returns what was
+/// removed.
 ///
 /// # Errors
-/// The hierarchies could not be listed. Single things that will not go are reported in the log and left.
+/// The hierarchies could not be listed. Single things that will not go are reported in the log and
+/// left.
 pub fn clean_leftovers() -> Result<Vec<PathBuf>, SteerError> {
     let mut removed = Vec::new();
     if pid_namespace::foreign().is_some() {

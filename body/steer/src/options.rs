@@ -16,9 +16,9 @@ pub const BUDGET_BYTES_MIN: u64 = 1 << 20;
 pub enum HitWatch {
     /// From the first reference on: counters are complete.
     Always,
-    /// Once something may have to be decided: when half of the budget is used, or a hint came, or somebody asked for
-    /// counters. A profile or a policy other than LRU watches from the start. Until then a block counts as referenced
-    /// when it comes, and hits are not counted.
+    /// Once something may have to be decided: when half of the budget is used, or a hint came, or
+    /// somebody asked for counters. A profile or a policy other than LRU watches from the start.
+    /// Until then a block counts as referenced when it comes, and hits are not counted.
     #[default]
     WhenNeeded,
 }
@@ -32,8 +32,8 @@ pub struct SteerOptions {
     pub owner_name: Option<String>,
     /// Bytes of file blocks that the run may keep in the page cache.
     pub budget_bytes: u64,
-    /// Bytes that the whole group may hold, anonymous and kernel memory included, if those shall not come on top: the
-    /// blocks then get what the rest leaves, at most the budget.
+    /// Bytes that the whole group may hold, anonymous and kernel memory included, if those shall
+    /// not come on top: the blocks then get what the rest leaves, at most the budget.
     pub total_bytes: Option<u64>,
     /// User for whom it runs.
     pub uid: u32,
@@ -55,9 +55,11 @@ pub struct SteerOptions {
     pub buffer_kb: u32,
     /// When references to cached blocks are watched.
     pub watch_hits: HitWatch,
-    /// Whether to watch what other programs do with the run's files, so that pages they use are left alone.
+    /// Whether to watch what other programs do with the run's files, so that pages they use are
+    /// left alone.
     pub watch_others: bool,
-    /// Whether the calling process joins the run's control groups, so that what it reads ahead is charged there.
+    /// Whether the calling process joins the run's control groups, so that what it reads ahead is
+    /// charged there.
     pub join: bool,
     /// Decisions remembered for `explain`; 0 = none.
     pub log: u32,
@@ -122,7 +124,8 @@ impl SteerOptions {
         u32::try_from(self.budget_bytes / BLOCK_BYTES).unwrap_or(pantler_steward::FRAMES_MAX)
     }
 
-    /// Blocks kept for readahead that nobody referenced yet: two windows, at most 5 % of the budget or 256 KiB.
+    /// Blocks kept for readahead that nobody referenced yet: two windows, at most 5 % of the budget
+    /// or 256 KiB.
     pub fn waiting_blocks(&self) -> u32 {
         (2 * self.window.max as u32).min((self.budget_blocks() / 20).max(64)).max(8)
     }

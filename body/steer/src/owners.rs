@@ -1,6 +1,7 @@
 //! Whose references these are, and what the profile says about the files.
 //!
-//! Normally the whole run is one owner, however many processes come and go. By option every process is one.
+//! Normally the whole run is one owner, however many processes come and go. By option every process
+//! is one.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -93,8 +94,8 @@ impl RunOwners {
         owner
     }
 
-    /// Gives an owner that is new what the profile says, and the standing of whom it comes from (L7). Called before its
-    /// first reference.
+    /// Gives an owner that is new what the profile says, and the standing of whom it comes from
+    /// (L7). Called before its first reference.
     ///
     /// # Errors
     /// A bound of the steward.

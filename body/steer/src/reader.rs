@@ -1,9 +1,10 @@
 //! The reading thread: reads events, lets the engine work, and rests.
 //!
-//! How it rests decides what it costs. Waiting in `poll` makes the kernel wake us at the next event, which costs the
-//! program an interrupt per wake, so that is for idle times only. While events come, it sleeps for a fixed short time
-//! instead: the program pays nothing, and the buffer collects. Streams that read from the device need us back soon
-//! (their windows run dry); hits do not.
+//! How it rests decides what it costs. Waiting in `poll` makes the kernel wake us at the next
+//! event, which costs the program an interrupt per wake, so that is for idle times only. While
+//! events come, it sleeps for a fixed short time instead: the program pays nothing, and the buffer
+//! collects. Streams that read from the device need us back soon (their windows run dry); hits do
+//! not.
 
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
@@ -18,9 +19,11 @@ use crate::trace::feed::Feed;
 
 /// Rest while blocks are brought in or dropped.
 const NAP_BUSY_US: u64 = 250;
-/// Longest rest while there are only hits: each wake costs about 10 us of CPU, and the buffer must hold what comes.
+/// Longest rest while there are only hits: each wake costs about 10 us of CPU, and the buffer must
+/// hold what comes.
 const NAP_HITS_US: u64 = 4_000;
-/// Rest while hits are not watched: no window runs dry, but a file has to be found while a program has it open.
+/// Rest while hits are not watched: no window runs dry, but a file has to be found while a program
+/// has it open.
 const NAP_CALM_US: u64 = 2_000;
 /// Events in a round after which the next rest is shorter.
 const CROWD: usize = 1_000;
@@ -111,8 +114,8 @@ struct Rest {
 }
 
 impl Rest {
-    /// After a round with so many events: a nap, or none to wait for the next event. `calm` says that hits are not
-    /// watched.
+    /// After a round with so many events: a nap, or none to wait for the next event. `calm` says
+    /// that hits are not watched.
     fn after(&mut self, events: usize, busy: bool, calm: bool) -> Option<Duration> {
         if calm && events > 0 {
             (self.nap_us, self.idle) = (NAP_CALM_US, 0);
@@ -125,7 +128,8 @@ impl Rest {
             (self.nap_us, self.idle) = ((self.nap_us * 3 / 2).clamp(NAP_BUSY_US, NAP_HITS_US), 0);
         } else {
             self.idle += 1;
-            // A slow device may keep a reader waiting for longer than this; its next event wakes us.
+            // A slow device may keep a reader waiting for longer than this; its next event wakes
+            // us.
             if self.idle > if busy { BUSY_ROUNDS } else { IDLE_ROUNDS } {
                 self.nap_us = NAP_BUSY_US;
                 return None;

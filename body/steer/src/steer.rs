@@ -35,8 +35,8 @@ pub(crate) struct Shared {
     pub(crate) run: Instance,
     pub(crate) others: Option<Instance>,
     pub(crate) stopping: AtomicBool,
-    /// Open lists of threads that commands carry until they are started; emptied at the end, because an instance is
-    /// busy while its files are open.
+    /// Open lists of threads that commands carry until they are started; emptied at the end,
+    /// because an instance is busy while its files are open.
     doors: Mutex<Vec<Weak<Mutex<Option<Doors>>>>>,
     /// Files of the run on which steering has no effect.
     pub(crate) lookout: Mutex<Lookout>,
@@ -45,7 +45,8 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// The engine. A panic elsewhere has left it in a state that is at worst a wrong belief, which heals.
+    /// The engine. A panic elsewhere has left it in a state that is at worst a wrong belief, which
+    /// heals.
     pub(crate) fn engine(&self) -> MutexGuard<'_, Engine> {
         self.engine.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -63,7 +64,8 @@ impl Shared {
     }
 }
 
-/// What a child needs to put itself into the run: opened with our rights, which the kernel checks, not the child's.
+/// What a child needs to put itself into the run: opened with our rights, which the kernel checks,
+/// not the child's.
 #[derive(Debug)]
 struct Doors {
     groups: Vec<fs::File>,
@@ -85,7 +87,8 @@ impl Doors {
     }
 }
 
-/// A run whose page cache is steered. Stopping (or dropping it) gives readahead back and removes what it made.
+/// A run whose page cache is steered. Stopping (or dropping it) gives readahead back and removes
+/// what it made.
 #[derive(Debug)]
 pub struct Steer {
     pub(crate) shared: Arc<Shared>,
@@ -94,8 +97,8 @@ pub struct Steer {
 }
 
 impl Steer {
-    /// Makes the control group and the trace instances and begins to watch. Nothing is steered until a program is put
-    /// in by [`Steer::enter`] or [`Steer::adopt`].
+    /// Makes the control group and the trace instances and begins to watch. Nothing is steered
+    /// until a program is put in by [`Steer::enter`] or [`Steer::adopt`].
     ///
     /// # Errors
     /// [`SteerError::Missing`] names what the machine lacks and the remedy; else what refused.
@@ -141,10 +144,12 @@ impl Steer {
                 None
             };
             if let Some(others) = &others {
-                // Listed as soon as it runs: see `reader`. An empty list means that nobody is left out.
+                // Listed as soon as it runs: see `reader`. An empty list means that nobody is left
+                // out.
                 others.list_thread(NOBODY_TID)?;
             }
-            // An empty list means everybody: list a thread that no longer reads, ours before its first read.
+            // An empty list means everybody: list a thread that no longer reads, ours before its
+            // first read.
             run.list_thread(NOBODY_TID)?;
             let engine = Engine::new(&options, sys::monotonic_ns())?;
             let wake = rustix::event::eventfd(
@@ -191,7 +196,8 @@ impl Steer {
         }
     }
 
-    /// Has a program that is about to be started run in this run: its process and all that it starts.
+    /// Has a program that is about to be started run in this run: its process and all that it
+    /// starts.
     ///
     /// # Errors
     /// A control file could not be opened.
@@ -217,13 +223,14 @@ impl Steer {
             Ok(doors) => doors.as_ref().ok_or(io::ErrorKind::BrokenPipe)?.enter(),
             Err(_) => Err(io::ErrorKind::WouldBlock.into()),
         };
-        // SAFETY: between fork and exec the hook only formats into its own stack and writes to open descriptors; it
-        // neither allocates nor waits for a lock.
+        // SAFETY: between fork and exec the hook only formats into its own stack and writes to open
+        // descriptors; it neither allocates nor waits for a lock.
         unsafe { command.pre_exec(hook) };
         Ok(())
     }
 
-    /// Takes a process that runs already, with its threads, into this run. What it started before stays outside.
+    /// Takes a process that runs already, with its threads, into this run. What it started before
+    /// stays outside.
     ///
     /// # Errors
     /// The process is gone, or a control file refused.
@@ -241,7 +248,8 @@ impl Steer {
         Ok(())
     }
 
-    /// Says in the log if steering will have no effect on this open file or folder, unless it was said of another one.
+    /// Says in the log if steering will have no effect on this open file or folder, unless it was
+    /// said of another one.
     pub fn mention(&self, file: BorrowedFd<'_>, path: &Path) {
         let mut lookout = self.shared.lookout.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(said) = lookout.look_at(file, path) {
@@ -297,8 +305,8 @@ impl Steer {
         }
     }
 
-    /// Asks the kernel about every block that is believed to be cached, as after lost events. Returns how many beliefs
-    /// were wrong.
+    /// Asks the kernel about every block that is believed to be cached, as after lost events.
+    /// Returns how many beliefs were wrong.
     pub fn resynchronise(&self) -> u64 {
         let mut engine = self.shared.engine();
         let before = engine.counters.corrected;
@@ -314,7 +322,8 @@ impl Steer {
         self.shared.engine().validate();
     }
 
-    /// Ends steering and removes everything that was made; returns the last counters. Cached blocks stay.
+    /// Ends steering and removes everything that was made; returns the last counters. Cached blocks
+    /// stay.
     ///
     /// # Errors
     /// What could not be removed.

@@ -13,8 +13,8 @@ use crate::window::Window;
 /// Streams remembered at once.
 pub const STREAMS_MAX: usize = 256;
 
-/// Attempts at taking the readahead of one stream over. A program may close a file and open it again meanwhile, and
-/// the new open file has a readahead of its own.
+/// Attempts at taking the readahead of one stream over. A program may close a file and open it
+/// again meanwhile, and the new open file has a readahead of its own.
 const ATTEMPTS: u8 = 16;
 
 /// Who reads ahead for a stream.
@@ -58,7 +58,8 @@ impl Stream {
         self.burst = begin..last + 1;
     }
 
-    /// Where the kernel's readahead ends, if it is about what the stream reads now; else where the reads end.
+    /// Where the kernel's readahead ends, if it is about what the stream reads now; else where the
+    /// reads end.
     pub fn burst_end(&self) -> u64 {
         let next = self.window.next();
         if self.burst.start <= next && next <= self.burst.end { self.burst.end } else { next }

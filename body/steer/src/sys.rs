@@ -1,4 +1,5 @@
-//! The system calls of this body that no crate wraps, and small helpers around those that are wrapped.
+//! The system calls of this body that no crate wraps, and small helpers around those that are
+//! wrapped.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -31,15 +32,17 @@ pub struct CacheStat {
 /// Number of the system call on every architecture.
 const SYS_CACHESTAT: libc::c_long = 451;
 
-/// Counts the cached pages of a range of blocks, Linux 6.5 and newer. Tells the truth only to who may write the file or owns it.
+/// Counts the cached pages of a range of blocks, Linux 6.5 and newer. Tells the truth only to who
+/// may write the file or owns it.
 ///
 /// # Errors
 /// The kernel's answer; `ENOSYS` before 6.5.
 pub fn cachestat(file: BorrowedFd<'_>, first: u64, blocks: u64) -> io::Result<CacheStat> {
     let range = [first * BLOCK_BYTES, blocks * BLOCK_BYTES];
     let mut answer = CacheStat::default();
-    // SAFETY: `range` is the kernel's `struct cachestat_range` (two u64) and `answer` its `struct cachestat` (five
-    // u64, `repr(C)`); both live through the call, and the kernel writes nothing else.
+    // SAFETY: `range` is the kernel's `struct cachestat_range` (two u64) and `answer` its `struct
+    // cachestat` (five u64, `repr(C)`); both live through the call, and the kernel writes nothing
+    // else.
     let result = unsafe {
         libc::syscall(SYS_CACHESTAT, file.as_raw_fd(), range.as_ptr(), std::ptr::from_mut(&mut answer), 0u32)
     };
@@ -114,14 +117,17 @@ impl FileHandle {
         FileHandle::ask(file, libc::AT_EMPTY_PATH)
     }
 
-    /// The handle of the file below a file of an overlay: what the overlay's own handle wraps (`struct ovl_fh`). A file
-    /// that was copied up has that of the file it came from. `None` where the overlay tells of none, before Linux 6.6.
+    /// The handle of the file below a file of an overlay: what the overlay's own handle wraps
+    /// (`struct ovl_fh`). A file that was copied up has that of the file it came from. `None` where
+    /// the overlay tells of none, before Linux 6.6.
     pub fn below(file: BorrowedFd<'_>) -> Option<FileHandle> {
-        /// A name to compare, not to open: overlays have those always, and others only when they are exported.
+        /// A name to compare, not to open: overlays have those always, and others only when they
+        /// are exported.
         const AT_HANDLE_FID: libc::c_int = 0x200;
         /// `OVL_FILEID_V1`.
         const OVERLAY: i32 = 0xf8;
-        /// Three bytes to align it, then version, magic, length from the version on, flags, type, and 16 bytes of UUID.
+        /// Three bytes to align it, then version, magic, length from the version on, flags, type,
+        /// and 16 bytes of UUID.
         const HEAD_BYTES: usize = 24;
         let outer = FileHandle::ask(file, libc::AT_EMPTY_PATH | AT_HANDLE_FID).ok()?;
         let bytes = outer.handle.get(..outer.bytes as usize)?;
@@ -138,8 +144,9 @@ impl FileHandle {
     fn ask(file: BorrowedFd<'_>, flags: libc::c_int) -> io::Result<FileHandle> {
         let mut handle = FileHandle { bytes: HANDLE_BYTES as u32, kind: 0, handle: [0; HANDLE_BYTES] };
         let mut mount_id: libc::c_int = 0;
-        // SAFETY: `handle` is laid out as `struct file_handle` with room for `bytes` bytes; the path is an empty
-        // string with its zero byte; `mount_id` is an int. All live through the call.
+        // SAFETY: `handle` is laid out as `struct file_handle` with room for `bytes` bytes; the
+        // path is an empty string with its zero byte; `mount_id` is an int. All live through the
+        // call.
         let result = unsafe {
             libc::syscall(
                 libc::SYS_name_to_handle_at,
@@ -153,17 +160,20 @@ impl FileHandle {
         if result == 0 { Ok(handle) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// A handle made of an inode number alone. ext2, ext3 and ext4 take generation 0 for any (`ext4_nfs_get_inode`); other
-    /// file systems answer `ESTALE`. `None` when the number has more than 32 bits.
+    /// A handle made of an inode number alone. ext2, ext3 and ext4 take generation 0 for any
+    /// (`ext4_nfs_get_inode`); other file systems answer `ESTALE`. `None` when the number has more
+    /// than 32 bits.
     pub fn by_inode(ino: u64) -> Option<FileHandle> {
-        /// `FILEID_INO32_GEN` of the kernel's exportfs.h: inode number and generation, 32 bits each.
+        /// `FILEID_INO32_GEN` of the kernel's exportfs.h: inode number and generation, 32 bits
+        /// each.
         const INODE_AND_GENERATION: i32 = 1;
         let mut handle = [0; HANDLE_BYTES];
         handle[..4].copy_from_slice(&u32::try_from(ino).ok()?.to_ne_bytes());
         Some(FileHandle { bytes: 8, kind: INODE_AND_GENERATION, handle })
     }
 
-    /// Opens the file again for reading; `mount` is any descriptor on its mount. Needs CAP_DAC_READ_SEARCH.
+    /// Opens the file again for reading; `mount` is any descriptor on its mount. Needs
+    /// CAP_DAC_READ_SEARCH.
     ///
     /// # Errors
     /// `ESTALE` when the file is gone.
@@ -181,7 +191,8 @@ impl FileHandle {
     }
 }
 
-/// Lets this thread's short sleeps be short: the default slack of 50 us is as long as the sleeps themselves.
+/// Lets this thread's short sleeps be short: the default slack of 50 us is as long as the sleeps
+/// themselves.
 pub fn sharpen_timers() {
     // SAFETY: PR_SET_TIMERSLACK takes one integer and changes this thread only.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_000u64) };
@@ -202,8 +213,9 @@ struct Scheduling {
     utilisation: [u32; 2],
 }
 
-/// Has this thread scheduled before others: it works a little, often, and what it decides is stale soon. A short slice
-/// lets it in while others are within theirs (Linux 6.12); where that is not known it counts for nothing.
+/// Has this thread scheduled before others: it works a little, often, and what it decides is stale
+/// soon. A short slice lets it in while others are within theirs (Linux 6.12); where that is not
+/// known it counts for nothing.
 pub fn hurry() {
     const NICE: i32 = -15;
     let wish = Scheduling {
@@ -212,12 +224,13 @@ pub fn hurry() {
         runtime_ns: 100_000,
         ..Scheduling::default()
     };
-    // SAFETY: `wish` is a `struct sched_attr` of the size it says; `0` is the calling thread. Without the right to it
-    // nothing changes.
+    // SAFETY: `wish` is a `struct sched_attr` of the size it says; `0` is the calling thread.
+    // Without the right to it nothing changes.
     unsafe { libc::syscall(libc::SYS_sched_setattr, 0, std::ptr::from_ref(&wish), 0u32) };
 }
 
-/// Clock ticks after boot at which a process started: with the process id, a name that is never used twice.
+/// Clock ticks after boot at which a process started: with the process id, a name that is never
+/// used twice.
 pub fn start_time(pid: u32) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The command may hold spaces and brackets; what follows its last bracket does not.
@@ -226,7 +239,8 @@ pub fn start_time(pid: u32) -> Option<u64> {
 
 /// Whether this kernel knows `cachestat`.
 pub fn has_cachestat() -> bool {
-    // SAFETY: a descriptor that is none and null pointers: the kernel answers EBADF before it looks at them.
+    // SAFETY: a descriptor that is none and null pointers: the kernel answers EBADF before it looks
+    // at them.
     let result =
         unsafe { libc::syscall(SYS_CACHESTAT, -1, std::ptr::null::<u8>(), std::ptr::null::<u8>(), 0u32) };
     result == 0 || io::Error::last_os_error().raw_os_error() != Some(libc::ENOSYS)

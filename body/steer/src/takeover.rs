@@ -1,8 +1,9 @@
 //! Taking readahead over from the kernel for one open file.
 //!
-//! `POSIX_FADV_RANDOM` on a duplicate of the program's own descriptor (the same open file description) switches the
-//! kernel's readahead off for that description only, and keeps folios at one page. `POSIX_FADV_NORMAL` restores it. The
-//! duplicate is closed at once, so that locks, unlinked files and mounts end when the program ends them.
+//! `POSIX_FADV_RANDOM` on a duplicate of the program's own descriptor (the same open file
+//! description) switches the kernel's readahead off for that description only, and keeps folios at
+//! one page. `POSIX_FADV_NORMAL` restores it. The duplicate is closed at once, so that locks,
+//! unlinked files and mounts end when the program ends them.
 
 use std::fs;
 use std::io;
@@ -30,8 +31,8 @@ pub struct TakenOver {
 }
 
 impl TakenOver {
-    /// Switches the kernel's readahead off for a descriptor of a thread's process. On an overlay that reaches the open
-    /// file below.
+    /// Switches the kernel's readahead off for a descriptor of a thread's process. On an overlay
+    /// that reaches the open file below.
     ///
     /// # Errors
     /// The process is gone, the descriptor is another file by now, or we may not.

@@ -5,8 +5,8 @@
 //!   per_cpu/cpu1/trace_pipe_raw  ->  page  ->  layout  -+->  merge by time  ->  Event
 //! ```
 //!
-//! [`page`] walks one page of the ring buffer, [`mod@format`] finds the fields of an event, [`instance`] owns a tracefs
-//! instance, [`feed`] reads all CPUs of some instances and merges them.
+//! [`page`] walks one page of the ring buffer, [`mod@format`] finds the fields of an event,
+//! [`instance`] owns a tracefs instance, [`feed`] reads all CPUs of some instances and merges them.
 
 pub mod feed;
 pub mod format;
@@ -16,7 +16,8 @@ pub mod page;
 /// What happened to a range of the page cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// A buffered read looked at these pages, hit or miss. Comes after the pages of a miss were added.
+    /// A buffered read looked at these pages, hit or miss. Comes after the pages of a miss were
+    /// added.
     Read,
     /// One folio entered the page cache.
     Add,
@@ -58,7 +59,8 @@ pub struct Event {
     pub source: u8,
     /// The thread it happened in.
     pub tid: u32,
-    /// Device in the kernel's own encoding, `major << 20 | minor`: the super block's, which for btrfs is not `st_dev`.
+    /// Device in the kernel's own encoding, `major << 20 | minor`: the super block's, which for
+    /// btrfs is not `st_dev`.
     pub dev: u32,
     /// Inode number.
     pub ino: u64,

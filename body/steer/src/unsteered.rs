@@ -26,7 +26,8 @@ pub(crate) struct Lookout {
 }
 
 impl Lookout {
-    /// What to say about an open file or directory, if steering has no effect there and nothing was said yet.
+    /// What to say about an open file or directory, if steering has no effect there and nothing was
+    /// said yet.
     pub fn look_at(&mut self, file: BorrowedFd<'_>, path: &Path) -> Option<String> {
         if self.told || !is_worth_a_word(file) {
             return None;
@@ -54,8 +55,8 @@ impl Lookout {
         entries.flatten().take(DESCRIPTORS_MAX).find_map(|entry| {
             let link = entry.path();
             let meta = fs::metadata(&link).ok()?;
-            // A link that may not be written is a file that was opened to be read: what a program writes there it
-            // wants in memory.
+            // A link that may not be written is a file that was opened to be read: what a program
+            // writes there it wants in memory.
             let written = fs::symlink_metadata(&link).ok()?.mode() & 0o200 != 0;
             if !meta.is_file() || written || meta.size() < SIZE_BYTES_MIN {
                 return None;

@@ -1,12 +1,13 @@
 //! The watching thread: keeps the group within its bounds, and other programs' costs down.
 //!
-//! It switches the tracepoints of references on when the engine wants them, says once if the program reads what cannot be
-//! steered, and keeps the filter of the instance that watches other programs as narrow as it can be.
+//! It switches the tracepoints of references on when the engine wants them, says once if the
+//! program reads what cannot be steered, and keeps the filter of the instance that watches other
+//! programs as narrow as it can be.
 //!
-//! Every event costs the program it happens in about 0.3 us, so other programs shall pay only when they use files of
-//! the run. The filter begins open, is narrowed to the run's devices, and to single files once no new file has come for
-//! a while; a new file opens it to the devices again. Changing a filter waits for all CPUs (tens of milliseconds), so a
-//! thread of its own does it.
+//! Every event costs the program it happens in about 0.3 us, so other programs shall pay only when
+//! they use files of the run. The filter begins open, is narrowed to the run's devices, and to
+//! single files once no new file has come for a while; a new file opens it to the devices again.
+//! Changing a filter waits for all CPUs (tens of milliseconds), so a thread of its own does it.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -24,8 +25,8 @@ use crate::trace::Kind;
 const FILES_IN_FILTER: usize = 32;
 /// Time between two looks.
 const LOOK: Duration = Duration::from_millis(50);
-/// Looks without a new file before the filter names single files; and after so many, one in so many is for files that
-/// cannot be steered.
+/// Looks without a new file before the filter names single files; and after so many, one in so many
+/// is for files that cannot be steered.
 const CALM_LOOKS: u32 = 20;
 
 /// Looks between two looks at the group's bounds.

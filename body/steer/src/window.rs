@@ -5,9 +5,9 @@
 //!   |--------------next|==================ahead|~~~~~~~~~~~~~~~~~next + window|
 //! ```
 //!
-//! As the kernel's own readahead, but bounded per stream: it begins after a few sequential blocks, and the window
-//! doubles up to its bound while the stream goes on. New blocks are asked for when half of the window is used up, so
-//! that two requests are in flight.
+//! As the kernel's own readahead, but bounded per stream: it begins after a few sequential blocks,
+//! and the window doubles up to its bound while the stream goes on. New blocks are asked for when
+//! half of the window is used up, so that two requests are in flight.
 
 use std::ops::Range;
 
@@ -39,12 +39,13 @@ pub struct Window {
     last_read: (u64, u64),
 }
 
-/// How many folios a single look at the page cache covers at least: a longer read is reported again for its rest.
+/// How many folios a single look at the page cache covers at least: a longer read is reported again
+/// for its rest.
 pub const BATCH: u64 = 15;
 
 impl Window {
-    /// Whether this report is the rest of the read reported before: the kernel looks at a long read in batches and
-    /// reports all that is left each time.
+    /// Whether this report is the rest of the read reported before: the kernel looks at a long read
+    /// in batches and reports all that is left each time.
     pub fn is_rest(&self, first: u64, last: u64) -> bool {
         last == self.last_read.1 && first >= self.last_read.0 + BATCH && self.sequential > 0
     }

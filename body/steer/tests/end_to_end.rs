@@ -26,7 +26,8 @@ fn a_cyclic_scan_under_mru_reads_what_the_budget_cannot_keep() {
         let counters = steer.counters();
         let scanned = 4 * 24 * MIB / 4096;
         assert!(counters.references >= scanned, "{counters:?}");
-        // The ideal reads 24 MiB once and then half of it three times: 62 %. The kernel alone reads all of it four times.
+        // The ideal reads 24 MiB once and then half of it three times: 62 %. The kernel alone reads
+        // all of it four times.
         let share = counters.brought_in as f64 / scanned as f64;
         assert!(share < 0.75, "{share:.2} of the scans came from the device: {counters:?}");
         let cached = cached_blocks(&file);
@@ -55,7 +56,8 @@ fn hits_cost_no_event_until_they_matter() {
         assert!(more < 2_000, "{more} references were watched with room to spare");
         assert!(steer.counters().admitted >= 256, "what comes is counted: {:?}", steer.counters());
 
-        // Half of the budget is full: from here on hits are seen, so the hot file stays and the scans pass.
+        // Half of the budget is full: from here on hits are seen, so the hot file stays and the
+        // scans pass.
         let scan = scratch.file("scan", 24 * MIB);
         sh(&steer, &format!("dd if={scan} of=/dev/null bs=64k count=160 status=none"));
         eventually("hits are seen", || {
@@ -168,7 +170,8 @@ fn children_and_their_children_are_followed() {
 const GAMES: u32 = 5;
 const NOBODY: u32 = 65_534;
 
-/// A program of a user that reads files from start to end. They are opened here: the folder may be closed to others.
+/// A program of a user that reads files from start to end. They are opened here: the folder may be
+/// closed to others.
 fn cat_as(uid: u32, paths: &[&str], steer: Option<&Steer>) {
     for path in paths {
         let ids = [format!("--reuid={uid}"), format!("--regid={uid}")];
@@ -375,7 +378,8 @@ fn hints_reach_the_run_of_their_user_only() {
         steer.settle();
         let told = body.explain(&speaker(1000), file.as_ref(), fd).expect("told");
         assert_eq!((told.priority, told.policy, told.blocks), (3, PolicyName::Mru, 256));
-        // Events of two CPUs can be told in the wrong order; such a block is taken for read ahead, for a second.
+        // Events of two CPUs can be told in the wrong order; such a block is taken for read ahead,
+        // for a second.
         assert!(told.cached_blocks >= 240, "{told:?} {:?}", steer.counters());
         assert!(body.stat(&speaker(1001)).expect("counters").files.is_empty(), "paths are the user's");
         assert!(!body.stat(&speaker(1000)).expect("counters").files.is_empty());

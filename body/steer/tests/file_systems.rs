@@ -135,8 +135,8 @@ fn most_cached(steer: &Steer, script: &str, below: &str) -> u64 {
     })
 }
 
-/// Scans `file` in cycles under MRU. Its pages are those of `below`. The budget holds at every moment, and less is read than
-/// by the kernel alone.
+/// Scans `file` in cycles under MRU. Its pages are those of `below`. The budget holds at every
+/// moment, and less is read than by the kernel alone.
 fn cycles(file: &str, below: &str) {
     forget(below);
     let alone = read_by_the_kernel_alone(&scans(file));
@@ -163,7 +163,8 @@ fn cycle(file: &str, below: &str, alone: u64) -> u64 {
     assert!((steered as f64) < 0.80 * alone as f64, "{steered} of {alone} bytes: {counters:?}");
     let cached = cached_blocks(below);
     assert!(is_within(cached), "{cached} blocks are cached: {counters:?}");
-    // Up to three windows had made themselves room and were used up when the program ended; what is read tells of the rest.
+    // Up to three windows had made themselves room and were used up when the program ended; what is
+    // read tells of the rest.
     assert!(cached * 4096 >= BUDGET / 2, "{cached} blocks are cached, the budget is not used: {counters:?}");
     assert!(counters.taken_over > 0, "readahead is bounded: {counters:?}");
     steer.validate();
@@ -276,7 +277,8 @@ fn overlayfs_over_xfs_with_numbers_that_tell_the_layer() {
     });
 }
 
-/// Rules of a profile about paths hold on an overlay, and so do hints and questions about its files.
+/// Rules of a profile about paths hold on an overlay, and so do hints and questions about its
+/// files.
 fn by_name(merged: &Disk, below: [&str; 2]) {
     below.into_iter().for_each(forget);
     let text =

@@ -1,7 +1,9 @@
-//! Control groups against recorded trees: what a machine with v1, with v2, with both and in a container looks like.
+//! Control groups against recorded trees: what a machine with v1, with v2, with both and in a
+//! container looks like.
 //!
-//! A recorded tree has the control files that Linux 6.1 shows, with plain contents. Writes are read back as they were
-//! written; what only a kernel can do (refusing, reclaiming) is tested end to end where the hierarchy exists.
+//! A recorded tree has the control files that Linux 6.1 shows, with plain contents. Writes are read
+//! back as they were written; what only a kernel can do (refusing, reclaiming) is tested end to end
+//! where the hierarchy exists.
 
 use std::fs;
 use std::path::Path;
@@ -27,7 +29,8 @@ fn got(root: &Path, file: &str) -> String {
     fs::read_to_string(root.join(file)).expect("a file")
 }
 
-/// A Debian 12 machine with systemd: we are in a session scope, and slices hand the memory controller down.
+/// A Debian 12 machine with systemd: we are in a session scope, and slices hand the memory
+/// controller down.
 fn v2_tree() -> tempfile::TempDir {
     let tree = tempfile::tempdir().expect("a folder");
     let root = tree.path();

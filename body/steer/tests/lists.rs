@@ -1,5 +1,6 @@
-//! Access lists on the real page cache: blocks that a list names are in memory before the program reads them, and lists that
-//! are wrong cost next to nothing. Needs root; says why when it cannot run.
+//! Access lists on the real page cache: blocks that a list names are in memory before the program
+//! reads them, and lists that are wrong cost next to nothing. Needs root; says why when it cannot
+//! run.
 
 mod common;
 
@@ -17,7 +18,8 @@ use pantler_steer::Steer;
 const FILE_BYTES: u64 = 128 << 10;
 const FILE_BLOCKS: u64 = FILE_BYTES / 4096;
 
-/// Files with data on the device and nothing in memory, in an order that is not that of their names.
+/// Files with data on the device and nothing in memory, in an order that is not that of their
+/// names.
 fn files(scratch: &Scratch, count: usize) -> Vec<String> {
     (0..count).map(|number| scratch.file(&format!("f{:02}", number * 7 % count), FILE_BYTES)).collect()
 }

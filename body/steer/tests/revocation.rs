@@ -1,4 +1,5 @@
-//! A run that lost control over its blocks (L7), and what it may try to have it back. Needs root; says why when it cannot run.
+//! A run that lost control over its blocks (L7), and what it may try to have it back. Needs root;
+//! says why when it cannot run.
 
 mod common;
 
@@ -13,8 +14,8 @@ use pantler_steward::{Allocation, PolicyName, Revocation};
 
 const MIB: u64 = 1 << 20;
 
-/// A program that does what it is told. It is foolish: it reads a piece again and again, then the next one (ReadN of the
-/// paper), which MRU drops while it is wanted.
+/// A program that does what it is told. It is foolish: it reads a piece again and again, then the
+/// next one (ReadN of the paper), which MRU drops while it is wanted.
 const SCRIPT: &str = r"
 import os, sys
 file = os.open(sys.argv[1], os.O_RDONLY)

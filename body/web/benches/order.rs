@@ -1,4 +1,5 @@
-//! What the order of requests is worth, beside nginx, under a memory limit and on a slow disk. Needs root.
+//! What the order of requests is worth, beside nginx, under a memory limit and on a slow disk.
+//! Needs root.
 //!
 //! ```text
 //! cargo bench -p pantler-web --bench order                        # everything, about half an hour
@@ -7,11 +8,13 @@
 //! cargo bench -p pantler-web --bench order -- surge --few         # of the disk-bound rows only `fifo`, nginx, the default and how far hits get ahead
 //! ```
 //!
-//! Each run gets a fresh control group with a memory limit for everything in it (page cache, buffers, server) and a throttled
-//! disk; the server runs inside, the clients outside. All files are dropped from the page cache before. nginx has
-//! `aio threads` and `sendfile`, two workers, and no log; in memory `sendfile` alone, and one worker. Rows that lose are printed like the others.
-//! What each row must show is told as `ok` or `MISS`, and whatever is missed makes the bench fail at its end. So does a rival
-//! (nginx, wrk) that is not there and cannot be installed, unless `--without-rivals` is given.
+//! Each run gets a fresh control group with a memory limit for everything in it (page cache,
+//! buffers, server) and a throttled disk; the server runs inside, the clients outside. All files
+//! are dropped from the page cache before. nginx has `aio threads` and `sendfile`, two workers, and
+//! no log; in memory `sendfile` alone, and one worker. Rows that lose are printed like the others.
+//! What each row must show is told as `ok` or `MISS`, and whatever is missed makes the bench fail
+//! at its end. So does a rival (nginx, wrk) that is not there and cannot be installed, unless
+//! `--without-rivals` is given.
 
 use anyhow::{Context, Result, bail};
 use pantler_steer::group::{self, RunGroup, Throttle};
@@ -503,8 +506,9 @@ impl Bench {
         Ok(())
     }
 
-    /// What the default order must show against the first row, `fifo`, and against nginx; what it must gain when it begins
-    /// with a size that is a fifth too large or too small; and that no other order, guess or way to overtake costs answers.
+    /// What the default order must show against the first row, `fifo`, and against nginx; what it
+    /// must gain when it begins with a size that is a fifth too large or too small; and that no
+    /// other order, guess or way to overtake costs answers.
     fn disk_bars(&self, title: &str, rows: &[(Rival, Row)]) {
         let rate = |row: &Row| row.report.per_second();
         let fifo = &rows[0].1;
@@ -608,8 +612,9 @@ impl Bench {
         Ok(())
     }
 
-    /// What the server holds must not grow: in the last third of the time no more than in the middle one, but for 2 %. In the
-    /// two minutes of a quick run there are still files that nobody has asked for before, so there it is only said.
+    /// What the server holds must not grow: in the last third of the time no more than in the
+    /// middle one, but for 2 %. In the two minutes of a quick run there are still files that nobody
+    /// has asked for before, so there it is only said.
     fn soak(&self) -> Result<()> {
         const LOOKS: u64 = 30;
         let plan = SURGE;

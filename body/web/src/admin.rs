@@ -24,7 +24,8 @@ pub const CONNECTIONS_MAX: usize = 64;
 const FILES_SHOWN: usize = 50;
 /// How long a connection may go without a whole head.
 const IDLE_TIME: std::time::Duration = std::time::Duration::from_secs(30);
-/// How long one may go on when the server stops: answers are there at once, and who says nothing must not hold it up.
+/// How long one may go on when the server stops: answers are there at once, and who says nothing
+/// must not hold it up.
 const STOP_TIME: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// The live page: no other file, no other host.

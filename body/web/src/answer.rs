@@ -129,7 +129,8 @@ impl Site {
             draft.set(CONTENT_LENGTH, draft.length.into());
             draft.set(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         }
-        // A body that nobody reads must not be taken for the next request, whatever its length is thought to be.
+        // A body that nobody reads must not be taken for the next request, whatever its length is
+        // thought to be.
         if request.version() != Version::HTTP_2 && has_body(&request) {
             draft.set(CONNECTION, HeaderValue::from_static("close"));
         }
@@ -301,7 +302,8 @@ impl Site {
         }
     }
 
-    /// The first precompressed form that the client takes, that is there, and that is not older than the file.
+    /// The first precompressed form that the client takes, that is there, and that is not older
+    /// than the file.
     async fn precompressed(
         &self,
         plain: &Opened,
@@ -330,7 +332,8 @@ impl Site {
         None
     }
 
-    /// Sets the first bytes of a span as source: they are waited for here, so that a read that fails is a status still.
+    /// Sets the first bytes of a span as source: they are waited for here, so that a read that
+    /// fails is a status still.
     async fn fill(
         &self,
         mut draft: Draft,
@@ -431,7 +434,8 @@ fn failed(error: &io::Error) -> Draft {
             Draft::plain(StatusCode::SERVICE_UNAVAILABLE).with(RETRY_AFTER, "1")
         }
         _ if error.kind() == io::ErrorKind::NotFound => Draft::plain(StatusCode::NOT_FOUND),
-        // It took too long, the queues began anew, or the file changes all the time: another time it may go better.
+        // It took too long, the queues began anew, or the file changes all the time: another time
+        // it may go better.
         _ if matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::ResourceBusy | CHANGED) => {
             Draft::plain(StatusCode::SERVICE_UNAVAILABLE).with(RETRY_AFTER, "1")
         }
@@ -442,7 +446,8 @@ fn failed(error: &io::Error) -> Draft {
     }
 }
 
-/// To the same directory with a slash at its end. Made from names, so that it leads to no other host.
+/// To the same directory with a slash at its end. Made from names, so that it leads to no other
+/// host.
 fn redirect(names: &Names, request: &Request<Incoming>) -> Draft {
     let query = request.uri().query().map(|query| format!("?{query}")).unwrap_or_default();
     let location = format!("/{}/{query}", percent_encode(&names.joined, PATH));
@@ -459,7 +464,8 @@ fn below(names: &Names, index: &str) -> Names {
     Names { joined: [&names.joined, slash, index.as_bytes()].concat(), is_directory: false }
 }
 
-/// The content type by the name's end, and whether files of this kind are worth compressing beforehand.
+/// The content type by the name's end, and whether files of this kind are worth compressing
+/// beforehand.
 fn kind(name: &[u8]) -> (String, bool) {
     let name = String::from_utf8_lossy(name);
     let extension = name.rsplit('/').next().and_then(|name| name.rsplit_once('.')).map_or("", |(_, end)| end);

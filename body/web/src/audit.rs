@@ -1,7 +1,8 @@
-//! How right all that is believed is at this moment: every page of a set of files, against what the kernel says.
+//! How right all that is believed is at this moment: every page of a set of files, against what the
+//! kernel says.
 //!
-//! For benches and tests. The server itself verifies only what is asked for, which is what is popular, and never looks at the
-//! rest; here each file is opened, and its pages are counted.
+//! For benches and tests. The server itself verifies only what is asked for, which is what is
+//! popular, and never looks at the rest; here each file is opened, and its pages are counted.
 
 use std::io;
 use std::time::Duration;
@@ -66,7 +67,8 @@ impl Audit {
         if self.requests > 0.0 { self.right_requests / self.requests } else { 1.0 }
     }
 
-    /// Share of the pages that are believed to be what they are. Most are neither cached nor believed so.
+    /// Share of the pages that are believed to be what they are. Most are neither cached nor
+    /// believed so.
     pub fn pages_share(&self) -> f64 {
         if self.pages > 0 { self.right_pages as f64 / self.pages as f64 } else { 1.0 }
     }

@@ -6,14 +6,16 @@
 //!                          +---- size <---- what verification finds <-+
 //! ```
 //!
-//! The mirror adjusts its own size finely. Where it is far off, as when somebody guessed its size, that would take as
-//! long as reading the whole cache many times over, so gross errors are corrected here at once.
+//! The mirror adjusts its own size finely. Where it is far off, as when somebody guessed its size,
+//! that would take as long as reading the whole cache many times over, so gross errors are
+//! corrected here at once.
 //!
-//! Who *keeps* decides what stays instead of guessing what does: then the mirror's policy is what the cache is made to
-//! follow, and what leaves the mirror is to be [dropped](Belief::take_drops) from the cache below. Its size is looked for as
-//! that of a window on a network: up a little with each part of the cache that was dropped with hardly a wrong belief, down as
-//! above when the kernel has dropped something by itself. [Memory that nobody uses](room) overrules that: wrong beliefs do
-//! not make the size smaller while there is some, and it grows into it.
+//! Who *keeps* decides what stays instead of guessing what does: then the mirror's policy is what
+//! the cache is made to follow, and what leaves the mirror is to be [dropped](Belief::take_drops)
+//! from the cache below. Its size is looked for as that of a window on a network: up a little with
+//! each part of the cache that was dropped with hardly a wrong belief, down as above when the
+//! kernel has dropped something by itself. [Memory that nobody uses](room) overrules that: wrong
+//! beliefs do not make the size smaller while there is some, and it grows into it.
 
 use foldhash::HashMap;
 use pantler_control::memory::Group;
@@ -236,15 +238,16 @@ impl Belief {
         self.keeper.as_ref().is_some_and(|keeper| !keeper.brought.contains(&wish.key()))
     }
 
-    /// A piece, or its whole window while that [says anything](Self::asks_who_brought), is about to be read for us, when so many
-    /// of its bytes were there, if that is known.
+    /// A piece, or its whole window while that [says anything](Self::asks_who_brought), is about to
+    /// be read for us, when so many of its bytes were there, if that is known.
     pub fn brought(&mut self, wish: Wish, held: Option<u64>) {
         if let Some(keeper) = &mut self.keeper {
             keeper.brought(wish, held);
         }
     }
 
-    /// The file system below this device cannot say what it holds: nothing of it is verified or let go of from now on.
+    /// The file system below this device cannot say what it holds: nothing of it is verified or let
+    /// go of from now on.
     pub fn is_blind(&mut self, device: u64) {
         if !self.blind.contains(&device) {
             self.blind.push(device);
@@ -256,8 +259,9 @@ impl Belief {
         !self.blind.contains(&version.device)
     }
 
-    /// What is to leave the cache below now. Of a run of blocks that left, all around it that is not held goes with it: the
-    /// kernel drops whole folios only, and those may reach over its ends.
+    /// What is to leave the cache below now. Of a run of blocks that left, all around it that is
+    /// not held goes with it: the kernel drops whole folios only, and those may reach over its
+    /// ends.
     pub fn take_drops(&mut self) -> Vec<Piece> {
         let (Some(keeper), Some((_, mirror))) = (&mut self.keeper, &mut self.model) else {
             return Vec::new();
@@ -320,8 +324,9 @@ impl Belief {
         }
     }
 
-    /// A belief about a piece turned out to be right or wrong: so many of its bytes were there. The size is judged by the
-    /// share that was there, not by whether it was all: a large file that lacks one page is nearly right.
+    /// A belief about a piece turned out to be right or wrong: so many of its bytes were there. The
+    /// size is judged by the share that was there, not by whether it was all: a large file that
+    /// lacks one page is nearly right.
     pub fn verified(&mut self, wish: Wish, believed: bool, held: u64) {
         self.score.add(believed, held >= wish.length());
         if self.corrects {
@@ -329,8 +334,9 @@ impl Belief {
         }
     }
 
-    /// A piece was believed missing, and nobody said what of it was there; reading it without waiting gave so many bytes of its
-    /// beginning. Up to the first page that was missing all is known, behind that nothing.
+    /// A piece was believed missing, and nobody said what of it was there; reading it without
+    /// waiting gave so many bytes of its beginning. Up to the first page that was missing all is
+    /// known, behind that nothing.
     pub fn showed(&mut self, wish: Wish, there: u64) {
         let all = there >= wish.length();
         self.score.add(false, all);
@@ -343,9 +349,9 @@ impl Belief {
         self.weigh(known, self.believes(known), there);
     }
 
-    /// Nobody says what is there. Who decides what stays must know it, so after some reads of which this is true, and none of
-    /// which it was not, the decision is left to the kernel: whether it was just now. What is believed then goes by how the
-    /// kernel decides.
+    /// Nobody says what is there. Who decides what stays must know it, so after some reads of which
+    /// this is true, and none of which it was not, the decision is left to the kernel: whether it
+    /// was just now. What is believed then goes by how the kernel decides.
     pub fn is_told_nothing(&mut self) -> bool {
         let (Some(keeper), Some((model, mirror_of))) = (&mut self.keeper, &mut self.model) else {
             return false;
@@ -369,19 +375,22 @@ impl Belief {
         let predicted = if believed {
             1.0
         } else {
-            // Counted as the kernel is asked: in bytes, a missing page as a whole one. In pages the last one, of which a file
-            // has but a part, would count for more here than there, and look like something that the kernel has evicted.
+            // Counted as the kernel is asked: in bytes, a missing page as a whole one. In pages the
+            // last one, of which a file has but a part, would count for more here than there, and
+            // look like something that the kernel has evicted.
             let missing = mirror.missing(wish.file, blocks.clone()).saturating_mul(BLOCK_BYTES);
             wish.length().saturating_sub(missing) as f64 / wish.length().max(1) as f64
         };
         match &self.keeper {
             Some(keeper) if keeper.room.has_some() => {}
-            // To who keeps, what is there unexpectedly says that others have read something, and nothing about the size.
+            // To who keeps, what is there unexpectedly says that others have read something, and
+            // nothing about the size.
             Some(_) => mirror.verified_in_part(predicted, share.min(predicted)),
             None => mirror.verified_in_part(predicted, share),
         }
         if believed && share < MOSTLY {
-            // Else the read to come would be a second reference to pages that the cache sees for the first time.
+            // Else the read to come would be a second reference to pages that the cache sees for
+            // the first time.
             mirror.forget(wish.file, blocks);
         }
         self.window.add(predicted, share);
@@ -393,8 +402,8 @@ impl Belief {
         }
     }
 
-    /// Whether somebody who believes that a piece is cached need not ask before it reads: long enough nobody was wrong. Now and
-    /// then somebody must ask all the same.
+    /// Whether somebody who believes that a piece is cached need not ask before it reads: long
+    /// enough nobody was wrong. Now and then somebody must ask all the same.
     pub fn trusts(&mut self) -> bool {
         self.score.trusts()
     }
@@ -433,8 +442,9 @@ impl Belief {
         Some((model.policy.to_string(), u64::from(mirror.frames()) * BLOCK_BYTES))
     }
 
-    /// The files of which most is believed cached: name, bytes believed cached, size; at most so many. For people: where there
-    /// are many files or large ones, some of their blocks speak for the others, because everybody waits meanwhile.
+    /// The files of which most is believed cached: name, bytes believed cached, size; at most so
+    /// many. For people: where there are many files or large ones, some of their blocks speak for
+    /// the others, because everybody waits meanwhile.
     pub fn cached_files(&self, most: usize) -> Vec<(String, u64, u64)> {
         let Some((_, mirror)) = &self.model else { return Vec::new() };
         let every = self.names.len().div_ceil(LOOKS_MAX as usize).max(1);
@@ -470,7 +480,8 @@ impl Belief {
         let (falsely_cached, falsely_missing) = (window.falsely_cached(), window.falsely_absent());
         let Some((_, mirror)) = &self.model else { return };
         let has_room = self.keeper.as_ref().is_some_and(|keeper| keeper.room.has_some());
-        // A wrong "cached" counts first: such requests are served first, so they are met more often than they are made.
+        // A wrong "cached" counts first: such requests are served first, so they are met more often
+        // than they are made.
         let factor = if falsely_cached > GROSS && !has_room {
             1.0 - (falsely_cached / 4.0).min(SHRINKING_MAX)
         } else if falsely_missing > GROSS && self.keeper.is_none() {

@@ -1,6 +1,8 @@
-//! Memory for bytes on their way from a file to a socket: counted, bounded where it matters, and used again.
+//! Memory for bytes on their way from a file to a socket: counted, bounded where it matters, and
+//! used again.
 //!
-//! B1  `outstanding` is the sum of the sizes of all buffers that are out, and of all texts that are held.
+//! B1  `outstanding` is the sum of the sizes of all buffers that are out, and of all texts that are
+//!     held.
 
 use bytes::Bytes;
 use rustix::io::Errno;
@@ -10,8 +12,9 @@ use std::sync::{Arc, Mutex};
 
 /// Largest buffer.
 pub const CHUNK_BYTES: usize = 256 << 10;
-/// Sizes of buffers. They are kept for later: clearing a new one costs as much as reading into it, and buffers of all sizes, made
-/// by one thread and dropped by another, would leave holes in every thread's heap.
+/// Sizes of buffers. They are kept for later: clearing a new one costs as much as reading into it,
+/// and buffers of all sizes, made by one thread and dropped by another, would leave holes in every
+/// thread's heap.
 const SIZES: [usize; 4] = [4 << 10, 16 << 10, 64 << 10, CHUNK_BYTES];
 /// Buffers of each size kept for later: three megabytes and a half.
 const IDLE_MAX: [usize; SIZES.len()] = [64, 32, 12, 10];

@@ -9,14 +9,14 @@ use std::time::SystemTime;
 pub struct Validators {
     /// As sent: in quotes, and with `W/` before it if the file may still change without showing it.
     pub etag: String,
-    /// Of the last change, in whole seconds: the finest that HTTP can say. Nothing as long as there may be another change in
-    /// the same second, which the date would not tell.
+    /// Of the last change, in whole seconds: the finest that HTTP can say. Nothing as long as there
+    /// may be another change in the same second, which the date would not tell.
     pub modified: Option<SystemTime>,
 }
 
 impl Validators {
-    /// Makes the tag that of one form of several: they may have the same size and time, and a range of one is none of another
-    /// (RFC 9110, section 8.8.3.3).
+    /// Makes the tag that of one form of several: they may have the same size and time, and a range
+    /// of one is none of another (RFC 9110, section 8.8.3.3).
     pub fn tell_apart(&mut self, form: &str) {
         let inside = self.etag.trim_end_matches('"').len();
         self.etag.insert_str(inside, &format!("-{form}"));
@@ -34,8 +34,8 @@ pub enum Verdict {
     Failed,
 }
 
-/// Evaluates the conditions in the order of RFC 9110, section 13.2.2, for GET and HEAD of a file that is there. A date of what
-/// has none is ignored (sections 13.1.3 and 13.1.4).
+/// Evaluates the conditions in the order of RFC 9110, section 13.2.2, for GET and HEAD of a file
+/// that is there. A date of what has none is ignored (sections 13.1.3 and 13.1.4).
 pub fn evaluate(headers: &HeaderMap, validators: &Validators) -> Verdict {
     if headers.contains_key(IF_MATCH) {
         if !lists(headers, &IF_MATCH, |tag| strong(tag, &validators.etag)) {

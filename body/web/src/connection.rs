@@ -80,7 +80,8 @@ impl Reception {
                 let mut stop = self.stop.clone();
                 let opening = tokio::select! {
                     opening = tokio::time::timeout(limits.head_time, tls.accept(stream)) => opening,
-                    // Whoever has not even said hello has asked for nothing that would have to be answered.
+                    // Whoever has not even said hello has asked for nothing that would have to be
+                    // answered.
                     _ = stop.wait_for(|stop| *stop) => return,
                 };
                 match opening {
@@ -134,8 +135,8 @@ impl Reception {
                     (None, Verdict::Until(until)) => {
                         let has_ended = pulse.needs_a_look() && watch.has_ended();
                         if has_ended && had_ended {
-                            // Who sends no more may still take its answer, but nobody can tell it from one that has left: it
-                            // has had a second, and others wait.
+                            // Who sends no more may still take its answer, but nobody can tell it
+                            // from one that has left: it has had a second, and others wait.
                             metrics.left.fetch_add(1, Ordering::Relaxed);
                             return tracing::debug!("{address}: left while it waited");
                         }
@@ -182,7 +183,8 @@ struct Nonsense {
 }
 
 impl Nonsense {
-    /// Nothing, if the connection ended for another reason: it broke, or the client left in the middle.
+    /// Nothing, if the connection ended for another reason: it broke, or the client left in the
+    /// middle.
     fn of(error: &(dyn Error + 'static)) -> Option<Self> {
         let error = error.downcast_ref::<hyper::Error>()?;
         let status = if error.is_parse_too_large() {

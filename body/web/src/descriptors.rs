@@ -1,4 +1,5 @@
-//! Descriptors of files: one for all who are answered from the same version of a file, and no more than this process may have.
+//! Descriptors of files: one for all who are answered from the same version of a file, and no more
+//! than this process may have.
 //!
 //! ```text
 //!   connections --> [ kept for connections ] --none left--+
@@ -6,12 +7,13 @@
 //!   files --------> [ kept for files ] -------none left--+
 //! ```
 //!
-//! * E1  Each descriptor that outlives the opening of its file has a seat, and gives it back when it is closed.
+//! * E1  Each descriptor that outlives the opening of its file has a seat, and gives it back when
+//!   it is closed.
 //! * E2  Nobody waits for a seat who has one: whoever has one will give it back.
 //! * E3  Who opens a version that others have open takes their descriptor.
 //!
-//! The file is opened for each request all the same: that alone says what lies at its path now. As many are being opened as
-//! there are threads for it, so these descriptors need no seat.
+//! The file is opened for each request all the same: that alone says what lies at its path now. As
+//! many are being opened as there are threads for it, so these descriptors need no seat.
 
 use foldhash::HashMap;
 use pantler_origin::Version;
@@ -22,8 +24,8 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 use crate::opened::Opened;
 
-/// Descriptors that only files take, so that who is connected can be answered, and that only connections take; or a quarter of
-/// all, if that is less.
+/// Descriptors that only files take, so that who is connected can be answered, and that only
+/// connections take; or a quarter of all, if that is less.
 const KEPT: usize = 64;
 /// Connections and files together have at least so many, whatever else there is.
 const LEAST: usize = 16;
@@ -143,7 +145,8 @@ impl Descriptors {
         self.crowded.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Gives what was just opened the descriptor that others have of the same version, if they have one.
+    /// Gives what was just opened the descriptor that others have of the same version, if they have
+    /// one.
     pub fn join(&self, file: &mut Opened) -> bool {
         let known = self.shared().get(&file.version).and_then(Weak::upgrade);
         let has_joined = known.is_some();

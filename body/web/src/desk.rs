@@ -6,13 +6,15 @@
 //!      +--------------- bytes, or "look again" ----------------+
 //! ```
 //!
-//! One lock guards scheduler and belief. It is held for bookkeeping only: never while a file is read, and nobody is told
-//! anything under it, because who is told may drop what it is told, and that takes the lock.
+//! One lock guards scheduler and belief. It is held for bookkeeping only: never while a file is
+//! read, and nobody is told anything under it, because who is told may drop what it is told, and
+//! that takes the lock.
 //!
 //! K1  Every ticket that waits has a waiter, until it is told or cancelled.
 //!
-//! Who panics under the lock may leave both half done. Whoever takes it next begins anew with empty queues and a belief in
-//! nothing: those who waited are refused (503), those who had a turn give it back to nobody, and the server goes on.
+//! Who panics under the lock may leave both half done. Whoever takes it next begins anew with empty
+//! queues and a belief in nothing: those who waited are refused (503), those who had a turn give it
+//! back to nobody, and the server goes on.
 
 use bytes::Bytes;
 use foldhash::HashMap;
@@ -166,8 +168,8 @@ struct Inner {
 }
 
 impl Inner {
-    /// Whether a part of a file that was to be let go of was read again, or is about to be: of what a reader has in hand, the
-    /// belief knows only when it comes back.
+    /// Whether a part of a file that was to be let go of was read again, or is about to be: of what
+    /// a reader has in hand, the belief knows only when it comes back.
     fn is_wanted(&self, part: &Piece) -> bool {
         let file = self.belief.known(&part.version);
         let wish = file.map(|file| Wish { file, start: part.start, end: part.end });
@@ -273,8 +275,9 @@ impl Desk {
         Ok((desk, readers))
     }
 
-    /// Somebody wishes for a span of a file: the number by which scheduler and model know its version, and a turn if the
-    /// beginning of the span is believed cached, so that who is served first takes the lock once less.
+    /// Somebody wishes for a span of a file: the number by which scheduler and model know its
+    /// version, and a turn if the beginning of the span is believed cached, so that who is served
+    /// first takes the lock once less.
     pub fn introduce(
         self: &Arc<Self>,
         file: &Opened,
@@ -309,7 +312,8 @@ impl Desk {
     /// # Errors
     /// The system's, from looking.
     pub fn ask(self: &Arc<Self>, file: &Arc<Opened>, wish: Wish) -> io::Result<Asked> {
-        // The steward of our own cache knows, or of the mount below; so does the kernel, for a price, where it tells us.
+        // The steward of our own cache knows, or of the mount below; so does the kernel, for a
+        // price, where it tells us.
         let is_exact = self.order == Order::Truth || self.store.has_steward(file);
         let known = if is_exact && self.order != Order::Fifo { self.store.held(file, wish) } else { None };
         let now = self.start.elapsed();
@@ -329,8 +333,8 @@ impl Desk {
         };
         let sees = inner.belief.sees(&file.version);
         if !believed && sees && self.verifies_absence(file) && !inner.scheduler.is_waited_for(wish) {
-            // Where it lies in line for a read, it would be there no more when its turn comes. Of what is being read, some is
-            // there for that reason.
+            // Where it lies in line for a read, it would be there no more when its turn comes. Of
+            // what is being read, some is there for that reason.
             drop(inner);
             let held = self.store.held(file, wish);
             inner = self.lock();
@@ -360,7 +364,8 @@ impl Desk {
         }
     }
 
-    /// Somebody whose turn it is looks for its bytes. `misses` counts how often it has looked in vain.
+    /// Somebody whose turn it is looks for its bytes. `misses` counts how often it has looked in
+    /// vain.
     ///
     /// # Errors
     /// The system's.
@@ -402,8 +407,9 @@ impl Desk {
         }
         match found {
             Some((bytes, is_all)) => {
-                // All of a wish is noted at once, as when it is read from the disk: in pieces it would be 256 blocks to look at
-                // for every other request, and a lock for each piece.
+                // All of a wish is noted at once, as when it is read from the disk: in pieces it
+                // would be 256 blocks to look at for every other request, and a lock for each
+                // piece.
                 let noted = if is_all { wish.end } else { wish.start + bytes.len() as u64 };
                 inner.belief.read(Wish { end: noted, ..wish });
                 inner.scheduler.leave();
@@ -414,9 +420,10 @@ impl Desk {
         }
     }
 
-    /// Somebody who had the beginning of a piece, or was told to look, looks for more of it; `is_known`, if it was told just now
-    /// that all is there. `noted` is what came with the beginning. Who has waited for these bytes since some time, and looked
-    /// in vain so often, goes on waiting since then (Q3).
+    /// Somebody who had the beginning of a piece, or was told to look, looks for more of it;
+    /// `is_known`, if it was told just now that all is there. `noted` is what came with the
+    /// beginning. Who has waited for these bytes since some time, and looked in vain so often, goes
+    /// on waiting since then (Q3).
     ///
     /// # Errors
     /// The system's.
@@ -490,8 +497,8 @@ impl Desk {
         self.work.notify_all();
     }
 
-    /// Whether a belief that something is missing is verified when somebody asks for it. It costs a system call for each read of
-    /// the disk.
+    /// Whether a belief that something is missing is verified when somebody asks for it. It costs a
+    /// system call for each read of the disk.
     fn verifies_absence(&self, file: &Opened) -> bool {
         self.order == Order::MirrorVerify && !self.store.has_steward(file)
     }
@@ -504,16 +511,17 @@ impl Desk {
         is_known: bool,
         trusts: bool,
     ) -> io::Result<Look> {
-        // A piece that is read at once is verified by reading it. Of a larger one all must be there before its first byte
-        // goes out, or the request would hold its client up in the middle; but where beliefs have long been right, asking for
-        // each megabyte costs more than that.
+        // A piece that is read at once is verified by reading it. Of a larger one all must be there
+        // before its first byte goes out, or the request would hold its client up in the middle;
+        // but where beliefs have long been right, asking for each megabyte costs more than that.
         let is_large = wish.length() > self.buffers.chunk_bytes() as u64;
         let asks = is_large && !is_known && self.order == Order::MirrorVerify && !trusts;
         let told = if asks { self.store.held(file, wish) } else { None };
         if let Some(held) = told
             && held < wish.length()
         {
-            // Where reading cannot say what is there, what the kernel says means nothing: an overlay has no pages of its own.
+            // Where reading cannot say what is there, what the kernel says means nothing: an
+            // overlay has no pages of its own.
             let held = file.can_say(wish.start).then_some((wish, held));
             return Ok(Look { bytes: None, held });
         }
@@ -527,7 +535,8 @@ impl Desk {
                 let held = if is_all { checked.length() } else { count };
                 Look { bytes: Some((bytes, is_all)), held: Some((checked, held)) }
             }
-            // Having failed to read says nothing about the rest of a small piece, and by now the kernel is reading it.
+            // Having failed to read says nothing about the rest of a small piece, and by now the
+            // kernel is reading it.
             Seen::Missing => Look { bytes: None, held: Some((wish, 0)) },
             Seen::Unknown => Look { bytes: None, held: None },
         })
@@ -593,8 +602,8 @@ impl Desk {
         self.finish(messages, inner);
     }
 
-    /// Gives out what is next, unlocks, and tells whom it concerns. Should this panic, the lock goes before the messages: a turn
-    /// among them takes it to be given back.
+    /// Gives out what is next, unlocks, and tells whom it concerns. Should this panic, the lock
+    /// goes before the messages: a turn among them takes it to be given back.
     fn finish(self: &Arc<Self>, mut messages: Messages, mut inner: MutexGuard<'_, Inner>) {
         let now = self.start.elapsed();
         while let Some(work) = inner.scheduler.next(now) {
@@ -633,8 +642,8 @@ impl Desk {
     /// One read, for all who wait for it.
     fn run(self: &Arc<Self>, errand: Errand) {
         let Errand { id, wish, file, is_warming } = errand;
-        // Whether what was believed missing was there after all; what was believed there is known to be missing, and what a
-        // steward said was true.
+        // Whether what was believed missing was there after all; what was believed there is known
+        // to be missing, and what a steward said was true.
         let (sees, asks_who_brought) = {
             let inner = self.lock();
             (inner.belief.sees(&file.version), inner.belief.asks_who_brought(wish))
@@ -653,7 +662,8 @@ impl Desk {
         let is_noted = self.verifies_absence(&file);
         let was_cached = held == Some(wish.length());
         let keep = self.must_keep(id) || self.buffers.has_room(wish.length());
-        // Where nobody tells what is there, as to who neither owns the file nor may write it, the read itself does.
+        // Where nobody tells what is there, as to who neither owns the file nor may write it, the
+        // read itself does.
         let watches = !is_known && held.is_none() && self.order != Order::Fifo;
         let start = Instant::now();
         let result = if watches {
@@ -694,7 +704,8 @@ impl Desk {
             );
         }
         for part in drops {
-            // Somebody else may read it at this very moment: then it stays, or is known to have left.
+            // Somebody else may read it at this very moment: then it stays, or is known to have
+            // left.
             if !self.lock().is_wanted(&part) {
                 self.let_go(&part);
                 self.lock().belief.forget_what_came_back(&part);
@@ -738,7 +749,8 @@ impl Desk {
         });
     }
 
-    /// Lets go of a part of a file that is still the same. What cannot be let go of is left to the kernel.
+    /// Lets go of a part of a file that is still the same. What cannot be let go of is left to the
+    /// kernel.
     fn let_go(&self, part: &Piece) {
         let names = Names { joined: part.name.clone(), is_directory: false };
         if let Ok(Found::File(file)) = self.root.open_waiting(&names, LET_GO_TIME)

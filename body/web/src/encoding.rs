@@ -34,12 +34,14 @@ impl Encoding {
     }
 }
 
-/// Forms that an `Accept-Encoding` field takes rather than the plain file, best first: by weight, then by usual size.
+/// Forms that an `Accept-Encoding` field takes rather than the plain file, best first: by weight,
+/// then by usual size.
 pub fn accepted(field: &str) -> Vec<Encoding> {
     let identity = weight(field, "identity").unwrap_or(1);
     let found = Encoding::ALL.into_iter().filter_map(|encoding| {
         let weight = weight(field, encoding.name()).or_else(|| weight(field, "*")).unwrap_or(0);
-        // Plain is as good unless the client says that it prefers a compressed form; most say nothing, and mean it.
+        // Plain is as good unless the client says that it prefers a compressed form; most say
+        // nothing, and mean it.
         let preferred = weight > 0 && (weight >= identity || !names(field, "identity"));
         preferred.then_some((weight, encoding))
     });

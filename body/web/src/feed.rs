@@ -17,13 +17,16 @@ use crate::pulse::Pulse;
 use crate::range::Span;
 use crate::scheduler::Wish;
 
-/// How often somebody who waits for buffers looks whether there are some: nobody tells it when others give theirs back.
+/// How often somebody who waits for buffers looks whether there are some: nobody tells it when
+/// others give theirs back.
 const ROOM_TIME: Duration = Duration::from_secs(1);
 
-/// How long it counts that all of a window is there: what a steward has said of it is old news when a client takes its time.
+/// How long it counts that all of a window is there: what a steward has said of it is old news when
+/// a client takes its time.
 const KNOWN_TIME: Duration = Duration::from_millis(1);
 
-/// What is said of a file to which somebody has written since it was opened: its answer would be of several versions.
+/// What is said of a file to which somebody has written since it was opened: its answer would be of
+/// several versions.
 pub const CHANGED: io::ErrorKind = io::ErrorKind::StaleNetworkFileHandle;
 
 /// A span of a file on its way out.
@@ -49,7 +52,8 @@ pub struct Feed {
     since: Option<Duration>,
     /// Until when it is held back at most.
     patience: Option<Pin<Box<Sleep>>>,
-    /// Until when it does not look whether there is room for its next piece, unless its connection makes some.
+    /// Until when it does not look whether there is room for its next piece, unless its connection
+    /// makes some.
     pause: Option<Pin<Box<Sleep>>>,
     /// Times in a row that nothing was there.
     misses: u32,
@@ -174,7 +178,8 @@ impl Feed {
         }
     }
 
-    /// Whether its connection may get one more piece (P1). Its client makes it wait if not: that is no waiting for us.
+    /// Whether its connection may get one more piece (P1). Its client makes it wait if not: that is
+    /// no waiting for us.
     fn has_room(&mut self, context: &mut Context<'_>) -> bool {
         while !self.desk.buffers.has_room(1) && !self.pulse.pieces.are_few(context) {
             let pause = self.pause.get_or_insert_with(|| Box::pin(tokio::time::sleep(ROOM_TIME)));
@@ -227,8 +232,8 @@ impl Feed {
         }
     }
 
-    /// Whoever writes leaves a stamp before the first byte, so bytes are of the version that was opened if its stamps are still
-    /// there after they were read.
+    /// Whoever writes leaves a stamp before the first byte, so bytes are of the version that was
+    /// opened if its stamps are still there after they were read.
     fn pass(&mut self, bytes: Bytes) -> io::Result<Bytes> {
         if self.file.is_mixed()? {
             return Err(io::Error::new(CHANGED, "the file changed while it was served"));

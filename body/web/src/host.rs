@@ -1,12 +1,13 @@
-//! By which names the page for who runs the server may be asked for. A browser that was told that some name is our address
-//! (DNS rebinding) would show the page to whoever owns that name, who would be its origin: it says the name as `Host`. An
-//! address has no owner elsewhere, and whoever forwards to us may have another one than ours. Pure.
+//! By which names the page for who runs the server may be asked for. A browser that was told that
+//! some name is our address (DNS rebinding) would show the page to whoever owns that name, who
+//! would be its origin: it says the name as `Host`. An address has no owner elsewhere, and whoever
+//! forwards to us may have another one than ours. Pure.
 
 use hyper::http::uri::Authority;
 use std::net::IpAddr;
 
-/// Whether a host, with or without a port, may mean us: any address, this machine as it calls itself within, or one of
-/// `names`.
+/// Whether a host, with or without a port, may mean us: any address, this machine as it calls
+/// itself within, or one of `names`.
 pub fn is_ours(host: &str, names: &[String]) -> bool {
     let Ok(authority) = host.parse::<Authority>() else { return false };
     if authority.as_str().contains('@') {

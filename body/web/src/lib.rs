@@ -12,10 +12,12 @@
 //! * [`scheduler`]: who is next. Pure, with its rules numbered.
 //! * [`belief`]: what is believed cached, and how right that was.
 //! * [`path`], [`range`], [`conditions`], [`encoding`]: the rules of HTTP that need no I/O.
-//! * [`desk`], [`feed`]: where requests meet the disk; [`opener`], [`descriptors`]: how their files are opened.
+//! * [`desk`], [`feed`]: where requests meet the disk; [`opener`], [`descriptors`]: how their files
+//!   are opened.
 //! * [`audit`]: all that is believed against what the kernel says, for benches and tests.
 //!
-//! docs/WEB.md says how to use it, docs/decisions/0060-web-server.md why it is built from these parts.
+//! docs/WEB.md says how to use it, docs/decisions/0060-web-server.md why it is built from these
+//! parts.
 
 #![forbid(unsafe_code)]
 

@@ -14,8 +14,8 @@ const ENTRIES_MAX: usize = 10_000;
 /// What a name in a link may not hold as it is.
 const NAME: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
-/// A page of links to what lies in a directory, sorted by name, directories with a slash. Its memory, that of the names too,
-/// counts as long as it is there.
+/// A page of links to what lies in a directory, sorted by name, directories with a slash. Its
+/// memory, that of the names too, counts as long as it is there.
 ///
 /// # Errors
 /// The system's, and `NOMEM` when there is no room for it.

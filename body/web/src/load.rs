@@ -1,4 +1,5 @@
-//! Load: files as of a web site, and clients that ask for them as people would. For measuring any server.
+//! Load: files as of a web site, and clients that ask for them as people would. For measuring any
+//! server.
 //!
 //! ```text
 //!   plan: so many files, their sizes, how popular each is; all from one seed
@@ -22,7 +23,8 @@ pub use client::run;
 pub use pantler_dust::infer::random::Random;
 pub use random::Popularity;
 
-/// Mean and deviation of the logarithm of the sizes of most files (SURGE: Barford and Crovella, SIGMETRICS 1998).
+/// Mean and deviation of the logarithm of the sizes of most files (SURGE: Barford and Crovella,
+/// SIGMETRICS 1998).
 const BODY: (f64, f64) = (9.357, 1.318);
 /// Share of the files in the tail, its least size in bytes, and its exponent.
 const TAIL: (f64, f64, f64) = (0.07, 133_000.0, 1.1);
@@ -118,7 +120,8 @@ pub struct Load {
     pub address: std::net::SocketAddr,
     /// The files it has.
     pub plan: Plan,
-    /// Exponent of popularity: the file of rank r is asked for `1 / r^zipf` as often as the first; 0 for all alike.
+    /// Exponent of popularity: the file of rank r is asked for `1 / r^zipf` as often as the first;
+    /// 0 for all alike.
     pub zipf: f64,
     /// When requests come.
     pub pace: Pace,
@@ -149,10 +152,11 @@ pub struct Report {
     pub bytes: u64,
     /// Seconds that were counted.
     pub seconds: f64,
-    /// Requests that had no answer when the time was over. Whatever became of them, latencies have them; answers of a closed
-    /// loop that came later do not count as such.
+    /// Requests that had no answer when the time was over. Whatever became of them, latencies have
+    /// them; answers of a closed loop that came later do not count as such.
     pub waiting: u64,
-    /// Of these, those that had none when nobody waited any longer. Latencies have them as if it had come then.
+    /// Of these, those that had none when nobody waited any longer. Latencies have them as if it
+    /// had come then.
     pub unanswered: u64,
     /// Latencies in microseconds, of all.
     pub all: Histogram<u64>,

@@ -20,7 +20,8 @@ use crate::options::{AccessLog, LogFormat};
 
 /// Most lines that wait to be written.
 const LINES_MAX: usize = 4096;
-/// Most bytes of them: a line may be four times as long as the head of its request, if all of that must be escaped.
+/// Most bytes of them: a line may be four times as long as the head of its request, if all of that
+/// must be escaped.
 const QUEUE_BYTES: usize = 4 << 20;
 
 /// How long to wait until a queue that is full is tried again.
@@ -73,7 +74,8 @@ pub struct Log {
 }
 
 impl Log {
-    /// Opens it, and starts the thread. Lines that it could not take, and those that the file did not, are added to `lost`.
+    /// Opens it, and starts the thread. Lines that it could not take, and those that the file did
+    /// not, are added to `lost`.
     ///
     /// # Errors
     /// When the file cannot be appended to.
@@ -119,7 +121,8 @@ impl Log {
         is_queued
     }
 
-    /// Has the thread end after what was noted before; whether it was told so by then. A thread that is stuck cannot be told.
+    /// Has the thread end after what was noted before; whether it was told so by then. A thread
+    /// that is stuck cannot be told.
     pub fn close(&self, until: Instant) -> bool {
         while let Err(TrySendError::Full(_)) = self.lines.try_send(None) {
             if Instant::now() >= until {

@@ -37,7 +37,8 @@ pub struct Opened {
     descriptor: Arc<Descriptor>,
     /// What names its content.
     pub version: Version,
-    /// Whether every change since it was opened gives another version: else what is read may be kept under its name by nobody.
+    /// Whether every change since it was opened gives another version: else what is read may be
+    /// kept under its name by nobody.
     pub is_settled: bool,
     /// The version, as HTTP says it.
     pub validators: Validators,
@@ -71,9 +72,9 @@ impl Opened {
         self.version.size
     }
 
-    /// Whether the bytes that were read so far may be of several versions: of what is not settled nobody can say. The time of
-    /// modification may have been set back by who wrote, as by `cp -p`; that of change counts unless a name came or went, as
-    /// when another version takes it.
+    /// Whether the bytes that were read so far may be of several versions: of what is not settled
+    /// nobody can say. The time of modification may have been set back by who wrote, as by `cp -p`;
+    /// that of change counts unless a name came or went, as when another version takes it.
     ///
     /// # Errors
     /// The system's.

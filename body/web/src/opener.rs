@@ -1,7 +1,9 @@
-//! Opening what the disk may have to be read for: by threads that may wait, a bounded number of them, in order of arrival.
+//! Opening what the disk may have to be read for: by threads that may wait, a bounded number of
+//! them, in order of arrival.
 //!
-//! O1  At most as many openers as there are seats are busy, those whose request has given up included: a file system that
-//!     hangs costs threads once, and no more of them with each request.
+//! O1  At most as many openers as there are seats are busy, those whose request has given up
+//!     included: a file system that hangs costs threads once, and no more of them with each
+//!     request.
 
 use rustix::io::Errno;
 use std::io;
@@ -36,13 +38,14 @@ pub struct Opener {
 }
 
 impl Opener {
-    /// With so many seats; who has waited for `patience`, in line, for the disk or for a descriptor, is refused.
+    /// With so many seats; who has waited for `patience`, in line, for the disk or for a
+    /// descriptor, is refused.
     pub fn new(root: Arc<Root>, seats: usize, patience: Duration, descriptors: Arc<Descriptors>) -> Self {
         Self { root, seats: Arc::new(Semaphore::new(seats.max(1))), descriptors, patience }
     }
 
-    /// Opens what lies at a path, at once if that can be. For who has no other file open: it waits for a descriptor if others
-    /// have all of them, and none has this file.
+    /// Opens what lies at a path, at once if that can be. For who has no other file open: it waits
+    /// for a descriptor if others have all of them, and none has this file.
     ///
     /// # Errors
     /// The system's, and `TimedOut`.
@@ -76,7 +79,8 @@ impl Opener {
         }
     }
 
-    /// The same for who has another file open, and does without this one where descriptors are short (E2).
+    /// The same for who has another file open, and does without this one where descriptors are
+    /// short (E2).
     ///
     /// # Errors
     /// The system's, and `TimedOut`.

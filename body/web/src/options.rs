@@ -18,7 +18,8 @@ pub enum Order {
     Mirror,
     /// First what the kernel says is there.
     Truth,
-    /// As `mirror`; beliefs are verified before the first byte, and what is found corrects the model and its size.
+    /// As `mirror`; beliefs are verified before the first byte, and what is found corrects the
+    /// model and its size.
     #[default]
     MirrorVerify,
 }
@@ -151,7 +152,8 @@ pub struct Options {
     pub listen: SocketAddr,
     /// Where `/metrics` and the live page are.
     pub admin: Option<SocketAddr>,
-    /// By which names or addresses these are asked for, beside the address of `admin` and this machine's own.
+    /// By which names or addresses these are asked for, beside the address of `admin` and this
+    /// machine's own.
     pub admin_names: Vec<String>,
     /// Threads that answer.
     pub threads: u32,
@@ -161,14 +163,15 @@ pub struct Options {
     pub misses: Misses,
     /// Most reads of the disk at a time.
     pub disk_reads: u32,
-    /// From half of this on nobody who waits for the disk is overtaken by who came later, so that nobody waits longer if the
-    /// disk reads in the other half what had come earlier.
+    /// From half of this on nobody who waits for the disk is overtaken by who came later, so that
+    /// nobody waits longer if the disk reads in the other half what had come earlier.
     pub age_cap: Duration,
     /// How far who needs no disk gets ahead of those who wait for it.
     pub overtake: Overtake,
     /// What is believed at first, by the orders that have a model.
     pub model: Model,
-    /// Who decides what stays, in the order `mirror+verify` over the page cache. A policy takes the place of the model's.
+    /// Who decides what stays, in the order `mirror+verify` over the page cache. A policy takes the
+    /// place of the model's.
     pub keep: Keep,
     /// Where the bytes lie.
     pub store: StoreKind,
@@ -222,8 +225,9 @@ impl Options {
         }
     }
 
-    /// Makes this process hold on to little of what it gives back: what a server holds is missing from the page cache. For who
-    /// has a process for the server alone; to be called before it is [started](crate::Server::start). Whether that worked.
+    /// Makes this process hold on to little of what it gives back: what a server holds is missing
+    /// from the page cache. For who has a process for the server alone; to be called before it is
+    /// [started](crate::Server::start). Whether that worked.
     pub fn hold_little(&self) -> bool {
         pantler_cache::hold_little((self.threads / 4).max(1))
     }

@@ -2,7 +2,8 @@
 //!
 //! T1  No name that comes out is empty, `.` or `..`, nor holds a slash, a backslash or a zero byte.
 //!
-//! Whoever opens the names lets the kernel check as well (`RESOLVE_BENEATH`), because links are not visible here.
+//! Whoever opens the names lets the kernel check as well (`RESOLVE_BENEATH`), because links are not
+//! visible here.
 
 use percent_encoding::percent_decode_str;
 
@@ -27,7 +28,8 @@ pub enum Refusal {
     Hidden,
 }
 
-/// Takes a path apart. With `hidden`, names that begin with a dot are followed; `.well-known` always is (RFC 8615).
+/// Takes a path apart. With `hidden`, names that begin with a dot are followed; `.well-known`
+/// always is (RFC 8615).
 ///
 /// # Errors
 /// [`Refusal`], before anything is looked up.

@@ -1,8 +1,8 @@
 //! The pieces of answers that one connection holds: read for it, and not taken by its socket.
 //!
-//! P1  While buffers are over their budget, a connection gets a piece only if it holds fewer than `PIECES_LEAST`. So all of them
-//!     together hold no more than the budget and so many of the smallest pieces each, however many streams they have, and
-//!     however large their windows are.
+//! P1  While buffers are over their budget, a connection gets a piece only if it holds fewer than
+//!     `PIECES_LEAST`. So all of them together hold no more than the budget and so many of the
+//!     smallest pieces each, however many streams they have, and however large their windows are.
 
 use bytes::Bytes;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,10 +11,11 @@ use std::task::{Context, Waker};
 
 use crate::pulse::Pulse;
 
-/// Pieces that a connection gets whatever others hold. With one alone, a stream that its client lets wait would hold up the
-/// others, and the socket would have a rest after each piece.
+/// Pieces that a connection gets whatever others hold. With one alone, a stream that its client
+/// lets wait would hold up the others, and the socket would have a rest after each piece.
 const PIECES_LEAST: u32 = 4;
-/// Tasks that wait on one connection: more than it has streams. Some of them may be of streams that were given up.
+/// Tasks that wait on one connection: more than it has streams. Some of them may be of streams that
+/// were given up.
 const WAITING_MAX: usize = 256;
 
 /// What a connection holds, and who waits for it to hold less.

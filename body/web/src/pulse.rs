@@ -34,13 +34,14 @@ pub struct Pulse {
     waiting: AtomicU32,
     /// Since when there are such.
     waiting_since: AtomicU64,
-    /// When the client last took bytes of an answer; later by as long as anybody has waited for us since.
+    /// When the client last took bytes of an answer; later by as long as anybody has waited for us
+    /// since.
     progress: AtomicU64,
     is_http2: AtomicBool,
     /// Whether nothing has come yet.
     is_silent: AtomicBool,
-    /// The last four bytes that came. Over HTTP/1.1 only heads come, as a body ends its connection: so if these end none, part of
-    /// one has come.
+    /// The last four bytes that came. Over HTTP/1.1 only heads come, as a body ends its connection:
+    /// so if these end none, part of one has come.
     last: AtomicU32,
     /// What it holds of its answers.
     pub pieces: Pieces,
@@ -106,8 +107,9 @@ impl Pulse {
         }
     }
 
-    /// The client took bytes of an answer. Nothing else is progress over HTTP/2: who asks for something new now and then, or sends
-    /// frames that want to be confirmed, could otherwise hold for ever what it does not take.
+    /// The client took bytes of an answer. Nothing else is progress over HTTP/2: who asks for
+    /// something new now and then, or sends frames that want to be confirmed, could otherwise hold
+    /// for ever what it does not take.
     pub fn took(&self) {
         self.progress.store(self.now(), Ordering::Relaxed);
     }
@@ -131,7 +133,8 @@ impl Pulse {
         }
     }
 
-    /// Whether what came last ends no head. A lone newline ends a line, too (RFC 9112, section 2.2).
+    /// Whether what came last ends no head. A lone newline ends a line, too (RFC 9112, section
+    /// 2.2).
     fn is_within_head(&self) -> bool {
         let last = self.last.load(Ordering::Relaxed).to_be_bytes();
         !(last == *b"\r\n\r\n" || last.ends_with(b"\n\n") || last.ends_with(b"\n\r\n"))
@@ -161,7 +164,8 @@ impl Pulse {
         }
     }
 
-    /// Whether a client waits for us of which nobody would hear that it has left: over HTTP/2 all that it sends is read.
+    /// Whether a client waits for us of which nobody would hear that it has left: over HTTP/2 all
+    /// that it sends is read.
     pub fn needs_a_look(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) > 0 && !self.is_http2.load(Ordering::Relaxed)
     }
@@ -171,7 +175,8 @@ impl Pulse {
         self.active.load(Ordering::Relaxed) == 0
     }
 
-    /// What the watchdog does at a time since the connection was opened. Over HTTP/2 bytes of all kinds come between requests, so there only idleness counts.
+    /// What the watchdog does at a time since the connection was opened. Over HTTP/2 bytes of all
+    /// kinds come between requests, so there only idleness counts.
     pub fn verdict(&self, now: Duration, limits: &Limits) -> Verdict {
         let load = |place: &AtomicU64| Duration::from_millis(place.load(Ordering::Relaxed));
         let head = self.head.load(Ordering::Relaxed);

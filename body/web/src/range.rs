@@ -1,7 +1,7 @@
 //! Byte ranges of a request (RFC 9110, section 14). Pure.
 
-/// Most ranges that are answered one by one. Who asks for more gets the whole file: a flood of ranges costs the
-/// server more than the client (RFC 9110, section 17.15).
+/// Most ranges that are answered one by one. Who asks for more gets the whole file: a flood of
+/// ranges costs the server more than the client (RFC 9110, section 17.15).
 pub const RANGES_MAX: usize = 16;
 
 /// Bytes of a file: the first, and one past the last.
@@ -33,8 +33,9 @@ pub enum Asked {
 
 /// Reads a `Range` field against a file of `size` bytes.
 ///
-/// A field that is no list of byte ranges is ignored, as RFC 9110, section 14.2 allows. So is one whose parts overlap
-/// or together ask for more than the file has: no honest client does, and the answer would be larger than the file.
+/// A field that is no list of byte ranges is ignored, as RFC 9110, section 14.2 allows. So is one
+/// whose parts overlap or together ask for more than the file has: no honest client does, and the
+/// answer would be larger than the file.
 pub fn asked(field: &str, size: u64) -> Asked {
     let Some((unit, list)) = field.split_once('=') else { return Asked::Whole };
     if !unit.trim().eq_ignore_ascii_case("bytes") {

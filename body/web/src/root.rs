@@ -1,6 +1,7 @@
 //! The directory that is served: opening what lies below it, and nothing else.
 //!
-//! The kernel checks that no step leads out (`RESOLVE_BENEATH`), be it by `..`, by an absolute link or by one of /proc.
+//! The kernel checks that no step leads out (`RESOLVE_BENEATH`), be it by `..`, by an absolute link
+//! or by one of /proc.
 
 use foldhash::quality::FixedState;
 use pantler_origin::{Attributes, Directory, Kind, LocalNode, has_writers};
@@ -65,7 +66,8 @@ impl Root {
         self.directory.path()
     }
 
-    /// Who keeps the bytes of its files in memory. Another file system mounted below it is taken for the same.
+    /// Who keeps the bytes of its files in memory. Another file system mounted below it is taken
+    /// for the same.
     pub fn below(&self) -> Below {
         self.below
     }
@@ -81,7 +83,8 @@ impl Root {
         }
     }
 
-    /// Opens what lies at a path, waiting for the disk if need be, and for others no longer than `patience`.
+    /// Opens what lies at a path, waiting for the disk if need be, and for others no longer than
+    /// `patience`.
     ///
     /// # Errors
     /// The system's, and `TimedOut`.
@@ -89,8 +92,9 @@ impl Root {
         let start = Instant::now();
         let mut pause = PAUSE_MIN;
         loop {
-            // EAGAIN: a rename elsewhere raced with the check that the path stays beneath, which is over at once; or somebody
-            // has a lease on the file, which may take the kernel most of a minute to break.
+            // EAGAIN: a rename elsewhere raced with the check that the path stays beneath, which is
+            // over at once; or somebody has a lease on the file, which may take the kernel most of
+            // a minute to break.
             match self.resolve(names, ResolveFlags::empty()) {
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) if start.elapsed() + pause < patience => {
@@ -129,12 +133,13 @@ impl Root {
     }
 }
 
-/// A file that could change again without showing it, because its stamps are young or somebody may be writing to it, has a weak
-/// tag, and another one each time, and no date: who asks whether its bytes are still the same is never told so.
+/// A file that could change again without showing it, because its stamps are young or somebody may
+/// be writing to it, has a weak tag, and another one each time, and no date: who asks whether its
+/// bytes are still the same is never told so.
 ///
-/// The time of modification is whatever somebody has set, and all files of a reproducible build have the same; the time of change
-/// is the kernel's, but two files may have the same. So the tag has both, and which file it is: as a hash, because numbers of
-/// inodes are nobody's business.
+/// The time of modification is whatever somebody has set, and all files of a reproducible build
+/// have the same; the time of change is the kernel's, but two files may have the same. So the tag
+/// has both, and which file it is: as a hash, because numbers of inodes are nobody's business.
 fn validators(attributes: &Attributes, is_settled: bool, now: SystemTime) -> Validators {
     let Attributes { size, modified, .. } = attributes;
     let nanoseconds = i128::from(modified.seconds) * 1_000_000_000 + i128::from(modified.nanoseconds);

@@ -7,24 +7,29 @@
 //!      +--believed missing------> cold ---------------------+--> reading (at most `reads_max`) --> done
 //! ```
 //!
-//! A *wish* is a piece of one file. Who wishes for what is believed cached gets a *turn* at once: it looks for itself, and
-//! either has its bytes or comes back, *warming*. Wishes for the same piece wait as one *group*, are read once, and end
-//! together. In `in_order`, the oblivious twin of the same server, nothing is believed: turns are given strictly in order of
-//! arrival, `reads_max` at a time, each kept until its bytes are there.
+//! A *wish* is a piece of one file. Who wishes for what is believed cached gets a *turn* at once:
+//! it looks for itself, and either has its bytes or comes back, *warming*. Wishes for the same
+//! piece wait as one *group*, are read once, and end together. In `in_order`, the oblivious twin of
+//! the same server, nothing is believed: turns are given strictly in order of arrival, `reads_max`
+//! at a time, each kept until its bytes are there.
 //!
-//! The idea is that of Burnett et al. (Exploiting Gray-Box Knowledge of Buffer-Cache Management, USENIX 2002, section 5):
-//! serving what is cached first saves disk reads, because it is used before it is evicted. Differences: turns are checked,
-//! misses are merged, and nobody waits for ever.
+//! The idea is that of Burnett et al. (Exploiting Gray-Box Knowledge of Buffer-Cache Management,
+//! USENIX 2002, section 5): serving what is cached first saves disk reads, because it is used
+//! before it is evicted. Differences: turns are checked, misses are merged, and nobody waits for
+//! ever.
 //!
 //! * Q1  A ticket waits in one place: the line, or one group that is pending or being read.
 //! * Q2  At most `reads_max` groups are being read.
-//! * Q3  A group waits as long as its oldest ticket does. Once that is half of `age_cap`, no younger group is read before it.
-//!   So nobody waits longer than half of `age_cap` and the time in which the disk reads what came earlier and waits then: no
-//!   longer than `age_cap` if it reads that in half of it, and longer if it does not. The cap makes no disk faster.
+//! * Q3  A group waits as long as its oldest ticket does. Once that is half of `age_cap`, no
+//!   younger group is read before it. So nobody waits longer than half of `age_cap` and the time in
+//!   which the disk reads what came earlier and waits then: no longer than `age_cap` if it reads
+//!   that in half of it, and longer if it does not. The cap makes no disk faster.
 //! * Q4  With merging, at most one pending group wishes for a piece.
-//! * Q5  In order, turns and reads that are out never exceed `reads_max`, and the line moves only at its head.
-//! * Q6  Out of order, who needs no disk is *held back* only while every read is taken and more groups that came before it wait
-//!   than [`Overtake`] allows, for no longer than half of `age_cap`, and not at all once no read has ended for so long.
+//! * Q5  In order, turns and reads that are out never exceed `reads_max`, and the line moves only
+//!   at its head.
+//! * Q6  Out of order, who needs no disk is *held back* only while every read is taken and more
+//!   groups that came before it wait than [`Overtake`] allows, for no longer than half of
+//!   `age_cap`, and not at all once no read has ended for so long.
 //!
 //! Why so: docs/decisions/0062-faults-of-the-web-server.md.
 
@@ -93,13 +98,15 @@ pub enum Misses {
     Wanted,
 }
 
-/// How far those who need no disk may get ahead of those who wait for it. In a closed loop whoever is answered at once asks
-/// again, until all of them wait for the disk, which makes them wait longer and gives no more answers.
+/// How far those who need no disk may get ahead of those who wait for it. In a closed loop whoever
+/// is answered at once asks again, until all of them wait for the disk, which makes them wait
+/// longer and gives no more answers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Overtake {
     /// As far as they like.
     Free,
-    /// Until the line for the disk is this many times as long as it would be if all who are here stood in one line.
+    /// Until the line for the disk is this many times as long as it would be if all who are here
+    /// stood in one line.
     Times(f64),
     /// Until the disk needs this long for those who wait.
     For(Duration),
@@ -135,8 +142,8 @@ pub enum Arrival {
     Turn,
     /// Wait until told.
     Wait(Ticket),
-    /// You need no disk, but wait until told all the same, for half of the age cap at most: then [`cancel`](Scheduler::cancel)
-    /// and look.
+    /// You need no disk, but wait until told all the same, for half of the age cap at most: then
+    /// [`cancel`](Scheduler::cancel) and look.
     Held(Ticket),
 }
 
@@ -293,7 +300,8 @@ impl Scheduler {
         }
     }
 
-    /// Somebody who arrived at `since` had a turn and found nothing: it waits until the piece was read.
+    /// Somebody who arrived at `since` had a turn and found nothing: it waits until the piece was
+    /// read.
     pub fn missed(&mut self, since: Duration, wish: Wish) -> Ticket {
         self.join(since, wish, true)
     }
@@ -451,8 +459,8 @@ impl Scheduler {
         self.pending.len() > most && self.by_age.nth(most).is_some_and(|(other, _)| other < since)
     }
 
-    /// Of how many groups that came before one may get ahead; always of as many as are read at a time, so that readers never
-    /// have a rest because somebody is held back.
+    /// Of how many groups that came before one may get ahead; always of as many as are read at a
+    /// time, so that readers never have a rest because somebody is held back.
     fn overtaken_max(&self) -> usize {
         let most = match self.options.overtake {
             Overtake::Free => return usize::MAX,
@@ -469,7 +477,8 @@ impl Scheduler {
         self.next_number
     }
 
-    /// Whose read begins next: by age from half of the cap on, else what is warming, else as chosen.
+    /// Whose read begins next: by age from half of the cap on, else what is warming, else as
+    /// chosen.
     fn choose(&self, now: Duration) -> Option<GroupId> {
         let (since, oldest) = self.by_age.first()?;
         let is_overdue = now.saturating_sub(since) >= self.options.age_cap / 2;

@@ -173,7 +173,8 @@ impl Server {
         &self.site
     }
 
-    /// Accepts nothing more, lets answers end for as long as the limits allow, and ends. Whether all answers did end.
+    /// Accepts nothing more, lets answers end for as long as the limits allow, and ends. Whether
+    /// all answers did end.
     pub fn stop(mut self) -> bool {
         self.end()
     }
@@ -199,7 +200,8 @@ impl Server {
             let _ = thread.join();
         }
         self.site.desk.close();
-        // The disk may hang under a reader whose client is gone, and who reads the log may have gone to sleep.
+        // The disk may hang under a reader whose client is gone, and who reads the log may have
+        // gone to sleep.
         let limit = limit.max(Instant::now() + GRACE);
         let mut have_ended = join(self.readers.drain(..), limit);
         if let (Some(log), Some(writer)) = (&self.site.log, self.log_writer.take()) {
@@ -245,8 +247,8 @@ fn listen(address: SocketAddr) -> Result<StdListener, WebError> {
     Ok(listener)
 }
 
-/// How many of the descriptors that this process may have are for connections and files for them. A quarter at least: seldom
-/// does everybody open something at the same moment.
+/// How many of the descriptors that this process may have are for connections and files for them. A
+/// quarter at least: seldom does everybody open something at the same moment.
 fn for_clients(descriptors: usize, options: &Options) -> usize {
     let left = descriptors.saturating_sub(own_descriptors(options)).max(descriptors / 4);
     if left < options.limits.connections as usize {
@@ -260,7 +262,8 @@ fn for_clients(descriptors: usize, options: &Options) -> usize {
 fn own_descriptors(options: &Options) -> usize {
     let [process, thread] = DESCRIPTORS;
     let threads = options.threads.max(1) as usize;
-    // Who answers opens one at a time, and so does each of its openers, and each reader for what it lets go of.
+    // Who answers opens one at a time, and so does each of its openers, and each reader for what it
+    // lets go of.
     let opening = threads * (OPENERS + 1) + options.disk_reads as usize;
     process + thread * (threads + 1) + opening + options.admin.map_or(0, |_| admin::CONNECTIONS_MAX)
 }
@@ -371,7 +374,8 @@ mod tests {
             count = server.running.ended.wait(count).unwrap();
         }
         drop(count);
-        // Now nobody would have to be waited for; who drops the server asks all the same, and must not wait either.
+        // Now nobody would have to be waited for; who drops the server asks all the same, and must
+        // not wait either.
         assert!(!server.end(), "it began anew");
     }
 

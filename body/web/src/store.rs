@@ -1,4 +1,5 @@
-//! Where the bytes lie while they are served: in the kernel's page cache, or in a Pantler cache of our own.
+//! Where the bytes lie while they are served: in the kernel's page cache, or in a Pantler cache of
+//! our own.
 
 use bytes::Bytes;
 use pantler_cache::{Cache, Request};
@@ -35,8 +36,9 @@ pub enum Seen {
 
 /// See the head of this file.
 pub struct Store {
-    /// The cache of our own, whose steward decides what stays, and says exactly what is there. Files that are not settled pass
-    /// it by. Without it the kernel decides; it is asked, or a model of it.
+    /// The cache of our own, whose steward decides what stays, and says exactly what is there.
+    /// Files that are not settled pass it by. Without it the kernel decides; it is asked, or a
+    /// model of it.
     cache: Option<Box<Cache>>,
     /// How often anybody was asked what is there.
     asked: AtomicU64,
@@ -70,7 +72,8 @@ impl Store {
         }
     }
 
-    /// The cache of our own, if it may keep this file: what could change again without showing it would stay there for ever.
+    /// The cache of our own, if it may keep this file: what could change again without showing it
+    /// would stay there for ever.
     fn cache(&self, file: &Opened) -> Option<&Cache> {
         self.cache.as_deref().filter(|_| file.is_settled)
     }
@@ -80,13 +83,15 @@ impl Store {
         self.cache.is_some()
     }
 
-    /// Whether a steward of ours says what is there. It gives what it holds at once, and answers no read that must not wait.
+    /// Whether a steward of ours says what is there. It gives what it holds at once, and answers no
+    /// read that must not wait.
     pub fn has_steward(&self, file: &Opened) -> bool {
         self.cache(file).is_some() || file.below() == Below::Mount
     }
 
     /// The beginning of a piece, if it is there; empty where the file ends. The kernel is asked by
-    /// reading, and gives what lies in front of the first missing page. A steward is asked first, unless it has just said that it holds all of it (`is_known`): asking costs as much as
+    /// reading, and gives what lies in front of the first missing page. A steward is asked first,
+    /// unless it has just said that it holds all of it (`is_known`): asking costs as much as
     /// reading, and what leaves in between is read again.
     ///
     /// # Errors
@@ -121,8 +126,8 @@ impl Store {
         })
     }
 
-    /// Reads a piece, waiting for the disk. What comes is short where the file ends. With `keep`, the bytes are returned; else
-    /// they are only brought in.
+    /// Reads a piece, waiting for the disk. What comes is short where the file ends. With `keep`,
+    /// the bytes are returned; else they are only brought in.
     ///
     /// # Errors
     /// The system's.
@@ -136,8 +141,9 @@ impl Store {
         Ok(self.read_from(file, wish, keep, buffers, false)?.0)
     }
 
-    /// The same, and how many bytes of its beginning came without waiting, where reading can tell: all in front of the first
-    /// page that was missing. Of what lies behind that nothing is known, because the kernel reads ahead from there.
+    /// The same, and how many bytes of its beginning came without waiting, where reading can tell:
+    /// all in front of the first page that was missing. Of what lies behind that nothing is known,
+    /// because the kernel reads ahead from there.
     ///
     /// # Errors
     /// The system's.

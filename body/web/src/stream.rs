@@ -1,4 +1,5 @@
-//! A connection's bytes: plain or encrypted, with its pulse felt, and closed so that the last answer arrives.
+//! A connection's bytes: plain or encrypted, with its pulse felt, and closed so that the last
+//! answer arrives.
 
 use rustix::event::{PollFd, PollFlags};
 use std::future::Future;
@@ -14,7 +15,8 @@ use tokio_rustls::server::TlsStream;
 
 use crate::pulse::Pulse;
 
-/// How long a closed connection is read on. Closing it with unread bytes would make the client lose our last answer.
+/// How long a closed connection is read on. Closing it with unread bytes would make the client lose
+/// our last answer.
 const LINGER_TIME: Duration = Duration::from_millis(1500);
 /// How much is read meanwhile.
 const LINGER_BYTES: usize = 512 << 10;
@@ -39,8 +41,8 @@ pub struct Stream {
 pub struct Watch(Arc<Mutex<Wire>>);
 
 impl Watch {
-    /// Whether the client has said that it sends no more, or the connection has broken. What it has sent before and nobody has
-    /// read yet does not hide that.
+    /// Whether the client has said that it sends no more, or the connection has broken. What it has
+    /// sent before and nobody has read yet does not hide that.
     pub fn has_ended(&self) -> bool {
         let wire = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let stream = match &*wire {

@@ -1,4 +1,5 @@
-//! Requests that are malformed, or meant to do harm: each is answered correctly or refused, and the server goes on.
+//! Requests that are malformed, or meant to do harm: each is answered correctly or refused, and the
+//! server goes on.
 
 mod common;
 
@@ -306,7 +307,8 @@ fn idle_connections_and_those_who_take_nothing_are_cut_off() {
 
 #[test]
 fn who_takes_its_time_but_takes_is_served() {
-    // Longer than a busy machine pauses, and shorter than the answer takes: 60 times 80 ms, less what sockets hold.
+    // Longer than a busy machine pauses, and shorter than the answer takes: 60 times 80 ms, less
+    // what sockets hold.
     let site = site(|options| options.limits.idle_time = Duration::from_secs(3));
     std::fs::File::create(site.path("huge.bin")).unwrap().set_len(60 << 20).unwrap();
     let mut slow = site.connect();
@@ -323,7 +325,8 @@ fn who_takes_its_time_but_takes_is_served() {
     assert!(count > 60 << 20, "{count}");
 }
 
-/// Long after the last piece of an answer was handed to who writes it: none of it has ended before all bytes are taken.
+/// Long after the last piece of an answer was handed to who writes it: none of it has ended before
+/// all bytes are taken.
 #[test]
 fn who_takes_the_last_bytes_slowly_is_served() {
     let site = site(|options| options.limits.idle_time = Duration::from_secs(3));
@@ -456,7 +459,8 @@ fn get_over_http2(stream: u32, path: &str) -> Vec<u8> {
     frame(1, 5, stream, &head)
 }
 
-/// Reads until the server has closed, sending something now and then; how long that took, and what came.
+/// Reads until the server has closed, sending something now and then; how long that took, and what
+/// came.
 fn until_closed(mut stream: TcpStream, more: &[u8]) -> (Duration, Vec<u8>) {
     let start = Instant::now();
     let mut reader = stream.try_clone().unwrap();

@@ -8,7 +8,8 @@ use std::net::TcpStream;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Makes this program the one that holds the clients' ends: `ADDRESS COUNT`. One process may not have both.
+/// Makes this program the one that holds the clients' ends: `ADDRESS COUNT`. One process may not
+/// have both.
 const HOLDER: &str = "PANTLER_WEB_TEST_HOLDER";
 const CONNECTIONS: u64 = 10_000;
 /// Descriptors for everything else.

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 /// Chooses the signal of a broken lease; the crate does not name it.
 const F_SETSIG: libc::c_int = 10;
 
-/// Takes a lease that every other open must wait for. Whoever breaks it makes the kernel send a signal, here one that is
-/// ignored.
+/// Takes a lease that every other open must wait for. Whoever breaks it makes the kernel send a
+/// signal, here one that is ignored.
 fn lease(file: &File) {
     // SAFETY: plain numbers go in; the descriptor is open.
     let results = unsafe {

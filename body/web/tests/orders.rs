@@ -115,7 +115,8 @@ fn what_the_model_knows_is_asked_of_nobody() {
     for _ in 0..100 {
         assert_eq!(site.get("/hello.txt").status, 200);
     }
-    // Who reads it at once verifies by reading; only if the machine has taken the page back meanwhile is the kernel asked.
+    // Who reads it at once verifies by reading; only if the machine has taken the page back
+    // meanwhile is the kernel asked.
     assert!(asked() - before < 10, "asked {} times about 100 requests", asked() - before);
 }
 
@@ -319,8 +320,8 @@ fn what_is_popular_stays_and_the_rest_is_let_go() {
         }
         settled(&site);
         let left = || cached(&site, (10..100).map(rare));
-        // The size grows as long as the kernel evicts nothing: from 2 MB to 3 or 4 of the 18 that were asked for. What is let
-        // go of leaves after the last client has its answer.
+        // The size grows as long as the kernel evicts nothing: from 2 MB to 3 or 4 of the 18 that
+        // were asked for. What is let go of leaves after the last client has its answer.
         let until = Instant::now() + Duration::from_secs(10);
         while keep != Keep::Kernel && left() >= 6_000_000 && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(5));

@@ -1,5 +1,5 @@
-//! A server that may not ask what is cached, because it neither owns its files nor may write them: what it believes is
-//! corrected by what its reads show.
+//! A server that may not ask what is cached, because it neither owns its files nor may write them:
+//! what it believes is corrected by what its reads show.
 
 mod common;
 
@@ -18,14 +18,15 @@ const FILE_BYTES: usize = 200_000;
 /// The calling thread, and those it starts from now on, are nobody's, who owns nothing here.
 fn become_nobody() {
     for (call, id) in [(libc::SYS_setresgid, NOBODY), (libc::SYS_setresuid, NOBODY)] {
-        // SAFETY: three numbers, no pointers. The C library's own functions would change all threads.
+        // SAFETY: three numbers, no pointers. The C library's own functions would change all
+        // threads.
         let result = unsafe { libc::syscall(call, id, id, id) };
         assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
     }
 }
 
-/// Twenty files that are in memory, and a server that believes them to fit into a quarter of what they have, started by a
-/// thread that loses its rights first.
+/// Twenty files that are in memory, and a server that believes them to fit into a quarter of what
+/// they have, started by a thread that loses its rights first.
 fn believing_too_little(lose_rights: fn()) -> Site {
     let start = move || {
         site(|options| {

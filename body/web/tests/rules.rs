@@ -196,7 +196,8 @@ fn who_has_bytes_that_could_have_changed_without_showing_it_gets_them_again() {
     let site = site(|_| ());
     fs::write(site.path("young"), "1").unwrap();
     let young = fs::File::options().write(true).open(site.path("young")).unwrap();
-    // A stamp on a whole second is taken for one of a file system that has no others; this one is not over for an hour.
+    // A stamp on a whole second is taken for one of a file system that has no others; this one is
+    // not over for an hour.
     let seconds = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs() + 3600;
     young.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)).unwrap();
     let tag = site.get("/young").field("etag").unwrap().to_owned();

@@ -12,7 +12,8 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 const FILES: usize = 12;
-/// As much as is asked for at a time: of a larger one the steward is asked again if its client takes a millisecond.
+/// As much as is asked for at a time: of a larger one the steward is asked again if its client
+/// takes a millisecond.
 const FILE_BYTES: usize = 200_000;
 
 /// A mount needs root, or fusermount3 and /dev/fuse; CI allows no skipping.

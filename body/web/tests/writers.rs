@@ -1,4 +1,5 @@
-//! Files that are written while they are served: no answer mixes two versions, and nobody is told that it has what it has not.
+//! Files that are written while they are served: no answer mixes two versions, and nobody is told
+//! that it has what it has not.
 
 mod common;
 
@@ -102,7 +103,8 @@ fn what_is_written_while_it_is_served_is_broken_off_and_what_is_replaced_is_not(
         std::fs::rename(site.path("other"), site.path("large")).unwrap();
         stream.read_to_end(&mut taken).unwrap();
         assert!(taken.ends_with(&vec![1; BYTES]), "{order:?}: {} bytes of the file as it was", taken.len());
-        // `cp -p`, and archives that are unpacked in place, set the time back to what they were told.
+        // `cp -p`, and archives that are unpacked in place, set the time back to what they were
+        // told.
         for sets_back in [false, true] {
             let (mut stream, mut taken) = begin();
             // Its last byte: all that comes before is the same.

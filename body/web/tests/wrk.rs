@@ -25,8 +25,9 @@ struct Record {
 
 type Shared = Arc<Mutex<Record>>;
 
-/// Every fifth answer takes 360 ms, the others 200: longer than a machine with much else to do lets a thread wait. None takes
-/// twice the mean, which wrk would take for a server that stood still, and add answers that never were.
+/// Every fifth answer takes 360 ms, the others 200: longer than a machine with much else to do lets
+/// a thread wait. None takes twice the mean, which wrk would take for a server that stood still,
+/// and add answers that never were.
 fn delaying() -> (SocketAddr, Shared) {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
@@ -73,7 +74,8 @@ struct Found {
 }
 
 impl Found {
-    /// Whether all figures are those of another, but for a tenth, and latencies but for that and 10 ms.
+    /// Whether all figures are those of another, but for a tenth, and latencies but for that and 10
+    /// ms.
     fn is_near(&self, other: &Found) -> bool {
         let mut latencies = self.latencies.iter().zip(other.latencies);
         (0.9..=1.1).contains(&(self.answers / other.answers))
@@ -139,7 +141,8 @@ fn our_clients_wrk_and_the_server_tell_the_same() {
         return pantler_rig::missing("wrk", "wrk");
     }
     let (address, record) = delaying();
-    // A machine with much else to do may stand still for one of them: then none of the three is wrong.
+    // A machine with much else to do may stand still for one of them: then none of the three is
+    // wrong.
     let mut told = Vec::new();
     for _ in 0..TRIES {
         let (ours, truth) = beside(&record, || by_us(address));

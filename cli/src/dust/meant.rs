@@ -1,4 +1,5 @@
-//! Which options mean something to whom: one that means nothing is refused, or people would believe in what it asks for.
+//! Which options mean something to whom: one that means nothing is refused, or people would believe
+//! in what it asks for.
 
 use anyhow::Result;
 
@@ -15,7 +16,8 @@ const POLICY: &str = "policy:";
 const PAPER: &str = "--paper";
 const REPLAY: &str = "--replay";
 
-/// Refuses the first option that means nothing to who is asked. A target that nobody knows is refused elsewhere.
+/// Refuses the first option that means nothing to who is asked. A target that nobody knows is
+/// refused elsewhere.
 pub fn refuse_meaningless(words: &Dust) -> Result<()> {
     let Some(asked) = asked(words) else { return Ok(()) };
     let options: [(&str, bool, &[&str]); 8] = [

@@ -10,7 +10,8 @@ use std::time::Duration;
 
 /// How soon a signal is noticed.
 pub const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// Signals within this time of the first are the same wish, told twice: what is done is shown meanwhile.
+/// Signals within this time of the first are the same wish, told twice: what is done is shown
+/// meanwhile.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Watches for signals.

@@ -28,22 +28,24 @@ const WORKLOAD_BLOCK_BYTES: f64 = 8192.0;
 
 /// Simulate processes that compute, read and stall, over disks
 ///
-/// Each SCENE is a trace, whose owners are processes that say all that they will read, or workloads joined by commas that
-/// start at the same time: cs1,cs3. `help` lists workloads, configurations and disks. Time is virtual; what is fetched,
-/// dropped and read in which order is decided by the code that mounts run.
+/// Each SCENE is a trace, whose owners are processes that say all that they will read, or workloads
+/// joined by commas that start at the same time: cs1,cs3. `help` lists workloads, configurations
+/// and disks. Time is virtual; what is fetched, dropped and read in which order is decided by the
+/// code that mounts run.
 #[derive(Debug, Args)]
 pub struct ProcessesWords {
     /// Traces, or workloads by name: cs2, cs3,gli
     #[arg(value_name = "SCENE")]
     scenes: Vec<String>,
-    /// File systems by name: lru+obl, +prefetch, +prefetch+scheduling, ac, ac+prefetch, ac+prefetch+scheduling, or all
+    /// File systems by name: lru+obl, +prefetch, +prefetch+scheduling, ac, ac+prefetch,
+    /// ac+prefetch+scheduling, or all
     #[arg(long, value_name = "NAMES", default_value = "all", allow_hyphen_values = true)]
     configuration: String,
     /// Frames of the cache: blocks (819), bytes (6M), or shares of the footprint (10%)
     #[arg(long, value_name = "SIZES", default_value = "819")]
     size: String,
-    /// Disks, processes on them in turns: rz56, rz26, hdd, ssd, arm:seek=16,rotation=8.3,transfer=4.37,blocks=81176,
-    /// fixed:latency=0.1,parallel=32
+    /// Disks, processes on them in turns: rz56, rz26, hdd, ssd,
+    /// arm:seek=16,rotation=8.3,transfer=4.37,blocks=81176, fixed:latency=0.1,parallel=32
     #[arg(long, value_name = "DISKS", default_value = "rz56")]
     disk: String,
     /// How long a process of a trace computes on a block, in milliseconds
@@ -52,10 +54,12 @@ pub struct ProcessesWords {
     /// Processes that compute at once
     #[arg(long, value_name = "COUNT", default_value = "1", value_parser = |text: &str| whole(text, NonZeroU32::MIN..=NonZeroU32::MAX))]
     processors: NonZeroU32,
-    /// What processes say of their future: exact, none, shuffled, foreign, endless, unread; one for each, the last repeats
+    /// What processes say of their future: exact, none, shuffled, foreign, endless, unread; one for
+    /// each, the last repeats
     #[arg(long, value_name = "LISTS", default_value = "exact")]
     lists: String,
-    /// What owners of traces want, in force from the start: tables NAME.policies and NAME.priorities
+    /// What owners of traces want, in force from the start: tables NAME.policies and
+    /// NAME.priorities
     #[arg(long, value_name = "FILE")]
     control: Option<PathBuf>,
     /// What is looked ahead beside the lists

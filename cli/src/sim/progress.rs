@@ -20,7 +20,8 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Follows `watch` for the next `references`, which are those of `runs` runs. Shown on a terminal, or when `forced`.
+    /// Follows `watch` for the next `references`, which are those of `runs` runs. Shown on a
+    /// terminal, or when `forced`.
     pub fn new(watch: &Arc<Watch>, references: u64, runs: usize, forced: bool) -> Self {
         let bar = ProgressBar::with_draw_target(Some(references), ProgressDrawTarget::hidden());
         let ended = Arc::new(AtomicBool::new(false));
@@ -48,7 +49,8 @@ impl Progress {
                     bar.set_draw_target(ProgressDrawTarget::stderr());
                     drawn = true;
                 }
-                // Without a terminal a bar would be drawn over and over: one line for every tenth instead.
+                // Without a terminal a bar would be drawn over and over: one line for every tenth
+                // instead.
                 let tenth = 10 * done.min(references) / references.max(1);
                 if !terminal && tenth != said {
                     said = tenth;

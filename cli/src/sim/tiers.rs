@@ -1,4 +1,5 @@
-//! `pantler sim tiers` and `pantler sim localities`: hierarchies of caches, and why some keep blocks better.
+//! `pantler sim tiers` and `pantler sim localities`: hierarchies of caches, and why some keep
+//! blocks better.
 
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
@@ -29,8 +30,8 @@ pub enum More {
 
 /// Simulate several tiers, one behind the other
 ///
-/// Tier 1 belongs to each client, the tiers behind it to all. Times are those of a local network and 8 KB blocks, unless
-/// --transfer-ms and --origin-ms say otherwise.
+/// Tier 1 belongs to each client, the tiers behind it to all. Times are those of a local network
+/// and 8 KB blocks, unless --transfer-ms and --origin-ms say otherwise.
 #[derive(Debug, Args)]
 pub struct TiersWords {
     /// Files of references
@@ -39,13 +40,15 @@ pub struct TiersWords {
     /// Protocols, with parameters after a colon: ind-lru,uni-lru,ulc; `help` lists them
     #[arg(long, value_name = "NAMES", default_value = "ind-lru,uni-lru,ulc")]
     protocol: String,
-    /// Sizes of the tiers, nearest first: blocks, bytes (64M), or shares of the footprint (10%); may be given repeatedly
+    /// Sizes of the tiers, nearest first: blocks, bytes (64M), or shares of the footprint (10%);
+    /// may be given repeatedly
     #[arg(long, value_name = "SIZES", default_value = "10%,10%,10%")]
     sizes: Vec<String>,
     /// References at the start that are made and not counted: 10000, 0.1 or 10%
     #[arg(long, value_name = "COUNT|SHARE")]
     warm_up: Option<String>,
-    /// one, owners (each owner of the trace), or a number of clients among whom references are dealt
+    /// one, owners (each owner of the trace), or a number of clients among whom references are
+    /// dealt
     #[arg(long, value_name = "WHO", default_value = "one")]
     clients: String,
     /// Seed of the dealing
@@ -75,8 +78,8 @@ pub struct TiersWords {
 
 /// Show how accurate and how steady measures of locality are
 ///
-/// Blocks are listed by each measure, and the list is cut into equal segments. Takes a pass over all blocks for each
-/// reference: for small traces.
+/// Blocks are listed by each measure, and the list is cut into equal segments. Takes a pass over
+/// all blocks for each reference: for small traces.
 #[derive(Debug, Args)]
 pub struct LocalityWords {
     /// Files of references
@@ -213,7 +216,8 @@ fn help() -> String {
     text
 }
 
-/// A list of protocols. A comma before `key=value` continues the one before it: `mq:queues=4,life=100,ulc`.
+/// A list of protocols. A comma before `key=value` continues the one before it:
+/// `mq:queues=4,life=100,ulc`.
 fn protocols(text: &str) -> Result<Vec<ProtocolSpec>, Usage> {
     let parse = |text: String| {
         text.parse::<ProtocolSpec>().map_err(|error| match error {

@@ -14,25 +14,27 @@ const SIZES: &str = "1%,2%,5%,10%,20%,50%";
 
 /// Simulate policies over traces.
 ///
-/// Traces may be compressed (gzip, zstd, xz). Hit ratios are over all references from the first, unless --warm-up says
-/// otherwise.
+/// Traces may be compressed (gzip, zstd, xz). Hit ratios are over all references from the first,
+/// unless --warm-up says otherwise.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("output").args(["json", "csv"]), args_conflicts_with_subcommands = true)]
 pub struct Sim {
     #[command(subcommand)]
     pub more: Option<Box<More>>,
-    /// Files of references; - is standard input, zipf:ids=1000,requests=10000 and the like are made up (`pantler trace
-    /// generate help` lists them)
+    /// Files of references; - is standard input, zipf:ids=1000,requests=10000 and the like are made
+    /// up (`pantler trace generate help` lists them)
     #[arg(value_name = "TRACE")]
     pub traces: Vec<String>,
     /// Policies, with parameters after a colon: lru,2q:in=0.25,opt; `help` lists them
     #[arg(long, value_name = "NAMES", conflicts_with = "job")]
     pub policy: Option<String>,
-    /// Sizes: blocks (1000), bytes (64M), shares of the footprint (10%), ranges (1%..50%, A..B/COUNT, A..B+STEP).
-    /// Bytes are so many blocks; of objects, whose sizes differ, so many of the mean size
+    /// Sizes: blocks (1000), bytes (64M), shares of the footprint (10%), ranges (1%..50%,
+    /// A..B/COUNT, A..B+STEP). Bytes are so many blocks; of objects, whose sizes differ, so many of
+    /// the mean size
     #[arg(long, value_name = "SIZES", default_value = SIZES, conflicts_with = "job")]
     pub size: String,
-    /// Look ahead beside the policy: none, obl, obl-2, w2r, sa-w2r, even-w2r, streams, or several of them
+    /// Look ahead beside the policy: none, obl, obl-2, w2r, sa-w2r, even-w2r, streams, or several
+    /// of them
     #[arg(long, value_name = "NAMES", conflicts_with_all = ["allocation", "sample", "job"])]
     pub lookahead: Option<String>,
     /// Blocks looked ahead at a time
@@ -199,7 +201,8 @@ impl Plan {
     }
 }
 
-/// Each once, in the order of their first appearance. Repeats are remarked: who named one twice may have meant another.
+/// Each once, in the order of their first appearance. Repeats are remarked: who named one twice may
+/// have meant another.
 fn without_repeats<T: PartialEq>(
     all: Vec<T>,
     remarks: &mut Vec<String>,
@@ -229,7 +232,8 @@ fn policies(text: &str, seed: u64) -> Result<Vec<What>, Usage> {
     Ok(whats)
 }
 
-/// The parts of a list. A comma before `key=value` continues the part before it: `2q:in=0.25,out=0.5,lru`.
+/// The parts of a list. A comma before `key=value` continues the part before it:
+/// `2q:in=0.25,out=0.5,lru`.
 pub fn split(text: &str) -> Vec<String> {
     let mut texts: Vec<String> = Vec::new();
     for part in text.split(',') {

@@ -14,7 +14,8 @@ const ACCOUNT: &str = "pantler";
 const KEY: &str = "s3cretAccessKeyOfNobody0";
 const PACKAGE: &str = "cargo xtask servers";
 
-/// Stores every file below a folder, signed as Azure wants it: `KEY=... node upload.js PORT ACCOUNT CONTAINER FOLDER`.
+/// Stores every file below a folder, signed as Azure wants it: `KEY=... node upload.js PORT ACCOUNT
+/// CONTAINER FOLDER`.
 const UPLOAD: &str = r"
 const crypto = require('crypto'), fs = require('fs'), path = require('path');
 const [port, account, container, folder] = process.argv.slice(2), key = process.env.KEY;
@@ -56,7 +57,8 @@ impl Azurite {
     fn start(program: &Path) -> Option<Self> {
         let words = |port: u16, folder: &Path| {
             let (port, folder, script) = (port.to_string(), folder.display(), program.display());
-            // Accounts and keys are in its environment. It tells its makers of its use unless it is told not to.
+            // Accounts and keys are in its environment. It tells its makers of its use unless it is
+            // told not to.
             let words = format!(
                 "AZURITE_ACCOUNTS={ACCOUNT}:{KEY} node {script} --blobHost 127.0.0.1 --blobPort {port} \
                  --location {folder} --silent --disableTelemetry --skipApiVersionCheck"

@@ -53,7 +53,8 @@ fn files_of_a_static_server_are_read_by_name() {
     let before = reads(&place);
     assert!(fs::read(mnt.join("big")).unwrap() == bytes);
     assert_eq!(reads(&place), before);
-    // Times in seconds: what was replaced within two of them is looked at again, and no mixture is read.
+    // Times in seconds: what was replaced within two of them is looked at again, and no mixture is
+    // read.
     for text in ["second", "third!", "fourth"] {
         fs::write(root.join("files/changes"), text).unwrap();
         std::thread::sleep(Duration::from_millis(1_100));

@@ -1,4 +1,5 @@
-//! Object stores and tier servers from the command line, as origins: servers of others, and what is none.
+//! Object stores and tier servers from the command line, as origins: servers of others, and what is
+//! none.
 
 mod azure;
 mod google;

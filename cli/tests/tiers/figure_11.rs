@@ -102,7 +102,8 @@ struct Behind {
     pause: Duration,
 }
 
-/// Real mounts in namespaces of their own refer to blocks in this order, each when nothing is under way any more.
+/// Real mounts in namespaces of their own refer to blocks in this order, each when nothing is under
+/// way any more.
 fn found(behind: &Behind, references: &[(u64, u64)], clients: usize) -> Option<Found> {
     let is_redis = behind.kind == Kind::Redis;
     let net = Net::new(clients)?;
@@ -243,8 +244,9 @@ impl Carried {
         carried
     }
 
-    /// So many messages of a length. One of several packets is acknowledged about once: without a delay on the cable all of
-    /// it is there when its receiver looks. The others are acknowledged by what is said next.
+    /// So many messages of a length. One of several packets is acknowledged about once: without a
+    /// delay on the cable all of it is there when its receiver looks. The others are acknowledged
+    /// by what is said next.
     fn add(&mut self, count: f64, length: usize) {
         let packets = length.div_ceil(SEGMENT_BYTES as usize);
         let headers = (packets + usize::from(packets > 1)) * HEADER_BYTES as usize;
@@ -331,8 +333,8 @@ fn report(what: &str, found: &Found, expected: Counts) {
 }
 
 impl Found {
-    /// What is not within 1 % of what was expected, 2 with the headers of packets, and whether anything is left that its own
-    /// counts do not explain.
+    /// What is not within 1 % of what was expected, 2 with the headers of packets, and whether
+    /// anything is left that its own counts do not explain.
     fn missed(&self, expected: Counts) -> Vec<String> {
         let (found, moved) =
             (self.counts, |counts: Counts| counts.below + counts.demotions + counts.placements);
@@ -353,7 +355,8 @@ impl Found {
         close("bytes of blocks", self.moved_bytes as f64, moved(expected) * BLOCK as f64, 0.01);
         let carried = Carried::of(expected);
         close("bytes said", once(self.wire.said(), carried.said), carried.said, 0.01);
-        // How many packets do nothing but acknowledge is decided by TCP and by time: up to 1.1 % more bytes were seen.
+        // How many packets do nothing but acknowledge is decided by TCP and by time: up to 1.1 %
+        // more bytes were seen.
         close("bytes on the wire", once(self.wire.bytes, carried.bytes), carried.bytes, 0.02);
         let account = Carried::of(found).said;
         close("account", once(self.wire.said(), account), account, 0.001);
@@ -365,7 +368,8 @@ const REFERENCES: usize = 6_000;
 /// What is read again soon may still pass through memory; under `ulc` no block does (U2).
 const APART: usize = 48;
 
-/// Figure 11 as a whole: rows whose names begin with one of these words, such as `shared-4-16` or `mixed`; `1` for all.
+/// Figure 11 as a whole: rows whose names begin with one of these words, such as `shared-4-16` or
+/// `mixed`; `1` for all.
 fn sweep(words: &str) -> Vec<Row> {
     let mut rows = Vec::new();
     for blocks in [Blocks::Private, Blocks::Shared, Blocks::Mixed] {
@@ -405,7 +409,8 @@ fn clients_in_namespaces_do_as_in_the_simulator() {
     assert!(missed.is_empty(), "{}", missed.join("\n"));
 }
 
-/// Redis as it is configured and typed, beside a tier that is ordered by request, has no samples, and says when it is full.
+/// Redis as it is configured and typed, beside a tier that is ordered by request, has no samples,
+/// and says when it is full.
 #[derive(Clone, Copy)]
 struct RedisRow {
     /// Of how many keys the one leaves that was used longest ago (`maxmemory-samples`).
@@ -414,11 +419,13 @@ struct RedisRow {
     pause: Duration,
 }
 
-/// What two clients type of a Redis with 18 MB: more than there is, so that both always believe that there is room.
+/// What two clients type of a Redis with 18 MB: more than there is, so that both always believe
+/// that there is room.
 const TYPED: u64 = 16 << 20;
 /// The same: half of the 214 blocks that there is room for.
 const HALF: u64 = 107 * (BLOCK as u64 + 256);
-/// Redis knows by the second when a key was used. With this pause the blocks that it holds are used over ten of them.
+/// Redis knows by the second when a key was used. With this pause the blocks that it holds are used
+/// over ten of them.
 const PAUSE: Duration = Duration::from_millis(20);
 
 impl RedisRow {

@@ -1,4 +1,5 @@
-//! A disk that does not answer any more, as a tier: readers go on from the origin, and the tier is used again when it does.
+//! A disk that does not answer any more, as a tier: readers go on from the origin, and the tier is
+//! used again when it does.
 
 use std::fs;
 use std::os::unix::fs::FileExt;

@@ -1,5 +1,5 @@
-//! Mounts of several machines on one tier server: whatever breaks, bytes are right, nothing waits long, and it heals; and
-//! they do what the simulator says.
+//! Mounts of several machines on one tier server: whatever breaks, bytes are right, nothing waits
+//! long, and it heals; and they do what the simulator says.
 //!
 //! Each client is in a network namespace of its own, the server in another.
 

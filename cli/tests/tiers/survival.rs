@@ -18,13 +18,15 @@ use crate::{can_mount, eventually, has_redis, pattern, random, stat_of};
 
 const CLIENTS: usize = 8;
 const BYTES: usize = 16 << 20;
-/// The machine of the server has a mount, too, without a tier: what its reads take is what this machine takes.
+/// The machine of the server has a mount, too, without a tier: what its reads take is what this
+/// machine takes.
 const WITHOUT: usize = 0;
 /// What a program reads at once.
 const PIECE: usize = 20_000;
 /// What a reader waits for a tier that does not answer, at most.
 const TIMEOUT_MS: u64 = 500;
-/// What timers and six threads that pass a read on take beside that, on a machine with more to do than processors.
+/// What timers and six threads that pass a read on take beside that, on a machine with more to do
+/// than processors.
 const SLACK_MS: u64 = 500;
 /// How long the network is cut.
 const CUT: Duration = Duration::from_secs(30);
@@ -238,8 +240,8 @@ struct Stage<'a> {
 }
 
 impl Stage<'_> {
-    /// While something happens all who are there go on reading, and nobody waits longer than the limit for the tier, and
-    /// what a read takes without one.
+    /// While something happens all who are there go on reading, and nobody waits longer than the
+    /// limit for the tier, and what a read takes without one.
     fn meanwhile(&self, what: &str, work: impl FnOnce()) {
         println!("{what}");
         let reading = || self.clients.iter().filter(|client| client.reads.load(Ordering::SeqCst));

@@ -4,8 +4,9 @@
 //! cargo bench -p pantler-policy --bench loop -- [--requests 20000000] [--ids 1000000] [--alpha 1.0] [--runs 3] [POLICY..]
 //! ```
 //!
-//! Requests are Zipf distributed over dense ids in order of first use, as a prepared trace has them; the cache holds 1 %
-//! and 10 % of the ids referenced. The best of the runs is printed, with the miss ratio as a check.
+//! Requests are Zipf distributed over dense ids in order of first use, as a prepared trace has
+//! them; the cache holds 1 % and 10 % of the ids referenced. The best of the runs is printed, with
+//! the miss ratio as a check.
 
 use std::fs;
 use std::hint::black_box;

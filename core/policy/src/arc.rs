@@ -6,13 +6,13 @@
 //!      referenced once   |<--- p --->|       referenced again
 //! ```
 //!
-//! A miss enters at the back of t1; any later reference moves it to the back of t2. What leaves t1 is remembered in
-//! b1, what leaves t2 in b2. A reference to b1 says that t1 was too small and raises its target `p`, one to b2
-//! lowers it; the step is larger where the ghost list is the shorter one. The victim is the front of t1 while t1 is
-//! longer than `p`, of t2 otherwise.
+//! A miss enters at the back of t1; any later reference moves it to the back of t2. What leaves t1
+//! is remembered in b1, what leaves t2 in b2. A reference to b1 says that t1 was too small and
+//! raises its target `p`, one to b2 lowers it; the step is larger where the ghost list is the
+//! shorter one. The victim is the front of t1 while t1 is longer than `p`, of t2 otherwise.
 //!
-//! Ghosts and resident handles of one kind stand on one list: what is replaced at the front of t1 becomes the newest of
-//! b1 where it stands, and only the boundary between them moves.
+//! Ghosts and resident handles of one kind stand on one list: what is replaced at the front of t1
+//! becomes the newest of b1 where it stands, and only the boundary between them moves.
 //!
 //! ```text
 //!   l1  front [ b1 | t1 ] back        l2  front [ b2 | t2 ] back
@@ -21,14 +21,16 @@
 //!
 //! R1  A handle known is on exactly one of t1, t2, b1, b2, and its mark says on which.
 //! R2  0 <= p <= frames.
-//! R3  |t1| + |b1| <= frames and |t1| + |t2| + |b1| + |b2| <= 2 frames, once the resident are no more than the frames;
-//!     after a resize that shrinks, each verb forgets one ghost until that holds again.
-//! R4  On each list ghosts stand before resident handles; `first` is the first resident one, `resident` how many there are.
+//! R3  |t1| + |b1| <= frames and |t1| + |t2| + |b1| + |b2| <= 2 frames, once the resident are no
+//!     more than the frames; after a resize that shrinks, each verb forgets one ghost until that
+//!     holds again.
+//! R4  On each list ghosts stand before resident handles; `first` is the first resident one,
+//!     `resident` how many there are.
 //!
-//! Paper: Megiddo and Modha, ARC: A Self-Tuning, Low Overhead Replacement Cache, FAST 2003, figure 4.
-//! Differences: ghosts are trimmed when the newcomer enters and not before the victim leaves, which forgets the same
-//! ghosts. Pinned handles are passed over, and when all of one list are pinned the other one gives. `p` is a real
-//! number, as in the paper; there are no parameters.
+//! Paper: Megiddo and Modha, ARC: A Self-Tuning, Low Overhead Replacement Cache, FAST 2003, figure
+//! 4. Differences: ghosts are trimmed when the newcomer enters and not before the victim leaves,
+//! which forgets the same ghosts. Pinned handles are passed over, and when all of one list are
+//! pinned the other one gives. `p` is a real number, as in the paper; there are no parameters.
 
 use core::hint::select_unpredictable;
 
@@ -106,7 +108,8 @@ impl Arc {
         links.set_mark(handle, T1);
     }
 
-    /// The list that a victim is taken from, unless none of it is resident or all that is, is pinned.
+    /// The list that a victim is taken from, unless none of it is resident or all that is, is
+    /// pinned.
     #[inline(always)]
     fn replaced_first(&self) -> usize {
         let length = f64::from(self.resident[RECENT]);
@@ -162,7 +165,8 @@ impl Online for Arc {
             self.miss(links, handle);
         }
         if self.len() >= frames {
-            // A resident handle that becomes a ghost, or a ghost that comes back, changes no sum of R3.
+            // A resident handle that becomes a ghost, or a ghost that comes back, changes no sum of
+            // R3.
             let first = self.replaced_first();
             let list = if self.resident[first] > 0 { first } else { 1 - first };
             if self.resident[list] == 0 {

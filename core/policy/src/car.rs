@@ -6,16 +6,19 @@
 //!                      hand ^                    hand ^
 //! ```
 //!
-//! t1 holds what was referenced once, t2 what was referenced again while it was known. To evict, the hand of the list that is too long looks at
-//! its front: with the bit set (`*`) the handle loses the bit and goes to the back of t2, without it leaves for the ghosts
-//! of its list. A reference to a ghost moves the target `p` for t1 as in [`Arc`](crate::Arc), and brings the block to t2.
+//! t1 holds what was referenced once, t2 what was referenced again while it was known. To evict,
+//! the hand of the list that is too long looks at its front: with the bit set (`*`) the handle
+//! loses the bit and goes to the back of t2, without it leaves for the ghosts of its list. A
+//! reference to a ghost moves the target `p` for t1 as in [`Arc`](crate::Arc), and brings the block
+//! to t2.
 //!
-//! R1  A handle known is on exactly one of t1, t2, b1, b2, and its mark says on which. Ghosts have no bit set.
+//! R1  A handle known is on exactly one of t1, t2, b1, b2, and its mark says on which. Ghosts have
+//!     no bit set.
 //! R2  0 <= p <= frames.
 //!
 //! Paper: Bansal and Modha, CAR: Clock with Adaptive Replacement, FAST 2004, figure 2.
-//! Differences: as for `Arc`: ghosts are trimmed when the newcomer is in, pinned handles are passed over with their bits
-//! as they are, and after a resize that shrinks each verb forgets one ghost.
+//! Differences: as for `Arc`: ghosts are trimmed when the newcomer is in, pinned handles are passed
+//! over with their bits as they are, and after a resize that shrinks each verb forgets one ghost.
 //! There are no parameters.
 
 use crate::{Forgotten, Handle, Links, List, NONE, NoParameters, Online, Policy};

@@ -5,16 +5,19 @@
 //!    hand ^ evict                  ^ insert
 //! ```
 //!
-//! A hit only sets a bit (`*`). To evict, the hand walks from the front: a handle with its bit set loses the bit and
-//! goes to the back, the first one without is the victim. The circle of the textbook is this queue cut at the hand.
+//! A hit only sets a bit (`*`). To evict, the hand walks from the front: a handle with its bit set
+//! loses the bit and goes to the back, the first one without is the victim. The circle of the
+//! textbook is this queue cut at the hand.
 //!
-//! The bit is clear on insertion, so a block referenced once leaves in order of arrival; [`ClockSet`] sets it, as an
-//! operating system does whose hardware sets the bit when the faulting instruction runs again.
+//! The bit is clear on insertion, so a block referenced once leaves in order of arrival;
+//! [`ClockSet`] sets it, as an operating system does whose hardware sets the bit when the faulting
+//! instruction runs again.
 //!
 //! R1  A walk clears each bit that it meets, so one evict passes over a handle at most twice.
 //!
 //! No parameters. No differences otherwise.
-//! Source: F. J. Corbató, A paging experiment with the Multics system, MIT Project MAC, MAC-M-384, 1968.
+//! Source: F. J. Corbató, A paging experiment with the Multics system, MIT Project MAC, MAC-M-384,
+//! 1968.
 
 use crate::{Handle, Links, List, NoParameters, Online, Policy, Queue, Ring, Verdict};
 

@@ -1,4 +1,5 @@
-//! CLOCK-Pro: LIRS with a clock. A hit only sets a bit; three hands do the rest when a block is missed.
+//! CLOCK-Pro: LIRS with a clock. A hit only sets a bit; three hands do the rest when a block is
+//! missed.
 //!
 //! ```text
 //!   front [H *] [c t] [g t] [H] [c] [H *] [g t] [c t *] back
@@ -7,23 +8,27 @@
 //!   H  hot      c  cold      g  ghost: cold, not resident      t  in its test period      *  referenced
 //! ```
 //!
-//! A newcomer is cold and starts a test period. The cold hand looks for a victim: a cold block that was referenced in its test period becomes hot,
-//! any other one leaves, and stays as a ghost while its test lasts. A ghost that is referenced becomes hot, too. For each block that becomes
-//! hot, the hot hand makes one cold that was not referenced since it last came by. Tests end where the hot hand passes, and where
-//! the test hand must go to keep the ghosts few.
+//! A newcomer is cold and starts a test period. The cold hand looks for a victim: a cold block that
+//! was referenced in its test period becomes hot, any other one leaves, and stays as a ghost while
+//! its test lasts. A ghost that is referenced becomes hot, too. For each block that becomes hot,
+//! the hot hand makes one cold that was not referenced since it last came by. Tests end where the
+//! hot hand passes, and where the test hand must go to keep the ghosts few.
 //!
-//! R1  All handles known are in the clock, and their marks say what they are; ghosts are in their test periods.
+//! R1  All handles known are in the clock, and their marks say what they are; ghosts are in their
+//!     test periods.
 //! R2  `hot`, `cold` and `ghosts` count them.
 //! R3  Hot handles are no more than frames - the cold target.
 //! R4  Ghosts are no more than `ghosts` x frames.
 //! R5  min <= target <= max. A hand is at a handle of the clock, or nowhere, which is the front.
 //!
-//! Paper: Jiang, Chen and Zhang, CLOCK-Pro: An Effective Improvement of the CLOCK Replacement, USENIX 2005.
-//! Differences: where paper and the authors' program differ, this is the program: a cold block referenced after its test leaves all the
-//! same (the paper starts another test), and the first blocks that fill the cache are hot. A further reference to the block of
-//! the last reference sets no bit. The cold target moves by one frame up when a ghost is
-//! referenced and down when a ghost's test ends; the program keeps a balance of credits. By default it stands still, as in the program.
-//! When all cold blocks are pinned, the first hot one that is not leaves.
+//! Paper: Jiang, Chen and Zhang, CLOCK-Pro: An Effective Improvement of the CLOCK Replacement,
+//! USENIX 2005. Differences: where paper and the authors' program differ, this is the program: a
+//! cold block referenced after its test leaves all the same (the paper starts another test), and
+//! the first blocks that fill the cache are hot. A further reference to the block of the last
+//! reference sets no bit. The cold target moves by one frame up when a ghost is
+//! referenced and down when a ghost's test ends; the program keeps a balance of credits. By default
+//! it stands still, as in the program. When all cold blocks are pinned, the first hot one that is
+//! not leaves.
 //! Defaults: `min=0.05,max=0.05,ghosts=1.0`.
 
 use crate::parameters::{parameters, share_of};
@@ -38,7 +43,8 @@ const REFERENCED: u8 = 8;
 parameters! {
     /// Parameters of [`ClockPro`].
     pub struct ClockProParameters {
-        /// Share of the frames for cold blocks at least, and at first; two frames where there are three.
+        /// Share of the frames for cold blocks at least, and at first; two frames where there are
+        /// three.
         "min" => min: f64 = 0.05, 0.0..=1.0;
         /// Share of the frames for cold blocks at most: the target adapts in between.
         "max" => max: f64 = 0.05, 0.0..=1.0;
@@ -64,7 +70,8 @@ pub struct ClockPro {
     hot_hand: Handle,
     cold_hand: Handle,
     test_hand: Handle,
-    /// Ghosts forgotten that the caller was not told of: a sweep may forget many. They have links of their own.
+    /// Ghosts forgotten that the caller was not told of: a sweep may forget many. They have links
+    /// of their own.
     gone: List,
     own: Links,
     /// The handle of the last reference.
@@ -133,7 +140,8 @@ impl ClockPro {
         }
     }
 
-    /// Ends the test period of a handle, and with it a ghost. `named` is a ghost that the caller is about to insert.
+    /// Ends the test period of a handle, and with it a ghost. `named` is a ghost that the caller is
+    /// about to insert.
     fn end_test(&mut self, links: &mut Links, handle: Handle, named: Handle) {
         let mark = links.mark(handle);
         if mark & RESIDENT == 0 {
@@ -157,8 +165,8 @@ impl ClockPro {
         }
     }
 
-    /// Moves the hot hand until it has made a handle cold and is at the next hot one. Gives up where it meets
-    /// `candidate`, for whose sake it moves, first. Whether a handle was made cold.
+    /// Moves the hot hand until it has made a handle cold and is at the next hot one. Gives up
+    /// where it meets `candidate`, for whose sake it moves, first. Whether a handle was made cold.
     fn run_hot(&mut self, links: &mut Links, candidate: Handle) -> bool {
         let (mut demoted, mut done) = (false, false);
         while self.hot > 0 {
@@ -188,7 +196,8 @@ impl ClockPro {
         demoted
     }
 
-    /// Makes a cold handle hot, and hot ones cold in exchange. Fails where its test ends before any is.
+    /// Makes a cold handle hot, and hot ones cold in exchange. Fails where its test ends before any
+    /// is.
     fn promote(&mut self, links: &mut Links, handle: Handle) -> bool {
         if self.hot_max() == 0 {
             return false;

@@ -1,10 +1,12 @@
-//! A demand cache of handles around one policy: what [`Policy`] asks of its caller, in the plainest form.
+//! A demand cache of handles around one policy: what [`Policy`] asks of its caller, in the plainest
+//! form.
 
 use alloc::vec::Vec;
 
 use crate::{Handle, Links, Policy};
 
-/// A policy, its links, and which handles are resident. Handles are blocks for ever: ghosts need no other number.
+/// A policy, its links, and which handles are resident. Handles are blocks for ever: ghosts need no
+/// other number.
 ///
 /// D1  As many handles are resident as the policy says, and no more than there are frames.
 ///
@@ -44,7 +46,8 @@ impl<P: Policy> Demand<P> {
         (hit, victim)
     }
 
-    /// The same, but on a miss `make_room` decides whether and how many blocks are [`evict`](Self::evict)ed. D1 is up to it.
+    /// The same, but on a miss `make_room` decides whether and how many blocks are
+    /// [`evict`](Self::evict)ed. D1 is up to it.
     #[inline]
     pub fn reference_making_room(&mut self, block: Handle, make_room: impl FnOnce(&mut Self)) -> bool {
         if self.resident.len() <= block as usize {
@@ -72,7 +75,8 @@ impl<P: Policy> Demand<P> {
         victim
     }
 
-    /// The cache has `frames` frames from now on. What is too much is [`evict`](Self::evict)ed by the caller.
+    /// The cache has `frames` frames from now on. What is too much is [`evict`](Self::evict)ed by
+    /// the caller.
     pub fn resize(&mut self, frames: u32) {
         self.frames = frames;
         self.policy.resize(&mut self.links, frames);

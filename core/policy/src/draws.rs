@@ -11,7 +11,8 @@ pub(crate) struct Draws {
 
 impl Draws {
     pub(crate) fn new(seed: u64) -> Self {
-        // Seeds that lie close together must not give states that do; the constant is odd, so only 0 gives 0.
+        // Seeds that lie close together must not give states that do; the constant is odd, so only
+        // 0 gives 0.
         Self { state: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).max(1) }
     }
 

@@ -1,4 +1,5 @@
-//! EELRU: LRU, until blocks are seen to return that LRU has just replaced. Then it evicts early to keep some of those.
+//! EELRU: LRU, until blocks are seen to return that LRU has just replaced. Then it evicts early to
+//! keep some of those.
 //!
 //! ```text
 //!   back (last referenced)                                            front
@@ -6,21 +7,24 @@
 //!   position 1      e             e'    M           l             l'
 //! ```
 //!
-//! All blocks referenced of late stand in order of recency. References are counted by the position at which they find their block. M
-//! frames of LRU get those at positions up to M. Evicting early at `e` keeps the first e blocks and M - e of the l - e
-//! blocks behind: it gets the references up to e, and (M - e) / (l - e) of those between e and l. Whichever of LRU and the
-//! pairs (e, l) would have got the most of late, decides on the victim: the last resident of all, which it also
+//! All blocks referenced of late stand in order of recency. References are counted by the position
+//! at which they find their block. M frames of LRU get those at positions up to M. Evicting early
+//! at `e` keeps the first e blocks and M - e of the l - e blocks behind: it gets the references up
+//! to e, and (M - e) / (l - e) of those between e and l. Whichever of LRU and the pairs (e, l)
+//! would have got the most of late, decides on the victim: the last resident of all, which it also
 //! is while that stands beyond l, or the first one from position e on.
 //!
 //! R1  All handles known are in `order`; resident ones are in `residents` too, in the same order.
-//! R2  The mark of a handle is the segment of its position between the points, with a bit for residents.
+//! R2  The mark of a handle is the segment of its position between the points, with a bit for
+//!     residents.
 //! R3  `ends` are the handles that stand at the points.
-//! R4  Ghosts stand nowhere beyond the last point, but for those whose turn to be forgotten has not come: four for each verb.
+//! R4  Ghosts stand nowhere beyond the last point, but for those whose turn to be forgotten has not
+//!     come: four for each verb.
 //!
-//! Paper: Smaragdakis, Kaplan and Wilson, EELRU: Simple and Effective Adaptive Page Replacement, SIGMETRICS 1999.
-//! Differences: four early points and four late ones, at fixed shares of the frames. Counts are halved after each `age` x frames
-//! references. From position e on, 32 handles are looked at; when none of them is resident, the last resident leaves.
-//! Default: `age=4.0`.
+//! Paper: Smaragdakis, Kaplan and Wilson, EELRU: Simple and Effective Adaptive Page Replacement,
+//! SIGMETRICS 1999. Differences: four early points and four late ones, at fixed shares of the
+//! frames. Counts are halved after each `age` x frames references. From position e on, 32 handles
+//! are looked at; when none of them is resident, the last resident leaves. Default: `age=4.0`.
 
 use crate::parameters::parameters;
 use crate::{Forgotten, Handle, Links, List, NONE, Online, Policy};
@@ -119,7 +123,8 @@ impl Eelru {
         }
     }
 
-    /// A handle came in front of those at the first `segments` points: each of these now ends one handle nearer.
+    /// A handle came in front of those at the first `segments` points: each of these now ends one
+    /// handle nearer.
     #[inline]
     fn shift(&mut self, links: &mut Links, segments: usize) {
         for segment in 0..segments {

@@ -7,8 +7,8 @@
 //!
 //! R1  Along the queue from front to back, times of insertion go from old to new.
 //!
-//! No parameters. No differences. Source: L. A. Belady, A study of replacement algorithms for a virtual-storage computer, IBM Systems
-//! Journal 5(2), 1966.
+//! No parameters. No differences. Source: L. A. Belady, A study of replacement algorithms for a
+//! virtual-storage computer, IBM Systems Journal 5(2), 1966.
 
 use crate::{Handle, Links, NoParameters, Online, Policy, Queue, Ring, Verdict};
 

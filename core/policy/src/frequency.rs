@@ -7,8 +7,8 @@
 //! ```
 //!
 //! B1  Counts strictly increase from bucket to bucket, and no bucket is empty.
-//! B2  Each handle names its bucket, and is on that bucket's list. Along the list, the references that brought the
-//!     handles there go from old to new.
+//! B2  Each handle names its bucket, and is on that bucket's list. Along the list, the references
+//!     that brought the handles there go from old to new.
 //! B3  Buckets that are not in use are on the list of free ones.
 
 use alloc::vec::Vec;
@@ -76,7 +76,8 @@ impl Frequencies {
         crate::prefetch::prefetch(&self.bucket_of, handle as usize);
     }
 
-    /// Adds a handle, the newest of its count. Takes time proportional to the number of lower counts.
+    /// Adds a handle, the newest of its count. Takes time proportional to the number of lower
+    /// counts.
     #[inline]
     pub(crate) fn insert(&mut self, links: &mut Links, handle: Handle, count: u32) {
         if handle as usize >= self.bucket_of.len() {
@@ -148,8 +149,8 @@ impl Frequencies {
         None
     }
 
-    /// Halves every count, rounded down. Handles whose counts become equal keep their order: of lower counts first.
-    /// Takes time proportional to the handles held.
+    /// Halves every count, rounded down. Handles whose counts become equal keep their order: of
+    /// lower counts first. Takes time proportional to the handles held.
     pub(crate) fn halve(&mut self, links: &mut Links) {
         let mut at = self.lowest;
         while at != NONE {

@@ -5,8 +5,8 @@
 //!    hand ^ evict                  ^ insert
 //! ```
 //!
-//! A hit counts up, at most to `max`. To evict, the hand walks from the front: a handle whose counter is not zero loses
-//! one and goes to the back, the first with zero is the victim.
+//! A hit counts up, at most to `max`. To evict, the hand walks from the front: a handle whose
+//! counter is not zero loses one and goes to the back, the first with zero is the victim.
 //!
 //! R1  A counter is at most `max`.
 //! R2  One evict passes over a handle at most `max + 1` times.
@@ -62,7 +62,8 @@ impl Policy for Gclock {
     #[inline]
     fn evict(&mut self, links: &mut Links, pinned: &dyn Fn(Handle) -> bool) -> Option<Handle> {
         self.queue.sweep(links, |links, handle| {
-            // Pinned handles keep their count and their place: whoever holds one is not done with it.
+            // Pinned handles keep their count and their place: whoever holds one is not done with
+            // it.
             if pinned(handle) {
                 return Verdict::Keep;
             }

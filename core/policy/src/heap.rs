@@ -5,8 +5,9 @@
 //!   [e 8] [c 5]
 //! ```
 //!
-//! Each handle stands by the key that it had when the heap last looked at it. The one at the top is compared with its true key; if
-//! that has grown, it sinks, and otherwise it is the smallest. References thus cost no heap step: evictions pay.
+//! Each handle stands by the key that it had when the heap last looked at it. The one at the top is
+//! compared with its true key; if that has grown, it sinks, and otherwise it is the smallest.
+//! References thus cost no heap step: evictions pay.
 //!
 //! H1  The key of an item is at most the true key of its handle.
 //! H2  No item is below its parent.

@@ -4,20 +4,27 @@
 //!   [1: a d f] <-> [2: c] <-> [5: b g]        evict: a (LFU), b (MFU)
 //! ```
 //!
-//! Each reference counts. The handle with the lowest count is replaced; of several, the one referenced longest ago.
+//! Each reference counts. The handle with the lowest count is replaced; of several, the one
+//! referenced longest ago.
 //!
-//! * [`Lfu`], in the cache: the count of a handle that was replaced is lost, and newcomers start with 1.
-//! * [`LfuPerfect`]: counts survive, so every handle ever seen is a ghost for as long as the cache lives.
-//! * [`LfuAged`]: in the cache, and every count is halved (rounded down) after `every` references per frame, so that
-//!   what was popular once does not stay for ever.
-//! * [`Mfu`], in the cache: the highest count leaves; of several handles, the one referenced longest ago.
+//! * [`Lfu`], in the cache: the count of a handle that was replaced is lost, and newcomers start
+//!   with 1.
+//! * [`LfuPerfect`]: counts survive, so every handle ever seen is a ghost for as long as the cache
+//!   lives.
+//! * [`LfuAged`]: in the cache, and every count is halved (rounded down) after `every` references
+//!   per frame, so that what was popular once does not stay for ever.
+//! * [`Mfu`], in the cache: the highest count leaves; of several handles, the one referenced
+//!   longest ago.
 //!
-//! R1  A resident handle's count is 1 plus its hits since it came (LFU, MFU), or all references to it (perfect).
+//! R1  A resident handle's count is 1 plus its hits since it came (LFU, MFU), or all references to
+//!     it (perfect).
 //!
-//! Differences: the papers leave ties open, and bound the average count where [`LfuAged`] halves, which is the form that TinyLFU
-//! made usual. Default of `lfu-aged`: `every=10.0`; the others have no parameters.
-//! Sources: J. T. Robinson and M. V. Devarakonda, Data cache management using frequency-based replacement, SIGMETRICS
-//! 1990 (ageing); L. Breslau et al., Web caching and Zipf-like distributions, INFOCOM 1999 (perfect and in-cache LFU).
+//! Differences: the papers leave ties open, and bound the average count where [`LfuAged`] halves,
+//! which is the form that TinyLFU made usual. Default of `lfu-aged`: `every=10.0`; the others have
+//! no parameters.
+//! Sources: J. T. Robinson and M. V. Devarakonda, Data cache management using frequency-based
+//! replacement, SIGMETRICS 1990 (ageing); L. Breslau et al., Web caching and Zipf-like
+//! distributions, INFOCOM 1999 (perfect and in-cache LFU).
 
 use alloc::vec::Vec;
 

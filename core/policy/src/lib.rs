@@ -1,11 +1,13 @@
 //! Replacement policies, one file each, over intrusive index-linked lists.
 //!
-//! A policy orders *handles*, small integers that name cached blocks. It knows nothing of files, owners or bytes.
-//! All policies speak the same verbs, in the same order: [`hit`](Policy::hit), [`insert`](Policy::insert),
-//! [`place`](Policy::place), [`evict`](Policy::evict), [`remove`](Policy::remove), [`validate`](Policy::validate).
+//! A policy orders *handles*, small integers that name cached blocks. It knows nothing of files,
+//! owners or bytes. All policies speak the same verbs, in the same order: [`hit`](Policy::hit),
+//! [`insert`](Policy::insert), [`place`](Policy::place), [`evict`](Policy::evict),
+//! [`remove`](Policy::remove), [`validate`](Policy::validate).
 //!
-//! Links between handles live outside the policies, in one [`Links`] slab that many policies share: a handle is on
-//! at most one list of a slab, so a cache with a thousand owners pays for its frames once, and no verb allocates.
+//! Links between handles live outside the policies, in one [`Links`] slab that many policies share:
+//! a handle is on at most one list of a slab, so a cache with a thousand owners pays for its frames
+//! once, and no verb allocates.
 //!
 //! ```
 //! use pantler_policy::{Links, Lru, Policy};
@@ -21,8 +23,9 @@
 //! assert_eq!(lru.evict(&mut links, &|handle| handle == 2), Some(0));
 //! ```
 //!
-//! [`Spec`] is a policy with its parameters, as people type it; [`Replacement`] holds any of them behind one enum, and
-//! [`Spec::with`] shows a [`Visitor`] its type. [`ListPolicy`] holds those whose whole memory is one
+//! [`Spec`] is a policy with its parameters, as people type it; [`Replacement`] holds any of them
+//! behind one enum, and [`Spec::with`] shows a [`Visitor`] its type. [`ListPolicy`] holds those
+//! whose whole memory is one
 //! list: the managers of a steward share a slab between them.
 //! [`min`](mod@min) is Belady's offline optimum, the yardstick beside every figure.
 
@@ -123,28 +126,32 @@ pub use w_tinylfu::{WTinyLfu, WTinyLfuParameters};
 ///   otherwise:  miss; if len >= frames { evict }; insert
 /// ```
 ///
-/// It keeps these promises: a handle is inserted only while it is not resident, [`hit`](Policy::hit) names a resident
-/// handle, [`remove`](Policy::remove) a resident one or a ghost, and `links` is the same slab each time. What was missed
-/// is inserted or removed next, but for the evictions between. A policy is the only user of its slab, except those that
+/// It keeps these promises: a handle is inserted only while it is not resident,
+/// [`hit`](Policy::hit) names a resident handle, [`remove`](Policy::remove) a resident one or a
+/// ghost, and `links` is the same slab each time. What was missed is inserted or removed next, but
+/// for the evictions between. A policy is the only user of its slab, except those that
 /// [`ListPolicy`] holds.
 ///
-/// A *ghost* is a handle that was replaced and is still remembered. It stays a handle of the slab, and the caller may
-/// not give its number to another block before the policy has [`forgotten`](Policy::forgotten) it.
+/// A *ghost* is a handle that was replaced and is still remembered. It stays a handle of the slab,
+/// and the caller may not give its number to another block before the policy has
+/// [`forgotten`](Policy::forgotten) it.
 pub trait Policy {
     /// A reference to a resident handle.
     fn hit(&mut self, links: &mut Links, handle: Handle);
 
-    /// A reference to a handle that is not resident, and may be a ghost: told before room is made for it.
+    /// A reference to a handle that is not resident, and may be a ghost: told before room is made
+    /// for it.
     #[inline]
     fn miss(&mut self, links: &mut Links, handle: Handle) {
         let _ = (links, handle);
     }
 
-    /// A newcomer that was just referenced becomes resident. If it was a ghost, it is one no longer.
+    /// A newcomer that was just referenced becomes resident. If it was a ghost, it is one no
+    /// longer.
     fn insert(&mut self, links: &mut Links, handle: Handle);
 
-    /// A newcomer that was *not* referenced, only moved here: it enters at the end where it is replaced later
-    /// (rule C5).
+    /// A newcomer that was *not* referenced, only moved here: it enters at the end where it is
+    /// replaced later (rule C5).
     /// Groups are placed one by one in the order of [`places_backwards`](Policy::places_backwards).
     fn place(&mut self, links: &mut Links, handle: Handle) {
         self.insert(links, handle);
@@ -155,8 +162,9 @@ pub trait Policy {
         false
     }
 
-    /// Names the handle to replace, which is resident no longer but may be remembered as a ghost. Handles for which
-    /// `pinned` holds are passed over; `None` when all are pinned or nothing is resident.
+    /// Names the handle to replace, which is resident no longer but may be remembered as a ghost.
+    /// Handles for which `pinned` holds are passed over; `None` when all are pinned or nothing is
+    /// resident.
     fn evict(&mut self, links: &mut Links, pinned: &dyn Fn(Handle) -> bool) -> Option<Handle>;
 
     /// Takes out a handle, resident or ghost, that leaves for another reason. It is not remembered.
@@ -176,8 +184,9 @@ pub trait Policy {
         false
     }
 
-    /// A ghost that was forgotten, once for each. Whoever gives numbers to new blocks asks after every verb until
-    /// `None`; whoever does not (a simulator with one handle per block) need not ask: see [`Forgotten`].
+    /// A ghost that was forgotten, once for each. Whoever gives numbers to new blocks asks after
+    /// every verb until `None`; whoever does not (a simulator with one handle per block) need not
+    /// ask: see [`Forgotten`].
     fn forgotten(&mut self) -> Option<Handle> {
         None
     }
@@ -192,9 +201,9 @@ pub trait Policy {
         let _ = handles;
     }
 
-    /// From now on `handle` names another block, one with this `identity`: a number that the block keeps when it loses its
-    /// handle and gets another one, such as a hash of its name. Told before the first verb about the block; whoever never
-    /// gives a handle to another block need not tell.
+    /// From now on `handle` names another block, one with this `identity`: a number that the block
+    /// keeps when it loses its handle and gets another one, such as a hash of its name. Told before
+    /// the first verb about the block; whoever never gives a handle to another block need not tell.
     fn identify(&mut self, handle: Handle, identity: u32) {
         let _ = (handle, identity);
     }
@@ -205,7 +214,8 @@ pub trait Policy {
         links.prefetch(handle);
     }
 
-    /// Recomputes from scratch what the policy believes, and panics with the number of the invariant that fails.
+    /// Recomputes from scratch what the policy believes, and panics with the number of the
+    /// invariant that fails.
     fn validate(&self, links: &Links);
 }
 
@@ -220,19 +230,20 @@ pub trait Online: Policy + Clone {
     /// What it is, in one line, without a full stop.
     const SUMMARY: &'static str;
 
-    /// All that the caller of a demand cache of `frames` frames does for a reference, in one go, where nothing is pinned and
-    /// nothing is ever removed: gives whether `handle` was resident. `None` from policies that gain nothing by it, for which
-    /// the caller takes the steps.
+    /// All that the caller of a demand cache of `frames` frames does for a reference, in one go,
+    /// where nothing is pinned and nothing is ever removed: gives whether `handle` was resident.
+    /// `None` from policies that gain nothing by it, for which the caller takes the steps.
     ///
-    /// It decides as the steps do, to the last victim. A policy gives always the one or always the other.
+    /// It decides as the steps do, to the last victim. A policy gives always the one or always the
+    /// other.
     #[inline]
     fn reference(&mut self, links: &mut Links, handle: Handle, frames: u32) -> Option<bool> {
         let _ = (links, handle, frames);
         None
     }
 
-    /// [`reference`](Self::reference) of a policy whose resident handles are those that are linked, and which remembers no
-    /// others: the links that it reads anyway tell what is resident.
+    /// [`reference`](Self::reference) of a policy whose resident handles are those that are linked,
+    /// and which remembers no others: the links that it reads anyway tell what is resident.
     #[inline]
     fn refer_linked(&mut self, links: &mut Links, handle: Handle, frames: u32) -> bool {
         if links.is_linked(handle) {
@@ -245,7 +256,7 @@ pub trait Online: Policy + Clone {
         false
     }
 
-    /// An empty policy for a cache of `frames` frames. Reserves what depends on `frames`; what depends on the number
-    /// of handles is [`reserve`](Policy::reserve)d.
+    /// An empty policy for a cache of `frames` frames. Reserves what depends on `frames`; what
+    /// depends on the number of handles is [`reserve`](Policy::reserve)d.
     fn new(frames: u32, parameters: Self::Parameters) -> Self;
 }

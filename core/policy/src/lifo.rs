@@ -5,11 +5,13 @@
 //!                     evict ^ insert
 //! ```
 //!
-//! What came first stays for ever: the best that a policy without memory of references can do on a loop.
+//! What came first stays for ever: the best that a policy without memory of references can do on a
+//! loop.
 //!
 //! R1  Along the list from front to back, times of insertion go from old to new.
 //!
-//! No parameters. Source: none, and so no differences: no paper proposes it. FIFO from the other end, as a bound for loops.
+//! No parameters. Source: none, and so no differences: no paper proposes it. FIFO from the other
+//! end, as a bound for loops.
 
 use crate::{Handle, Links, List, NoParameters, Online, Policy};
 

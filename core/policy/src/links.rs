@@ -6,8 +6,8 @@
 //!   (least recently used)        (most recently used)
 //! ```
 //!
-//! Links are 32-bit indices, not pointers: 8 bytes per handle, no allocation per operation, and a list can be
-//! checked without trusting it.
+//! Links are 32-bit indices, not pointers: 8 bytes per handle, no allocation per operation, and a
+//! list can be checked without trusting it.
 //!
 //! K1  A handle is on at most one list of a slab; off every list its links are `NONE`.
 //! K2  Walking a list from head to tail meets `len` handles, and each names its neighbours back.
@@ -42,11 +42,14 @@ const UNLINKED: Link = Link { prev: OFF, next: NONE };
 /// The links of all handles that a family of lists shares.
 #[derive(Clone, Debug, Default)]
 pub struct Links {
-    /// One more than there are handles: what is written for a neighbour that is not there goes to the last.
+    /// One more than there are handles: what is written for a neighbour that is not there goes to
+    /// the last.
     links: Vec<Link>,
-    /// When each handle last went to an end of a list: higher is nearer the back. Empty without stamps.
+    /// When each handle last went to an end of a list: higher is nearer the back. Empty without
+    /// stamps.
     stamps: Vec<i64>,
-    /// One byte for the policy that holds the handle (CLOCK's reference bit). Stale until that policy sets it.
+    /// One byte for the policy that holds the handle (CLOCK's reference bit). Stale until that
+    /// policy sets it.
     marks: Vec<u8>,
     stamp_back: i64,
     stamp_front: i64,
@@ -61,8 +64,8 @@ impl Links {
         links
     }
 
-    /// Links that also remember the order in which handles went to the ends of their lists, so that handles of
-    /// several lists can be put in one order.
+    /// Links that also remember the order in which handles went to the ends of their lists, so that
+    /// handles of several lists can be put in one order.
     pub fn with_stamps(capacity: u32) -> Self {
         let mut links = Self { stamped: true, ..Self::default() };
         links.grow(capacity);
@@ -110,7 +113,8 @@ impl Links {
         self.marks[handle as usize] = mark;
     }
 
-    /// Says that the links and the byte of `handle` will be used soon. A handle that does not exist is no error.
+    /// Says that the links and the byte of `handle` will be used soon. A handle that does not exist
+    /// is no error.
     #[inline]
     pub fn prefetch(&self, handle: Handle) {
         crate::prefetch::prefetch(&self.links, handle as usize);
@@ -123,7 +127,8 @@ impl Links {
         crate::prefetch::prefetch(&self.links, handle as usize);
     }
 
-    /// The same for the links of the neighbours that `handle` has on its list, whose own links are read for it.
+    /// The same for the links of the neighbours that `handle` has on its list, whose own links are
+    /// read for it.
     #[inline]
     pub fn prefetch_neighbours(&self, handle: Handle) {
         if let Some(link) = self.links.get(handle as usize) {
@@ -250,12 +255,13 @@ impl List {
         self.tail = handle;
     }
 
-    /// What an LRU cache of `frames` frames does for one reference: moves `handle` to the back, and says whether it was on
-    /// this list, the only one of its slab. If not, it comes in, and while the list is that long the front leaves.
+    /// What an LRU cache of `frames` frames does for one reference: moves `handle` to the back, and
+    /// says whether it was on this list, the only one of its slab. If not, it comes in, and while
+    /// the list is that long the front leaves.
     ///
     /// The same as [`move_to_back`](Self::move_to_back), or [`remove`](Self::remove) and
-    /// [`push_back`](Self::push_back), but without a branch on what no processor can guess: who leaves its place, the
-    /// handle or the front, is chosen and not jumped to, and so are the ends.
+    /// [`push_back`](Self::push_back), but without a branch on what no processor can guess: who
+    /// leaves its place, the handle or the front, is chosen and not jumped to, and so are the ends.
     #[inline]
     pub(crate) fn renew(&mut self, links: &mut Links, handle: Handle, frames: u32) -> bool {
         debug_assert!(!links.stamped, "K3: nobody asks for the order of handles that are renewed");
@@ -284,8 +290,9 @@ impl List {
         was_linked
     }
 
-    /// Moves `handle` from one of some lists to the back of the same or another: the same as [`remove`](Self::remove) and
-    /// [`push_back`](Self::push_back), in one go. Says who came after it, or `NONE`. For slabs without stamps.
+    /// Moves `handle` from one of some lists to the back of the same or another: the same as
+    /// [`remove`](Self::remove) and [`push_back`](Self::push_back), in one go. Says who came after
+    /// it, or `NONE`. For slabs without stamps.
     #[inline(always)]
     pub(crate) fn transfer(
         lists: &mut [Self],
@@ -334,7 +341,8 @@ impl List {
         Some(front)
     }
 
-    /// Moves `handle` to just before `place`, both on this list and the handle behind the place. For slabs without stamps.
+    /// Moves `handle` to just before `place`, both on this list and the handle behind the place.
+    /// For slabs without stamps.
     pub(crate) fn move_before(&mut self, links: &mut Links, handle: Handle, place: Handle) {
         debug_assert!(!links.stamped && handle != place, "K3: a move is no reference");
         self.remove(links, handle);
@@ -343,8 +351,8 @@ impl List {
         self.len += 1;
     }
 
-    /// Exchanges the positions of two different handles of this list. Stamps do not move with them, so this is for
-    /// slabs without stamps.
+    /// Exchanges the positions of two different handles of this list. Stamps do not move with them,
+    /// so this is for slabs without stamps.
     pub fn swap(&mut self, links: &mut Links, a: Handle, b: Handle) {
         debug_assert!(a != b && !links.stamped, "K3: positions of stamped handles do not swap");
         let (link_a, link_b) = (links.links[a as usize], links.links[b as usize]);
@@ -468,10 +476,11 @@ impl DoubleEndedIterator for Iter<'_> {
 
 impl ExactSizeIterator for Iter<'_> {}
 
-/// Ghosts forgotten since the caller last asked: what [`Policy::forgotten`](crate::Policy::forgotten) hands out.
+/// Ghosts forgotten since the caller last asked: what
+/// [`Policy::forgotten`](crate::Policy::forgotten) hands out.
 ///
-/// Holds the last [`MAX`](Self::MAX): no verb of a policy forgets more, so a caller that asks after each verb
-/// misses none, and for one that never asks the oldest are dropped.
+/// Holds the last [`MAX`](Self::MAX): no verb of a policy forgets more, so a caller that asks after
+/// each verb misses none, and for one that never asks the oldest are dropped.
 #[derive(Clone, Debug)]
 pub struct Forgotten {
     handles: [Handle; Self::MAX as usize],

@@ -7,21 +7,23 @@
 //!   shadows   front [x] [y] back                ghosts, each with the age at which it left
 //! ```
 //!
-//! The age counts evictions and activations. A page that comes back when the age grew by no more than the length of
-//! the active list since it left would have stayed, had it had the frames of that list: it is activated at once.
-//! After such a refault, and whenever the inactive list is short, an eviction also takes pages from the active list down.
+//! The age counts evictions and activations. A page that comes back when the age grew by no more
+//! than the length of the active list since it left would have stayed, had it had the frames of
+//! that list: it is activated at once. After such a refault, and whenever the inactive list is
+//! short, an eviction also takes pages from the active list down.
 //!
 //! R1  A handle known is on exactly one list, and its mark says on which; ghosts have no bit set.
-//! R2  Ghosts are no more than the frames; older ones could not be activated. After a resize that shrinks, each eviction
-//!     forgets four at most.
+//! R2  Ghosts are no more than the frames; older ones could not be activated. After a resize that
+//!     shrinks, each eviction forgets four at most.
 //!
-//! Sources: Linux 6.18, mm/swap.c (`folio_mark_accessed`), mm/workingset.c (`workingset_test_recent`,
-//! `workingset_eviction`) and mm/vmscan.c (`inactive_is_low`, `shrink_active_list`, `folio_check_references`), for file
-//! pages that are read and not mapped, in one group, with no anonymous memory and without the multi-generational LRU.
-//! Differences: pages move one by one. The kernel gathers them in batches (of 31 on the way to the lists, of 32 when it reclaims),
-//! does not mark a page that one descriptor reads twice in a row, and keeps shadows until memory is short. It reads
-//! the lengths of a group's lists from statistics that are up to two seconds old: `stale` repeats that.
-//! Defaults: `ratio=0,demote=1,stale=0`.
+//! Sources: Linux 6.18, mm/swap.c (`folio_mark_accessed`), mm/workingset.c
+//! (`workingset_test_recent`, `workingset_eviction`) and mm/vmscan.c (`inactive_is_low`,
+//! `shrink_active_list`, `folio_check_references`), for file pages that are read and not mapped, in
+//! one group, with no anonymous memory and without the multi-generational LRU. Differences: pages
+//! move one by one. The kernel gathers them in batches (of 31 on the way to the lists, of 32 when
+//! it reclaims), does not mark a page that one descriptor reads twice in a row, and keeps shadows
+//! until memory is short. It reads the lengths of a group's lists from statistics that are up to
+//! two seconds old: `stale` repeats that. Defaults: `ratio=0,demote=1,stale=0`.
 
 use alloc::vec::Vec;
 
@@ -42,7 +44,8 @@ const FRAMES_PER_GIB: u64 = 1 << 18;
 parameters! {
     /// Parameters of [`Linux`].
     pub struct LinuxParameters {
-        /// Active pages that one inactive page balances; 0 is the kernel's rule, the root of ten times the GiB, for frames of 4 KiB.
+        /// Active pages that one inactive page balances; 0 is the kernel's rule, the root of ten
+        /// times the GiB, for frames of 4 KiB.
         "ratio" => ratio: u32 = 0, 0..=1000;
         /// Active pages that come down with one eviction at most.
         "demote" => demote: u32 = 1, 0..=1000;

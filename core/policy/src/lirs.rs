@@ -1,4 +1,5 @@
-//! LIRS: blocks that come back soon stay, however long ago that was; the rest pass through a short queue.
+//! LIRS: blocks that come back soon stay, however long ago that was; the rest pass through a short
+//! queue.
 //!
 //! ```text
 //!   stack S   front [L] [h] [g] [L] [h] [L] back     by recency; the front is always L
@@ -7,23 +8,26 @@
 //!   L  resident, low inter-reference recency (LIR)    h  resident, high (HIR)    g  ghost: HIR, not resident
 //! ```
 //!
-//! A HIR block that is referenced while it is in S came back sooner than the oldest LIR block did: they change
-//! places. The recency of the front of S is thus the bar for everybody, and what lies below it is pruned.
+//! A HIR block that is referenced while it is in S came back sooner than the oldest LIR block did:
+//! they change places. The recency of the front of S is thus the bar for everybody, and what lies
+//! below it is pruned.
 //!
 //! R1  Q holds exactly the resident HIR handles; G holds exactly the ghosts, oldest eviction first.
 //! R2  LIR handles and ghosts are in S; resident HIR handles may be.
 //! R3  The front of S is LIR; without LIR handles S is empty.
 //! R4  LIR handles are no more than frames - cold.
-//! R5  Ghosts are no more than `ghosts` x frames; after a resize that shrinks, each eviction forgets down to that.
+//! R5  Ghosts are no more than `ghosts` x frames; after a resize that shrinks, each eviction
+//!     forgets down to that.
 //!
 //! S has links of its own, because a resident HIR handle is on S and Q at once.
 //!
-//! Paper: Jiang and Zhang, LIRS: An Efficient Low Inter-reference Recency Set Replacement Policy, SIGMETRICS 2002.
-//! Differences: the bound on ghosts drops the ghost that was evicted first, not the HIR block lowest in S (the
-//! authors' program does that beyond 2500 x frames of S, which is never). As in the authors' program, and not in the
-//! paper, a further reference to the block of the last reference moves nothing. Below 3 frames the cold share is one
-//! frame, and with one frame all blocks are HIR, which is LRU. When all of Q is pinned, the lowest LIR block that is not leaves.
-//! Defaults: `cold=0.01,ghosts=2500.0`.
+//! Paper: Jiang and Zhang, LIRS: An Efficient Low Inter-reference Recency Set Replacement Policy,
+//! SIGMETRICS 2002. Differences: the bound on ghosts drops the ghost that was evicted first, not
+//! the HIR block lowest in S (the authors' program does that beyond 2500 x frames of S, which is
+//! never). As in the authors' program, and not in the paper, a further reference to the block of
+//! the last reference moves nothing. Below 3 frames the cold share is one frame, and with one frame
+//! all blocks are HIR, which is LRU. When all of Q is pinned, the lowest LIR block that is not
+//! leaves. Defaults: `cold=0.01,ghosts=2500.0`.
 
 use crate::parameters::parameters;
 use crate::{Handle, Links, List, NONE, Online, Policy};
@@ -40,7 +44,8 @@ parameters! {
     pub struct LirsParameters {
         /// Share of the frames for resident HIR blocks; at least two frames where there are three.
         "cold" => cold: f64 = 0.01, 0.0..=1.0;
-        /// Ghosts at most, in multiples of the frames. The default is as good as none, as in the paper.
+        /// Ghosts at most, in multiples of the frames. The default is as good as none, as in the
+        /// paper.
         "ghosts" => ghosts: f64 = 2500.0, 0.0..=1e6;
     }
 }

@@ -1,11 +1,14 @@
-//! The policies that a steward's managers run: each is an order of one list of a slab that many of them share.
+//! The policies that a steward's managers run: each is an order of one list of a slab that many of
+//! them share.
 
 use crate::{Clock, Fifo, Handle, Links, List, Lru, Mru, Policy, PolicyName, Spec};
 
-/// A policy whose whole memory is one list and a bit per handle, so that another can take over where it stops.
+/// A policy whose whole memory is one list and a bit per handle, so that another can take over
+/// where it stops.
 ///
-/// An enum and not a trait object: the steward keeps one for each priority of each owner, and calls it on each hit.
-/// Policies with ghosts or memory of their own are in [`Replacement`](crate::Replacement).
+/// An enum and not a trait object: the steward keeps one for each priority of each owner, and calls
+/// it on each hit. Policies with ghosts or memory of their own are in
+/// [`Replacement`](crate::Replacement).
 #[derive(Clone, Debug)]
 pub enum ListPolicy {
     /// See [`Lru`].
@@ -49,8 +52,9 @@ impl ListPolicy {
         }
     }
 
-    /// A policy over handles in the order of `list`: only the choice of victims is another. One with reference bits starts
-    /// with all clear, in time proportional to the handles held. `None` for a policy that needs more than a list.
+    /// A policy over handles in the order of `list`: only the choice of victims is another. One
+    /// with reference bits starts with all clear, in time proportional to the handles held. `None`
+    /// for a policy that needs more than a list.
     pub fn over(name: PolicyName, list: List, links: &mut Links) -> Option<Self> {
         Some(match name {
             PolicyName::Lru => Self::Lru(Lru { list }),
@@ -78,7 +82,8 @@ impl ListPolicy {
 }
 
 impl Spec {
-    /// Whether the policy needs more memory than a list and a bit per block: it remembers blocks that left, or counts.
+    /// Whether the policy needs more memory than a list and a bit per block: it remembers blocks
+    /// that left, or counts.
     pub fn remembers(&self) -> bool {
         !self.policy_name().is_some_and(|name| ListPolicy::NAMES.contains(&name))
     }

@@ -7,15 +7,15 @@
 //!   b  referenced 3 references ago                  lambda = 0.001:  1.00 + 1.00 + 0.97   nearly LFU
 //! ```
 //!
-//! All values shrink by the same factor, so they are compared without shrinking any: the weight of a block is the sum
-//! of 2^(lambda x time) over its references, which changes with references alone. Weights have exponents of 64 bits, for
-//! time goes on.
+//! All values shrink by the same factor, so they are compared without shrinking any: the weight of
+//! a block is the sum of 2^(lambda x time) over its references, which changes with references
+//! alone. Weights have exponents of 64 bits, for time goes on.
 //!
 //! R1  Each resident handle is in the heap.
 //! R2  The heap orders by weight, ties by the last reference; both only grow.
 //!
-//! Paper: Lee, Choi, Kim, Noh, Min, Cho and Kim, LRFU: A Spectrum of Policies that Subsumes the Least Recently Used and
-//! Least Frequently Used Policies, IEEE TC 50(12), 2001.
+//! Paper: Lee, Choi, Kim, Noh, Min, Cho and Kim, LRFU: A Spectrum of Policies that Subsumes the
+//! Least Recently Used and Least Frequently Used Policies, IEEE TC 50(12), 2001.
 //! Differences: no correlated period. Nothing is known of evicted blocks, as in the paper.
 //! Default: `lambda=0.001`.
 
@@ -34,7 +34,8 @@ parameters! {
     }
 }
 
-/// A positive number: 2^exponent x mantissa, the mantissa from 1 to below 2. Comparisons follow the order of the fields.
+/// A positive number: 2^exponent x mantissa, the mantissa from 1 to below 2. Comparisons follow the
+/// order of the fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
 struct Weight {
     exponent: i64,

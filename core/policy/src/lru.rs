@@ -7,8 +7,8 @@
 //!
 //! R1  Along the list from front to back, last references go from old to new.
 //!
-//! No parameters. No differences. Source: R. L. Mattson, J. Gecsei, D. R. Slutz and I. L. Traiger, Evaluation techniques for storage
-//! hierarchies, IBM Systems Journal 9(2), 1970.
+//! No parameters. No differences. Source: R. L. Mattson, J. Gecsei, D. R. Slutz and I. L. Traiger,
+//! Evaluation techniques for storage hierarchies, IBM Systems Journal 9(2), 1970.
 
 use crate::{Handle, Links, List, NoParameters, Online, Policy};
 

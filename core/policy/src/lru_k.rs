@@ -7,20 +7,21 @@
 //!   ghosts  front [x] [y] back            evicted, with their times, for a while
 //! ```
 //!
-//! Times are numbers of references. References that follow each other within `correlated` references count as one: only
-//! the last of them is noted, and the interval before the next is measured from there. A block leaves that period of its own
-//! only when nothing else can leave.
+//! Times are numbers of references. References that follow each other within `correlated`
+//! references count as one: only the last of them is noted, and the interval before the next is
+//! measured from there. A block leaves that period of its own only when nothing else can leave.
 //!
 //! R1  A handle known is in `young`, the heap, or on the list of ghosts, and its mark says where.
 //! R2  Along `young` last references go from old to new.
-//! R3  The heap orders by the K-th last and the last reference, which only grow: a hit costs no heap step.
-//! R4  Ghosts stand in the order of eviction, and none is kept for more than `retained` x frames references, but for one
-//!     that waits for each verb: a verb forgets one at most.
+//! R3  The heap orders by the K-th last and the last reference, which only grow: a hit costs no
+//!     heap step.
+//! R4  Ghosts stand in the order of eviction, and none is kept for more than `retained` x frames
+//!     references, but for one that waits for each verb: a verb forgets one at most.
 //!
-//! Paper: O'Neil, O'Neil and Weikum, The LRU-K Page Replacement Algorithm For Database Disk Buffering, SIGMOD 1993.
-//! Differences: the retained period starts at the eviction and not at the last reference, so that ghosts expire in
-//! order. The subsidiary policy among blocks with fewer than K references is LRU. With K = 1 this is LRU.
-//! Defaults: `k=2,correlated=0,retained=10.0`.
+//! Paper: O'Neil, O'Neil and Weikum, The LRU-K Page Replacement Algorithm For Database Disk
+//! Buffering, SIGMOD 1993. Differences: the retained period starts at the eviction and not at the
+//! last reference, so that ghosts expire in order. The subsidiary policy among blocks with fewer
+//! than K references is LRU. With K = 1 this is LRU. Defaults: `k=2,correlated=0,retained=10.0`.
 
 use alloc::vec::Vec;
 
@@ -59,7 +60,8 @@ pub struct LruK {
     ghosts: List,
     /// For each handle its last reference, correlated or not.
     last: Vec<u64>,
-    /// For each handle K times, the last uncorrelated reference first; 0 is none. For ghosts `left` is beside them.
+    /// For each handle K times, the last uncorrelated reference first; 0 is none. For ghosts `left`
+    /// is beside them.
     history: Vec<u64>,
     left: Vec<u64>,
     forgotten: Forgotten,
@@ -96,7 +98,8 @@ impl LruK {
         self.now - self.last[handle as usize] <= u64::from(self.parameters.correlated)
     }
 
-    /// Notes a reference that is not correlated: earlier ones move on, by the length of the burst that ended.
+    /// Notes a reference that is not correlated: earlier ones move on, by the length of the burst
+    /// that ended.
     #[inline]
     fn note(&mut self, handle: Handle, burst: u64) {
         let now = self.now;
@@ -111,7 +114,8 @@ impl LruK {
     /// By the number of references known: to the back of `young` or to the heap.
     fn enter(&mut self, links: &mut Links, handle: Handle) {
         let key = self.key(handle);
-        // In plain LRU the last reference is the K-th last: `young` orders by it, and the heap is not needed.
+        // In plain LRU the last reference is the K-th last: `young` orders by it, and the heap is
+        // not needed.
         let is_lru = self.k() == 1 && self.parameters.correlated == 0;
         if key.0 == 0 || is_lru {
             self.young.push_back(links, handle);

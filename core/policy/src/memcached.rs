@@ -7,17 +7,19 @@
 //!          evict ^
 //! ```
 //!
-//! The first hit of a block only shows that it is fetched; every later one makes it active, until a move clears that.
-//! Newcomers and blocks that become active note the time. What waits at the front of hot or warm for longer than a
-//! share of the time that cold's front has waited falls to cold, however short its queue is.
+//! The first hit of a block only shows that it is fetched; every later one makes it active, until a
+//! move clears that. Newcomers and blocks that become active note the time. What waits at the front
+//! of hot or warm for longer than a share of the time that cold's front has waited falls to cold,
+//! however short its queue is.
 //!
-//! R1  A handle's mark says which queue it is on, and whether it is fetched and active. None in cold is active.
+//! R1  A handle's mark says which queue it is on, and whether it is fetched and active. None in
+//!     cold is active.
 //!
-//! Source: memcached 1.6, items.c (`do_item_bump`, `lru_pull_tail`, `lru_maintainer_juggle`) and doc/new_lru.txt, for items of
-//! one size that never expire.
-//! Differences: the thread looks after every reference, where memcached's sleeps for a millisecond and longer when nothing moves.
-//! Time is counted in references: memcached's clock counts seconds, and without `tick` it stands still.
-//! Defaults: `hot=0.2,warm=0.4,tick=0`.
+//! Source: memcached 1.6, items.c (`do_item_bump`, `lru_pull_tail`, `lru_maintainer_juggle`) and
+//! doc/new_lru.txt, for items of one size that never expire.
+//! Differences: the thread looks after every reference, where memcached's sleeps for a millisecond
+//! and longer when nothing moves. Time is counted in references: memcached's clock counts seconds,
+//! and without `tick` it stands still. Defaults: `hot=0.2,warm=0.4,tick=0`.
 
 use alloc::vec::Vec;
 
@@ -38,7 +40,8 @@ const TRIES: u32 = 5;
 const LOOKS: u32 = 500;
 /// Blocks that an eviction takes down from hot at most when cold has none.
 const PULLS: u32 = 10;
-/// What may wait in hot and warm, in multiples of the time that cold's front has waited (`hot_max_factor`, `warm_max_factor`).
+/// What may wait in hot and warm, in multiples of the time that cold's front has waited
+/// (`hot_max_factor`, `warm_max_factor`).
 const HOT_AGE: f64 = 0.2;
 const WARM_AGE: f64 = 2.0;
 
@@ -107,7 +110,8 @@ impl Memcached {
         }
     }
 
-    /// Moves the front of hot, if it is active or must go: more blocks than `bound.0`, or longer waited than `bound.1`.
+    /// Moves the front of hot, if it is active or must go: more blocks than `bound.0`, or longer
+    /// waited than `bound.1`.
     #[inline]
     fn pull_hot(&mut self, links: &mut Links, bound: (f64, u32)) -> bool {
         let hot = self.queues[usize::from(HOT)];

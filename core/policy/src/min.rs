@@ -6,16 +6,19 @@
 //!                                   ^ victim       [x y z]  blocks that never come again leave first
 //! ```
 //!
-//! No online policy misses less, so its row stands beside every measured one. A demand cache brings in each block that
-//! it misses; *with bypass* a block may stay outside whose next reference is later than those of all in the cache.
+//! No online policy misses less, so its row stands beside every measured one. A demand cache brings
+//! in each block that it misses; *with bypass* a block may stay outside whose next reference is
+//! later than those of all in the cache.
 //!
 //! Blocks without a next reference are all equally far; among them any choice gives the same count.
 //!
-//! M1  The set of times and the stack together hold one entry for each block in the cache: at most `frames`.
+//! M1  The set of times and the stack together hold one entry for each block in the cache: at most
+//!     `frames`.
 //! M2  All times in the set lie in the future.
 //!
-//! No parameters. No differences, but that bypass is not in the paper: it is for caches that need not bring blocks in.
-//! Source: L. A. Belady, A study of replacement algorithms for a virtual-storage computer, IBM Systems Journal 5(2), 1966.
+//! No parameters. No differences, but that bypass is not in the paper: it is for caches that need
+//! not bring blocks in. Source: L. A. Belady, A study of replacement algorithms for a
+//! virtual-storage computer, IBM Systems Journal 5(2), 1966.
 
 use alloc::collections::BTreeMap;
 use alloc::vec;
@@ -28,7 +31,8 @@ mod times;
 /// The next use of a block that is not referenced again.
 pub const NEVER: u32 = u32::MAX;
 
-/// A cache that knows the future. Blocks have no names here: a request is told by its index in the trace.
+/// A cache that knows the future. Blocks have no names here: a request is told by its index in the
+/// trace.
 ///
 /// ```
 /// use pantler_policy::min::{Min, NEVER, Reference};
@@ -59,7 +63,8 @@ pub enum Reference {
     Hit,
     /// The block was brought in.
     Miss {
-        /// The block that left for it, as the index of a request for it: its next, or its last where there is no next.
+        /// The block that left for it, as the index of a request for it: its next, or its last
+        /// where there is no next.
         victim: Option<u32>,
     },
     /// The block was not there, and stays outside.
@@ -73,8 +78,8 @@ impl Min {
         Self { times: Times::new(requests as usize), never, frames, len: 0, bypass }
     }
 
-    /// The request with index `now` is for a block that is requested next at index `next`, or [`NEVER`]. Requests are
-    /// told in order, and `next` is later than `now`.
+    /// The request with index `now` is for a block that is requested next at index `next`, or
+    /// [`NEVER`]. Requests are told in order, and `next` is later than `now`.
     #[inline]
     pub fn reference(&mut self, now: u32, next: u32) -> Reference {
         debug_assert!(next > now, "M2: request {now} names {next} as the next");

@@ -8,17 +8,20 @@
 //!   out front [x 3] [y 1] back                  ghosts with their counts
 //! ```
 //!
-//! A reference moves a handle to the back of queue log2(count). Each handle has a life time there, renewed by references:
-//! when the front of a queue outlives it, it goes to the back of the queue below with its count unchanged. A ghost
-//! that is referenced goes on counting where it stopped. Made for caches below other caches, where the first
-//! references are not seen.
+//! A reference moves a handle to the back of queue log2(count). Each handle has a life time there,
+//! renewed by references: when the front of a queue outlives it, it goes to the back of the queue
+//! below with its count unchanged. A ghost that is referenced goes on counting where it stopped.
+//! Made for caches below other caches, where the first references are not seen.
 //!
-//! R1  A resident handle is in the queue that its mark names, at most log2(count); a ghost is in `out`.
-//! R2  Ghosts are no more than `out` x frames; after a resize that shrinks, each verb that makes one forgets four at most.
+//! R1  A resident handle is in the queue that its mark names, at most log2(count); a ghost is in
+//!     `out`.
+//! R2  Ghosts are no more than `out` x frames; after a resize that shrinks, each verb that makes
+//!     one forgets four at most.
 //!
-//! Paper: Zhou, Philbin and Li, The Multi-Queue Replacement Algorithm for Second Level Buffer Caches, USENIX 2001.
-//! Differences: the life time is a parameter in multiples of the frames; the paper watches the distances between
-//! references and takes their peak, which lies beyond the number of frames of the cache above.
+//! Paper: Zhou, Philbin and Li, The Multi-Queue Replacement Algorithm for Second Level Buffer
+//! Caches, USENIX 2001. Differences: the life time is a parameter in multiples of the frames; the
+//! paper watches the distances between references and takes their peak, which lies beyond the
+//! number of frames of the cache above.
 //! Defaults: `queues=8,life=2.0,out=4.0`.
 
 use alloc::vec::Vec;
@@ -84,7 +87,8 @@ impl Mq {
         links.set_mark(handle, queue);
     }
 
-    /// Lets the front of each queue come down whose life is over: at most one for each queue, as in the paper.
+    /// Lets the front of each queue come down whose life is over: at most one for each queue, as in
+    /// the paper.
     #[inline]
     fn adjust(&mut self, links: &mut Links) {
         for queue in 1..self.parameters.queues {

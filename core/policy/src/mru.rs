@@ -5,13 +5,14 @@
 //!   place ^                 ^ insert, hit, evict
 //! ```
 //!
-//! The right policy for a file that is scanned again and again and does not fit: a fixed part of it stays cached, and
-//! the rest passes through one frame (paper 000, section 3, "cyclic access").
+//! The right policy for a file that is scanned again and again and does not fit: a fixed part of it
+//! stays cached, and the rest passes through one frame (paper 000, section 3, "cyclic access").
 //!
-//! R1  Along the list from front to back, last references go from old to new, placed handles before all of them.
+//! R1  Along the list from front to back, last references go from old to new, placed handles before
+//!     all of them.
 //!
-//! No parameters. No differences. Source: H.-T. Chou and D. J. DeWitt, An evaluation of buffer management strategies for relational
-//! database systems, VLDB 1985, for references in a loop.
+//! No parameters. No differences. Source: H.-T. Chou and D. J. DeWitt, An evaluation of buffer
+//! management strategies for relational database systems, VLDB 1985, for references in a loop.
 
 use crate::{Handle, Links, List, NoParameters, Online, Policy};
 

@@ -1,4 +1,5 @@
-//! Parameters of policies: plain structs whose fields have a key to type, a meaning, a default and a range.
+//! Parameters of policies: plain structs whose fields have a key to type, a meaning, a default and
+//! a range.
 //!
 //! ```text
 //! parameters! {
@@ -10,7 +11,8 @@
 //! }
 //! ```
 //!
-//! gives the struct with its `Default`, and what [`Spec`](crate::Spec) needs to read, write and explain it.
+//! gives the struct with its `Default`, and what [`Spec`](crate::Spec) needs to read, write and
+//! explain it.
 
 use core::fmt;
 

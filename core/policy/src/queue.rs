@@ -1,7 +1,8 @@
-//! Queues: what FIFO-like policies need of their order, as a [`List`] or as a [`Ring`](crate::Ring).
+//! Queues: what FIFO-like policies need of their order, as a [`List`] or as a
+//! [`Ring`](crate::Ring).
 //!
-//! A list can share its slab with other lists and lose any handle at the same price; a ring is faster where handles
-//! come and go at the ends.
+//! A list can share its slab with other lists and lose any handle at the same price; a ring is
+//! faster where handles come and go at the ends.
 
 use crate::{Handle, Links, List};
 
@@ -24,16 +25,17 @@ pub trait Queue: Clone + core::fmt::Debug + Default {
     /// Takes a handle of this queue out.
     fn remove(&mut self, links: &mut Links, handle: Handle);
 
-    /// Walks from the front, requeued handles included, until the verdict takes a handle or all of the rest are kept.
-    /// The verdict must not requeue for ever.
+    /// Walks from the front, requeued handles included, until the verdict takes a handle or all of
+    /// the rest are kept. The verdict must not requeue for ever.
     fn sweep(
         &mut self,
         links: &mut Links,
         verdict: impl FnMut(&mut Links, Handle) -> Verdict,
     ) -> Option<Handle>;
 
-    /// What a FIFO cache of `frames` frames does for one reference, with this queue the only one of its slab: says whether
-    /// `handle` was in it. If not, it comes in, and from a full queue the front leaves.
+    /// What a FIFO cache of `frames` frames does for one reference, with this queue the only one of
+    /// its slab: says whether `handle` was in it. If not, it comes in, and from a full queue the
+    /// front leaves.
     #[inline]
     fn renew(&mut self, links: &mut Links, handle: Handle, frames: u32) -> bool {
         if links.is_linked(handle) {

@@ -1,16 +1,17 @@
-//! Random replacement: every resident block is as likely to leave as any other. A hit changes nothing.
+//! Random replacement: every resident block is as likely to leave as any other. A hit changes
+//! nothing.
 //!
 //! ```text
 //!   bag  [d] [a] [c] [b]        evict: place 1 is drawn, a leaves, and b fills the hole:  [d] [b] [c]
 //! ```
 //!
-//! The draws come from a generator that starts with `seed`, so a run can be repeated. Pinned handles that are drawn are
-//! passed over to the next place, round the end of the bag.
+//! The draws come from a generator that starts with `seed`, so a run can be repeated. Pinned
+//! handles that are drawn are passed over to the next place, round the end of the bag.
 //!
 //! R1  A handle's link names its place in the bag.
 //!
-//! Default: `seed=1`. Differences: the paper leaves open what draws. Source: L. A. Belady, A study of replacement algorithms for a virtual-storage computer, IBM Systems
-//! Journal 5(2), 1966.
+//! Default: `seed=1`. Differences: the paper leaves open what draws. Source: L. A. Belady, A study
+//! of replacement algorithms for a virtual-storage computer, IBM Systems Journal 5(2), 1966.
 
 use crate::draws::Draws;
 use crate::parameters::parameters;

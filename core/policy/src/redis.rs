@@ -1,21 +1,26 @@
-//! Redis: draws a few blocks, and of all drawn lately the one that seems the least useful leaves. Sampled LRU and LFU.
+//! Redis: draws a few blocks, and of all drawn lately the one that seems the least useful leaves.
+//! Sampled LRU and LFU.
 //!
 //! ```text
 //!   bag   [d] [a] [c] [b] [f] ...           draws 5
 //!   pool  [c 7] [d 21] [f 40]               up to 16 candidates by idleness; the last one leaves
 //! ```
 //!
-//! `redis-lru`: idleness is the time since the last reference, on a clock of 24 bits. `redis-lfu`: idleness is 255 less a counter
-//! of 8 bits, which a reference raises the more seldom the higher it is, and time lowers. Redis's `allkeys-random` is [`Random`](crate::Random).
+//! `redis-lru`: idleness is the time since the last reference, on a clock of 24 bits. `redis-lfu`:
+//! idleness is 255 less a counter of 8 bits, which a reference raises the more seldom the higher it
+//! is, and time lowers. Redis's `allkeys-random` is [`Random`](crate::Random).
 //!
 //! R1  A handle is in the bag if it is resident, and marked if it is in the pool.
-//! R2  The pool is in order of the idleness that its members had when they were drawn, and not longer than its bound.
+//! R2  The pool is in order of the idleness that its members had when they were drawn, and not
+//!     longer than its bound.
 //!
 //! Source: Redis 7.2, src/evict.c (`evictionPoolPopulate`, `LFULogIncr`, `LFUDecrAndReturn`).
-//! Differences: draws are independent of each other, where Redis takes neighbours in its table. A block is in the pool once and
-//! leaves it with the cache; Redis drops stale entries when it meets them. Time is counted in references: Redis's
-//! clocks count seconds (LRU) and minutes (LFU). When sixteen rounds of draws have met only pinned blocks, all are looked at.
-//! Defaults of `redis-lru`: `samples=5,pool=16,tick=1,seed=1`; of `redis-lfu`: `samples=5,pool=16,factor=10,decay=10.0,seed=1`.
+//! Differences: draws are independent of each other, where Redis takes neighbours in its table. A
+//! block is in the pool once and leaves it with the cache; Redis drops stale entries when it meets
+//! them. Time is counted in references: Redis's clocks count seconds (LRU) and minutes (LFU). When
+//! sixteen rounds of draws have met only pinned blocks, all are looked at. Defaults of `redis-lru`:
+//! `samples=5,pool=16,tick=1,seed=1`; of `redis-lfu`:
+//! `samples=5,pool=16,factor=10,decay=10.0,seed=1`.
 
 use alloc::vec::Vec;
 
@@ -62,7 +67,8 @@ parameters! {
         "pool" => pool: u32 = 16, 1..=64;
         /// How much more seldom each step of the counter gets (`lfu-log-factor`).
         "factor" => factor: u32 = 10, 0..=65535;
-        /// References until a counter loses one (`lfu-decay-time`), in multiples of the frames; 0 is never.
+        /// References until a counter loses one (`lfu-decay-time`), in multiples of the frames; 0
+        /// is never.
         "decay" => decay: f64 = 10.0, 0.0..=1e6;
         /// Where the generator starts.
         "seed" => seed: u64 = 1, 0..=u64::MAX;

@@ -91,7 +91,8 @@ macro_rules! policies {
             }
         }
 
-        /// An online policy by name, with its default parameters: what the doors to a running cache take.
+        /// An online policy by name, with its default parameters: what the doors to a running cache
+        /// take.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[non_exhaustive]
         pub enum PolicyName {
@@ -126,7 +127,8 @@ macro_rules! policies {
             }
         }
 
-        /// Any online policy. A loop around [`Spec::with`] is faster: it is compiled for each policy apart.
+        /// Any online policy. A loop around [`Spec::with`] is faster: it is compiled for each
+        /// policy apart.
         #[derive(Clone, Debug)]
         #[non_exhaustive]
         #[allow(clippy::large_enum_variant, reason = "one per cache")]

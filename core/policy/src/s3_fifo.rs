@@ -8,17 +8,20 @@
 //!              ( ghosts, as many as 90 % )  ----- miss -------+
 //! ```
 //!
-//! A hit counts up to 3. The small queue is replaced from while it holds its share or more: its oldest handle goes to the
-//! main queue if it was hit `threshold` times or more, with its count cleared, and becomes a ghost otherwise. The main
-//! queue is a FIFO with as many further chances as the count says. A missed ghost comes back into the main queue.
+//! A hit counts up to 3. The small queue is replaced from while it holds its share or more: its
+//! oldest handle goes to the main queue if it was hit `threshold` times or more, with its count
+//! cleared, and becomes a ghost otherwise. The main queue is a FIFO with as many further chances as
+//! the count says. A missed ghost comes back into the main queue.
 //!
 //! R1  Every resident handle is in exactly one of the two queues, and its mark says in which.
-//! R2  The ghosts are at most `ghosts` of the frames. A missed ghost leaves them before room is made for it.
+//! R2  The ghosts are at most `ghosts` of the frames. A missed ghost leaves them before room is
+//!     made for it.
 //!
-//! Differences from the paper: with `fill` (the default, as in the authors' simulator) newcomers that find the small queue
-//! full go to the main queue until a block is replaced for the first time, so that the cache fills as it will be
-//! divided; algorithm 1 of the paper fills it through the small queue alone. Parts of frames are rounded down.
-//! With all of one queue pinned, the other is replaced from.
+//! Differences from the paper: with `fill` (the default, as in the authors' simulator) newcomers
+//! that find the small queue full go to the main queue until a block is replaced for the first
+//! time, so that the cache fills as it will be divided; algorithm 1 of the paper fills it through
+//! the small queue alone. Parts of frames are rounded down. With all of one queue pinned, the other
+//! is replaced from.
 //! Source: J. Yang et al., FIFO queues are all you need for cache eviction, SOSP 2023, algorithm 1.
 //! Defaults: `small=0.1,ghosts=0.9,threshold=2,fill=true`.
 
@@ -40,8 +43,8 @@ parameters! {
         "ghosts" => ghosts: f64 = 0.9, 0.0..=16.0;
         /// Hits that take a handle from the small to the main queue.
         "threshold" => threshold: u8 = 2, 1..=3;
-        /// Whether newcomers that find the small queue full go to the main queue, until a block is replaced for the
-        /// first time.
+        /// Whether newcomers that find the small queue full go to the main queue, until a block is
+        /// replaced for the first time.
         "fill" => fill: bool = true, false..=true;
     }
 }

@@ -1,4 +1,5 @@
-//! Segmented FIFO, as in VMS: a FIFO that is cheap to keep, and behind it an LRU list that corrects its mistakes.
+//! Segmented FIFO, as in VMS: a FIFO that is cheap to keep, and behind it an LRU list that corrects
+//! its mistakes.
 //!
 //! ```text
 //!   insert --> [ primary: FIFO, 70 % ] --oldest--> [ secondary: LRU, 30 % ] --> evict
@@ -6,16 +7,17 @@
 //!                  +---------------- hit ----------------+
 //! ```
 //!
-//! A hit in the primary queue changes nothing: there the hardware finds the page by itself. When the primary queue holds
-//! more than its share, its oldest handle goes to the most recently used end of the secondary list. A hit there takes
-//! the handle back into the primary queue. Victims are the least recently used of the secondary list, and the oldest of
-//! the primary queue while there are none.
+//! A hit in the primary queue changes nothing: there the hardware finds the page by itself. When
+//! the primary queue holds more than its share, its oldest handle goes to the most recently used
+//! end of the secondary list. A hit there takes the handle back into the primary queue. Victims are
+//! the least recently used of the secondary list, and the oldest of the primary queue while there
+//! are none.
 //!
 //! R1  A handle's mark says in which of the two it is.
 //! R2  The primary queue holds at most its share of the frames.
 //!
-//! With a large secondary list this behaves like LRU, with none it is FIFO. No differences from the paper.
-//! Source: R. Turner and H. Levy, Segmented FIFO page replacement, SIGMETRICS 1981.
+//! With a large secondary list this behaves like LRU, with none it is FIFO. No differences from the
+//! paper. Source: R. Turner and H. Levy, Segmented FIFO page replacement, SIGMETRICS 1981.
 //! Default: `secondary=0.3`.
 
 use crate::parameters::{parameters, part_of};

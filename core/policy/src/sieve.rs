@@ -5,9 +5,10 @@
 //!   (oldest)             ^ hand -->             (newest)
 //! ```
 //!
-//! A hit only sets a bit (`*`). To evict, the hand walks from old to new, clearing bits, and takes the first handle
-//! without one; it stays there, and from the newest goes on with the oldest. Unlike CLOCK, handles that are spared keep
-//! their place: newcomers between the hand and the back are judged soon, survivors behind the hand rest.
+//! A hit only sets a bit (`*`). To evict, the hand walks from old to new, clearing bits, and takes
+//! the first handle without one; it stays there, and from the newest goes on with the oldest.
+//! Unlike CLOCK, handles that are spared keep their place: newcomers between the hand and the back
+//! are judged soon, survivors behind the hand rest.
 //!
 //! R1  The hand is empty, which means the oldest, or names a resident handle.
 //! R2  Two walks around find a victim, unless all are pinned: the first clears every bit.

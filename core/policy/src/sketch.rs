@@ -1,17 +1,20 @@
-//! How often a handle was referenced of late, approximately: a count-min sketch of 4-bit counters that ages.
+//! How often a handle was referenced of late, approximately: a count-min sketch of 4-bit counters
+//! that ages.
 //!
 //! ```text
 //!   handle -> hash -> a block of 64 bytes:  [w0 w1] [w2 w3] [w4 w5] [w6 w7]     one counter in each pair of words
 //! ```
 //!
-//! A handle has four counters in one block, thus in one cache line; its frequency is the smallest of them. After
-//! `sample` increments all counters are halved, so that what was popular once is not for ever.
+//! A handle has four counters in one block, thus in one cache line; its frequency is the smallest
+//! of them. After `sample` increments all counters are halved, so that what was popular once is not
+//! for ever.
 //!
 //! R1  Counters are 0 to 15.
 //! R2  Between halvings, a frequency is at least the smaller of 15 and the references since.
 //!
-//! Paper: Einziger, Friedman and Manes, TinyLFU: A Highly Efficient Cache Admission Policy, ACM TOS 13(4), 2017.
-//! Differences: one block per handle, as in a blocked Bloom filter; no doorkeeper in front.
+//! Paper: Einziger, Friedman and Manes, TinyLFU: A Highly Efficient Cache Admission Policy, ACM TOS
+//! 13(4), 2017. Differences: one block per handle, as in a blocked Bloom filter; no doorkeeper in
+//! front.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -59,7 +62,8 @@ impl Sketch {
 
     #[inline]
     fn hash(handle: Handle) -> u64 {
-        // Two rounds of multiply and fold (splitmix64) spread consecutive handles over blocks and counters alike.
+        // Two rounds of multiply and fold (splitmix64) spread consecutive handles over blocks and
+        // counters alike.
         let mut hash = u64::from(handle).wrapping_add(0x9e37_79b9_7f4a_7c15);
         hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

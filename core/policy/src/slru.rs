@@ -9,18 +9,20 @@
 //!              evict ^
 //! ```
 //!
-//! Each protected segment (all but 0) has the same share of the frames. When one holds more than that, its least recently
-//! used handle falls to the most recently used end of the segment below. Victims come from the lowest segment that has
-//! any.
+//! Each protected segment (all but 0) has the same share of the frames. When one holds more than
+//! that, its least recently used handle falls to the most recently used end of the segment below.
+//! Victims come from the lowest segment that has any.
 //!
 //! R1  A handle's mark is the number of its segment.
-//! R2  A protected segment holds at most its part of the frames, and so much more as `resize` has just left there.
+//! R2  A protected segment holds at most its part of the frames, and so much more as `resize` has
+//!     just left there.
 //!
-//! Differences: the paper has two segments and measures shares from 10 to 90 %; with more, this is what libCacheSim runs (as
-//! `segments=4,protected=0.75` unless told otherwise). Parts of frames are rounded down.
+//! Differences: the paper has two segments and measures shares from 10 to 90 %; with more, this is
+//! what libCacheSim runs (as `segments=4,protected=0.75` unless told otherwise). Parts of frames
+//! are rounded down.
 //! Defaults: `segments=2,protected=0.8`.
-//! Source: R. Karedla, J. S. Love and B. G. Wherry, Caching strategies to improve disk system performance, IEEE Computer
-//! 27(3), 1994.
+//! Source: R. Karedla, J. S. Love and B. G. Wherry, Caching strategies to improve disk system
+//! performance, IEEE Computer 27(3), 1994.
 
 use crate::parameters::{parameters, part_of};
 use crate::{Handle, Links, List, Online, Policy};

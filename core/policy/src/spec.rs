@@ -15,7 +15,8 @@ use crate::{Key, Refused, Spec};
 
 /// What happens to a policy of unknown type: see [`Spec::with`].
 ///
-/// A visitor and not a trait object, so that the loop around the policy is compiled for each policy apart.
+/// A visitor and not a trait object, so that the loop around the policy is compiled for each policy
+/// apart.
 pub trait Visitor {
     /// What the visit gives.
     type Output;

@@ -1,4 +1,5 @@
-//! Two-handed CLOCK, as in BSD: one hand clears bits, the other follows and replaces what was not referenced since.
+//! Two-handed CLOCK, as in BSD: one hand clears bits, the other follows and replaces what was not
+//! referenced since.
 //!
 //! ```text
 //!        back hand: evict              front hand: clear
@@ -7,20 +8,21 @@
 //!          between the hands: watched     not watched        ^ insert
 //! ```
 //!
-//! The circle is cut at the back hand. Both hands advance in step: the front hand clears the bit of the handle that it
-//! passes, which is watched from then on; the back hand takes the first watched handle: with its bit set it goes to the
-//! back, without it is the victim. The distance between the hands, and so the time in which a block must be referenced
-//! to stay, is `spread` of the frames, where CLOCK gives a whole turn.
+//! The circle is cut at the back hand. Both hands advance in step: the front hand clears the bit of
+//! the handle that it passes, which is watched from then on; the back hand takes the first watched
+//! handle: with its bit set it goes to the back, without it is the victim. The distance between the
+//! hands, and so the time in which a block must be referenced to stay, is `spread` of the frames,
+//! where CLOCK gives a whole turn.
 //!
 //! R1  A handle's mark says whether it is watched, and its bit.
 //! R2  Before each decision, `spread` handles are watched, or all.
 //!
-//! With one watched handle this is FIFO, because the bit is looked at right after it was cleared. With all watched it is
-//! nearly CLOCK; a bit that was set before the front hand came is lost.
-//! Pinned handles stay where they are; while all between the hands are pinned, the front hand goes on alone.
-//! Source: S. Leffler et al., The design and implementation of the 4.3BSD UNIX operating system, Addison-Wesley 1989,
-//! section 5.12. Difference: there, the hands move when memory runs short, some pages ahead of need; here, when one is needed.
-//! Default: `spread=0.25`.
+//! With one watched handle this is FIFO, because the bit is looked at right after it was cleared.
+//! With all watched it is nearly CLOCK; a bit that was set before the front hand came is lost.
+//! Pinned handles stay where they are; while all between the hands are pinned, the front hand goes
+//! on alone. Source: S. Leffler et al., The design and implementation of the 4.3BSD UNIX operating
+//! system, Addison-Wesley 1989, section 5.12. Difference: there, the hands move when memory runs
+//! short, some pages ahead of need; here, when one is needed. Default: `spread=0.25`.
 
 use crate::parameters::{parameters, part_of};
 use crate::{Handle, Links, Online, Policy, Queue, Ring, Verdict};

@@ -8,19 +8,20 @@
 //!                evict
 //! ```
 //!
-//! A hit in A1in changes nothing: a block that is referenced several times at once is not hot yet. While A1in holds more
-//! than its share, its oldest handle is replaced and becomes a ghost; otherwise the least recently used of Am is, and
-//! is forgotten. A missed ghost comes back into Am.
+//! A hit in A1in changes nothing: a block that is referenced several times at once is not hot yet.
+//! While A1in holds more than its share, its oldest handle is replaced and becomes a ghost;
+//! otherwise the least recently used of Am is, and is forgotten. A missed ghost comes back into Am.
 //!
 //! R1  Every resident handle is in A1in or Am, and its mark says where.
 //! R2  A1out holds at most its share. A missed ghost leaves it before room is made.
 //!
-//! [`TwoQSimple`], the paper's first version, has no ghosts: one FIFO A1 in place of A1in and A1out, whose members move to
-//! Am when they are hit.
+//! [`TwoQSimple`], the paper's first version, has no ghosts: one FIFO A1 in place of A1in and
+//! A1out, whose members move to Am when they are hit.
 //!
-//! Differences from the paper: with all of one queue pinned, the other is replaced from; while Am is empty, A1in is,
-//! though it holds no more than its share. Parts of frames are rounded down.
-//! Source: T. Johnson and D. Shasha, 2Q: a low overhead high performance buffer management replacement algorithm, VLDB
+//! Differences from the paper: with all of one queue pinned, the other is replaced from; while Am
+//! is empty, A1in is, though it holds no more than its share. Parts of frames are rounded down.
+//! Source: T. Johnson and D. Shasha, 2Q: a low overhead high performance buffer management
+//! replacement algorithm, VLDB
 //! 1994. Defaults: `in=0.25,out=0.5`, the Kin and Kout of the paper; of `2q-simple`: `a1=0.25`.
 
 use crate::parameters::{parameters, part_of};
@@ -67,7 +68,8 @@ impl TwoQ {
             links.set_mark(victim, GHOST);
             self.ghosts.push_back(links, victim);
         }
-        // After the cache shrank there are too many ghosts for a while: two leave for each that comes.
+        // After the cache shrank there are too many ghosts for a while: two leave for each that
+        // comes.
         for _ in 0..2 {
             if self.ghosts.len() > self.ghosts_max
                 && let Some(ghost) = self.ghosts.pop_front(links)

@@ -1,5 +1,5 @@
-//! W-TinyLFU: a small LRU window for newcomers, and a main cache that lets in only who is referenced more often than
-//! who would have to leave for it.
+//! W-TinyLFU: a small LRU window for newcomers, and a main cache that lets in only who is
+//! referenced more often than who would have to leave for it.
 //!
 //! ```text
 //!            window (1 %)                      main: probation          protected (80 %)
@@ -14,11 +14,11 @@
 //! R2  The protected are no more than their share.
 //! R3  The window holds no more than its share.
 //!
-//! Paper: Einziger, Friedman and Manes, TinyLFU: A Highly Efficient Cache Admission Policy, ACM TOS 13(4), 2017.
-//! Differences: the contest takes place before the newcomer enters, with the same outcome. The share of the window does
-//! not adapt. No random admission of warm losers, which guards Caffeine against chosen hash collisions.
-//! Frequencies outlive handles: whoever gives the number of an evicted block to another one says so by
-//! [`identify`](Policy::identify).
+//! Paper: Einziger, Friedman and Manes, TinyLFU: A Highly Efficient Cache Admission Policy, ACM TOS
+//! 13(4), 2017. Differences: the contest takes place before the newcomer enters, with the same
+//! outcome. The share of the window does not adapt. No random admission of warm losers, which
+//! guards Caffeine against chosen hash collisions. Frequencies outlive handles: whoever gives the
+//! number of an evicted block to another one says so by [`identify`](Policy::identify).
 //! Defaults: `window=0.01,protected=0.8,sample=10.0`.
 
 use alloc::vec::Vec;

@@ -1,4 +1,5 @@
-//! The comment at the head of each policy's file has what a reader of it needs, and the defaults that the code has.
+//! The comment at the head of each policy's file has what a reader of it needs, and the defaults
+//! that the code has.
 
 use pantler_policy::{Known, Spec};
 use std::path::Path;

@@ -1,6 +1,7 @@
 //! Every policy against a slow twin: a plain vector of handles, front first, and a vector of marks.
 //!
-//! A failing random run prints its seed; `PANTLER_TEST_SEED=SEED cargo test -p pantler-policy --test twin` replays it.
+//! A failing random run prints its seed; `PANTLER_TEST_SEED=SEED cargo test -p pantler-policy
+//! --test twin` replays it.
 
 use pantler_policy::{Handle, Links, ListPolicy, Policy, PolicyName};
 use proptest::prelude::*;
@@ -222,7 +223,8 @@ fn play(name: PolicyName, verbs: &[Verb]) {
     let mut pair = Pair::new(name, 24);
     for &verb in verbs {
         match verb {
-            // The promises of `Policy`: hits and removals name what is held, insertions what is not.
+            // The promises of `Policy`: hits and removals name what is held, insertions what is
+            // not.
             Verb::Hit(handle) if pair.holds(handle) => pair.hit(handle),
             Verb::Remove(handle) if pair.holds(handle) => pair.remove(handle),
             Verb::Insert(handle) if !pair.holds(handle) => pair.insert(handle),
@@ -252,7 +254,8 @@ fn random_verbs_and_changes_of_policy() {
     }
 }
 
-/// K3 with C5: stamps put handles of several lists that share a slab in one order, as they went to the ends.
+/// K3 with C5: stamps put handles of several lists that share a slab in one order, as they went to
+///    the ends.
 #[test]
 fn stamps_order_handles_across_lists() {
     let mut links = Links::with_stamps(6);

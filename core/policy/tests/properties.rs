@@ -1,4 +1,5 @@
-//! What holds for every policy, whatever it does: beside MIN, at sizes that leave no choice, and without allocating.
+//! What holds for every policy, whatever it does: beside MIN, at sizes that leave no choice, and
+//! without allocating.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -144,7 +145,8 @@ fn a_cache_as_large_as_the_footprint_misses_each_block_once() {
     }
 }
 
-/// LRU is a stack algorithm: at every moment, a smaller cache holds a part of what a larger one holds.
+/// LRU is a stack algorithm: at every moment, a smaller cache holds a part of what a larger one
+/// holds.
 #[test]
 fn a_larger_lru_cache_holds_all_that_a_smaller_one_does() {
     for trace in traces() {
@@ -184,7 +186,8 @@ fn contents(policy: &str, trace: &[Handle], frames: u32) -> Vec<Vec<Handle>> {
     steps.collect()
 }
 
-/// Sizes change while blocks come, leave and are removed: nothing is lost, and nobody allocates more than `resize` may.
+/// Sizes change while blocks come, leave and are removed: nothing is lost, and nobody allocates
+/// more than `resize` may.
 #[test]
 fn every_policy_survives_changes_of_size() {
     let trace = &traces()[3];

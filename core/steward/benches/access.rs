@@ -1,10 +1,11 @@
-//! Accesses per second on one core, with a million cached blocks. The target is at least five million.
+//! Accesses per second on one core, with a million cached blocks. The target is at least five
+//! million.
 //!
 //! `cargo bench -p pantler-steward --bench access`; figures in docs/benchmarks/steward.md.
 //!
-//! Measured in CPU time of the thread, since the question is what one core can do and machines are shared.
-//! References come from a list made before, read in order, so that only the steward is timed. A miss counts with its
-//! fetch, its drop and the polls. Files have 4096 blocks.
+//! Measured in CPU time of the thread, since the question is what one core can do and machines are
+//! shared. References come from a list made before, read in order, so that only the steward is
+//! timed. A miss counts with its fetch, its drop and the polls. Files have 4096 blocks.
 
 use std::hint::black_box;
 use std::time::Duration;

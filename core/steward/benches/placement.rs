@@ -1,8 +1,10 @@
-//! References per second on one core, over three tiers of a third of a million blocks. ULC must do two million: else this fails.
+//! References per second on one core, over three tiers of a third of a million blocks. ULC must do
+//! two million: else this fails.
 //!
 //! `cargo bench -p pantler-steward --bench placement`; figures in docs/benchmarks/tiers.md.
 //!
-//! CPU time of the thread, best of three passes after one that fills the tiers. References are made before.
+//! CPU time of the thread, best of three passes after one that fills the tiers. References are made
+//! before.
 
 use pantler_steward::placement::{Client, ProtocolSpec, Sizes};
 use rustix::time::{ClockId, clock_gettime};
@@ -34,7 +36,8 @@ fn uniform(blocks: u64) -> Vec<u32> {
     (0..REFERENCES).map(|at| (mixed(at) % blocks) as u32).collect()
 }
 
-/// Zipf's law with exponent 1 by inversion of the continuous distribution, ranks spread over the blocks.
+/// Zipf's law with exponent 1 by inversion of the continuous distribution, ranks spread over the
+/// blocks.
 fn zipf(bits: u32) -> Vec<u32> {
     let draw = |at| {
         let uniform = (mixed(at) >> 11) as f64 / (1u64 << 53) as f64;

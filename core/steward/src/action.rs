@@ -31,7 +31,8 @@ pub enum Why {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Action {
-    /// Read `block` into `frame`, then say [`fetched`](crate::Steward::fetched) or [`failed`](crate::Steward::failed).
+    /// Read `block` into `frame`, then say [`fetched`](crate::Steward::fetched) or
+    /// [`failed`](crate::Steward::failed).
     Fetch {
         /// What to read.
         block: Block,
@@ -40,7 +41,8 @@ pub enum Action {
         /// For whom.
         why: Why,
     },
-    /// Give up `block`. `frame` is free from here on, and may carry another block in a later action already.
+    /// Give up `block`. `frame` is free from here on, and may carry another block in a later action
+    /// already.
     Drop {
         /// What leaves.
         block: Block,

@@ -7,8 +7,9 @@
 //!     swap   [v] [.] [.] [a] [.] [.] [.] [.] [.] [.]        v leaves; P[v] = a remembers whose idea that was
 //! ```
 //!
-//! Swapping keeps an owner that overrules from being asked again at once, so that it loses nothing by being smart.
-//! A placeholder makes it pay itself when it was foolish: a miss on v takes a as the candidate.
+//! Swapping keeps an owner that overrules from being asked again at once, so that it loses nothing
+//! by being smart. A placeholder makes it pay itself when it was foolish: a miss on v takes a as
+//! the candidate.
 
 use pantler_policy::Handle;
 
@@ -31,8 +32,8 @@ impl Steward {
         unpinned.nth(excess as usize).is_some()
     }
 
-    /// Makes room for one block in the weighing room. `false` when all frames are pinned; then nothing has changed for
-    /// `newcomer`.
+    /// Makes room for one block in the weighing room. `false` when all frames are pinned; then
+    /// nothing has changed for `newcomer`.
     pub(crate) fn make_room(&mut self, newcomer: Option<Block>, owner: OwnerKey) -> bool {
         self.trim_weighing();
         if self.weighing.len() < self.weighing_max() {
@@ -45,7 +46,8 @@ impl Steward {
         self.replace(newcomer, owner)
     }
 
-    /// Shrinks the weighing room to its bound: no block is missing, so candidates come from the LRU end (W5).
+    /// Shrinks the weighing room to its bound: no block is missing, so candidates come from the LRU
+    /// end (W5).
     pub(crate) fn trim_weighing(&mut self) {
         while self.weighing.len() > self.weighing_max() {
             if !self.replace(None, NOBODY) {
@@ -76,9 +78,10 @@ impl Steward {
         true
     }
 
-    /// The next candidates are known long before they are asked for, unless somebody references them. What their going
-    /// will touch lies anywhere in memory, and is brought nearer in two steps: what is found by the frame, one
-    /// replacement ahead of what is found by that. Decides nothing.
+    /// The next candidates are known long before they are asked for, unless somebody references
+    /// them. What their going will touch lies anywhere in memory, and is brought nearer in two
+    /// steps: what is found by the frame, one replacement ahead of what is found by that. Decides
+    /// nothing.
     #[inline]
     fn expect_candidates(&self) {
         let mut oldest = self.weighing.iter(&self.links);

@@ -17,7 +17,8 @@ use crate::{Block, FileId, OwnerId, Steward};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HintError {
-    /// More owners than [`Limits::owners`](crate::Limits::owners) or [`Limits::managers`](crate::Limits::managers).
+    /// More owners than [`Limits::owners`](crate::Limits::owners) or
+    /// [`Limits::managers`](crate::Limits::managers).
     TooManyOwners {
         /// The bound.
         limit: u32,
@@ -93,7 +94,8 @@ impl fmt::Display for HintError {
 impl core::error::Error for HintError {}
 
 impl Steward {
-    /// C1: sets the long-term priority of a file for `owner`. Its cached blocks move at once, but for those under a
+    /// C1: sets the long-term priority of a file for `owner`. Its cached blocks move at once, but
+    ///     for those under a
     /// temporary priority.
     ///
     /// # Errors
@@ -122,7 +124,8 @@ impl Steward {
         self.manager_of(owner).map_or(0, |manager| manager.priority(file))
     }
 
-    /// C2: sets the policy of a priority for `owner`. The blocks there keep their order; what another policy knew of them
+    /// C2: sets the policy of a priority for `owner`. The blocks there keep their order; what
+    ///     another policy knew of them
     /// beyond that is lost.
     ///
     /// # Errors
@@ -143,7 +146,8 @@ impl Steward {
         self.manager_of(owner).map_or(PolicyName::Lru, |manager| manager.policy(priority))
     }
 
-    /// C3: gives the cached blocks `first..=last` of a file another priority until each is next referenced or replaced.
+    /// C3: gives the cached blocks `first..=last` of a file another priority until each is next
+    ///     referenced or replaced.
     /// Returns how many blocks of `owner` that are.
     ///
     /// # Errors
@@ -177,8 +181,8 @@ impl Steward {
         Ok(frames.len() as u64)
     }
 
-    /// `owner` gives up control: its wishes end, and its blocks go back to the common owner. Its standing stays: one that
-    /// was revoked is so still when it makes its next call (L7).
+    /// `owner` gives up control: its wishes end, and its blocks go back to the common owner. Its
+    /// standing stays: one that was revoked is so still when it makes its next call (L7).
     pub fn release_control(&mut self, owner: OwnerId) {
         let Some(key) = self.owners.find(owner) else { return };
         if self.disband(key).is_empty() {
@@ -189,8 +193,8 @@ impl Steward {
         }
     }
 
-    /// The wishes of all owners for `old` go over to `new`: another version of the same file. The blocks of `old`
-    /// leave as by [`forget_file`](Steward::forget_file).
+    /// The wishes of all owners for `old` go over to `new`: another version of the same file. The
+    /// blocks of `old` leave as by [`forget_file`](Steward::forget_file).
     pub fn supersede(&mut self, old: FileId, new: FileId) {
         if old == new {
             return;
@@ -211,8 +215,8 @@ impl Steward {
         }
     }
 
-    /// Files of which a body keeps nothing any more, not even a name: all wishes for them end, so that they do not count
-    /// towards anybody's bound (C6). None of their blocks is cached.
+    /// Files of which a body keeps nothing any more, not even a name: all wishes for them end, so
+    /// that they do not count towards anybody's bound (C6). None of their blocks is cached.
     pub fn forget_wishes(&mut self, is_gone: impl Fn(FileId) -> bool) {
         for record in self.owners.iter_mut() {
             if let Some(manager) = record.manager.as_mut() {
@@ -221,8 +225,8 @@ impl Steward {
         }
     }
 
-    /// Takes control for `owner` if it has none, and tells its manager a wish. `None` without managers
-    /// (`global-lru`), where calls are accepted and change nothing.
+    /// Takes control for `owner` if it has none, and tells its manager a wish. `None` without
+    /// managers (`global-lru`), where calls are accepted and change nothing.
     fn wish<T>(
         &mut self,
         owner: OwnerId,
@@ -233,7 +237,8 @@ impl Steward {
             return Ok(None);
         }
         if self.manager_of(owner).is_none() {
-            // C6: a first call that passes a bound leaves no trace, so it is tried on a manager of nobody.
+            // C6: a first call that passes a bound leaves no trace, so it is tried on a manager of
+            //     nobody.
             wish(&mut Manager::new(self.options.names, self.options.seed), &mut self.managed, &self.entries)?;
         }
         let key = self.take_control(owner)?;
@@ -242,7 +247,8 @@ impl Steward {
         Ok(Some((key, wish(manager, &mut self.managed, &self.entries)?)))
     }
 
-    /// C8: the first control call of an owner moves its blocks from the common owner to its own manager, in the order
+    /// C8: the first control call of an owner moves its blocks from the common owner to its own
+    ///     manager, in the order
     /// of `G`.
     pub(crate) fn take_control(&mut self, owner: OwnerId) -> Result<OwnerKey, HintError> {
         let limits = self.options.limits;
@@ -274,7 +280,8 @@ impl Steward {
         self.weighing.iter(&self.links).filter(own).take(count).collect()
     }
 
-    /// Blocks of a file that an owner's manager lists and `wanted` accepts, in order of their stamps (C5).
+    /// Blocks of a file that an owner's manager lists and `wanted` accepts, in order of their
+    /// stamps (C5).
     fn own_frames(&self, key: OwnerKey, file: FileId, wanted: impl Fn(&Entry) -> bool) -> Vec<Handle> {
         let own = |&frame: &Handle| {
             let entry = &self.entries[frame];

@@ -1,14 +1,16 @@
 //! Counters, by owner and file.
 //!
-//! Each reference is one of three: a hit, the first use of a block that was fetched ahead, or a miss. A block that
-//! was fetched ahead had to be read like one that was missed, so its first use is no hit.
+//! Each reference is one of three: a hit, the first use of a block that was fetched ahead, or a
+//! miss. A block that was fetched ahead had to be read like one that was missed, so its first use
+//! is no hit.
 
 /// What happened to an owner, or to all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// References to blocks.
     pub references: u64,
-    /// References that met a block which an earlier reference brought in or used, one on its way included.
+    /// References that met a block which an earlier reference brought in or used, one on its way
+    /// included.
     pub hits: u64,
     /// First references to blocks that were fetched ahead, by lookahead or an access list.
     pub ahead_used: u64,

@@ -57,9 +57,11 @@ pub(crate) struct Entry {
     pub(crate) block: Block,
     /// The slot of the file's record.
     pub(crate) file: u32,
-    /// Whom the block is charged to; `NOBODY` once it is shared. May name a dead owner: then it has no owner.
+    /// Whom the block is charged to; `NOBODY` once it is shared. May name a dead owner: then it has
+    /// no owner.
     pub(crate) owner: OwnerKey,
-    /// Reasons why it must not leave now. Saturates: past 65,535 pins a block stays until it fails or is gone.
+    /// Reasons why it must not leave now. Saturates: past 65,535 pins a block stays until it fails
+    /// or is gone.
     pub(crate) pins: u16,
     /// The level of the manager that lists it, or `NO_LEVEL`.
     pub(crate) level: u16,

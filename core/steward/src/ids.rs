@@ -1,4 +1,5 @@
-//! Names of what the steward decides about. All are chosen by the body and opaque here, but for the frame.
+//! Names of what the steward decides about. All are chosen by the body and opaque here, but for the
+//! frame.
 
 use core::fmt;
 
@@ -6,7 +7,8 @@ use core::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct OwnerId(pub u64);
 
-/// One version of a file. A file that changes gets a new one, so that blocks of different versions never meet.
+/// One version of a file. A file that changes gets a new one, so that blocks of different versions
+/// never meet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileId(pub u64);
 
@@ -26,7 +28,8 @@ impl Block {
     }
 }
 
-/// A slot of the cache. A block keeps its frame from entry to exit; the number is free again after its drop.
+/// A slot of the cache. A block keeps its frame from entry to exit; the number is free again after
+/// its drop.
 ///
 /// Numbers are below the capacity, plus the blocks that a body could not drop or could not refuse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -35,7 +35,8 @@ impl BlockIndex {
         each!(self, index => index.len())
     }
 
-    /// The number that stands for `block`; `is` says whether one does. It is asked rarely more than once.
+    /// The number that stands for `block`; `is` says whether one does. It is asked rarely more than
+    /// once.
     #[inline]
     pub(crate) fn find(&self, block: Block, is: impl Fn(u32) -> bool) -> Option<u32> {
         each!(self, index => index.find(block, is))

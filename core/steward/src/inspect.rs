@@ -13,7 +13,8 @@ pub struct Explanation {
     pub frame: Frame,
     /// In which room.
     pub room: Room,
-    /// Whom it is charged to. `None`: shared, or its owner is gone, or only the common owner's, or it waits.
+    /// Whom it is charged to. `None`: shared, or its owner is gone, or only the common owner's, or
+    /// it waits.
     pub owner: Option<OwnerId>,
     /// The priority it has now, if a manager keeps it.
     pub priority: Option<i32>,
@@ -28,7 +29,8 @@ pub struct Explanation {
 /// What is known of an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OwnerStat {
-    /// `None` for the common owner: blocks that several owners without control used, and owners past the bound.
+    /// `None` for the common owner: blocks that several owners without control used, and owners
+    /// past the bound.
     pub id: Option<OwnerId>,
     /// What happened to it.
     pub counters: Counters,
@@ -101,7 +103,8 @@ impl Steward {
         &self.options
     }
 
-    /// What happened to all owners together, those that are gone included. `blocks` counts both rooms.
+    /// What happened to all owners together, those that are gone included. `blocks` counts both
+    /// rooms.
     pub fn totals(&self) -> Counters {
         Counters { blocks: self.used(), ..self.owners.totals() }
     }
@@ -111,7 +114,8 @@ impl Steward {
         Some(self.owners.alive(self.owners.find(owner)?)?.counters)
     }
 
-    /// Whether a live owner lost control, or was born without it, and was not granted it since (L7).
+    /// Whether a live owner lost control, or was born without it, and was not granted it since
+    /// (L7).
     pub fn is_revoked(&self, owner: OwnerId) -> bool {
         self.owner(owner).is_some_and(|stat| stat.revoked)
     }
@@ -177,8 +181,8 @@ impl Steward {
         })
     }
 
-    /// Recomputes everything from scratch, and panics with the number of the invariant that fails. Takes time in
-    /// proportion to everything cached: for tests and fuzzing.
+    /// Recomputes everything from scratch, and panics with the number of the invariant that fails.
+    /// Takes time in proportion to everything cached: for tests and fuzzing.
     pub fn validate(&self) {
         self.entries.validate();
         self.weighing.validate(&self.links);

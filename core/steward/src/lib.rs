@@ -1,13 +1,14 @@
 //! The steward decides what stays in memory, and does nothing else.
 //!
-//! It owns no buffer, opens no file, reads no clock and draws no randomness that was not passed in. Everything it knows
-//! arrives as a value, everything it wants leaves as a value; a *body* performs the I/O: one for the kernel's page cache,
-//! one for a mount. The simulator drives the same steward, so what it shows is what the bodies do.
+//! It owns no buffer, opens no file, reads no clock and draws no randomness that was not passed in.
+//! Everything it knows arrives as a value, everything it wants leaves as a value; a *body* performs
+//! the I/O: one for the kernel's page cache, one for a mount. The simulator drives the same
+//! steward, so what it shows is what the bodies do.
 //!
 //! # Example: a cyclic scan
 //!
-//! A program scans four blocks again and again with three frames. LRU misses every time; told to use MRU, the owner
-//! keeps two blocks for good.
+//! A program scans four blocks again and again with three frames. LRU misses every time; told to
+//! use MRU, the owner keeps two blocks for good.
 //!
 //! ```
 //! use pantler_steward::{Access, Action, Block, FileId, Options, OwnerId, PolicyName, Steward};
@@ -49,9 +50,10 @@
 //! | W4 to W6 lookahead | `lookahead` |
 //! | U1 to U7 tiers | [`placement`] |
 //!
-//! Papers: P. Cao, E. W. Felten, K. Li, *Implementation and performance of application-controlled file caching*, OSDI
-//! 1994; P. Cao, E. W. Felten, A. R. Karlin, K. Li, *Implementation and performance of integrated
-//! application-controlled file caching, prefetching, and disk scheduling*, ACM TOCS 14(4), 1996.
+//! Papers: P. Cao, E. W. Felten, K. Li, *Implementation and performance of application-controlled
+//! file caching*, OSDI 1994; P. Cao, E. W. Felten, A. R. Karlin, K. Li, *Implementation and
+//! performance of integrated application-controlled file caching, prefetching, and disk
+//! scheduling*, ACM TOCS 14(4), 1996.
 
 #![no_std]
 #![forbid(unsafe_code)]

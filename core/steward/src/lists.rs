@@ -6,9 +6,9 @@
 //!                          `---' cached or on their way
 //! ```
 //!
-//! A list is kept as ranges of blocks and unrolled step by step, at most [`HORIZON`] steps ahead of the cursor, so that
-//! memory is bounded by the number of ranges and not by the size of files. A block that occurs beyond the horizon only
-//! counts as one that never occurs.
+//! A list is kept as ranges of blocks and unrolled step by step, at most [`HORIZON`] steps ahead of
+//! the cursor, so that memory is bounded by the number of ranges and not by the size of files. A
+//! block that occurs beyond the horizon only counts as one that never occurs.
 //!
 //! | rule | where |
 //! | --- | --- |
@@ -18,14 +18,16 @@
 //! | P4 to P6 fetches and victims | `follow` |
 //! | P7 batch size | [`Steward::set_batch`](crate::Steward::set_batch), by [`scheduling`](crate::scheduling) |
 //!
-//! * P8 (ours) A list is worth what came true of it. A batch has at most one request more than steps have matched so far. As
-//!   long as none has, or fewer than did not match of the last 64 references, its owner's manager names victims without
-//!   it, and no prefetch replaces a block of the owner's own.
+//! * P8 (ours) A list is worth what came true of it. A batch has at most one request more than
+//!   steps have matched so far. As long as none has, or fewer than did not match of the last 64
+//!   references, its owner's manager names victims without it, and no prefetch replaces a block of
+//!   the owner's own.
 //!
-//! What the rules leave open is in docs/decisions/0041-access-lists.md; why there is P8, in 0043-trust.md.
+//! What the rules leave open is in docs/decisions/0041-access-lists.md; why there is P8, in
+//! 0043-trust.md.
 //!
-//! Source: P. Cao, E. W. Felten, A. R. Karlin, K. Li, *Implementation and performance of integrated application-controlled
-//! file caching, prefetching, and disk scheduling*, ACM TOCS 14(4), 1996.
+//! Source: P. Cao, E. W. Felten, A. R. Karlin, K. Li, *Implementation and performance of integrated
+//! application-controlled file caching, prefetching, and disk scheduling*, ACM TOCS 14(4), 1996.
 
 mod chunk;
 mod follow;
@@ -53,12 +55,15 @@ pub struct Prefetching {
     pub batch: u32,
     /// Steps after the cursor against which a reference is matched, `m`.
     pub match_steps: u32,
-    /// Whether a batch starts whenever nothing that the owner asked for is on its way, and not only when the cursor moves.
+    /// Whether a batch starts whenever nothing that the owner asked for is on its way, and not only
+    /// when the cursor moves.
     pub when_idle: bool,
-    /// Whether a cursor that moved while a batch was on its way starts the next one when that has arrived, and not only when
-    /// it moves again: for bodies that learn of references in bursts, some time afterwards.
+    /// Whether a cursor that moved while a batch was on its way starts the next one when that has
+    /// arrived, and not only when it moves again: for bodies that learn of references in bursts,
+    /// some time afterwards.
     pub catches_up: bool,
-    /// Whether lists are believed from the start, as in the model of the bound. Else they earn it (P8).
+    /// Whether lists are believed from the start, as in the model of the bound. Else they earn it
+    /// (P8).
     pub trusting: bool,
 }
 

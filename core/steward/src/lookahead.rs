@@ -13,7 +13,8 @@ mod fetch;
 pub enum Lookahead {
     /// Nothing.
     None,
-    /// After every reference to i, i+1 into the one list, as if it had been referenced: SA-W2R's baseline.
+    /// After every reference to i, i+1 into the one list, as if it had been referenced: SA-W2R's
+    /// baseline.
     Obl,
     /// After a reference to i that follows one to i−1, i+1 into the one list: the baseline of ACFS.
     Obl2,
@@ -21,12 +22,12 @@ pub enum Lookahead {
     W2r,
     /// The same with a room that adjusts its size (rules W1 to W4).
     SaW2r,
-    /// The same with a room that is as large as it is worth, and that closes where nothing is sequential (rules V1 to
-    /// V5, see [`rooms`](crate::rooms)).
+    /// The same with a room that is as large as it is worth, and that closes where nothing is
+    /// sequential (rules V1 to V5, see [`rooms`](crate::rooms)).
     #[default]
     EvenW2r,
-    /// Blocks after a stream of references, as far as the stream has shown to go, into the one list; at most one block in
-    /// 256 in vain (rules V6 to V9, see [`rooms`](crate::rooms)).
+    /// Blocks after a stream of references, as far as the stream has shown to go, into the one
+    /// list; at most one block in 256 in vain (rules V6 to V9, see [`rooms`](crate::rooms)).
     Streams,
 }
 

@@ -1,8 +1,9 @@
 //! A manager: how one owner wants its blocks replaced (rules C1 to C5).
 //!
-//! Each priority in use is a *level* with a policy of its own. The victim comes from the lowest non-empty level, by
-//! that level's policy (C4). The five notices of the paper's figure 3 are methods here, named as there (C7):
-//! [`new_block`](Manager::new_block), [`block_gone`](Manager::block_gone), [`block_accessed`](Manager::block_accessed),
+//! Each priority in use is a *level* with a policy of its own. The victim comes from the lowest
+//! non-empty level, by that level's policy (C4). The five notices of the paper's figure 3 are
+//! methods here, named as there (C7): [`new_block`](Manager::new_block),
+//! [`block_gone`](Manager::block_gone), [`block_accessed`](Manager::block_accessed),
 //! [`replace_block`](Manager::replace_block); the fifth, `placeholder_used`, is counted with the
 //! owner, as a mistake.
 //!
@@ -56,14 +57,15 @@ impl Manager {
 
     // Notices.
 
-    /// A block that is not cached was referenced, and will come to this owner: a sixth notice, for policies that remember
-    /// what left. Said before room is made.
+    /// A block that is not cached was referenced, and will come to this owner: a sixth notice, for
+    /// policies that remember what left. Said before room is made.
     pub(crate) fn missing_block(&mut self, block: Block) {
         let level = self.long_term_level(block.file);
         self.levels[level as usize].blocks.miss(block);
     }
 
-    /// A block came to this owner, or was referenced into its long-term list: most recently used there.
+    /// A block came to this owner, or was referenced into its long-term list: most recently used
+    /// there.
     pub(crate) fn new_block(&mut self, links: &mut Links, entry: &mut Entry, frame: Handle) {
         let level = self.long_term_level(entry.block.file);
         entry.level = level;
@@ -166,7 +168,8 @@ impl Manager {
         }
     }
 
-    /// The level of a priority, which is made if it is new. Levels that nobody needs are taken over first.
+    /// The level of a priority, which is made if it is new. Levels that nobody needs are taken over
+    /// first.
     pub(crate) fn level(&mut self, priority: i32, limits: &Limits) -> Result<u16, Exhausted> {
         if let Some(level) = self.find_level(priority) {
             return Ok(level);
@@ -214,8 +217,8 @@ impl Manager {
         self.find_level(self.priority(file)).unwrap_or(0)
     }
 
-    /// Moves blocks of this owner to one level, as a group (C5). `frames` are in order of their stamps; those that
-    /// are on the level already stay where they are.
+    /// Moves blocks of this owner to one level, as a group (C5). `frames` are in order of their
+    /// stamps; those that are on the level already stay where they are.
     pub(crate) fn move_group(
         &mut self,
         links: &mut Links,

@@ -10,8 +10,8 @@ pub use pantler_policy::{PolicyName, Spec};
 use crate::Lookahead;
 use crate::lists::{self, Prefetching};
 
-/// How frames are shared between owners (docs/RULES.md, L). The default is the paper's; the others show what
-/// its parts are good for.
+/// How frames are shared between owners (docs/RULES.md, L). The default is the paper's; the others
+/// show what its parts are good for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Allocation {
@@ -113,10 +113,12 @@ impl Default for Revocation {
     }
 }
 
-/// Bounds of what owners can make the steward remember (rule C6). Past a bound a call fails and changes nothing.
+/// Bounds of what owners can make the steward remember (rule C6). Past a bound a call fails and
+/// changes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Owners with a record of their own. Later ones count as the common owner, and cannot take control.
+    /// Owners with a record of their own. Later ones count as the common owner, and cannot take
+    /// control.
     pub owners: u32,
     /// Owners in control at the same time.
     pub managers: u32,
@@ -152,9 +154,10 @@ pub enum Names {
     /// Nothing: names are found by their hash.
     #[default]
     Any,
-    /// Names are small numbers, as a simulator has them, and are found in tables as long as the highest: ids of files and of
-    /// owners, and [`Block::index`](crate::Block::index), which no two blocks have in common, even of different files. So
-    /// the next index is not the next block, and there is nothing to look ahead.
+    /// Names are small numbers, as a simulator has them, and are found in tables as long as the
+    /// highest: ids of files and of owners, and [`Block::index`](crate::Block::index), which no two
+    /// blocks have in common, even of different files. So the next index is not the next block, and
+    /// there is nothing to look ahead.
     Numbers,
 }
 
@@ -163,11 +166,12 @@ pub enum Names {
 pub struct Options {
     /// Frames in all, both rooms together; at least 1.
     pub capacity: u32,
-    /// Frames of these for blocks that lookahead brought in and nobody has referenced (rule A2); below `capacity`.
-    /// With a `lookahead` that has a room of its own, the room sees to its size itself, and this is ignored.
+    /// Frames of these for blocks that lookahead brought in and nobody has referenced (rule A2);
+    /// below `capacity`. With a `lookahead` that has a room of its own, the room sees to its size
+    /// itself, and this is ignored.
     pub waiting: u32,
-    /// What the steward looks ahead by itself (rules W1 to W6). `None` leaves it to the body, which tells what it
-    /// looked ahead.
+    /// What the steward looks ahead by itself (rules W1 to W6). `None` leaves it to the body, which
+    /// tells what it looked ahead.
     pub lookahead: Lookahead,
     /// Blocks looked ahead at a time, at least 1.
     pub window: u32,
@@ -177,13 +181,15 @@ pub struct Options {
     pub allocation: Allocation,
     /// The policy of the common owner, an online one. With LRU it is exactly the paper's.
     pub common_policy: Spec,
-    /// Bound of the table of placeholders (rule L6): `None` = as many as `capacity`, `Some(0)` = unbounded.
+    /// Bound of the table of placeholders (rule L6): `None` = as many as `capacity`, `Some(0)` =
+    /// unbounded.
     pub placeholders: Option<u32>,
     /// When owners lose control.
     pub revocation: Revocation,
     /// Bounds per owner.
     pub limits: Limits,
-    /// Seed of the hash tables, so that nobody outside can choose block numbers that collide. Decides nothing.
+    /// Seed of the hash tables, so that nobody outside can choose block numbers that collide.
+    /// Decides nothing.
     pub seed: u64,
     /// What names of blocks, files and owners are.
     pub names: Names,
@@ -225,7 +231,8 @@ impl Options {
     }
 }
 
-/// Frames that one steward can have: 4 TiB of 4 KiB blocks, with room for numbers past the capacity.
+/// Frames that one steward can have: 4 TiB of 4 KiB blocks, with room for numbers past the
+/// capacity.
 pub const FRAMES_MAX: u32 = 1 << 30;
 
 /// Options that make no sense together.

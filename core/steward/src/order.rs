@@ -1,4 +1,5 @@
-//! How the blocks of one level are replaced: by a policy over a list, or by one that remembers more.
+//! How the blocks of one level are replaced: by a policy over a list, or by one that remembers
+//! more.
 
 use alloc::boxed::Box;
 
@@ -50,8 +51,8 @@ impl Order {
         self.spec().policy_name().unwrap_or_default()
     }
 
-    /// Another policy over the same frames, from the least to the most recently used: what the old one remembered
-    /// beyond that order is lost.
+    /// Another policy over the same frames, from the least to the most recently used: what the old
+    /// one remembered beyond that order is lost.
     pub(crate) fn change(&mut self, links: &mut Links, spec: Spec, block: impl Fn(Handle) -> Block) {
         if spec != self.spec() {
             let held = self.len().max(1);

@@ -1,7 +1,7 @@
 //! Owners: whom blocks are charged to (rules A1, C8).
 //!
-//! An owner that exits keeps its record until its last block leaves, so that a block can always name its owner in
-//! 32 bits; a dead owner's block counts as having none.
+//! An owner that exits keeps its record until its last block leaves, so that a block can always
+//! name its owner in 32 bits; a dead owner's block counts as having none.
 //!
 //! O1  `index` names exactly the live owners, but for the common owner.
 //! O2  A record's `blocks` counts the entries that name its key. A dead record has some.
@@ -33,7 +33,8 @@ pub(crate) struct OwnerRecord {
     pub(crate) counters: Counters,
     /// It lost control: its manager is asked no more (L7).
     pub(crate) revoked: bool,
-    /// Present while the owner is in control. The common owner's is present when its policy is not LRU.
+    /// Present while the owner is in control. The common owner's is present when its policy is not
+    /// LRU.
     pub(crate) manager: Option<Box<Manager>>,
 }
 
@@ -156,8 +157,8 @@ impl Owners {
         self.records.get_mut(key as usize).filter(|record| record.alive)
     }
 
-    /// Whose manager keeps the blocks of `owner`: its own, or the common owner's. The common owner's manager also keeps
-    /// the blocks of those who exited without control.
+    /// Whose manager keeps the blocks of `owner`: its own, or the common owner's. The common
+    /// owner's manager also keeps the blocks of those who exited without control.
     #[inline]
     pub(crate) fn keeper(&self, owner: OwnerKey) -> OwnerKey {
         match self.alive(owner) {
@@ -221,8 +222,8 @@ impl Steward {
         self.in_shadow(|shadow| shadow.exit(owner));
     }
 
-    /// Ends the control of an owner, if it has any: the wishes end, and its blocks, which are returned in no order, are
-    /// on no list.
+    /// Ends the control of an owner, if it has any: the wishes end, and its blocks, which are
+    /// returned in no order, are on no list.
     pub(crate) fn disband(&mut self, key: OwnerKey) -> Vec<Handle> {
         if let Some(at) = self.list_at(key) {
             self.lists.remove(at);

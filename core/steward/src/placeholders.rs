@@ -1,11 +1,14 @@
-//! Placeholders: what managers gave up instead of the candidate, and which block to blame (rules L1, L2, L4, L6).
+//! Placeholders: what managers gave up instead of the candidate, and which block to blame (rules
+//! L1, L2, L4, L6).
 //!
-//! `P` maps a block *outside* the weighing room to the frame of a block inside it. Placeholders of one frame form a
-//! group, and a group names its frame in one place, so that re-pointing all placeholders of a victim to the candidate
-//! (L4) rarely touches them: an empty candidate takes the group over, two groups merge the smaller into the larger.
-//! A manager that is foolish on purpose therefore pays O(log n) per overrule, not O(n).
+//! `P` maps a block *outside* the weighing room to the frame of a block inside it. Placeholders of
+//! one frame form a group, and a group names its frame in one place, so that re-pointing all
+//! placeholders of a victim to the candidate (L4) rarely touches them: an empty candidate takes the
+//! group over, two groups merge the smaller into the larger. A manager that is foolish on purpose
+//! therefore pays O(log n) per overrule, not O(n).
 //!
-//! H1  `index` and the records in use agree: each record is found under its block, and nothing else is.
+//! H1  `index` and the records in use agree: each record is found under its block, and nothing else
+//!     is.
 //! H2  Each record is on the list of its group and on the list of ages, each exactly once.
 //! H3  Each group has a record, and `group_of[group.frame]` names the group.
 //! H4  At most `bound` records, where 0 means no bound.
@@ -226,7 +229,8 @@ impl Placeholders {
         }
     }
 
-    /// Checks H1 to H4, and that all targets satisfy `inside` and no placeheld block is `outside`'s opposite.
+    /// Checks H1 to H4, and that all targets satisfy `inside` and no placeheld block is `outside`'s
+    /// opposite.
     pub(crate) fn validate(&self, inside: impl Fn(u32) -> bool, outside: impl Fn(Block) -> bool) {
         self.by_age.validate(&self.ages);
         self.index.validate(|record| self.records[record as usize].block);

@@ -5,8 +5,9 @@
 //!                   client's     shared by several clients
 //! ```
 //!
-//! A protocol is told which block is referenced, by a dense number, and answers from which tier it comes, in which it
-//! is kept, and what moves because of it: demotions, drops, notices. It performs no I/O and reads no clock.
+//! A protocol is told which block is referenced, by a dense number, and answers from which tier it
+//! comes, in which it is kept, and what moves because of it: demotions, drops, notices. It performs
+//! no I/O and reads no clock.
 //!
 //! | name | what | file |
 //! | --- | --- | --- |

@@ -7,20 +7,25 @@
 //!   block   f/7     f/2     f/9     g/4          found under their block when they come again
 //! ```
 //!
-//! The policy names handles, the steward frames. Looking up a ghost costs a hash, and only on a miss: hits and victims go
-//! by two arrays. Beside the policy's own structures the frames stand in a list of the managers' slab, from the least to
-//! the most recently used: what rule C5 and a change of policy go by.
+//! The policy names handles, the steward frames. Looking up a ghost costs a hash, and only on a
+//! miss: hits and victims go by two arrays. Beside the policy's own structures the frames stand in
+//! a list of the managers' slab, from the least to the most recently used: what rule C5 and a
+//! change of policy go by.
 //!
-//! How many frames the policy counts on: as many as it was told at the start, or as many as it held when it last replaced
-//! a block, and more once it holds more. The common owner's is told the steward's capacity, so that alone in a cache it is
-//! exactly the policy of the textbook; a level of a manager begins with what it holds, so that hints cost no memory.
+//! How many frames the policy counts on: as many as it was told at the start, or as many as it held
+//! when it last replaced a block, and more once it holds more. The common owner's is told the
+//! steward's capacity, so that alone in a cache it is exactly the policy of the textbook; a level
+//! of a manager begins with what it holds, so that hints cost no memory.
 //!
-//! H1  Each frame on `recency` has a handle, and that handle names this frame and the frame's block.
-//! H2  A handle without a frame is in `ghosts`, or the one last missed, or in `free`; the ghosts of the policy are among
-//!     the first two. Handles that the policy forgot are found when handles run out, so a verb costs nothing for them.
+//! H1  Each frame on `recency` has a handle, and that handle names this frame and the frame's
+//!     block.
+//! H2  A handle without a frame is in `ghosts`, or the one last missed, or in `free`; the ghosts of
+//!     the policy are among the first two. Handles that the policy forgot are found when handles
+//!     run out, so a verb costs nothing for them.
 //! H3  The policy holds as many handles as `recency` frames.
 //!
-//! Why so: docs/decisions/0030-ghosts-in-a-running-cache.md, docs/decisions/0031-when-handles-run-out.md.
+//! Why so: docs/decisions/0030-ghosts-in-a-running-cache.md,
+//! docs/decisions/0031-when-handles-run-out.md.
 
 use alloc::vec::Vec;
 use core::hash::BuildHasher;
@@ -31,13 +36,15 @@ use pantler_policy::{Handle, Links, List, NONE, Policy, Replacement, Spec};
 
 use crate::Block;
 
-/// Handles for each frame that the policy counts on, its own included. MQ remembers four blocks per frame, most others
-/// fewer; LRU-K, LIRS and `lfu-perfect` would remember more.
+/// Handles for each frame that the policy counts on, its own included. MQ remembers four blocks per
+/// frame, most others fewer; LRU-K, LIRS and `lfu-perfect` would remember more.
 const GHOSTS_PER_FRAME: u32 = 6;
-/// One handle of so many is free after a walk over the ghosts, or else there are more handles or some ghosts are forgotten.
-/// With 4, MQ would lose ghosts that it still remembers: its blocks take five sixths of the handles.
+/// One handle of so many is free after a walk over the ghosts, or else there are more handles or
+/// some ghosts are forgotten. With 4, MQ would lose ghosts that it still remembers: its blocks take
+/// five sixths of the handles.
 const FREE_ONE_OF: usize = 8;
-/// Handles that the common owner's policy always has room for, and that any other has: there may be many of those.
+/// Handles that the common owner's policy always has room for, and that any other has: there may be
+/// many of those.
 pub(crate) const HANDLES_MIN_COMMON: u32 = 1024;
 pub(crate) const HANDLES_MIN: u32 = 64;
 
@@ -69,7 +76,8 @@ pub(crate) struct Remembering {
 impl Remembering {
     /// Takes over frames in the order of `list`.
     ///
-    /// An offline policy has no future to look at here, and none is chosen: options are checked before.
+    /// An offline policy has no future to look at here, and none is chosen: options are checked
+    /// before.
     pub(crate) fn over(
         spec: Spec,
         list: List,
@@ -212,8 +220,8 @@ impl Remembering {
         handle
     }
 
-    /// Frees the handles of ghosts that the policy forgot, and makes room for more if they were few: a walk over all
-    /// ghosts is paid for by as many misses as an eighth of the handles.
+    /// Frees the handles of ghosts that the policy forgot, and makes room for more if they were
+    /// few: a walk over all ghosts is paid for by as many misses as an eighth of the handles.
     fn find_forgotten(&mut self) {
         let Self { policy, links, free, .. } = self;
         self.ghosts.retain(|_, &mut handle| {

@@ -1,7 +1,8 @@
 //! Standing: whether an owner's choices count (rule L7).
 //!
-//! It is the owner's, not its manager's: it outlives wishes that are taken back, and a child is born with that of its
-//! parent. Else an owner that lost control would have it back for the price of a call or of a fork.
+//! It is the owner's, not its manager's: it outlives wishes that are taken back, and a child is
+//! born with that of its parent. Else an owner that lost control would have it back for the price
+//! of a call or of a fork.
 //!
 //! ```text
 //!   in good standing --- others fall behind the shadow because of it ---> revoked
@@ -16,16 +17,16 @@ use crate::owners::COMMON;
 use crate::{OwnerId, Steward};
 
 impl Steward {
-    /// `child` is new, and comes from `parent` by a fork: it is born with its parent's standing (L7), and nothing else of
-    /// it. An owner that has lost control has it no more by forking.
+    /// `child` is new, and comes from `parent` by a fork: it is born with its parent's standing
+    /// (L7), and nothing else of it. An owner that has lost control has it no more by forking.
     pub fn born(&mut self, child: OwnerId, parent: OwnerId) {
         let parent = self.owners.find(parent).and_then(|key| self.owners.alive(key));
         let Some(revoked) = parent.map(|record| record.revoked) else { return };
         self.set_standing(child, revoked);
     }
 
-    /// `owner` is new, and comes from one that had lost control and is gone: it begins without, as if it had lost it
-    /// itself (L7).
+    /// `owner` is new, and comes from one that had lost control and is gone: it begins without, as
+    /// if it had lost it itself (L7).
     pub fn born_revoked(&mut self, owner: OwnerId) {
         self.set_standing(owner, true);
     }

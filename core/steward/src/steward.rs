@@ -1,10 +1,12 @@
 //! The state machine: events in, decisions out.
 //!
-//! References are here. `waiting` has what happens to blocks that nobody has referenced, `outside` what bodies and others
-//! do to blocks, `frames` what all of it comes to: blocks that come, change hands, and go.
+//! References are here. `waiting` has what happens to blocks that nobody has referenced, `outside`
+//! what bodies and others do to blocks, `frames` what all of it comes to: blocks that come, change
+//! hands, and go.
 //!
 //! S1  Every entry is on exactly one of `weighing` (the list `G`) and `waiting`, as its room says.
-//! S2  An entry in the weighing room is on its manager's list if a manager keeps it, and on none otherwise.
+//! S2  An entry in the weighing room is on its manager's list if a manager keeps it, and on none
+//!     otherwise.
 //! S3  `P` points only into the weighing room, and holds no block of it.
 //! S4  After a reference at most `waiting_limit` blocks wait, unless pins kept them then.
 
@@ -68,7 +70,8 @@ pub struct Steward {
     /// The cache without control (L7), while it is needed.
     pub(crate) shadow: Option<Box<Shadow>>,
     recent_drops: RecentDrops,
-    /// Waiting room and capacity as they were at first. Shares of shares would lose the waiting room on the way.
+    /// Waiting room and capacity as they were at first. Shares of shares would lose the waiting
+    /// room on the way.
     waiting_share: (u32, u32),
 }
 
@@ -118,8 +121,8 @@ impl Steward {
         self.actions.pop_front()
     }
 
-    /// From now on there are `frames` frames, of which the waiting room gets the same share as at first. Shrinking
-    /// queues drops.
+    /// From now on there are `frames` frames, of which the waiting room gets the same share as at
+    /// first. Shrinking queues drops.
     ///
     /// # Errors
     ///
@@ -136,8 +139,9 @@ impl Steward {
         Ok(())
     }
 
-    /// Drops what is above the bounds of both rooms because it could not be dropped earlier. The next allocation does
-    /// so by itself; a body that has just taken pins back need not wait for one. Queues drops.
+    /// Drops what is above the bounds of both rooms because it could not be dropped earlier. The
+    /// next allocation does so by itself; a body that has just taken pins back need not wait for
+    /// one. Queues drops.
     pub fn shrink(&mut self) {
         self.trim_waiting();
         self.trim_weighing();
@@ -147,19 +151,22 @@ impl Steward {
 
     /// `owner` references `block`, and waits for it.
     ///
-    /// A miss gives the block a frame, pins it until [`fetched`](Self::fetched) or [`failed`](Self::failed), and queues
-    /// a [`Action::Drop`] if a frame was needed, then a [`Action::Fetch`]. A hit in the waiting room can queue drops.
-    /// Then it can queue drops and fetches that access lists and lookahead want.
+    /// A miss gives the block a frame, pins it until [`fetched`](Self::fetched) or
+    /// [`failed`](Self::failed), and queues a [`Action::Drop`] if a frame was needed, then a
+    /// [`Action::Fetch`]. A hit in the waiting room can queue drops. Then it can queue drops and
+    /// fetches that access lists and lookahead want.
     pub fn access(&mut self, owner: OwnerId, block: Block) -> Access {
         self.access_before(owner, block, u64::MAX)
     }
 
-    /// As [`access`](Self::access), for a reference that brings its own bytes, as a write does: nothing is looked ahead.
+    /// As [`access`](Self::access), for a reference that brings its own bytes, as a write does:
+    /// nothing is looked ahead.
     pub fn access_to_write(&mut self, owner: OwnerId, block: Block) -> Access {
         self.access_before(owner, block, 0)
     }
 
-    /// As [`access`](Self::access) to a file whose blocks from `end` on do not exist: they are not looked ahead.
+    /// As [`access`](Self::access) to a file whose blocks from `end` on do not exist: they are not
+    /// looked ahead.
     #[inline]
     pub fn access_before(&mut self, owner: OwnerId, block: Block, end: u64) -> Access {
         self.shadowed(owner, block, |steward| steward.access_until(owner, block, end))
@@ -193,10 +200,11 @@ impl Steward {
         Access::Miss(Frame(frame))
     }
 
-    /// `owner` referenced `block`, and the body learns of it afterwards: the block is in memory whatever is decided.
+    /// `owner` referenced `block`, and the body learns of it afterwards: the block is in memory
+    /// whatever is decided.
     ///
-    /// As [`access`](Self::access), but nothing is fetched, the block is not pinned, and when all frames are pinned it
-    /// enters above the capacity. Can queue drops.
+    /// As [`access`](Self::access), but nothing is fetched, the block is not pinned, and when all
+    /// frames are pinned it enters above the capacity. Can queue drops.
     pub fn observed(&mut self, owner: OwnerId, block: Block) -> Access {
         self.shadowed(owner, block, |steward| steward.observe(owner, block))
     }
@@ -225,8 +233,8 @@ impl Steward {
         access
     }
 
-    /// The body knows that `block` is referenced in some steps: the place where it is looked up is brought nearer. Decides
-    /// nothing.
+    /// The body knows that `block` is referenced in some steps: the place where it is looked up is
+    /// brought nearer. Decides nothing.
     #[inline]
     pub fn expect(&self, block: Block) {
         self.entries.prefetch_search(block);
@@ -279,8 +287,8 @@ impl Steward {
         // W6: what a list names needs no guess.
         let is_listed = matches!(ahead.met, Met::Step(_) | Met::Current);
         let looks = self.looks_ahead() && ahead.end > 0 && !is_listed;
-        // The caller is about to use it: what is fetched because of it must not replace it at once. Lookahead with a room of
-        // its own cannot.
+        // The caller is about to use it: what is fetched because of it must not replace it at once.
+        // Lookahead with a room of its own cannot.
         let may_replace = !self.lists.is_empty() || looks && !self.options.lookahead.has_waiting_room();
         let pinned = may_replace && self.pin(block);
         if !self.lists.is_empty() {
@@ -363,7 +371,8 @@ impl Steward {
         }
     }
 
-    /// A1: a second live owner references the block. Owners without control count as one, the common owner.
+    /// A1: a second live owner references the block. Owners without control count as one, the
+    ///     common owner.
     fn share(&mut self, owner: OwnerKey, frame: Handle) {
         let holder = self.entries[frame].owner;
         let Some(record) = self.owners.alive(holder) else { return };
@@ -377,13 +386,15 @@ impl Steward {
         }
     }
 
-    /// W1: a looked-ahead block is referenced, and moves to the weighing room: an allocation without I/O (L9).
+    /// W1: a looked-ahead block is referenced, and moves to the weighing room: an allocation
+    ///     without I/O (L9).
     pub(crate) fn promote(&mut self, owner: OwnerKey, frame: Handle) {
         let block = self.entries[frame].block;
         self.stop_waiting(frame);
         self.tell_missing(owner, block);
         self.trim_waiting();
-        // Out of both rooms for a moment, the block can neither be candidate nor victim of its own promotion.
+        // Out of both rooms for a moment, the block can neither be candidate nor victim of its own
+        // promotion.
         if !self.make_room(Some(block), owner) {
             self.placeholders.take(block);
         }

@@ -1,5 +1,5 @@
-//! Every policy of the policy crate under the steward: alone it is exactly the policy of the simulator's loop, and under
-//! random operations of several owners no invariant breaks.
+//! Every policy of the policy crate under the steward: alone it is exactly the policy of the
+//! simulator's loop, and under random operations of several owners no invariant breaks.
 //!
 //! A failing run names its policy and seed; `PANTLER_TEST_SEED=SEED` replays it.
 
@@ -92,7 +92,8 @@ fn alone_each_policy_is_the_one_of_the_simulator() {
     }
 }
 
-/// Past six handles for each frame numbers are used again, and only who remembers more than that may notice.
+/// Past six handles for each frame numbers are used again, and only who remembers more than that
+/// may notice.
 #[test]
 fn policies_that_remember_little_stay_exact_when_handles_run_out() {
     const FRAMES: u32 = 300;

@@ -59,7 +59,8 @@ fn l4_swap_and_l2_placeholder() {
     assert_eq!(touch(&mut steward, A, block(4)), [3]);
     // G is now 2 1 4: the next candidate for B's miss is 2, and A's manager names 4.
     assert_eq!(touch(&mut steward, B, block(5)), [4]);
-    // A misses on 3: the placeholder names 1, which counts as a mistake; A's manager names 2 (most recent of 1, 2).
+    // A misses on 3: the placeholder names 1, which counts as a mistake; A's manager names 2 (most
+    // recent of 1, 2).
     assert_eq!(touch(&mut steward, A, block(3)), [2]);
     let counters = steward.owner_counters(A).expect("A is alive");
     assert_eq!((counters.overrules, counters.mistakes), (3, 1));
@@ -103,8 +104,9 @@ fn w4_the_oldest_waiting_block_leaves() {
     steward.validate();
 }
 
-/// A steward whose owner A chose MRU for ReadN, the paper's foolish program: three blocks five times, then the next
-/// three. MRU keeps what never comes back, and without placeholders it takes frames from the
+/// A steward whose owner A chose MRU for ReadN, the paper's foolish program: three blocks five
+/// times, then the next three. MRU keeps what never comes back, and without placeholders it takes
+/// frames from the
 /// oblivious C, which rereads eight blocks. `between` comes after each three. Returns what was
 /// said, too.
 fn fooled(between: impl Fn(&mut Steward)) -> (Steward, Vec<Notice>) {
@@ -151,7 +153,8 @@ fn reference(steward: &mut Steward, owner: OwnerId, block: Block, notices: &mut 
     }
 }
 
-/// Whether a hint of the owner has an effect: under MRU it gives up the last of its blocks, not the first.
+/// Whether a hint of the owner has an effect: under MRU it gives up the last of its blocks, not the
+/// first.
 fn is_heard(steward: &mut Steward, owner: OwnerId) -> bool {
     steward.set_policy(owner, 0, PolicyName::Mru).expect("within bounds");
     let overrules = |steward: &Steward| steward.owner_counters(owner).map(|it| it.overrules);
@@ -333,8 +336,8 @@ fn ablations_go_by_name() {
     }
 }
 
-/// Each reference is one of three. Protects the ratio of hits: where nothing is read a second time while it is cached it
-/// is 0, however well lookahead foresaw what is read.
+/// Each reference is one of three. Protects the ratio of hits: where nothing is read a second time
+/// while it is cached it is 0, however well lookahead foresaw what is read.
 #[test]
 fn the_first_use_of_what_was_fetched_ahead_is_no_hit() {
     for lookahead in Lookahead::ALL {

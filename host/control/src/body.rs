@@ -46,12 +46,14 @@ pub struct BodyInfo {
 
 /// A body, seen from a control door.
 ///
-/// The doors have checked the values ([`Hint::check`]) and attested the speaker. The body checks whose blocks are
-/// meant: a speaker may name its own owners, root anybody's ([`Speaker::check_speaks_for`]).
-/// A refused call has no effect. Calls come from any thread and must not wait for I/O of the cache itself.
+/// The doors have checked the values ([`Hint::check`]) and attested the speaker. The body checks
+/// whose blocks are meant: a speaker may name its own owners, root anybody's
+/// ([`Speaker::check_speaks_for`]).
+/// A refused call has no effect. Calls come from any thread and must not wait for I/O of the cache
+/// itself.
 ///
-/// `file` is a descriptor that the speaker opened, perhaps with `O_PATH`: identify the file by `fstat`, never by
-/// resolving the path.
+/// `file` is a descriptor that the speaker opened, perhaps with `O_PATH`: identify the file by
+/// `fstat`, never by resolving the path.
 pub trait Body: Send + Sync {
     /// What this body is.
     fn describe(&self) -> BodyInfo;
@@ -65,7 +67,8 @@ pub trait Body: Send + Sync {
         file: Option<BorrowedFd<'_>>,
     ) -> Result<HintAnswer, ControlError>;
 
-    /// Counters by owner, priority and file. Paths of files are shown to root and to the user of the owner only.
+    /// Counters by owner, priority and file. Paths of files are shown to root and to the user of
+    /// the owner only.
     fn stat(&self, speaker: &Speaker) -> Result<BodyStat, ControlError>;
 
     /// What is cached of a file, whose it is, and the last decisions about it.
@@ -76,8 +79,9 @@ pub trait Body: Send + Sync {
         file: BorrowedFd<'_>,
     ) -> Result<FileExplanation, ControlError>;
 
-    /// From now on the process `run.leader` and all its descendants are one owner called `run.name`, steered by
-    /// `run.profile`. If the name belongs to an owner of the same user that ended, that owner continues.
+    /// From now on the process `run.leader` and all its descendants are one owner called
+    /// `run.name`, steered by `run.profile`. If the name belongs to an owner of the same user that
+    /// ended, that owner continues.
     ///
     /// The default refuses: a steer session *is* one run.
     fn begin_run(&self, speaker: &Speaker, run: &RunSpec) -> Result<RunId, ControlError> {
@@ -90,6 +94,7 @@ pub trait Body: Send + Sync {
         let _ = run;
     }
 
-    /// Ends the body: unmounts, or stops steering. Returns once new requests are refused; the host waits for the rest.
+    /// Ends the body: unmounts, or stops steering. Returns once new requests are refused; the host
+    /// waits for the rest.
     fn stop(&self, speaker: &Speaker) -> Result<(), ControlError>;
 }

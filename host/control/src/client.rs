@@ -12,10 +12,11 @@ use crate::runtime;
 use crate::wire::{self, Answer, AnswerField, Request};
 use crate::{BodyInfo, ControlError, RunSpec};
 
-/// How long a client waits for an answer. Hosts answer from bookkeeping, except that launching may mount, and stopping
-/// unmount.
+/// How long a client waits for an answer. Hosts answer from bookkeeping, except that launching may
+/// mount, and stopping unmount.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long it waits for the first: a host that says nothing at all is stopped, and nothing else is asked of it.
+/// How long it waits for the first: a host that says nothing at all is stopped, and nothing else is
+/// asked of it.
 const FIRST_WORD: Duration = Duration::from_secs(2);
 
 /// A conversation with one host.
@@ -123,7 +124,8 @@ impl Client {
         }
     }
 
-    /// Declares this process the leader of a run on all mounts of the host, until the client is dropped.
+    /// Declares this process the leader of a run on all mounts of the host, until the client is
+    /// dropped.
     pub fn begin_run(&mut self, run: &RunSpec) -> Result<Vec<BodyInfo>, ControlError> {
         match self.ask(&Request::BeginRun { run: run.clone() }, None)? {
             Answer::Run(bodies) => Ok(bodies),

@@ -82,7 +82,8 @@ impl ControlError {
         Self::Failed { reason: reason.into() }
     }
 
-    /// The exit status a command that met this error ends with: 1 failed, 2 usage, 3 something is missing.
+    /// The exit status a command that met this error ends with: 1 failed, 2 usage, 3 something is
+    /// missing.
     ///
     /// ```
     /// use pantler_control::ControlError;

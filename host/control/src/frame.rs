@@ -13,7 +13,8 @@ use crate::wire::MESSAGE_BYTES_MAX;
 
 /// Bytes asked from the kernel at once.
 const CHUNK_BYTES: usize = 64 << 10;
-/// Room for one message's descriptors. One is expected; more are received, so that they can be refused and closed.
+/// Room for one message's descriptors. One is expected; more are received, so that they can be
+/// refused and closed.
 const DESCRIPTORS_MAX: usize = 4;
 
 /// One end of a conversation.
@@ -52,8 +53,8 @@ impl Lines {
         Ok(())
     }
 
-    /// Receives one line; `None` when the other side is gone. A line that is too long, or comes with more than one
-    /// descriptor, is an error: the conversation is over.
+    /// Receives one line; `None` when the other side is gone. A line that is too long, or comes
+    /// with more than one descriptor, is an error: the conversation is over.
     pub fn receive(&mut self) -> io::Result<Option<Line>> {
         let mut file = None;
         let mut searched = 0;

@@ -1,10 +1,13 @@
 //! Patterns over paths: `?`, `*`, `**` and `[a-z]`.
 //!
-//! A pattern is matched against the path of a file that a program has already opened, after the kernel followed
-//! every link. It is never expanded: no directory is listed and no link followed on its behalf.
+//! A pattern is matched against the path of a file that a program has already opened, after the
+//! kernel followed every link. It is never expanded: no directory is listed and no link followed on
+//! its behalf.
 //!
-//! * Without a `/` the pattern is about the last component: `cscope.out` means any file of that name.
-//! * With a `/` it is about the whole path; a pattern that does not start with `/` may start at any component.
+//! * Without a `/` the pattern is about the last component: `cscope.out` means any file of that
+//!   name.
+//! * With a `/` it is about the whole path; a pattern that does not start with `/` may start at any
+//!   component.
 //! * `*` and `?` stop at `/`; `**` does not. `[abc]`, `[a-z]`, `[!a-z]` match one byte except `/`.
 
 use serde::{Deserialize, Serialize};
@@ -72,7 +75,8 @@ impl Glob {
             && (0..bytes.len()).any(|at| bytes[at] == b'/' && self.matches_bytes(&bytes[at + 1..]))
     }
 
-    /// Matches in time O(pattern × text): the set of pattern positions reachable after each byte of text.
+    /// Matches in time O(pattern × text): the set of pattern positions reachable after each byte of
+    /// text.
     fn matches_bytes(&self, text: &[u8]) -> bool {
         let mut reach = vec![false; self.parts.len() + 1];
         reach[0] = true;

@@ -14,10 +14,12 @@ pub const RANGES_MAX: usize = pantler_steward::lists::ENTRIES_MAX as usize;
 /// Most files or ranges of access lists that a body keeps, on lists or waiting for their turn.
 pub const LIST_FILES_MAX: usize = 65_536;
 
-/// One control call (C1 to C3). It affects the blocks of the owner it is about and nobody else's (C8).
+/// One control call (C1 to C3). It affects the blocks of the owner it is about and nobody else's
+/// (C8).
 ///
-/// Paths are for messages and for bodies that match by name. The file itself arrives beside the hint as a
-/// descriptor that the speaker opened, so a body never resolves a speaker's path with its own rights.
+/// Paths are for messages and for bodies that match by name. The file itself arrives beside the
+/// hint as a descriptor that the speaker opened, so a body never resolves a speaker's path with its
+/// own rights.
 ///
 /// ```
 /// use pantler_control::{Hint, PolicyName};
@@ -28,7 +30,8 @@ pub const LIST_FILES_MAX: usize = 65_536;
 #[serde(tag = "do", rename_all = "kebab-case", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum Hint {
-    /// Long-term priority of a file; its cached blocks move at once, except those under a temporary priority.
+    /// Long-term priority of a file; its cached blocks move at once, except those under a temporary
+    /// priority.
     SetPriority {
         /// The file, as the speaker named it.
         #[serde(serialize_with = "crate::text::path")]
@@ -67,8 +70,8 @@ pub enum Hint {
         /// The priority.
         priority: i32,
     },
-    /// The owner will read this file next: all of it, or these ranges of bytes in this order (rule P1). Replaces the owner's
-    /// access list, or goes on after its end.
+    /// The owner will read this file next: all of it, or these ranges of bytes in this order (rule
+    /// P1). Replaces the owner's access list, or goes on after its end.
     ListFile {
         /// The file, as the speaker named it.
         #[serde(serialize_with = "crate::text::path")]
@@ -84,10 +87,11 @@ pub enum Hint {
     GetList,
     /// The owner's access list ends here. What was fetched for it stays.
     EndList,
-    /// Takes back all hints of this owner (or of the user's default). An owner that lost control has it no more by that.
+    /// Takes back all hints of this owner (or of the user's default). An owner that lost control
+    /// has it no more by that.
     Clear,
-    /// Gives an owner that lost control its control back (L7). Only root and who started the body may, and no owner for
-    /// itself.
+    /// Gives an owner that lost control its control back (L7). Only root and who started the body
+    /// may, and no owner for itself.
     Grant,
 }
 
@@ -119,7 +123,8 @@ impl Hint {
         }
     }
 
-    /// Refuses values that make no sense: a priority out of bounds, a range that ends before it starts.
+    /// Refuses values that make no sense: a priority out of bounds, a range that ends before it
+    /// starts.
     /// A body calls it before anything else.
     pub fn check(&self) -> Result<(), ControlError> {
         if let Self::ListFile { ranges, .. } = self {

@@ -1,15 +1,18 @@
-//! The words of control: what a program, a profile or a command line may say to a body, and what it hears back.
+//! The words of control: what a program, a profile or a command line may say to a body, and what it
+//! hears back.
 //!
-//! The same words go through four doors: ioctl and extended attributes on a mount, the control socket, and the
-//! command line. This crate owns the words, the socket and the profiles; it decides nothing and caches nothing.
+//! The same words go through four doors: ioctl and extended attributes on a mount, the control
+//! socket, and the command line. This crate owns the words, the socket and the profiles; it decides
+//! nothing and caches nothing.
 //!
-//! * [`Hint`] and [`HintAnswer`]: the papers' five calls (rules C1 to C3), plus *clear* and *grant* (L7).
+//! * [`Hint`] and [`HintAnswer`]: the papers' five calls (rules C1 to C3), plus *clear* and *grant*
+//!   (L7).
 //! * [`Speaker`] and [`OwnerSelector`]: who speaks, and whose blocks are meant (C8).
 //! * [`Body`]: what a running steer session or mount offers to the doors.
 //! * [`BodyStat`] and [`FileExplanation`]: what can be asked about the cache.
 //! * [`Profile`]: hints for a program nobody modified.
-//! * [`server::Host`] and [`client::Client`]: the control socket, whose words are in [`wire`] and whose place in
-//!   [`runtime`].
+//! * [`server::Host`] and [`client::Client`]: the control socket, whose words are in [`wire`] and
+//!   whose place in [`runtime`].
 //! * [`memory`]: how much of it a host may take.
 #![forbid(unsafe_code)]
 

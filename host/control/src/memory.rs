@@ -51,7 +51,8 @@ impl fmt::Display for Limit {
     }
 }
 
-/// Bytes that the page cache can take for this process, by the smallest limit above it. A first guess: verification adjusts it.
+/// Bytes that the page cache can take for this process, by the smallest limit above it. A first
+/// guess: verification adjusts it.
 pub fn available() -> u64 {
     let whole = fs::read_to_string("/proc/meminfo").ok().and_then(|text| kilobytes(&text, "MemAvailable:"));
     let limits = groups().into_iter().filter_map(|group| group.limit);
@@ -99,8 +100,9 @@ impl Files {
     }
 }
 
-/// The folders of a line of `/proc/self/cgroup`, from the own group up, where the hierarchies are mounted as usual. In a
-/// container the path may be one that only the host knows: then the top of what is mounted is the container's group.
+/// The folders of a line of `/proc/self/cgroup`, from the own group up, where the hierarchies are
+/// mounted as usual. In a container the path may be one that only the host knows: then the top of
+/// what is mounted is the container's group.
 fn folders(root: &Path, line: &str) -> Option<(Vec<PathBuf>, Files)> {
     let mut fields = line.splitn(3, ':').skip(1);
     let (controllers, path) = (fields.next()?, fields.next()?);

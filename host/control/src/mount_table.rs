@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
-/// A path as the tables write it. They escape space, tab, newline and backslash as three octal digits, and leave every
-/// other byte as it is, text or not.
+/// A path as the tables write it. They escape space, tab, newline and backslash as three octal
+/// digits, and leave every other byte as it is, text or not.
 ///
 /// ```
 /// use pantler_control::mount_table::unescape;

@@ -121,8 +121,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A listening socket and the thread that serves it. Dropped, it disappears from the file system, hears nobody any
-/// more, and lets go of the bodies.
+/// A listening socket and the thread that serves it. Dropped, it disappears from the file system,
+/// hears nobody any more, and lets go of the bodies.
 pub struct Server {
     path: PathBuf,
     host: Arc<Host>,
@@ -141,7 +141,8 @@ impl Server {
             return Err(io::Error::new(io::ErrorKind::AddrInUse, text));
         }
         let _ = fs::remove_file(path);
-        // Bound under a name nobody asks for, then renamed: at no time can somebody connect whom the mode refuses.
+        // Bound under a name nobody asks for, then renamed: at no time can somebody connect whom
+        // the mode refuses.
         let hidden = path.with_extension("new");
         let _ = fs::remove_file(&hidden);
         let listener = UnixListener::bind(&hidden)?;
@@ -329,7 +330,8 @@ fn speaker(stream: &UnixStream) -> io::Result<Speaker> {
     Ok(Speaker { uid, gid: peer.gid.as_raw(), groups: groups(pid, uid), pid })
 }
 
-/// Supplementary groups of a process, if it is still one of `uid`. Only ever a reason to allow less when missing.
+/// Supplementary groups of a process, if it is still one of `uid`. Only ever a reason to allow less
+/// when missing.
 fn groups(pid: u32, uid: u32) -> Vec<u32> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let numbers = |key: &str| -> Vec<u32> {

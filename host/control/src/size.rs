@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// A number of bytes, written with a suffix: `K` and `KiB` are 1,024, `KB` is 1,000, as in `dd` and `ls`.
+/// A number of bytes, written with a suffix: `K` and `KiB` are 1,024, `KB` is 1,000, as in `dd` and
+/// `ls`.
 ///
 /// ```
 /// use pantler_control::Size;
@@ -96,7 +97,8 @@ impl FromStr for Size {
         let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
         let (number, unit) = text.split_at(end);
         let bytes = unit_bytes(unit.strip_prefix(' ').unwrap_or(unit)).and_then(|unit| product(number, unit));
-        // Memory is addressed with 63 bits at most; refusing more here keeps later sums from overflowing.
+        // Memory is addressed with 63 bits at most; refusing more here keeps later sums from
+        // overflowing.
         let bytes = bytes.filter(|&bytes| bytes > 0 && bytes <= i64::MAX as u64);
         bytes.map(Self).ok_or_else(|| SizeError(text.to_owned()))
     }

@@ -6,7 +6,8 @@ use std::str::FromStr;
 
 use crate::ControlError;
 
-/// The process that makes a request, as the kernel attests it (`SO_PEERCRED`, a FUSE request header).
+/// The process that makes a request, as the kernel attests it (`SO_PEERCRED`, a FUSE request
+/// header).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Speaker {
     /// Effective user of the speaker.
@@ -44,8 +45,9 @@ impl Speaker {
 }
 
 impl Speaker {
-    /// Whether the speaker may grant control to an owner of a body that user `uid` started (L7), as an error that names
-    /// who may. `is_revoked` says whether the speaker belongs to an owner that lost control itself.
+    /// Whether the speaker may grant control to an owner of a body that user `uid` started (L7), as
+    /// an error that names who may. `is_revoked` says whether the speaker belongs to an owner that
+    /// lost control itself.
     pub fn check_may_grant(&self, uid: u32, is_revoked: impl FnOnce() -> bool) -> Result<(), ControlError> {
         if !self.speaks_for(uid) {
             return Err(ControlError::denied(format!(
@@ -67,7 +69,8 @@ impl Speaker {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OwnerSelector {
-    /// The owner the speaking process belongs to. Programs that speak through an open file mean this.
+    /// The owner the speaking process belongs to. Programs that speak through an open file mean
+    /// this.
     Caller,
     /// The owner of that name (`pantler run --owner-name`, or a run's own name).
     Name(String),
@@ -82,7 +85,8 @@ pub enum OwnerSelector {
 /// Longest owner name, in bytes.
 pub(crate) const NAME_BYTES_MAX: usize = 64;
 
-/// Refuses an owner name that is empty, too long, a number, or holds anything but letters, digits, `.`, `_`, `-`.
+/// Refuses an owner name that is empty, too long, a number, or holds anything but letters, digits,
+/// `.`, `_`, `-`.
 pub(crate) fn check_owner_name(name: &str) -> Result<(), ControlError> {
     let plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'));
     if name.is_empty() || name.len() > NAME_BYTES_MAX || !plain || name.bytes().all(|b| b.is_ascii_digit()) {

@@ -1,4 +1,5 @@
-//! What can be asked about a cache: counters by owner, priority and file, and the story of one file.
+//! What can be asked about a cache: counters by owner, priority and file, and the story of one
+//! file.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -134,8 +135,8 @@ pub struct Prefetched {
     pub used_late: u64,
     /// Those that left before anybody referenced them.
     pub wasted: u64,
-    /// Wasted ones that had replaced a block which was missed afterwards. What lookahead fetches replaces none, unless it
-    /// has no room of its own; then it is not counted.
+    /// Wasted ones that had replaced a block which was missed afterwards. What lookahead fetches
+    /// replaces none, unless it has no room of its own; then it is not counted.
     pub harmful: u64,
     /// Those that could not be read; lookahead counts them as wasted.
     pub failed: u64,
@@ -200,17 +201,20 @@ pub struct BodyStat {
     pub body: BodyInfo,
     /// Sums over all owners.
     pub totals: Counters,
-    /// What became of blocks that were fetched before anybody waited for them; `None` where nothing is fetched so.
+    /// What became of blocks that were fetched before anybody waited for them; `None` where nothing
+    /// is fetched so.
     #[serde(default)]
     pub prefetching: Option<PrefetchStat>,
     /// Owners, by name.
     pub owners: Vec<OwnerStat>,
-    /// Owners that are not listed: those with the fewest references, where they are too many for a message.
+    /// Owners that are not listed: those with the fewest references, where they are too many for a
+    /// message.
     #[serde(default)]
     pub owners_left_out: u64,
     /// Files, most blocks first; bounded by the body.
     pub files: Vec<FileStat>,
-    /// Files that are not listed: those with the fewest blocks. 0 for whom files are none of their business.
+    /// Files that are not listed: those with the fewest blocks. 0 for whom files are none of their
+    /// business.
     #[serde(default)]
     pub files_left_out: u64,
     /// The last revocations, oldest first; bounded by the body.
@@ -219,12 +223,14 @@ pub struct BodyStat {
     /// Lower tiers of a mount, nearest first.
     #[serde(default)]
     pub tiers: Vec<TierStat>,
-    /// What else the body counts, by name: `events_lost`, `drops_refused`, `stale_versions` and the like.
+    /// What else the body counts, by name: `events_lost`, `drops_refused`, `stale_versions` and the
+    /// like.
     pub body_counters: BTreeMap<String, u64>,
 }
 
 impl BodyStat {
-    /// Leaves out owners, and files if that is not enough, until the whole takes at most so many bytes as JSON.
+    /// Leaves out owners, and files if that is not enough, until the whole takes at most so many
+    /// bytes as JSON.
     pub fn bound(&mut self, bytes_max: usize) {
         while serde_json::to_vec(self).is_ok_and(|line| line.len() > bytes_max) {
             if self.owners.is_empty() && self.files.is_empty() {

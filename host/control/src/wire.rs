@@ -1,4 +1,5 @@
-//! Requests and answers on the control socket: one JSON object per line, each at most [`MESSAGE_BYTES_MAX`].
+//! Requests and answers on the control socket: one JSON object per line, each at most
+//! [`MESSAGE_BYTES_MAX`].
 //!
 //! ```text
 //! > {"version":1,"ask":"hint","on":"/mnt/data","owner":"user-default","hint":{"do":"set-policy","priority":0,"policy":"mru"}}
@@ -46,7 +47,8 @@ pub enum Request {
         #[serde(serialize_with = "crate::text::path")]
         path: PathBuf,
     },
-    /// The speaking process is the leader of a run on every mount of this host, until this connection ends.
+    /// The speaking process is the leader of a run on every mount of this host, until this
+    /// connection ends.
     BeginRun {
         /// The run; the host replaces its leader by the attested speaker.
         run: RunSpec,

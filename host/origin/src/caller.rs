@@ -36,8 +36,9 @@ impl Caller {
         Ok(line.split_whitespace().filter_map(|group| group.parse().ok()).collect())
     }
 
-    /// Takes on the caller's user, groups and mode mask for file operations of this thread, until the guard is
-    /// dropped. A process without privileges keeps its own user and groups: the kernel let only its own user in.
+    /// Takes on the caller's user, groups and mode mask for file operations of this thread, until
+    /// the guard is dropped. A process without privileges keeps its own user and groups: the kernel
+    /// let only its own user in.
     ///
     /// # Errors
     /// When the kernel refuses one of them; nothing has changed then.
@@ -81,7 +82,8 @@ impl Drop for Acting {
     fn drop(&mut self) {
         if self.identity {
             let (uid, gid) = own_ids();
-            // Going on with a stranger's rights, or a stranger with ours, would be worse than stopping.
+            // Going on with a stranger's rights, or a stranger with ours, would be worse than
+            // stopping.
             set_fsuid(uid).expect("a privileged thread may return to its own user");
             set_fsgid(gid).expect("a privileged thread may return to its own group");
             set_groups(own_groups()).expect("a privileged thread may return to its own groups");
@@ -113,8 +115,9 @@ fn set_mask(mask: u32) -> io::Result<u32> {
         let before = match own.get() {
             Some(before) => before,
             None => {
-                // SAFETY: takes no pointers. It gives this thread its own mask, working and root directory; nothing
-                // in this process relies on changing the working directory for all threads.
+                // SAFETY: takes no pointers. It gives this thread its own mask, working and root
+                // directory; nothing in this process relies on changing the working directory for
+                // all threads.
                 if unsafe { libc::unshare(libc::CLONE_FS) } != 0 {
                     return Err(io::Error::last_os_error());
                 }
@@ -131,8 +134,9 @@ fn set_mask(mask: u32) -> io::Result<u32> {
     })
 }
 
-/// Gives up, for this thread, the privilege to pass quotas and to use the blocks that a file system keeps for root: changing
-/// the user does not take it away, and callers must not get it from us. Without privileges there is nothing to give up.
+/// Gives up, for this thread, the privilege to pass quotas and to use the blocks that a file system
+/// keeps for root: changing the user does not take it away, and callers must not get it from us.
+/// Without privileges there is nothing to give up.
 fn give_up_reserves() {
     use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
     let Ok(mut own) = capabilities(None) else { return };
@@ -141,7 +145,8 @@ fn give_up_reserves() {
     let _ = set_capabilities(None, own);
 }
 
-// The C library applies setgroups to all threads of a process; the bare system call means this thread.
+// The C library applies setgroups to all threads of a process; the bare system call means this
+// thread.
 fn set_groups(groups: &[u32]) -> io::Result<()> {
     // SAFETY: the kernel reads `groups.len()` group numbers, which the slice holds.
     let result = unsafe { libc::syscall(libc::SYS_setgroups, groups.len(), groups.as_ptr()) };
@@ -149,7 +154,8 @@ fn set_groups(groups: &[u32]) -> io::Result<()> {
 }
 
 fn set_fsuid(uid: u32) -> io::Result<()> {
-    // SAFETY: setfsuid takes no pointers. It reports no failure, so the second call (which cannot succeed) asks.
+    // SAFETY: setfsuid takes no pointers. It reports no failure, so the second call (which cannot
+    // succeed) asks.
     let now = unsafe {
         libc::syscall(libc::SYS_setfsuid, uid);
         libc::syscall(libc::SYS_setfsuid, u32::MAX)

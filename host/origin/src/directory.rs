@@ -45,7 +45,8 @@ pub struct Directory {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Stamps {
-    /// A change after a look always gets a later stamp than the one that was looked at (multigrain stamps).
+    /// A change after a look always gets a later stamp than the one that was looked at (multigrain
+    /// stamps).
     Multigrain,
     /// Stamps come from a clock that ticks; two changes within a tick look the same.
     Ticking,
@@ -55,7 +56,8 @@ pub enum Stamps {
 const TICK: Duration = Duration::from_millis(20);
 
 impl Directory {
-    /// Opens a directory as origin. Symbolic links in `path` itself are followed: the caller chose it.
+    /// Opens a directory as origin. Symbolic links in `path` itself are followed: the caller chose
+    /// it.
     ///
     /// # Errors
     /// When it is not a directory that this process may look into.
@@ -99,7 +101,8 @@ impl Directory {
 
     /// Judges attributes that were just read.
     pub fn look(&self, attributes: &Attributes) -> Look {
-        // Below a mount point inside the origin lies another file system, about which nothing is known.
+        // Below a mount point inside the origin lies another file system, about which nothing is
+        // known.
         let tick = match self.stamps {
             Stamps::Multigrain if attributes.device == self.device => Duration::ZERO,
             _ => TICK,

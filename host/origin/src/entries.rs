@@ -29,7 +29,8 @@ pub enum Entries {
 }
 
 impl Entries {
-    /// Some entries from the point `from` on: 0 is the start, else the `next` of an entry. Nothing at the end.
+    /// Some entries from the point `from` on: 0 is the start, else the `next` of an entry. Nothing
+    /// at the end.
     ///
     /// # Errors
     /// The system's.

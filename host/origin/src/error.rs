@@ -1,4 +1,5 @@
-//! What can go wrong when an origin is opened. Operations on its files report plain `io::Error`, unchanged.
+//! What can go wrong when an origin is opened. Operations on its files report plain `io::Error`,
+//! unchanged.
 
 use std::io;
 use std::path::PathBuf;

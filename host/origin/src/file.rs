@@ -27,7 +27,8 @@ impl OpenMode {
     /// For both.
     pub const READ_WRITE: Self = Self { read: true, write: true, truncate: false, sync: OFlags::empty() };
 
-    /// From the flags of `open`. Whether to append is for whoever writes to say, see [`LocalFile::write_at`].
+    /// From the flags of `open`. Whether to append is for whoever writes to say, see
+    /// [`LocalFile::write_at`].
     pub fn from_flags(flags: i32) -> Self {
         let (read, write) = match flags & libc::O_ACCMODE {
             libc::O_RDONLY => (true, false),
@@ -147,7 +148,8 @@ impl OpenFile {
         self.local()?.allocate(mode, offset, length)
     }
 
-    /// Where the next data (or, with `hole`, the next hole) begins at or after `offset`. Objects are data up to their end.
+    /// Where the next data (or, with `hole`, the next hole) begins at or after `offset`. Objects
+    /// are data up to their end.
     ///
     /// # Errors
     /// The system's; `ENXIO` when there is none.

@@ -2,7 +2,8 @@
 
 use std::io::IoSliceMut;
 
-/// Buffers that are filled one after the other, from pieces of any length; never with more than they have room for.
+/// Buffers that are filled one after the other, from pieces of any length; never with more than
+/// they have room for.
 ///
 /// ```
 /// use std::io::IoSliceMut;

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use crate::attributes::{Attributes, Changes};
 use crate::{Entries, LocalNode, OpenFile, OpenMode, StoreNode};
 
-/// A handle on one inode. See [`LocalNode`] for what each call does. Objects of a store refuse every change with `EROFS`.
+/// A handle on one inode. See [`LocalNode`] for what each call does. Objects of a store refuse
+/// every change with `EROFS`.
 #[derive(Debug)]
 pub enum Node {
     /// Of a directory.
@@ -139,8 +140,8 @@ impl Node {
         self.local()?.remove_xattr(name)
     }
 
-    /// The path below the origin, whose root is `root`. Of a file with several names it is the one by which it was found; a
-    /// file without name has none.
+    /// The path below the origin, whose root is `root`. Of a file with several names it is the one
+    /// by which it was found; a file without name has none.
     pub fn path_below(&self, root: &Path) -> Option<PathBuf> {
         match self {
             Self::Local(node) => Some(node.path()?.strip_prefix(root).ok()?.to_owned()),

@@ -64,7 +64,8 @@ impl Origin {
         }
     }
 
-    /// Tells apart by which secret whoever answers for the origin names versions as tiers do; nothing where nobody does.
+    /// Tells apart by which secret whoever answers for the origin names versions as tiers do;
+    /// nothing where nobody does.
     pub fn names(&self) -> Option<[u8; 16]> {
         match self {
             Self::Directory(_) => None,

@@ -185,7 +185,8 @@ impl Default for StoreOptions {
     }
 }
 
-/// Settings by the names that the tools of each store give them in the environment, such as `AWS_SECRET_ACCESS_KEY`.
+/// Settings by the names that the tools of each store give them in the environment, such as
+/// `AWS_SECRET_ACCESS_KEY`.
 #[derive(Clone, Default)]
 pub struct Credentials {
     pub(crate) settings: Vec<(String, String)>,

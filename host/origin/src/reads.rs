@@ -1,7 +1,8 @@
 //! How blocks are read that nobody waits for: by threads that each wait for theirs, or by io_uring.
 //!
-//! Threads read until a [trial](crate::trial()) on a file of the origin itself, one that is being read anyhow, has shown that
-//! io_uring reads more by [`Trial::WORTH`]. Whatever refuses io_uring later makes it threads again, for good.
+//! Threads read until a [trial](crate::trial()) on a file of the origin itself, one that is being
+//! read anyhow, has shown that io_uring reads more by [`Trial::WORTH`]. Whatever refuses io_uring
+//! later makes it threads again, for good.
 
 use std::fs::File;
 use std::io;
@@ -19,8 +20,8 @@ const TRIES: u32 = 64;
 /// The shortest reads that are tried.
 const READ_BYTES_MIN: usize = 4 << 10;
 
-/// A read that takes so long is not worth a trial: what io_uring saves are system calls and switches between threads, a few
-/// microseconds of it.
+/// A read that takes so long is not worth a trial: what io_uring saves are system calls and
+/// switches between threads, a few microseconds of it.
 const SLOW: Duration = Duration::from_millis(1);
 
 /// Which way is asked for.
@@ -127,8 +128,9 @@ impl ReadsChoice {
         self.wants_trial.load(Ordering::Relaxed)
     }
 
-    /// Reads a file in both ways, a few blocks of so many bytes, and chooses; once, in the thread that asks. `file` is open to be
-    /// read past the page cache. Where there is none, or one too short to say anything, another is wanted, some times.
+    /// Reads a file in both ways, a few blocks of so many bytes, and chooses; once, in the thread
+    /// that asks. `file` is open to be read past the page cache. Where there is none, or one too
+    /// short to say anything, another is wanted, some times.
     pub fn try_on(&self, file: Option<&Arc<File>>, block_bytes: usize) {
         let length = file.and_then(|file| file.metadata().ok()).map_or(0, |known| known.len());
         let fits = |bytes: &usize| length >= 4 * *bytes as u64;

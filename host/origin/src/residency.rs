@@ -1,4 +1,5 @@
-//! What of an open file can be read without waiting: what the page cache holds of it, or the mount that it lies on.
+//! What of an open file can be read without waiting: what the page cache holds of it, or the mount
+//! that it lies on.
 
 use std::io;
 use std::ops::Range;
@@ -11,16 +12,18 @@ const SYS_CACHESTAT: libc::c_long = 451;
 /// What `cachestat` counts in.
 const PAGE_BYTES: u64 = 4096;
 
-/// Whether the page cache holds all pages that bytes `start..end` of a file lie in. Costs a system call: 0.2 us for 4 KiB, 3 us for 1 MiB.
+/// Whether the page cache holds all pages that bytes `start..end` of a file lie in. Costs a system
+/// call: 0.2 us for 4 KiB, 3 us for 1 MiB.
 ///
 /// # Errors
-/// `ENOSYS` before Linux 6.5. `EPERM` when the caller neither owns the file nor may write it; kernels before 6.15 then say that
-/// everything is there.
+/// `ENOSYS` before Linux 6.5. `EPERM` when the caller neither owns the file nor may write it;
+/// kernels before 6.15 then say that everything is there.
 pub fn is_cached(file: BorrowedFd<'_>, start: u64, end: u64) -> io::Result<bool> {
     Ok(cached_bytes(file, start, end)? >= end.saturating_sub(start))
 }
 
-/// How many of bytes `start..end` of a file the page cache holds: all but those of pages that are missing.
+/// How many of bytes `start..end` of a file the page cache holds: all but those of pages that are
+/// missing.
 ///
 /// # Errors
 /// As [`is_cached`].
@@ -32,8 +35,9 @@ pub fn cached_bytes(file: BorrowedFd<'_>, start: u64, end: u64) -> io::Result<u6
     }
     let range = [first, pages * PAGE_BYTES];
     let mut answer = [0u64; 5];
-    // SAFETY: `range` is the kernel's `struct cachestat_range` (two u64) and `answer` its `struct cachestat` (five u64, the
-    // first of which counts cached pages); both live through the call, and the kernel writes nothing else.
+    // SAFETY: `range` is the kernel's `struct cachestat_range` (two u64) and `answer` its `struct
+    // cachestat` (five u64, the first of which counts cached pages); both live through the call,
+    // and the kernel writes nothing else.
     let result =
         unsafe { libc::syscall(SYS_CACHESTAT, file.as_raw_fd(), range.as_ptr(), answer.as_mut_ptr(), 0u32) };
     if result != 0 {
@@ -71,10 +75,12 @@ pub fn write_out(file: BorrowedFd<'_>, ranges: &[Range<u64>]) -> io::Result<()> 
     Ok(())
 }
 
-/// Number of the call `PANTLER_HELD`, `_IOWR(0xA7, 6, uint64_t[3])`; docs/SEMANTICS.md says what it means.
+/// Number of the call `PANTLER_HELD`, `_IOWR(0xA7, 6, uint64_t[3])`; docs/SEMANTICS.md says what it
+/// means.
 const HELD: u64 = 3 << 30 | 24 << 16 | 0xa7 << 8 | 6;
 
-/// Whether the mount of ours that a file lies on holds bytes `start..end` of it; of a directory, only whether it lies on one.
+/// Whether the mount of ours that a file lies on holds bytes `start..end` of it; of a directory,
+/// only whether it lies on one.
 ///
 /// # Errors
 /// `ENOTTY` for what lies on no mount of ours.
@@ -88,8 +94,9 @@ pub fn is_held(file: BorrowedFd<'_>, start: u64, end: u64) -> io::Result<bool> {
 /// As [`is_held`].
 pub fn held_bytes(file: BorrowedFd<'_>, start: u64, end: u64) -> io::Result<u64> {
     let mut range = [start, end, 0];
-    // SAFETY: the number says that three u64 go in and come back, and `range` lives through the call. A driver that means
-    // something else by this number is none of a regular file's or a directory's.
+    // SAFETY: the number says that three u64 go in and come back, and `range` lives through the
+    // call. A driver that means something else by this number is none of a regular file's or a
+    // directory's.
     let result = unsafe { libc::ioctl(file.as_raw_fd(), HELD as libc::Ioctl, range.as_mut_ptr()) };
     if result == 0 { Ok(range[2].min(end.saturating_sub(start))) } else { Err(io::Error::last_os_error()) }
 }

@@ -4,8 +4,10 @@
 //!   read read read --> wait: one system call hands all over, and returns when some have come --> (tag, bytes) ...
 //! ```
 //!
-//! I1  Memory and file of a read live until its completion has been seen: a ring that is dropped waits for what is on its way.
-//! I2  What was handed to a ring comes back from [`Ring::wait`], once, whatever happens to the ring.
+//! I1  Memory and file of a read live until its completion has been seen: a ring that is dropped
+//!     waits for what is on its way.
+//! I2  What was handed to a ring comes back from [`Ring::wait`], once, whatever happens to the
+//!     ring.
 
 use std::fs::File;
 use std::io::{self, IoSliceMut};
@@ -17,7 +19,8 @@ use io_uring::{IoUring, opcode, types};
 
 use crate::directory::read_rest;
 
-/// How long to let the kernel alone when it has no memory, or does not let itself be asked any more.
+/// How long to let the kernel alone when it has no memory, or does not let itself be asked any
+/// more.
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// A read that was handed over.
@@ -45,7 +48,8 @@ impl Ring {
     /// For so many reads at a time.
     ///
     /// # Errors
-    /// The system's: io_uring is older than the kernel, or was forbidden, or there is no memory for it.
+    /// The system's: io_uring is older than the kernel, or was forbidden, or there is no memory for
+    /// it.
     pub fn new(at_once: u32) -> io::Result<Self> {
         let entries = at_once.clamp(1, 1024).next_power_of_two();
         let ring = IoUring::new(entries)?;
@@ -68,16 +72,19 @@ impl Ring {
         self.flights.len() - self.idle.len()
     }
 
-    /// Why the kernel does not take reads any more, if so. What is handed over nevertheless comes back with an error.
+    /// Why the kernel does not take reads any more, if so. What is handed over nevertheless comes
+    /// back with an error.
     pub fn refused(&self) -> Option<&io::Error> {
         self.refused.as_ref()
     }
 
     /// Fills `buffers` one after the other with the bytes of a file from `offset` on, as
-    /// [`Source::read_at`](crate::Source::read_at) would. [`wait`](Self::wait) says under `tag` how many there were.
+    /// [`Source::read_at`](crate::Source::read_at) would. [`wait`](Self::wait) says under `tag` how
+    /// many there were.
     ///
     /// # Safety
-    /// Until then, or until the ring has been dropped, the memory behind `buffers` stays, and nobody else touches it.
+    /// Until then, or until the ring has been dropped, the memory behind `buffers` stays, and
+    /// nobody else touches it.
     ///
     /// # Panics
     /// When it [is full](Self::is_full).
@@ -93,7 +100,8 @@ impl Ring {
         let entry = read.build().user_data(number as u64);
         self.flights[number] = Some(flight);
         self.fresh.push(number);
-        // SAFETY: I1; the caller keeps the memory. There are as many entries as flights, so this finds room.
+        // SAFETY: I1; the caller keeps the memory. There are as many entries as flights, so this
+        // finds room.
         if unsafe { self.ring.submission().push(&entry) }.is_err() {
             // Comes back with what refuses the others.
             self.refused.get_or_insert_with(|| io::ErrorKind::ResourceBusy.into());
@@ -105,9 +113,11 @@ impl Ring {
         self.enter(0);
     }
 
-    /// Waits until something comes back, and says what, by tag. Empty only when nothing is on its way.
+    /// Waits until something comes back, and says what, by tag. Empty only when nothing is on its
+    /// way.
     ///
-    /// An error may be of the ring, not of the file: whoever wants to know reads again in another way.
+    /// An error may be of the ring, not of the file: whoever wants to know reads again in another
+    /// way.
     pub fn wait(&mut self) -> Vec<(u64, io::Result<usize>)> {
         let mut landed = self.arrivals();
         while landed.is_empty() && self.on_their_way() > 0 {
@@ -148,7 +158,8 @@ impl Ring {
         }
         let done: Vec<(usize, i32)> =
             self.ring.completion().map(|entry| (entry.user_data() as usize, entry.result())).collect();
-        // All are taken before anything is done about one: what is taken from the kernel must not be lost (I2).
+        // All are taken before anything is done about one: what is taken from the kernel must not
+        // be lost (I2).
         let mut over = Vec::with_capacity(done.len());
         for (number, result) in done {
             let Some(flight) = self.flights.get_mut(number).and_then(Option::take) else { continue };
@@ -176,8 +187,8 @@ impl Flight {
             return Ok(count);
         }
         let slice = |piece: &mut libc::iovec| {
-            // SAFETY: made of such a slice in `read`, whose caller keeps everybody else away until this has returned; and
-            // the kernel is done with it.
+            // SAFETY: made of such a slice in `read`, whose caller keeps everybody else away until
+            // this has returned; and the kernel is done with it.
             IoSliceMut::new(unsafe { std::slice::from_raw_parts_mut(piece.iov_base.cast(), piece.iov_len) })
         };
         let mut buffers: Vec<IoSliceMut<'_>> = self.pieces.iter_mut().map(slice).collect();

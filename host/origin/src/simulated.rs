@@ -1,13 +1,14 @@
-//! A disk that is slower than the real one: what it gives is *simulated latency*, for measurements and tests.
+//! A disk that is slower than the real one: what it gives is *simulated latency*, for measurements
+//! and tests.
 //!
 //! ```text
 //!   read --> real read, at once --> the one arm: waits for those before it, then
 //!                                   seek(distance) + half a turn, unless it goes on where the last read ended, + bytes / rate
 //! ```
 //!
-//! Reads are served as they came. Seeks take `min + (max − min) · √(distance / size)` with `min = seek / 8`; of two random
-//! places √distance is 8/15 on average, so that `seek` is the average that data sheets name. Places are those of the real
-//! file system, as far as it tells.
+//! Reads are served as they came. Seeks take `min + (max − min) · √(distance / size)` with `min =
+//! seek / 8`; of two random places √distance is 8/15 on average, so that `seek` is the average that
+//! data sheets name. Places are those of the real file system, as far as it tells.
 
 use std::fmt;
 use std::io::{self, IoSliceMut};

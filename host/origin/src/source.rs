@@ -30,15 +30,17 @@ pub const READ_BUFFERS_MAX: usize = 1024;
 /// assert_eq!(Zeros(5).read_at(2, &mut [IoSliceMut::new(&mut bytes)]).unwrap(), 3);
 /// ```
 pub trait Source: Send + Sync {
-    /// Fills `buffers` one after the other with the bytes from `offset` on, and returns how many there were.
-    /// Fewer than asked for means that the file ends there. At most [`READ_BUFFERS_MAX`] buffers.
+    /// Fills `buffers` one after the other with the bytes from `offset` on, and returns how many
+    /// there were. Fewer than asked for means that the file ends there. At most
+    /// [`READ_BUFFERS_MAX`] buffers.
     ///
     /// # Errors
     /// Whatever the origin says; it reaches the reader unchanged and nothing is cached.
     fn read_at(&self, offset: u64, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize>;
 
-    /// The file that these are the bytes of, open to be read past the page cache, for whoever does not want to wait in
-    /// [`read_at`](Self::read_at). `None` where there is no such file: then that is the only way.
+    /// The file that these are the bytes of, open to be read past the page cache, for whoever does
+    /// not want to wait in [`read_at`](Self::read_at). `None` where there is no such file: then
+    /// that is the only way.
     ///
     /// # Errors
     /// Why there is none now; reading meets the same, and says it.

@@ -1,5 +1,5 @@
-//! An object store as origin, read only: S3 and what is compatible, Google Cloud Storage, Azure, HTTP; and whatever else
-//! implements [`Objects`].
+//! An object store as origin, read only: S3 and what is compatible, Google Cloud Storage, Azure,
+//! HTTP; and whatever else implements [`Objects`].
 //!
 //! ```text
 //!   names    object("a/b") or has_below("a/b") --> Recent (at most `refresh` old) --> node: one version, for ever
@@ -34,7 +34,8 @@ use recent::Recent;
 const NAME_BYTES_MAX: usize = 1024;
 /// What a program should read at once.
 const READ_BYTES: u32 = 1 << 20;
-/// Step of tags that are made of times in whole seconds, as HTTP servers do, with a margin for clocks that disagree.
+/// Step of tags that are made of times in whole seconds, as HTTP servers do, with a margin for
+/// clocks that disagree.
 const TAG_TICK: Duration = Duration::from_millis(2_020);
 
 /// An object store.
@@ -62,7 +63,8 @@ impl Store {
     /// Connects to a store, and asks for something: what is missing is known at once.
     ///
     /// # Errors
-    /// [`OriginError`]: settings that make no sense, no credentials, no such bucket, nothing that answers in time.
+    /// [`OriginError`]: settings that make no sense, no credentials, no such bucket, nothing that
+    /// answers in time.
     pub fn open(address: &StoreAddress, options: &StoreOptions) -> Result<Self, OriginError> {
         let place = address.to_string();
         let refuse = |reason| OriginError::Store { place: place.clone(), reason };
@@ -72,7 +74,8 @@ impl Store {
         Ok(Self::new(Box::new(client), &place, &server, tags_tick, options.refresh))
     }
 
-    /// What `objects` answers for. `name` is shown; `server` tells apart what is called the same in several places.
+    /// What `objects` answers for. `name` is shown; `server` tells apart what is called the same in
+    /// several places.
     pub fn of(objects: Box<dyn Objects>, name: &str, server: &str, refresh: Duration) -> Self {
         Self::new(objects, name, server, false, refresh)
     }
@@ -190,7 +193,8 @@ impl Store {
         });
         children.dedup_by(|later, first| later.0 == first.0);
         let mut recent = self.recent();
-        // Some servers have tags for who asks by name, and none in listings: a version would have two names.
+        // Some servers have tags for who asks by name, and none in listings: a version would have
+        // two names.
         let is_whole = |found: &Found| !matches!(found, Found::Object(object) if object.tag.is_none());
         for (name, found) in children.iter().filter(|(_, found)| is_whole(found)) {
             recent.put(node::join(path, name), asked, found.clone());

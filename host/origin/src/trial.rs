@@ -1,8 +1,8 @@
-//! A trial of the two ways to have several reads of a local disk on their way: threads that each wait for theirs, and
-//! io_uring.
+//! A trial of the two ways to have several reads of a local disk on their way: threads that each
+//! wait for theirs, and io_uring.
 //!
-//! Both read blocks at random places of one file, past the page cache, so many at once as a mount does by default. They take
-//! turns, so that what else the machine does meets both.
+//! Both read blocks at random places of one file, past the page cache, so many at once as a mount
+//! does by default. They take turns, so that what else the machine does meets both.
 //!
 //! Why so: docs/decisions/0050-io-uring-where-it-wins.md.
 
@@ -41,7 +41,8 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// How much more io_uring must read to be worth a second way: less is within what two trials differ by.
+    /// How much more io_uring must read to be worth a second way: less is within what two trials
+    /// differ by.
     pub const WORTH: f64 = 1.2;
 
     /// Whether io_uring is worth using: much faster, and in every turn.
@@ -90,7 +91,8 @@ pub fn trial_on(file: &Arc<File>, read_bytes: usize, at_once: u32, time: Duratio
     Ok(Trial { at_once, read_bytes, threads: threads[TURNS / 2], ring, is_clear })
 }
 
-/// How long a read of so many bytes takes alone: the shortest of a few, as what else is going on makes some of them long.
+/// How long a read of so many bytes takes alone: the shortest of a few, as what else is going on
+/// makes some of them long.
 pub(crate) fn alone(file: &File, read_bytes: usize) -> io::Result<Duration> {
     let blocks = file.metadata()?.len() / read_bytes as u64;
     let (mut places, mut buffer) =

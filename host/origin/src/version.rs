@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use crate::attributes::{Attributes, Time};
 
-/// What names the content of a file at one moment: two looks with equal versions saw the same bytes, if the first
-/// one was [settled](Look::settled).
+/// What names the content of a file at one moment: two looks with equal versions saw the same
+/// bytes, if the first one was [settled](Look::settled).
 ///
-/// The birth time stands for the generation number: it tells apart two files that got the same inode number one
-/// after the other, and `statx` gives it without opening the file.
+/// The birth time stands for the generation number: it tells apart two files that got the same
+/// inode number one after the other, and `statx` gives it without opening the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Version {
     /// Device of the file system.
@@ -27,7 +27,8 @@ pub struct Version {
     pub tag: Option<Tag>,
 }
 
-/// What names one version of one object: its place below the origin, its entity tag, its size and its time, hashed.
+/// What names one version of one object: its place below the origin, its entity tag, its size and
+/// its time, hashed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Tag(pub [u8; 16]);
 
@@ -36,14 +37,15 @@ pub struct Tag(pub [u8; 16]);
 pub struct Look {
     /// What was seen.
     pub version: Version,
-    /// Whether a change after this look is certain to give another version. False while the file's time stamps
-    /// are so young that the clock behind them may not have ticked since: a second change within the same tick
-    /// would leave no trace.
+    /// Whether a change after this look is certain to give another version. False while the file's
+    /// time stamps are so young that the clock behind them may not have ticked since: a second
+    /// change within the same tick would leave no trace.
     pub settled: bool,
 }
 
-/// One call that writes takes no longer than this, we assume: the kernel stamps a file when it begins, before the bytes
-/// are there, and never again. On a disk that takes 35 MB/s the largest call (2 GiB) needs as long.
+/// One call that writes takes no longer than this, we assume: the kernel stamps a file when it
+/// begins, before the bytes are there, and never again. On a disk that takes 35 MB/s the largest
+/// call (2 GiB) needs as long.
 const WRITE_MAX: Duration = Duration::from_secs(60);
 /// The same where nobody can be asked whether there are writers: two gigabytes into memory.
 const WRITE: Duration = Duration::from_secs(2);
@@ -59,9 +61,9 @@ impl Version {
 }
 
 impl Look {
-    /// The same look, unless its stamps are so young that a writer may not be done with what they stamp: then it is settled
-    /// if there are no writers, as [`has_writers`](crate::has_writers) answers, and nothing was written until they were
-    /// asked about.
+    /// The same look, unless its stamps are so young that a writer may not be done with what they
+    /// stamp: then it is settled if there are no writers, as [`has_writers`](crate::has_writers)
+    /// answers, and nothing was written until they were asked about.
     ///
     /// # Errors
     /// Those of looking again.
@@ -81,13 +83,15 @@ impl Look {
         Ok(Self { settled, ..self })
     }
 
-    /// Whether a call that began to write when the newest stamp says has ended, unless it writes gigabytes: two seconds.
+    /// Whether a call that began to write when the newest stamp says has ended, unless it writes
+    /// gigabytes: two seconds.
     pub fn rests(&self) -> bool {
         !self.version.is_younger_than(WRITE)
     }
 
-    /// Judges `attributes` seen at `now` (wall clock), on a file system whose stamps advance in steps of `tick`.
-    /// A zero `tick` means that every change that somebody could tell from the one before has a stamp of its own.
+    /// Judges `attributes` seen at `now` (wall clock), on a file system whose stamps advance in
+    /// steps of `tick`. A zero `tick` means that every change that somebody could tell from the one
+    /// before has a stamp of its own.
     pub fn new(attributes: &Attributes, now: Time, tick: Duration) -> Self {
         let version = attributes.version();
         let newest = version.modified.max(version.changed);

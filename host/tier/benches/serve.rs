@@ -1,11 +1,14 @@
-//! Requests per second of `pantler tier serve` and of redis-server, by the same client, redis-benchmark, in one run.
+//! Requests per second of `pantler tier serve` and of redis-server, by the same client,
+//! redis-benchmark, in one run.
 //!
-//! `cargo bench -p pantler-tier --bench serve`; `-- 50000` for that many requests each, and five times as many over many
-//! connections; `-- unpinned` to let the kernel choose processors. Rounds alternate, and who begins does, so that what else
-//! the machine does hurts all alike; medians, with the lowest and the highest, and of the ratios of neighbouring rounds. The
-//! servers have one processor and the client another: else rates say who ran where. Processor time of the server per
-//! request stands beside them: it shows what being awake costs. Prints a table in Markdown, and for each row `ok` or `MISS`:
-//! awake, as the server is by default, it must be at least as fast. A bar that is missed fails the bench.
+//! `cargo bench -p pantler-tier --bench serve`; `-- 50000` for that many requests each, and five
+//! times as many over many connections; `-- unpinned` to let the kernel choose processors. Rounds
+//! alternate, and who begins does, so that what else the machine does hurts all alike; medians,
+//! with the lowest and the highest, and of the ratios of neighbouring rounds. The servers have one
+//! processor and the client another: else rates say who ran where. Processor time of the server per
+//! request stands beside them: it shows what being awake costs. Prints a table in Markdown, and for
+//! each row `ok` or `MISS`: awake, as the server is by default, it must be at least as fast. A bar
+//! that is missed fails the bench.
 
 use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
@@ -97,7 +100,8 @@ fn redis() -> Child {
         .expect("as redis-benchmark")
 }
 
-/// The servers, of which one works at a time, on one processor; this, and with it the client, on another.
+/// The servers, of which one works at a time, on one processor; this, and with it the client, on
+/// another.
 fn pin(servers: [&Child; 3]) {
     let allowed = sched_getaffinity(None).unwrap();
     let mut processors = (0..CpuSet::MAX_CPU).filter(|number| allowed.is_set(*number));
@@ -145,7 +149,8 @@ fn cells(rounds: &[Vec<Round>; 3], of: impl Fn(&Round) -> f64, digits: usize) ->
     )
 }
 
-/// One of our servers against Redis: the median of neighbours, which have the same of what else the machine does.
+/// One of our servers against Redis: the median of neighbours, which have the same of what else the
+/// machine does.
 fn ratio(rounds: &[Vec<Round>; 3], server: usize, of: impl Fn(&Round) -> f64) -> f64 {
     let pairs = rounds[server].iter().zip(&rounds[2]);
     Figures::of(pairs.map(|(ours, theirs)| of(ours) / of(theirs))).median
@@ -197,7 +202,8 @@ fn measure(server: &Child, bytes: u32, connections: u32, requests: u32, command:
     Round { rate, processor_us: spent / f64::from(requests) }
 }
 
-/// Processor time of the first thread of a process since its start, as the scheduler counts it: the one that serves.
+/// Processor time of the first thread of a process since its start, as the scheduler counts it: the
+/// one that serves.
 fn processor_us(process: Pid) -> f64 {
     let text = std::fs::read_to_string(format!("/proc/{process}/schedstat")).expect("the server runs");
     let nanoseconds = text.split_whitespace().next().and_then(|word| word.parse::<f64>().ok());

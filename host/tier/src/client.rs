@@ -1,4 +1,5 @@
-//! A tier on a server: Redis, Valkey, a cluster of them, or `pantler tier serve`. The crate `redis` speaks the protocol.
+//! A tier on a server: Redis, Valkey, a cluster of them, or `pantler tier serve`. The crate `redis`
+//! speaks the protocol.
 //!
 //! | | `pantler tier serve` | Redis and Valkey |
 //! | --- | --- | --- |
@@ -8,17 +9,21 @@
 //! | notices | come with answers | `CLIENT TRACKING ON BCAST PREFIX pantler: NOLOOP` |
 //! | whose it is | the server knows, by name | whoever put it last and was told of nothing since |
 //!
-//! One connection carries everything, so that requests of many threads share system calls, answers come in the order of
-//! requests, and what this client did itself is not told to it (`NOLOOP` means the connection).
+//! One connection carries everything, so that requests of many threads share system calls, answers
+//! come in the order of requests, and what this client did itself is not told to it (`NOLOOP` means
+//! the connection).
 //!
-//! W1  A call returns within the time limit, whatever the server does and however many blocks it is about.
-//! W2  After a connection was lost, what the server holds is unknown. So is what this client owns there.
+//! W1  A call returns within the time limit, whatever the server does and however many blocks it is
+//!     about.
+//! W2  After a connection was lost, what the server holds is unknown. So is what this client owns
+//!     there.
 //! W3  Passwords are in no error and no log.
-//! W4  A node of a cluster that does not answer costs its own blocks: they are absent, and the other nodes go on.
-//! W5  What a server says takes no more memory than what it was asked for (see [`bound`]); nodes of a cluster are
-//!     bounded by W1 alone: the crate makes their connections itself.
-//! W6  What a server that works refuses (it is full, cannot save, finds a value too large) costs that block alone: it is
-//!     not there, and the connection goes on.
+//! W4  A node of a cluster that does not answer costs its own blocks: they are absent, and the
+//!     other nodes go on.
+//! W5  What a server says takes no more memory than what it was asked for (see [`bound`]); nodes of
+//!     a cluster are bounded by W1 alone: the crate makes their connections itself.
+//! W6  What a server that works refuses (it is full, cannot save, finds a value too large) costs
+//!     that block alone: it is not there, and the connection goes on.
 
 pub(crate) mod bound;
 pub(crate) mod connect;
@@ -99,7 +104,8 @@ pub struct RemoteTier {
 }
 
 impl RemoteTier {
-    /// Makes the tier, and connects if the server is there. Whether it is says [`heal`](Tier::heal).
+    /// Makes the tier, and connects if the server is there. Whether it is says
+    /// [`heal`](Tier::heal).
     ///
     /// # Errors
     /// [`TierError::Invalid`] for options that make no sense.
@@ -155,7 +161,8 @@ impl RemoteTier {
         TierError::Remote { name: self.name.clone(), reason: reason.to_string() }
     }
 
-    /// As [`within`](Self::within), for what no reader waits for. A cluster is asked first who is there.
+    /// As [`within`](Self::within), for what no reader waits for. A cluster is asked first who is
+    /// there.
     fn patiently<T>(&self, work: impl Future<Output = T>) -> Result<T, TierError> {
         let steps = if matches!(self.options.place, Place::Remote { cluster: true, .. }) { 3 } else { 1 };
         let timeout = self.options.timeout.max(CONNECT_TIMEOUT) * steps;
@@ -185,7 +192,8 @@ impl RemoteTier {
         self.ask_unless(connected, deadline, commands, connect::REFUSALS)
     }
 
-    /// Sends commands side by side, and waits for all answers. Errors that begin with one of those words are refusals.
+    /// Sends commands side by side, and waits for all answers. Errors that begin with one of those
+    /// words are refusals.
     fn ask_unless(
         &self,
         connected: &Connected,
@@ -212,7 +220,8 @@ impl RemoteTier {
         answers
     }
 
-    /// W2. A request may outlive its connection: what becomes of it says nothing about the next one.
+    /// W2. A request may outlive its connection: what becomes of it says nothing about the next
+    ///     one.
     fn lose(&self, line: u64) {
         let (mut connected, mut ears) = (self.lock(), self.ears());
         if ears.is_line(line) {

@@ -1,11 +1,12 @@
 //! Work that may never end: threads do it, and whoever wants it done waits no longer than a limit.
 //!
-//! A read of a disk that does not answer cannot be taken back, and its thread is the kernel's until the disk does. So it is
-//! no thread of a reader.
+//! A read of a disk that does not answer cannot be taken back, and its thread is the kernel's until
+//! the disk does. So it is no thread of a reader.
 //!
 //! N1  Whoever waits does so for its limit at most, whatever becomes of the work.
 //! N2  At most `THREADS_MAX` threads work. What finds none free waits for one, and its limit runs.
-//! N3  `under_way` counts what has not ended, whether somebody waits for it yet or not: zero means that all answered.
+//! N3  `under_way` counts what has not ended, whether somebody waits for it yet or not: zero means
+//!     that all answered.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::sync_channel;
@@ -65,8 +66,8 @@ impl Errands {
         Self { shared: Arc::default() }
     }
 
-    /// What the work comes to, unless it takes longer than `limit`: then it goes on, and nobody learns what it came to. It
-    /// does not panic.
+    /// What the work comes to, unless it takes longer than `limit`: then it goes on, and nobody
+    /// learns what it came to. It does not panic.
     pub(crate) fn run<T: Send + 'static>(
         &self,
         limit: Duration,

@@ -51,7 +51,8 @@ pub enum TierError {
     },
 }
 
-/// Whether an error of an origin says that there is no such file any more, or another kind of file by now.
+/// Whether an error of an origin says that there is no such file any more, or another kind of file
+/// by now.
 pub(crate) fn is_gone(error: &io::Error) -> bool {
     let gone = [Errno::NOENT, Errno::NOTDIR, Errno::ISDIR, Errno::LOOP, Errno::INVAL, Errno::STALE];
     Errno::from_io_error(error).is_some_and(|errno| gone.contains(&errno))

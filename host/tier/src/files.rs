@@ -1,4 +1,5 @@
-//! What is asked about files of a server's origin, and how it is said: for the server, and for who asks it. Pure.
+//! What is asked about files of a server's origin, and how it is said: for the server, and for who
+//! asks it. Pure.
 //!
 //! [`docs/TIER-PROTOCOL.md`](../../../docs/TIER-PROTOCOL.md) has the commands.
 

@@ -9,9 +9,10 @@
 //!   what tracking by prefix asks for
 //! ```
 //!
-//! K1  Equal keys mean equal bytes: whatever changes the content of a file changes its stem. So a tier cannot answer
-//!     with old bytes; at worst it does not have the new ones yet.
-//! K2  With a secret, stems are made by keyed hashing: who sees keys learns which are of one file, and nothing else.
+//! K1  Equal keys mean equal bytes: whatever changes the content of a file changes its stem. So a
+//!     tier cannot answer with old bytes; at worst it does not have the new ones yet.
+//! K2  With a secret, stems are made by keyed hashing: who sees keys learns which are of one file,
+//!     and nothing else.
 
 use std::fmt;
 
@@ -28,7 +29,8 @@ pub struct Stem {
 }
 
 impl Stem {
-    /// From everything that makes the version, in an order of the caller's. Parts are told apart by their lengths.
+    /// From everything that makes the version, in an order of the caller's. Parts are told apart by
+    /// their lengths.
     pub fn new<'a>(
         secret: Option<&[u8; 32]>,
         block_bytes: u32,

@@ -1,9 +1,12 @@
-//! A tier server as origin: names, attributes and bytes from `pantler tier serve --origin`, for who has no other way to them.
+//! A tier server as origin: names, attributes and bytes from `pantler tier serve --origin`, for who
+//! has no other way to them.
 //!
-//! O1  A call returns within [`OriginOptions::timeout`], repetitions included; a listing within ten times that.
-//! O2  What fails for a reason that may pass is repeated at most [`OriginOptions::retries`] times, on a new connection if the
-//!     old one broke.
-//! O3  Bytes are of the version that was asked for, which the server answers for, or there are none.
+//! O1  A call returns within [`OriginOptions::timeout`], repetitions included; a listing within ten
+//!     times that.
+//! O2  What fails for a reason that may pass is repeated at most [`OriginOptions::retries`] times,
+//!     on a new connection if the old one broke.
+//! O3  Bytes are of the version that was asked for, which the server answers for, or there are
+//!     none.
 //! O4  Passwords are in no error and no log.
 //!
 //! Why so: docs/decisions/0055-a-tier-server-as-origin.md.
@@ -64,8 +67,8 @@ impl Default for OriginOptions {
     }
 }
 
-/// Connects to a server that reads an origin, and asks it for that: what is missing is known at once. A mount takes what this
-/// returns as [`pantler_origin::Place::Opened`].
+/// Connects to a server that reads an origin, and asks it for that: what is missing is known at
+/// once. A mount takes what this returns as [`pantler_origin::Place::Opened`].
 ///
 /// # Errors
 /// One line that says what is wrong with the server, and what helps.
@@ -86,7 +89,8 @@ pub fn open_origin(address: &OriginAddress, options: &OriginOptions) -> Result<A
 struct Server {
     name: String,
     engine: Engine,
-    /// One for names and one for bytes: answers of a connection keep their order, and bytes take longer.
+    /// One for names and one for bytes: answers of a connection keep their order, and bytes take
+    /// longer.
     lines: [Line; 2],
     identity: Identity,
     prefix: String,

@@ -1,4 +1,5 @@
-//! The envelope that a block travels in: nothing that a tier returns is believed before it is checked.
+//! The envelope that a block travels in: nothing that a tier returns is believed before it is
+//! checked.
 //!
 //! ```text
 //!    0      4   5   6       8        12              28
@@ -8,8 +9,8 @@
 //!   encrypted: a nonce of 24 bytes between check and bytes; check is the tag of the cipher
 //! ```
 //!
-//! Everything but the check is covered by it, and so is the key: a tier that mixes up blocks is found out like one that
-//! damages them.
+//! Everything but the check is covered by it, and so is the key: a tier that mixes up blocks is
+//! found out like one that damages them.
 //!
 //! | how | check | against |
 //! | --- | --- | --- |
@@ -18,8 +19,8 @@
 //! | 2 | XChaCha20-Poly1305 | the same, and reading them |
 //!
 //! Replaying an old block under its own key does no harm: the key names the version (K1).
-//! XXH3 runs at the speed of memory; BLAKE3 is the same hash that makes keys; XChaCha20 has nonces long enough to be
-//! drawn at random by any number of clients, and is fast without hardware for it.
+//! XXH3 runs at the speed of memory; BLAKE3 is the same hash that makes keys; XChaCha20 has nonces
+//! long enough to be drawn at random by any number of clients, and is fast without hardware for it.
 
 use chacha20poly1305::aead::AeadInPlace;
 use chacha20poly1305::{KeyInit, XChaCha20Poly1305, XNonce};
@@ -84,7 +85,8 @@ impl Seal {
     pub fn stem_secret(&self) -> Option<[u8; 32]> {
         match self {
             Self::Checksum => None,
-            // Clients of one secret that protect blocks in different ways must not find, and remove, each other's.
+            // Clients of one secret that protect blocks in different ways must not find, and
+            // remove, each other's.
             Self::Authenticated(secret) => Some(secret.for_purpose("pantler 2026 stems, mac")),
             Self::Encrypted(secret) => Some(secret.for_purpose("pantler 2026 stems")),
         }
@@ -178,7 +180,8 @@ fn checksum(key: &Key, head: &[u8], body: &[u8]) -> [u8; CHECK] {
     let mut hasher = xxhash_rust::xxh3::Xxh3::new();
     hasher.update(&key.pack());
     hasher.update(head);
-    // The streaming hasher is several times slower than hashing at once, so the block is hashed on its own.
+    // The streaming hasher is several times slower than hashing at once, so the block is hashed on
+    // its own.
     hasher.update(&xxhash_rust::xxh3::xxh3_128(body).to_le_bytes());
     hasher.digest128().to_le_bytes()
 }

@@ -1,5 +1,5 @@
-//! Passwords and secrets: from files that only their owner can read, or from the environment; never from arguments,
-//! which every user of a machine can see.
+//! Passwords and secrets: from files that only their owner can read, or from the environment; never
+//! from arguments, which every user of a machine can see.
 
 use std::ffi::OsString;
 use std::fs::OpenOptions;
@@ -17,7 +17,8 @@ const KEY_BYTES_MAX: u64 = 256 << 10;
 /// The content of a file without the newline at its end.
 ///
 /// # Errors
-/// [`TierError`] when it cannot be read, others may read it, or it is empty or long. Never with its content.
+/// [`TierError`] when it cannot be read, others may read it, or it is empty or long. Never with its
+/// content.
 pub fn read_secret_file(path: &Path) -> Result<String, TierError> {
     let text = read_private(path, SECRET_BYTES_MAX)?;
     Ok(text.trim_end_matches(['\n', '\r']).to_owned())
@@ -62,7 +63,8 @@ pub fn read_secret(file: Option<&Path>, variable: &str) -> Result<Option<String>
     }
 }
 
-/// An empty variable is none. Who set one that cannot be read wants a secret, and must not go without.
+/// An empty variable is none. Who set one that cannot be read wants a secret, and must not go
+/// without.
 fn from_variable(value: Option<OsString>, name: &str) -> Result<Option<String>, TierError> {
     let secret = value.map(OsString::into_string).transpose();
     let secret = secret.map_err(|_| TierError::Invalid(format!("{name}: expected UTF-8")))?;

@@ -4,21 +4,26 @@
 //!   sockets --epoll--> [one thread: input, commands, store, output] --writev--> sockets
 //! ```
 //!
-//! One thread does everything: the store needs no lock, and orders what clients ask by itself. What is asked costs less
-//! than the system calls around it. Large values are taken over from the input buffer and written from the store, so
-//! that they are copied by the kernel alone. While the next request mostly comes soon, the thread looks for it for a while
-//! ([`ServeOptions::spin`]) before it sleeps: nobody has to wake it then.
+//! One thread does everything: the store needs no lock, and orders what clients ask by itself. What
+//! is asked costs less than the system calls around it. Large values are taken over from the input
+//! buffer and written from the store, so that they are copied by the kernel alone. While the next
+//! request mostly comes soon, the thread looks for it for a while ([`ServeOptions::spin`]) before
+//! it sleeps: nobody has to wake it then.
 //!
-//! With an origin ([`InlineOptions`]) what is missing is read by other threads, and who asked is answered when it comes;
-//! what was asked after it on the same connection is carried out, and answered after it.
+//! With an origin ([`InlineOptions`]) what is missing is read by other threads, and who asked is
+//! answered when it comes; what was asked after it on the same connection is carried out, and
+//! answered after it.
 //!
-//! Bounds: connections ([`ServeOptions::clients_max`]), a command ([`COMMAND_BYTES_MAX`]), output that waits
-//! ([`OUTPUT_BYTES_MAX`], beyond which a connection is not read from), and the memory of the store.
+//! Bounds: connections ([`ServeOptions::clients_max`]), a command ([`COMMAND_BYTES_MAX`]), output
+//! that waits ([`OUTPUT_BYTES_MAX`], beyond which a connection is not read from), and the memory of
+//! the store.
 //!
-//! M1  Buffers of all connections together, with commands that are not whole and answers that wait, take at most a 32nd of
-//!     the memory (24 MiB at least), and what one turn of a connection adds. From half of that on, who has answers waiting
-//!     is not read from; beyond it, who holds most is hung up on.
-//! M2  Who has not said the password, or not come through the handshake of TLS, in [`STRANGER_TIME`] is hung up on.
+//! M1  Buffers of all connections together, with commands that are not whole and answers that wait,
+//!     take at most a 32nd of the memory (24 MiB at least), and what one turn of a connection adds.
+//!     From half of that on, who has answers waiting is not read from; beyond it, who holds most is
+//!     hung up on.
+//! M2  Who has not said the password, or not come through the handshake of TLS, in
+//!     [`STRANGER_TIME`] is hung up on.
 
 pub(crate) mod command;
 mod connection;
@@ -62,7 +67,8 @@ pub const SPIN_MAX: Duration = Duration::from_millis(1);
 pub const MEMORY_BYTES_MIN: u64 = 1 << 20;
 /// Share of the memory that is kept for connections: one part in so many.
 const CONNECTIONS_SHARE: u64 = 32;
-/// Least that connections may hold, beside the memory where that has no such share: two that hold all that one may.
+/// Least that connections may hold, beside the memory where that has no such share: two that hold
+/// all that one may.
 const CONNECTIONS_BYTES_MIN: u64 = 2 * (COMMAND_BYTES_MAX + OUTPUT_BYTES_MAX) as u64;
 /// How long somebody may take to say who it is.
 pub const STRANGER_TIME: Duration = Duration::from_secs(10);
@@ -72,9 +78,11 @@ const INDEX_SHARE: u64 = 8;
 const LOOK_MS: u64 = 100;
 /// How long output may take on its way out after the end was asked for.
 const GRACE: Duration = Duration::from_secs(2);
-/// Where ages are counted back from, in nanoseconds: before the start of the server there was time, too.
+/// Where ages are counted back from, in nanoseconds: before the start of the server there was time,
+/// too.
 const EPOCH_NS: u64 = 1 << 60;
-/// Bytes read, and answers in memory, after which what was answered is written, though others wait to be read.
+/// Bytes read, and answers in memory, after which what was answered is written, though others wait
+/// to be read.
 const ROUND_BYTES_MAX: usize = 1 << 20;
 const LISTENER: u64 = u64::MAX;
 const INLINE: u64 = u64::MAX - 1;
@@ -94,7 +102,8 @@ pub struct ServeOptions {
     pub metrics: Option<SocketAddr>,
     /// Most connections at a time.
     pub clients_max: usize,
-    /// How long the server looks for the next request before it sleeps, while that mostly comes so soon; zero: it sleeps.
+    /// How long the server looks for the next request before it sleeps, while that mostly comes so
+    /// soon; zero: it sleeps.
     pub spin: Duration,
     /// What is read that is not here.
     pub inline: Option<InlineOptions>,
@@ -149,7 +158,8 @@ pub struct Server {
     gauges: Arc<Gauges>,
     tls: Option<Arc<rustls::ServerConfig>>,
     metrics: Option<metrics::Listener>,
-    /// Until when nobody is let in, for want of descriptors or memory; meanwhile the listener is not looked at.
+    /// Until when nobody is let in, for want of descriptors or memory; meanwhile the listener is
+    /// not looked at.
     resting: Option<Instant>,
     spin: Spin,
     /// Something came at the last turn: the next may come soon.
@@ -558,7 +568,8 @@ impl Server {
         }
     }
 
-    /// Lets nobody in for a while: the listener stays readable, and would be all that the loop does.
+    /// Lets nobody in for a while: the listener stays readable, and would be all that the loop
+    /// does.
     fn rest(&mut self) {
         if self.resting.is_none() && epoll::delete(&self.poll, &self.listener).is_ok() {
             self.resting = Some(Instant::now() + Duration::from_millis(LOOK_MS));
@@ -579,7 +590,8 @@ impl Server {
         connection.charge(&mut self.shared);
         self.tell_trackers(number);
         self.dirty.push_back(number);
-        // Answers are written when everybody who asked was heard: a client of many connections wakes once for all of them.
+        // Answers are written when everybody who asked was heard: a client of many connections
+        // wakes once for all of them.
         if self.round_bytes > ROUND_BYTES_MAX {
             self.settle_dirty();
         }
@@ -681,7 +693,8 @@ mod tests {
         let scans = [&b"SCAN 0 COUNT 10000 MATCH x\r\n".repeat(20)[..], b"PANTLER.KEYS\r\nPING\r\n"].concat();
         greedy.write_all(&scans).unwrap();
         let done = turns(&mut server);
-        // The word after the last long one goes with a turn of its own, or with that of a short one.
+        // The word after the last long one goes with a turn of its own, or with that of a short
+        // one.
         assert_eq!(done.iter().sum::<u64>(), 22);
         assert!(done.iter().all(|&commands| commands <= 1), "{done:?}");
         greedy.write_all(&scans).unwrap();

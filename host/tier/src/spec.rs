@@ -34,8 +34,8 @@ pub enum Place {
 }
 
 impl Place {
-    /// Whether both lead to one tier, as far as names tell: a file by whatever path, a server by whatever scheme and user.
-    /// Nobody is asked for an address.
+    /// Whether both lead to one tier, as far as names tell: a file by whatever path, a server by
+    /// whatever scheme and user. Nobody is asked for an address.
     pub fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Ssd(one), Self::Ssd(other)) => {

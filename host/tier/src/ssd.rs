@@ -7,8 +7,8 @@
 //!   +--------+-------------------+--+------------------+------------------+---
 //! ```
 //!
-//! A slot is written first and its header after it; nothing is waited for. Whatever a crash leaves is one of these, and
-//! all but the first are misses:
+//! A slot is written first and its header after it; nothing is waited for. Whatever a crash leaves
+//! is one of these, and all but the first are misses:
 //!
 //! | header | slot | |
 //! | --- | --- | --- |
@@ -18,12 +18,15 @@
 //!
 //! D1  A key is in the index once, and its slot is in no other entry, nor free, nor being written.
 //! D2  A slot that is being written is in no entry: it enters the index when it is whole.
-//! D3  Blocks come back after a restart by the times in their headers, the oldest first (U7). Retrieving does not write,
-//!     so after a crash those are the times at which blocks came; an orderly end writes down the last uses.
-//! D4  The file has holes where nothing was written yet, and others may fill the file system first. A block for which there
-//!     is no room costs itself, and at most one older block whose slot is written over: reads go on.
-//! D5  Nobody waits for the disk without a limit, and nobody who holds the lock waits for it. A block whose read does not
-//!     come back in time, and a slot whose write does not, are used again after the next start: they may be why.
+//! D3  Blocks come back after a restart by the times in their headers, the oldest first (U7).
+//!     Retrieving does not write, so after a crash those are the times at which blocks came; an
+//!     orderly end writes down the last uses.
+//! D4  The file has holes where nothing was written yet, and others may fill the file system first.
+//!     A block for which there is no room costs itself, and at most one older block whose slot is
+//!     written over: reads go on.
+//! D5  Nobody waits for the disk without a limit, and nobody who holds the lock waits for it. A
+//!     block whose read does not come back in time, and a slot whose write does not, are used again
+//!     after the next start: they may be why.
 //! D6  What the tier holds is not in the page cache, too: what was read is dropped at once, and
 //!     what was written once `WRITTEN_BYTES_MAX` of it have come together. Headers stay, 64 bytes a
 //!     block: writing one reads its page.
@@ -67,8 +70,8 @@ const PAGE_BYTES: u64 = 4096;
 const TABLE_PART: usize = 1 << 20;
 /// Slots that are tried for one block: one that was never written, and one that was.
 const TRIES: usize = 2;
-/// Memory that is taken by what a tier in a file knows of a block, at most: two entries, and while it is opened and closed
-/// the header.
+/// Memory that is taken by what a tier in a file knows of a block, at most: two entries, and while
+/// it is opened and closed the header.
 pub(crate) const SSD_INDEX_BYTES_MAX: u64 = 320;
 /// A block in the order of times: the tree is at least half full.
 const ORDER_BYTES: usize = 2 * size_of::<((u64, u32), Key)>();
@@ -179,8 +182,8 @@ impl Index {
 }
 
 impl SsdTier {
-    /// Opens the tier in `path`: a directory, which gets a file `pantler.tier`, or a file. What is missing is made.
-    /// It takes at most `bytes`, in blocks of `block_bytes`.
+    /// Opens the tier in `path`: a directory, which gets a file `pantler.tier`, or a file. What is
+    /// missing is made. It takes at most `bytes`, in blocks of `block_bytes`.
     ///
     /// # Errors
     /// [`TierError`] naming the path, or the size that cannot be.
@@ -204,7 +207,8 @@ impl SsdTier {
         };
         for (slot, header) in (0..layout.slots).zip(headers) {
             match header {
-                // The younger of two that name the same block; its envelope will say whether it is that block.
+                // The younger of two that name the same block; its envelope will say whether it is
+                // that block.
                 Some(Header { key, time, length }) => {
                     let older = index.held.get(&key).is_some_and(|held| held.time >= time);
                     if older { index.free.push(slot) } else { index.insert(key, Held { slot, time, length }) }
@@ -243,7 +247,8 @@ impl SsdTier {
         work: impl FnOnce(&File) -> std::io::Result<T> + Send + 'static,
     ) -> Result<std::io::Result<T>, TierError> {
         let file = Arc::clone(&self.file);
-        // The file is closed before anybody learns what came of it: who closes the tier then has closed it.
+        // The file is closed before anybody learns what came of it: who closes the tier then has
+        // closed it.
         let done = self.errands.run(limit, move || {
             let file = file;
             work(&file)
@@ -267,11 +272,12 @@ impl SsdTier {
         self.index.lock().expect("nobody panics with the index")
     }
 
-    /// One that cannot be read must not come back with a restart; where this fails, too, that finds out again.
+    /// One that cannot be read must not come back with a restart; where this fails, too, that finds
+    /// out again.
     fn wipe(&self, slot: u32) {
         let at = self.layout.header_at(slot);
-        // A reader stands here, and the disk has just failed: nobody waits for it. The slot is not used again, and the
-        // file stays locked until this has ended.
+        // A reader stands here, and the disk has just failed: nobody waits for it. The slot is not
+        // used again, and the file stays locked until this has ended.
         let _ = self.ask(Duration::ZERO, move |file| file.write_all_at(&[0; HEADER_BYTES], at));
     }
 
@@ -294,8 +300,8 @@ impl SsdTier {
         }
     }
 
-    /// What becomes of a block whose bytes did not come: a bad sector is given up, but if all of the disk fails the next one
-    /// shows it.
+    /// What becomes of a block whose bytes did not come: a bad sector is given up, but if all of
+    /// the disk fails the next one shows it.
     fn not_read(&self, key: &Key, slot: u32, error: TierError) -> Result<(), TierError> {
         let mut index = self.lock();
         if index.held.get(key).is_none_or(|now| now.slot != slot) {
@@ -476,8 +482,8 @@ impl Tier for SsdTier {
     }
 
     fn heal(&self) -> Result<(), TierError> {
-        // One that hangs works when what it was asked for has come back. One that failed says so again at the next write,
-        // which costs a reader nothing.
+        // One that hangs works when what it was asked for has come back. One that failed says so
+        // again at the next write, which costs a reader nothing.
         match self.errands.under_way() {
             0 => Ok(()),
             _ => Err(self.silent(self.timeout)),
@@ -568,7 +574,8 @@ mod tests {
         assert_eq!(tier.damaged(), 0);
     }
 
-    /// The reader of a bad sector waited for its header to be written, 2 s and more where the disk hung by then.
+    /// The reader of a bad sector waited for its header to be written, 2 s and more where the disk
+    /// hung by then.
     #[test]
     fn who_reads_what_cannot_be_read_does_not_wait_for_a_write() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! What tiers call versions of files: the same for every client of one origin, and for a server that reads it itself.
+//! What tiers call versions of files: the same for every client of one origin, and for a server
+//! that reads it itself.
 
 use pantler_origin::{Look, Tag, Time, Version};
 
@@ -16,8 +17,9 @@ pub struct Stems {
 }
 
 impl Stems {
-    /// For blocks that `seal` protects. `origin_name` stands for the origin where several machines see it differently,
-    /// else the [identity](pantler_origin::Origin::identity) of a store, or the device of a directory.
+    /// For blocks that `seal` protects. `origin_name` stands for the origin where several machines
+    /// see it differently, else the [identity](pantler_origin::Origin::identity) of a store, or the
+    /// device of a directory.
     pub fn new(
         seal: &Seal,
         origin_name: Option<String>,
@@ -27,9 +29,10 @@ impl Stems {
         Self { secret: seal.stem_secret(), origin_name, identity, is_named: false, block_bytes }
     }
 
-    /// The same, with versions called as whoever answers for the origin [calls](pantler_origin::Origin::names) them, if that
-    /// is by the same secret: so blocks have the same names for a mount of a directory, for a server that reads it, and for a
-    /// mount of that server.
+    /// The same, with versions called as whoever answers for the origin
+    /// [calls](pantler_origin::Origin::names) them, if that is by the same secret: so blocks have
+    /// the same names for a mount of a directory, for a server that reads it, and for a mount of
+    /// that server.
     #[must_use]
     pub fn named(mut self, names: Option<[u8; 16]>) -> Self {
         self.is_named = names == Some(self.check());

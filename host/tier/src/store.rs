@@ -1,17 +1,20 @@
-//! What the server keeps: blocks by key, ordered by last use, at most so many bytes (rules U5 and U6).
+//! What the server keeps: blocks by key, ordered by last use, at most so many bytes (rules U5 and
+//! U6).
 //!
 //! ```text
 //!   oldest  [c 5] [d 6] [e 8] [a 12] [f 13]  youngest      one order for all clients
 //!            ^ goes first; its owner is told with the next answer
 //! ```
 //!
-//! What a client asks to be kept is the youngest. What it demotes comes with its age, and stands where that says.
-//! The pure part of `pantler tier serve`: no I/O and no clock; times arrive as numbers.
+//! What a client asks to be kept is the youngest. What it demotes comes with its age, and stands
+//! where that says. The pure part of `pantler tier serve`: no I/O and no clock; times arrive as
+//! numbers.
 //!
 //! R1  `used` is the sum of the charges of all entries, and at most `limit` between calls.
 //! R2  Every entry is in `order` once, under its time and slot.
-//! R3  An owner has at most [`NOTICES_MAX`] notices waiting, and all owners together have at most [`notices_bytes`] of
-//!     them, which is memory beside `limit`; beyond, an owner is told that it does not know.
+//! R3  An owner has at most [`NOTICES_MAX`] notices waiting, and all owners together have at most
+//!     [`notices_bytes`] of them, which is memory beside `limit`; beyond, an owner is told that it
+//!     does not know.
 //! R4  `blocks` of an owner counts its entries.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -20,8 +23,8 @@ use std::hash::BuildHasher;
 use bytes::Bytes;
 use hashbrown::{HashMap, HashTable};
 
-/// Memory that an entry takes beside its key and value: the entry, its place in the table and in the order, and what
-/// the allocator adds to three pieces.
+/// Memory that an entry takes beside its key and value: the entry, its place in the table and in
+/// the order, and what the allocator adds to three pieces.
 pub const ENTRY_BYTES: u64 = 256;
 /// Notices that wait for an owner that does not talk.
 pub const NOTICES_MAX: usize = 16_384;
@@ -160,7 +163,8 @@ impl Store {
         }
     }
 
-    /// A client connects under a name; the same name is the same owner. [`NOBODY`] where there are too many.
+    /// A client connects under a name; the same name is the same owner. [`NOBODY`] where there are
+    /// too many.
     pub fn join(&mut self, name: &str) -> Owner {
         if let Some(&owner) = self.names.get(name) {
             self.clients[owner.0 as usize].connections += 1;
@@ -203,7 +207,8 @@ impl Store {
         self.value(slot)
     }
 
-    /// The asker keeps the block nearer: it leaves if it is the asker's, and stays for its owner else (U6).
+    /// The asker keeps the block nearer: it leaves if it is the asker's, and stays for its owner
+    /// else (U6).
     pub fn take(&mut self, key: &[u8], asker: Owner) -> Option<Bytes> {
         let slot = self.look(key)?;
         if self.entry(slot).is_some_and(|entry| entry.owner == asker) {
@@ -230,14 +235,16 @@ impl Store {
         Some(entry.value)
     }
 
-    /// Puts a block, last used at `time`, for its new owner. A demoted block that is here already keeps the later time.
-    /// What is too much leaves, the oldest first: that may be the block itself. Says whether it could ever fit.
+    /// Puts a block, last used at `time`, for its new owner. A demoted block that is here already
+    /// keeps the later time. What is too much leaves, the oldest first: that may be the block
+    /// itself. Says whether it could ever fit.
     pub fn put(&mut self, key: &[u8], value: Bytes, asker: Owner, time: u64, demoted: bool) -> bool {
         let room = value.len();
         self.put_in(key, value, room, asker, time, demoted)
     }
 
-    /// As [`put`](Self::put), for a value that is part of a buffer of `room` bytes and keeps all of it.
+    /// As [`put`](Self::put), for a value that is part of a buffer of `room` bytes and keeps all of
+    /// it.
     pub fn put_in(
         &mut self,
         key: &[u8],
@@ -277,7 +284,8 @@ impl Store {
         true
     }
 
-    /// Puts a block that was missed and fetched for `asker`, as the youngest; what came meanwhile stays.
+    /// Puts a block that was missed and fetched for `asker`, as the youngest; what came meanwhile
+    /// stays.
     pub fn bring(&mut self, key: &[u8], value: &Bytes, asker: Owner, now: u64) {
         match self.find(key) {
             Some(slot) => {
@@ -349,12 +357,14 @@ impl Store {
         self.changes = watched.then(|| self.changes.take().unwrap_or_default());
     }
 
-    /// What changed since the last call, and whether it was evicted; nothing unless [watched](Self::watch).
+    /// What changed since the last call, and whether it was evicted; nothing unless
+    /// [watched](Self::watch).
     pub fn take_changes(&mut self) -> Vec<(Box<[u8]>, bool)> {
         self.changes.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Keys of one owner from the oldest on: its youngest, at most so many, among the [`LOOKED_MAX`] youngest of all.
+    /// Keys of one owner from the oldest on: its youngest, at most so many, among the
+    /// [`LOOKED_MAX`] youngest of all.
     pub fn keys_of(&self, owner: Owner, most: usize) -> Vec<&[u8]> {
         let blocks = self.clients.get(owner.0 as usize).map_or(0, |client| client.blocks);
         let most = usize::try_from(blocks).unwrap_or(usize::MAX).min(most);
@@ -366,8 +376,9 @@ impl Store {
         keys
     }
 
-    /// Keys of at most so many places from `cursor` on, and of [`SCANNED_BYTES_MAX`] bytes or one key more; and where to
-    /// go on, 0 at the end. What is here from the first call to the last is among them.
+    /// Keys of at most so many places from `cursor` on, and of [`SCANNED_BYTES_MAX`] bytes or one
+    /// key more; and where to go on, 0 at the end. What is here from the first call to the last is
+    /// among them.
     pub fn scan(&self, cursor: usize, places: usize) -> (Vec<&[u8]>, usize) {
         let (mut keys, mut bytes, mut at) = (Vec::new(), 0, cursor);
         let end = self.slots.len().min(cursor.saturating_add(places));

@@ -53,23 +53,26 @@ pub struct News {
     pub full: Option<bool>,
     /// Blocks of the asker that left, or are somebody else's now.
     pub gone: Vec<Key>,
-    /// More left than it could tell, or the connection was lost meanwhile: what is there is *unknown*, not gone.
+    /// More left than it could tell, or the connection was lost meanwhile: what is there is
+    /// *unknown*, not gone.
     pub unknown: bool,
 }
 
 /// Most keys that news hold; beyond, it is unknown what left.
 pub const NEWS_MAX: usize = 65_536;
 
-/// Keeps blocks by key, for one client or several. Every call may be made from any thread, and returns within the
-/// tier's time limit, once anything takes longer.
+/// Keeps blocks by key, for one client or several. Every call may be made from any thread, and
+/// returns within the tier's time limit, once anything takes longer.
 ///
-/// T1  What a tier returns under a key was given to it under that key: envelopes are checked, and what fails is absent.
+/// T1  What a tier returns under a key was given to it under that key: envelopes are checked, and
+///     what fails is absent.
 /// T2  A tier may lose anything at any time.
 pub trait Tier: Send + Sync {
     /// Name for people and logs. Without secrets.
     fn name(&self) -> &str;
 
-    /// Looks for blocks; calls `found` with the position in `wanted` and the bytes of each that is there.
+    /// Looks for blocks; calls `found` with the position in `wanted` and the bytes of each that is
+    /// there.
     ///
     /// # Errors
     /// The tier is broken. Blocks may have been found before it broke.
@@ -90,14 +93,15 @@ pub trait Tier: Send + Sync {
     /// What it told since the last call. Never waits.
     fn news(&self) -> News;
 
-    /// Whether this client alone decides what is in it: then it says [`remove`](Self::remove) before it is full.
+    /// Whether this client alone decides what is in it: then it says [`remove`](Self::remove)
+    /// before it is full.
     fn is_own(&self) -> bool;
 
     /// Blocks of `block_bytes` that fit, as far as known.
     fn frames(&self, block_bytes: usize) -> u32;
 
-    /// Whether it is shared, and has more room than those frames: then who uses it says [`remove`](Self::remove) before it
-    /// keeps more there.
+    /// Whether it is shared, and has more room than those frames: then who uses it says
+    /// [`remove`](Self::remove) before it keeps more there.
     fn has_more(&self) -> bool {
         false
     }
@@ -112,8 +116,8 @@ pub trait Tier: Send + Sync {
         None
     }
 
-    /// How long a call may take that is about several blocks, where that is one limit for all of them: what takes longer is
-    /// lost.
+    /// How long a call may take that is about several blocks, where that is one limit for all of
+    /// them: what takes longer is lost.
     fn limit(&self) -> Option<Duration> {
         None
     }

@@ -1,7 +1,9 @@
-//! The wire format of the server: words in, replies out (RESP2 and RESP3). Pure: bytes to words, and back.
+//! The wire format of the server: words in, replies out (RESP2 and RESP3). Pure: bytes to words,
+//! and back.
 //!
-//! Decoding is the crate's. Before it sees anything, the shape is checked here: a command is one flat list of strings
-//! with bounds on their number and length, so that no peer can make the decoder recurse, reserve or scan without end.
+//! Decoding is the crate's. Before it sees anything, the shape is checked here: a command is one
+//! flat list of strings with bounds on their number and length, so that no peer can make the
+//! decoder recurse, reserve or scan without end.
 //!
 //! ```text
 //!   *3\r\n $3\r\nSET\r\n $1\r\nk\r\n $5\r\nvalue\r\n        a command

@@ -223,7 +223,8 @@ fn a_replica_takes_over() {
     assert!((0..BLOCKS).all(|index| client.give(index)), "and takes some");
 }
 
-/// What fails late, on a connection that was given up, must not make its successor be taken for lost.
+/// What fails late, on a connection that was given up, must not make its successor be taken for
+/// lost.
 #[test]
 fn a_request_to_a_node_that_fails_late_does_not_make_the_next_connection_deaf() {
     let Some(cluster) = Cluster::start(3, 0) else { return };

@@ -37,7 +37,8 @@ fn out_of_descriptors_it_waits_and_lets_in_who_waited() {
     // As many as it may have are not few because somebody's soft limit is low.
     assert_eq!(getrlimit(Resource::Nofile).current, getrlimit(Resource::Nofile).maximum);
 
-    // They wait to be let in, as nobody serves yet; then there are no descriptors left for the other ends.
+    // They wait to be let in, as nobody serves yet; then there are no descriptors left for the
+    // other ends.
     let clients: Vec<TcpStream> = (0..3).map(|_| TcpStream::connect(address).unwrap()).collect();
     let socket = || socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
     let askers = [socket(), socket(), socket()];

@@ -1,5 +1,6 @@
-//! Mutated envelopes and commands: a first look without a fuzzer, with the same inputs in the same order each time. An
-//! eighteenth of `PANTLER_FUZZ_SECONDS` is spent here; `make fuzz` looks longer.
+//! Mutated envelopes and commands: a first look without a fuzzer, with the same inputs in the same
+//! order each time. An eighteenth of `PANTLER_FUZZ_SECONDS` is spent here; `make fuzz` looks
+//! longer.
 
 mod common;
 

@@ -1,4 +1,5 @@
-//! A server that reads an origin: right bytes or none, whatever is asked and whatever happens to files meanwhile.
+//! A server that reads an origin: right bytes or none, whatever is asked and whatever happens to
+//! files meanwhile.
 
 mod common;
 
@@ -334,7 +335,8 @@ fn a_file_that_changes_is_never_mixed_up() {
                 }
                 _ => fs::write(&path, fill(round)).unwrap(),
             }
-            // Between a look before and a look after that are the same, the bytes are of that version.
+            // Between a look before and a look after that are the same, the bytes are of that
+            // version.
             let version = stem(folder.path(), "f", &Seal::Checksum);
             let mut known = versions.lock().unwrap();
             known.insert(version, round);
@@ -554,7 +556,8 @@ fn who_joins_waits_as_long_as_everybody() {
         stream
     };
     let mut index = 0;
-    // The second asker has most of its time left when the first one gives up; on a busy machine that may not be enough.
+    // The second asker has most of its time left when the first one gives up; on a busy machine
+    // that may not be enough.
     eventually("a block that only the second asker waits for comes", || {
         index += 2;
         gated.open(false);

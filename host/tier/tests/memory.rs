@@ -1,4 +1,5 @@
-//! What clients can make a server hold. A process of its own, and one test: memory is the process's.
+//! What clients can make a server hold. A process of its own, and one test: memory is the
+//! process's.
 
 mod common;
 

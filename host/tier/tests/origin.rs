@@ -1,4 +1,5 @@
-//! A tier server as origin: what a client without any other access sees, whatever becomes of the server.
+//! A tier server as origin: what a client without any other access sees, whatever becomes of the
+//! server.
 
 mod common;
 
@@ -167,7 +168,8 @@ fn a_file_that_changes_is_another_version_and_never_a_mixture() {
                     let attributes = node.attributes().unwrap();
                     let settled = origin.look(&attributes).settled;
                     match read_node(&node) {
-                        // A version that is young may be read while it is written, as from a directory.
+                        // A version that is young may be read while it is written, as from a
+                        // directory.
                         Ok(bytes) if settled => {
                             assert!(bytes.len() == size && bytes.iter().all(|byte| *byte == bytes[0]));
                             right.fetch_add(1, Ordering::SeqCst);

@@ -1,4 +1,5 @@
-//! The server over sockets: common tools, hostile peers, and the client of this crate; the same client against Redis.
+//! The server over sockets: common tools, hostile peers, and the client of this crate; the same
+//! client against Redis.
 
 mod common;
 
@@ -251,7 +252,8 @@ fn who_tracks_hears_of_what_had_to_wait_for_room() {
     let value = "v".repeat(100_000);
     say(&stream, format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$100000\r\n{value}\r\n").as_bytes(), "+OK\r\n");
     say(&watcher, b"CLIENT TRACKING ON BCAST NOLOOP\r\n", "+OK\r\n");
-    // More than may wait, by no more than what sockets take: the last command is carried out when some of it has gone.
+    // More than may wait, by no more than what sockets take: the last command is carried out when
+    // some of it has gone.
     stream.write_all(&[&b"GET k\r\n".repeat(84)[..], b"SET x 1\r\n"].concat()).unwrap();
     say(&watcher, b"", ">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nx\r\n");
 }
@@ -448,7 +450,8 @@ fn redis_gone_and_back_is_unknown_and_heals() {
     let patient = client(redis.port(), "other", |options| options.timeout = PATIENCE);
     patient.heal().unwrap();
     give(&patient, 1, Put::Keep);
-    // The short limit is for what cannot be answered; everything else may take as long as the machine is busy.
+    // The short limit is for what cannot be answered; everything else may take as long as the
+    // machine is busy.
     let tier = client(redis.port(), "one", |options| options.timeout = Duration::from_millis(300));
     eventually("it is there", || tier.heal().is_ok());
     let _ = tier.news();

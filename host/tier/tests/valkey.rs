@@ -12,7 +12,8 @@ use pantler_tier::{Put, RemoteTier, Retrieve, Tier};
 
 const PACKAGE: &str = "cargo xtask test-python";
 
-/// In the path, or in the Python package that `cargo xtask test-python` installs: Debian 12 has none.
+/// In the path, or in the Python package that `cargo xtask test-python` installs: Debian 12 has
+/// none.
 fn program() -> Option<PathBuf> {
     let libraries = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/python/environment/lib");
     let packaged = std::fs::read_dir(libraries).into_iter().flatten().flatten().map(|python| {

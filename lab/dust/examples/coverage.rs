@@ -1,4 +1,5 @@
-//! How often the intervals of verdicts hold the truth: capacities and parameters of simulated caches.
+//! How often the intervals of verdicts hold the truth: capacities and parameters of simulated
+//! caches.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};

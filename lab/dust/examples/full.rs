@@ -1,8 +1,8 @@
-//! The whole matrix of simulated trials: `make dust-full`, or a part of it, as `--help` says. It fails where a bar is not
-//! reached.
+//! The whole matrix of simulated trials: `make dust-full`, or a part of it, as `--help` says. It
+//! fails where a bar is not reached.
 //!
-//! Every trial's outcome is kept in a file, one line each, so that a run goes on where the last one was interrupted. A
-//! line counts only for the seed and the state of the sources that it names.
+//! Every trial's outcome is kept in a file, one line each, so that a run goes on where the last one
+//! was interrupted. A line counts only for the seed and the state of the sources that it names.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -128,7 +128,8 @@ fn tasks(scenario: Scenario, capacity: u32, trials: u64, seed: u64) -> Vec<Task>
 
 /// The whole matrix of simulated trials, or a part of it
 ///
-/// Every trial's outcome is kept in a file, so that a run goes on where the last one was interrupted.
+/// Every trial's outcome is kept in a file, so that a run goes on where the last one was
+/// interrupted.
 #[derive(Debug, Parser)]
 struct Words {
     /// Trials of each policy

@@ -1,9 +1,11 @@
 //! Inference: pure, from a seed and readings to traces and a verdict. No I/O, no clock.
 //!
-//! Read in this order: [`trace`] and [`pattern`] say what is done to a cache, [`calibrate`] and [`evidence`] what is learnt of
-//! it, [`simulate`], [`candidate`] and [`score`] how explanations are compared, [`rank`] and [`choose`] how the best one
-//! is found, [`check`] whether it is good enough, [`fresh`] whether it holds for what it was not chosen by,
-//! [`inquiry`] how all of it follows on each other, [`verdict`] what comes out, and [`counterexample`] what shows that it is unknown.
+//! Read in this order: [`trace`] and [`pattern`] say what is done to a cache, [`calibrate`] and
+//! [`evidence`] what is learnt of it, [`simulate`], [`candidate`] and [`score`] how explanations
+//! are compared, [`rank`] and [`choose`] how the best one is found, [`check`] whether it is good
+//! enough, [`fresh`] whether it holds for what it was not chosen by, [`inquiry`] how all of it
+//! follows on each other, [`verdict`] what comes out, and [`counterexample`] what shows that it is
+//! unknown.
 
 pub mod ahead;
 pub mod budget;

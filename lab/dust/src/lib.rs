@@ -1,8 +1,9 @@
 //! Dust: finds out what a cache does, from outside.
 //!
-//! A cache is treated with traces of accesses. The same traces are simulated under every candidate, and the candidates are
-//! ranked by how well they explain what was seen (docs/RULES.md, D; the idea and the first patterns are those of
-//! Burnett et al., *Exploiting Gray-Box Knowledge of Buffer-Cache Management*, USENIX 2002).
+//! A cache is treated with traces of accesses. The same traces are simulated under every candidate,
+//! and the candidates are ranked by how well they explain what was seen (docs/RULES.md, D; the idea
+//! and the first patterns are those of Burnett et al., *Exploiting Gray-Box Knowledge of
+//! Buffer-Cache Management*, USENIX 2002).
 //!
 //! ```
 //! use pantler_dust::{Inquiry, Options, investigate, targets::SimulatedTarget};
@@ -13,8 +14,8 @@
 //! assert!((57..=63).contains(&verdict.capacity));
 //! ```
 //!
-//! [`infer`] is pure: it neither performs I/O nor reads a clock nor draws randomness that was not passed in. What touches
-//! the world is in [`targets`].
+//! [`infer`] is pure: it neither performs I/O nor reads a clock nor draws randomness that was not
+//! passed in. What touches the world is in [`targets`].
 
 #![forbid(unsafe_code)]
 
@@ -49,8 +50,8 @@ pub fn investigate(inquiry: Inquiry, target: &mut dyn Target) -> Result<Inquiry,
     investigate_watching(inquiry, target, &Stop::default(), &mut |_, _| {})
 }
 
-/// The same, telling `watch` what is about to be run, and ending early when `stop` says so: also while it is thought about
-/// what was seen.
+/// The same, telling `watch` what is about to be run, and ending early when `stop` says so: also
+/// while it is thought about what was seen.
 ///
 /// # Errors
 ///
@@ -100,8 +101,8 @@ pub fn investigate_watching(
     }
 }
 
-/// Asks a target that is unknown for a counterexample: as few accesses as possible that the nearest family gets wrong, with
-/// at most `accesses` of them in all.
+/// Asks a target that is unknown for a counterexample: as few accesses as possible that the nearest
+/// family gets wrong, with at most `accesses` of them in all.
 ///
 /// # Errors
 ///
@@ -122,7 +123,8 @@ pub fn contradict(
     Ok(shrinking.result())
 }
 
-/// The same by what was observed when the target was asked. Without that it is as long as it was seen, and nobody confirms it.
+/// The same by what was observed when the target was asked. Without that it is as long as it was
+/// seen, and nobody confirms it.
 pub fn contradict_again(inquiry: &Inquiry) -> Option<Counterexample> {
     let observed = inquiry.observed_for_counterexample();
     let mut shrinking = shrinking(inquiry, observed.iter().map(|observed| observed.readings.len()).sum())?;

@@ -1,4 +1,5 @@
-//! A mirror: a policy fed with the requests of one application, to predict what the cache below holds (docs/RULES.md, D4).
+//! A mirror: a policy fed with the requests of one application, to predict what the cache below
+//! holds (docs/RULES.md, D4).
 //!
 //! ```text
 //!   requests  --->  mirror: the policy that Dust named, of the size that Dust measured  --->  "cached", "not cached"
@@ -9,14 +10,16 @@
 //!
 //! Pure: it looks at no cache, reads no clock, and knows only what it is told.
 //!
-//! Whoever serves what looks cached first picks the mistakes, too, so a wrong "cached" is dearer than a wrong "not
-//! cached": the size is adjusted until the former are few, and only then until the latter are. An unbiased mirror would
-//! be right more often and be worse to have.
+//! Whoever serves what looks cached first picks the mistakes, too, so a wrong "cached" is dearer
+//! than a wrong "not cached": the size is adjusted until the former are few, and only then until
+//! the latter are. An unbiased mirror would be right more often and be worse to have.
 //!
 //! M1  At most [`FRAMES_MOST`] times the frames, and never fewer than one frame.
-//! M2  Every block that is cached by prediction has a name; names are at most [`HANDLES_PER_FRAME`] times the frames.
-//! M3  The policy hears of every request before it decides anything: requests for what is all cached are told to it only
-//!     when something is missing, forgotten or resized, because until then nothing depends on them.
+//! M2  Every block that is cached by prediction has a name; names are at most [`HANDLES_PER_FRAME`]
+//!     times the frames.
+//! M3  The policy hears of every request before it decides anything: requests for what is all
+//!     cached are told to it only when something is missing, forgotten or resized, because until
+//!     then nothing depends on them.
 //!
 //! ```
 //! use pantler_dust::Mirror;
@@ -39,7 +42,8 @@ mod lately;
 
 use lately::Lately;
 
-/// Numbers given out for each frame: enough for the ghosts of all policies but those that forget nothing.
+/// Numbers given out for each frame: enough for the ghosts of all policies but those that forget
+/// nothing.
 const HANDLES_PER_FRAME: u32 = 6;
 /// Numbers given out at least.
 const HANDLES_MIN: u32 = 1024;
@@ -47,7 +51,8 @@ const HANDLES_MIN: u32 = 1024;
 const WINDOW: u32 = 256;
 /// Share of wrong "cached" among all predictions of "cached" that is put up with.
 const FALSELY_CACHED_MAX: f64 = 0.005;
-/// Share of wrong "not cached" among all verifications above which the mirror grows, if nothing speaks against it.
+/// Share of wrong "not cached" among all verifications above which the mirror grows, if nothing
+/// speaks against it.
 const FALSELY_ABSENT_MAX: f64 = 0.03;
 /// Steps of the size: faster down than up.
 const SHRINK: f64 = 0.97;
@@ -121,7 +126,8 @@ pub struct Mirror {
     cache: Demand<Replacement>,
     /// Frames as they were set.
     nominal: u32,
-    /// Whose the names are decides nothing about how they are hashed: the same requests give the same mirror.
+    /// Whose the names are decides nothing about how they are hashed: the same requests give the
+    /// same mirror.
     numbers: HashMap<(u64, u64), Handle, FixedState>,
     /// By number: whose it is.
     names: Vec<Option<(u64, u64)>>,
@@ -136,7 +142,8 @@ pub struct Mirror {
 }
 
 impl Mirror {
-    /// An empty mirror of a cache of `frames` blocks. `None` for policies that must know the future.
+    /// An empty mirror of a cache of `frames` blocks. `None` for policies that must know the
+    /// future.
     pub fn new(spec: Spec, frames: u32) -> Option<Self> {
         let frames = frames.max(1);
         Some(Self {
@@ -159,8 +166,8 @@ impl Mirror {
         self.left.get_or_insert_default();
     }
 
-    /// File and block of all that had to make room since this was last asked, in the order in which they did; some may be
-    /// back. Nothing, unless it was [told to](Self::tell_what_leaves).
+    /// File and block of all that had to make room since this was last asked, in the order in which
+    /// they did; some may be back. Nothing, unless it was [told to](Self::tell_what_leaves).
     pub fn take_left(&mut self) -> Vec<(u64, u64)> {
         self.left.as_mut().map(std::mem::take).unwrap_or_default()
     }
@@ -175,7 +182,8 @@ impl Mirror {
         self.cache.frames()
     }
 
-    /// Some blocks of a file were requested. Returns whether all of them were cached before, as far as the mirror knows.
+    /// Some blocks of a file were requested. Returns whether all of them were cached before, as far
+    /// as the mirror knows.
     pub fn request(&mut self, file: u64, blocks: Range<u64>) -> bool {
         if self.lately.repeats(file, &blocks) {
             return true;
@@ -242,13 +250,15 @@ impl Mirror {
         self.set_frames(self.nominal);
     }
 
-    /// A prediction turned out to be right or wrong: `cached` is what was true. Every so many of them the size is adjusted.
+    /// A prediction turned out to be right or wrong: `cached` is what was true. Every so many of
+    /// them the size is adjusted.
     pub fn verified(&mut self, predicted: bool, cached: bool) {
         self.verified_in_part(f64::from(u8::from(predicted)), f64::from(u8::from(cached)));
     }
 
-    /// The same for a prediction about several blocks: which share was predicted to be cached, and which was. All but a few
-    /// blocks of a large file may be there, which says something else about the size than that none is.
+    /// The same for a prediction about several blocks: which share was predicted to be cached, and
+    /// which was. All but a few blocks of a large file may be there, which says something else
+    /// about the size than that none is.
     pub fn verified_in_part(&mut self, predicted: f64, cached: f64) {
         self.accuracy.add(predicted >= 1.0, cached >= 1.0);
         self.window.add(predicted, cached);
@@ -356,7 +366,8 @@ impl Mirror {
         }
     }
 
-    /// Recomputes M1 and M2 and the cache's invariants, and panics with the number of one that fails.
+    /// Recomputes M1 and M2 and the cache's invariants, and panics with the number of one that
+    /// fails.
     pub fn validate(&self) {
         self.cache.validate();
         let most = (f64::from(self.nominal) * FRAMES_MOST) as u32 + 1;
@@ -448,7 +459,8 @@ mod tests {
 
     #[test]
     fn repetitions_beyond_the_first_change_no_order() {
-        // Recency decides alone here, so that what is left out of many requests in a row must not be missed.
+        // Recency decides alone here, so that what is left out of many requests in a row must not
+        // be missed.
         let (mut mirror, mut twin) = (mirror("lru", 1000), mirror("lru", 1000));
         let mut random = Random::new(17);
         for step in 0..40_000 {

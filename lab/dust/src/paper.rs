@@ -4,10 +4,12 @@
 //!   pattern of the paper  -->  simulated policy  -->  20 probes a run  -->  many runs, each with another offset  -->  plot
 //! ```
 //!
-//! As in the paper, a cache has 20,000 blocks, a hit takes 2 us and a miss 7 ms, and each run makes 20 probes, because
-//! probes disturb what they look at. Unlike the paper, each point is one probe and nothing is averaged.
+//! As in the paper, a cache has 20,000 blocks, a hit takes 2 us and a miss 7 ms, and each run makes
+//! 20 probes, because probes disturb what they look at. Unlike the paper, each point is one probe
+//! and nothing is averaged.
 //!
-//! Source: Burnett et al., *Exploiting Gray-Box Knowledge of Buffer-Cache Management*, USENIX 2002, figures 3 to 10.
+//! Source: Burnett et al., *Exploiting Gray-Box Knowledge of Buffer-Cache Management*, USENIX 2002,
+//! figures 3 to 10.
 
 use html_escape::encode_quoted_attribute as escaped;
 use serde::Serialize;
@@ -249,7 +251,8 @@ impl Panel {
         }
     }
 
-    /// One character for each twentieth of the region: `#` stays, `+` mostly, `-` partly, `.` leaves.
+    /// One character for each twentieth of the region: `#` stays, `+` mostly, `-` partly, `.`
+    /// leaves.
     pub fn line(&self) -> String {
         let shade = |&share: &f64| match share {
             share if share > 0.9 => '#',
@@ -322,7 +325,8 @@ mod tests {
         assert!(share(lfu, 0, 3) < 0.05 && share(lfu, 6, 13) > 0.95 && share(lfu, 17, 20) < 0.05);
         let random = panel(4, 0);
         assert!(random.kept.iter().all(|&share| (0.1..0.9).contains(&share)), "{:?}", random.kept);
-        // A cyclic shift of FIFO: the right part leaves first, then the first blocks of the left one.
+        // A cyclic shift of FIFO: the right part leaves first, then the first blocks of the left
+        // one.
         let shifted = panel(4, 1);
         assert!(share(shifted, 4, 9) > 0.95 && share(shifted, 11, 19) < 0.6, "{}", shifted.line());
         assert!(lru(panel(4, 2)) && fifo(panel(5, 0)) && lru(panel(5, 1)));
@@ -344,7 +348,8 @@ mod tests {
         assert!(share(some, 0, 20) > 0.95, "{}", some.line());
         assert!(hot(panel(7, 2)) && fifo(panel(8, 0)) && hot(panel(8, 1)));
         assert!(lru(panel(9, 1)) && lru(panel(10, 1)));
-        // Where the estimate is too high, only the youngest of the second quarter and of the fourth stay.
+        // Where the estimate is too high, only the youngest of the second quarter and of the fourth
+        // stay.
         let high = panel(10, 0);
         assert!(share(high, 0, 5) < 0.05 && share(high, 10, 14) < 0.2, "{}", high.line());
         assert!(share(high, 6, 9) > share(high, 10, 14) && share(high, 17, 20) > 0.9, "{}", high.line());

@@ -1,4 +1,5 @@
-//! Plots as SVG: the time of an access over a position, on a logarithmic scale, as the paper draws fingerprints.
+//! Plots as SVG: the time of an access over a position, on a logarithmic scale, as the paper draws
+//! fingerprints.
 //!
 //! ```text
 //!   7 ms  |....      ....

@@ -1,4 +1,5 @@
-//! Recorded observations: what was done to a target and what it said, so that it can be analysed again without it.
+//! Recorded observations: what was done to a target and what it said, so that it can be analysed
+//! again without it.
 //!
 //! One JSON object per line: a head, then one line for each trace.
 //!
@@ -8,10 +9,11 @@
 //! {"pattern":"loop","cold":false,"accesses":[7,8],"pauses":[],"probes":[1],"took_ns":[61044,570]}
 //! ```
 //!
-//! `said` has a character for each access, 1 for hits. Pauses are in milliseconds, before the access at that position.
-//! Traces whose pattern is `counterexample` were asked to shrink one, and nothing else follows from them.
-//! Nothing at all follows from those whose pattern begins with `illustration-`, which are there for a page.
-//! `traces` says how many lines follow: what was cut off would be missing unnoticed. Older recordings have no such number.
+//! `said` has a character for each access, 1 for hits. Pauses are in milliseconds, before the
+//! access at that position. Traces whose pattern is `counterexample` were asked to shrink one, and
+//! nothing else follows from them. Nothing at all follows from those whose pattern begins with
+//! `illustration-`, which are there for a page. `traces` says how many lines follow: what was cut
+//! off would be missing unnoticed. Older recordings have no such number.
 
 use std::io::{self, BufRead, Read, Write};
 use std::time::Duration;
@@ -24,7 +26,8 @@ use crate::{Observed, Reading, Trace};
 const VERSION: u32 = 1;
 /// What is wrong with a recording of traces without accesses, too.
 const NOTHING: &str = "nothing was observed";
-/// Bytes of a recording that are read at most, and of its first line: something else does not fill the memory.
+/// Bytes of a recording that are read at most, and of its first line: something else does not fill
+/// the memory.
 const BYTES_MAX: u64 = 1 << 30;
 const HEAD_BYTES_MAX: u64 = 1 << 16;
 

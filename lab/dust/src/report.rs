@@ -78,7 +78,8 @@ pub struct Report {
     pub hit_ns: Option<f64>,
     /// Median latency of misses.
     pub miss_ns: Option<f64>,
-    /// What the nearest family cannot explain; `null` when known, and when there was nothing to ask.
+    /// What the nearest family cannot explain; `null` when known, and when there was nothing to
+    /// ask.
     pub counterexample: Option<Contradiction>,
 }
 

@@ -4,7 +4,8 @@
 //!   signal --> Stop --> a step of a trace, a pause, a connection, an inference: each looks every so often
 //! ```
 //!
-//! An inference knows nothing of this: it is left to itself on a thread of its own, and whoever waited for it goes.
+//! An inference knows nothing of this: it is left to itself on a thread of its own, and whoever
+//! waited for it goes.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -145,7 +146,8 @@ impl Wire {
         }
     }
 
-    /// What is asked from now on is waited for as if it were one request, whoever wants to know more or not.
+    /// What is asked from now on is waited for as if it were one request, whoever wants to know
+    /// more or not.
     pub fn part(&mut self) {
         self.begin();
         self.is_last = true;

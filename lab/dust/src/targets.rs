@@ -35,8 +35,8 @@ pub trait Target {
         None
     }
 
-    /// From now on runs end early, by [`TargetError::Stopped`], when that is wanted. Targets whose runs take no time need
-    /// not look.
+    /// From now on runs end early, by [`TargetError::Stopped`], when that is wanted. Targets whose
+    /// runs take no time need not look.
     fn heed(&mut self, _stop: Stop) {}
 }
 
@@ -82,8 +82,9 @@ pub enum TargetError {
 
 /// What is known of a target before it is asked, by its name.
 pub fn expectations(name: &str) -> Options {
-    /// Share of accesses in which a model may be wrong of what looks at a clock, takes samples or reclaims: those have
-    /// corners that it has not. Whatever else is behind a target is what it is to the letter.
+    /// Share of accesses in which a model may be wrong of what looks at a clock, takes samples or
+    /// reclaims: those have corners that it has not. Whatever else is behind a target is what it is
+    /// to the letter.
     const CORNERS: f64 = 0.012;
     const PAGES_MAX: u32 = 1 << 15;
     let options = Options::default();
@@ -108,7 +109,8 @@ pub fn expectations(name: &str) -> Options {
         _ if name == "pagecache" || proxy || name.starts_with("mount ") => Family::not_of_redis(),
         _ => options.families,
     };
-    // Each visit waits for a second of the server's clock to begin, and Redis's pace is pause enough.
+    // Each visit waits for a second of the server's clock to begin, and Redis's pace is pause
+    // enough.
     let costs = match name {
         _ if redis => Some(Costs::paced(REDIS_PACE, 0.6, 0.0)),
         _ if memcached => Some(Costs::paced(MEMCACHED_PACE, 0.5, 1.0)),

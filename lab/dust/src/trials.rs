@@ -58,7 +58,8 @@ impl Trial {
     }
 }
 
-/// Families that behave alike for some parameters, so that either name is right: each with its reason.
+/// Families that behave alike for some parameters, so that either name is right: each with its
+/// reason.
 pub const DECLARED_EQUIVALENT: &[(&str, &str, &str)] = &[
     ("lfu", "lfu-aged", "counts that age after more references than a run makes do not age"),
     ("lfu", "lrfu", "references that lose nothing of their worth are counted"),

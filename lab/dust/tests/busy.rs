@@ -1,5 +1,5 @@
-//! A cache on a busy machine, asked by timing alone: what else runs there takes the processor from hits and misses alike,
-//! so that hits look like misses and never the other way round.
+//! A cache on a busy machine, asked by timing alone: what else runs there takes the processor from
+//! hits and misses alike, so that hits look like misses and never the other way round.
 
 use pantler_dust::infer::random::Random;
 use pantler_dust::targets::SimulatedTarget;
@@ -12,7 +12,8 @@ const SEEDS: u64 = 4;
 /// Takes as long as a mount on a disk, and some accesses wait.
 struct Busy {
     cache: SimulatedTarget,
-    /// Share of accesses that wait about as long as a miss takes, and share of those that wait much longer.
+    /// Share of accesses that wait about as long as a miss takes, and share of those that wait much
+    /// longer.
     waits: (f64, f64),
     random: Random,
 }

@@ -30,8 +30,8 @@ impl Target for Turncoat {
     }
 }
 
-/// Takes as long as a mount on a disk, on a machine that is busy for whole stretches of accesses: many of them wait as long
-/// as a miss takes.
+/// Takes as long as a mount on a disk, on a machine that is busy for whole stretches of accesses:
+/// many of them wait as long as a miss takes.
 struct Timed {
     turncoat: Turncoat,
     /// Probability that a stretch begins, of the traces before the fresh one and of the fresh one.

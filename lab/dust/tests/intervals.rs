@@ -1,4 +1,5 @@
-//! Intervals hold what is true as often as they claim. `cargo run --release --example coverage` asks more caches.
+//! Intervals hold what is true as often as they claim. `cargo run --release --example coverage`
+//! asks more caches.
 
 use pantler_dust::Options;
 use pantler_dust::infer::random::Random;

@@ -1,7 +1,9 @@
-//! libCacheSim, from PyPI, as truth from other hands: what they are called is right, and only a few are "unknown".
+//! libCacheSim, from PyPI, as truth from other hands: what they are called is right, and only a few
+//! are "unknown".
 //!
-//! It runs as a process of its own, in the Python that `cargo xtask test-python` prepares (`xtask/requirements-programs.txt`) or
-//! the machine's. Where neither has the module `libcachesim` this is skipped, unless `PANTLER_NO_SKIP` is set.
+//! It runs as a process of its own, in the Python that `cargo xtask test-python` prepares
+//! (`xtask/requirements-programs.txt`) or the machine's. Where neither has the module `libcachesim`
+//! this is skipped, unless `PANTLER_NO_SKIP` is set.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -63,8 +65,8 @@ impl Drop for Peer {
     }
 }
 
-/// Its name, what Dust may call it, and whether it has to: the others differ from what their papers say, so that
-/// "unknown" is right, too.
+/// Its name, what Dust may call it, and whether it has to: the others differ from what their papers
+/// say, so that "unknown" is right, too.
 const CACHES: [(&str, &[&str], bool); 14] = [
     ("LRU", &["lru"], true),
     ("FIFO", &["fifo"], true),
@@ -78,7 +80,8 @@ const CACHES: [(&str, &[&str], bool); 14] = [
     ("LIRS", &["lirs"], false),
     ("MQ", &["mq"], true),
     ("WTinyLFU", &["w-tinylfu"], false),
-    // Version 0.3.5 keeps the first blocks of a scan, half as many as it may, and refuses all others.
+    // Version 0.3.5 keeps the first blocks of a scan, half as many as it may, and refuses all
+    // others.
     ("ClockPro", &["clock-pro", "noeviction"], true),
     ("Random", &["random"], true),
 ];
@@ -113,7 +116,8 @@ fn caches_by_other_hands_are_named_and_never_called_what_they_are_not() {
         let right = names.contains(&verdict.family.as_str())
             || verdict.equivalent.iter().any(|name| names.contains(&name.as_str()));
         let known = verdict.verdict == Known::Known;
-        // What refuses newcomers is full where that is said above, and all others hold what they were told to.
+        // What refuses newcomers is full where that is said above, and all others hold what they
+        // were told to.
         let sized = verdict.family == "noeviction" || verdict.capacity.abs_diff(CAPACITY) <= 2;
         if (known && !right) || (must && !(known && sized)) {
             wrong.push((cache, verdict.verdict, verdict.policy, verdict.capacity));

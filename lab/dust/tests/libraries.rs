@@ -1,4 +1,5 @@
-//! Caches by other hands: LRU is named, and what has no candidate is near its relatives or unknown, never wrong.
+//! Caches by other hands: LRU is named, and what has no candidate is near its relatives or unknown,
+//! never wrong.
 
 use std::num::NonZeroUsize;
 

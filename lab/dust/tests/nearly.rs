@@ -1,4 +1,5 @@
-//! Caches that do nearly what is known, asked with what is expected of real targets: they must not be taken for it.
+//! Caches that do nearly what is known, asked with what is expected of real targets: they must not
+//! be taken for it.
 
 use pantler_dust::infer::family::Family;
 use pantler_dust::infer::random::Random;

@@ -1,4 +1,5 @@
-//! This kernel's page cache, by timing alone. Needs root, memory control groups and the classic lists.
+//! This kernel's page cache, by timing alone. Needs root, memory control groups and the classic
+//! lists.
 
 use std::path::Path;
 

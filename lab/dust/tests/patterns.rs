@@ -1,7 +1,8 @@
-//! Each pattern separates the policies that it is there for, and would not without the step that it is named after.
+//! Each pattern separates the policies that it is there for, and would not without the step that it
+//! is named after.
 //!
-//! Likelihoods are counted here by hand: so many answers agree with a policy, so many do not. Whose capacity is unknown gets
-//! the best of all that are near.
+//! Likelihoods are counted here by hand: so many answers agree with a policy, so many do not. Whose
+//! capacity is unknown gets the best of all that are near.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -37,7 +38,8 @@ fn likelihood(policy: &str, trace: &Trace, seen: &[bool]) -> f64 {
     (FRAMES * 9 / 10..=FRAMES * 11 / 10).map(of).fold(f64::NEG_INFINITY, f64::max)
 }
 
-/// By how much the truth explains the answers of a cache better than another policy, some of which are wrong.
+/// By how much the truth explains the answers of a cache better than another policy, some of which
+/// are wrong.
 fn margin(truth: &str, other: &str, trace: &Trace, random: &mut Random) -> f64 {
     let seen: Vec<bool> =
         hits(truth, FRAMES, trace).into_iter().map(|hit| hit != random.chance(NOISE)).collect();
@@ -90,11 +92,13 @@ fn small(trace: &Trace) -> Trace {
     keeping(trace, |_, block| block < FRAMES * 9 / 10)
 }
 
-/// A pattern, two policies of which either may be the truth, and the pattern without its essential step.
+/// A pattern, two policies of which either may be the truth, and the pattern without its essential
+/// step.
 const PAIRS: &[(Pattern, &str, &str, &str, Cut)] = &[
     (Pattern::ShortTerm, "lru", "fifo", "the pointers", touched_once),
     (Pattern::ShortTerm, "lfu", "lru", "stripes read more often", |trace| touched(trace, 2)),
-    // Warm-up: blocks of the region that fills the cache. Only its second half is read once more, in places of their own.
+    // Warm-up: blocks of the region that fills the cache. Only its second half is read once more,
+    // in places of their own.
     (Pattern::ShortTermHalfBits, "sieve", "clock-set", "bits of one half", |trace| {
         let (full, few) = (2 * FRAMES as usize, 2);
         keeping(trace, |at, _| !(full + few..full + few + FRAMES as usize / 2).contains(&at))
@@ -200,7 +204,8 @@ fn time_gaps_show_who_reads_a_clock() {
         let (mut with, mut without) = (0.0, 0.0);
         for _ in 0..RUNS {
             let mut trace = Pattern::TimeGaps.trace(FRAMES, &mut random);
-            // By how much what moved is better explained by who moves everything than by who moves nothing.
+            // By how much what moved is better explained by who moves everything than by who moves
+            // nothing.
             let mut moves = |trace: &Trace| {
                 let seen: Vec<bool> =
                     lazy_lru(trace).into_iter().map(|hit| hit != random.chance(NOISE)).collect();

@@ -1,4 +1,5 @@
-//! Caching proxies of this process, which do what nobody would: behind `http://` they must not be taken for what is known.
+//! Caching proxies of this process, which do what nobody would: behind `http://` they must not be
+//! taken for what is known.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -71,14 +72,16 @@ fn ask(name: &str, choice: Choice) -> Verdict {
 
 #[test]
 fn a_proxy_that_does_what_nobody_would_is_unknown() {
-    // Two: the others look random, which is dear to tell, and without a flush nothing random is ever known.
+    // Two: the others look random, which is dear to tell, and without a flush nothing random is
+    // ever known.
     for (name, choice) in STRANGERS.into_iter().take(2) {
         let verdict = ask(name, choice);
         assert_eq!(verdict.verdict, Known::Unknown, "{name}: {verdict:?}");
     }
 }
 
-/// Removes what is too much by a process of its own, as nginx does for `max_size`: here when so many pages have come.
+/// Removes what is too much by a process of its own, as nginx does for `max_size`: here when so
+/// many pages have come.
 struct Lazy {
     order: Vec<u32>,
     came: u32,
@@ -108,7 +111,8 @@ fn a_proxy_that_removes_late_is_refused_with_a_remedy() {
     assert!(error.contains("soon after") && error.contains("keys_zone"), "{error}");
 }
 
-/// What contradicts LRU in some accesses of a thousand is another policy, since nothing comes between a proxy and its answer.
+/// What contradicts LRU in some accesses of a thousand is another policy, since nothing comes
+/// between a proxy and its answer.
 #[test]
 fn a_proxy_that_is_nearly_lru_is_not_called_so() {
     for name in ["each 20th the most recent", "each 40th the most recent", "each 10th the median"] {

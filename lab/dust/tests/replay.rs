@@ -41,7 +41,8 @@ fn a_recording_takes_as_long_as_it_is() {
         let took = clock_gettime(ClockId::ThreadCPUTime).tv_sec - start.tv_sec;
         let best = &inquiry.fits()[0].candidate;
         assert_eq!((inquiry.evidence().len(), best.frames), (4 * TRACES as usize, FRAMES), "{timed}");
-        // Where each trace had all before it looked at again, this grew with the square of their number.
+        // Where each trace had all before it looked at again, this grew with the square of their
+        // number.
         assert!(took < 5, "{took} s of a processor");
     }
 }

@@ -39,7 +39,8 @@ fn ask_with(seed: u64, name: &str, target: &mut dyn Target, families: &[&str]) -
 fn redis(policy: &str) -> Option<Verdict> {
     let server = pantler_rig::redis(&["--maxmemory", "8mb", "--maxmemory-policy", policy])?;
     let mut target = RedisTarget::new(&server.address(), None).expect("it answers");
-    // It draws from seventy keys, whose two thousand references sometimes leave honest doubt, never another name.
+    // It draws from seventy keys, whose two thousand references sometimes leave honest doubt, never
+    // another name.
     let ask = |target: &mut RedisTarget, seed| ask_with(seed, &format!("redis://{policy}"), target, &[]);
     let mut verdict = ask(&mut target, 1);
     for seed in 2..=ATTEMPTS {
@@ -115,7 +116,8 @@ fn memcached_as_it_comes() {
     named(memcached(""), "memcached");
 }
 
-/// Its one queue is in the order of references that are a minute apart: within a minute it is that of insertion.
+/// Its one queue is in the order of references that are a minute apart: within a minute it is that
+/// of insertion.
 #[test]
 fn memcached_without_segments() {
     named(memcached("-o no_modern"), "fifo");

@@ -1,4 +1,5 @@
-//! Caches of a few blocks, in which many policies do the same: they are named together, or nobody is.
+//! Caches of a few blocks, in which many policies do the same: they are named together, or nobody
+//! is.
 
 use pantler_dust::infer::random::Random;
 use pantler_dust::targets::expectations;

@@ -70,7 +70,8 @@ fn stale_statistics_are_named_with_their_age() {
             let (_, [low, high]) = intervals.iter().find(|(key, _)| key == "stale").expect("it is stale");
             let (stale, found) = (f64::from(stale), found.expect("it is stale").1);
             assert!((*low..=*high).contains(&stale), "{stale}, {frames} frames: {intervals:?}");
-            // Statistics of a part of the frames say nearly what fresh ones do, and no visit is as long as the last age.
+            // Statistics of a part of the frames say nearly what fresh ones do, and no visit is as
+            // long as the last age.
             assert!(
                 near_by.is_none_or(|share| (found - stale).abs() <= share * stale),
                 "{stale}: {verdict:?}"

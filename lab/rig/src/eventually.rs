@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 /// What a machine with much more work than processors may take for what is soon done.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Waits until something holds, and says how long that took: asks often at first, then twenty times a second.
+/// Waits until something holds, and says how long that took: asks often at first, then twenty times
+/// a second.
 ///
 /// # Panics
 ///

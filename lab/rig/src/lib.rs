@@ -1,5 +1,5 @@
-//! What the tests of several crates stand on: real servers on loopback, each on a port and in a folder of its own,
-//! system calls that are refused, waiting that ends, and pages that
+//! What the tests of several crates stand on: real servers on loopback, each on a port and in a
+//! folder of its own, system calls that are refused, waiting that ends, and pages that
 //! the machine takes.
 //!
 //! ```text

@@ -11,7 +11,8 @@ use crate::missing;
 
 /// Headers of a packet: Ethernet, IP, and TCP with its time stamps.
 pub const HEADER_BYTES: u64 = 14 + 20 + 20 + 12;
-/// What a packet of a connection carries at most: what an Ethernet frame holds beside the headers of IP and TCP.
+/// What a packet of a connection carries at most: what an Ethernet frame holds beside the headers
+/// of IP and TCP.
 pub const SEGMENT_BYTES: u64 = 1500 - 20 - 20 - 12;
 
 static NETS: AtomicU32 = AtomicU32::new(0);
@@ -124,8 +125,8 @@ impl Net {
         }
     }
 
-    /// Connections made from now on send packets as a real cable carries them, of [`SEGMENT_BYTES`] at most. Without this
-    /// a packet between namespaces is as large as what is written at once.
+    /// Connections made from now on send packets as a real cable carries them, of [`SEGMENT_BYTES`]
+    /// at most. Without this a packet between namespaces is as large as what is written at once.
     pub fn split_packets(&self) {
         for number in 1..self.names.len() {
             for (name, cable) in [(&self.names[0], format!("s{number}")), (&self.names[number], "c".into())] {

@@ -62,8 +62,8 @@ pub fn missing(what: &str, package: &str) {
 }
 
 impl Server {
-    /// Starts a program with the words that a port and a folder make. `None`, and a line that says why, where it is
-    /// missing; `package` is what brings it.
+    /// Starts a program with the words that a port and a folder make. `None`, and a line that says
+    /// why, where it is missing; `package` is what brings it.
     ///
     /// # Panics
     ///

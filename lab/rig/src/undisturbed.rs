@@ -10,8 +10,9 @@ use crate::eventually;
 /// So often a test is tried, if the machine takes pages each time.
 const TRIES: usize = 8;
 
-/// What the kernel counts when it takes pages that no test gave up: short of memory, asked by somebody to drop its caches,
-/// or by the host of a virtual machine to give memory back. Reclaim of a control group at its limit is not among them.
+/// What the kernel counts when it takes pages that no test gave up: short of memory, asked by
+/// somebody to drop its caches, or by the host of a virtual machine to give memory back. Reclaim of
+/// a control group at its limit is not among them.
 const TAKINGS: [&str; 6] = [
     "pgsteal_kswapd",
     "pgsteal_direct",
@@ -27,8 +28,9 @@ const DAMON: &str = "/sys/kernel/mm/damon/admin/kdamonds";
 /// What was taken so far, by who took it.
 type Taken = BTreeMap<String, u64>;
 
-/// Runs a test that rests on what is cached, and runs it again if it fails while the machine took pages from everybody: then
-/// it says nothing about who is tested. A failure of a machine that took nothing is a failure at once.
+/// Runs a test that rests on what is cached, and runs it again if it fails while the machine took
+/// pages from everybody: then it says nothing about who is tested. A failure of a machine that took
+/// nothing is a failure at once.
 ///
 /// # Panics
 ///
@@ -63,7 +65,8 @@ fn count(text: &str, name: &str) -> Option<u64> {
     Some(line.parse().expect("a number"))
 }
 
-/// Bytes that each monitor of cold memory paged out. Its statistics are those of when it was last asked for them.
+/// Bytes that each monitor of cold memory paged out. Its statistics are those of when it was last
+/// asked for them.
 fn paged_out(monitors: &Path) -> Taken {
     let says = |path: PathBuf, word: &str| fs::read_to_string(path).is_ok_and(|text| text.trim() == word);
     let mut taken = Taken::new();
@@ -93,7 +96,8 @@ mod tests {
 
     use super::*;
 
-    /// How often a test ran that fails so many times, on a machine that takes pages during the first so many runs.
+    /// How often a test ran that fails so many times, on a machine that takes pages during the
+    /// first so many runs.
     fn runs(fails: usize, takes: usize) -> (bool, usize) {
         let runs = Cell::new(0);
         let test = || {

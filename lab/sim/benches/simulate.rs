@@ -1,11 +1,12 @@
-//! Simulated references per second, by policy: `cargo bench -p pantler-sim --bench simulate -- lru,arc 1%,10%`.
+//! Simulated references per second, by policy: `cargo bench -p pantler-sim --bench simulate --
+//! lru,arc 1%,10%`.
 //!
-//! Behind the policies come the allocations, each without control, with one owner of two that wants MRU, and with that and
-//! a priority: what the steward costs beside plain LRU, which is run in turns with each. The fifth word says how many
-//! references they get, two million without.
+//! Behind the policies come the allocations, each without control, with one owner of two that wants
+//! MRU, and with that and a priority: what the steward costs beside plain LRU, which is run in
+//! turns with each. The fifth word says how many references they get, two million without.
 //!
-//! A Zipf trace of twenty million references (or as many as the third word says), in memory and prepared: what is
-//! measured is the loop alone, in CPU time of its thread, best of three.
+//! A Zipf trace of twenty million references (or as many as the third word says), in memory and
+//! prepared: what is measured is the loop alone, in CPU time of its thread, best of three.
 
 use pantler_sim::{Control, Footprint, LruCurve, Sharing, Sizes, Watch, share, simulate};
 use pantler_steward::Allocation;

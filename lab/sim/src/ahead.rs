@@ -30,8 +30,8 @@ pub struct LookedAhead {
     pub room: f64,
 }
 
-/// Simulates `spec` with `frames` frames and a lookahead over a trace. `seen` is told the size of the waiting room after
-/// every reference. The first `warm_up` references are made and not counted.
+/// Simulates `spec` with `frames` frames and a lookahead over a trace. `seen` is told the size of
+/// the waiting room after every reference. The first `warm_up` references are made and not counted.
 ///
 /// Offline policies run without lookahead: the future that they know has none.
 ///
@@ -47,8 +47,8 @@ pub fn simulate_ahead(
     watch: &Watch,
     seen: impl FnMut(u32),
 ) -> Result<(Outcome, LookedAhead), Stopped> {
-    // No more blocks can come in than are referenced and looked ahead, and policies that count by frames would cost
-    // memory without bound.
+    // No more blocks can come in than are referenced and looked ahead, and policies that count by
+    // frames would cost memory without bound.
     let blocks = (trace.requests().len() as u64).saturating_mul(2 * u64::from(ahead.window) + 2).max(1);
     let frames = frames.min(u32::try_from(blocks).unwrap_or(u32::MAX));
     spec.with(frames.max(1), Run { trace, ahead, frames, warm_up, watch, seen })

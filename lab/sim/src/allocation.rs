@@ -1,15 +1,18 @@
 //! Several owners and a steward: the very same [`Steward`] that bodies drive, over a trace.
 //!
-//! Every reference is told as [`observed`](Steward::observed): there is no device that a fetch would wait for, so a
-//! block has arrived when it is asked for. Decisions are those of [`access`](Steward::access) followed by
-//! [`fetched`](Steward::fetched), which a test holds against this.
+//! Every reference is told as [`observed`](Steward::observed): there is no device that a fetch
+//! would wait for, so a block has arrived when it is asked for. Decisions are those of
+//! [`access`](Steward::access) followed by [`fetched`](Steward::fetched), which a test holds
+//! against this.
 //!
-//! The steward is told ids instead of the blocks they name, so that it finds everything in tables and hashes nothing
-//! ([`Names::Numbers`]); and it is told in advance what is referenced next, so that the tables' rows are near when they
-//! are asked for. Neither decides anything: a test holds the counts against a steward that is told names.
+//! The steward is told ids instead of the blocks they name, so that it finds everything in tables
+//! and hashes nothing ([`Names::Numbers`]); and it is told in advance what is referenced next, so
+//! that the tables' rows are near when they are asked for. Neither decides anything: a test holds
+//! the counts against a steward that is told names.
 //!
-//! Where nobody controls anything every allocation is one LRU list, and so is `global-lru` whatever anybody wants: that
-//! list is run instead, many times faster, and a test holds its counts against the steward's.
+//! Where nobody controls anything every allocation is one LRU list, and so is `global-lru` whatever
+//! anybody wants: that list is run instead, many times faster, and a test holds its counts against
+//! the steward's.
 
 use pantler_policy::Spec;
 use pantler_policy::prefetch::prefetch;
@@ -31,7 +34,8 @@ pub struct Sharing {
     pub allocation: Allocation,
     /// The policy of owners without control.
     pub common_policy: PolicyName,
-    /// Bound of the table of placeholders: `None` = as many as frames, `Some(0)` = unbounded (rule L6).
+    /// Bound of the table of placeholders: `None` = as many as frames, `Some(0)` = unbounded (rule
+    /// L6).
     pub placeholders: Option<u32>,
     /// When owners lose control (rule L7). Never by default, so that a mode is what its name says.
     pub revocation: Revocation,
@@ -61,8 +65,8 @@ impl Sharing {
             || (self.control.is_empty() && self.common_policy == PolicyName::Lru)
     }
 
-    /// What blocks are called: a sketch counts them by the hash of their names, and only the trace's own are the same in
-    /// every body.
+    /// What blocks are called: a sketch counts them by the hash of their names, and only the
+    /// trace's own are the same in every body.
     fn names(&self) -> Names {
         let sketches = |policy| policy == PolicyName::WTinyLfu;
         let is_named = sketches(self.common_policy) || self.control.policies().any(sketches);
@@ -80,7 +84,8 @@ impl Sharing {
 pub struct Shared {
     /// All owners together.
     pub total: Counts,
-    /// By owner, in the order of the trace's names; the only one is called `all` where the trace knows none.
+    /// By owner, in the order of the trace's names; the only one is called `all` where the trace
+    /// knows none.
     pub owners: Vec<OwnerCounts>,
     /// Times that an owner lost control.
     pub revocations: u64,
@@ -128,8 +133,8 @@ pub enum SharedError {
     Stopped(#[from] Stopped),
 }
 
-/// Simulates a cache of `frames` frames that the trace's owners share. The first `warm_up` references are made and not
-/// counted.
+/// Simulates a cache of `frames` frames that the trace's owners share. The first `warm_up`
+/// references are made and not counted.
 ///
 /// # Errors
 ///

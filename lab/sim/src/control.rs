@@ -10,7 +10,8 @@
 //! priority = 1
 //! ```
 //!
-//! A file with a priority of its own is none of a pattern's. A trace of plain keys has one file without a name, `0`.
+//! A file with a priority of its own is none of a pattern's. A trace of plain keys has one file
+//! without a name, `0`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -117,8 +118,8 @@ impl Control {
         self.owners.values().flat_map(|wishes| wishes.policies.values()).map(|policy| policy.0)
     }
 
-    /// All wishes, each with the place of its owner among the trace's names. Owners, files and patterns that the trace does
-    /// not have are returned apart, one sentence each.
+    /// All wishes, each with the place of its owner among the trace's names. Owners, files and
+    /// patterns that the trace does not have are returned apart, one sentence each.
     pub(crate) fn hints(&self, trace: &Prepared) -> (Vec<(usize, Hint)>, Vec<String>) {
         let (mut hints, mut unknown) = (Vec::new(), Vec::new());
         let files = Files::of(trace);
@@ -138,7 +139,8 @@ impl Control {
         (hints, unknown)
     }
 
-    /// Tells a steward all wishes. Owners, files and patterns that the trace does not have are returned, one sentence each.
+    /// Tells a steward all wishes. Owners, files and patterns that the trace does not have are
+    /// returned, one sentence each.
     ///
     /// # Errors
     ///

@@ -1,25 +1,28 @@
 //! The exact LRU curve in one pass: misses at every size at once.
 //!
-//! LRU keeps the same blocks at any size, only more or fewer of them: a reference hits with `c` frames exactly when
-//! fewer than `c` other blocks were referenced since the last reference to its block. That number plus one is its
-//! *stack distance*; a histogram of distances is the whole curve (Mattson et al. 1970).
+//! LRU keeps the same blocks at any size, only more or fewer of them: a reference hits with `c`
+//! frames exactly when fewer than `c` other blocks were referenced since the last reference to its
+//! block. That number plus one is its *stack distance*; a histogram of distances is the whole curve
+//! (Mattson et al. 1970).
 //!
 //! ```text
 //!   slots   0 1 1 0 0 1 | 1 0 1 1 0 1 | 0 1 0 1 . .      a bit per slot: the last reference to some block
 //!   blocks       3            4            2             live bits per 512 slots, in a Fenwick tree
 //! ```
 //!
-//! Each reference takes the next slot. The distance is the number of live slots behind the block's former one: one
-//! walk through the tree, and at most eight population counts. When slots run out, the live ones close ranks, so that
-//! tree and bits stay in the processor's cache however long the trace is.
+//! Each reference takes the next slot. The distance is the number of live slots behind the block's
+//! former one: one walk through the tree, and at most eight population counts. When slots run out,
+//! the live ones close ranks, so that tree and bits stay in the processor's cache however long the
+//! trace is.
 //!
 //! M1  `slot_of[id]` is the live slot of a referenced id, and `id_at` of that slot is `id`.
 //! M2  Live slots are below `next`, in order of last reference.
-//! M3  The tree sums the live bits of every full block of slots; `open` counts those of the one being filled.
+//! M3  The tree sums the live bits of every full block of slots; `open` counts those of the one
+//!     being filled.
 //!
-//! Source: R. L. Mattson, J. Gecsei, D. R. Slutz, I. L. Traiger, *Evaluation techniques for storage hierarchies*, IBM
-//! Systems Journal 9(2), 1970. Counting live slots with a tree is Bennett and Kruskal's (1975); blocks of bits under
-//! it are ours, and make the tree 512 times smaller.
+//! Source: R. L. Mattson, J. Gecsei, D. R. Slutz, I. L. Traiger, *Evaluation techniques for storage
+//! hierarchies*, IBM Systems Journal 9(2), 1970. Counting live slots with a tree is Bennett and
+//! Kruskal's (1975); blocks of bits under it are ours, and make the tree 512 times smaller.
 
 use pantler_trace::Prepared;
 
@@ -54,13 +57,15 @@ pub struct LruCurve {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Line {
     requests: u64,
-    /// `misses[c]` with `c` frames, up to the footprint; more frames change nothing. While references are made,
-    /// `misses[d]` is what was referenced at distance `d`, and `misses[0]` what was referenced first.
+    /// `misses[c]` with `c` frames, up to the footprint; more frames change nothing. While
+    /// references are made, `misses[d]` is what was referenced at distance `d`, and `misses[0]`
+    /// what was referenced first.
     misses: Vec<u64>,
 }
 
 impl LruCurve {
-    /// The curve of references to dense ids below `distinct`. The first `warm_up` references are made, and not counted.
+    /// The curve of references to dense ids below `distinct`. The first `warm_up` references are
+    /// made, and not counted.
     ///
     /// # Panics
     ///
@@ -75,8 +80,9 @@ impl LruCurve {
         Self::count(ids, distinct, warm_up, None, None, &Watch::default()).expect("nobody stopped it")
     }
 
-    /// The curve of a trace, of its bytes, and of each of its owners: a block's distance does not depend on who asks,
-    /// so one pass counts all. Owners of too large a trace are left out ([`knows_owners`](Self::knows_owners)).
+    /// The curve of a trace, of its bytes, and of each of its owners: a block's distance does not
+    /// depend on who asks, so one pass counts all. Owners of too large a trace are left out
+    /// ([`knows_owners`](Self::knows_owners)).
     ///
     /// # Errors
     ///
@@ -184,12 +190,12 @@ impl Line {
     }
 }
 
-/// Makes as many references as `distances` has room for, and writes their distances there. The rest of `ids` is what
-/// comes next.
+/// Makes as many references as `distances` has room for, and writes their distances there. The rest
+/// of `ids` is what comes next.
 ///
-/// Counting live bits is most of the work. The instruction for it is younger than the processors that programs are
-/// built for, so this is compiled twice, with it and without, and chosen when it is called: all that is called here must
-/// be compiled into it.
+/// Counting live bits is most of the work. The instruction for it is younger than the processors
+/// that programs are built for, so this is compiled twice, with it and without, and chosen when it
+/// is called: all that is called here must be compiled into it.
 #[multiversion::multiversion(targets("x86_64+popcnt"))]
 fn find_distances(stack: &mut Stack, ids: &[u32], distances: &mut [u32]) {
     for (at, distance) in distances.iter_mut().enumerate() {

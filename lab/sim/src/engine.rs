@@ -9,9 +9,9 @@
 //!   tally   misses, bytes, owners, from the noted positions, once per batch
 //! ```
 //!
-//! The loop is compiled for each policy apart. It keeps its own record of what is resident, so that a policy is asked
-//! only for what it decides; and it counts nothing but positions of misses, so that owners, bytes and warm-up cost a
-//! run without them nothing.
+//! The loop is compiled for each policy apart. It keeps its own record of what is resident, so that
+//! a policy is asked only for what it decides; and it counts nothing but positions of misses, so
+//! that owners, bytes and warm-up cost a run without them nothing.
 
 use pantler_policy::{Handle, Links, Offline, Online, Spec, Visitor};
 use pantler_trace::Prepared;
@@ -24,11 +24,12 @@ use crate::watch::{Stopped, Watch};
 /// References in a batch: counting, progress and stopping happen between batches.
 pub(crate) const BATCH: usize = 4096;
 
-/// References between the hint that an id will be used and its use. Fewer hide less of the memory's time, more gain
-/// nothing.
+/// References between the hint that an id will be used and its use. Fewer hide less of the memory's
+/// time, more gain nothing.
 pub(crate) const AHEAD: usize = 16;
 
-/// Simulates `spec` with `frames` frames over a trace. The first `warm_up` references are made and not counted.
+/// Simulates `spec` with `frames` frames over a trace. The first `warm_up` references are made and
+/// not counted.
 ///
 /// # Errors
 ///
@@ -51,7 +52,8 @@ pub fn simulate(
     warm_up: u64,
     watch: &Watch,
 ) -> Result<Outcome, Stopped> {
-    // More frames than blocks change nothing, and would cost policies that count by frames memory without bound.
+    // More frames than blocks change nothing, and would cost policies that count by frames memory
+    // without bound.
     let frames = frames.min(trace.distinct().max(1));
     spec.with(frames.max(1), Run { trace, frames, warm_up, watch })
 }
@@ -103,8 +105,8 @@ impl<P: Online> Cache<P> {
         Self { policy, links: Links::new(handles), resident: Resident::new(handles), frames }
     }
 
-    /// Makes the first `count` references of `ids`, writes the positions of misses to `missed`, and returns how many
-    /// there are. The rest of `ids` is what comes next.
+    /// Makes the first `count` references of `ids`, writes the positions of misses to `missed`, and
+    /// returns how many there are. The rest of `ids` is what comes next.
     #[inline(never)]
     fn batch(&mut self, ids: &[Handle], count: usize, missed: &mut [u32; BATCH]) -> usize {
         let mut misses = 0;

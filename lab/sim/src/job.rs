@@ -1,4 +1,5 @@
-//! One simulation as a value: everything it needs to know, so that it can be run anywhere with the same result.
+//! One simulation as a value: everything it needs to know, so that it can be run anywhere with the
+//! same result.
 
 use pantler_policy::{Spec, SpecError};
 use pantler_steward::{Allocation, PolicyName, Revocation};
@@ -21,7 +22,8 @@ pub const WINDOW_MAX: u32 = 1 << 16;
 
 /// One trace, one policy or allocation, one size.
 ///
-/// As JSON it is one line, with its version; `docs/JSON.md` lists the fields. Options at their defaults are left out.
+/// As JSON it is one line, with its version; `docs/JSON.md` lists the fields. Options at their
+/// defaults are left out.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Text", into = "Text")]
 pub struct Job {
@@ -68,14 +70,16 @@ pub enum What {
 }
 
 impl What {
-    /// Whether lookahead can stand beside it: beside policies that see one reference after the other.
+    /// Whether lookahead can stand beside it: beside policies that see one reference after the
+    /// other.
     pub fn may_look_ahead(&self) -> bool {
         matches!(self, Self::Policy(spec) if !matches!(spec, Spec::Opt | Spec::OptBypass))
     }
 }
 
 impl Job {
-    /// Whether it asks which file and place a block is: an allocation and a lookahead do, a policy does not.
+    /// Whether it asks which file and place a block is: an allocation and a lookahead do, a policy
+    /// does not.
     pub fn needs_blocks(&self) -> bool {
         self.ahead.is_some() || matches!(self.what, What::Sharing(_))
     }

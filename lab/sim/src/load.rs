@@ -7,7 +7,8 @@ use pantler_trace::{Format, Options, ReadOptions, Report, TraceError, prepare};
 use crate::job::Source;
 use crate::sweep::Loaded;
 
-/// Reads and prepares the trace that `source` names, and reports what was met on the way; nothing of a generator.
+/// Reads and prepares the trace that `source` names, and reports what was met on the way; nothing
+/// of a generator.
 ///
 /// # Errors
 ///
@@ -16,7 +17,8 @@ pub fn load(source: &Source) -> Result<(Loaded, Option<Report>), TraceError> {
     load_kept(source, None)
 }
 
-/// As [`load`], but a file that was prepared before is only mapped, if it did not change; `folder` is where.
+/// As [`load`], but a file that was prepared before is only mapped, if it did not change; `folder`
+/// is where.
 ///
 /// # Errors
 ///

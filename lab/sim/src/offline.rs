@@ -8,7 +8,8 @@ use crate::engine::{AHEAD, BATCH};
 use crate::outcome::{Outcome, Tally};
 use crate::watch::{Stopped, Watch};
 
-/// Simulates an offline policy. It needs no names of blocks: a block in the cache is the time of its next reference.
+/// Simulates an offline policy. It needs no names of blocks: a block in the cache is the time of
+/// its next reference.
 pub(crate) fn run(
     trace: &Prepared,
     policy: Offline,
@@ -41,7 +42,8 @@ pub fn next_uses<'a>(trace: &'a Prepared, watch: &Watch) -> Result<&'a [u32], St
     trace.next_uses_while(&|references| watch.advance(references).is_ok()).ok_or(Stopped)
 }
 
-/// Makes the references at `batch`, writes the positions of misses to `missed`, and returns how many there are.
+/// Makes the references at `batch`, writes the positions of misses to `missed`, and returns how
+/// many there are.
 #[inline(never)]
 fn batch(
     min: &mut Min,

@@ -9,7 +9,8 @@ use pantler_trace::Prepared;
 pub struct Outcome {
     /// References, and those that missed.
     pub total: Counts,
-    /// The same in bytes; `None` where the trace does not know sizes. An object has the size of its first reference.
+    /// The same in bytes; `None` where the trace does not know sizes. An object has the size of its
+    /// first reference.
     pub bytes: Option<Counts>,
     /// The same by owner, in the order of the trace's names; empty where the trace knows none.
     pub owners: Vec<Counts>,
@@ -35,7 +36,8 @@ impl Counts {
 }
 
 impl Outcome {
-    /// What was counted, and what follows from it: bytes where all blocks have as many, and the only owner.
+    /// What was counted, and what follows from it: bytes where all blocks have as many, and the
+    /// only owner.
     pub(crate) fn new(
         trace: &Prepared,
         total: Counts,
@@ -71,7 +73,8 @@ impl<'a> Tally<'a> {
         Self { trace, warm_up, outcome: Outcome { bytes, owners, ..Outcome::default() }, by_owner }
     }
 
-    /// The references at `batch` were made; those at `missed`, counted from the start of the batch, were misses.
+    /// The references at `batch` were made; those at `missed`, counted from the start of the batch,
+    /// were misses.
     pub(crate) fn batch(&mut self, batch: Range<usize>, missed: &[u32]) {
         let warm = (self.warm_up.saturating_sub(batch.start as u64)).min(batch.len() as u64) as u32;
         let missed = &missed[missed.partition_point(|&at| at < warm)..];

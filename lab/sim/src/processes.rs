@@ -1,4 +1,5 @@
-//! Virtual processes in virtual time: what caching, prefetching and scheduling are worth in seconds.
+//! Virtual processes in virtual time: what caching, prefetching and scheduling are worth in
+//! seconds.
 //!
 //! ```text
 //!   Program --steps--> process --reference--> steward --fetch--> scheduler --run--> disk
@@ -7,23 +8,27 @@
 //!                            '------------- block is there <----------- fetched <-------'
 //! ```
 //!
-//! A *scene* is some programs, the files they read, and where these lie on the disks. It runs under a *configuration*: the
-//! six of the ACFS paper, by name. What is fetched and dropped is decided by the steward alone, in which order the disk is
-//! asked by its scheduler: the very code that bodies run. Here are only time, processors and disks.
+//! A *scene* is some programs, the files they read, and where these lie on the disks. It runs under
+//! a *configuration*: the six of the ACFS paper, by name. What is fetched and dropped is decided by
+//! the steward alone, in which order the disk is asked by its scheduler: the very code that bodies
+//! run. Here are only time, processors and disks.
 //!
-//! * T1 A reference to a cached block takes no time; then the process computes as long as its program says. A reference to
-//!   any other block stalls the process until it is there.
-//! * T2 A process that computes has a processor. Of those that wait for one, the one that has computed least goes first;
-//!   after a block, who computes gives way to one that has computed a slice less. Who comes back from a stall counts as
-//!   at most a slice behind the others, so that nobody saves up time by waiting.
-//! * T3 A block that a process waits for or computes on is pinned, as a body's buffer is while it is copied from.
+//! * T1 A reference to a cached block takes no time; then the process computes as long as its
+//!   program says. A reference to any other block stalls the process until it is there.
+//! * T2 A process that computes has a processor. Of those that wait for one, the one that has
+//!   computed least goes first; after a block, who computes gives way to one that has computed a
+//!   slice less. Who comes back from a stall counts as at most a slice behind the others, so that
+//!   nobody saves up time by waiting.
+//! * T3 A block that a process waits for or computes on is pinned, as a body's buffer is while it
+//!   is copied from.
 //! * T4 Nothing else takes time: not the steward, not hints, not the end of a file.
 //!
-//! Times are whole nanoseconds, events at the same time happen in the order in which they were announced: the same scene
-//! gives the same result everywhere.
+//! Times are whole nanoseconds, events at the same time happen in the order in which they were
+//! announced: the same scene gives the same result everywhere.
 //!
-//! Source: P. Cao, E. W. Felten, A. R. Karlin, K. Li, *Implementation and performance of integrated application-controlled
-//! file caching, prefetching, and disk scheduling*, ACM TOCS 14(4), 1996, sections 2.1, 5.2 to 5.4.
+//! Source: P. Cao, E. W. Felten, A. R. Karlin, K. Li, *Implementation and performance of integrated
+//! application-controlled file caching, prefetching, and disk scheduling*, ACM TOCS 14(4), 1996,
+//! sections 2.1, 5.2 to 5.4.
 
 mod clock;
 mod configuration;

@@ -68,7 +68,8 @@ pub struct AheadRecord {
     pub wasted: u64,
     /// Frames of the waiting room, on average.
     pub room: f64,
-    /// Frames of the waiting room after each hundredth of the references; none where there is no such room.
+    /// Frames of the waiting room after each hundredth of the references; none where there is no
+    /// such room.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub room_over_time: Vec<u32>,
 }

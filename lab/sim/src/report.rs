@@ -20,7 +20,8 @@ pub(crate) use svg::svg as draw_svg;
 pub(crate) use table::aligned;
 pub use table::table;
 
-/// Charts of all results as SVG: for each trace hit ratios, and below them the room over time where lookahead had one.
+/// Charts of all results as SVG: for each trace hit ratios, and below them the room over time where
+/// lookahead had one.
 pub fn svg(records: &[Record]) -> String {
     svg::svg(&figures(records))
 }

@@ -1,4 +1,5 @@
-//! Which blocks are in the cache, one bit each: the simulator's own record, beside whatever a policy believes.
+//! Which blocks are in the cache, one bit each: the simulator's own record, beside whatever a
+//! policy believes.
 
 use pantler_policy::Handle;
 

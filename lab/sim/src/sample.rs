@@ -1,8 +1,8 @@
 //! Miss ratios from a sample of the blocks, with their error.
 //!
-//! A block is in the sample when the hash of its id is small; all its references are, or none. A cache scaled down by
-//! the same rate sees a smaller copy of the same locality (SHARDS, Waldspurger et al. 2015; for policies other than
-//! LRU: miniature simulation, Waldspurger et al. 2017).
+//! A block is in the sample when the hash of its id is small; all its references are, or none. A
+//! cache scaled down by the same rate sees a smaller copy of the same locality (SHARDS, Waldspurger
+//! et al. 2015; for policies other than LRU: miniature simulation, Waldspurger et al. 2017).
 //!
 //! ```text
 //!   trace     a b a c d a b e c a ...           hash(id) < rate
@@ -10,12 +10,13 @@
 //!   sample 2        c       c   ...             another seed: how much samples differ is the error
 //! ```
 //!
-//! One hot block in or out of a sample moves its ratio a lot. References that a sample has too many or too few, against
-//! the rate's share of the trace, are therefore taken as hits (the adjustment of SHARDS).
+//! One hot block in or out of a sample moves its ratio a lot. References that a sample has too many
+//! or too few, against the rate's share of the trace, are therefore taken as hits (the adjustment
+//! of SHARDS).
 //!
-//! The error stated is half the width of the 95 % confidence interval of the mean of [`SAMPLES`] samples (Student's t).
-//! It knows how samples differ, and nothing of what all have in common: at less than a few hundred scaled frames
-//! a scaled cache itself behaves differently.
+//! The error stated is half the width of the 95 % confidence interval of the mean of [`SAMPLES`]
+//! samples (Student's t). It knows how samples differ, and nothing of what all have in common: at
+//! less than a few hundred scaled frames a scaled cache itself behaves differently.
 
 use pantler_policy::Spec;
 use pantler_trace::Prepared;
@@ -58,7 +59,8 @@ pub struct Estimate {
 }
 
 impl Samples {
-    /// Draws [`SAMPLES`] samples, each with about `rate` of the blocks. The same seed draws the same ones.
+    /// Draws [`SAMPLES`] samples, each with about `rate` of the blocks. The same seed draws the
+    /// same ones.
     ///
     /// # Errors
     ///

@@ -74,8 +74,8 @@ impl Sizes {
     ///
     /// # Errors
     ///
-    /// [`SizeError::NoBytes`] for bytes where blocks have no known size; [`SizeError::Range`] for a range that would
-    /// not end.
+    /// [`SizeError::NoBytes`] for bytes where blocks have no known size; [`SizeError::Range`] for a
+    /// range that would not end.
     pub fn resolve(&self, footprint: Footprint) -> Result<Vec<u32>, SizeError> {
         let mut sizes = self.resolve_each(footprint)?;
         let mut seen = std::collections::HashSet::new();

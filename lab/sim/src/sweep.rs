@@ -6,7 +6,8 @@
 //!   told     0, 1, 2, ...                in the order of the jobs, as soon as all before are done
 //! ```
 //!
-//! Every job's result depends on the job and the trace alone, so neither threads nor what else is run changes a digit.
+//! Every job's result depends on the job and the trace alone, so neither threads nor what else is
+//! run changes a digit.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -58,7 +59,8 @@ impl Loaded {
         Self { trace, skipped_lines, lru_jobs: 0, curves: Mutex::default(), samples: Mutex::default() }
     }
 
-    /// From now on only jobs are run that [need no blocks](Job::needs_blocks): their names give their memory back.
+    /// From now on only jobs are run that [need no blocks](Job::needs_blocks): their names give
+    /// their memory back.
     pub fn forget_blocks(&mut self) {
         self.trace.forget_blocks();
     }
@@ -113,7 +115,8 @@ impl Loaded {
         next_uses(&self.trace, watch).map(|_| ())
     }
 
-    /// These jobs will be run: with many LRU sizes among them the first draws the whole curve, and the others read it.
+    /// These jobs will be run: with many LRU sizes among them the first draws the whole curve, and
+    /// the others read it.
     pub fn expect(&mut self, jobs: &[Job]) {
         self.lru_jobs = jobs.iter().filter(|job| is_lru(job)).count();
     }
@@ -123,8 +126,8 @@ impl Loaded {
         self.lru_jobs >= CURVE_FROM && LruCurve::knows_owners(&self.trace) && is_lru(job)
     }
 
-    /// Runs all jobs on `threads` threads, and tells each result in the order of the jobs. Stopped ones are not told;
-    /// after [`Watch::stop`] neither is what was not begun.
+    /// Runs all jobs on `threads` threads, and tells each result in the order of the jobs. Stopped
+    /// ones are not told; after [`Watch::stop`] neither is what was not begun.
     pub fn run_all(
         &mut self,
         jobs: &[Job],

@@ -1,6 +1,8 @@
-//! Several tiers and several clients over a trace: which protocol keeps blocks where they are wanted.
+//! Several tiers and several clients over a trace: which protocol keeps blocks where they are
+//! wanted.
 //!
-//! The decisions are those of `pantler_steward::placement`; here they meet traces, and become records and tables.
+//! The decisions are those of `pantler_steward::placement`; here they meet traces, and become
+//! records and tables.
 
 mod bars;
 mod localities;

@@ -1,7 +1,8 @@
-//! Misses on generated traces, counted once and kept: so that the suite means something without the traces of others.
+//! Misses on generated traces, counted once and kept: so that the suite means something without the
+//! traces of others.
 //!
-//! Figures were taken when `tests/references.rs` and the twins of the policies agreed with the code. A change here is a
-//! change of what a policy does, and wants a reason.
+//! Figures were taken when `tests/references.rs` and the twins of the policies agreed with the
+//! code. A change here is a change of what a policy does, and wants a reason.
 
 use pantler_policy::Spec;
 use pantler_sim::{Watch, simulate};

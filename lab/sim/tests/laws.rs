@@ -135,7 +135,8 @@ fn owners_and_bytes_add_up() {
     assert_eq!((bytes.requests, bytes.misses), (140, 100));
 }
 
-/// One size for all is one number, not a column: bytes are as many times the references, and the curve knows them too.
+/// One size for all is one number, not a column: bytes are as many times the references, and the
+/// curve knows them too.
 #[test]
 fn objects_of_one_size_have_bytes() {
     let plain = mixed(5_000);
@@ -172,7 +173,8 @@ fn the_curve_knows_bytes_of_objects_of_one_size() {
     }
 }
 
-/// With owners, and objects of many sizes: the whole curve says of each size what a run of that size says.
+/// With owners, and objects of many sizes: the whole curve says of each size what a run of that
+/// size says.
 #[test]
 fn the_curve_knows_owners_and_sizes() {
     let loaded = || {
@@ -214,7 +216,8 @@ fn without_control_every_allocation_is_lru() {
     }
 }
 
-/// With thousands of blocks, where what a running cache may remember of blocks that left comes to its bound.
+/// With thousands of blocks, where what a running cache may remember of blocks that left comes to
+/// its bound.
 #[test]
 fn alone_under_a_steward_each_policy_is_that_of_the_loop() {
     let trace = Prepared::from_ids(draws(5).take(20_000).map(|draw| {
@@ -227,7 +230,8 @@ fn alone_under_a_steward_each_policy_is_that_of_the_loop() {
             let shared = share(&trace, &sharing, frames, 0, &Watch::default()).unwrap().total.misses;
             let alone = misses(&trace, name.as_str(), frames);
             let allowed = match name.as_str() {
-                // A sketch counts blocks under a hash of their names, which are numbers here and blocks of files there.
+                // A sketch counts blocks under a hash of their names, which are numbers here and
+                // blocks of files there.
                 "w-tinylfu" => alone / 50,
                 // They remember more than a running cache does, or nearly (decision 0030).
                 "lfu-perfect" | "lirs" | "lru-k" | "mq" => alone / 10,
@@ -266,7 +270,8 @@ fn the_steward_here_decides_as_one_driven_by_hand() {
     }
 }
 
-/// One LRU list is run where a steward would do nothing else: every count of every owner is the steward's.
+/// One LRU list is run where a steward would do nothing else: every count of every owner is the
+/// steward's.
 #[test]
 fn one_list_counts_as_the_steward_does() {
     let (one, many) = (mixed(9_000), owned(9_000, 3));
@@ -466,7 +471,8 @@ fn a_stopped_sweep_tells_nothing_half_done() {
     assert!(told.iter().all(|record| record.counts().0 == 180_000));
 }
 
-/// What several jobs share takes as long as many of them: it stops, too, and is not taken for whole afterwards.
+/// What several jobs share takes as long as many of them: it stops, too, and is not taken for whole
+/// afterwards.
 #[test]
 fn what_jobs_share_stops_when_told() {
     let trace = mixed(200_000);

@@ -1,5 +1,5 @@
-//! Misses against those that other programs counted: `reference-hits.csv` beside the traces of others, and, on every machine,
-//! what libCacheSim counted on generated ones.
+//! Misses against those that other programs counted: `reference-hits.csv` beside the traces of
+//! others, and, on every machine, what libCacheSim counted on generated ones.
 //!
 //! `cargo test -p pantler-sim --test references -- --nocapture` prints all differences as a table.
 
@@ -33,11 +33,12 @@ const OTHERS: [&str; 6] = [
     "kv/orm-night.trace.xz",
 ];
 
-/// A policy as the references call it, a word of the tool that counted, and ours with the same parameters.
+/// A policy as the references call it, a word of the tool that counted, and ours with the same
+/// parameters.
 ///
-/// All are equal to the last miss. The issue asks for less where an algorithm leaves room (ARC 0.1 points of hit ratio,
-/// CLOCK, 2Q, S3-FIFO, SIEVE and CLOCK-Pro 0.3, LIRS 0.5): whoever changes a policy may fall back to that, with the
-/// reason in writing.
+/// All are equal to the last miss. The issue asks for less where an algorithm leaves room (ARC 0.1
+/// points of hit ratio, CLOCK, 2Q, S3-FIFO, SIEVE and CLOCK-Pro 0.3, LIRS 0.5): whoever changes a
+/// policy may fall back to that, with the reason in writing.
 const RIVALS: [(&str, &str, &str); 15] = [
     ("LRU", "libcachesim", "lru"),
     ("LRU", "libcachesim", "lru-1"),
@@ -56,8 +57,9 @@ const RIVALS: [(&str, &str, &str); 15] = [
     ("Sieve", "libcachesim", "sieve"),
 ];
 
-/// Generated traces of 10,000 references each, and the sizes at which libCacheSim 0.3.5 (`cachesim TRACE oracleGeneral POLICY SIZE
-/// --ignore-obj-size 1`) counted misses on them. It prints a ratio of four digits, which is the count.
+/// Generated traces of 10,000 references each, and the sizes at which libCacheSim 0.3.5 (`cachesim
+/// TRACE oracleGeneral POLICY SIZE --ignore-obj-size 1`) counted misses on them. It prints a ratio
+/// of four digits, which is the count.
 const GENERATED: [&str; 4] = [
     "zipf:alpha=0.9,ids=2000,requests=10000,order=shuffled,seed=5",
     "phases:(loop:ids=300,requests=1500),(scan:ids=500),(uniform:ids=250,requests=2000,seed=2),(loop:ids=120,requests=1000),repeat=2",
@@ -130,8 +132,8 @@ fn misses_of(trace: &Prepared, spec: Spec, frames: u32) -> u64 {
     simulate(trace, spec, frames, 0, &Watch::default()).unwrap().total.misses
 }
 
-/// MIN misses least of all that bring in what they miss, and with bypass no more: on every trace that is here, and on the
-/// generated ones everywhere.
+/// MIN misses least of all that bring in what they miss, and with bypass no more: on every trace
+/// that is here, and on the generated ones everywhere.
 #[test]
 fn nothing_beats_min_on_any_trace() {
     let mut traces: Vec<(&str, Loaded)> = Vec::new();

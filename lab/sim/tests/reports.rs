@@ -1,4 +1,5 @@
-//! Charts and pages: that they are whole, escape what they are given, and need nothing from outside.
+//! Charts and pages: that they are whole, escape what they are given, and need nothing from
+//! outside.
 
 use pantler_sim::{Ahead, Job, Loaded, Record, Sharing, Source, WarmUp, Watch, What, html, png, svg, table};
 use pantler_steward::{Allocation, Lookahead};
@@ -65,7 +66,8 @@ fn a_page_has_what_became_of_owners() {
     let lru = What::Policy("lru".parse().unwrap());
     let fifo = What::Policy("fifo".parse().unwrap());
     let sharing = What::Sharing(Box::new(Sharing::new(Allocation::LruSp)));
-    // Lines for all, then for each owner, with a table each; allocations also have the table of owners.
+    // Lines for all, then for each owner, with a table each; allocations also have the table of
+    // owners.
     for (whats, sizes, figures, captions, series) in [
         (vec![lru.clone()], &[5, 10, 20][..], 2, 2, 1 + 2),
         (vec![lru.clone(), fifo], &[5, 10][..], 2, 2, 2 + 4),

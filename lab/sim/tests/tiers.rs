@@ -71,7 +71,8 @@ fn processes(clients: u16) -> String {
     format!("mix:{}", parts.join(","))
 }
 
-/// Figure 11 in small: private blocks (each process has its own), then shared ones (references are dealt).
+/// Figure 11 in small: private blocks (each process has its own), then shared ones (references are
+/// dealt).
 #[test]
 fn several_clients() {
     for clients in [2, 4, 8] {
@@ -82,8 +83,8 @@ fn several_clients() {
             for server in [200, 800, 2400] {
                 let time = |protocol| time(trace, protocol, &[300, server], who).0;
                 let (ulc, by_request) = (time("ulc"), time("ulc-request-order"));
-                // Where every block is everybody's and nearly all fit the server, tiers without duplicates lose to
-                // ind-lru: docs/benchmarks/tiers.md.
+                // Where every block is everybody's and nearly all fit the server, tiers without
+                // duplicates lose to ind-lru: docs/benchmarks/tiers.md.
                 let rivals =
                     if who == Clients::Owners { &["uni-lru", "ind-lru", "mq"][..] } else { &["uni-lru"] };
                 for rival in rivals {

@@ -1,5 +1,5 @@
-//! How fast a trace is prepared, and what memory that takes: 20 million requests by Zipf's law over a million sparse
-//! ids, as an oracleGeneral file.
+//! How fast a trace is prepared, and what memory that takes: 20 million requests by Zipf's law over
+//! a million sparse ids, as an oracleGeneral file.
 //!
 //! ```text
 //! cargo bench --package pantler-trace --bench prepare -- [requests]

@@ -99,7 +99,8 @@ impl PreparedBuilder {
         Ok(())
     }
 
-    /// Appends references by owner 0 to file 0: the same as [`reference`](Self::reference) for each, but faster.
+    /// Appends references by owner 0 to file 0: the same as [`reference`](Self::reference) for
+    /// each, but faster.
     ///
     /// # Errors
     ///

@@ -5,11 +5,12 @@
 //!                  32 bits: as many for the id as 2^bits slots need, the rest for a part of the hash
 //! ```
 //!
-//! An open table of slots with linear probing; keys stand apart, in order of their ids, because they are needed
-//! afterwards anyway. A slot holds a part of the hash beside the id, so that almost every comparison of keys succeeds.
-//! Keys are looked up in batches, and each step is taken for the whole batch: first all slots are asked for, then all
-//! keys that they name, then all are compared. The processor waits for many cache lines at once, and guesses nothing;
-//! what the first slot does not settle (new keys, and those that others displaced) is settled afterwards, in order.
+//! An open table of slots with linear probing; keys stand apart, in order of their ids, because
+//! they are needed afterwards anyway. A slot holds a part of the hash beside the id, so that almost
+//! every comparison of keys succeeds. Keys are looked up in batches, and each step is taken for the
+//! whole batch: first all slots are asked for, then all keys that they name, then all are compared.
+//! The processor waits for many cache lines at once, and guesses nothing; what the first slot does
+//! not settle (new keys, and those that others displaced) is settled afterwards, in order.
 //!
 //! D1  `keys[id]` is the key of `id`, without duplicates, in order of first use.
 //! D2  Each id is in exactly one slot, reachable from its hash's slot without passing an empty one.
@@ -21,7 +22,8 @@ use std::hash::{BuildHasher, RandomState};
 
 use crate::memory;
 
-/// Keys looked up at once: enough for the lines that a processor waits for, few enough to stay beside them.
+/// Keys looked up at once: enough for the lines that a processor waits for, few enough to stay
+/// beside them.
 const BATCH: usize = 128;
 /// Slots of the first table.
 const SLOTS_MIN: usize = 1 << 10;
@@ -146,14 +148,16 @@ impl<K: Key> Densifier<K> {
         let (mut unsettled, mut count) = ([0_u8; BATCH], 0);
         for (at, (&key, found)) in batch.iter().zip(&mut found).enumerate() {
             let (slot, tag) = (*found, self.tag(hashes[at]));
-            // An empty slot names no key, and the last one is as good as any: the comparison says no.
+            // An empty slot names no key, and the last one is as good as any: the comparison says
+            // no.
             let id = self.id(slot).min(last as u32);
             let known = (self.tag_of(slot) == tag) & (self.keys[id as usize] == key);
             *found = id;
             unsettled[count % BATCH] = at as u8;
             count += usize::from(!known);
         }
-        // What was found is not touched by what is added: a slot that was taken stays taken by the same id.
+        // What was found is not touched by what is added: a slot that was taken stays taken by the
+        // same id.
         for &at in &unsettled[..count] {
             found[usize::from(at)] = self.find_or_add(batch[usize::from(at)], hashes[usize::from(at)]);
         }

@@ -1,7 +1,8 @@
 //! The formats, one file each, and what they have in common.
 //!
-//! A format is a parser of lines or of records of fixed width. It knows nothing of files, compression, skipping or
-//! message places; it says what is [`Bad`], and [`Reader`](crate::Reader) says where.
+//! A format is a parser of lines or of records of fixed width. It knows nothing of files,
+//! compression, skipping or message places; it says what is [`Bad`], and [`Reader`](crate::Reader)
+//! says where.
 
 pub mod arc;
 pub mod blkparse;
@@ -122,8 +123,8 @@ impl Format {
         self.entry().2
     }
 
-    /// What a request is counted as unless somebody says otherwise: blocks where programs choose the bytes, objects
-    /// where the trace gives keys or sectors.
+    /// What a request is counted as unless somebody says otherwise: blocks where programs choose
+    /// the bytes, objects where the trace gives keys or sectors.
     pub fn default_unit(self) -> Unit {
         match self {
             Format::Strace | Format::Blkparse | Format::Recorded | Format::RecordedJson => Unit::Block(4096),
@@ -194,8 +195,8 @@ pub trait Records: Send {
     /// Bytes in a record.
     fn width(&self) -> usize;
 
-    /// Takes whole records and appends a request for each. An error names the record it is about, counted from 0;
-    /// requests of those before it were appended.
+    /// Takes whole records and appends a request for each. An error names the record it is about,
+    /// counted from 0; requests of those before it were appended.
     fn records(
         &mut self,
         records: &[u8],
@@ -203,8 +204,9 @@ pub trait Records: Send {
         out: &mut Vec<Request>,
     ) -> Result<(), (usize, Bad)>;
 
-    /// The same for formats whose records are plain: a key and bytes, one object each, of one owner and one file, and
-    /// never bad. Appends them without making requests of them; false, and nothing is appended, for all other formats.
+    /// The same for formats whose records are plain: a key and bytes, one object each, of one owner
+    /// and one file, and never bad. Appends them without making requests of them; false, and
+    /// nothing is appended, for all other formats.
     fn plain(&mut self, records: &[u8], keys: &mut Vec<u64>, bytes: &mut Vec<u32>) -> bool {
         let _ = (records, keys, bytes);
         false

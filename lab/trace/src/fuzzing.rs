@@ -1,8 +1,10 @@
-//! What fuzzers call: every reader, fed with arbitrary bytes, and a driver that mutates samples without a fuzzer.
+//! What fuzzers call: every reader, fed with arbitrary bytes, and a driver that mutates samples
+//! without a fuzzer.
 //!
-//! The same functions run under `cargo fuzz` (folder `fuzz/`, `make fuzz`), which follows coverage, and in an ordinary
-//! test, which draws the same inputs each time. They assert what must hold whatever the bytes are: no panic, bounded
-//! batches, short messages, and prepared traces that obey their rules.
+//! The same functions run under `cargo fuzz` (folder `fuzz/`, `make fuzz`), which follows coverage,
+//! and in an ordinary test, which draws the same inputs each time. They assert what must hold
+//! whatever the bytes are: no panic, bounded batches, short messages, and prepared traces that obey
+//! their rules.
 
 mod samples;
 

@@ -1,7 +1,8 @@
 //! Tells a format from the content of a file, never from its name.
 //!
-//! Text is given to the parser of every text format, and the one that understands most lines wins; binary formats are
-//! told by magic numbers and by what their fields must obey. Where the evidence is thin the guess says so.
+//! Text is given to the parser of every text format, and the one that understands most lines wins;
+//! binary formats are told by magic numbers and by what their fields must obey. Where the evidence
+//! is thin the guess says so.
 //!
 //! Why so: docs/decisions/0052-a-named-format-is-doubted.md.
 
@@ -69,9 +70,9 @@ fn empty(path: PathBuf) -> TraceError {
 /// Records that are looked at, at least, before a named binary format is doubted.
 const RECORDS_DOUBTED: usize = 8;
 
-/// Whether the first bytes can be what was named. Where they are plainly something else, no line and no record of it would
-/// mean anything, and a binary format would take it all the same. Lines that make no sense are let pass where the
-/// others are to be skipped.
+/// Whether the first bytes can be what was named. Where they are plainly something else, no line
+/// and no record of it would mean anything, and a binary format would take it all the same. Lines
+/// that make no sense are let pass where the others are to be skipped.
 pub fn check(input: &mut Input, format: Format, skip_bad_lines: bool) -> Result<(), TraceError> {
     let path = input.path().to_owned();
     let sample = input.peek(SAMPLE_BYTES)?;
@@ -154,7 +155,8 @@ fn text(sample: &[u8]) -> Option<Guess> {
         .take(LINES_TRIED)
         .collect();
     let first = lines.first()?;
-    // In the order of preference: where two understand the same lines, the stricter one comes first.
+    // In the order of preference: where two understand the same lines, the stricter one comes
+    // first.
     let mut candidates: Vec<(Format, Box<dyn Lines>)> = vec![
         (Format::Lirs, Box::new(lirs::Lirs)),
         (Format::Arc, Box::new(arc::Arc)),
@@ -173,7 +175,8 @@ fn text(sample: &[u8]) -> Option<Guess> {
     let scores: Vec<(usize, Format)> = scores.collect();
     let best = scores.iter().map(|score| score.0).max()?;
     if best == 0 || best * 2 < lines.len() {
-        // Names of columns are evidence enough: what is wrong with the lines below is for the parser to say.
+        // Names of columns are evidence enough: what is wrong with the lines below is for the
+        // parser to say.
         return Csv::is_header(first).then(|| Guess::sure(Format::Csv));
     }
     let mut equals = scores.iter().filter(|score| score.0 == best).map(|score| score.1);

@@ -5,12 +5,12 @@
 //!            by first bytes  counts     one chunk, or one line
 //! ```
 //!
-//! Memory is bounded whatever the bytes are: by the buffer, by [`LINE_BYTES_MAX`], and by the window of the
-//! decompressor. What expands too much is refused (see [`EXPANSION_MAX`]): a small file cannot keep a simulation busy
-//! for days.
+//! Memory is bounded whatever the bytes are: by the buffer, by [`LINE_BYTES_MAX`], and by the
+//! window of the decompressor. What expands too much is refused (see [`EXPANSION_MAX`]): a small
+//! file cannot keep a simulation busy for days.
 //!
-//! Files are read, not mapped: a mapped file that somebody cuts meanwhile ends the process, and reading in large
-//! chunks is no slower, because every byte is looked at once.
+//! Files are read, not mapped: a mapped file that somebody cuts meanwhile ends the process, and
+//! reading in large chunks is no slower, because every byte is looked at once.
 
 mod compression;
 
@@ -24,7 +24,8 @@ use crate::TraceError;
 
 pub use compression::Compression;
 
-/// Bytes asked for at once: large enough that system calls cost nothing, small enough for the second-level cache.
+/// Bytes asked for at once: large enough that system calls cost nothing, small enough for the
+/// second-level cache.
 const CHUNK_BYTES: usize = 256 << 10;
 /// Longest line in bytes.
 pub const LINE_BYTES_MAX: usize = 1 << 20;
@@ -57,8 +58,8 @@ impl Input {
     ///
     /// # Errors
     ///
-    /// [`TraceError::Io`] if it cannot be opened, [`TraceError::Damaged`] if its first bytes promise a compression
-    /// that does not follow.
+    /// [`TraceError::Io`] if it cannot be opened, [`TraceError::Damaged`] if its first bytes
+    /// promise a compression that does not follow.
     pub fn open(path: &Path) -> Result<Input, TraceError> {
         if path == Path::new("-") {
             return Input::from_read(Path::new("standard input"), std::io::stdin(), None);
@@ -176,7 +177,8 @@ impl Input {
         Ok(Some(line.strip_suffix(b"\r").unwrap_or(line)))
     }
 
-    /// Whole records of `width` bytes, at most `records` of them; fewer than one record's bytes at the end.
+    /// Whole records of `width` bytes, at most `records` of them; fewer than one record's bytes at
+    /// the end.
     pub fn records(&mut self, width: usize, records: usize) -> Result<&[u8], TraceError> {
         while self.end - self.start < width && !self.ended {
             self.fill(width)?;

@@ -7,8 +7,9 @@
 //!   zipf:alpha=1 ------------------------------------------ densify ---/
 //! ```
 //!
-//! A [`Prepared`] trace names blocks by dense ids in order of first use, so that a simulation needs no hashing: state
-//! of a block is an element of an array. Preparing reads a trace once, as a stream.
+//! A [`Prepared`] trace names blocks by dense ids in order of first use, so that a simulation needs
+//! no hashing: state of a block is an element of an array. Preparing reads a trace once, as a
+//! stream.
 //!
 //! ```
 //! use pantler_trace::Prepared;

@@ -1,17 +1,20 @@
-//! Large memory: huge pages for what is looked at in random order, telling the processor what will be looked at, and
-//! files mapped for reading.
+//! Large memory: huge pages for what is looked at in random order, telling the processor what will
+//! be looked at, and files mapped for reading.
 //!
 //! The only file of this crate with `unsafe`: all are about addresses.
 //!
-//! **What a mapping takes on trust.** Only prepared traces are mapped: files that this program writes under another
-//! name, renames when they are whole, and never changes afterwards. Whoever may write to such a file can still change
-//! it while it is mapped, as they could change the program itself. Then
+//! **What a mapping takes on trust.** Only prepared traces are mapped: files that this program
+//! writes under another name, renames when they are whole, and never changes afterwards. Whoever
+//! may write to such a file can still change it while it is mapped, as they could change the
+//! program itself. Then
 //!
-//! * other numbers appear: simulations index arrays with them, with bounds checked, so the result is a panic or a wrong
-//!   figure, and no memory is touched that is not theirs;
-//! * the file gets shorter: the kernel ends the process with SIGBUS at the first touch behind the new end.
+//! * other numbers appear: simulations index arrays with them, with bounds checked, so the result
+//!   is a panic or a wrong figure, and no memory is touched that is not theirs;
+//! * the file gets shorter: the kernel ends the process with SIGBUS at the first touch behind the
+//!   new end.
 //!
-//! Traces of others are never mapped. They are read, which is no slower: every byte is looked at once.
+//! Traces of others are never mapped. They are read, which is no slower: every byte is looked at
+//! once.
 
 #![allow(unsafe_code)]
 
@@ -29,8 +32,9 @@ const LARGE_BYTES: usize = 4 << 20;
 /// Bytes in a huge page, and what memory is aligned to for this.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 
-/// Asks for huge pages below memory that is not used yet: a table of millions of entries then misses the processor's
-/// translation buffer a tenth as often. Does nothing where the system has none.
+/// Asks for huge pages below memory that is not used yet: a table of millions of entries then
+/// misses the processor's translation buffer a tenth as often. Does nothing where the system has
+/// none.
 pub fn large<T>(unused: &mut [MaybeUninit<T>]) {
     let range = unused.as_mut_ptr_range();
     let (start, end) = (range.start as usize, range.end as usize);
@@ -39,8 +43,8 @@ pub fn large<T>(unused: &mut [MaybeUninit<T>]) {
         return;
     }
     let pointer = range.start.wrapping_byte_add(first - start);
-    // SAFETY: the range lies within `unused`, which is borrowed exclusively, and this advice changes no content.
-    // A refusal leaves everything as it was.
+    // SAFETY: the range lies within `unused`, which is borrowed exclusively, and this advice
+    // changes no content. A refusal leaves everything as it was.
     let _ = unsafe { madvise(pointer.cast(), last - first, Advice::LinuxHugepage) };
 }
 
@@ -50,8 +54,8 @@ pub fn prefetch<T>(slice: &[T], index: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if index < slice.len() {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: every x86-64 processor has the instruction, which reads nothing that a program could see; the
-        // address lies within the slice.
+        // SAFETY: every x86-64 processor has the instruction, which reads nothing that a program
+        // could see; the address lies within the slice.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(slice.as_ptr().add(index).cast()) };
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
@@ -64,7 +68,8 @@ pub struct Map {
     bytes: usize,
 }
 
-// SAFETY: the mapping is only read, by whoever holds a reference, and it lives until the last one is gone.
+// SAFETY: the mapping is only read, by whoever holds a reference, and it lives until the last one
+// is gone.
 unsafe impl Send for Map {}
 // SAFETY: as above.
 unsafe impl Sync for Map {}
@@ -73,8 +78,8 @@ impl Map {
     /// Maps a file that holds so many bytes.
     pub fn new(file: &File, bytes: usize) -> io::Result<Map> {
         let (protection, flags) = (ProtFlags::READ, MapFlags::PRIVATE);
-        // SAFETY: the kernel chooses the address, so nothing that exists is replaced. What the file's owner can do to
-        // the content is in the header of this file.
+        // SAFETY: the kernel chooses the address, so nothing that exists is replaced. What the
+        // file's owner can do to the content is in the header of this file.
         let pointer = unsafe { mmap(std::ptr::null_mut(), bytes, protection, flags, file, 0)? };
         let pointer = NonNull::new(pointer.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
         Ok(Map { pointer, bytes })
@@ -92,7 +97,8 @@ impl Deref for Map {
 
 impl Drop for Map {
     fn drop(&mut self) {
-        // SAFETY: the range is the mapping made in `new`, and no reference into it is left: they borrow `self`.
+        // SAFETY: the range is the mapping made in `new`, and no reference into it is left: they
+        // borrow `self`.
         let _ = unsafe { munmap(self.pointer.as_ptr().cast(), self.bytes) };
     }
 }
@@ -155,8 +161,9 @@ impl<T: Plain> Deref for Column<T> {
         match self {
             Column::Owned(numbers) => numbers,
             Column::Mapped { map, start, length } => {
-                // SAFETY: `mapped` checked that the range is within the mapping and aligned (mappings start at a page);
-                // T is plain, so the bytes are numbers whatever they are; the mapping is never written to by us.
+                // SAFETY: `mapped` checked that the range is within the mapping and aligned
+                // (mappings start at a page); T is plain, so the bytes are numbers whatever they
+                // are; the mapping is never written to by us.
                 unsafe { std::slice::from_raw_parts(map.pointer.as_ptr().add(*start).cast(), *length) }
             }
         }

@@ -1,6 +1,7 @@
 //! The name somebody probably meant.
 
-/// What to say behind an unknown name: which one was perhaps meant, with a space before it, or nothing.
+/// What to say behind an unknown name: which one was perhaps meant, with a space before it, or
+/// nothing.
 pub fn perhaps<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     nearest(name, known).map_or_else(String::new, |near| format!(" (did you mean {near:?}?)"))
 }
@@ -10,8 +11,9 @@ fn tolerance(name: &str) -> usize {
     1 + name.chars().count() / 4
 }
 
-/// The known name that needs the fewest edits (insert, delete, replace, swap neighbours), if any looks alike. Of equally
-/// near ones the first. Edits of hyphens count last: `s3fifo` is nearer to `s3-fifo` than to `sfifo`.
+/// The known name that needs the fewest edits (insert, delete, replace, swap neighbours), if any
+/// looks alike. Of equally near ones the first. Edits of hyphens count last: `s3fifo` is nearer to
+/// `s3-fifo` than to `sfifo`.
 ///
 /// ```
 /// use pantler_trace::nearest;

@@ -10,11 +10,13 @@ use crate::input::Input;
 use crate::reader::{ReadOptions, Reader};
 use crate::{Block, Prepared, PreparedBuilder, Request, TraceError, Unit};
 
-/// Most blocks of one request. More is taken for a mistake in the trace or in the choice of the block size.
+/// Most blocks of one request. More is taken for a mistake in the trace or in the choice of the
+/// block size.
 const BLOCKS_OF_REQUEST_MAX: u64 = 1 << 21;
 /// References that are always accepted, however few requests they are of.
 const REFERENCES_FREE: u64 = 1 << 28;
-/// References for each request, past the first [`REFERENCES_FREE`]: a short file cannot take memory without bound.
+/// References for each request, past the first [`REFERENCES_FREE`]: a short file cannot take memory
+/// without bound.
 const REFERENCES_OF_REQUEST_MAX: u64 = 1024;
 /// Room made beforehand for what the length of a file promises: longer ones grow as they come.
 const RESERVE_MAX: u64 = 1 << 28;
@@ -60,15 +62,16 @@ impl Report {
     }
 }
 
-/// Reads and prepares a trace: a file of any format, a file that was prepared before, or a generator's specification
-/// such as `zipf:ids=1000,requests=5000`.
+/// Reads and prepares a trace: a file of any format, a file that was prepared before, or a
+/// generator's specification such as `zipf:ids=1000,requests=5000`.
 ///
-/// With a cache folder, a file that was prepared in the same way and did not change since is only mapped.
+/// With a cache folder, a file that was prepared in the same way and did not change since is only
+/// mapped.
 ///
 /// # Errors
 ///
-/// Whatever is wrong with the file, see [`TraceError`]; [`TraceError::Option`] if blocks were asked for where requests
-/// are no ranges of bytes.
+/// Whatever is wrong with the file, see [`TraceError`]; [`TraceError::Option`] if blocks were asked
+/// for where requests are no ranges of bytes.
 pub fn prepare(path: &Path, options: &Options) -> Result<(Prepared, Report), TraceError> {
     if let Some(text) = path.to_str()
         && Specification::is_meant(text)
@@ -183,7 +186,8 @@ pub fn prepare_reader(mut reader: Reader, options: &Options) -> Result<(Prepared
     Ok((builder.finish(owner_names, file_names), report))
 }
 
-/// Takes all that is left of a trace whose records are plain; nothing of another. Gives the requests taken.
+/// Takes all that is left of a trace whose records are plain; nothing of another. Gives the
+/// requests taken.
 fn plain(reader: &mut Reader, builder: &mut PreparedBuilder, most: u64) -> Result<u64, TraceError> {
     let (mut keys, mut bytes, mut requests) = (Vec::new(), Vec::new(), 0);
     while (builder.len() as u64) < most && reader.fill_plain(&mut keys, &mut bytes)? == Some(true) {

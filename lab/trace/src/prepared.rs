@@ -9,14 +9,15 @@
 //!                 sizes      bytes at the first reference; only where they differ
 //! ```
 //!
-//! P1  Ids are dense, and numbered in order of first use: the first request is 0, and each is at most one more than
-//!     the largest before it.
+//! P1  Ids are dense, and numbered in order of first use: the first request is 0, and each is at
+//!     most one more than the largest before it.
 //! P2  `next_uses[t]` is the next position of `requests[t]`, or [`NEVER`].
-//! P3  Columns per request are as long as `requests`, columns per id as there are ids; `blocks` is empty where names were
-//!     forgotten.
-//! P4  Owners and files are indices into their names, where there are names; owners are at most 65,535.
-//! P5  One number says the bytes of every object, or there is a column, or nobody knows; under [`Unit::Block`] the unit
-//!     says it.
+//! P3  Columns per request are as long as `requests`, columns per id as there are ids; `blocks` is
+//!     empty where names were forgotten.
+//! P4  Owners and files are indices into their names, where there are names; owners are at most
+//!     65,535.
+//! P5  One number says the bytes of every object, or there is a column, or nobody knows; under
+//!     [`Unit::Block`] the unit says it.
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -96,8 +97,9 @@ impl Prepared {
         self.next_uses_while(&|_| true).expect("nobody stopped it")
     }
 
-    /// The same, for as long as `go_on` says so; `None` once it does not, and what was begun is forgotten. It is told how many
-    /// references were looked at since it was asked last, and nothing of what was computed before.
+    /// The same, for as long as `go_on` says so; `None` once it does not, and what was begun is
+    /// forgotten. It is told how many references were looked at since it was asked last, and
+    /// nothing of what was computed before.
     pub fn next_uses_while(&self, go_on: &dyn Fn(usize) -> bool) -> Option<&[u32]> {
         if self.next_uses.get().is_none() {
             // Whoever comes second waits, and a panic leaves nothing half done.
@@ -141,8 +143,8 @@ impl Prepared {
         &self.blocks
     }
 
-    /// Forgets which blocks ids name, and of which files they are: 8 bytes for each id, and a simulation of policies needs
-    /// ids only. From now on each block is named by its id.
+    /// Forgets which blocks ids name, and of which files they are: 8 bytes for each id, and a
+    /// simulation of policies needs ids only. From now on each block is named by its id.
     pub fn forget_blocks(&mut self) {
         self.blocks = Column::default();
         self.files = None;
@@ -155,14 +157,14 @@ impl Prepared {
         Block { file, index }
     }
 
-    /// Bytes of each id as of its first reference; `None` where the trace does not say, or all are equal: then
-    /// [`equal_bytes`](Prepared::equal_bytes) knows.
+    /// Bytes of each id as of its first reference; `None` where the trace does not say, or all are
+    /// equal: then [`equal_bytes`](Prepared::equal_bytes) knows.
     pub fn sizes(&self) -> Option<&[u32]> {
         self.sizes.as_deref()
     }
 
-    /// Bytes of every block, where all have as many: what the unit says, or the trace of each object. `None` where sizes
-    /// differ, or the trace does not say.
+    /// Bytes of every block, where all have as many: what the unit says, or the trace of each
+    /// object. `None` where sizes differ, or the trace does not say.
     ///
     /// ```
     /// use pantler_trace::{PreparedBuilder, Unit};
@@ -183,7 +185,8 @@ impl Prepared {
         self.unit
     }
 
-    /// Recomputes from scratch what the columns claim, and panics with the number of the invariant that fails.
+    /// Recomputes from scratch what the columns claim, and panics with the number of the invariant
+    /// that fails.
     pub fn validate(&self) {
         let mut known = 0;
         for &id in self.requests() {

@@ -41,7 +41,8 @@ pub struct ReadOptions {
     pub columns: Option<Columns>,
     /// What stands between the columns of a CSV; guessed where it is not given.
     pub delimiter: Option<u8>,
-    /// Leave out lines and records that make no sense, and count them. If all are bad that stays an error.
+    /// Leave out lines and records that make no sense, and count them. If all are bad that stays an
+    /// error.
     pub skip_bad_lines: bool,
 }
 
@@ -196,8 +197,8 @@ impl Reader {
     ///
     /// # Errors
     ///
-    /// What is wrong with the next line or record, unless bad ones are skipped; whatever ends the file too early; and
-    /// at the end, that there was no request at all.
+    /// What is wrong with the next line or record, unless bad ones are skipped; whatever ends the
+    /// file too early; and at the end, that there was no request at all.
     pub fn fill(&mut self, batch: &mut Vec<Request>) -> Result<bool, TraceError> {
         batch.clear();
         while batch.is_empty() && !self.ended {
@@ -217,8 +218,8 @@ impl Reader {
         Ok(!batch.is_empty())
     }
 
-    /// As [`fill`](Reader::fill), of keys and bytes alone: for formats whose records are nothing else. `None` for all
-    /// other formats, of which nothing is taken.
+    /// As [`fill`](Reader::fill), of keys and bytes alone: for formats whose records are nothing
+    /// else. `None` for all other formats, of which nothing is taken.
     pub(crate) fn fill_plain(
         &mut self,
         keys: &mut Vec<u64>,

@@ -2,8 +2,8 @@
 
 /// One request of a trace.
 ///
-/// Formats that know keys only leave `offset` and `length` at 0; formats that know byte ranges give the number that
-/// stands in the file as `object` too.
+/// Formats that know keys only leave `offset` and `length` at 0; formats that know byte ranges give
+/// the number that stands in the file as `object` too.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Request {
     /// Nanoseconds since whatever the trace counts from; `None` when it has no times.

@@ -8,8 +8,9 @@
 //!   | requests | next uses? | owners? | blocks | files? | sizes? | names |      each starts at a multiple of 8
 //! ```
 //!
-//! A file is input: everything is checked before it is used, down to each number, so that whatever stands in it can
-//! give wrong figures but never leave the arrays. It is written under another name and renamed when it is whole.
+//! A file is input: everything is checked before it is used, down to each number, so that whatever
+//! stands in it can give wrong figures but never leave the arrays. It is written under another name
+//! and renamed when it is whole.
 
 use std::fs::{self, File};
 use std::hash::Hasher;
@@ -57,7 +58,8 @@ struct Layout {
 }
 
 impl Layout {
-    /// First byte of each column that could be there, of the names, and behind the last; `None` if that is no file.
+    /// First byte of each column that could be there, of the names, and behind the last; `None` if
+    /// that is no file.
     fn places(&self) -> Option<[usize; 8]> {
         let has = |column| usize::from(self.columns & column != 0);
         let bytes = [
@@ -78,7 +80,8 @@ impl Layout {
 }
 
 impl Prepared {
-    /// Writes the trace to a file for [`load`](Prepared::load). Next uses are stored if they were computed before.
+    /// Writes the trace to a file for [`load`](Prepared::load). Next uses are stored if they were
+    /// computed before.
     ///
     /// `about` is kept with it: whatever the caller wants to know again.
     ///
@@ -155,7 +158,8 @@ impl Prepared {
     ///
     /// # Errors
     ///
-    /// [`TraceError::Io`], or [`TraceError::Prepared`] if it is cut, damaged, or of another program or version.
+    /// [`TraceError::Io`], or [`TraceError::Prepared`] if it is cut, damaged, or of another program
+    /// or version.
     pub fn load(path: &Path) -> Result<(Prepared, String), TraceError> {
         let io = |source| TraceError::Io { action: "read", path: path.to_owned(), source };
         let wrong = |problem: String| TraceError::Prepared { path: path.to_owned(), problem };
@@ -205,7 +209,8 @@ impl Prepared {
         Ok((trace, about.pop().unwrap_or_default()))
     }
 
-    /// What simulations rely on (P1 to P4; the header's own check is P5), in one pass over each column.
+    /// What simulations rely on (P1 to P4; the header's own check is P5), in one pass over each
+    /// column.
     fn check(&self) -> Result<(), &'static str> {
         let rule = |holds: bool, rule: &'static str| if holds { Ok(()) } else { Err(rule) };
         let mut known = 0;
@@ -243,7 +248,8 @@ pub fn to_bytes(trace: &Prepared) -> Result<Vec<u8>, TraceError> {
     bytes.map_err(|source| TraceError::Io { action: "read", path, source })
 }
 
-/// The same bytes with checksums that fit, for tests of what they protect. Too few bytes stay as they are.
+/// The same bytes with checksums that fit, for tests of what they protect. Too few bytes stay as
+/// they are.
 pub fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
     if bytes.len() >= HEADER_BYTES {
         let body = checksum(&bytes[HEADER_BYTES..]);
@@ -345,7 +351,8 @@ impl Body {
 
 /// Where prepared traces are kept, for a trace file and the way it is read.
 ///
-/// Everything that could change the result is in the name: the file by path, size and time, and the options.
+/// Everything that could change the result is in the name: the file by path, size and time, and the
+/// options.
 pub struct Place {
     /// The file.
     pub path: PathBuf,
@@ -361,7 +368,8 @@ impl Place {
     }
 }
 
-/// Removes what was used longest ago until the rest is no more than `bytes_max`. What cannot be removed stays.
+/// Removes what was used longest ago until the rest is no more than `bytes_max`. What cannot be
+/// removed stays.
 pub fn trim(folder: &Path, bytes_max: u64) {
     let files = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut files: Vec<(std::time::SystemTime, u64, PathBuf)> = files

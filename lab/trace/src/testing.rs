@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 
 /// A trace by its path among others, such as `arc/OLTP.lis.zst`.
 ///
-/// Looked for in the folder that `PANTLER_TRACES` names, then in `../shared/traces` beside the project. Where it is in
-/// neither, the test has to do without, and that is said on standard error past the harness, which keeps to itself what
-/// passing tests print. Traces of others cannot be part of the project, so a machine without them is none with
-/// something missing; but whoever names their folder means to have them, and then with `PANTLER_NO_SKIP` that is a failure.
+/// Looked for in the folder that `PANTLER_TRACES` names, then in `../shared/traces` beside the
+/// project. Where it is in neither, the test has to do without, and that is said on standard error
+/// past the harness, which keeps to itself what passing tests print. Traces of others cannot be
+/// part of the project, so a machine without them is none with something missing; but whoever names
+/// their folder means to have them, and then with `PANTLER_NO_SKIP` that is a failure.
 ///
 /// # Panics
 ///

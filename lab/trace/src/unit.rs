@@ -18,7 +18,8 @@ pub enum Unit {
     /// Each key is one object, whatever its size: one reference per key.
     #[default]
     Object,
-    /// Blocks of so many bytes, a power of two: one reference for each block that a request's bytes touch.
+    /// Blocks of so many bytes, a power of two: one reference for each block that a request's bytes
+    /// touch.
     Block(u32),
 }
 

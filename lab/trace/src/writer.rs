@@ -101,13 +101,13 @@ impl<W: Write> Writer<W> {
         Ok(Writer { form, content })
     }
 
-    /// Writes one request. The names are those of all owners and files so far, by number; they only ever grow.
-    /// Without offsets, requests of several objects in a row become one each.
+    /// Writes one request. The names are those of all owners and files so far, by number; they only
+    /// ever grow. Without offsets, requests of several objects in a row become one each.
     ///
     /// # Errors
     ///
-    /// Whatever the output says; [`InvalidInput`](io::ErrorKind::InvalidInput) when owners or files turn up in the middle
-    /// of a CSV that began without.
+    /// Whatever the output says; [`InvalidInput`](io::ErrorKind::InvalidInput) when owners or files
+    /// turn up in the middle of a CSV that began without.
     pub fn write(&mut self, request: &Request, owners: &[String], files: &[String]) -> io::Result<()> {
         if self.content != Content::Keys || request.objects <= 1 {
             return self.one(request, owners, files);
@@ -191,7 +191,8 @@ fn row(
     writeln!(out, ",{},{operation},{}", request.length, request.time_ns.unwrap_or(0))
 }
 
-/// A field of a CSV. A line break ends a line for our reader even between quotes, so it becomes a space.
+/// A field of a CSV. A line break ends a line for our reader even between quotes, so it becomes a
+/// space.
 fn quoted(out: &mut impl Write, field: &str) -> io::Result<()> {
     if !field.contains(['"', ',', '\n', '\r']) && field.trim() == field {
         return out.write_all(field.as_bytes());

@@ -122,7 +122,8 @@ fn csv_by_its_first_line() {
     assert!(reader.has_ranges());
 }
 
-/// Times as the world writes them: they are no reason to refuse a trace, and sizes in floating point are none either.
+/// Times as the world writes them: they are no reason to refuse a trace, and sizes in floating
+/// point are none either.
 #[test]
 fn csv_whose_times_are_no_seconds_from_0() {
     for time in ["1700000000123", "2024-01-01T00:00:00Z", "-1", "", "99999999999999999999"] {
@@ -347,7 +348,8 @@ fn what_is_no_trace_is_told_so() {
     assert!(refused(b"*\n*\n", &options(Some(Format::Lirs))).contains("no request in it as lirs"));
 }
 
-/// A binary format takes whatever bytes there are, so what was named is looked at before it is believed.
+/// A binary format takes whatever bytes there are, so what was named is looked at before it is
+/// believed.
 #[test]
 fn a_named_format_is_not_believed_of_something_else() {
     let lis = "100 3 0 0\n5 1 0 1\n7 1 0 2\n".repeat(9);
@@ -520,7 +522,8 @@ exit_group(0)                           = ?
     assert_eq!(followed(text), expected);
 }
 
-/// Each child has a copy of its parent's directory: a short file must not become a large amount of memory.
+/// Each child has a copy of its parent's directory: a short file must not become a large amount of
+/// memory.
 #[test]
 fn strace_of_deep_directories() {
     let mut text = format!("1 chdir(\"/{}\") = 0\n", "a/".repeat(100_000));
@@ -552,7 +555,8 @@ fn strace_of_several() {
 11  1700000000.000016 read(3, "x"..., 100) = 100
 11  1700000000.000017 +++ exited with 0 +++
 "#;
-    // The child reads on where its parent's position is; a thread is its process; what execve closes is closed.
+    // The child reads on where its parent's position is; a thread is its process; what execve
+    // closes is closed.
     let expected = [
         step("11", "/d", 0, 100, false),
         step("10", "/d", 100, 100, false),

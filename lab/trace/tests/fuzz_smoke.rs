@@ -1,5 +1,6 @@
-//! Mutated samples for every fuzz target: a first look without a fuzzer, with the same inputs in the same order each
-//! time. `PANTLER_FUZZ_SECONDS` says for how long, all targets together, as CI does; `make fuzz` looks longer.
+//! Mutated samples for every fuzz target: a first look without a fuzzer, with the same inputs in
+//! the same order each time. `PANTLER_FUZZ_SECONDS` says for how long, all targets together, as CI
+//! does; `make fuzz` looks longer.
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,4 +1,5 @@
-//! Traces that papers use, counted as independent programs count them. Skipped loudly where they do not exist.
+//! Traces that papers use, counted as independent programs count them. Skipped loudly where they do
+//! not exist.
 
 use pantler_trace::{Format, Options, Prepared, ReadOptions, Reader, Report, Unit, prepare, testing};
 

@@ -18,7 +18,8 @@ pub struct Usage {
     pub wall: f64,
     /// Seconds of processor, in steps of a hundredth.
     pub processor: f64,
-    /// Most bytes of its own, and most of mapped files, as far as looking every few milliseconds tells.
+    /// Most bytes of its own, and most of mapped files, as far as looking every few milliseconds
+    /// tells.
     pub anonymous: u64,
     pub mapped: u64,
     /// What it printed; not kept with a row.

@@ -1,5 +1,5 @@
-//! libCacheSim: its own command, built from the source distribution that its Python package comes with; where that cannot
-//! be built, the Python package itself, and then the report says so.
+//! libCacheSim: its own command, built from the source distribution that its Python package comes
+//! with; where that cannot be built, the Python package itself, and then the report says so.
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
@@ -70,7 +70,8 @@ pub struct Said {
     pub seconds: f64,
 }
 
-/// Finds the peer in one form, or downloads and builds it; without a form the command, or else the package.
+/// Finds the peer in one form, or downloads and builds it; without a form the command, or else the
+/// package.
 pub fn ensure(form: Option<Form>) -> Result<Peer> {
     match form {
         Some(Form::Command) => command(),

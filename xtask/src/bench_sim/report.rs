@@ -11,7 +11,8 @@ const MEMORY_MAX: (u64, u64) = (150 << 20, 250 << 20);
 const CURVE_SECONDS: f64 = 2.0;
 /// Seconds for one start.
 const START_UP_MAX: f64 = 0.005;
-/// Processes that want a processor while rows are measured, at most, for times on the wall to be ours: one is.
+/// Processes that want a processor while rows are measured, at most, for times on the wall to be
+/// ours: one is.
 const CALM: f64 = 1.5;
 
 /// One line for whoever watches.

@@ -1,4 +1,5 @@
-//! What is measured: generated traces, and block traces where they can be had, all as records of 24 bytes.
+//! What is measured: generated traces, and block traces where they can be had, all as records of 24
+//! bytes.
 
 use anyhow::{Context, Result};
 use pantler_trace::generate::Specification;
@@ -30,8 +31,9 @@ enum From {
 /// Multiplied with a number, gives a sparse key: both programs have to look keys up.
 const SPARSE: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// All traces of a choice. The large one is every policy at one size: our runs take half a minute each (twice), and the
-/// peer's two to four, so about an hour; 4 GB of memory and 4 GB below `target/` are needed for it.
+/// All traces of a choice. The large one is every policy at one size: our runs take half a minute
+/// each (twice), and the peer's two to four, so about an hour; 4 GB of memory and 4 GB below
+/// `target/` are needed for it.
 pub fn all(choice: &Choice) -> Vec<Trace> {
     let requests = choice.requests;
     let generated = |name: &str, words: String, sizes, pairs| Trace {
@@ -98,7 +100,8 @@ impl Trace {
     }
 }
 
-/// One record: time, key, size, position of the next request for the key (the peer's MIN needs it) or -1.
+/// One record: time, key, size, position of the next request for the key (the peer's MIN needs it)
+/// or -1.
 fn write(out: &mut impl Write, time: u32, key: u64, next: i64) -> std::io::Result<()> {
     let mut record = [0; 24];
     record[..4].copy_from_slice(&time.to_le_bytes());

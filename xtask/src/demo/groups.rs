@@ -13,7 +13,8 @@ pub struct Group {
 impl Group {
     /// Makes a group with a hard limit, and throttles the device if asked to.
     pub fn new(name: &str, limit_bytes: u64, throttle: Option<Throttle>) -> Result<Group> {
-        // A name that tells its process: what a killed demo leaves is cleaned by the next start of any run.
+        // A name that tells its process: what a killed demo leaves is cleaned by the next start of
+        // any run.
         let name = pantler_steer::names::run_name(name);
         let group = Group { inner: group::create(&name).context("cannot make a control group")? };
         group.inner.hard_limit(Some(limit_bytes))?;

@@ -9,7 +9,8 @@ use std::time::Instant;
 
 use super::groups;
 
-/// `demo-enter FILE,FILE -- PROGRAM...`: enters the groups whose doors are named, and becomes the program.
+/// `demo-enter FILE,FILE -- PROGRAM...`: enters the groups whose doors are named, and becomes the
+/// program.
 pub fn enter(arguments: &[&str]) -> Result<()> {
     let [doors, "--", program, rest @ ..] = arguments else { bail!("demo-enter DOORS -- PROGRAM...") };
     for door in doors.split(',') {
@@ -18,11 +19,12 @@ pub fn enter(arguments: &[&str]) -> Result<()> {
     Err(Command::new(program).args(rest).exec()).with_context(|| format!("cannot run {program}"))
 }
 
-/// `demo-clock RESULT IO-FOLDER THROTTLE -- PROGRAM...`: runs the program and writes how long it took, and how much
-/// the groups had read from devices when it ended.
+/// `demo-clock RESULT IO-FOLDER THROTTLE -- PROGRAM...`: runs the program and writes how long it
+/// took, and how much the groups had read from devices when it ended.
 ///
-/// It runs inside whatever steers the program, so the numbers are taken before that is torn down. A v1 throttle
-/// does not reach the groups below the one it is set on: `THROTTLE` is written again where this process finds itself.
+/// It runs inside whatever steers the program, so the numbers are taken before that is torn down. A
+/// v1 throttle does not reach the groups below the one it is set on: `THROTTLE` is written again
+/// where this process finds itself.
 pub fn clock(arguments: &[&str]) -> Result<()> {
     let [result, io_folder, throttle, "--", program, rest @ ..] = arguments else {
         bail!("demo-clock RESULT IO-FOLDER THROTTLE -- PROGRAM...")

@@ -18,8 +18,8 @@ use super::source::Source;
 
 /// An ordinary cloud volume.
 const SLOW: (u64, u64) = (3000, 125_000_000);
-/// What the program itself, the daemon and the kernel's bookkeeping take of the budget before the mount's frames.
-/// With half a megabyte less the limit killed the daemon in some runs.
+/// What the program itself, the daemon and the kernel's bookkeeping take of the budget before the
+/// mount's frames. With half a megabyte less the limit killed the daemon in some runs.
 const MOUNT_RESERVE_BYTES: u64 = 23 << 18;
 /// A run that takes longer is broken.
 const RUN_MAX: Duration = Duration::from_secs(60);
@@ -188,7 +188,8 @@ impl Scene {
             Kind::Steer => {
                 &[&pantler, "run", "--memory", &budget, "--total", &budget, "--profile", "cscope", "--"]
             }
-            // On a mount the run is one owner too. The profile is the same; global LRU has no use for it.
+            // On a mount the run is one owner too. The profile is the same; global LRU has no use
+            // for it.
             Kind::MountLru | Kind::Mount => &[&pantler, "run", "--profile", "cscope", "--"],
         };
         words.iter().map(|word| (*word).to_owned()).collect()
@@ -246,7 +247,8 @@ impl Scene {
             "none",
             "--prefetchers",
             "0",
-            // One program reads at a time: further threads would take their buffers from the budget, and wake each other.
+            // One program reads at a time: further threads would take their buffers from the
+            // budget, and wake each other.
             "--threads",
             "1",
         ]);
@@ -286,7 +288,8 @@ impl Scene {
         rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).context("cannot drop the database")
     }
 
-    /// All runs must give the same answers, byte for byte: those of the very first one, by the kernel alone.
+    /// All runs must give the same answers, byte for byte: those of the very first one, by the
+    /// kernel alone.
     fn compare(&self, answers: &Path) -> Result<()> {
         let found = fs::read(answers).context("the queries left no answers")?;
         if found.is_empty() {

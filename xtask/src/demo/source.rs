@@ -12,7 +12,8 @@ use crate::shell::{run_command, say};
 
 /// The archive that the Debian package `linux-source-6.1` ships.
 const ARCHIVE: &str = "/usr/src/linux-source-6.1.tar.xz";
-/// Folders of it that make a database larger than the last cache of a processor and small enough for a demo.
+/// Folders of it that make a database larger than the last cache of a processor and small enough
+/// for a demo.
 const FOLDERS: [&str; 3] = ["fs", "mm", "include"];
 /// What is asked, one process each: where is this symbol used?
 pub const SYMBOLS: [&str; 8] =
@@ -82,7 +83,8 @@ fn index(tree: &Path) -> Result<()> {
     say(format_args!("building the cscope database of {} files", files.len()));
     fs::write(tree.join("cscope.files"), files.join("\n") + "\n")?;
     let mut cscope = Command::new("cscope");
-    // Not -q: the inverted index would turn the scan into a lookup. -c keeps the database plain text.
+    // Not -q: the inverted index would turn the scan into a lookup. -c keeps the database plain
+    // text.
     cscope.args(["-b", "-c", "-k", "-f", "cscope.new"]).current_dir(tree).stderr(std::process::Stdio::null());
     run_command(cscope)?;
     fs::rename(tree.join("cscope.new"), tree.join("cscope.out")).context("cscope wrote no database")

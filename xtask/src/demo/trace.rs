@@ -1,4 +1,5 @@
-//! Which blocks the queries read: a recording by the kernel's own tracepoint, and the optimum on it.
+//! Which blocks the queries read: a recording by the kernel's own tracepoint, and the optimum on
+//! it.
 
 use anyhow::{Context, Result, bail};
 use std::fs;
@@ -53,7 +54,8 @@ pub fn record(scene: &Scene) -> Result<Trace> {
     Ok(Trace { references })
 }
 
-/// The blocks of one line: `cscope-1 [000] ..... 1.5: mm_filemap_get_pages: dev=254:0 ino=5 ofs=8192-16383`.
+/// The blocks of one line: `cscope-1 [000] ..... 1.5: mm_filemap_get_pages: dev=254:0 ino=5
+/// ofs=8192-16383`.
 fn parse(line: &str) -> Option<std::ops::RangeInclusive<u64>> {
     let (first, last) = line.split_once("mm_filemap_get_pages:")?.1.split_once("ofs=")?.1.split_once('-')?;
     Some(first.trim().parse::<u64>().ok()? / 4096..=last.trim().parse::<u64>().ok()? / 4096)

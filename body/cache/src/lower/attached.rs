@@ -102,8 +102,8 @@ pub(crate) struct Attached {
 #[derive(Default)]
 struct Queue {
     orders: VecDeque<Order>,
-    /// Orders that follow from a reference whose own block is still being retrieved: a tier that is full must give that
-    /// one up before it takes others.
+    /// Orders that follow from a reference whose own block is still being retrieved: a tier that is
+    /// full must give that one up before it takes others.
     held: VecDeque<Order>,
     buffers: usize,
     heavy_bytes: usize,
@@ -125,8 +125,8 @@ impl Attached {
         }
     }
 
-    /// Accepts an order, unless there is no room (B3): then it comes back. `buffers_max` orders may hold buffers. Nothing
-    /// is done before it is [released](Self::release).
+    /// Accepts an order, unless there is no room (B3): then it comes back. `buffers_max` orders may
+    /// hold buffers. Nothing is done before it is [released](Self::release).
     pub(crate) fn order(&self, order: Order, buffers_max: usize) -> Result<(), Order> {
         if self.breaker.is_open() {
             return Err(order);
@@ -134,7 +134,8 @@ impl Attached {
         self.accept(order, buffers_max)
     }
 
-    /// The same, also while the tier is left alone: for what its worker orders before it uses the tier again.
+    /// The same, also while the tier is left alone: for what its worker orders before it uses the
+    /// tier again.
     pub(crate) fn accept(&self, order: Order, buffers_max: usize) -> Result<(), Order> {
         let mut queue = self.lock();
         let fits = match &order {
@@ -166,8 +167,8 @@ impl Attached {
         }
     }
 
-    /// The next orders, as many as go together (B7); waits for some, and at most so long. Buffers count until they are
-    /// [done](Self::done).
+    /// The next orders, as many as go together (B7); waits for some, and at most so long. Buffers
+    /// count until they are [done](Self::done).
     pub(crate) fn take(&self, block_bytes: usize, wait: Duration) -> Vec<Order> {
         let mut queue = self.lock();
         if queue.orders.is_empty() && !self.stop.load(Ordering::Acquire) {

@@ -1,4 +1,5 @@
-//! What ULC knows of the blocks of this cache, by the keys that tiers know them by. Guarded by the lock of the frames.
+//! What ULC knows of the blocks of this cache, by the keys that tiers know them by. Guarded by the
+//! lock of the frames.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,15 +17,16 @@ pub(crate) const NEAREST: Tier = Tier(1);
 
 /// Frames of a tier that are used: what is known of its blocks is kept in memory.
 const FRAMES_MAX: u32 = 1 << 25;
-/// What an entry of the index takes at most, right after its tables were doubled; `Brain::index_bytes` is at most that.
+/// What an entry of the index takes at most, right after its tables were doubled;
+/// `Brain::index_bytes` is at most that.
 const ENTRY_BYTES_MAX: u64 = 184;
 /// Entries for each frame: the stack knows as many blocks that are nowhere (U4).
 const ENTRIES_PER_FRAME: u64 = 2;
 /// What an index without entries takes.
 const EMPTY_BYTES_MAX: u64 = 128 << 10;
 
-/// Most memory that is taken by what a cache of so many frames knows of the blocks of tiers of `tiers` frames, beside the
-/// cache and what tiers know themselves.
+/// Most memory that is taken by what a cache of so many frames knows of the blocks of tiers of
+/// `tiers` frames, beside the cache and what tiers know themselves.
 pub fn tier_index_bytes_max(frames: u64, tiers: &[u64]) -> u64 {
     let tiers = tiers.iter().map(|&frames| frames.min(FRAMES_MAX.into()));
     let entries = tiers.fold(frames, u64::saturating_add).saturating_mul(ENTRIES_PER_FRAME);
@@ -63,7 +65,8 @@ struct Brought {
     ahead: Ahead,
 }
 
-/// Whether bytes were asked for before a reference, when nobody knew where ULC would keep their block.
+/// Whether bytes were asked for before a reference, when nobody knew where ULC would keep their
+/// block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Ahead {
     /// They were not.
@@ -170,7 +173,8 @@ impl Brain {
         }
     }
 
-    /// A tier works that did not. It may be of another size than was believed, and hold blocks from before (U7).
+    /// A tier works that did not. It may be of another size than was believed, and hold blocks from
+    /// before (U7).
     pub(super) fn came(&mut self, number: usize, held: Vec<Key>) {
         let attached = Arc::clone(&self.attached);
         let (tier, Some(one)) = (tier_of(number), attached.get(number)) else { return };
@@ -185,8 +189,9 @@ impl Brain {
         self.recall(tier, one, held);
     }
 
-    /// Blocks that a tier holds, the one used longest ago first. Where it does not know how long ago that was, they are as old
-    /// as the oldest that is known. What there is no room for goes, if the tier would keep it.
+    /// Blocks that a tier holds, the one used longest ago first. Where it does not know how long
+    /// ago that was, they are as old as the oldest that is known. What there is no room for goes,
+    /// if the tier would keep it.
     fn recall(&mut self, tier: Tier, one: &Attached, held: Vec<Key>) {
         if held.is_empty() {
             return;
@@ -214,8 +219,9 @@ impl Brain {
         }
     }
 
-    /// Numbers of blocks that a tier holds: of those that are known, and of the youngest others for which there is room. A
-    /// server may hold far more than the memory of the index was counted for.
+    /// Numbers of blocks that a tier holds: of those that are known, and of the youngest others for
+    /// which there is room. A server may hold far more than the memory of the index was counted
+    /// for.
     fn numbers_of(&mut self, tier: Tier, held: &[Key]) -> Vec<Option<u32>> {
         let out = self.out();
         let mut room = self.ulc.sizes().of(tier).saturating_sub(self.ulc.blocks_in(tier));
@@ -239,7 +245,8 @@ impl Brain {
         self.base
     }
 
-    /// What a version of a file is called below from now on; `None` while it changes, and when it is no more (B2).
+    /// What a version of a file is called below from now on; `None` while it changes, and when it
+    /// is no more (B2).
     pub(crate) fn share(&mut self, file: FileId, stem: Option<Stem>) {
         match stem {
             Some(stem) if self.stem(file) == Some(stem) => {}
@@ -251,7 +258,8 @@ impl Brain {
         }
     }
 
-    /// Time of references, in microseconds: of a clock that does not go back, and that went before this mount did.
+    /// Time of references, in microseconds: of a clock that does not go back, and that went before
+    /// this mount did.
     pub(crate) fn now_us(&self) -> u64 {
         let (started, since) = self.started;
         u64::try_from((started + since.elapsed()).as_micros()).unwrap_or(u64::MAX)
@@ -277,8 +285,9 @@ impl Brain {
         self.ulc.sizes().out()
     }
 
-    /// Before a reference: where ULC wants the block. A frame is made free for it if it will only pass. `None` for
-    /// files that are not shared, and blocks that were here before their version had a name (B6).
+    /// Before a reference: where ULC wants the block. A frame is made free for it if it will only
+    /// pass. `None` for files that are not shared, and blocks that were here before their version
+    /// had a name (B6).
     pub(crate) fn plan(&mut self, steward: &mut Steward, owner: OwnerId, block: Block) -> Option<Plan> {
         let resident = steward.lookup(block);
         let asked = resident.map(|frame| self.brought(frame).asked);
@@ -303,7 +312,8 @@ impl Brain {
         Some(Plan { owner, block, key, retrieval })
     }
 
-    /// A block that is in tier 1 under a name which is not its own any more is referenced: it is as young as others.
+    /// A block that is in tier 1 under a name which is not its own any more is referenced: it is as
+    /// young as others.
     fn used_again(&mut self, frame: Frame) {
         let key = self.placed(frame).filter(|placed| !placed.passes()).map(|placed| placed.key);
         let handle = key.and_then(|key| self.handles.get(&key));
@@ -313,7 +323,8 @@ impl Brain {
         }
     }
 
-    /// B1: room for one more block that passes. Who waits for one that is on its way would have to begin again if it left
+    /// B1: room for one more block that passes. Who waits for one that is on its way would have to
+    ///     begin again if it left
     /// now, and would find no end where a request asks for more of them than may pass.
     fn make_way(&mut self, steward: &mut Steward) {
         let here = |(_, frame): (Block, Frame)| self.placed(frame).is_some_and(|placed| placed.here);
@@ -392,7 +403,8 @@ impl Brain {
         }
     }
 
-    /// The steward chose what left the frames before this; now that the block is where it is kept, those go down (U3).
+    /// The steward chose what left the frames before this; now that the block is where it is kept,
+    /// those go down (U3).
     pub(crate) fn settle(&mut self, steward: &mut Steward) {
         let mut steps = std::mem::take(&mut self.steps);
         self.ulc.trim_own(&mut steps);
@@ -401,7 +413,8 @@ impl Brain {
         self.carry_out(Some(steward));
     }
 
-    /// What was ordered may be done: no reference that it follows from is on its way any more, as far as known.
+    /// What was ordered may be done: no reference that it follows from is on its way any more, as
+    /// far as known.
     pub(crate) fn release_orders(&self) {
         self.attached.iter().for_each(Attached::release);
     }
@@ -451,8 +464,8 @@ impl Brain {
         }
     }
 
-    /// The steward gave a frame up. Says whether its bytes, if it `holds` them all, are to go down: the caller becomes a
-    /// user of the buffer for them.
+    /// The steward gave a frame up. Says whether its bytes, if it `holds` them all, are to go down:
+    /// the caller becomes a user of the buffer for them.
     pub(crate) fn leaving(
         &mut self,
         steward: &Steward,
@@ -518,8 +531,8 @@ impl Brain {
         taken
     }
 
-    /// The bytes of a block have come into its frame. Says whether they are to be put into a tier, with a user of the
-    /// buffer for it.
+    /// The bytes of a block have come into its frame. Says whether they are to be put into a tier,
+    /// with a user of the buffer for it.
     pub(crate) fn arrived(&mut self, block: Block, frame: Frame, buffer: u32, length: u32) -> bool {
         let current = self.stem(block.file);
         let Some(Some(placed)) = self.placed.get_mut(frame.0 as usize) else { return false };
@@ -589,7 +602,8 @@ impl Brain {
         if keep.is_some()
             && let Some(handle) = self.handles.get(&key)
         {
-            // The notice that it had gone came with the answer to the question for it, and it is put there again.
+            // The notice that it had gone came with the answer to the question for it, and it is
+            // put there again.
             let mut steps = std::mem::take(&mut self.steps);
             self.ulc.returned(handle, into, &mut steps);
             self.ulc.settle(&mut steps);
@@ -637,7 +651,8 @@ impl Brain {
         counts.notices.fetch_add(gone, std::sync::atomic::Ordering::Relaxed);
         counts.unknown.fetch_add(news.unknown.into(), std::sync::atomic::Ordering::Relaxed);
         if !one.tier.is_own() {
-            // A tier that does not say is full once this client's share is what it was said to have.
+            // A tier that does not say is full once this client's share is what it was said to
+            // have.
             let share = self.ulc.blocks_in(tier) >= self.ulc.sizes().of(tier);
             self.ulc.set_full(tier, news.full.unwrap_or(share));
         }

@@ -4,7 +4,8 @@
 //!   closed --failure--> open --its worker found it working--> closed
 //! ```
 //!
-//! What fails again soon after it was found working is tried ever more seldom: each time, somebody may have waited for it.
+//! What fails again soon after it was found working is tried ever more seldom: each time, somebody
+//! may have waited for it.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -34,7 +35,8 @@ impl Breaker {
 
     /// The tier failed. Says whether that was news.
     pub(crate) fn trip(&self) -> bool {
-        // Both change together: a tier that works and waits to be tried again would be neither used nor tried.
+        // Both change together: a tier that works and waits to be tried again would be neither used
+        // nor tried.
         let mut next = self.lock();
         let is_news = !self.open.swap(true, Ordering::AcqRel);
         if is_news {

@@ -7,7 +7,8 @@ use std::hash::{BuildHasher, RandomState};
 use hashbrown::HashTable;
 use pantler_tier::Key;
 
-/// Keys by number, and numbers by key: the table holds numbers alone, so that each key is here once.
+/// Keys by number, and numbers by key: the table holds numbers alone, so that each key is here
+/// once.
 #[derive(Default)]
 pub(super) struct Handles {
     /// `None` where the number is free.

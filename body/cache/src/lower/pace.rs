@@ -5,16 +5,19 @@
 //!   a slow link   [1] [1] [2] [1] ...                  each answered long before the limit
 //! ```
 //!
-//! Orders that go together share a round trip, and the time limit. On a slow link so many would take longer than that,
-//! and all be lost. They would also hold up a reader, whose answer comes behind theirs.
+//! Orders that go together share a round trip, and the time limit. On a slow link so many would
+//! take longer than that, and all be lost. They would also hold up a reader, whose answer comes
+//! behind theirs.
 //!
-//! R1  A batch takes about [`BATCH_TIME`] longer than one order alone, as far as the batches before it tell; what takes no
-//!     time by the byte, as distance does, makes no batch smaller.
+//! R1  A batch takes about [`BATCH_TIME`] longer than one order alone, as far as the batches before
+//!     it tell; what takes no time by the byte, as distance does, makes no batch smaller.
 //! R2  One order always goes. So nothing waits for ever, and what each takes is known.
 //! R3  A batch is at most twice as large as one that came through since the last failure.
-//! R4  A batch is larger than the one before only if that took at most half of what is safe of the tier's time limit:
-//!     what of its time is distance and what goes by the byte is not known before.
-//! R5  After several orders were lost together, as many are tried ever more seldom, until they come through.
+//! R4  A batch is larger than the one before only if that took at most half of what is safe of the
+//!     tier's time limit: what of its time is distance and what goes by the byte is not known
+//!     before.
+//! R5  After several orders were lost together, as many are tried ever more seldom, until they come
+//!     through.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -89,7 +92,8 @@ impl Pace {
         }
     }
 
-    /// A batch of so many orders, of so many bytes together, failed: what can be done now is unknown.
+    /// A batch of so many orders, of so many bytes together, failed: what can be done now is
+    /// unknown.
     pub(crate) fn failed(&mut self, orders: usize, bytes: u64) {
         let mut failed = Self { limit: self.limit, lost: self.lost, ..Self::default() };
         if orders > 1 {
@@ -169,8 +173,8 @@ mod tests {
     const BLOCK: u64 = 65_536;
     const MS: Duration = Duration::from_millis(1);
 
-    /// Orders of the last batches over a link with so long a way, on which a block takes so long. `limit` is when a
-    /// batch is lost.
+    /// Orders of the last batches over a link with so long a way, on which a block takes so long.
+    /// `limit` is when a batch is lost.
     fn batches(way: Duration, block: Duration, limit: Duration) -> Vec<u32> {
         let mut pace = Pace { limit: Some(limit), ..Pace::default() };
         let count = (0..100).map(|_| {

@@ -22,8 +22,9 @@ struct Quest {
 }
 
 impl Cache {
-    /// Brings the blocks, which lie side by side, into their buffers: from the tiers that have them, the others from the origin. Counts bytes
-    /// from the first on, as the origin does. The lock is not held.
+    /// Brings the blocks, which lie side by side, into their buffers: from the tiers that have
+    /// them, the others from the origin. Counts bytes from the first on, as the origin does. The
+    /// lock is not held.
     pub(crate) fn fetch(&self, source: &dyn Source, missing: &[Missing]) -> io::Result<usize> {
         if self.attached.is_empty() {
             return self.fetch_from_origin(source, missing);
@@ -183,8 +184,9 @@ impl Cache {
         let mut buffers: Vec<IoSliceMut<'_>> = missing
             .iter()
             .map(|one| {
-                // SAFETY: `equip` made this thread the buffer's only user, and the slot is not ready, so that nobody
-                // else takes it before `complete` (M1). The buffers of different slots are different (F1).
+                // SAFETY: `equip` made this thread the buffer's only user, and the slot is not
+                // ready, so that nobody else takes it before `complete` (M1). The buffers of
+                // different slots are different (F1).
                 IoSliceMut::new(unsafe { self.slab.bytes_mut(one.slot.buffer) })
             })
             .collect();

@@ -1,4 +1,5 @@
-//! A thread for each lower tier: carries out what was queued for it, and finds out when it works again.
+//! A thread for each lower tier: carries out what was queued for it, and finds out when it works
+//! again.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -19,8 +20,8 @@ impl Cache {
         self.attached.len()
     }
 
-    /// What a version of a file is called in lower tiers from now on. `None`: it is not shared, because it changes just
-    /// now, may change without a trace, or is no more (B2).
+    /// What a version of a file is called in lower tiers from now on. `None`: it is not shared,
+    /// because it changes just now, may change without a trace, or is no more (B2).
     pub fn share(&self, file: FileId, stem: Option<Stem>) {
         if self.attached.is_empty() {
             return;
@@ -30,8 +31,9 @@ impl Cache {
         }
     }
 
-    /// Serves a lower tier until [`stop_tiers`](Self::stop_tiers) or [`abandon_tiers`](Self::abandon_tiers). One thread for
-    /// each number below [`tiers`](Self::tiers).
+    /// Serves a lower tier until [`stop_tiers`](Self::stop_tiers) or
+    /// [`abandon_tiers`](Self::abandon_tiers). One thread for each number below
+    /// [`tiers`](Self::tiers).
     pub fn serve_tier(&self, number: usize) {
         let Some(one) = self.attached.get(number) else { return };
         loop {
@@ -51,14 +53,15 @@ impl Cache {
         }
     }
 
-    /// No orders are taken any more; workers end after those that wait. Tiers write down what they should know.
+    /// No orders are taken any more; workers end after those that wait. Tiers write down what they
+    /// should know.
     pub fn stop_tiers(&self) {
         self.lock().release(&self.slab);
         self.attached.iter().for_each(|one| one.end(false));
     }
 
-    /// The same, and what waits is dropped: workers end after what is on its way. For an end that cannot wait for a slow
-    /// tier.
+    /// The same, and what waits is dropped: workers end after what is on its way. For an end that
+    /// cannot wait for a slow tier.
     pub fn abandon_tiers(&self) {
         self.lock().release(&self.slab);
         self.attached.iter().for_each(|one| one.end(true));
@@ -69,7 +72,8 @@ impl Cache {
         self.attached.iter().for_each(|one| one.tier.close());
     }
 
-    /// Waits until no order is left, or the time is over. Says which. For tests and for an orderly end.
+    /// Waits until no order is left, or the time is over. Says which. For tests and for an orderly
+    /// end.
     pub fn drain_tiers(&self, limit: Duration) -> bool {
         let start = Instant::now();
         self.lock().release(&self.slab);
@@ -93,7 +97,8 @@ impl Cache {
         numbered.map(|(number, one)| one.stat(blocks(number), self.block_bytes())).collect()
     }
 
-    /// Memory that is taken by what is known of blocks in lower tiers, here and by tiers of this machine.
+    /// Memory that is taken by what is known of blocks in lower tiers, here and by tiers of this
+    /// machine.
     pub fn tier_index_bytes(&self) -> u64 {
         let own: u64 = self.attached.iter().map(|one| one.tier.index_bytes()).sum();
         own + self.lock().brain.as_ref().map_or(0, super::Brain::index_bytes)
@@ -156,7 +161,8 @@ impl Cache {
         for order in orders {
             match order {
                 Order::Buffer { key, buffer, length, why, accessed_us } => {
-                    // SAFETY: the order is a user of the buffer until `release_buffers`, so nobody writes to it (M1).
+                    // SAFETY: the order is a user of the buffer until `release_buffers`, so nobody
+                    // writes to it (M1).
                     let bytes = unsafe { &self.slab.bytes(*buffer, 1)[..*length as usize] };
                     given.push(Given { key: *key, bytes, why: *why, age: age(*accessed_us) });
                 }

@@ -1,4 +1,5 @@
-//! What placement knows stays what is so: through changes of names, failures, and blocks that leave while they come.
+//! What placement knows stays what is so: through changes of names, failures, and blocks that leave
+//! while they come.
 
 use pantler_rig::eventually;
 use pantler_steward::Lookahead;
@@ -61,8 +62,8 @@ impl<F: FnMut()> Drop for Finally<F> {
     }
 }
 
-/// Their age was that of their last use under that name, for as long as they were used: the oldest in tier 1 for good,
-/// beside which every other block looked young enough for it.
+/// Their age was that of their last use under that name, for as long as they were used: the oldest
+/// in tier 1 for good, beside which every other block looked young enough for it.
 #[test]
 fn what_is_kept_under_an_old_name_is_as_young_as_its_last_use() {
     let folder = tempfile::tempdir().unwrap();
@@ -87,7 +88,8 @@ fn what_is_kept_under_an_old_name_is_as_young_as_its_last_use() {
     assert!(moved <= 4, "{moved} of 40 blocks of a loop moved");
 }
 
-/// A frame that was given to another block while its bytes were on their way is asked for that one by whoever brings it.
+/// A frame that was given to another block while its bytes were on their way is asked for that one
+/// by whoever brings it.
 #[test]
 fn what_left_while_it_came_is_looked_for_by_nobody() {
     let notes = Arc::new(Notes::default());
@@ -111,7 +113,8 @@ fn what_left_while_it_came_is_looked_for_by_nobody() {
     assert_eq!(others, [10, 11, 12, 13]);
 }
 
-/// More blocks than fit, all on their way: the oldest gives way, whatever its file is called by then.
+/// More blocks than fit, all on their way: the oldest gives way, whatever its file is called by
+/// then.
 #[test]
 fn who_gives_way_on_its_way_does_under_an_old_name_too() {
     let cached = Cached::new(4, vec![Arc::new(Notes::default())]);
@@ -132,7 +135,8 @@ fn who_gives_way_on_its_way_does_under_an_old_name_too() {
         // Tier 1 is full: this one passes.
         read(2, 4);
         waiting(5);
-        // Once more, which is another reference after that of another block: now it is wanted in tier 1.
+        // Once more, which is another reference after that of another block: now it is wanted in
+        // tier 1.
         read(1, 0);
         cached.cache.share(FileId(1), None);
         read(2, 4);

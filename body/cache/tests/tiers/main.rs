@@ -1,4 +1,5 @@
-//! A cache over lower tiers: what the simulator decides is what happens, and the bytes are right whatever breaks.
+//! A cache over lower tiers: what the simulator decides is what happens, and the bytes are right
+//! whatever breaks.
 
 mod faults;
 
@@ -580,7 +581,8 @@ fn several_clients_on_one_tier_do_as_in_the_simulator() {
     }
 }
 
-/// Several clients: what is demoted stands in the tier by its age, which is as exact as clocks and threads are.
+/// Several clients: what is demoted stands in the tier by its age, which is as exact as clocks and
+/// threads are.
 fn within_a_hundredth(found: &Tallied, expected: &Tallied, what: &str) {
     let requests = expected.hits.iter().sum::<u64>() + expected.misses;
     println!("{what}: {found:?}, expected {expected:?}");
@@ -675,8 +677,8 @@ fn a_tier_that_breaks_is_left_alone_and_taken_back() {
     assert!(origin.reads.load(Ordering::SeqCst) - before <= 1, "and again");
 }
 
-/// A server that begins anew tells nobody what it lost: what was believed there and is never asked for again must not be
-/// believed for ever, or the oldest of it would be the yardstick for good.
+/// A server that begins anew tells nobody what it lost: what was believed there and is never asked
+/// for again must not be believed for ever, or the oldest of it would be the yardstick for good.
 #[test]
 fn what_a_server_lost_is_not_believed_for_ever() {
     const FRAMES: u32 = 40;
@@ -702,7 +704,8 @@ fn what_a_server_lost_is_not_believed_for_ever() {
     assert!(missed <= 80 - 50 + 2, "{missed} of 80 missed");
 }
 
-/// The server has room that this client was not given: it was full for nobody, and took whatever came.
+/// The server has room that this client was not given: it was full for nobody, and took whatever
+/// came.
 #[test]
 fn no_more_is_kept_on_a_server_than_its_client_may_use() {
     const FRAMES: u32 = 40;
@@ -737,8 +740,8 @@ fn no_more_is_kept_on_a_server_than_its_client_may_use() {
     });
 }
 
-/// A block that another client pushed out is asked for again before this client was told: it is put there once more, and
-/// the older notice must not say that it is not.
+/// A block that another client pushed out is asked for again before this client was told: it is put
+/// there once more, and the older notice must not say that it is not.
 #[test]
 fn a_notice_that_comes_too_late_takes_nothing_back() {
     const FRAMES: u32 = 20;
@@ -774,8 +777,8 @@ fn a_notice_that_comes_too_late_takes_nothing_back() {
     assert!(told() && shared.owned("one") > 0);
 }
 
-/// A tier that is gone keeps nothing, so that all blocks of the request only pass, and more of them than may: each that
-/// came made the first one leave, which was asked for again, for ever.
+/// A tier that is gone keeps nothing, so that all blocks of the request only pass, and more of them
+/// than may: each that came made the first one leave, which was asked for again, for ever.
 #[test]
 fn a_request_for_more_blocks_than_may_pass_comes_to_an_end() {
     let shared = Shared::new(40);
@@ -817,7 +820,8 @@ fn blocks_of_negative_priority_are_dropped() {
     // Fills tier 1, which is not full before.
     (0..10).for_each(|index| drop(cached.read(&origin, 1, index)));
     assert!(shared.store.lock().unwrap().0.is_empty());
-    // These are placed in tier 2 at first, and nearer when they are read again: the others leave for them.
+    // These are placed in tier 2 at first, and nearer when they are read again: the others leave
+    // for them.
     for _ in 0..3 {
         (0..8).for_each(|index| drop(cached.read(&origin, 2, index)));
     }
@@ -888,9 +892,10 @@ fn blocks_of_a_local_tier_are_found_again_after_a_restart() {
     }
 }
 
-/// U7: the tier is not there at the start, turns out smaller than it was said to be, and holds blocks of this client, in an
-/// order. They are known from then on, below everything that was referenced meanwhile, and the tier is believed to have
-/// the frames that it has.
+/// U7: the tier is not there at the start, turns out smaller than it was said to be, and holds
+///     blocks of this client, in an
+/// order. They are known from then on, below everything that was referenced meanwhile, and the tier
+/// is believed to have the frames that it has.
 #[test]
 fn a_tier_that_comes_late_is_known_by_what_it_holds() {
     const FRAMES: u32 = 40;

@@ -1,4 +1,5 @@
-//! The cache asks a disk for the same blocks in the same order, at the same times, as the simulator does.
+//! The cache asks a disk for the same blocks in the same order, at the same times, as the simulator
+//! does.
 
 use pantler_sim::processes::{Configuration, DiskModel, DiskRead, MachineOptions, Scene, run_processes};
 use pantler_sim::{Control, Watch};

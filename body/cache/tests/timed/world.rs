@@ -1,4 +1,5 @@
-//! Programs on threads over a real cache, and a disk whose time passes only when every thread waits.
+//! Programs on threads over a real cache, and a disk whose time passes only when every thread
+//! waits.
 //!
 //! ```text
 //!   program (thread) --read--> cache --read--> disk: waits here until its time has come
@@ -7,9 +8,10 @@
 //!   driver: all wait? then the next event happens: somebody has computed, or the disk has served
 //! ```
 //!
-//! Everything between two events is decided by what came before, not by how fast threads are: the driver goes on only when
-//! each program computes, sleeps in the cache for a block that is on its way, or is at the disk, and the worker is at the
-//! disk or has nothing to do. One worker, so that what comes at the same time comes in order.
+//! Everything between two events is decided by what came before, not by how fast threads are: the
+//! driver goes on only when each program computes, sleeps in the cache for a block that is on its
+//! way, or is at the disk, and the worker is at the disk or has nothing to do. One worker, so that
+//! what comes at the same time comes in order.
 
 use std::cell::Cell;
 use std::io::{self, IoSliceMut};
@@ -149,8 +151,8 @@ impl World {
             state.asked.iter().any(|asked| asked.by == program)
                 || state.serving.is_some_and(|(by, ..)| by == program)
         };
-        // Before the sleepers' blocks are looked at, too: a read that comes to its end between two looks leaves a sleeper that
-        // has been woken, and is still counted.
+        // Before the sleepers' blocks are looked at, too: a read that comes to its end between two
+        // looks leaves a sleeper that has been woken, and is still counted.
         let before = cache.activity();
         let mut sleepers = 0;
         for (program, doing) in state.programs.iter().enumerate() {

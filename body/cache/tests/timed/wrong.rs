@@ -1,4 +1,5 @@
-//! Lists that are wrong slow nobody else by more than 2 %, and whoever gives them by at most 5 %, against giving none.
+//! Lists that are wrong slow nobody else by more than 2 %, and whoever gives them by at most 5 %,
+//! against giving none.
 //!
 //! `cargo test -p pantler-cache --test timed wrong -- --nocapture` prints the rows.
 

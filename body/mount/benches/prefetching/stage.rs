@@ -1,12 +1,14 @@
 //! Where programs work: sources, databases, and what each program is going to read.
 //!
-//! What a program will read is found out by tracing its system calls once: a list that is not what is read is worth nothing,
-//! and what is read is not what one thinks. cscope reads head and tail of its database and then the sources in the order
-//! of their names, whatever the order in its list of files.
+//! What a program will read is found out by tracing its system calls once: a list that is not what
+//! is read is worth nothing, and what is read is not what one thinks. cscope reads head and tail of
+//! its database and then the sources in the order of their names, whatever the order in its list of
+//! files.
 //!
-//! PostgreSQL is a server that runs when a query comes: one process, whose first query, on other tuples, is over before
-//! anything is measured or listed. So what it reads of its catalogue is in nobody's time, as in the paper, and the list
-//! has what the paper's program knew: the pages of the index and the blocks of the table, in the order of the index.
+//! PostgreSQL is a server that runs when a query comes: one process, whose first query, on other
+//! tuples, is over before anything is measured or listed. So what it reads of its catalogue is in
+//! nobody's time, as in the paper, and the list has what the paper's program knew: the pages of the
+//! index and the blocks of the table, in the order of the index.
 
 use std::collections::HashMap;
 use std::fs;
@@ -25,7 +27,8 @@ const SOURCES: usize = 300;
 const QUERIES: [&str; 3] = ["mutex_lock", "kmem_cache", "hrtimer"];
 /// Rows of the table of PostgreSQL.
 const TUPLES: u32 = 60_000;
-/// Its queries as shares of all rows, in percent: from where on, and how many. The paper selects 1 and 2 percent.
+/// Its queries as shares of all rows, in percent: from where on, and how many. The paper selects 1
+/// and 2 percent.
 const SELECTIONS: [(u64, u64); 2] = [(30, 1), (60, 2)];
 /// Present when the stage is complete. Another name for another stage.
 const READY: &str = "ready-2";
@@ -215,7 +218,8 @@ impl Drop for Running {
 /// What is needed is made in the origin of a stage; the script and the index files are the mount's.
 type Maker = fn(&Path) -> Outcome<(String, Vec<PathBuf>)>;
 
-/// Shell commands, one after the other, as a program that says when it is ready and when it is done.
+/// Shell commands, one after the other, as a program that says when it is ready and when it is
+/// done.
 fn script(folder: &Path, queries: &[String]) -> String {
     let queries: Vec<String> = queries.iter().map(|query| format!("({query}) > /dev/null; ")).collect();
     let begin = folder.join(BEGIN);
@@ -230,8 +234,8 @@ fn exists(binary: &str) -> bool {
         .is_ok_and(|s| s.success())
 }
 
-/// Sources from all over the tree, written in an order that is not that of their names: so lie files that were written
-/// as they were needed.
+/// Sources from all over the tree, written in an order that is not that of their names: so lie
+/// files that were written as they were needed.
 fn copy_sources(tree: &Path, folder: &Path) -> Outcome<()> {
     let mut found = Vec::new();
     find(tree, &mut found)?;

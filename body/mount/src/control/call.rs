@@ -1,5 +1,6 @@
-//! The calls of the papers as ioctl on an open file: five on caching, one that asks what is cached, and those on access lists.
-//! The last work on an open directory too, but for the list of blocks; of a directory no byte is cached.
+//! The calls of the papers as ioctl on an open file: five on caching, one that asks what is cached,
+//! and those on access lists. The last work on an open directory too, but for the list of blocks;
+//! of a directory no byte is cached.
 //!
 //! Type `0xA7`, native byte order. A program in C defines them so:
 //!
@@ -162,8 +163,8 @@ const fn number(direction: u32, number: u32, size: u32) -> u32 {
     direction << 30 | size << 16 | TYPE << 8 | number
 }
 
-/// Numbers of policies in calls: programs are compiled with them, so a number is never given twice. The other policies
-/// go by name, through the other doors.
+/// Numbers of policies in calls: programs are compiled with them, so a number is never given twice.
+/// The other policies go by name, through the other doors.
 const NUMBERED: [PolicyName; 4] = [PolicyName::Lru, PolicyName::Mru, PolicyName::Fifo, PolicyName::Clock];
 
 /// The number of a policy in calls; -1 for one that has none.

@@ -21,7 +21,8 @@ pub(crate) struct Watch {
 pub(crate) enum Inherits {
     /// The standing: the owner is new, and the process its first.
     All,
-    /// What was lost: it takes in the processes of a user for which there is no owner of their own any more.
+    /// What was lost: it takes in the processes of a user for which there is no owner of their own
+    /// any more.
     Loss,
     /// Nothing: it is the same as before, or a user's, and users are no children of each other.
     Nothing,

@@ -11,8 +11,8 @@ use crate::process::{ANCESTORS_MAX, command_of, status_field};
 
 /// Owners of ended runs that are kept for each user, to be continued by name.
 const KEPT_MAX: usize = 64;
-/// Processes of one user that are owners of their own at a time. Later ones are one owner together: the steward has room for
-/// so many owners, and one user shall not take it all.
+/// Processes of one user that are owners of their own at a time. Later ones are one owner together:
+/// the steward has room for so many owners, and one user shall not take it all.
 pub(super) const OWNERS_PER_USER_MAX: u32 = 1024;
 
 /// What makes an owner.
@@ -67,8 +67,8 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// Whether a process of that user can belong to the run. One of another user, started by a set-id program, is that
-    /// user's: the run's hints must not reach its blocks (C8).
+    /// Whether a process of that user can belong to the run. One of another user, started by a
+    /// set-id program, is that user's: the run's hints must not reach its blocks (C8).
     fn may_hold(&self, uid: u32) -> bool {
         self.uid == 0 || self.uid == uid
     }
@@ -123,7 +123,8 @@ impl Registry {
         self.processes.get(&pid).is_some_and(|known| known.start == start)
     }
 
-    /// A process belongs to `owner`. One that was unknown is watched from now on, if there is a descriptor for that.
+    /// A process belongs to `owner`. One that was unknown is watched from now on, if there is a
+    /// descriptor for that.
     pub(super) fn watch(
         &mut self,
         pid: u32,

@@ -98,7 +98,8 @@ impl Fixture {
 
     /// Over a directory that the test brings along.
     pub fn over(origin: PathBuf, choose: impl FnOnce(&mut MountOptions)) -> Self {
-        // Anybody can get to the system's temporary directory, which need not hold for the build directory.
+        // Anybody can get to the system's temporary directory, which need not hold for the build
+        // directory.
         let point = tempfile::tempdir().unwrap();
         open_to_all(point.path());
         let mnt = point.path().join("m");
@@ -203,8 +204,9 @@ impl Drop for Loop {
     }
 }
 
-/// A process of its own that serves: the test program itself, told to by its environment. A test program that uses it has a
-/// test named `serve_for_the_other_tests` that calls [`serve_if_told_to`].
+/// A process of its own that serves: the test program itself, told to by its environment. A test
+/// program that uses it has a test named `serve_for_the_other_tests` that calls
+/// [`serve_if_told_to`].
 pub struct Daemon {
     pub child: Child,
     mnt: PathBuf,
@@ -217,7 +219,8 @@ impl Daemon {
         Self::run(Command::new(std::env::current_exe().unwrap()), &[origin, mnt], cache_bytes, block_bytes)
     }
 
-    /// One that may have `descriptors` open, and listens at `socket`, to which every user can connect.
+    /// One that may have `descriptors` open, and listens at `socket`, to which every user can
+    /// connect.
     pub fn with_few_descriptors(origin: &Path, mnt: &Path, socket: &Path, descriptors: u32) -> Self {
         let mut command = Command::new("sh");
         command.args(["-c", &format!("ulimit -n {descriptors}; exec \"$0\" \"$@\"")]);

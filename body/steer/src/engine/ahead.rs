@@ -1,4 +1,5 @@
-//! Reading ahead: which files are looked for, for which streams we read instead of the kernel, and what.
+//! Reading ahead: which files are looked for, for which streams we read instead of the kernel, and
+//! what.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -22,7 +23,8 @@ const RESOLVE_MAX: usize = 64;
 const WANTS_MAX: usize = 64;
 /// Ends of the kernel's bursts that are looked after in one round.
 const ENDS_MAX: usize = 64;
-/// Distance at which a gap in what is cached is near: 4 MiB, about 10 ms of a program that looks at what it reads.
+/// Distance at which a gap in what is cached is near: 4 MiB, about 10 ms of a program that looks at
+/// what it reads.
 const NEAR_BLOCKS: u64 = 1024;
 
 /// A request to read ahead.
@@ -68,7 +70,8 @@ impl Ahead {
         }
     }
 
-    /// Asks once in a round: a file that is read in small pieces must not take the places of those read after it.
+    /// Asks once in a round: a file that is read in small pieces must not take the places of those
+    /// read after it.
     fn ask_to_resolve(&mut self, tid: u32, file: u32) {
         if self.to_resolve.len() < RESOLVE_MAX && !self.to_resolve.contains(&(tid, file)) {
             self.to_resolve.push_back((tid, file));
@@ -77,7 +80,8 @@ impl Ahead {
 }
 
 impl Engine {
-    /// Whether to look for the file, and to take its readahead over. `run` blocks were read in sequence, or mapped.
+    /// Whether to look for the file, and to take its readahead over. `run` blocks were read in
+    /// sequence, or mapped.
     pub(super) fn consider(&mut self, file: u32, tid: u32, run: u64) {
         let known = self.files.get(file);
         if known.blocks == 0 {
@@ -98,7 +102,8 @@ impl Engine {
         }
     }
 
-    /// Looks for a file where a thread has it open, and takes its readahead over if that is worth it.
+    /// Looks for a file where a thread has it open, and takes its readahead over if that is worth
+    /// it.
     pub(super) fn resolve(&mut self, file: u32, tid: u32, now_ns: u64) {
         let was = self.files.get(file).is_resolved();
         let descriptors = self.files.resolve(file, tid, now_ns);
@@ -151,8 +156,9 @@ impl Engine {
         }
     }
 
-    /// Asks for what a stream's window says. If all of that is cached and a gap comes soon, says so: a reader that passes
-    /// through cached blocks is fast, and we must be awake when it gets there.
+    /// Asks for what a stream's window says. If all of that is cached and a gap comes soon, says
+    /// so: a reader that passes through cached blocks is fast, and we must be awake when it gets
+    /// there.
     pub(super) fn want_next(&mut self, file: u32, range: Range<u64>) {
         if range.is_empty() {
             return;
@@ -167,9 +173,10 @@ impl Engine {
 
     /// Ends the kernel's readahead for a stream that we read ahead for.
     ///
-    /// Advice does not stop what has begun: the first page of each burst carries a mark, and reading it starts the next
-    /// burst, twice as long, right behind this one. A page that is cached already gets no mark. So we occupy the place
-    /// behind the burst before the reader gets to the mark: the next burst is the last.
+    /// Advice does not stop what has begun: the first page of each burst carries a mark, and
+    /// reading it starts the next burst, twice as long, right behind this one. A page that is
+    /// cached already gets no mark. So we occupy the place behind the burst before the reader gets
+    /// to the mark: the next burst is the last.
     pub(super) fn end_bursts(&mut self, tid: u32, file: u32) {
         let stream = self.ahead.streams.of(tid, file);
         let end = stream.burst_end();

@@ -12,14 +12,16 @@ const UNREFERENCED_NS: u64 = 1_000_000_000;
 const AUDIT_CHUNKS: usize = 16;
 
 impl Engine {
-    /// Slow work, a few times per second: tries refused drops again, takes in what was written, closes idle files.
+    /// Slow work, a few times per second: tries refused drops again, takes in what was written,
+    /// closes idle files.
     pub fn tick(&mut self, now_ns: u64) {
         for span in std::mem::take(&mut self.drops.refused) {
             for index in span.first..span.first + span.blocks {
                 self.steward.unpin(Block::new(self.file_id(span.file), index));
             }
         }
-        // A run that reads nothing any more shall not stay above its budget for refusals of the past.
+        // A run that reads nothing any more shall not stay above its budget for refusals of the
+        // past.
         self.steward.shrink();
         self.poll();
         let mut found = Vec::new();
@@ -35,8 +37,8 @@ impl Engine {
         self.poll();
     }
 
-    /// Asks the kernel about some of the beliefs, in turn. What the kernel reclaims while we read ahead is the one thing
-    /// that no event tells: our own threads are left out.
+    /// Asks the kernel about some of the beliefs, in turn. What the kernel reclaims while we read
+    /// ahead is the one thing that no event tells: our own threads are left out.
     fn audit(&mut self, now_ns: u64) {
         let mut spans = Vec::new();
         let more = self.ledger.some_spans(self.audited, AUDIT_CHUNKS, &mut spans);

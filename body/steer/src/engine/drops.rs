@@ -1,4 +1,5 @@
-//! Dropping what the steward gave up, and what becomes of blocks that the kernel keeps all the same.
+//! Dropping what the steward gave up, and what becomes of blocks that the kernel keeps all the
+//! same.
 
 use pantler_steward::Block;
 
@@ -8,7 +9,8 @@ use crate::ledger::{Span, Stuck};
 use crate::options::SteerOptions;
 use crate::sys;
 
-/// Time that a decided drop waits for its neighbours, unless half of the reserve for such drops is used up.
+/// Time that a decided drop waits for its neighbours, unless half of the reserve for such drops is
+/// used up.
 const LAG_NS: u64 = 2_000_000;
 /// Time after which a folio that stays in part is given back to the steward.
 const STUCK_NS: u64 = 500_000_000;
@@ -20,8 +22,8 @@ const AHEAD_STEP: u32 = 64;
 pub(super) struct Drops {
     /// The reserve for drops that are decided and not carried out.
     lag_blocks: u32,
-    /// Blocks that the steward gave up and that stay because their folios do, as far as the reserve for lagging drops
-    /// does not hold them.
+    /// Blocks that the steward gave up and that stay because their folios do, as far as the reserve
+    /// for lagging drops does not hold them.
     held_back: u32,
     /// Refused since the last [`Engine::tick`].
     pub(super) refused: Vec<Span>,
@@ -43,8 +45,8 @@ impl Drops {
 }
 
 impl Engine {
-    /// What the kernel read ahead, and what large folios hold back, takes memory as well: the steward gets by with less
-    /// as long as that is there.
+    /// What the kernel read ahead, and what large folios hold back, takes memory as well: the
+    /// steward gets by with less as long as that is there.
     pub(super) fn make_room_for_the_unseen(&mut self) {
         // What the step leaves out is within the reserve for lagging drops.
         let step = self.drops.lag_blocks.clamp(1, AHEAD_STEP);
@@ -66,7 +68,8 @@ impl Engine {
         let until = if urgent { u64::MAX } else { now_ns.saturating_sub(LAG_NS) };
         self.ledger.take_ripe(until, now_ns.saturating_sub(STUCK_NS), &mut ripe, &mut stuck);
         if urgent {
-            // All that could leave was handed out. What is left of it stays in memory, for its folios stay.
+            // All that could leave was handed out. What is left of it stays in memory, for its
+            // folios stay.
             self.drops.held_back = self.ledger.leaving_blocks();
         }
         let any = !ripe.is_empty();
@@ -83,7 +86,8 @@ impl Engine {
         any
     }
 
-    /// The kernel keeps or drops a folio as a whole (ledger, K4), and most of this one was given up.
+    /// The kernel keeps or drops a folio as a whole (ledger, K4), and most of this one was given
+    /// up.
     fn give_up(&mut self, span: Span) {
         for index in span.first..span.first + span.blocks {
             self.steward.forget(Block::new(self.file_id(span.file), index));
@@ -96,7 +100,8 @@ impl Engine {
         let known = self.files.get_mut(file);
         known.blocks = known.blocks.saturating_sub(blocks as u32);
         let Some(descriptor) = self.files.descriptor(file, now_ns) else {
-            // Nobody has it open and its file system opens no handles: it is the kernel's from here on.
+            // Nobody has it open and its file system opens no handles: it is the kernel's from here
+            // on.
             self.counters.unreachable += blocks;
             return;
         };
@@ -132,7 +137,8 @@ impl Engine {
         self.take_back(span);
     }
 
-    /// Blocks that the steward gave up stay in memory: they are its again, pinned until the next [`Engine::tick`].
+    /// Blocks that the steward gave up stay in memory: they are its again, pinned until the next
+    /// [`Engine::tick`].
     fn take_back(&mut self, span: Span) {
         let Span { file, first, blocks } = span;
         for index in first..first + blocks {

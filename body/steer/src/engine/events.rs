@@ -12,7 +12,8 @@ use crate::streams::Reader;
 use crate::trace::{Event, Kind};
 use crate::window::BATCH;
 
-/// Events of our own threads and their children come from this instance, those of everybody else from the next.
+/// Events of our own threads and their children come from this instance, those of everybody else
+/// from the next.
 const SOURCE_RUN: u8 = 0;
 
 impl Engine {
@@ -166,8 +167,9 @@ impl Engine {
         }
     }
 
-    /// While hits are not watched, a block counts as referenced when it comes. Ends when half of the budget is used: what
-    /// was referenced since is unknown, but little of it will have to leave soon.
+    /// While hits are not watched, a block counts as referenced when it comes. Ends when half of
+    /// the budget is used: what was referenced since is unknown, but little of it will have to
+    /// leave soon.
     fn added_unwatched(&mut self, file: u32, event: &Event) {
         self.referenced(file, event.tid, event.first, event.last);
         let blocks = u64::from(self.files.get(file).blocks);
@@ -196,7 +198,8 @@ impl Engine {
                 Belief::Ours => {}
             }
             let block = Block::new(self.file_id(file), index);
-            // The second live owner: the block has none from here on (A1). The pin keeps it from being dropped.
+            // The second live owner: the block has none from here on (A1). The pin keeps it from
+            // being dropped.
             self.steward.observed_by_stranger(self.owners.outside(), block);
             if self.ledger.share(file, index) {
                 self.steward.pin(block);

@@ -5,8 +5,8 @@
 //!                                    `--> in memory because of somebody else: needless
 //! ```
 //!
-//! A batch has arrived when its pages can be read without waiting: only then does the steward send the next (rule P5), so
-//! that no more than a batch stands before what a program waits for.
+//! A batch has arrived when its pages can be read without waiting: only then does the steward send
+//! the next (rule P5), so that no more than a batch stands before what a program waits for.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -17,8 +17,8 @@ use super::{Engine, slot_of};
 use crate::ledger::Belief;
 use crate::sys;
 
-/// Blocks that the steward asks for at a time, rule P5's `B`: 256 KiB. A page is half of the paper's block, and disks serve
-/// several reads at once now.
+/// Blocks that the steward asks for at a time, rule P5's `B`: 256 KiB. A page is half of the
+/// paper's block, and disks serve several reads at once now.
 pub(super) const BATCH: u32 = 64;
 /// Time after which a request counts as arrived, come what may.
 const ARRIVAL_NS: u64 = 2_000_000_000;
@@ -41,7 +41,8 @@ impl Coming {
         (index..index + self.blocks).map(move |index| Block::new(file, index))
     }
 
-    /// Whether all of it can be read without waiting, or is not worth waiting for any more. Pages come in order.
+    /// Whether all of it can be read without waiting, or is not worth waiting for any more. Pages
+    /// come in order.
     fn is_here(&self, file: Option<BorrowedFd<'_>>, now_ns: u64) -> bool {
         let is_late = now_ns.saturating_sub(self.since_ns) > ARRIVAL_NS;
         is_late || file.is_none_or(|file| !is_awaited(file, self.first.index + self.blocks - 1))
@@ -118,7 +119,8 @@ impl Engine {
         is_foretold
     }
 
-    /// Takes note of what has arrived, and asks for what lists want. Returns whether anything is on its way.
+    /// Takes note of what has arrived, and asks for what lists want. Returns whether anything is on
+    /// its way.
     pub(super) fn follow_lists(&mut self, now_ns: u64) -> bool {
         if self.foretold.is_idle() {
             return false;

@@ -1,7 +1,8 @@
 //! Access lists as hints give them: what a program of the run will read, in order.
 //!
-//! A file comes on a list only if the speaker has it open for reading, or may read it. It is opened by its handle when its
-//! blocks are wanted, so that a list keeps no file open where the file system has handles.
+//! A file comes on a list only if the speaker has it open for reading, or may read it. It is opened
+//! by its handle when its blocks are wanted, so that a list keeps no file open where the file
+//! system has handles.
 
 use std::os::fd::BorrowedFd;
 use std::path::Path;
@@ -76,7 +77,8 @@ fn is_open_to_read(file: BorrowedFd<'_>) -> bool {
         .is_ok_and(|flags| !flags.contains(OFlags::PATH) && flags & OFlags::RWMODE != OFlags::WRONLY)
 }
 
-/// Whether the mode bits let a speaker read. Who is let in by an access control list opens the file first.
+/// Whether the mode bits let a speaker read. Who is let in by an access control list opens the file
+/// first.
 fn may_read(speaker: &Speaker, meta: &Stat) -> bool {
     let bit = match speaker {
         Speaker { uid: 0, .. } => return true,

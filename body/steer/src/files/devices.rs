@@ -1,4 +1,5 @@
-//! The mounted file systems, as `mountinfo` lists them, and which device events name for an open file.
+//! The mounted file systems, as `mountinfo` lists them, and which device events name for an open
+//! file.
 
 use std::fs;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -113,7 +114,8 @@ impl Devices {
             let number = entry.file_name().to_str().and_then(|name| name.parse().ok());
             let (Some(number), true) = (number, meta.is_file()) else { continue };
             let (dev, ino) = (kernel_dev(meta.dev()), meta.ino());
-            // Only an overlay may tell another inode than events do: of the others no more is asked.
+            // Only an overlay may tell another inode than events do: of the others no more is
+            // asked.
             if ino != key.ino && self.mounts.iter().any(|mount| mount.dev == dev && !mount.is_overlay()) {
                 continue;
             }
@@ -148,12 +150,13 @@ impl Devices {
         })
     }
 
-    /// The file that events name when somebody uses what is open here: itself, or the one below an overlay. `None` where
-    /// that cannot be found.
+    /// The file that events name when somebody uses what is open here: itself, or the one below an
+    /// overlay. `None` where that cannot be found.
     pub fn named_by_events(&mut self, file: BorrowedFd<'_>) -> Option<FileKey> {
         let stat = rustix::fs::fstat(file).ok()?;
         let dev = kernel_dev(stat.st_dev);
-        // Of btrfs `st_dev` names the subvolume and events the super block; of overlays it may name nothing at all.
+        // Of btrfs `st_dev` names the subvolume and events the super block; of overlays it may name
+        // nothing at all.
         let mount = match self.mount_of(dev) {
             Some(mount) => mount.clone(),
             None => self.mount_of_descriptor(std::process::id(), file.as_raw_fd())?.clone(),

@@ -1,9 +1,9 @@
-//! Files of an overlay: from what a program has open to the file below, which is the one whose pages are cached and
-//! which events name.
+//! Files of an overlay: from what a program has open to the file below, which is the one whose
+//! pages are cached and which events name.
 //!
-//! The overlay tells by a file handle which file is below, as long as it was not copied up: then it names the one that
-//! it came from, and the path below the upper directory leads to the copy. Either way what was found is opened and
-//! looked at before it is believed.
+//! The overlay tells by a file handle which file is below, as long as it was not copied up: then it
+//! names the one that it came from, and the path below the upper directory leads to the copy.
+//! Either way what was found is opened and looked at before it is believed.
 //!
 //! Why so: docs/decisions/0022-files-below-overlays.md.
 
@@ -16,14 +16,14 @@ use super::FileKey;
 use super::devices::{MountedAt, kernel_dev};
 use crate::sys::FileHandle;
 
-/// Whether the overlay's number of an inode can be that of the inode below: it may hold the number of the layer in its
-/// upper bits (`xino`).
+/// Whether the overlay's number of an inode can be that of the inode below: it may hold the number
+/// of the layer in its upper bits (`xino`).
 pub(super) fn same_number(overlay: u64, below: u64) -> bool {
     overlay as u32 == below as u32
 }
 
-/// Whether the file behind this link of `/proc`, on this overlay, is the one below which events call `key`. Cheap, and
-/// not the last word: whoever opens it looks again.
+/// Whether the file behind this link of `/proc`, on this overlay, is the one below which events
+/// call `key`. Cheap, and not the last word: whoever opens it looks again.
 pub(super) fn may_be(ino: u64, link: &Path, mount: &MountedAt, key: FileKey) -> bool {
     same_number(ino, key.ino) || copied_up(link, mount).is_some_and(|file| is(file.as_fd(), key))
 }
@@ -35,7 +35,8 @@ fn is(file: BorrowedFd<'_>, key: FileKey) -> bool {
     })
 }
 
-/// The file below a file of an overlay, opened for reading. `place` is where the file system of `key` is mounted.
+/// The file below a file of an overlay, opened for reading. `place` is where the file system of
+/// `key` is mounted.
 pub(super) fn below_as(
     opened: BorrowedFd<'_>,
     link: &Path,
@@ -49,10 +50,12 @@ pub(super) fn below_as(
         .find(|file| is(file.as_fd(), key))
 }
 
-/// The file below a file of an overlay, which may lie on any of the file systems mounted at `places`.
+/// The file below a file of an overlay, which may lie on any of the file systems mounted at
+/// `places`.
 pub(super) fn below(file: BorrowedFd<'_>, mount: &MountedAt, places: &[&Path]) -> Option<OwnedFd> {
     let wanted = rustix::fs::fstat(file).ok()?;
-    // A handle says nothing about its file system: the right one has a file that looks exactly like the overlay's.
+    // A handle says nothing about its file system: the right one has a file that looks exactly like
+    // the overlay's.
     let same = |found: &OwnedFd| {
         rustix::fs::fstat(found).is_ok_and(|found| {
             let times = |stat: &rustix::fs::Stat| {
@@ -78,7 +81,8 @@ fn by_handle(opened: BorrowedFd<'_>, place: &Path) -> Option<OwnedFd> {
     handle.open(place.as_fd()).ok()
 }
 
-/// The file of the same name in the upper directory. No link is followed on the way; nothing is opened but the name.
+/// The file of the same name in the upper directory. No link is followed on the way; nothing is
+/// opened but the name.
 fn copied_up(link: &Path, mount: &MountedAt) -> Option<OwnedFd> {
     let path = std::fs::read_link(link).ok()?;
     let name = path.strip_prefix(&mount.place).ok()?;
@@ -88,7 +92,8 @@ fn copied_up(link: &Path, mount: &MountedAt) -> Option<OwnedFd> {
     rustix::fs::openat2(upper, name, flags | OFlags::NOFOLLOW, Mode::empty(), resolve).ok()
 }
 
-/// Opens for reading what was found by name; regular files only, for others do things when they are opened.
+/// Opens for reading what was found by name; regular files only, for others do things when they are
+/// opened.
 fn reopened(file: OwnedFd) -> Option<OwnedFd> {
     let stat = rustix::fs::fstat(&file).ok()?;
     if rustix::fs::FileType::from_raw_mode(stat.st_mode) != rustix::fs::FileType::RegularFile {

@@ -39,7 +39,8 @@ impl V1 {
         Ok(group)
     }
 
-    /// The kernel counts a device's reads by group only once the device has had a limit somewhere: set one and lift it.
+    /// The kernel counts a device's reads by group only once the device has had a limit somewhere:
+    /// set one and lift it.
     fn start_counting(&self) {
         let Some(folder) = &self.blkio else { return };
         let Ok(devices) = fs::read_dir("/sys/block") else { return };
@@ -105,9 +106,10 @@ impl RunGroup for V1 {
         Some(text.lines().filter_map(|line| line.split_once(" Read ")?.1.trim().parse::<u64>().ok()).sum())
     }
 
-    // v1 has no soft bound that acts at once, and a hard one kills. So the bound exists only while this call
-    // reclaims: the kernel shrinks the group to fit (or answers EBUSY when it cannot), then the bound is lifted.
-    // If we die in between, the group keeps a bound that its files fit under, and the next start removes it.
+    // v1 has no soft bound that acts at once, and a hard one kills. So the bound exists only while
+    // this call reclaims: the kernel shrinks the group to fit (or answers EBUSY when it cannot),
+    // then the bound is lifted. If we die in between, the group keeps a bound that its files fit
+    // under, and the next start removes it.
     fn enforce(&self, bytes: u64) -> Result<(), SteerError> {
         let limit = self.memory.join("memory.limit_in_bytes");
         if read_number(&self.memory.join("memory.usage_in_bytes"))? <= bytes {

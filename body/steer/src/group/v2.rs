@@ -115,7 +115,8 @@ impl RunGroup for V2 {
         Some(words.filter_map(|word| word.strip_prefix("rbytes=")?.parse::<u64>().ok()).sum())
     }
 
-    // The program's own group is bounded, not the whole: pages that the host read ahead are the steward's to drop.
+    // The program's own group is bounded, not the whole: pages that the host read ahead are the
+    // steward's to drop.
     fn enforce(&self, bytes: u64) -> Result<(), SteerError> {
         let host = read_number(&self.host().join("memory.current")).unwrap_or(0);
         write(&self.program().join("memory.high"), &bytes.saturating_sub(host).to_string())

@@ -1,7 +1,8 @@
 //! Reads the raw buffers of all CPUs of some instances and hands out their events in order of time.
 //!
-//! F1  Events come out in order of `time_ns`: only those older than the beginning of the round are handed out, and the
-//!     rest waits for the next round, because an older event may still arrive on a CPU that was read already.
+//! F1  Events come out in order of `time_ns`: only those older than the beginning of the round are
+//!     handed out, and the rest waits for the next round, because an older event may still arrive
+//!     on a CPU that was read already.
 //! F2  Nothing is allocated per event once the queues have grown to their bound [`QUEUE_EVENTS`].
 
 use std::collections::VecDeque;
@@ -25,7 +26,8 @@ struct Lane {
     raw: fs::File,
     source: u8,
     queue: VecDeque<Event>,
-    /// Time of the last event read when the queue is full: nothing later may be handed out before this lane was read again.
+    /// Time of the last event read when the queue is full: nothing later may be handed out before
+    /// this lane was read again.
     cut_ns: Option<u64>,
 }
 

@@ -71,7 +71,8 @@ impl Layout {
             .ok_or_else(|| broken("no ID".to_owned()))?;
         let range = match kind {
             Kind::Read | Kind::Map => Range::Last(field("last_index")?),
-            // Kernels before 5.18 have no order: then every folio is one page, or its pages come one by one.
+            // Kernels before 5.18 have no order: then every folio is one page, or its pages come
+            // one by one.
             Kind::Add | Kind::Delete => field_named(text, "order").map_or(Range::One, Range::Order),
             Kind::Fault => Range::One,
         };
@@ -121,8 +122,9 @@ impl Layouts {
         self.0.push(layout);
     }
 
-    /// From now on the last page of a read is the one before the page that the kernel writes down. The first kernels
-    /// with this tracepoint did so, and some of them were corrected in a later release: only a try can tell.
+    /// From now on the last page of a read is the one before the page that the kernel writes down.
+    /// The first kernels with this tracepoint did so, and some of them were corrected in a later
+    /// release: only a try can tell.
     pub fn reads_end_after(&mut self) {
         for layout in self.0.iter_mut().filter(|layout| layout.kind == Kind::Read) {
             layout.ends_after = true;
@@ -136,7 +138,8 @@ impl Layouts {
     }
 }
 
-/// Checks that entries start where [`super::page`] expects them, and returns the size of a whole page.
+/// Checks that entries start where [`super::page`] expects them, and returns the size of a whole
+/// page.
 ///
 /// # Errors
 /// [`SteerError::Format`] when this kernel's pages look different.

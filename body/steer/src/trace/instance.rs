@@ -62,7 +62,8 @@ pub struct InstanceOptions<'a> {
     pub kinds: &'a [Kind],
     /// Ring buffer per CPU, in KiB.
     pub buffer_kb: u32,
-    /// Whose events: `true` for the threads listed by [`Instance::list_thread`] and their children only, `false` for all but those.
+    /// Whose events: `true` for the threads listed by [`Instance::list_thread`] and their children
+    /// only, `false` for all but those.
     pub only_listed: bool,
 }
 
@@ -80,7 +81,8 @@ impl Instance {
     /// Makes the instance with every tracepoint still off; [`Instance::start`] switches them on.
     ///
     /// # Errors
-    /// [`SteerError::Missing`] when a tracepoint does not exist on this kernel, else the control file that refused.
+    /// [`SteerError::Missing`] when a tracepoint does not exist on this kernel, else the control
+    /// file that refused.
     pub fn create(root: &Path, options: &InstanceOptions<'_>) -> Result<Instance, SteerError> {
         let path = root.join("instances").join(options.name);
         let mut layouts = Layouts::default();
@@ -104,7 +106,8 @@ impl Instance {
         // Wake the reader at the first event: how long it then rests is its own affair.
         instance.write("buffer_percent", "0")?;
         instance.write("buffer_size_kb", &options.buffer_kb.to_string())?;
-        // The buffers are for one reader: never stop a writer because they are full, lose the oldest and say so.
+        // The buffers are for one reader: never stop a writer because they are full, lose the
+        // oldest and say so.
         instance.write("options/overwrite", "1")?;
         Ok(instance)
     }
@@ -212,7 +215,8 @@ pub fn remove(path: &Path) -> io::Result<()> {
     fs::remove_dir(path)
 }
 
-/// Reads a small control file with one call: this one is cut off where the first call's buffer ends.
+/// Reads a small control file with one call: this one is cut off where the first call's buffer
+/// ends.
 fn read_at_once(path: &Path) -> io::Result<String> {
     let mut bytes = vec![0; 16 << 10];
     let length = fs::File::open(path)?.read(&mut bytes)?;

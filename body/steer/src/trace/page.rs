@@ -12,8 +12,9 @@
 //!     31      time stamp: u32, time = delta + (u32 << 27), upper 5 bits as before
 //! ```
 //!
-//! Source: `include/linux/ring_buffer.h` and `Documentation/trace/ring-buffer-design.rst`. The bit order is that of little-endian machines.
-//! The bytes come from the kernel, but are parsed like any input: a broken length ends the page.
+//! Source: `include/linux/ring_buffer.h` and `Documentation/trace/ring-buffer-design.rst`. The bit
+//! order is that of little-endian machines. The bytes come from the kernel, but are parsed like any
+//! input: a broken length ends the page.
 
 /// Bytes before the first entry, on every 64-bit kernel; `header_page` is checked against it.
 pub const HEADER_BYTES: usize = 16;
@@ -65,7 +66,8 @@ impl<'a> Page<'a> {
         Some(Page { entries, time_ns, lost })
     }
 
-    /// How many events were lost before this page: `None` for none, at least 1 when the kernel does not know.
+    /// How many events were lost before this page: `None` for none, at least 1 when the kernel does
+    /// not know.
     pub fn lost(&self) -> Option<u64> {
         self.lost
     }

@@ -11,10 +11,12 @@ use std::sync::{Mutex, PoisonError};
 use pantler_control::Profile;
 use pantler_steer::{HitWatch, Steer, SteerOptions, doctor, sys};
 
-/// One test at a time: a run moves this whole process into its groups, and sees what others do to its files.
+/// One test at a time: a run moves this whole process into its groups, and sees what others do to
+/// its files.
 static SERIAL: Mutex<()> = Mutex::new(());
 
-/// Runs a test in its turn, if this machine can steer, and while the machine leaves what is cached alone.
+/// Runs a test in its turn, if this machine can steer, and while the machine leaves what is cached
+/// alone.
 pub fn in_turn(test: impl Fn()) {
     if able() {
         let _turn = SERIAL.lock().unwrap_or_else(PoisonError::into_inner);
@@ -74,7 +76,8 @@ pub fn outside(script: &str) {
     assert!(Command::new("sh").args(["-c", script]).status().expect("ran").success(), "{script}");
 }
 
-/// Starts a program in the run that maps a file, touches it and holds it until it is killed: see `helper_that_maps`.
+/// Starts a program in the run that maps a file, touches it and holds it until it is killed: see
+/// `helper_that_maps`.
 pub fn map_inside(steer: &Steer, path: &str) -> Holder {
     let mut command = Command::new(std::env::current_exe().expect("a path"));
     command.args(["--exact", "helper_that_maps", "--nocapture"]).env(MAP_VARIABLE, path);
@@ -104,8 +107,8 @@ pub fn cached_blocks(path: &str) -> u64 {
     counted(path).cached
 }
 
-/// Blocks of a file that was read as a whole once, without those that somebody dropped: what the kernel evicts for want of
-/// memory, here in the group of a run, it remembers.
+/// Blocks of a file that was read as a whole once, without those that somebody dropped: what the
+/// kernel evicts for want of memory, here in the group of a run, it remembers.
 pub fn blocks_not_dropped(path: &str) -> u64 {
     let counted = counted(path);
     counted.cached + counted.evicted

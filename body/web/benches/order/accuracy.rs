@@ -1,7 +1,8 @@
-//! How right beliefs are over time: all of them against `cachestat`, once a second, from the first request on.
+//! How right beliefs are over time: all of them against `cachestat`, once a second, from the first
+//! request on.
 //!
-//! The server looks itself, in its own process, because what is believed and what is true change with every read; it is
-//! asked by a line on its standard input.
+//! The server looks itself, in its own process, because what is believed and what is true change
+//! with every read; it is asked by a line on its standard input.
 
 use anyhow::{Context, Result};
 use pantler_web::Server;

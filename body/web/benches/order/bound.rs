@@ -1,7 +1,9 @@
-//! What could be kept at best: the SURGE-like load as references to pages, by policies and by who knows more than they may.
+//! What could be kept at best: the SURGE-like load as references to pages, by policies and by who
+//! knows more than they may.
 //!
-//! Simulated, not measured: no server, no disk. Clients ask independently of each other, so that nobody who does not know the
-//! future misses less than who knows from the start how popular each file is.
+//! Simulated, not measured: no server, no disk. Clients ask independently of each other, so that
+//! nobody who does not know the future misses less than who knows from the start how popular each
+//! file is.
 
 use pantler_policy::min::{Min, NEVER, Reference};
 use pantler_policy::{Demand, Handle, PolicyName, Replacement};
@@ -11,10 +13,12 @@ use std::ops::Range;
 
 /// What the page cache holds, in pages: 63 and 82 MB.
 const FRAMES: [u32; 2] = [15_400, 20_000];
-/// Requests, and the parts of them that are counted: about what a short run counts after its warm-up, and later.
+/// Requests, and the parts of them that are counted: about what a short run counts after its
+/// warm-up, and later.
 const REQUESTS: usize = 200_000;
 const PARTS: [Range<usize>; 2] = [12_000..44_000, 75_000..REQUESTS];
-/// Under a load that changes, so many requests leave popularity as it is; then one file in ten changes places with another.
+/// Under a load that changes, so many requests leave popularity as it is; then one file in ten
+/// changes places with another.
 const STEADY: usize = 20_000;
 const BLOCK_BYTES: u64 = 4096;
 

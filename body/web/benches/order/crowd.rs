@@ -25,7 +25,8 @@ impl Bench {
             print_row(&row, None);
             let longest = row.longest_wait().unwrap_or(f64::NAN);
             println!("{:24} longest wait for a read {longest:.2} s", "");
-            // A shorter cap than this disk needs for what waits is no promise, and the longest one is none at all.
+            // A shorter cap than this disk needs for what waits is no promise, and the longest one
+            // is none at all.
             if age_cap == AGE_CAP {
                 let cap = age_cap.parse::<f64>()? / 1000.0;
                 self.bars.at_most("starvation: longest wait for a read against the cap", longest / cap, 1.0);
@@ -37,8 +38,8 @@ impl Bench {
         Ok(())
     }
 
-    /// Many more clients than the disk can serve within the cap, with the cap and without: then all are overdue, and who
-    /// goes by age must lose nothing by that.
+    /// Many more clients than the disk can serve within the cap, with the cap and without: then all
+    /// are overdue, and who goes by age must lose nothing by that.
     pub(super) fn crowd(&self) -> Result<()> {
         let plan = Plan { files: 200, sizes: Sizes::Fixed(1_000_000), seed: 1 };
         let root = self.root("files", &plan)?;

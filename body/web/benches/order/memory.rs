@@ -9,9 +9,10 @@ use std::time::Duration;
 use super::{Bench, Rival, Running, pin_to_cpu};
 
 impl Bench {
-    /// Everything in memory, server and clients pinned to a processor each. All servers run all the time and are asked in turns,
-    /// each round beginning with another one, so that what else the machine does meets all of them alike; each round compares
-    /// with `fifo` in the same round. A second `fifo` says how far that can be trusted.
+    /// Everything in memory, server and clients pinned to a processor each. All servers run all the
+    /// time and are asked in turns, each round beginning with another one, so that what else the
+    /// machine does meets all of them alike; each round compares with `fifo` in the same round. A
+    /// second `fifo` says how far that can be trusted.
     pub(super) fn in_memory(&self) -> Result<()> {
         const ROUNDS: usize = 9;
         pin_to_cpu(1);
@@ -86,7 +87,8 @@ impl Bench {
         Ok(())
     }
 
-    /// What the default order must reach of `fifo` and of nginx, by the medians of the ratios of one round.
+    /// What the default order must reach of `fifo` and of nginx, by the medians of the ratios of
+    /// one round.
     fn memory_bars(&self, name: &str, rivals: &[Rival], ratio: impl Fn(usize, usize) -> f64) {
         let at = |wanted: Rival| rivals.iter().position(|rival| *rival == wanted);
         // At 64 KiB machines differ too much for more.
@@ -119,7 +121,8 @@ impl Bench {
     }
 }
 
-/// Of a process and its children, as nginx's workers are: by the scheduler's own count, which is finer than ticks.
+/// Of a process and its children, as nginx's workers are: by the scheduler's own count, which is
+/// finer than ticks.
 fn cpu_seconds(pid: u32) -> f64 {
     let nanoseconds = |pid: u32| -> f64 {
         let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { return 0.0 };

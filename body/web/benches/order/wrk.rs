@@ -1,4 +1,5 @@
-//! The same load by our own clients and by wrk, at the same servers, in turns: who measures must find the same.
+//! The same load by our own clients and by wrk, at the same servers, in turns: who measures must
+//! find the same.
 
 use anyhow::{Context, Result};
 use pantler_web::Order;

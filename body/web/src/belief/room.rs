@@ -6,14 +6,15 @@
 //!                            +--> grows by no more than this -->
 //! ```
 //!
-//! Wrong beliefs say that a size is too large, but a few of them also come by chance, and who keeps then lets go of what
-//! there is room for. Only a limit of a control group says how much there is room for: without one, the memory of the machine
-//! is everybody's, and the kernel fills it with files in any case.
+//! Wrong beliefs say that a size is too large, but a few of them also come by chance, and who keeps
+//! then lets go of what there is room for. Only a limit of a control group says how much there is
+//! room for: without one, the memory of the machine is everybody's, and the kernel fills it with
+//! files in any case.
 
 use pantler_control::memory::Group;
 
-/// Share of a limit that may stay unused, and bytes of it at least: the kernel takes files from memory only at the limit, but
-/// what else is in the group changes all the time.
+/// Share of a limit that may stay unused, and bytes of it at least: the kernel takes files from
+/// memory only at the limit, but what else is in the group changes all the time.
 const MARGIN: u64 = 16;
 const MARGIN_LEAST: u64 = 1 << 20;
 /// Looks in a row at unused memory after which the size grows.
@@ -25,7 +26,8 @@ pub struct Room {
     /// In a row, since the size last grew.
     looks: u32,
     has_some: bool,
-    /// Whether anything was given up since the last look: until then the model is not full, and no size too small.
+    /// Whether anything was given up since the last look: until then the model is not full, and no
+    /// size too small.
     has_given_up: bool,
 }
 
@@ -35,13 +37,14 @@ impl Room {
         self.has_given_up = true;
     }
 
-    /// At the last look there was memory that nobody used. Wrong beliefs say nothing about the size then.
+    /// At the last look there was memory that nobody used. Wrong beliefs say nothing about the size
+    /// then.
     pub fn has_some(&self) -> bool {
         self.has_some
     }
 
-    /// Somebody has looked at the control group and those above, from the own one on, while the model's size was so many
-    /// bytes. By how many bytes it is to grow.
+    /// Somebody has looked at the control group and those above, from the own one on, while the
+    /// model's size was so many bytes. By how many bytes it is to grow.
     pub fn look(&mut self, groups: &[Group], size: u64) -> u64 {
         let has_given_up = std::mem::take(&mut self.has_given_up);
         let spare = spare(groups).unwrap_or(0);
@@ -79,7 +82,8 @@ mod tests {
         Group { limit: Some(limit * MB), used: used * MB }
     }
 
-    /// What so many looks at the same groups, each after something was given up, make the size grow by.
+    /// What so many looks at the same groups, each after something was given up, make the size grow
+    /// by.
     fn grown(groups: &[Group], size: u64, looks: u32) -> Vec<u64> {
         let mut room = Room::default();
         let look = |_| {

@@ -6,7 +6,8 @@ use pantler_dust::Accuracy;
 
 /// Verifications of which the recent accuracy is told.
 const RECENT: usize = 2000;
-/// Beliefs in "cached" that must have turned out right in a row for the next ones to be trusted, all but one of so many.
+/// Beliefs in "cached" that must have turned out right in a row for the next ones to be trusted,
+/// all but one of so many.
 const TRUST: u32 = 256;
 const TRUST_ALL_BUT: u32 = 8;
 
@@ -48,8 +49,8 @@ impl Score {
         if self.recent.is_empty() { 1.0 } else { self.recent_right as f64 / self.recent.len() as f64 }
     }
 
-    /// Whether somebody who believes that something is cached need not ask: long enough nobody was wrong. Now and then somebody
-    /// must ask all the same.
+    /// Whether somebody who believes that something is cached need not ask: long enough nobody was
+    /// wrong. Now and then somebody must ask all the same.
     pub fn trusts(&mut self) -> bool {
         if self.right_in_row < TRUST {
             return false;

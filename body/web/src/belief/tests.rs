@@ -65,7 +65,8 @@ fn version(inode: u64, blocks: u64) -> Version {
     Version { device: 1, inode, born: None, size, modified: time, changed: time, tag: None }
 }
 
-/// A kernel's cache: what was used last, last; it evicts by itself when there are more than `frames`.
+/// A kernel's cache: what was used last, last; it evicts by itself when there are more than
+/// `frames`.
 struct Kernel {
     frames: usize,
     held: Vec<(u64, u64)>,
@@ -86,8 +87,8 @@ impl Kernel {
     }
 }
 
-/// 300 files of one to eight blocks, the first asked for most; returns how often the cache had what was asked for, in
-/// the second half.
+/// 300 files of one to eight blocks, the first asked for most; returns how often the cache had what
+/// was asked for, in the second half.
 fn serve(belief: &mut Belief, kernel: &mut Kernel, requests: u32, seed: u64) -> f64 {
     let popularity = Popularity::new(300, 1.0, 3);
     let mut random = Random::new(seed);
@@ -153,10 +154,11 @@ struct ClosedLoop {
     belief: Belief,
     kernel: Mirror,
     random: Random,
-    /// Files in the order in which they will be read, how many wait for each, and whether one of them believed in vain.
+    /// Files in the order in which they will be read, how many wait for each, and whether one of
+    /// them believed in vain.
     cold: VecDeque<(u32, u32, bool)>,
-    /// Those that are being read, and how much of them was there already, if somebody has looked. What of them the kernel has
-    /// by now, the belief does not know.
+    /// Those that are being read, and how much of them was there already, if somebody has looked.
+    /// What of them the kernel has by now, the belief does not know.
     reading: VecDeque<(u32, u32, Option<u64>)>,
     /// At most so many.
     reads: usize,
@@ -248,7 +250,8 @@ impl ClosedLoop {
         (0..count).for_each(|_| self.arrive());
     }
 
-    /// As a server does every second. What the kernel can hold is what the group has left for files.
+    /// As a server does every second. What the kernel can hold is what the group has left for
+    /// files.
     fn look_at_memory(&mut self) {
         let held: u64 = (0..200)
             .map(|file| {
@@ -322,7 +325,8 @@ fn who_was_wrong_once_tries_small_steps_and_then_larger_ones() {
 #[test]
 fn the_size_is_found_with_files_of_a_megabyte() {
     let true_bytes = f64::from(TRUE_FRAMES) * BLOCK_BYTES as f64;
-    // Two lists that have once come apart from the kernel's never meet again, and look like too large a size.
+    // Two lists that have once come apart from the kernel's never meet again, and look like too
+    // large a size.
     for (keeps, policy, least) in [(true, "w-tinylfu", 0.9), (false, "lru", 0.9), (false, "linux", 0.85)] {
         for (megabytes, seed) in [(10, 5), (40, 6), (160, 7)] {
             let mut world = closed_loop(policy, keeps, megabytes * 1_000_000, (1, seed));

@@ -99,7 +99,8 @@ fn a_panic_under_the_lock_is_the_end_of_those_who_wait_and_of_nobody_else() {
         let file = place.open("f");
         let number = place.number(&file);
         let wish = Wish { file: number, start: 0, end: 5000 };
-        // One has a turn, one waits: in order for the turn, else for a read that no reader has been sent on.
+        // One has a turn, one waits: in order for the turn, else for a read that no reader has been
+        // sent on.
         let (turn, mut waiting) = {
             let mut inner = place.desk.lock();
             let now = place.desk.start.elapsed();
@@ -245,7 +246,8 @@ fn number(place: &Place, name: &str) -> u64 {
     place.desk.metrics.numbers().into_iter().find(|(other, _)| *other == name).unwrap().1
 }
 
-/// A file where this program lies: there pages can be asked about and dropped. What lies in memory alone has none.
+/// A file where this program lies: there pages can be asked about and dropped. What lies in memory
+/// alone has none.
 fn file_on_disk(bytes: &[u8]) -> (tempfile::TempDir, Arc<Opened>) {
     let folder = tempfile::tempdir_in(std::env::current_exe().unwrap().parent().unwrap()).unwrap();
     std::fs::write(folder.path().join("f"), bytes).unwrap();
@@ -356,7 +358,8 @@ fn who_looks_in_vain_goes_on_waiting_since_it_began_to() {
     let (_folder, file) = file_on_disk(&[7; 5000]);
     let wish = Wish::first(place.number(&file), 0, 5000);
     let since = Duration::from_nanos(7);
-    // It was told that its bytes were read, but they have left again; unless the disk is faster than who looks.
+    // It was told that its bytes were read, but they have left again; unless the disk is faster
+    // than who looks.
     let found = (0..1000).find_map(|_| {
         file.drop_cached(0, 1 << 20).unwrap();
         match place.desk.look_on(&file, wish, (Some(since), 1), (false, 0)).unwrap() {

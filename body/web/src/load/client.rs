@@ -13,7 +13,8 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use super::random::{Popularity, gap};
 use super::{Load, Pace, Random, Report, name};
 
-/// Connections of an open loop at a time: as many as there are ports. Whoever finds none waits, and its time counts all the same.
+/// Connections of an open loop at a time: as many as there are ports. Whoever finds none waits, and
+/// its time counts all the same.
 const CONNECTIONS_MAX: usize = 20_000;
 /// Bytes read at a time.
 const READ_BYTES: usize = 128 << 10;
@@ -118,7 +119,8 @@ impl Shared {
     async fn ask(&self, file: u32, due: Instant, until: Instant) -> bool {
         let size = self.sizes[file as usize];
         let is_open = matches!(self.load.pace, Pace::Open { .. });
-        // Of a closed loop what is on its way when the warm-up ends counts, too: each client has one request at any time.
+        // Of a closed loop what is on its way when the warm-up ends counts, too: each client has
+        // one request at any time.
         let counts = |due: Instant| due >= self.begin || !is_open;
         let result = timeout_at(until, async {
             let _seat = self.seats.acquire().await.map_err(io::Error::other)?;
@@ -131,7 +133,8 @@ impl Shared {
             Ok::<_, io::Error>((connection, length))
         });
         let Ok(result) = result.await else {
-            // It should have come long ago: to leave it out would make a server that stalls look better than one that is slow.
+            // It should have come long ago: to leave it out would make a server that stalls look
+            // better than one that is slow.
             if counts(due) {
                 self.report.borrow_mut().give_up(size, until - due);
             }
@@ -285,8 +288,9 @@ mod tests {
     #[test]
     fn a_server_that_stalls_is_asked_no_less_and_each_wait_counts_from_when_it_was_due() {
         let due = due(&load(([127, 0, 0, 1], 0).into()));
-        // It answers only when the last has asked: if one were left out, nobody would ever be answered. The loop's own clock
-        // begins a little after the load's, so that the very last may be beyond the end.
+        // It answers only when the last has asked: if one were left out, nobody would ever be
+        // answered. The loop's own clock begins a little after the load's, so that the very last
+        // may be beyond the end.
         let least = due.len() - 3;
         let report = run(&load(stalling(least))).unwrap();
         assert!(
@@ -338,7 +342,8 @@ mod tests {
         drop(asking.join().unwrap());
     }
 
-    /// Says the same to everybody who asks, part by part, and ends the connection after that. How many have connected.
+    /// Says the same to everybody who asks, part by part, and ends the connection after that. How
+    /// many have connected.
     fn saying(parts: &'static [&'static str], then_ends: bool) -> (std::net::SocketAddr, Arc<AtomicU32>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let (address, count) = (listener.local_addr().unwrap(), Arc::new(AtomicU32::new(0)));

@@ -1,4 +1,5 @@
-//! For how many of those who are served the disk is read, and how fast it reads when it has no rest. Pure.
+//! For how many of those who are served the disk is read, and how fast it reads when it has no
+//! rest. Pure.
 //!
 //! Both are of the recent past: what is counted is halved now and then.
 
@@ -6,7 +7,8 @@ use std::time::Duration;
 
 /// Wishes after which counts are halved.
 const SERVED_MAX: u32 = 2048;
-/// Wishes that are taken to have been read for before any was served: who knows nothing holds nobody back.
+/// Wishes that are taken to have been read for before any was served: who knows nothing holds
+/// nobody back.
 const SERVED_FIRST: u32 = 64;
 /// Time without rest after which counts are halved.
 const BUSY_MAX: Duration = Duration::from_secs(4);

@@ -355,8 +355,8 @@ proptest! {
         same_as_twin(Options { reads_max: reads, ..options(true, Misses::Oldest) }, steps);
     }
 
-    /// However slow the disk is: who has waited for half of the cap is overtaken by nobody who came later. That is all that
-    /// the cap promises by itself.
+    /// However slow the disk is: who has waited for half of the cap is overtaken by nobody who came
+    /// later. That is all that the cap promises by itself.
     #[test]
     fn after_half_of_the_cap_nobody_is_overtaken(
         arrivals in prop::collection::vec((0..60u64, 0..40u64, prop_oneof![3 => Just(true), 1 => Just(false)]), 50..300),
@@ -399,8 +399,8 @@ proptest! {
         prop_assert!(took < 400 || overdue > 0, "a disk that slow makes somebody wait for long");
     }
 
-    /// Wrong beliefs keep coming, faster than the disk reads, and popular files keep being wanted: with a disk that can read in
-    /// half of the cap what waits, nobody waits longer than the cap.
+    /// Wrong beliefs keep coming, faster than the disk reads, and popular files keep being wanted:
+    /// with a disk that can read in half of the cap what waits, nobody waits longer than the cap.
     #[test]
     fn nobody_waits_beyond_the_cap(
         kinds in prop::collection::vec((prop::bool::weighted(0.9), prop::bool::weighted(0.95)), 50..270),
@@ -412,7 +412,8 @@ proptest! {
     }
 }
 
-/// The same arrivals with and without a cap that matters: who is believed missing waits for all wrong beliefs, unless it is old.
+/// The same arrivals with and without a cap that matters: who is believed missing waits for all
+/// wrong beliefs, unless it is old.
 #[test]
 fn without_the_cap_somebody_waits_longer() {
     // The one that is believed missing finds others waiting.
@@ -426,8 +427,9 @@ fn without_the_cap_somebody_waits_longer() {
     }
 }
 
-/// Plays arrivals, three in a millisecond, to a disk that reads two pieces in a millisecond: at most ninety ever wait, as there
-/// are 270 arrivals at most. Each wishes for a new file or the one before, and is believed there, wrongly, or is not.
+/// Plays arrivals, three in a millisecond, to a disk that reads two pieces in a millisecond: at
+/// most ninety ever wait, as there are 270 arrivals at most. Each wishes for a new file or the one
+/// before, and is believed there, wrongly, or is not.
 fn longest_wait(options: Options, kinds: &[(bool, bool)]) -> Duration {
     assert!(kinds.len() <= 270 && options.reads_max == 2);
     let mut scheduler = Scheduler::new(options);

@@ -111,11 +111,13 @@ impl Site {
         with_timeouts(TcpStream::connect(self.address()).unwrap())
     }
 
-    /// A connection of which the kernel holds little: what the client does not read stays with the server.
+    /// A connection of which the kernel holds little: what the client does not read stays with the
+    /// server.
     pub fn connect_narrowly(&self) -> TcpStream {
         let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
         sockopt::set_socket_recv_buffer_size(&socket, 2048).unwrap();
-        // How much the sender's kernel holds goes by the size of a segment, which is 64 KiB on loopback.
+        // How much the sender's kernel holds goes by the size of a segment, which is 64 KiB on
+        // loopback.
         let bytes: libc::c_int = 536;
         // SAFETY: the kernel reads as many bytes as `bytes` has; the descriptor is open.
         let result = unsafe {

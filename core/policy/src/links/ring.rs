@@ -6,10 +6,12 @@
 //!   links(7) = (slot 4)
 //! ```
 //!
-//! A ring keeps the promises of a list over the same slab. Taking from the front and putting to the back touch the
-//! array in order and one link at random, where a list touches three; the links of a handle tell its slot.
+//! A ring keeps the promises of a list over the same slab. Taking from the front and putting to the
+//! back touch the array in order and one link at random, where a list touches three; the links of a
+//! handle tell its slot.
 //!
-//! Q1  A handle's link names the slot that holds it; all other slots between front and back are holes.
+//! Q1  A handle's link names the slot that holds it; all other slots between front and back are
+//!     holes.
 //! Q2  `holes` slots between front and back are holes.
 //! Q3  There are a power of two slots, and at most that many between front and back.
 
@@ -63,7 +65,8 @@ impl Ring {
         self.back.wrapping_sub(self.front) as usize == self.slots.len()
     }
 
-    /// Makes a slot free: by squeezing the holes out where they are half of all or more, so that this is rare.
+    /// Makes a slot free: by squeezing the holes out where they are half of all or more, so that
+    /// this is rare.
     #[cold]
     fn make_room(&mut self, links: &mut Links) {
         if self.holes as usize >= self.slots.len().div_ceil(2) && self.holes > 0 {
@@ -105,7 +108,8 @@ impl Ring {
         links.links[handle as usize] = Link { prev: slot as u32, next: NONE };
     }
 
-    /// Handles that a sweep kept lie somewhere between the front and `at`: brings them together before `at`.
+    /// Handles that a sweep kept lie somewhere between the front and `at`: brings them together
+    /// before `at`.
     fn settle(&mut self, links: &mut Links, at: u32) {
         let (mut from, mut to) = (at, at);
         while from != self.front {
@@ -160,7 +164,8 @@ impl Queue for Ring {
                 continue;
             }
             self.slots[slot] = NONE;
-            // Between kept handles a taken one leaves a hole; at the front it leaves with its slot, as a hole does.
+            // Between kept handles a taken one leaves a hole; at the front it leaves with its slot,
+            // as a hole does.
             if kept {
                 self.holes += u32::from(handle != NONE);
             } else {
@@ -191,7 +196,8 @@ impl Queue for Ring {
         None
     }
 
-    /// Without a branch on what no processor can guess: for a hit everything is written where it was.
+    /// Without a branch on what no processor can guess: for a hit everything is written where it
+    /// was.
     #[inline]
     fn renew(&mut self, links: &mut Links, handle: Handle, frames: u32) -> bool {
         // Full, and as short as that: the front is a handle, and another slot is free for the back.

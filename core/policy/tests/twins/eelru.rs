@@ -1,4 +1,5 @@
-//! EELRU from its paper: everything known in one vector, positions counted afresh whenever they matter.
+//! EELRU from its paper: everything known in one vector, positions counted afresh whenever they
+//! matter.
 
 use pantler_policy::Handle;
 
@@ -9,7 +10,8 @@ struct Eelru {
     frames: usize,
     /// Last referenced first, with residence.
     known: Vec<(Handle, bool)>,
-    /// By position, from 1; halved now and then for each range between points, which is how they are kept there.
+    /// By position, from 1; halved now and then for each range between points, which is how they
+    /// are kept there.
     counts: Vec<u32>,
     since: u64,
 }

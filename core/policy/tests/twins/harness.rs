@@ -5,8 +5,8 @@
 //! ```
 //!
 //! 1. All traces up to length 8 over 4 handles, up to renaming of handles, with 1 to 3 frames.
-//! 2. Random verbs: references, newcomers that nobody referenced, evictions with random pins, removals of residents
-//!    and ghosts, changes of size.
+//! 2. Random verbs: references, newcomers that nobody referenced, evictions with random pins,
+//!    removals of residents and ghosts, changes of size.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
@@ -48,7 +48,8 @@ pub fn check<T: Twin>(spec: &str, twin: impl Fn(u32) -> T) {
     }
 }
 
-/// All continuations of `trace`. A handle appears only after all lower ones: other traces differ in names alone.
+/// All continuations of `trace`. A handle appears only after all lower ones: other traces differ in
+/// names alone.
 fn exhaust<T: Twin>(spec: Spec, frames: u32, twin: &dyn Fn(u32) -> T, trace: &mut Vec<Handle>, left: u32) {
     if left == 0 {
         return guard(&format!("{spec} with {frames} frames, trace {trace:?}"), || {
@@ -190,7 +191,8 @@ impl<T: Twin> Pair<T> {
         while self.fast.len() > frames && self.evict(pinned).is_some() {}
     }
 
-    /// One verb, which may make `named` stop being a ghost without a word; then everything is compared.
+    /// One verb, which may make `named` stop being a ghost without a word; then everything is
+    /// compared.
     fn step<R>(&mut self, named: Option<Handle>, verb: impl FnOnce(&mut Self) -> R) -> R {
         let mut gone = self.slow.ghosts();
         let result = verb(self);

@@ -1,4 +1,5 @@
-//! The page cache of Linux, as the kernel's functions say: one record per page known, and a counter for the age.
+//! The page cache of Linux, as the kernel's functions say: one record per page known, and a counter
+//! for the age.
 
 use pantler_policy::Handle;
 

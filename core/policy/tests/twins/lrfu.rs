@@ -1,4 +1,5 @@
-//! LRFU from its definition: all reference times of each block, and the sum over them whenever somebody asks.
+//! LRFU from its definition: all reference times of each block, and the sum over them whenever
+//! somebody asks.
 
 use pantler_policy::Handle;
 

@@ -1,4 +1,5 @@
-//! LRU-K from figure 2.1 of its paper: the history of each page, and a search for the smallest HIST(q, K).
+//! LRU-K from figure 2.1 of its paper: the history of each page, and a search for the smallest
+//! HIST(q, K).
 
 use pantler_policy::Handle;
 

@@ -1,6 +1,7 @@
 //! Every policy against a slow twin written from its paper: vectors and linear searches.
 //!
-//! A failing random run prints its seed; `PANTLER_TEST_SEED=SEED cargo test -p pantler-policy --test twins NAME` replays it.
+//! A failing random run prints its seed; `PANTLER_TEST_SEED=SEED cargo test -p pantler-policy
+//! --test twins NAME` replays it.
 
 mod harness;
 

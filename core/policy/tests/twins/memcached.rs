@@ -1,4 +1,5 @@
-//! memcached's three queues, one record per item in one vector: those of a queue in the order in which they came to it.
+//! memcached's three queues, one record per item in one vector: those of a queue in the order in
+//! which they came to it.
 
 use pantler_policy::Handle;
 

@@ -1,4 +1,5 @@
-//! MQ from its paper: a vector of residents, each with its queue, its count and the end of its life.
+//! MQ from its paper: a vector of residents, each with its queue, its count and the end of its
+//! life.
 
 use pantler_policy::Handle;
 

@@ -1,4 +1,5 @@
-//! Redis's sampled policies: a vector of keys, a vector that is sorted for a pool, and true ages in place of clocks.
+//! Redis's sampled policies: a vector of keys, a vector that is sorted for a pool, and true ages in
+//! place of clocks.
 
 use pantler_policy::Handle;
 

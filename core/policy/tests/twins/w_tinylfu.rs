@@ -1,5 +1,5 @@
-//! W-TinyLFU from its paper: one vector of residents with their regions. The sketch is the policy's own, which has
-//! tests beside it.
+//! W-TinyLFU from its paper: one vector of residents with their regions. The sketch is the policy's
+//! own, which has tests beside it.
 
 use pantler_policy::{Handle, Sketch};
 

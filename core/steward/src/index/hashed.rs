@@ -1,15 +1,18 @@
-//! How blocks of any name are found: an open-addressing table with linear probing that does not look at what it finds.
+//! How blocks of any name are found: an open-addressing table with linear probing that does not
+//! look at what it finds.
 //!
 //! ```text
 //!   slots   [ tag | value ] [ tag | value ] [ empty ] [ tag | value ] ...
 //! ```
 //!
-//! A slot is 8 bytes: half of the block's hash, and the number of the frame or record that holds the block. So one
-//! cache line answers nearly every question, where a table of control bytes beside a table of values takes two; and
-//! growing and removing never touch the frames, because the home of a slot is the upper bits of its tag. At a million
-//! blocks the steward waits for memory and little else: see docs/benchmarks/steward.md.
+//! A slot is 8 bytes: half of the block's hash, and the number of the frame or record that holds
+//! the block. So one cache line answers nearly every question, where a table of control bytes
+//! beside a table of values takes two; and growing and removing never touch the frames, because the
+//! home of a slot is the upper bits of its tag. At a million blocks the steward waits for memory
+//! and little else: see docs/benchmarks/steward.md.
 //!
-//! Removal shifts the rest of a run back, so there are no tombstones, and no cleaning up that would stall one access.
+//! Removal shifts the rest of a run back, so there are no tombstones, and no cleaning up that would
+//! stall one access.
 //!
 //! T1  Every slot in use can be reached from its home without meeting an empty one.
 //! T2  At most half of the slots are in use, and `len` counts them.
@@ -54,7 +57,8 @@ impl HashedIndex {
         self.len
     }
 
-    /// The number that stands for `block`; `is` says whether one does. It is asked rarely more than once.
+    /// The number that stands for `block`; `is` says whether one does. It is asked rarely more than
+    /// once.
     #[inline]
     pub(super) fn find(&self, block: Block, is: impl Fn(u32) -> bool) -> Option<u32> {
         let tag = self.tag(block);
@@ -166,7 +170,8 @@ impl HashedIndex {
 mod tests {
     use super::*;
 
-    /// Insertions and removals in an order that makes runs, which wrap at the end too, against a plain vector.
+    /// Insertions and removals in an order that makes runs, which wrap at the end too, against a
+    /// plain vector.
     #[test]
     fn finds_what_is_there_and_nothing_else() {
         let block = |number: u32| Block::new(FileId(u64::from(number % 3)), u64::from(number));

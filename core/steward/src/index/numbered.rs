@@ -1,6 +1,8 @@
-//! How blocks are found whose names are numbers ([`Names::Numbers`](crate::Names::Numbers)): in a row of a table.
+//! How blocks are found whose names are numbers ([`Names::Numbers`](crate::Names::Numbers)): in a
+//! row of a table.
 //!
-//! N1  Row `index` has the number that stands for the block of that index, or `NONE`; `len` counts those that have one.
+//! N1  Row `index` has the number that stands for the block of that index, or `NONE`; `len` counts
+//!     those that have one.
 
 use alloc::vec::Vec;
 
@@ -9,7 +11,8 @@ use pantler_policy::prefetch::prefetch;
 
 use crate::Block;
 
-/// Finds numbers by the blocks that they stand for. As long as the highest index that was ever added.
+/// Finds numbers by the blocks that they stand for. As long as the highest index that was ever
+/// added.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NumberedIndex {
     rows: Vec<u32>,

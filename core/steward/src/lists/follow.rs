@@ -5,9 +5,10 @@
 //!             \-- matches none -----> nothing until it is served          in order of position
 //! ```
 //!
-//! P4 as it is kept here: what is fetched is the next hole; what leaves, if it is the prefetcher's own, is named by the
-//! list (P6), and never a block that the list needs before the hole; the first chance is the first reference after which
-//! enough blocks are free.
+//! P4 as it is kept here: what is fetched is the next hole; what leaves, if it is the prefetcher's
+//!    own, is named by the
+//! list (P6), and never a block that the list needs before the hole; the first chance is the first
+//! reference after which enough blocks are free.
 
 use alloc::vec::Vec;
 
@@ -21,7 +22,8 @@ use crate::{Action, Block, Frame, HintError, Notice, OwnerId, Steward, Why};
 impl Steward {
     // The calls.
 
-    /// `owner` will read these ranges in this order. Replaces the list that it had. Can queue drops and fetches.
+    /// `owner` will read these ranges in this order. Replaces the list that it had. Can queue drops
+    /// and fetches.
     ///
     /// A range that begins in the last block of the one before it has no step for that block; one
     /// that begins further inside and goes on beyond is cut to what is new. A first list is a
@@ -30,14 +32,17 @@ impl Steward {
     ///
     /// # Errors
     ///
-    /// [`HintError`] past a bound, or for a range whose last block comes before its first. Nothing changes.
+    /// [`HintError`] past a bound, or for a range whose last block comes before its first. Nothing
+    /// changes.
     pub fn give_list(&mut self, owner: OwnerId, chunks: &[Chunk]) -> Result<(), HintError> {
         self.new_list(owner, chunks)
     }
 
-    /// `owner` will read these ranges after those of its list. Without a list, or after its end, this is a new one.
+    /// `owner` will read these ranges after those of its list. Without a list, or after its end,
+    /// this is a new one.
     ///
-    /// A list can be of any length this way: [`Notice::ListLow`] says when half of the bound is free again.
+    /// A list can be of any length this way: [`Notice::ListLow`] says when half of the bound is
+    /// free again.
     ///
     /// # Errors
     ///
@@ -75,14 +80,15 @@ impl Steward {
         self.prefetched
     }
 
-    /// P7: from now on a batch has at most so many requests, and at least one. What goes by P4 stays as it is: a larger
+    /// P7: from now on a batch has at most so many requests, and at least one. What goes by P4
+    ///     stays as it is: a larger
     /// batch fetches no block for one that is needed before.
     pub fn set_batch(&mut self, requests: u32) {
         self.options.prefetching.batch = requests.max(1);
     }
 
-    /// `owner` references `block`, which is in memory because of somebody else and takes no frame here: only its list hears
-    /// of it. Can queue drops and fetches.
+    /// `owner` references `block`, which is in memory because of somebody else and takes no frame
+    /// here: only its list hears of it. Can queue drops and fetches.
     pub fn passed(&mut self, owner: OwnerId, block: Block) {
         if self.lists.is_empty() {
             return;
@@ -92,8 +98,9 @@ impl Steward {
         self.follow_list(key, block, met, false);
     }
 
-    /// The fetch of `block` that a list asked for is not needed: it is in memory because of somebody else, and takes no frame
-    /// here. It counts neither as prefetched nor as failed. Says whether it was on its way; else nothing changes.
+    /// The fetch of `block` that a list asked for is not needed: it is in memory because of
+    /// somebody else, and takes no frame here. It counts neither as prefetched nor as failed. Says
+    /// whether it was on its way; else nothing changes.
     ///
     /// As after [`failed`](Self::failed) the list takes it for no hole for a while.
     pub fn needless(&mut self, block: Block) -> bool {
@@ -142,7 +149,8 @@ impl Steward {
 
     // Matching.
 
-    /// P2: `owner` references `block`, and nothing has been done about it yet. Moves the cursor; can queue drops.
+    /// P2: `owner` references `block`, and nothing has been done about it yet. Moves the cursor;
+    ///     can queue drops.
     pub(crate) fn meet_list(&mut self, owner: OwnerKey, block: Block) -> Met {
         let Some(at) = self.list_at(owner) else { return Met::Nothing };
         let met = self.lists[at].meet(block, self.options.prefetching.match_steps);
@@ -157,7 +165,8 @@ impl Steward {
         met
     }
 
-    /// P5: the reference has been dealt with; the block comes from the device or not. Can queue drops and fetches.
+    /// P5: the reference has been dealt with; the block comes from the device or not. Can queue
+    ///     drops and fetches.
     pub(crate) fn follow_list(&mut self, owner: OwnerKey, block: Block, met: Met, arriving: bool) {
         let Some(at) = self.list_at(owner) else { return };
         match met {
@@ -177,7 +186,8 @@ impl Steward {
         self.options.prefetching.when_idle
     }
 
-    /// P2: steps up to `step` count as done. What was prefetched for those passed over, and is not needed again, leaves.
+    /// P2: steps up to `step` count as done. What was prefetched for those passed over, and is not
+    ///     needed again, leaves.
     fn move_cursor(&mut self, at: usize, step: u64) {
         let half = self.options.limits.list_entries / 2;
         let ranges = self.lists[at].steps.ranges();
@@ -264,7 +274,8 @@ impl Steward {
         }
     }
 
-    /// P3: the first step after the cursor whose block is neither cached nor in flight. A block that waits is a hole
+    /// P3: the first step after the cursor whose block is neither cached nor in flight. A block
+    ///     that waits is a hole
     /// (W6); one that could not be read is none.
     fn next_hole(&mut self, at: usize) -> Option<u64> {
         let list = &mut self.lists[at];
@@ -280,7 +291,8 @@ impl Steward {
         None
     }
 
-    /// P3: blocks of this owner that are used after the next hole, or never; and frames that hold nothing, because
+    /// P3: blocks of this owner that are used after the next hole, or never; and frames that hold
+    ///     nothing, because
     /// filling one takes nothing from anybody.
     fn free_blocks(&self, at: usize) -> u32 {
         let list = &self.lists[at];
@@ -289,7 +301,8 @@ impl Steward {
         own - needed + self.weighing_max().saturating_sub(self.weighing.len())
     }
 
-    /// L9: gives the block of the next hole a frame as a miss would. P6: not at the cost of a block of the same owner
+    /// L9: gives the block of the next hole a frame as a miss would. P6: not at the cost of a block
+    ///     of the same owner
     /// that is needed before.
     fn fill(&mut self, at: usize, hole: u64, block: Block) -> Filled {
         let owner = self.lists[at].owner;
@@ -359,7 +372,8 @@ impl Steward {
         self.options.prefetching.trusting || self.lists[at].is_trusted()
     }
 
-    /// P6 for the owner of a candidate: its manager chooses among the blocks that its list names no more, else it is the
+    /// P6 for the owner of a candidate: its manager chooses among the blocks that its list names no
+    ///    more, else it is the
     /// block that the list names last. `None` when all are pinned.
     pub(crate) fn name_by_list(&mut self, at: usize) -> Option<Handle> {
         let list = &self.lists[at];
@@ -437,7 +451,8 @@ impl Steward {
         }
     }
 
-    /// A prefetch could not be read: it is counted and forgotten. The later demand read reports the error.
+    /// A prefetch could not be read: it is counted and forgotten. The later demand read reports the
+    /// error.
     pub(crate) fn list_failed(&mut self, frame: Handle) {
         let entry = self.entries[frame];
         if entry.brought.is_listed() {

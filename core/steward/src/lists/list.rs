@@ -1,6 +1,7 @@
 //! One owner's access list: the cursor, the next hole, and what is on its way.
 //!
-//! I1  Every step from the first after the cursor to before `hole` has its block in the weighing room, or failed.
+//! I1  Every step from the first after the cursor to before `hole` has its block in the weighing
+//!     room, or failed.
 //! I2  `marks` has the next use of exactly the owner's blocks that the steps name.
 
 use alloc::vec::Vec;

@@ -1,7 +1,7 @@
 //! Marked steps within a window, counted and found in O(log n).
 //!
-//! A ring of as many steps as the window is long, under a Fenwick tree: steps leave at one end, so a number is free
-//! again when its step is behind.
+//! A ring of as many steps as the window is long, under a Fenwick tree: steps leave at one end, so
+//! a number is free again when its step is behind.
 //!
 //! B1  The tree counts exactly the marks, all of which are within one ring's length.
 

@@ -1,8 +1,8 @@
 //! The steps of a list: ranges unrolled as far as the horizon, and when each block is next used.
 //!
 //! D1  `steps` are the steps `base..base + len`, all of them after the cursor.
-//! D2  `uses` has exactly the blocks of `steps`, with the first and the last step of each; a step's `again` is the next
-//!     step of the same block.
+//! D2  `uses` has exactly the blocks of `steps`, with the first and the last step of each; a step's
+//!     `again` is the next step of the same block.
 
 use alloc::collections::VecDeque;
 
@@ -64,8 +64,8 @@ impl Steps {
         self.left = self.left.saturating_add(chunk.steps());
     }
 
-    /// Unrolls one more step if the horizon allows, and returns its number and its block; and whether the block was not
-    /// going to be used before.
+    /// Unrolls one more step if the horizon allows, and returns its number and its block; and
+    /// whether the block was not going to be used before.
     pub(crate) fn unroll(&mut self) -> Option<(u64, Block, bool)> {
         if self.steps.len() as u64 >= self.horizon {
             return None;

@@ -1,12 +1,13 @@
 //! Tiers that know nothing of each other: `ind-lru`, `ind-arc`, `mq`, and any other policy by name.
 //!
-//! A reference is looked for in tier 1, then in tier 2, and so on; every tier that was asked keeps the block, as caches
-//! on a path do by default. So a block stands in several tiers at once, and a lower tier sees only what the tiers above
-//! it missed.
+//! A reference is looked for in tier 1, then in tier 2, and so on; every tier that was asked keeps
+//! the block, as caches on a path do by default. So a block stands in several tiers at once, and a
+//! lower tier sees only what the tiers above it missed.
 //!
-//! `mq` is LRU at the clients and Multi-Queue at every tier behind them, where its authors meant it to be: Y. Zhou, J.
-//! Philbin, K. Li, *The multi-queue replacement algorithm for second level buffer caches*, USENIX 2001. `ind-arc` is the
-//! rival that the ULC paper made up in the frame of Z. Chen et al., SIGMETRICS 2005.
+//! `mq` is LRU at the clients and Multi-Queue at every tier behind them, where its authors meant it
+//! to be: Y. Zhou, J. Philbin, K. Li, *The multi-queue replacement algorithm for second level
+//! buffer caches*, USENIX 2001. `ind-arc` is the rival that the ULC paper made up in the frame of
+//! Z. Chen et al., SIGMETRICS 2005.
 
 use alloc::vec::Vec;
 
@@ -31,7 +32,8 @@ pub struct Independent {
 }
 
 impl Independent {
-    /// Clients under one policy, the tiers behind them under another. `None` where a policy must know the future.
+    /// Clients under one policy, the tiers behind them under another. `None` where a policy must
+    /// know the future.
     pub fn new(sizes: &Sizes, clients: u16, near: Spec, far: Spec) -> Option<Self> {
         let first = cache(near, sizes.of(Tier(1)))?;
         let servers = sizes.iter().skip(1).map(|(_, frames)| cache(far, frames));

@@ -1,13 +1,15 @@
-//! Measures of locality, and how well and how steadily they order blocks (the ULC paper's figures 2 and 3).
+//! Measures of locality, and how well and how steadily they order blocks (the ULC paper's figures 2
+//! and 3).
 //!
 //! ```text
 //!   list       [ c ] [ a ] | [ f ] [ b ] | [ e ] [ d ]     by value, the strongest locality first
 //!   segments        1      |      2      |      3          equal shares of all blocks
 //! ```
 //!
-//! At each reference the block's place in the list says to which segment the reference goes: *accuracy* is many
-//! references in the first segments. Then values change, and blocks that cross a boundary downwards are counted there:
-//! *stability* is few of them. The list is empty at the start, so first references go to no segment.
+//! At each reference the block's place in the list says to which segment the reference goes:
+//! *accuracy* is many references in the first segments. Then values change, and blocks that cross a
+//! boundary downwards are counted there: *stability* is few of them. The list is empty at the
+//! start, so first references go to no segment.
 //!
 //! A *distance* is the number of other blocks referenced in between.
 //!
@@ -18,12 +20,14 @@
 //! | CRD | distance from its last reference to its next | to an oracle |
 //! | LRD-RD | the greater of RD and the distance between its last two references | online |
 //!
-//! A block without a next reference, or without a last but one, has an endless distance. Blocks of equal value stay in
-//! the order that they have, and a block that comes to another value at its reference enters behind its equals: so a
-//! loop, where all distances are equal, moves nothing. The paper does not say how it breaks ties, nor how OD is listed;
-//! here OD is taken literally, so every reference but a block's first finds the block at the head.
+//! A block without a next reference, or without a last but one, has an endless distance. Blocks of
+//! equal value stay in the order that they have, and a block that comes to another value at its
+//! reference enters behind its equals: so a loop, where all distances are equal, moves nothing. The
+//! paper does not say how it breaks ties, nor how OD is listed; here OD is taken literally, so
+//! every reference but a block's first finds the block at the head.
 //!
-//! Cost: one pass over the blocks for each reference. These are for traces of the paper's size, not for those of a day.
+//! Cost: one pass over the blocks for each reference. These are for traces of the paper's size, not
+//! for those of a day.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -98,8 +102,8 @@ pub struct Segments {
 /// An endless distance, and the time of a reference that never comes.
 const ENDLESS: u32 = u32::MAX;
 
-/// Orders the blocks of `requests`, dense numbers below `distinct`, by `measure` in `segments` equal parts. Fewer than
-/// 2^32 - 1 requests.
+/// Orders the blocks of `requests`, dense numbers below `distinct`, by `measure` in `segments`
+/// equal parts. Fewer than 2^32 - 1 requests.
 pub fn measure(measure: Measure, requests: &[u32], distinct: u32, segments: usize) -> Segments {
     let segments = segments.max(1);
     let length = (distinct as usize).div_ceil(segments).max(1);
@@ -188,7 +192,8 @@ impl Ordered {
         (at != ENDLESS).then_some(at as usize)
     }
 
-    /// A block at distance `reused` is referenced: what was referenced since then is one further away.
+    /// A block at distance `reused` is referenced: what was referenced since then is one further
+    /// away.
     fn age(&mut self, measure: Measure, reused: u32) {
         for &block in &self.list {
             let recency = &mut self.recency[block as usize];
@@ -214,7 +219,8 @@ impl Ordered {
         self.values[block as usize] = value;
         self.recency[block as usize] = 0;
         let values = &self.values;
-        // Stable. Few blocks are out of order, by little: sorting what is nearly sorted costs one pass.
+        // Stable. Few blocks are out of order, by little: sorting what is nearly sorted costs one
+        // pass.
         self.list.sort_by_key(|&other| values[other as usize]);
         if moves {
             let at = self.list.partition_point(|&other| values[other as usize] <= value);

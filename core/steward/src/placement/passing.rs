@@ -4,11 +4,13 @@
 //!   tier 1   [ ULC                                   | passing ]     the oldest leaves first, and goes nowhere
 //! ```
 //!
-//! A request needs room for what it reads, wherever that is kept; and programs read a block in pieces. While a block
-//! passes it is read from here, and references to it that follow each other closely count as one: fewer others lie
-//! between two of them than blocks may pass. In the paper nothing passes: a block goes straight to the application.
+//! A request needs room for what it reads, wherever that is kept; and programs read a block in
+//! pieces. While a block passes it is read from here, and references to it that follow each other
+//! closely count as one: fewer others lie between two of them than blocks may pass. In the paper
+//! nothing passes: a block goes straight to the application.
 //!
-//! Z1  A block is in `line` under the number that it entered with, and as often as in `blocks`: once.
+//! Z1  A block is in `line` under the number that it entered with, and as often as in `blocks`:
+//!     once.
 //! Z2  Between references no more pass than there is room for, and none that is kept in tier 1.
 
 use alloc::collections::BTreeMap;
@@ -19,7 +21,8 @@ pub enum Passing {
     /// Nothing, as in the paper.
     #[default]
     None,
-    /// What a mount takes: a hundredth, and in small caches room for what one request of the kernel's brings.
+    /// What a mount takes: a hundredth, and in small caches room for what one request of the
+    /// kernel's brings.
     Share,
     /// So many frames.
     Frames(u32),
@@ -114,7 +117,8 @@ impl<B: Copy + Ord> Passage<B> {
         passer.is_some_and(|passer| self.line.remove(&passer.entered).is_some())
     }
 
-    /// The reference took place: its block, if it `passes`, stays or enters, and the oldest gives way.
+    /// The reference took place: its block, if it `passes`, stays or enters, and the oldest gives
+    /// way.
     pub fn place(&mut self, block: B, passes: bool) {
         if !passes {
             self.leave(block);

@@ -8,13 +8,15 @@
 //!   late                [h 2]                       what came older than the back of its queue
 //! ```
 //!
-//! The list is ordered by last access, and a demoted block comes with its age, somewhere in the middle. But what one
-//! client asks to be kept comes in order of age, since it was just referenced; and what it demotes comes in order of
-//! age, since a yardstick of a client's own tier only moves to younger blocks. Two queues per client are therefore in
-//! order by themselves: a step costs O(1), and O(log clients) to know the oldest front. What comes out of order (after a
-//! restart of the client, or from a tier above) goes to a table that is kept in order, for O(log n).
+//! The list is ordered by last access, and a demoted block comes with its age, somewhere in the
+//! middle. But what one client asks to be kept comes in order of age, since it was just referenced;
+//! and what it demotes comes in order of age, since a yardstick of a client's own tier only moves
+//! to younger blocks. Two queues per client are therefore in order by themselves: a step costs
+//! O(1), and O(log clients) to know the oldest front. What comes out of order (after a restart of
+//! the client, or from a tier above) goes to a table that is kept in order, for O(log n).
 //!
-//! Variant `ulc-request-order` gives every request the time of its arrival, as a tier does that knows no ages.
+//! Variant `ulc-request-order` gives every request the time of its arrival, as a tier does that
+//! knows no ages.
 //!
 //! G1  A block is in at most one shared tier, on one queue of its owner or in `late`.
 //! G2  Times increase along every queue.
@@ -46,7 +48,8 @@ pub struct Notice {
     pub block: Handle,
     /// Where the client believes it.
     pub from: Tier,
-    /// Where it is for this client now: the next tier, or `out` where it was dropped or belongs to another client.
+    /// Where it is for this client now: the next tier, or `out` where it was dropped or belongs to
+    /// another client.
     pub to: Tier,
 }
 
@@ -122,7 +125,8 @@ impl SharedTiers {
         }
     }
 
-    /// A client asks for a block at time `now`, to be kept in `keep`: a tier of its own, a shared one, or `out`.
+    /// A client asks for a block at time `now`, to be kept in `keep`: a tier of its own, a shared
+    /// one, or `out`.
     pub fn request(
         &mut self,
         client: Client,
@@ -161,8 +165,9 @@ impl SharedTiers {
         self.trim(self.first, steps);
     }
 
-    /// What a client was not told yet, oldest first; travels with every answer to that client. At most one for each
-    /// block that was the client's when it last asked, and for each that it demoted since.
+    /// What a client was not told yet, oldest first; travels with every answer to that client. At
+    /// most one for each block that was the client's when it last asked, and for each that it
+    /// demoted since.
     pub fn notice(&mut self, client: Client) -> Option<Notice> {
         self.notices[client.index()].pop_front()
     }
@@ -285,7 +290,8 @@ impl SharedTiers {
         }
     }
 
-    /// Tiers from `tier` on that are over their frames pass their oldest block down, or drop it, and its owner is told.
+    /// Tiers from `tier` on that are over their frames pass their oldest block down, or drop it,
+    /// and its owner is told.
     fn trim(&mut self, mut tier: Tier, steps: &mut Vec<Step>) {
         while tier < self.out() && self.len(tier) > self.tiers[self.position(tier)].frames {
             let victim = self.oldest(tier).expect("G3: a tier over its frames holds a block");

@@ -66,7 +66,8 @@ impl ProtocolSpec {
                 Box::new(Independent::new(sizes, clients, near, far).ok_or(ProtocolError::Offline)?)
             }
             Self::Unified(insertion) => Box::new(Unified::new(sizes, clients, insertion)),
-            // A tier that orders by request differs even for one client: what it demotes enters at the young end.
+            // A tier that orders by request differs even for one client: what it demotes enters at
+            // the young end.
             Self::Ulc { order: Order::Access, passing } if clients <= 1 => {
                 Box::new(UlcAlone::with_passing(sizes.clone(), passing))
             }

@@ -8,15 +8,16 @@
 //!   out                 .     b     .     .     .     .     first = the oldest uncached entry
 //! ```
 //!
-//! Each access takes the next slot, so the order of slots is the order of accesses, and comparing two blocks is
-//! comparing two numbers. A [`SlotMap`] per level knows the yardstick. Where slots run out, the entries move together
-//! in one pass, which is paid for by the accesses that used the slots up: at most half of the slots are taken then,
-//! or they are doubled.
+//! Each access takes the next slot, so the order of slots is the order of accesses, and comparing
+//! two blocks is comparing two numbers. A [`SlotMap`] per level knows the yardstick. Where slots
+//! run out, the entries move together in one pass, which is paid for by the accesses that used the
+//! slots up: at most half of the slots are taken then, or they are doubled.
 //!
-//! A random access to a million blocks costs one cache line that is far away, the record; the maps are small and the
-//! slots are written in order. A linked list would touch three more.
+//! A random access to a million blocks costs one cache line that is far away, the record; the maps
+//! are small and the slots are written in order. A linked list would touch three more.
 //!
-//! S1  A block in the stack has a slot of its own that names it, and is in the map of its level and in no other.
+//! S1  A block in the stack has a slot of its own that names it, and is in the map of its level and
+//!     in no other.
 //! S2  `entries` blocks are in the stack: the sum over the maps.
 //! S3  No slot from `next` on is taken.
 //! S4  `times` do not decrease along the slots.
@@ -131,8 +132,8 @@ impl Stack {
         self.entries += 1;
     }
 
-    /// Blocks that are not in the stack come to its bottom, with that level and their times, the last of them uppermost.
-    /// None is younger than what was there (S4).
+    /// Blocks that are not in the stack come to its bottom, with that level and their times, the
+    /// last of them uppermost. None is younger than what was there (S4).
     pub(super) fn slide_under(&mut self, blocks: &[(Handle, u64)], level: Tier) {
         if blocks.is_empty() {
             return;

@@ -1,10 +1,12 @@
-//! What a protocol cost: hits per tier, demotions per boundary, messages, and the time model of the paper.
+//! What a protocol cost: hits per tier, demotions per boundary, messages, and the time model of the
+//! paper.
 //!
-//! Average time of a reference: the sum over tiers of `h_i T_i`, plus misses times `T_m`, plus demotions out of each tier
-//! times their cost; drops cost nothing (docs/RULES.md, U). A block that is read from the origin and kept in a
-//! lower tier is *placed* there. With an origin behind the tiers, as in the paper, it passes there on its way and costs
-//! nothing more; without, or where it is sent down later from a frame where it passed, the client sends it, for what a
-//! demotion into that tier costs.
+//! Average time of a reference: the sum over tiers of `h_i T_i`, plus misses times `T_m`, plus
+//! demotions out of each tier times their cost; drops cost nothing (docs/RULES.md, U). A block that
+//! is read from the origin and kept in a lower tier is *placed* there. With an origin behind the
+//! tiers, as in the paper, it passes there on its way and costs nothing more; without, or where it
+//! is sent down later from a frame where it passed, the client sends it, for what a demotion into
+//! that tier costs.
 
 use super::tier::{Client, Retrieval, Step, TIERS_MAX, Tier};
 
@@ -17,9 +19,11 @@ pub struct Tally {
     pub hits: [u64; TIERS_MAX],
     /// Blocks that went from each tier to the next.
     pub demotions: [u64; TIERS_MAX],
-    /// Blocks read from the origin, now or while they still pass, and kept in this tier, which is not tier 1.
+    /// Blocks read from the origin, now or while they still pass, and kept in this tier, which is
+    /// not tier 1.
     pub placements: [u64; TIERS_MAX],
-    /// Those of them that the client sends from the frame where they pass: the origin's answer is long past the tier.
+    /// Those of them that the client sends from the frame where they pass: the origin's answer is
+    /// long past the tier.
     pub sent: [u64; TIERS_MAX],
     /// Blocks that left the last tier, or a tier that passes nothing down.
     pub drops: u64,
@@ -56,8 +60,8 @@ impl Tally {
         self.requests - self.hits.iter().sum::<u64>()
     }
 
-    /// Messages between tier 1 and the tiers behind it: requests, demotions out of tier 1, and blocks that are sent from
-    /// where they pass.
+    /// Messages between tier 1 and the tiers behind it: requests, demotions out of tier 1, and
+    /// blocks that are sent from where they pass.
     pub fn messages(&self) -> u64 {
         self.requests - self.hits[0] + self.demotions[0] + self.sent.iter().sum::<u64>()
     }
@@ -86,13 +90,15 @@ pub struct Times {
     pub miss_ms: f64,
     /// A demotion from each tier to the next.
     pub demote_ms: [f64; TIERS_MAX],
-    /// Whether the origin lies behind the tiers, so that a block passes them on its way to the client.
+    /// Whether the origin lies behind the tiers, so that a block passes them on its way to the
+    /// client.
     pub inline_origin: bool,
 }
 
 impl Times {
-    /// The paper's local network and storage network, blocks of 8 KB: 0.4 ms from the server to the client, 0.2 ms from
-    /// the disk array to the server, 10 ms from the disk. Tiers past the third add 0.2 ms each.
+    /// The paper's local network and storage network, blocks of 8 KB: 0.4 ms from the server to the
+    /// client, 0.2 ms from the disk array to the server, 10 ms from the disk. Tiers past the third
+    /// add 0.2 ms each.
     pub fn paper(tiers: usize) -> Self {
         let mut times =
             Self { hit_ms: [0.0; TIERS_MAX], miss_ms: 0.0, demote_ms: [0.0; TIERS_MAX], inline_origin: true };
@@ -106,7 +112,8 @@ impl Times {
     }
 }
 
-/// Drives a protocol over references and counts those after the first `warm_up`. `steps` is where the protocol writes.
+/// Drives a protocol over references and counts those after the first `warm_up`. `steps` is where
+/// the protocol writes.
 pub fn drive(
     protocol: &mut dyn super::Protocol,
     references: impl Iterator<Item = (Client, u32)>,

@@ -11,8 +11,8 @@ pub const TIERS_MAX: usize = 8;
 /// Most frames of all tiers together: what slot numbers of a stack can name, with room to spare.
 pub const FRAMES_TOTAL_MAX: u64 = 1 << 28;
 
-/// A tier by its distance from the application: 1 is the nearest. One more than the number of tiers stands for `out`:
-/// kept in no tier, read from the origin.
+/// A tier by its distance from the application: 1 is the nearest. One more than the number of tiers
+/// stands for `out`: kept in no tier, read from the origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tier(pub u8);
 

@@ -1,4 +1,5 @@
-//! ULC: the client decides in which tier a block is kept, by how far back its last access was (rules U1 to U4, U7).
+//! ULC: the client decides in which tier a block is kept, by how far back its last access was
+//! (rules U1 to U4, U7).
 //!
 //! ```text
 //!   youngest  [h 1] [g 3] [f 1] [e 2] [d 1] [c 3] [b out] [a 2]  oldest
@@ -6,25 +7,29 @@
 //!   a reference to b, older than Y_1 and not older than Y_2, puts b into tier 2, and Y_2 leaves it
 //! ```
 //!
-//! A block's place in the stack when it is referenced is the distance between its last two accesses, which predicts
-//! the next one better than age alone. So a block is put where it will be wanted, and seldom moves.
+//! A block's place in the stack when it is referenced is the distance between its last two
+//! accesses, which predicts the next one better than age alone. So a block is put where it will be
+//! wanted, and seldom moves.
 //!
-//! The first tiers are the client's own: it knows their sizes and moves their yardsticks itself. Tiers behind them may
-//! be shared with other clients: then the tier chooses its victims, and tells (U5).
+//! The first tiers are the client's own: it knows their sizes and moves their yardsticks itself.
+//! Tiers behind them may be shared with other clients: then the tier chooses its victims, and tells
+//! (U5).
 //!
-//! C1  Each tier holds at most its frames: own ones, because what is too much goes down; shared ones, as far as the client
-//!     believes, because what it believes beyond that cannot be there (the tier began anew, or told less than it lost), or
-//!     is given up by the client, where the tier has more room than the client may use.
-//! C2  No uncached entry is older than Y_n, where the last tier holds anything; at most twice the frames of all tiers
-//!     are in the stack, unless all of them are cached.
+//! C1  Each tier holds at most its frames: own ones, because what is too much goes down; shared
+//!     ones, as far as the client believes, because what it believes beyond that cannot be there
+//!     (the tier began anew, or told less than it lost), or is given up by the client, where the
+//!     tier has more room than the client may use.
+//! C2  No uncached entry is older than Y_n, where the last tier holds anything; at most twice the
+//!     frames of all tiers are in the stack, unless all of them are cached.
 //!
-//! Cost: O(1) amortised, see `stack`; a yardstick that a demoted block moves back costs one step there and, as every
-//! other step, at most two words per floor of `slot_map` to come up again.
+//! Cost: O(1) amortised, see `stack`; a yardstick that a demoted block moves back costs one step
+//! there and, as every other step, at most two words per floor of `slot_map` to come up again.
 //!
-//! Source: S. Jiang, K. Davis, X. Zhang, *Coordinated multilevel buffer cache management with consistent access
-//! locality quantification*, IEEE Transactions on Computers 56(1), 2007. Unlike the paper: recency statuses are not
-//! stored, the order of slots answers what they are for; the stack is bounded by entries; a client without a block in
-//! a shared tier uses its oldest entry as yardstick.
+//! Source: S. Jiang, K. Davis, X. Zhang, *Coordinated multilevel buffer cache management with
+//! consistent access locality quantification*, IEEE Transactions on Computers 56(1), 2007. Unlike
+//! the paper: recency statuses are not stored, the order of slots answers what they are for; the
+//! stack is bounded by entries; a client without a block in a shared tier uses its oldest entry as
+//! yardstick.
 
 use alloc::vec::Vec;
 
@@ -70,7 +75,8 @@ impl Ulc {
         Self::with_own(sizes, own)
     }
 
-    /// A client that shares the tiers below `own` with others. `own` is at least 1, and a tier of `sizes`.
+    /// A client that shares the tiers below `own` with others. `own` is at least 1, and a tier of
+    /// `sizes`.
     pub fn with_own(sizes: Sizes, own: Tier) -> Self {
         assert!(own >= Tier(1) && own < sizes.out(), "C1: the nearest tier is a client's own");
         let stack = Stack::new(sizes.out());
@@ -99,8 +105,8 @@ impl Ulc {
         self.stack.len(tier)
     }
 
-    /// A whole reference, for a client that has all tiers for itself. `now` does not decrease. What follows from it is
-    /// appended to `steps`.
+    /// A whole reference, for a client that has all tiers for itself. `now` does not decrease. What
+    /// follows from it is appended to `steps`.
     #[inline]
     pub fn reference(&mut self, block: Handle, now: u64, steps: &mut Vec<Step>) -> Retrieval {
         let retrieval = self.plan(block);
@@ -129,22 +135,24 @@ impl Ulc {
         Retrieval { from, keep }
     }
 
-    /// The reference takes place: the block is at the top of the stack, kept in `keep`, and own tiers that are over
-    /// their size pass their yardstick down (U3). With shared tiers, their answer to the request comes first.
+    /// The reference takes place: the block is at the top of the stack, kept in `keep`, and own
+    /// tiers that are over their size pass their yardstick down (U3). With shared tiers, their
+    /// answer to the request comes first.
     #[inline]
     pub fn commit(&mut self, block: Handle, keep: Tier, now: u64, steps: &mut Vec<Step>) {
         self.stack.touch(block, keep, now);
         self.trim(keep, steps);
     }
 
-    /// The first half of [`commit`](Self::commit): the block is at the top of the stack, kept in `keep`. For whoever
-    /// chooses the victims of the nearest tier otherwise: [`passed_down`](Self::passed_down) for each of them, then
-    /// [`trim_own`](Self::trim_own).
+    /// The first half of [`commit`](Self::commit): the block is at the top of the stack, kept in
+    /// `keep`. For whoever chooses the victims of the nearest tier otherwise:
+    /// [`passed_down`](Self::passed_down) for each of them, then [`trim_own`](Self::trim_own).
     pub fn enter(&mut self, block: Handle, keep: Tier, now: u64) {
         self.stack.touch(block, keep, now);
     }
 
-    /// Own tiers that are over their size pass their yardstick down, as a whole [`commit`](Self::commit) does.
+    /// Own tiers that are over their size pass their yardstick down, as a whole
+    /// [`commit`](Self::commit) does.
     pub fn trim_own(&mut self, steps: &mut Vec<Step>) {
         self.trim(Tier(1), steps);
     }
@@ -183,7 +191,8 @@ impl Ulc {
         }
     }
 
-    /// Rule U4, once everything else of a reference was said: what the stack need not know leaves it.
+    /// Rule U4, once everything else of a reference was said: what the stack need not know leaves
+    /// it.
     #[inline]
     pub fn settle(&mut self, steps: &mut Vec<Step>) {
         self.doubt(steps);
@@ -201,8 +210,8 @@ impl Ulc {
         }
     }
 
-    /// A tier has another number of frames from now on, at least one. What is too much goes down; of a shared tier, it
-    /// cannot be there.
+    /// A tier has another number of frames from now on, at least one. What is too much goes down;
+    /// of a shared tier, it cannot be there.
     pub fn resize(&mut self, tier: Tier, frames: u32, steps: &mut Vec<Step>) {
         assert!(tier < self.sizes.out() && frames > 0, "C1: {tier:?} cannot have {frames} frames");
         self.sizes.set(tier, frames);
@@ -211,7 +220,8 @@ impl Ulc {
         self.settle(steps);
     }
 
-    /// The same, for frames that stay in the hierarchy for another use: as many entries are known as before.
+    /// The same, for frames that stay in the hierarchy for another use: as many entries are known
+    /// as before.
     pub(super) fn lend(&mut self, tier: Tier, frames: u32, steps: &mut Vec<Step>) {
         assert!(tier <= self.own && frames > 0, "C1: {tier:?} cannot have {frames} frames");
         self.sizes.set(tier, frames);
@@ -219,20 +229,21 @@ impl Ulc {
         self.settle(steps);
     }
 
-    /// What a shared tier says of itself with an answer: whether all its frames are in use. Of an own tier: whether they
-    /// are, by blocks that this client does not know of, too.
+    /// What a shared tier says of itself with an answer: whether all its frames are in use. Of an
+    /// own tier: whether they are, by blocks that this client does not know of, too.
     pub fn set_full(&mut self, tier: Tier, full: bool) {
         self.full[tier.index()] = full;
     }
 
-    /// Whether a shared tier has more room than its size: then what is more than that is there, and is dropped by this
-    /// client. Else the tier drops what it has no room for.
+    /// Whether a shared tier has more room than its size: then what is more than that is there, and
+    /// is dropped by this client. Else the tier drops what it has no room for.
     pub fn set_wider(&mut self, tier: Tier, wider: bool) {
         self.wider[tier.index()] = wider;
     }
 
-    /// A block of this client left a tier without being asked to: a notice of rule U5, or the tier lost it. Says whether
-    /// the client believed it there; else nothing changes, so that a loss counts once (U6).
+    /// A block of this client left a tier without being asked to: a notice of rule U5, or the tier
+    /// lost it. Says whether the client believed it there; else nothing changes, so that a loss
+    /// counts once (U6).
     pub fn left(&mut self, block: Handle, from: Tier, to: Tier) -> bool {
         let believed = from < self.sizes.out() && self.tier_of(block) == from;
         if believed {
@@ -241,8 +252,8 @@ impl Ulc {
         believed
     }
 
-    /// A block that the client has taken for gone is put into a tier: it was asked for, to be kept there, before the client
-    /// was told that it had gone. Says whether it was taken for gone.
+    /// A block that the client has taken for gone is put into a tier: it was asked for, to be kept
+    /// there, before the client was told that it had gone. Says whether it was taken for gone.
     pub fn returned(&mut self, block: Handle, into: Tier, steps: &mut Vec<Step>) -> bool {
         let out = self.sizes.out();
         let was_gone = into < out && self.stack.find(block).is_some_and(|(tier, _)| tier == out);
@@ -253,9 +264,9 @@ impl Ulc {
         was_gone
     }
 
-    /// A block of this client left `from` for the next tier, by the choice of somebody who decides there instead of the
-    /// yardstick: an application's manager, say. What follows in own tiers below is U3. Says whether the client
-    /// believed it there; else nothing changes.
+    /// A block of this client left `from` for the next tier, by the choice of somebody who decides
+    /// there instead of the yardstick: an application's manager, say. What follows in own tiers
+    /// below is U3. Says whether the client believed it there; else nothing changes.
     pub fn passed_down(&mut self, block: Handle, from: Tier, steps: &mut Vec<Step>) -> bool {
         let believed = self.left(block, from, from.below());
         if believed {
@@ -268,9 +279,11 @@ impl Ulc {
         believed
     }
 
-    /// Rule U7: a tier, seen for the first time or again, holds these blocks of this client, the one used longest ago
-    /// first, with the times of their last uses. Those that the client believes in no tier are there from now on, the youngest first, as far as the tier has
-    /// frames: in their places, where the stack knows them, the others below everything that it knows.
+    /// Rule U7: a tier, seen for the first time or again, holds these blocks of this client, the
+    /// one used longest ago first, with the times of their last uses. Those that the client
+    /// believes in no tier are there from now on, the youngest first, as far as the tier has
+    /// frames: in their places, where the stack knows them, the others below everything that it
+    /// knows.
     ///
     /// Takes O(n) for the whole stack.
     pub fn recall(&mut self, held: &[(Handle, u64)], tier: Tier, steps: &mut Vec<Step>) {
@@ -331,7 +344,8 @@ impl Ulc {
             .map(|(tier, _)| tier)
     }
 
-    /// Slot of Y_k. Without a block, an own tier takes nothing by age, and a shared one everything the stack knows.
+    /// Slot of Y_k. Without a block, an own tier takes nothing by age, and a shared one everything
+    /// the stack knows.
     #[inline]
     fn yardstick(&self, tier: Tier) -> u32 {
         match self.stack.yardstick(tier) {

@@ -6,12 +6,12 @@
 //!   client 2: stack, tier 1 --/    keep, demote go down; blocks, notices and fullness come back
 //! ```
 //!
-//! Every message to a shared tier is answered at once, and notices come with answers. A client that is not talking
-//! believes what it knows: that is the protocol, not a flaw of the simulation. With one client this decides exactly as
-//! [`Ulc`] alone does.
+//! Every message to a shared tier is answered at once, and notices come with answers. A client that
+//! is not talking believes what it knows: that is the protocol, not a flaw of the simulation. With
+//! one client this decides exactly as [`Ulc`] alone does.
 //!
-//! Tier 1 may have frames for blocks that pass ([`Passing`]), as a mount has. A block that passes is read from there and
-//! asked of nobody; tiers are told only if it is kept nearer from then on.
+//! Tier 1 may have frames for blocks that pass ([`Passing`]), as a mount has. A block that passes
+//! is read from there and asked of nobody; tiers are told only if it is kept nearer from then on.
 
 use alloc::vec;
 use alloc::vec::Vec;

@@ -8,28 +8,32 @@
 //!
 //! # Why
 //!
-//! ULC goes by the distance between the last two accesses. Of a block that it does not know there is none, so the block
-//! is kept nowhere, and its second access misses again; and of a block that comes back late once it thinks that it comes
-//! back late, and puts it far down, even if it is about to be used ten times. Where programs turn to new blocks and use
-//! them for a while (OLTP, object caches, a stack of distances), that is most of what can be gained, and LRU over all
-//! tiers gains it. Figures are in docs/benchmarks/tiers.md.
+//! ULC goes by the distance between the last two accesses. Of a block that it does not know there
+//! is none, so the block is kept nowhere, and its second access misses again; and of a block that
+//! comes back late once it thinks that it comes back late, and puts it far down, even if it is
+//! about to be used ten times. Where programs turn to new blocks and use them for a while (OLTP,
+//! object caches, a stack of distances), that is most of what can be gained, and LRU over all tiers
+//! gains it. Figures are in docs/benchmarks/tiers.md.
 //!
 //! # Rules
 //!
-//! * X1 Tier 1 lends 3 % of its frames, one at least, to the *window*: an LRU list of copies of blocks that were
-//!   referenced and are not kept in tier 1. A reference to one is served from tier 1. The tier gives no frame if it has
-//!   only one. (The temporary list of rule U2, with room.)
-//! * X2 A block that U1 keeps nowhere is kept in the *nursery*, an LRU list in tier n. A reference to one is served from
-//!   tier n, and its place is decided by U1 again. It passes tier n on its way from the origin, so it is no transfer.
-//! * X3 The nursery starts with half of tier n, and always has between a twentieth (one frame at least) and all but one
-//!   frame of it. A tier n of one frame has none.
-//! * X4 Hits of blocks that U1 put into tier n, and hits in the nursery that the window does not have, are counted. Both
-//!   counts are halved when their sum reaches the frames of tier n. When a block enters a full nursery: has the nursery
-//!   more hits a frame than the rest of tier n, it takes a frame from it; has it less, it gives one back.
+//! * X1 Tier 1 lends 3 % of its frames, one at least, to the *window*: an LRU list of copies of
+//!   blocks that were referenced and are not kept in tier 1. A reference to one is served from tier
+//!   1. The tier gives no frame if it has only one. (The temporary list of rule U2, with room.)
+//! * X2 A block that U1 keeps nowhere is kept in the *nursery*, an LRU list in tier n. A reference
+//!   to one is served from tier n, and its place is decided by U1 again. It passes tier n on its
+//!   way from the origin, so it is no transfer.
+//! * X3 The nursery starts with half of tier n, and always has between a twentieth (one frame at
+//!   least) and all but one frame of it. A tier n of one frame has none.
+//! * X4 Hits of blocks that U1 put into tier n, and hits in the nursery that the window does not
+//!   have, are counted. Both counts are halved when their sum reaches the frames of tier n. When a
+//!   block enters a full nursery: has the nursery more hits a frame than the rest of tier n, it
+//!   takes a frame from it; has it less, it gives one back.
 //! * X5 With one tier there is a nursery and no window.
 //!
-//! So a loop, of which the nursery serves nothing, leaves it the least; a trace that LRU suits gives it nearly all. For
-//! one client: the border in a tier that several share would be the server's to move.
+//! So a loop, of which the nursery serves nothing, leaves it the least; a trace that LRU suits
+//! gives it nearly all. For one client: the border in a tier that several share would be the
+//! server's to move.
 //!
 //! Y1  Window and tier 1, and nursery and tier n, together hold at most the frames of their tier.
 //! Y2  No block is in the nursery that ULC keeps in a tier.

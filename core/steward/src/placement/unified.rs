@@ -1,27 +1,29 @@
-//! `uni-lru`: one LRU order over all tiers. What leaves a tier is demoted to the next; what is read leaves the lower
-//! tier for the client.
+//! `uni-lru`: one LRU order over all tiers. What leaves a tier is demoted to the next; what is read
+//! leaves the lower tier for the client.
 //!
 //! ```text
 //!   tier 1   youngest [a] [b] [c] --demote--> tier 2 [d] [e] [f] --demote--> tier 3 [g] [h] [i] --> dropped
 //!               ^--------------------------------------- e is read
 //! ```
 //!
-//! Source: T. M. Wong, J. Wilkes, *My cache or yours? Making storage more exclusive*, USENIX 2002. Their array keeps
-//! what it sent to a client until the next demotion takes its frame; here it leaves at once, which is the same while the
-//! array is full.
+//! Source: T. M. Wong, J. Wilkes, *My cache or yours? Making storage more exclusive*, USENIX 2002.
+//! Their array keeps what it sent to a client until the next demotion takes its frame; here it
+//! leaves at once, which is the same while the array is full.
 //!
 //! # Several clients
 //!
-//! A block that one client demotes or reads may be wanted by another, so where blocks enter the list of tier 2 is a
-//! question: [`Insertion`]. The adaptive answers follow the idea of that paper; their numbers are ours:
+//! A block that one client demotes or reads may be wanted by another, so where blocks enter the
+//! list of tier 2 is a question: [`Insertion`]. The adaptive answers follow the idea of that paper;
+//! their numbers are ours:
 //!
-//! * V1 Tier 2 is a list of ten segments, equal (`uni-lru-adapt`) or each twice as long as the one nearer to the LRU end
-//!   (`uni-lru-adapt-exp`). A block enters at the young end of a segment; a segment over its length passes its oldest
-//!   block to the next one towards the LRU end.
-//! * V2 For each client tier 2 keeps two ghost lists as long as itself: of what the client demoted, and of what it read. A
-//!   request found on one is a hit of that kind. The hits of a client are halved when they reach the frames of tier 2.
-//! * V3 The kind with more hits enters at the MRU end, the other in the segment at the ratio of their hits from the LRU
-//!   end; with equal hits both enter at the MRU end.
+//! * V1 Tier 2 is a list of ten segments, equal (`uni-lru-adapt`) or each twice as long as the one
+//!   nearer to the LRU end (`uni-lru-adapt-exp`). A block enters at the young end of a segment; a
+//!   segment over its length passes its oldest block to the next one towards the LRU end.
+//! * V2 For each client tier 2 keeps two ghost lists as long as itself: of what the client demoted,
+//!   and of what it read. A request found on one is a hit of that kind. The hits of a client are
+//!   halved when they reach the frames of tier 2.
+//! * V3 The kind with more hits enters at the MRU end, the other in the segment at the ratio of
+//!   their hits from the LRU end; with equal hits both enter at the MRU end.
 //! * V4 What a client reads stays in tier 2 and enters anew, as read, in the segment that V3 says.
 //!
 //! E1  A block is on at most one shared list, and tier 2 holds at most its frames.
@@ -93,7 +95,8 @@ impl Segmented {
         held
     }
 
-    /// The block, which is not in, enters at `share` of the way from the LRU end. Names the one that leaves for it.
+    /// The block, which is not in, enters at `share` of the way from the LRU end. Names the one
+    /// that leaves for it.
     fn insert(&mut self, block: Handle, share: Share) -> Option<Handle> {
         if block >= self.links.capacity() {
             self.links.grow((block + 1).next_power_of_two());
@@ -104,7 +107,8 @@ impl Segmented {
         loop {
             self.segments[segment].push_back(&mut self.links, moving);
             self.links.set_mark(moving, segment as u8);
-            // The oldest segment takes what the others do not: the frames of the list are its bound.
+            // The oldest segment takes what the others do not: the frames of the list are its
+            // bound.
             if self.segments[segment].len() <= self.lengths[segment] || segment == 0 {
                 break;
             }

@@ -5,13 +5,15 @@
 //!   tree      counts of slots in use, so that a position is one sum
 //! ```
 //!
-//! Each newcomer takes the next slot, and a Fenwick tree counts those in use. When the slots are used up all members
-//! move together, so a slot is written O(1) times on average and a position costs O(log n).
+//! Each newcomer takes the next slot, and a Fenwick tree counts those in use. When the slots are
+//! used up all members move together, so a slot is written O(1) times on average and a position
+//! costs O(log n).
 //!
 //! Q1  Members are in slots in the order in which they came.
 //! Q2  The tree counts exactly the slots in use.
 //!
-//! Source of the tree: P. M. Fenwick, A new data structure for cumulative frequency tables, SPE 24(3), 1994.
+//! Source of the tree: P. M. Fenwick, A new data structure for cumulative frequency tables, SPE
+//! 24(3), 1994.
 
 use alloc::vec;
 use alloc::vec::Vec;

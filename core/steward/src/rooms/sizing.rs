@@ -68,7 +68,8 @@ fn share_of(part: u32, whole: u32, other: u32) -> u32 {
 }
 
 impl Sizing {
-    /// The rooms of a cache of `frames` frames, when up to `window` blocks are looked ahead at a time.
+    /// The rooms of a cache of `frames` frames, when up to `window` blocks are looked ahead at a
+    /// time.
     pub(crate) fn new(lookahead: Lookahead, frames: u32, window: u32, seed: u64) -> Self {
         let mut sizing = Self {
             lookahead,
@@ -90,7 +91,8 @@ impl Sizing {
         sizing
     }
 
-    /// The cache has another number of frames: the room keeps its share of them, the ghosts stay as far as they may.
+    /// The cache has another number of frames: the room keeps its share of them, the ghosts stay as
+    /// far as they may.
     pub(crate) fn set_frames(&mut self, frames: u32, window: u32) {
         if !self.lookahead.has_waiting_room() || frames < 2 {
             (self.size, self.held, self.least, self.most) = (0, 0, 0, 0);

@@ -67,7 +67,8 @@ impl Streams {
         }
     }
 
-    /// Whether a stream that moved lately stands at `block` (V9). Few are believed to in a cache of few frames.
+    /// Whether a stream that moved lately stands at `block` (V9). Few are believed to in a cache of
+    /// few frames.
     pub(crate) fn stands_at(&self, block: Block, frames: u32) -> bool {
         let since = self.now.saturating_sub(HELD.min(u64::from(frames / 8)));
         let stands = |head: &Head| head.moved > since && (head.index, head.file) == (block.index, block.file);

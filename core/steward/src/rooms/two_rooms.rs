@@ -1,9 +1,10 @@
 //! A cache of two rooms without owners: lookahead beside any replacement policy, for the simulator.
 //!
-//! One reference to i, in this order: find i, adjust `n`, make room, insert or move i, then look ahead and trim.
+//! One reference to i, in this order: find i, adjust `n`, make room, insert or move i, then look
+//! ahead and trim.
 //!
-//! M1  Every block is in the weighing room, in the waiting room, or in neither, as its place says; the policy holds the
-//!     blocks of the weighing room, `waiting` those of the waiting room.
+//! M1  Every block is in the weighing room, in the waiting room, or in neither, as its place says;
+//!     the policy holds the blocks of the weighing room, `waiting` those of the waiting room.
 //! M2  Between references at most `n` blocks wait, and as many weigh as the waiting room leaves
 //!     frames.
 //! M3  `next[i]` names the block after i once it was looked at, and `previous` is its inverse.
@@ -61,7 +62,8 @@ pub struct Looked {
     pub prefetched: u64,
     /// Those that were referenced afterwards.
     pub used: u64,
-    /// Those of them that were referenced while they were on their way. 0 where fetches take no time.
+    /// Those of them that were referenced while they were on their way. 0 where fetches take no
+    /// time.
     pub used_late: u64,
     /// Those that left before anybody referenced them. The rest is still cached.
     pub wasted: u64,

@@ -8,12 +8,13 @@
 //!        +-------------------------- blocks from the first to the last, holes included
 //! ```
 //!
-//! Seeks and other work make single reads differ by more than many blocks cost. So spans are kept apart by powers of two,
-//! of each only the last few count, and of those their median; the slope is that of the pairs of such points, the median
-//! weighted by how far apart they are.
+//! Seeks and other work make single reads differ by more than many blocks cost. So spans are kept
+//! apart by powers of two, of each only the last few count, and of those their median; the slope is
+//! that of the pairs of such points, the median weighted by how far apart they are.
 //!
-//! Where a request takes long, and no longer reads were seen yet, holes of a few blocks are tried: what is lost by that
-//! where bytes are all that counts is the bytes of a few such holes, once in [`STALE_AFTER`] reads.
+//! Where a request takes long, and no longer reads were seen yet, holes of a few blocks are tried:
+//! what is lost by that where bytes are all that counts is the bytes of a few such holes, once in
+//! [`STALE_AFTER`] reads.
 //!
 //! U1  Of each range of spans at most [`KEPT`] reads are known.
 
@@ -31,7 +32,8 @@ const TRIED: u64 = 8;
 /// A hole has at most so many times the blocks of the longest reads that are known.
 const BEYOND: u64 = 4;
 
-/// A request that takes less than this is cheap, whatever a block costs: no device with an arm is so fast.
+/// A request that takes less than this is cheap, whatever a block costs: no device with an arm is
+/// so fast.
 pub const DEAR_NS: u64 = 1_000_000;
 /// A request is dear if it takes as long as reading so many blocks.
 pub const DEAR_BLOCKS: u64 = 8;
@@ -136,7 +138,8 @@ pub struct Medium {
 }
 
 impl Medium {
-    /// A read that did not go on where the last one ended took so long, from the first of so many blocks to the last.
+    /// A read that did not go on where the last one ended took so long, from the first of so many
+    /// blocks to the last.
     pub fn observe(&mut self, blocks: u64, time_ns: u64) {
         self.reads += 1;
         let range = &mut self.ranges[(blocks.max(1).ilog2() as usize).min(RANGES - 1)];

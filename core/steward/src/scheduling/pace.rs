@@ -8,13 +8,14 @@
 //!          +-------------------------- on their way
 //! ```
 //!
-//! What is on its way is the latency times the rate (Little's law): a device that serves k requests at once does k times
-//! as many per second as one at a time, at the same latency, and no more with more than k. So the number on their way goes
-//! up as long as the measured rate follows, and `B` is four times that number, so that the end of a batch, when fewer
-//! are left than the device could serve, is short.
+//! What is on its way is the latency times the rate (Little's law): a device that serves k requests
+//! at once does k times as many per second as one at a time, at the same latency, and no more with
+//! more than k. So the number on their way goes up as long as the measured rate follows, and `B` is
+//! four times that number, so that the end of a batch, when fewer are left than the device could
+//! serve, is short.
 //!
-//! The rate is that of the time in which something was on its way. Only epochs count in which requests were held back for
-//! the limit: other ones say nothing about it.
+//! The rate is that of the time in which something was on its way. Only epochs count in which
+//! requests were held back for the limit: other ones say nothing about it.
 //!
 //! N1  The limit is a power of two times `in_flight_min`, from that to `in_flight_max`.
 
@@ -31,7 +32,8 @@ const BATCH_PER_LIMIT: u32 = 4;
 /// What can be chosen about a pace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PaceOptions {
-    /// `B`, at least 1; where the pace adapts, the smallest `B`. Always the blocks of one owner's turn.
+    /// `B`, at least 1; where the pace adapts, the smallest `B`. Always the blocks of one owner's
+    /// turn.
     pub batch: u32,
     /// Runs on their way besides demands, at least 1; where the pace adapts, the smallest number.
     pub in_flight_min: u32,

@@ -26,9 +26,11 @@ pub struct Request {
 /// Requests that go out as one read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// In the order of their blocks, each following the one before, or after a hole (Q7); at least one.
+    /// In the order of their blocks, each following the one before, or after a hole (Q7); at least
+    /// one.
     pub requests: Vec<Request>,
-    /// Blocks of the largest hole that is cheaper to read through than another request; 0 where none is.
+    /// Blocks of the largest hole that is cheaper to read through than another request; 0 where
+    /// none is.
     pub hole_max: u64,
 }
 

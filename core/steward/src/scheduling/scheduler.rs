@@ -1,7 +1,8 @@
 //! The scheduler of one device: requests in, runs out.
 //!
 //! O1  A tag waits in the lane that `places` says, or is on its way, or is unknown.
-//! O2  `awaited` has exactly the tags of lists for which somebody waits; `overtaken` is 0 while there is none.
+//! O2  `awaited` has exactly the tags of lists for which somebody waits; `overtaken` is 0 while
+//!     there is none.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 
@@ -19,8 +20,8 @@ pub enum Order {
     Arrival,
 }
 
-/// The share of a cache's frames that [`batch_max`](SchedulerOptions::batch_max) should be: one batch is used while the next
-/// is read, and neither takes most of the cache.
+/// The share of a cache's frames that [`batch_max`](SchedulerOptions::batch_max) should be: one
+/// batch is used while the next is read, and neither takes most of the cache.
 pub const BATCH_SHARE: u32 = 4;
 
 /// What can be chosen about a scheduler.
@@ -32,9 +33,11 @@ pub struct SchedulerOptions {
     pub run_max: u32,
     /// Runs on their way while demands go out, at least 1 (Q5).
     pub demands_max: u32,
-    /// How many blocks make a turn, and how many runs other than demands are on their way (Q2, Q5, P7).
+    /// How many blocks make a turn, and how many runs other than demands are on their way (Q2, Q5,
+    /// P7).
     pub pace: PaceOptions,
-    /// Blocks of a batch and of a run of it where requests are dear (Q7). No more than `B`: Q7 does not hold.
+    /// Blocks of a batch and of a run of it where requests are dear (Q7). No more than `B`: Q7 does
+    /// not hold.
     pub batch_max: u32,
 }
 
@@ -150,7 +153,8 @@ impl Scheduler {
         }
     }
 
-    /// The next run to read, if one may go out now. Ask until there is none, after every submission and completion.
+    /// The next run to read, if one may go out now. Ask until there is none, after every submission
+    /// and completion.
     pub fn next(&mut self, now_ns: u64) -> Option<Run> {
         // Q1: nothing goes out before what is better, even where that may not go out now.
         let class =
@@ -191,7 +195,8 @@ impl Scheduler {
         if let Some(Issued { at_ns, tells }) = self.issued.remove(&tag) {
             self.pace.completed(at_ns, now_ns);
             if let Some(blocks) = tells {
-                // Of several on their way each has the time in which none came back: that is what it adds.
+                // Of several on their way each has the time in which none came back: that is what
+                // it adds.
                 self.medium.observe(blocks, now_ns.saturating_sub(at_ns.max(self.completed_ns)));
             }
             self.completed_ns = now_ns;

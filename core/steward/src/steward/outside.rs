@@ -1,4 +1,5 @@
-//! What happens to blocks outside: their fetches end, somebody else drops them, keeps them or makes them void.
+//! What happens to blocks outside: their fetches end, somebody else drops them, keeps them or makes
+//! them void.
 
 use alloc::collections::VecDeque;
 
@@ -12,7 +13,8 @@ use crate::{Action, Block, FileId, Frame, OwnerId};
 /// Drops whose owner is remembered, in case the body cannot carry them out.
 const RECENT_DROPS_MAX: usize = 4096;
 
-/// Whose a dropped block was. An owner is remembered by its id: its key may be another's when the block comes back.
+/// Whose a dropped block was. An owner is remembered by its id: its key may be another's when the
+/// block comes back.
 #[derive(Clone, Copy, Debug)]
 enum Former {
     Nobody,
@@ -42,8 +44,8 @@ impl Steward {
     /// The bytes of `block` are in its frame: unpins it. Can queue its drop, if it was fetched for
     /// a list that went on without it.
     ///
-    /// Of a fetch whose block has gone meanwhile nothing may be said: the block may be on its way again, and would be taken
-    /// for arrived.
+    /// Of a fetch whose block has gone meanwhile nothing may be said: the block may be on its way
+    /// again, and would be taken for arrived.
     pub fn fetched(&mut self, block: Block) {
         if let Some(frame) = self.entries.find(block) {
             let entry = &mut self.entries[frame];
@@ -64,7 +66,8 @@ impl Steward {
 
     /// `block` could not be read: it leaves without having been a victim (L8), pins or not.
     ///
-    /// A prefetch that fails is counted and forgotten; whoever needs the block asks again, and meets the error.
+    /// A prefetch that fails is counted and forgotten; whoever needs the block asks again, and
+    /// meets the error.
     pub fn failed(&mut self, block: Block) {
         if let Some(frame) = self.entries.find(block) {
             if self.entries[frame].brought == Brought::Lookahead {
@@ -86,8 +89,9 @@ impl Steward {
 
     /// A drop of `block` was refused: it is still in memory.
     ///
-    /// It comes back to its former owner as most recently used and pinned, above the capacity if need be. Say
-    /// [`unpin`](Self::unpin) when another try makes sense. Not a reference: counts nothing.
+    /// It comes back to its former owner as most recently used and pinned, above the capacity if
+    /// need be. Say [`unpin`](Self::unpin) when another try makes sense. Not a reference: counts
+    /// nothing.
     pub fn kept(&mut self, block: Block) {
         if self.entries.find(block).is_some() {
             return;
@@ -105,7 +109,8 @@ impl Steward {
         self.entries[frame].pins = 1;
     }
 
-    /// Keeps `block` in its frame until the matching [`unpin`](Self::unpin). Pins are counted. Says whether it is cached.
+    /// Keeps `block` in its frame until the matching [`unpin`](Self::unpin). Pins are counted. Says
+    /// whether it is cached.
     pub fn pin(&mut self, block: Block) -> bool {
         let Some(frame) = self.entries.find(block) else { return false };
         let pins = &mut self.entries[frame].pins;
@@ -133,7 +138,8 @@ impl Steward {
         self.in_shadow(|shadow| shadow.gone(block));
     }
 
-    /// A version of a file is void: all its blocks leave as by [`forget`](Self::forget), and priorities for it end.
+    /// A version of a file is void: all its blocks leave as by [`forget`](Self::forget), and
+    /// priorities for it end.
     pub fn forget_file(&mut self, file: FileId) {
         loop {
             let first = self.files.frames(file).next();

@@ -11,7 +11,8 @@ use crate::owners::NOBODY;
 impl Steward {
     /// Lookahead brought `block` in, and nobody has referenced it: it waits, newest (A2, W4).
     ///
-    /// Queues a drop of the oldest waiting block over the bound. Without a waiting room the block itself is dropped.
+    /// Queues a drop of the oldest waiting block over the bound. Without a waiting room the block
+    /// itself is dropped.
     pub fn looked_ahead(&mut self, block: Block) {
         if self.entries.find(block).is_some() {
             return;

@@ -1,7 +1,8 @@
 //! One program, one disk, one cache, as in the model of docs/RULES.md, P.
 //!
-//! A reference takes one unit of time and a fetch `fetch` units; one fetch is in progress at a time. A block is
-//! unavailable from the moment at which the fetch that replaces it is issued, and the block in use cannot be replaced.
+//! A reference takes one unit of time and a fetch `fetch` units; one fetch is in progress at a
+//! time. A block is unavailable from the moment at which the fetch that replaces it is issued, and
+//! the block in use cannot be replaced.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -173,8 +174,9 @@ pub fn optimum(case: &Case) -> u64 {
     unreachable!("a trace ends")
 }
 
-/// A prefetch of the next missing block whenever the disk is idle, for the block that is used last: figure 1's lower half.
-/// `careful` leaves out what replaces a block that is used before the one fetched.
+/// A prefetch of the next missing block whenever the disk is idle, for the block that is used last:
+/// figure 1's lower half. `careful` leaves out what replaces a block that is used before the one
+/// fetched.
 pub fn greedy(case: &Case, careful: bool) -> u64 {
     let next_use = |block: u64, from: usize| case.trace[from..].iter().position(|&other| other == block);
     let (mut cached, mut coming, mut at, mut now) = (case.cached.clone(), None::<(u64, u64)>, 0, 0);

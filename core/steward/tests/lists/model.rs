@@ -33,8 +33,9 @@ fn figure_1() {
     for (name, elapsed) in rows {
         println!("{name:<44} {elapsed} units");
     }
-    // 8 and 10 are the paper's. Rule 3 does not forbid to replace A for C while B is in use, since C comes before A: so
-    // controlled-aggressive takes the chance too. The default threshold is above the cache's size, and waits for the miss.
+    // 8 and 10 are the paper's. Rule 3 does not forbid to replace A for C while B is in use, since
+    // C comes before A: so controlled-aggressive takes the chance too. The default threshold is
+    // above the cache's size, and waits for the miss.
     assert_eq!(rows.map(|(_, elapsed)| elapsed), [8, 8, 12, 10, 18, 10, 8]);
     // ABCB, where the same prefetch pays.
     let other = Case { trace: vec![0, 1, 2, 1], ..case };

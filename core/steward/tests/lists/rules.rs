@@ -1,6 +1,7 @@
 //! The rules of informed prefetching, each as a property or on the smallest example that shows it.
 //!
-//! `PANTLER_TEST_SEED=SEED cargo test -p pantler-steward --test lists` replays a failing random run.
+//! `PANTLER_TEST_SEED=SEED cargo test -p pantler-steward --test lists` replays a failing random
+//! run.
 
 use std::iter;
 

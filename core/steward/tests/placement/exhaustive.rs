@@ -1,5 +1,5 @@
-//! Small scope, all of it. Traces that differ only in the names of blocks are one trace: blocks are numbered in the
-//! order in which they first come.
+//! Small scope, all of it. Traces that differ only in the names of blocks are one trace: blocks are
+//! numbered in the order in which they first come.
 
 use pantler_steward::placement::{Order, Passing};
 

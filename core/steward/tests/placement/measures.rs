@@ -29,7 +29,8 @@ fn value(kind: Measure, requests: &[u32], now: usize, block: u32) -> Option<usiz
     })
 }
 
-/// The list after one more request: `before` in stable order of the new values, the block behind its equals.
+/// The list after one more request: `before` in stable order of the new values, the block behind
+/// its equals.
 fn list(kind: Measure, requests: &[u32], now: usize, before: &[u32]) -> Vec<u32> {
     let block = requests[now];
     let changed = value(kind, requests, now, block) != value(kind, requests, now + 1, block);

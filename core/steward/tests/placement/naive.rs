@@ -202,7 +202,8 @@ pub struct NaiveClients {
     pub held: Vec<Held>,
     /// Client, block, from, to.
     notices: Vec<(u16, u32, u8, u8)>,
-    /// Of each client the blocks that pass, the oldest first, with the number of the last reference; and that number.
+    /// Of each client the blocks that pass, the oldest first, with the number of the last
+    /// reference; and that number.
     lines: Vec<(Vec<(u32, u64)>, u64)>,
     passing: u32,
     now: u64,

@@ -19,7 +19,8 @@ pub enum Op {
     Full(u8, bool),
     /// A tier has another number of frames.
     Resize(u8, u32),
-    /// A tier holds blocks from before: these, from the first to the last number, every second or third one.
+    /// A tier holds blocks from before: these, from the first to the last number, every second or
+    /// third one.
     Recall(u8, u32, u32, usize),
 }
 
@@ -35,7 +36,8 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// Runs of neighbours and returns, where plain draws would hardly ever come back to a block in time.
+/// Runs of neighbours and returns, where plain draws would hardly ever come back to a block in
+/// time.
 fn block() -> impl Strategy<Value = u32> {
     prop_oneof![0u32..4, 0u32..12, 6u32..9]
 }
@@ -239,7 +241,8 @@ proptest! {
         }
     }
 
-    /// The same where blocks pass. What is read there is not told to a shared tier, so that has room for all.
+    /// The same where blocks pass. What is read there is not told to a shared tier, so that has
+    /// room for all.
     #[test]
     fn one_client_whose_blocks_pass_is_alone(near in 2u32..9, references in vec(block(), 1..300)) {
         let sizes = Sizes::new(&[near, 100]).expect("sane sizes");
@@ -253,7 +256,8 @@ proptest! {
         }
     }
 
-    /// U7: what a tier still holds enters below everything that is known, in the tier's order, and its youngest first.
+    /// U7: what a tier still holds enters below everything that is known, in the tier's order, and
+    ///     its youngest first.
     #[test]
     fn a_tier_that_comes_late_keeps_its_order(
         kept in vec(0u32..20, 0..12),

@@ -1,11 +1,13 @@
-//! What a cache reads, beside what would be read without it: patterns of reads by defaults and hints.
+//! What a cache reads, beside what would be read without it: patterns of reads by defaults and
+//! hints.
 //!
-//! Each cell reads through a steward over files of known sizes, and counts the bytes that its fetches bring; a fetch takes
-//! no time. The same reads go to what there would be otherwise in the same memory: no cache at all, LRU without
-//! lookahead, and the page cache of Linux by the model in `pantler_policy::Linux`, in pages of 4 KiB and without readahead,
-//! which only reads more. With defaults or a right hint a cell may read 1.02 times what the best of these reads; with
-//! a wrong hint, 1.02 times what is read without a cache. What the ideal reads (MIN over pages) stands beside it.
-//! Cells that are known to miss their bar are held to what they were measured to read.
+//! Each cell reads through a steward over files of known sizes, and counts the bytes that its
+//! fetches bring; a fetch takes no time. The same reads go to what there would be otherwise in the
+//! same memory: no cache at all, LRU without lookahead, and the page cache of Linux by the model in
+//! `pantler_policy::Linux`, in pages of 4 KiB and without readahead, which only reads more. With
+//! defaults or a right hint a cell may read 1.02 times what the best of these reads; with a wrong
+//! hint, 1.02 times what is read without a cache. What the ideal reads (MIN over pages) stands
+//! beside it. Cells that are known to miss their bar are held to what they were measured to read.
 
 mod patterns;
 mod rivals;

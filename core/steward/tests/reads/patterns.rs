@@ -24,14 +24,15 @@ pub struct Pattern {
 /// What is known to miss its bar, and by how much at most.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Beyond {
-    /// In random order two lists are worth more than one: LRU itself reads more than the kernel. The bar without the kernel
-    /// holds.
+    /// In random order two lists are worth more than one: LRU itself reads more than the kernel.
+    /// The bar without the kernel holds.
     TwoLists(f64),
     /// Files and requests are smaller than a block: docs/decisions/0073-what-blocks-cost.md.
     Blocks(f64),
 }
 
-/// Bytes of a request of the kernel for a program that reads on, and of what it reads around a fault.
+/// Bytes of a request of the kernel for a program that reads on, and of what it reads around a
+/// fault.
 const REQUEST: u64 = 128 << 10;
 /// Bytes of a row, and of a file of an epoch.
 const ROW: u64 = 256 << 10;

@@ -26,7 +26,8 @@ pub struct Twin {
     /// V5: how many blocks waited at each reference since the round began that was no hit in the
     /// weighing room.
     waited: Vec<usize>,
-    /// V6: the last block of each stream and the references in order so far, the one that moved last at the end.
+    /// V6: the last block of each stream and the references in order so far, the one that moved
+    ///     last at the end.
     streams: Vec<(Block, u32)>,
     pub looked: Looked,
 }

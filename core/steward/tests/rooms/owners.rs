@@ -1,7 +1,8 @@
 //! Lookahead with several owners.
 //!
-//! Who says nothing is as nobody: then the steward is the two rooms, whoever references. With wishes it is the steward whose
-//! body looks ahead by itself and tells: that one has a twin of its own (`tests/twin`).
+//! Who says nothing is as nobody: then the steward is the two rooms, whoever references. With
+//! wishes it is the steward whose body looks ahead by itself and tells: that one has a twin of its
+//! own (`tests/twin`).
 
 use std::iter;
 

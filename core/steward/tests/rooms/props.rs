@@ -1,6 +1,7 @@
 //! Both machines on the same references: all short traces over few blocks, and random longer ones.
 //!
-//! A failing random run prints its seed; `PANTLER_TEST_SEED=SEED cargo test -p pantler-steward --test rooms` replays it.
+//! A failing random run prints its seed; `PANTLER_TEST_SEED=SEED cargo test -p pantler-steward
+//! --test rooms` replays it.
 
 use pantler_policy::{Fifo, Lru, Mru, Offline, Online, Policy, PolicyName, Spec, Visitor};
 use pantler_steward::rooms::{RoomOptions, TwoRooms};

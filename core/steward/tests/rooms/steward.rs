@@ -1,5 +1,5 @@
-//! The steward's own lookahead against the two rooms alone: with one owner without wishes, and fetches that take no
-//! time, they are the same (W5).
+//! The steward's own lookahead against the two rooms alone: with one owner without wishes, and
+//! fetches that take no time, they are the same (W5).
 
 use std::iter;
 

@@ -1,6 +1,7 @@
 //! What lookahead is worth, and what it costs where nothing is sequential.
 //!
-//! `cargo test -p pantler-steward --test rooms worth -- --nocapture` prints the rows that are asserted here.
+//! `cargo test -p pantler-steward --test rooms worth -- --nocapture` prints the rows that are
+//! asserted here.
 
 use pantler_policy::{Lru, Mru};
 use pantler_steward::rooms::{Looked, Reference, RoomOptions, TwoRooms};
@@ -24,8 +25,9 @@ impl Numbers {
 
 const BLOCKS: u64 = 75_514;
 
-/// The paper's ZipfianA: 500,000 references to 75,514 blocks; the fraction `a` of them goes to the fraction `b` of
-/// the blocks, P(block ≤ i) = (i/N)^(ln a / ln b). Blocks are numbered by rank as in the paper, or shuffled.
+/// The paper's ZipfianA: 500,000 references to 75,514 blocks; the fraction `a` of them goes to the
+/// fraction `b` of the blocks, P(block ≤ i) = (i/N)^(ln a / ln b). Blocks are numbered by rank as
+/// in the paper, or shuffled.
 fn zipf(a: f64, b: f64, shuffled: bool) -> Vec<u64> {
     let mut numbers = Numbers(2000);
     let mut names: Vec<u64> = (0..BLOCKS).collect();
@@ -116,7 +118,8 @@ fn even_rooms_keep_what_self_adjusting_ones_gain() {
     }
 }
 
-/// The losing case of docs/benchmarks/lookahead.md: streams that advance in turn and are more than a fifth of the frames.
+/// The losing case of docs/benchmarks/lookahead.md: streams that advance in turn and are more than
+/// a fifth of the frames.
 #[test]
 fn even_rooms_lose_streams_that_are_more_than_a_fifth_of_the_frames() {
     let in_turn = |streams: u64| -> Vec<u64> {

@@ -1,6 +1,7 @@
 //! Q7: what requests and blocks cost, found out from how long reads took, and what comes of it.
 //!
-//! `PANTLER_TEST_SEED=SEED cargo test -p pantler-steward --test scheduling medium` replays a failing random run.
+//! `PANTLER_TEST_SEED=SEED cargo test -p pantler-steward --test scheduling medium` replays a
+//! failing random run.
 
 use std::collections::BTreeSet;
 
@@ -52,7 +53,8 @@ struct Played {
     batch: u32,
 }
 
-/// Reads all blocks in this order in batches as large as the scheduler wants them, one run at a time.
+/// Reads all blocks in this order in batches as large as the scheduler wants them, one run at a
+/// time.
 fn play(order: &[u64], batch_max: u32, device: Costs) -> Played {
     let mut scheduler = Scheduler::new(options(batch_max));
     let (mut now, mut runs, mut rest) = (0, Vec::new(), order);
@@ -99,7 +101,8 @@ fn where_requests_are_dear_a_list_is_read_in_less_time() {
         let allowed = without.elapsed_ns + without.elapsed_ns / 50 + tried;
         assert!(with.elapsed_ns <= allowed, "{} ns, {} without", with.elapsed_ns, without.elapsed_ns);
         for (run, cost) in &with.runs {
-            // No read takes longer than a batch of single reads may, by what was known when it went out.
+            // No read takes longer than a batch of single reads may, by what was known when it went
+            // out.
             let Some(cost) = cost.filter(Cost::is_dear) else { continue };
             let single = cost.read_ns(1);
             assert!(cost.read_ns(run.span()) <= u64::from(BATCH) * single, "{} blocks", run.span());
@@ -146,7 +149,8 @@ fn near_blocks_are_merged_when_that_is_known_to_be_cheaper() {
 
 #[test]
 fn where_only_blocks_cost_nothing_changes() {
-    // Blocks of any size; the second has requests as fast as those of a flash disk, the third is just not dear.
+    // Blocks of any size; the second has requests as fast as those of a flash disk, the third is
+    // just not dear.
     for cost in [
         Cost { request_ns: 0, block_ns: 400_000 },
         Cost { request_ns: 80_000, block_ns: 4_000 },

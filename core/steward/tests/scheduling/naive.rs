@@ -23,7 +23,8 @@ pub struct Naive {
     turns: [(Vec<OwnerId>, u32); 3],
     head: (u64, FileId, u64, u64),
     arrivals: u64,
-    /// Tags of lists for which somebody waits, and whose lists those are, in the order in which that began.
+    /// Tags of lists for which somebody waits, and whose lists those are, in the order in which
+    /// that began.
     awaited: Vec<u64>,
     awaited_owners: Vec<OwnerId>,
     overtaken: u32,

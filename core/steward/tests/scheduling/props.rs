@@ -1,6 +1,7 @@
 //! The scheduler against its twin, and what each owner is promised whatever the others do.
 //!
-//! `PANTLER_TEST_SEED=SEED cargo test -p pantler-steward --test scheduling` replays a failing random run.
+//! `PANTLER_TEST_SEED=SEED cargo test -p pantler-steward --test scheduling` replays a failing
+//! random run.
 
 use std::collections::HashMap;
 
@@ -142,8 +143,9 @@ fn the_twin_agrees() {
 /// Blocks by owner, demands and others apart.
 type Since = HashMap<(OwnerId, bool), u32>;
 
-/// Q1, Q2, Q6: between a demand's submission and its going out, of each other owner no more goes out than one turn of
-/// demands and one of a list for which somebody waits; of nothing else anything.
+/// Q1, Q2, Q6: between a demand's submission and its going out, of each other owner no more goes
+/// out than one turn of demands and one of a list for which somebody waits; of nothing else
+/// anything.
 #[test]
 fn nobodys_batch_delays_a_demand_by_more_than_a_turn() {
     let batch = 4;

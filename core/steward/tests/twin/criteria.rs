@@ -1,9 +1,11 @@
-//! The three criteria of the design, section 3.2, as properties of random interleavings in which no block is
-//! referenced by two owners, without prefetching, with unbounded placeholders and without revocation.
+//! The three criteria of the design, section 3.2, as properties of random interleavings in which no
+//! block is referenced by two owners, without prefetching, with unbounded placeholders and without
+//! revocation.
 //!
-//! *Worse* means more misses than under global LRU. The criteria hold against that, for any company. They do not hold
-//! against the same company with one owner turned oblivious: a smart owner can leave frames to an oblivious one, and
-//! whoever makes it overrule less takes that gift back. `measure_what_the_criteria_do_not_promise` prints how often.
+//! *Worse* means more misses than under global LRU. The criteria hold against that, for any
+//! company. They do not hold against the same company with one owner turned oblivious: a smart
+//! owner can leave frames to an oblivious one, and whoever makes it overrule less takes that gift
+//! back. `measure_what_the_criteria_do_not_promise` prints how often.
 
 use pantler_steward::{
     Access, Allocation, Block, FileId, Options, OwnerId, PolicyName, Revocation, Rule, Steward,
@@ -21,7 +23,8 @@ enum Kind {
     Oblivious,
     /// Makes random calls: mostly foolish, sometimes lucky.
     Wild,
-    /// Knows its future, and gives each block the priority of its next reference: the furthest goes first.
+    /// Knows its future, and gives each block the priority of its next reference: the furthest goes
+    /// first.
     Smart,
     /// The same with temporary priorities (C3).
     SmartForNow,
@@ -65,7 +68,8 @@ struct Company {
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Outcome {
     misses: Vec<u64>,
-    /// Whether every overrule of a smart owner replaced a block whose next reference comes after the candidate's.
+    /// Whether every overrule of a smart owner replaced a block whose next reference comes after
+    /// the candidate's.
     smart: bool,
 }
 
@@ -212,7 +216,8 @@ impl<'a> Run<'a> {
         done.expect("within the bounds");
     }
 
-    /// Were the overrules of smart owners in this step smart? The reference that needed the frame is still to come.
+    /// Were the overrules of smart owners in this step smart? The reference that needed the frame
+    /// is still to come.
     fn judge(&mut self, now: usize) {
         for decision in self.steward.decisions().filter(|decision| decision.sequence >= self.judged) {
             let owner = decision.victim_owner.map_or(usize::MAX, |id| id.0 as usize);
@@ -240,7 +245,8 @@ fn calls() -> impl Strategy<Value = Call> {
     ]
 }
 
-/// Two or three owners with two to six blocks each. `forgetful`: one in so many times a smart owner says nothing.
+/// Two or three owners with two to six blocks each. `forgetful`: one in so many times a smart owner
+/// says nothing.
 fn companies(forgetful: u32) -> impl Strategy<Value = Company> {
     let kinds = [Kind::Oblivious, Kind::Wild, Kind::Wild, Kind::Smart, Kind::SmartForNow];
     let owner = (proptest::sample::select(kinds.to_vec()), 2..=6u64);
@@ -278,8 +284,8 @@ fn wild_owners_hurt_nobody(company: &Company, allocation: Allocation) -> bool {
             .all(|(owner, kind)| kind == Kind::Wild || after.misses[owner] <= before.misses[owner])
 }
 
-/// A smart owner among oblivious ones: nobody, itself included, misses more than before it made calls. Among others it
-/// never misses more itself than under global LRU.
+/// A smart owner among oblivious ones: nobody, itself included, misses more than before it made
+/// calls. Among others it never misses more itself than under global LRU.
 fn smart_owners_hurt_nobody(company: &Company, allocation: Allocation) -> bool {
     let (before, after) = (company.under_global_lru(), company.run(allocation));
     if !after.smart {

@@ -1,9 +1,9 @@
-//! Small scope, all of it: every trace up to length 8 over four blocks and two owners, with 1 to 3 frames, each owner
-//! oblivious, under MRU, or with one block above the others.
+//! Small scope, all of it: every trace up to length 8 over four blocks and two owners, with 1 to 3
+//! frames, each owner oblivious, under MRU, or with one block above the others.
 //!
-//! Traces that differ only in the names of blocks or owners are one trace: blocks are numbered in the order in which
-//! they first come, and the first reference is owner 0's, while the manners of both owners and the favoured block run
-//! through all combinations.
+//! Traces that differ only in the names of blocks or owners are one trace: blocks are numbered in
+//! the order in which they first come, and the first reference is owner 0's, while the manners of
+//! both owners and the favoured block run through all combinations.
 
 use std::thread;
 

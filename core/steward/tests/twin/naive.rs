@@ -1,8 +1,9 @@
-//! The slow twin: rules A1-A2, L1-L9 and C1-C8 of the design in plain vectors, every step a linear search.
+//! The slow twin: rules A1-A2, L1-L9 and C1-C8 of the design in plain vectors, every step a linear
+//! search.
 //!
-//! It is written from the text of the rules and shares no idea with the steward, only its value types. Every list
-//! runs from the end replaced first to the end replaced last: index 0 of `g` is the LRU end, index 0 of `waiting`
-//! the oldest, index 0 of `placeholders` the one made first.
+//! It is written from the text of the rules and shares no idea with the steward, only its value
+//! types. Every list runs from the end replaced first to the end replaced last: index 0 of `g` is
+//! the LRU end, index 0 of `waiting` the oldest, index 0 of `placeholders` the one made first.
 
 mod lists;
 mod shadow;
@@ -35,8 +36,8 @@ pub enum Deed {
 pub enum Whose {
     /// Shared, or its owner exited from control: nobody's until it is replaced.
     Nobody,
-    /// Its owner exited without control: nobody's either, but still ordered by the common owner's policy, which
-    /// outlives all its processes.
+    /// Its owner exited without control: nobody's either, but still ordered by the common owner's
+    /// policy, which outlives all its processes.
     Orphan,
     /// The common owner's; remembers the process that brought it until a second one references it.
     Common(Option<OwnerId>),
@@ -196,7 +197,8 @@ impl Manager {
         self.put_mru(self.priority(block.file), Member::new(block));
     }
 
-    /// C3: a temporary priority ends, the block returns as most recently used. Else the policy of its list decides.
+    /// C3: a temporary priority ends, the block returns as most recently used. Else the policy of
+    ///     its list decides.
     fn block_accessed(&mut self, block: Block) {
         let (priority, at) = self.find(block).expect("an owned block is in its manager's lists");
         let member = self.member(block);
@@ -233,7 +235,8 @@ impl Manager {
         None
     }
 
-    /// The hand of CLOCK: marked blocks lose the mark and go to the MRU end, the first unmarked unpinned one is it.
+    /// The hand of CLOCK: marked blocks lose the mark and go to the MRU end, the first unmarked
+    /// unpinned one is it.
     fn walk(&mut self, priority: i32, pinned: &dyn Fn(Block) -> bool) -> Block {
         let mut at = 0;
         loop {
@@ -318,7 +321,8 @@ impl Twin {
             self.hit(owner, block);
             if self.entry(block).arriving { Outcome::Arriving } else { Outcome::Hit }
         } else if self.waiting.contains(&block) {
-            // L9: the promotion of a waiting block is an allocation without I/O, so it cannot wait for a frame.
+            // L9: the promotion of a waiting block is an allocation without I/O, so it cannot wait
+            //     for a frame.
             self.waiting.retain(|b| *b != block);
             self.allocate(block);
             self.enter(owner, block);
@@ -557,7 +561,8 @@ impl Twin {
         Some(group.len() as u64)
     }
 
-    /// Control is given up: the wishes end, the blocks go back to the common owner in the order of `G`.
+    /// Control is given up: the wishes end, the blocks go back to the common owner in the order of
+    /// `G`.
     pub fn release_control(&mut self, owner: OwnerId) {
         if self.manager(owner).is_none() {
             return;
@@ -615,7 +620,8 @@ impl Twin {
         !owners_full && !managers_full && !priorities_full
     }
 
-    /// C8: the owner's own blocks; a first control call takes them over from the common owner in the order of `G`.
+    /// C8: the owner's own blocks; a first control call takes them over from the common owner in
+    ///     the order of `G`.
     /// None without managers.
     fn controlled_blocks(&mut self, owner: OwnerId) -> Option<Vec<Block>> {
         self.know(owner);
@@ -751,8 +757,10 @@ impl Twin {
         }
     }
 
-    /// L2 with L5: makes a frame for `block`, which is outside the weighing room. Says whether it could; if not, only
-    /// blocks over the capacity were dropped, as far as pins allowed, and `P[block]` stays for the next try.
+    /// L2 with L5: makes a frame for `block`, which is outside the weighing room. Says whether it
+    ///    could; if not, only
+    /// blocks over the capacity were dropped, as far as pins allowed, and `P[block]` stays for the
+    /// next try.
     fn allocate(&mut self, block: Block) -> bool {
         self.trim_weighing();
         let oldest = self.g.iter().copied().find(|b| !self.pinned(*b));

@@ -1,7 +1,7 @@
 //! Random operations on the steward and on its twin, everything observable compared after each.
 //!
-//! A failing run prints its seed; `PANTLER_TEST_SEED=SEED cargo test -p pantler-steward --test twin` replays it.
-//! `PANTLER_TEST_CASES` makes runs longer.
+//! A failing run prints its seed; `PANTLER_TEST_SEED=SEED cargo test -p pantler-steward --test
+//! twin` replays it. `PANTLER_TEST_CASES` makes runs longer.
 
 use std::collections::HashMap;
 
@@ -503,7 +503,8 @@ const fn block_of(file: u64, index: u64) -> Block {
     Block::new(FileId(file), index)
 }
 
-/// C6: the first call of an owner took control and made a record before it found that it passed a bound.
+/// C6: the first call of an owner took control and made a record before it found that it passed a
+///     bound.
 #[test]
 fn regression_refused_first_call_leaves_no_trace() {
     let limits = Limits { priorities_per_owner: 1, ..Limits::default() };
@@ -521,7 +522,8 @@ fn regression_refused_first_call_leaves_no_trace() {
     assert_eq!(steward.owners().count(), 1, "only the common owner");
 }
 
-/// A block that had become shared went back to the owner it had before, when its drop was refused (A1).
+/// A block that had become shared went back to the owner it had before, when its drop was refused
+/// (A1).
 #[test]
 fn regression_kept_goes_back_to_the_last_owner_only() {
     let (x, y) = (block_of(0, 0), block_of(0, 1));
@@ -553,7 +555,8 @@ fn regression_waiting_room_survives_a_small_capacity() {
     replay(Options { waiting: 2, ..Options::new(4) }, &ops);
 }
 
-/// C1: blocks of the new version that were cached already did not move to the priority that went over to them.
+/// C1: blocks of the new version that were cached already did not move to the priority that went
+///     over to them.
 #[test]
 fn regression_supersede_moves_cached_blocks() {
     let ops = [

@@ -1,12 +1,13 @@
 //! ReadN (paper 000, section 6.1, table 1) as a run of two virtual processes over 819 frames.
 //!
-//! ReadN reads the first N blocks of its file five times in sequence, then the next N five times, and so on. With
-//! LRU it misses each block once while it has N frames. MRU is foolish for it, and takes frames from whom it runs
-//! beside, unless placeholders stop it.
+//! ReadN reads the first N blocks of its file five times in sequence, then the next N five times,
+//! and so on. With LRU it misses each block once while it has N frames. MRU is foolish for it, and
+//! takes frames from whom it runs beside, unless placeholders stop it.
 //!
-//! The machine is a disk that serves one request after the other, ten times as long as the CPU takes for a reference.
-//! From seven times up the table hardly depends on it. Read490 and Read500 beside Read300 are at the edge of the cache:
-//! which of their loops fits depends on the phase of the two, so the oblivious rows differ most from the paper's.
+//! The machine is a disk that serves one request after the other, ten times as long as the CPU
+//! takes for a reference. From seven times up the table hardly depends on it. Read490 and Read500
+//! beside Read300 are at the edge of the cache: which of their loops fits depends on the phase of
+//! the two, so the oblivious rows differ most from the paper's.
 
 use pantler_steward::{Access, Allocation, Block, FileId, Options, OwnerId, PolicyName, Revocation, Steward};
 
@@ -16,8 +17,8 @@ pub const FRAMES: u32 = 819;
 /// Time of one fetch, in units of the CPU time of one reference.
 const DISK: u64 = 10;
 
-// The paper names no file sizes, but its counts do: "about 1310" block I/Os of Read300 and 1170 of ReadN are first
-// references only.
+// The paper names no file sizes, but its counts do: "about 1310" block I/Os of Read300 and 1170 of
+// ReadN are first references only.
 const FOREGROUND_BLOCKS: u64 = 1170;
 const BACKGROUND_BLOCKS: u64 = 1310;
 
@@ -46,7 +47,8 @@ pub fn readn(file: u64, n: u64, blocks: u64) -> Vec<Block> {
     passes.flatten().map(|index| Block::new(FileId(file), index)).collect()
 }
 
-/// Runs all processes to their ends, with one disk between them. Calls `seen` before each reference.
+/// Runs all processes to their ends, with one disk between them. Calls `seen` before each
+/// reference.
 pub fn run(
     steward: &mut Steward,
     processes: &mut [Process],

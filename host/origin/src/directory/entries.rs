@@ -24,7 +24,8 @@ impl LocalEntries {
         Self { fd }
     }
 
-    /// Some entries from the point `from` on: 0 is the start, else the `next` of an entry. Nothing at the end.
+    /// Some entries from the point `from` on: 0 is the start, else the `next` of an entry. Nothing
+    /// at the end.
     ///
     /// # Errors
     /// The system's.

@@ -25,11 +25,12 @@ struct Map {
 
 const _: () = assert!(size_of::<Map>() == 32 + 56);
 
-/// The first byte of the first extent. `None` where the file system does not tell, and for a file without one, or whose
-/// place is not chosen before it is written back.
+/// The first byte of the first extent. `None` where the file system does not tell, and for a file
+/// without one, or whose place is not chosen before it is written back.
 pub(crate) fn first(file: BorrowedFd<'_>) -> Option<u64> {
     let mut map = Map { length: u64::MAX, extents: 1, ..Map::default() };
-    // SAFETY: the kernel reads 32 bytes and writes those and at most one extent of 56 behind them, all of `map`.
+    // SAFETY: the kernel reads 32 bytes and writes those and at most one extent of 56 behind them,
+    // all of `map`.
     let result = unsafe { libc::ioctl(file.as_raw_fd(), FIEMAP, &raw mut map) };
     (result == 0 && map.mapped == 1 && map.physical != 0).then_some(map.physical)
 }

@@ -15,14 +15,16 @@ use crate::OpenMode;
 use crate::attributes::Attributes;
 use crate::source::{READ_BUFFERS_MAX, Source};
 
-/// Bytes written before writing them back is started and what is clean leaves the kernel's page cache.
+/// Bytes written before writing them back is started and what is clean leaves the kernel's page
+/// cache.
 const WRITE_BEHIND_BYTES: u64 = 4 << 20;
 
 /// A regular file of a directory, open.
 ///
-/// Reads go past the kernel's page cache (`O_DIRECT`) where the file system allows it; elsewhere what they brought
-/// in is dropped again. Written bytes are in the kernel's hands when a write returns, so they survive the death of
-/// this process; they leave the page cache once they are on the device.
+/// Reads go past the kernel's page cache (`O_DIRECT`) where the file system allows it; elsewhere
+/// what they brought in is dropped again. Written bytes are in the kernel's hands when a write
+/// returns, so they survive the death of this process; they leave the page cache once they are on
+/// the device.
 #[derive(Debug)]
 pub struct LocalFile {
     /// Through the page cache: writes, and reads where nothing else works.
@@ -59,8 +61,9 @@ impl LocalFile {
         if self.mode.writes() { None } else { has_writers(self.plain.as_fd()) }
     }
 
-    /// Writes all of `data` at `offset`, or as much as fits. With `append`, writes where the file ends, wherever
-    /// that is by now. Returns the number of bytes written. See [`write_behind`](Self::write_behind) for afterwards.
+    /// Writes all of `data` at `offset`, or as much as fits. With `append`, writes where the file
+    /// ends, wherever that is by now. Returns the number of bytes written. See
+    /// [`write_behind`](Self::write_behind) for afterwards.
     ///
     /// # Errors
     /// The system's, when nothing was written.
@@ -158,8 +161,8 @@ impl LocalFile {
         self.wrote.load(Ordering::Relaxed)
     }
 
-    /// Waits until everything written is on the device, and takes it out of the page cache. Failures are left
-    /// for `sync` to report.
+    /// Waits until everything written is on the device, and takes it out of the page cache.
+    /// Failures are left for `sync` to report.
     pub fn settle(&self) {
         let all = libc::SYNC_FILE_RANGE_WAIT_BEFORE
             | libc::SYNC_FILE_RANGE_WRITE
@@ -173,14 +176,15 @@ impl LocalFile {
         self.unflushed.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// Keeps what is written from piling up in the page cache: may wait for the device. To be called after writing, without
-    /// any lock.
+    /// Keeps what is written from piling up in the page cache: may wait for the device. To be
+    /// called after writing, without any lock.
     pub fn write_behind(&self) {
         if self.unflushed.load(Ordering::Relaxed) < WRITE_BEHIND_BYTES {
             return;
         }
         self.unflushed.store(0, Ordering::Relaxed);
-        // Waits for the piece before and starts on this one: at most two pieces are dirty per writer.
+        // Waits for the piece before and starts on this one: at most two pieces are dirty per
+        // writer.
         self.sync_range(libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WRITE);
         self.drop_clean();
     }
@@ -196,8 +200,8 @@ impl LocalFile {
     }
 
     fn past_cache(&self) -> Option<Arc<File>> {
-        // Whoever opened the file may read it, so this needs nobody's rights but the process's own. It runs while the
-        // thread does not act for anybody.
+        // Whoever opened the file may read it, so this needs nobody's rights but the process's own.
+        // It runs while the thread does not act for anybody.
         self.direct.get(|| {
             let path = format!("/proc/self/fd/{}", self.plain.as_raw_fd());
             let flags = OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC;
@@ -216,8 +220,8 @@ impl LocalFile {
 }
 
 impl Source for LocalFile {
-    /// For a direct read, buffers must be aligned to and multiples of 4 KiB, and `offset` too; else the read goes
-    /// through the page cache.
+    /// For a direct read, buffers must be aligned to and multiples of 4 KiB, and `offset` too; else
+    /// the read goes through the page cache.
     fn read_at(&self, offset: u64, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         if buffers.len() > READ_BUFFERS_MAX {
             return Err(Errno::INVAL.into());

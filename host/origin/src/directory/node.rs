@@ -13,8 +13,8 @@ use crate::attributes::{Attributes, Changes, Kind, Time};
 
 /// A handle on one inode. It stays that inode whatever happens to its names.
 ///
-/// Operations act with the rights of the thread, see [`Caller::act`](crate::Caller::act). Names are single
-/// components: one with a slash, `.` or `..` is refused with `EINVAL`.
+/// Operations act with the rights of the thread, see [`Caller::act`](crate::Caller::act). Names are
+/// single components: one with a slash, `.` or `..` is refused with `EINVAL`.
 #[derive(Debug)]
 pub struct LocalNode {
     fd: OwnedFd,
@@ -37,7 +37,8 @@ impl LocalNode {
         attributes_of(self.fd.as_fd())
     }
 
-    /// The inode that `name` names in this directory. A symbolic link is itself, not what it points to.
+    /// The inode that `name` names in this directory. A symbolic link is itself, not what it points
+    /// to.
     ///
     /// # Errors
     /// The system's: `ENOENT`, `EACCES` and so on. `ELOOP` for a mount that this origin avoids.
@@ -102,7 +103,8 @@ impl LocalNode {
         Ok(LocalEntries::new(rustix::fs::open(self.own_path(), flags, Mode::empty())?))
     }
 
-    /// Creates and opens a regular file in this directory; with `exclusive`, only if the name is free.
+    /// Creates and opens a regular file in this directory; with `exclusive`, only if the name is
+    /// free.
     ///
     /// # Errors
     /// The system's.
@@ -173,7 +175,8 @@ impl LocalNode {
     /// The system's.
     pub fn link(&self, directory: &LocalNode, name: &OsStr) -> io::Result<()> {
         check_name(name)?;
-        // By way of /proc, because AT_EMPTY_PATH asks for a privilege that the caller need not have.
+        // By way of /proc, because AT_EMPTY_PATH asks for a privilege that the caller need not
+        // have.
         Ok(rustix::fs::linkat(
             rustix::fs::CWD,
             self.own_path(),
@@ -221,8 +224,9 @@ impl LocalNode {
         Ok(OsString::from_vec(text.into_bytes()))
     }
 
-    /// Changes attributes, in the order owner, permissions, size, times. The size is changed by `open`, when given:
-    /// who opened a file for writing may truncate it even if its permissions have changed since.
+    /// Changes attributes, in the order owner, permissions, size, times. The size is changed by
+    /// `open`, when given: who opened a file for writing may truncate it even if its permissions
+    /// have changed since.
     ///
     /// # Errors
     /// The system's, of the first change that failed; the ones before it have happened.

@@ -1,6 +1,7 @@
 //! Descriptors that read past the page cache, a bounded number for all open files.
 //!
-//! P1  At most [`bound`] of them are open beside those that a read under way uses: who makes one more closes the oldest.
+//! P1  At most [`bound`] of them are open beside those that a read under way uses: who makes one
+//!     more closes the oldest.
 //! P2  None outlives the open file that it is for.
 
 use rustix::io::Errno;
@@ -13,7 +14,8 @@ const BOUNDS: (u64, u64) = (8, 1024);
 
 static OPEN: Mutex<Open> = Mutex::new(Open { slots: Vec::new(), free: Vec::new(), oldest: 0 });
 
-/// The one of an open file: made at the first read, and again at the first read after it was closed for others.
+/// The one of an open file: made at the first read, and again at the first read after it was closed
+/// for others.
 #[derive(Debug, Default)]
 pub(super) struct PastCache(Mutex<State>);
 
@@ -35,7 +37,8 @@ struct Open {
 }
 
 impl PastCache {
-    /// The descriptor; `open` makes it. Nothing where the file system has no such thing, or no descriptor is left.
+    /// The descriptor; `open` makes it. Nothing where the file system has no such thing, or no
+    /// descriptor is left.
     pub(super) fn get(&self, open: impl FnOnce() -> rustix::io::Result<File>) -> Option<Arc<File>> {
         let mut state = lock(&self.0);
         match &*state {

@@ -3,15 +3,16 @@
 use rustix::io::Errno;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// `F_SETSIG` of Linux: the signal that tells the holder of a lease that somebody wants to open the file.
+/// `F_SETSIG` of Linux: the signal that tells the holder of a lease that somebody wants to open the
+/// file.
 const SET_SIGNAL: libc::c_int = 10;
 
-/// Whether the file, which is open here for reading only, is open for writing anywhere on this machine, or mapped so that
-/// stores change it. Nothing, where the kernel does not say: on file systems without leases, and of other users' files
-/// without `CAP_LEASE`.
+/// Whether the file, which is open here for reading only, is open for writing anywhere on this
+/// machine, or mapped so that stores change it. Nothing, where the kernel does not say: on file
+/// systems without leases, and of other users' files without `CAP_LEASE`.
 ///
-/// Asks by taking a lease and giving it back at once. Who opens the file for writing in between waits for that long, and
-/// with `O_NONBLOCK` is told to try again.
+/// Asks by taking a lease and giving it back at once. Who opens the file for writing in between
+/// waits for that long, and with `O_NONBLOCK` is told to try again.
 pub fn has_writers(file: BorrowedFd<'_>) -> Option<bool> {
     let ask = |command: libc::c_int, argument: libc::c_int| {
         // SAFETY: the descriptor is open, and none of the commands used here takes a pointer.
@@ -20,7 +21,8 @@ pub fn has_writers(file: BorrowedFd<'_>) -> Option<bool> {
             _ => Ok(()),
         }
     };
-    // Who comes in between is announced by a signal, which is to be one that is ignored: `SIGIO` ends a process.
+    // Who comes in between is announced by a signal, which is to be one that is ignored: `SIGIO`
+    // ends a process.
     ask(SET_SIGNAL, libc::SIGURG).ok()?;
     match ask(libc::F_SETLEASE, libc::F_RDLCK) {
         Ok(()) => {

@@ -110,7 +110,8 @@ impl Client {
                         let listed = self.store.list_with_delimiter(Some(&self.prefix)).await;
                         Ok(listed.is_ok_and(|all| !all.objects.is_empty() || !all.common_prefixes.is_empty()))
                     }
-                    // So servers answer for directories that they do not list; files in them may be read.
+                    // So servers answer for directories that they do not list; files in them may be
+                    // read.
                     Err(object_store::Error::PermissionDenied { .. }) => Ok(true),
                     Err(error) => Err(error.into()),
                 }
@@ -236,7 +237,8 @@ impl Objects for Client {
         let asked: u64 = buffers.iter().map(|buffer| buffer.len() as u64).sum();
         let end = object.size.min(offset.saturating_add(asked));
         let mut options = GetOptions { range: Some((offset..end).into()), ..GetOptions::default() };
-        // A weak tag never matches; then what comes is looked at alone. Some listings have tags without quotes.
+        // A weak tag never matches; then what comes is looked at alone. Some listings have tags
+        // without quotes.
         let tag = object.tag.as_deref().filter(|tag| !tag.starts_with("W/"));
         options.if_match = tag.map(|tag| format!("\"{}\"", plain_tag(tag)));
         self.ask(self.timeout, async {

@@ -1,7 +1,8 @@
 //! Keys that are no paths, in what servers list: `a//b`, `/a`, `.` and `..`, control characters.
 //!
-//! The crate `object_store` refuses a whole answer with such a key in it, and takes `/a` for `a`. Here they are taken out
-//! of the answer before it sees them. Their objects cannot be reached, and hide no others.
+//! The crate `object_store` refuses a whole answer with such a key in it, and takes `/a` for `a`.
+//! Here they are taken out of the answer before it sees them. Their objects cannot be reached, and
+//! hide no others.
 
 use std::borrow::Cow;
 use std::pin::Pin;
@@ -110,7 +111,8 @@ impl Asked {
     }
 }
 
-/// The same listing with paths only; `None` when nothing has to be changed. What is no XML is left to who reads it.
+/// The same listing with paths only; `None` when nothing has to be changed. What is no XML is left
+/// to who reads it.
 fn sift(text: &str, asked: Asked, left_out: &LeftOut) -> Option<String> {
     let mut reader = Reader::from_str(text);
     let mut sifted = String::new();

@@ -10,11 +10,13 @@ use crate::version::Tag;
 pub struct Object {
     /// Bytes.
     pub size: u64,
-    /// Last change. Of object stores in whole seconds: listings and single answers of one server differ in the rest.
+    /// Last change. Of object stores in whole seconds: listings and single answers of one server
+    /// differ in the rest.
     pub modified: Time,
     /// The entity tag as the server writes it, where it gives one.
     pub tag: Option<String>,
-    /// Whether another change could leave the tag as it is: it is believed when whoever answers says so no more.
+    /// Whether another change could leave the tag as it is: it is believed when whoever answers
+    /// says so no more.
     pub young: bool,
     /// Whether it is a program.
     pub executable: bool,
@@ -67,8 +69,9 @@ pub enum Found {
     Link(String),
 }
 
-/// Who answers for a store. Calls wait for the answer, for a bounded time; paths are relative to the origin, without slashes
-/// at their ends. What is not there is `ENOENT`, what is not spoken `EOPNOTSUPP`.
+/// Who answers for a store. Calls wait for the answer, for a bounded time; paths are relative to
+/// the origin, without slashes at their ends. What is not there is `ENOENT`, what is not spoken
+/// `EOPNOTSUPP`.
 pub trait Objects: Send + Sync {
     /// The object at `path`.
     ///

@@ -8,7 +8,8 @@ use super::object::Found;
 /// Names in each of the two halves.
 const NAMES_MAX: usize = 65_536;
 
-/// Answers that are young enough to be given again. When the newer half is full the older one is forgotten.
+/// Answers that are young enough to be given again. When the newer half is full the older one is
+/// forgotten.
 #[derive(Debug)]
 pub(super) struct Recent {
     age_max: Duration,

@@ -1,10 +1,11 @@
 //! One connection, and what its server may say: no more than was asked for.
 //!
-//! The crate `redis` keeps an answer until it is whole, before anybody looks at it: a server that announced one without end
-//! would fill the memory of its clients. So bytes are counted where they come in.
+//! The crate `redis` keeps an answer until it is whole, before anybody looks at it: a server that
+//! announced one without end would fill the memory of its clients. So bytes are counted where they
+//! come in.
 //!
-//! B1  What came, and was not taken as an answer or as news yet, is at most what all requests under way may be answered,
-//!     and [`UNASKED_BYTES_MAX`]. Beyond, the connection ends.
+//! B1  What came, and was not taken as an answer or as news yet, is at most what all requests under
+//!     way may be answered, and [`UNASKED_BYTES_MAX`]. Beyond, the connection ends.
 
 use std::io;
 use std::pin::Pin;
@@ -27,7 +28,8 @@ const UNASKED_BYTES_MAX: u64 = NEWS_MAX as u64 * KEY_BYTES_MAX;
 const KEY_BYTES_MAX: u64 = 128;
 /// What is around an answer, and words that say what went wrong.
 const WORDS_BYTES_MAX: u64 = 4096;
-/// What is around one value, generously: what is counted twice is forgiven, what is not counted would add up.
+/// What is around one value, generously: what is counted twice is forgiven, what is not counted
+/// would add up.
 const VALUE_BYTES: u64 = 32;
 
 /// What a server may say on one connection.

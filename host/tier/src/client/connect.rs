@@ -34,8 +34,8 @@ const WATCH_PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration
 
 /// How errors begin of a server that works, and does not write now.
 pub(super) const REFUSALS: &[&str] = &["OOM", "MISCONF", "NOREPLICAS"];
-/// The same, and of one that does not take this value, or none from us. To other requests, a proxy whose server is gone
-/// says such things, too.
+/// The same, and of one that does not take this value, or none from us. To other requests, a proxy
+/// whose server is gone says such things, too.
 pub(super) const REFUSALS_OF_VALUES: &[&str] = &["OOM", "MISCONF", "NOREPLICAS", "ERR", "NOPERM", "READONLY"];
 
 /// What is on the other side.
@@ -216,7 +216,8 @@ impl Manner {
     }
 }
 
-/// Connects; what the server says unasked goes to `ears` as from `line`. `known` are nodes beside those that were given.
+/// Connects; what the server says unasked goes to `ears` as from `line`. `known` are nodes beside
+/// those that were given.
 pub(super) async fn connect(
     options: &RemoteOptions,
     known: &[Node],
@@ -259,8 +260,8 @@ pub(super) async fn connect(
     Ok(connected)
 }
 
-/// Looks at a cluster now and then. When it is not what it was, whoever uses the connection is told that it ended: the
-/// next one knows better, and hears what all nodes say.
+/// Looks at a cluster now and then. When it is not what it was, whoever uses the connection is told
+/// that it ended: the next one knows better, and hears what all nodes say.
 async fn watch(manner: Manner, shards: Arc<Shards>, ears: Weak<Mutex<Ears>>, line: u64) {
     let nodes: Vec<Node> = shards.nodes().into_iter().cloned().collect();
     let mut pause = WATCH_PAUSES.0;
@@ -309,7 +310,8 @@ async fn identify(connected: &mut Connected, client: &str) -> Result<(), String>
     tracked.map(drop).map_err(|error| format!("it does not track changes: {}", plain(&error)))
 }
 
-/// Looks whether servers that are not ours can be a tier. What should be set otherwise there, where they say so.
+/// Looks whether servers that are not ours can be a tier. What should be set otherwise there, where
+/// they say so.
 async fn examine(connected: &Connected, manner: &Manner) -> Result<Option<String>, String> {
     let shards = match (&connected.link, &connected.shards) {
         (Link::One(connection), _) => return examine_one(connection).await,

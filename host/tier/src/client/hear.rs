@@ -61,7 +61,8 @@ impl Ears {
         }
         match (&said.kind, said.data.as_slice()) {
             (PushKind::Disconnection, _) => self.disconnected = true,
-            // Everything was removed, or the table of what is tracked was: which blocks left is not said.
+            // Everything was removed, or the table of what is tracked was: which blocks left is not
+            // said.
             (PushKind::Invalidate, [Value::Nil]) => self.unknown = true,
             (PushKind::Invalidate, [Value::Array(keys)]) => self.leave(keys),
             (PushKind::Other(name), [Value::Int(full), Value::Int(unknown), Value::Array(keys)])

@@ -1,7 +1,8 @@
 //! Which node of a cluster has which keys, and which of them answer.
 //!
-//! The crate `redis` routes requests and follows redirections. It treats a node that does not answer as a failure of
-//! each request, though, after having tried it again; what is found out here keeps such requests from being made.
+//! The crate `redis` routes requests and follows redirections. It treats a node that does not
+//! answer as a failure of each request, though, after having tried it again; what is found out here
+//! keeps such requests from being made.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -27,7 +28,8 @@ pub(super) struct Shards {
 }
 
 impl Shards {
-    /// Asks all nodes given, takes the word of the first that answers, and looks whether those that it names are there.
+    /// Asks all nodes given, takes the word of the first that answers, and looks whether those that
+    /// it names are there.
     pub(super) async fn look(manner: &Manner, given: &[Node]) -> Result<Self, String> {
         let told = join_all(given.iter().map(|node| async move {
             let ask = async { manner.dial(node).await?.ask(cmd("CLUSTER").arg("SLOTS")).await };

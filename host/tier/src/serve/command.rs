@@ -35,7 +35,8 @@ impl Taken {
     }
 }
 
-/// Carries out a command. `taken` is its third word, where the buffer that it arrived in is free to be kept.
+/// Carries out a command. `taken` is its third word, where the buffer that it arrived in is free to
+/// be kept.
 pub(super) fn execute(
     connection: &mut Connection,
     shared: &mut Shared,
@@ -255,7 +256,8 @@ fn put(connection: &Connection, shared: &mut Shared, words: &Words<'_>, taken: O
     }
 }
 
-/// What is asked about files of the origin. `Null` means that the origin is to be asked, which the connection does.
+/// What is asked about files of the origin. `Null` means that the origin is to be asked, which the
+/// connection does.
 fn names(shared: &Shared, words: &Words<'_>) -> Reply {
     let Some(inline) = &shared.inline else {
         return Reply::Error("NOORIGIN this tier reads no origin: start it with --origin".into());
@@ -378,7 +380,8 @@ fn client(connection: &mut Connection, shared: &mut Shared, words: &Words<'_>) -
     }
 }
 
-/// `TRACKING ON|OFF [BCAST] [PREFIX prefix]... [NOLOOP]`. Without `BCAST` more is told than was asked for, which is allowed.
+/// `TRACKING ON|OFF [BCAST] [PREFIX prefix]... [NOLOOP]`. Without `BCAST` more is told than was
+/// asked for, which is allowed.
 fn track(connection: &mut Connection, shared: &mut Shared, words: &Words<'_>) -> Reply {
     if words[0].eq_ignore_ascii_case(b"OFF") {
         connection.track(shared, None);

@@ -169,7 +169,8 @@ impl Connection {
                 }
             };
             self.answer(shared);
-            // Asking the kernel for more would be in vain, or most likely: clients wait for their answers.
+            // Asking the kernel for more would be in vain, or most likely: clients wait for their
+            // answers.
             if !more || self.input.is_empty() {
                 break;
             }
@@ -429,7 +430,8 @@ impl Connection {
         Some(Reply::Push(news))
     }
 
-    /// Tells what others changed, if this connection tracks. Says whether there was anything to tell.
+    /// Tells what others changed, if this connection tracks. Says whether there was anything to
+    /// tell.
     pub(super) fn tell_changes(&mut self, changes: &[(Box<[u8]>, bool)], flushed: bool, own: bool) -> bool {
         let Some(tracking) = &self.tracking else { return false };
         // Who does not read loses the connection, and knows that it does not know.
@@ -515,8 +517,8 @@ impl Connection {
         self.ended |= written.is_err();
     }
 
-    /// Bytes that arrived, and whether there may be more. The peer's end is noted, and is 0, as is nothing new inside of
-    /// TLS.
+    /// Bytes that arrived, and whether there may be more. The peer's end is noted, and is 0, as is
+    /// nothing new inside of TLS.
     fn read(&mut self) -> io::Result<(usize, bool)> {
         if self.input.capacity() == self.input.len() {
             let room = if self.input.is_empty() { self.ahead.max(INPUT_BYTES) } else { INPUT_BYTES };

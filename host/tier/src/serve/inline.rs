@@ -1,4 +1,5 @@
-//! An inline origin: the server reads what it does not have, so that who asks needs no access to the bytes of files.
+//! An inline origin: the server reads what it does not have, so that who asks needs no access to
+//! the bytes of files.
 //!
 //! ```text
 //!   walker ---> index: stem -> path          what is there, as it is seen from here
@@ -8,18 +9,19 @@
 //!   collect() <---- done (wakes the loop) <----+
 //! ```
 //!
-//! A key is a hash, and names nothing by itself: it leads to a file only by an index that this server made, by looking at
-//! every file below the origin. So no client can name a path.
+//! A key is a hash, and names nothing by itself: it leads to a file only by an index that this
+//! server made, by looking at every file below the origin. So no client can name a path.
 //!
-//! I1  What is answered under a key are bytes of the version that the key names: the open file has that version before its
-//!     bytes are read, settled, and after. Everything else is an answer "not here".
+//! I1  What is answered under a key are bytes of the version that the key names: the open file has
+//!     that version before its bytes are read, settled, and after. Everything else is an answer
+//!     "not here".
 //! I2  Files are found from the origin down, one component at a time, without following links.
-//! I3  The loop waits for no file: it looks into the index, of which nobody holds more than a part's sweep or a few versions'
-//!     notes at a time, and takes what readers brought.
+//! I3  The loop waits for no file: it looks into the index, of which nobody holds more than a
+//!     part's sweep or a few versions' notes at a time, and takes what readers brought.
 //! I4  Of one block one read is under way, however many ask for it.
 //! I5  Whoever asks is answered: by [`InlineOptions::wait`] at the latest that it is not here.
-//! I6  Bounds: [`QUEUE_MAX`] blocks that wait to be read, two for each reader that were read and wait for the loop, and the
-//!     bytes of the index.
+//! I6  Bounds: [`QUEUE_MAX`] blocks that wait to be read, two for each reader that were read and
+//!     wait for the loop, and the bytes of the index.
 //!
 //! Why so: docs/decisions/0046-inline-origin.md.
 
@@ -177,7 +179,8 @@ struct Hall {
     stop: AtomicBool,
 }
 
-/// The loop's end of an inline origin. Its threads end when this is dropped, after what they are about.
+/// The loop's end of an inline origin. Its threads end when this is dropped, after what they are
+/// about.
 pub(super) struct Inline {
     hall: Arc<Hall>,
     pending: HashMap<Key, Pending, foldhash::quality::RandomState>,
@@ -236,7 +239,8 @@ impl Inline {
         &self.hall.wake
     }
 
-    /// Somebody asks for a block that is not in memory. Says whether an answer will come; else it is not here.
+    /// Somebody asks for a block that is not in memory. Says whether an answer will come; else it
+    /// is not here.
     pub(super) fn ask(&mut self, key: Key, asker: Asker) -> bool {
         let hall = &*self.hall;
         let size = key.stem.block_bytes();
@@ -346,7 +350,8 @@ impl Drop for Inline {
     fn drop(&mut self) {
         let hall = &*self.hall;
         hall.stop.store(true, Ordering::Release);
-        // Who has just looked, and does not wait yet, holds the lock: without it nobody would wake it.
+        // Who has just looked, and does not wait yet, holds the lock: without it nobody would wake
+        // it.
         drop(hall.queue());
         hall.queued.notify_all();
         drop(hall.done());

@@ -101,7 +101,8 @@ pub(super) fn config(shared: &Shared, patterns: &[&[u8]]) -> Reply {
     Reply::Map(found.map(|(name, value)| (Reply::text(name), Reply::text(value))).collect())
 }
 
-/// Whether a text fits a pattern of letters and stars. Others of the signs that Redis knows stand for themselves.
+/// Whether a text fits a pattern of letters and stars. Others of the signs that Redis knows stand
+/// for themselves.
 pub(super) fn matches(pattern: &[u8], text: &[u8]) -> bool {
     let mut parts = pattern.split(|&byte| byte == b'*');
     let first = parts.next().unwrap_or_default();

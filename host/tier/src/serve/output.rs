@@ -1,4 +1,5 @@
-//! What waits to be written to a connection: small replies together, large values from where they are.
+//! What waits to be written to a connection: small replies together, large values from where they
+//! are.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, Write};
@@ -7,7 +8,8 @@ use bytes::{Buf, Bytes, BytesMut};
 
 use crate::wire::{Protocol, Reply, bytes_head};
 
-/// From this size on a value is not copied: an entry more in the list of a writev costs about as much.
+/// From this size on a value is not copied: an entry more in the list of a writev costs about as
+/// much.
 const SHARED_BYTES_MIN: usize = 16 << 10;
 /// Pieces of one write.
 const PIECES_MAX: usize = 64;

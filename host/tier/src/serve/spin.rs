@@ -1,16 +1,20 @@
 //! Whether to wait awake for what comes next. Pure: times come in, a decision goes out.
 //!
-//! A thread that sleeps has to be woken, which costs whoever sends (the interrupt to an idle processor) and whoever wakes.
-//! Looking again and again instead burns a processor, and is worth that where what is waited for mostly comes soon. So
-//! waits are watched: each that was short earns credit, each that was not costs more than one earns, and waits are awake
-//! until all credit is spent.
+//! A thread that sleeps has to be woken, which costs whoever sends (the interrupt to an idle
+//! processor) and whoever wakes. Looking again and again instead burns a processor, and is worth
+//! that where what is waited for mostly comes soon. So waits are watched: each that was short earns
+//! credit, each that was not costs more than one earns, and waits are awake until all credit is
+//! spent.
 //!
-//! P1  The credit is at most [`CREDIT_MAX`]: four long waits in a row spend it, however well it went before.
-//! P2  Then waits are asleep until [`CREDIT_TRIAL`] was earned, which is also lent now and then: half as often each time,
-//!     as long as none lasts for as many waits as the longest pause.
-//! P3  Whoever waits awake uses up its share of a processor that others want, too, and is kept waiting by them for far
-//!     longer than waking up takes. So one interruption ends it, and what was earned asleep does not bring it back.
-//! P4  A wait is awake for the limit at most; nothing here makes anybody wait awake when nothing was served before.
+//! P1  The credit is at most [`CREDIT_MAX`]: four long waits in a row spend it, however well it
+//!     went before.
+//! P2  Then waits are asleep until [`CREDIT_TRIAL`] was earned, which is also lent now and then:
+//!     half as often each time, as long as none lasts for as many waits as the longest pause.
+//! P3  Whoever waits awake uses up its share of a processor that others want, too, and is kept
+//!     waiting by them for far longer than waking up takes. So one interruption ends it, and what
+//!     was earned asleep does not bring it back.
+//! P4  A wait is awake for the limit at most; nothing here makes anybody wait awake when nothing
+//!     was served before.
 
 use std::time::Duration;
 
@@ -147,7 +151,8 @@ mod tests {
     fn who_shares_a_processor_sleeps_however_soon_it_is_asked() {
         let mut spin = Spin::new(LIMIT);
         assert!(!spin.is_interruption(LIMIT) && spin.is_interruption(LATER));
-        // P3: others take the processor at every tenth wait that is awake, as they may at every slice of the scheduler.
+        // P3: others take the processor at every tenth wait that is awake, as they may at every
+        //     slice of the scheduler.
         let (mut sum, mut in_a_row) = (0, 0);
         for _ in 0..100_000 {
             let is_awake = !spin.awake().is_zero();

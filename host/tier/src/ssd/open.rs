@@ -15,8 +15,8 @@ use crate::TierError;
 /// Name of the file in a directory.
 const NAME: &str = "pantler.tier";
 
-/// The open, locked file with that layout, where it is, and what was made for it. A file of another layout begins anew,
-/// empty. What was made for a tier that cannot be is gone again.
+/// The open, locked file with that layout, where it is, and what was made for it. A file of another
+/// layout begins anew, empty. What was made for a tier that cannot be is gone again.
 pub(super) fn open(path: &Path, bytes: u64, layout: &Layout) -> Result<(File, PathBuf, Made), TierError> {
     check_room(path, bytes)?;
     let mut made = Made::default();
@@ -103,8 +103,8 @@ fn open_file(at: &Path, made: &mut Made) -> io::Result<File> {
     }
 }
 
-/// Whether nobody has written anything: so a crash or a full disk leaves a file that was about to become one of ours. What
-/// merely begins with zeros, as images of disks do, is somebody's.
+/// Whether nobody has written anything: so a crash or a full disk leaves a file that was about to
+/// become one of ours. What merely begins with zeros, as images of disks do, is somebody's.
 fn is_blank(file: &File, length: u64) -> io::Result<bool> {
     match rustix::fs::seek(file, SeekFrom::Data(0)) {
         Err(Errno::NXIO) => return Ok(true),
@@ -127,7 +127,8 @@ pub(super) fn headers(file: &File, layout: &Layout) -> io::Result<Vec<Option<Hea
     Ok(table.chunks(HEADER_BYTES).map(|bytes| Header::decode(bytes, layout.slot_bytes)).collect())
 }
 
-/// A child of this process that has not become its program yet holds what this process held: that takes a moment.
+/// A child of this process that has not become its program yet holds what this process held: that
+/// takes a moment.
 fn lock(file: &File) -> io::Result<bool> {
     for _ in 0..20 {
         match file.try_lock() {

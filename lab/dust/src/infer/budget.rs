@@ -1,4 +1,5 @@
-//! The budget: how many accesses a cache may be asked, though its capacity is only about to be found out.
+//! The budget: how many accesses a cache may be asked, though its capacity is only about to be
+//! found out.
 //!
 //! ```text
 //!   floor     reads   7 3 9 4 | 3 8 9 3 4 ..    3, 9 and 4, hits at their first read since the bar, were all there at the bar
@@ -6,10 +7,12 @@
 //!   believed  what the best fit says, all around where the search ended if it draws, since its likelihood is rough
 //! ```
 //!
-//! B1  Floor and ceiling hold whatever the policy is, so a fit that is wrong does not make the budget large.
-//! B2  Blocks get into a cache only by being read, so whatever is a hit at its first read since some moment was there at
-//!     that moment. From an empty cache nothing leaves before it is full.
-//! B3  Misleading observations are taken out of the counts, and so is what they may do to them by chance.
+//! B1  Floor and ceiling hold whatever the policy is, so a fit that is wrong does not make the
+//!     budget large.
+//! B2  Blocks get into a cache only by being read, so whatever is a hit at its first read since
+//!     some moment was there at that moment. From an empty cache nothing leaves before it is full.
+//! B3  Misleading observations are taken out of the counts, and so is what they may do to them by
+//!     chance.
 
 use super::candidate::Candidate;
 use super::evidence::{Evidence, Visit};
@@ -21,11 +24,12 @@ use super::score::Ledger;
 const MOMENTS: usize = 64;
 /// Standard deviations that chance may bring to it: many moments are tried.
 const CHANCE: f64 = 3.0;
-/// Share of references to known blocks that are missing once a cache is full, about; and the natural logarithm of the odds
-/// from which on it counts as full.
+/// Share of references to known blocks that are missing once a cache is full, about; and the
+/// natural logarithm of the odds from which on it counts as full.
 const MISSING: f64 = 0.3;
 const FULL: f64 = 12.0;
-/// The likelihood of what draws nothing is steep in the capacity: where it fits, that is not too high by more than this.
+/// The likelihood of what draws nothing is steep in the capacity: where it fits, that is not too
+/// high by more than this.
 const STEEP: f64 = 1.08;
 /// Capacities around the one that the search found, as shares of it, and draws for each.
 const AROUND: (f64, f64, f64) = (0.72, 1.04, 0.025);
@@ -58,12 +62,14 @@ fn there(visit: &Visit, moment: usize, noise: f64) -> f64 {
     least
 }
 
-/// Blocks that the cache holds at most, if every visit finds it empty: those that were read when it was full for sure.
+/// Blocks that the cache holds at most, if every visit finds it empty: those that were read when it
+/// was full for sure.
 pub fn ceiling(evidence: &Evidence, noise: f64) -> u32 {
     evidence.visits().iter().filter_map(|visit| full(visit, noise)).min().unwrap_or(u32::MAX)
 }
 
-/// A sum of the evidence that known blocks are missing now, which starts again whenever there is none.
+/// A sum of the evidence that known blocks are missing now, which starts again whenever there is
+/// none.
 fn full(visit: &Visit, noise: f64) -> Option<u32> {
     let missing = noise + (1.0 - 2.0 * noise) * MISSING;
     let (miss, hits) = ((missing / noise).ln(), ((1.0 - missing) / (1.0 - noise)).ln());
@@ -82,7 +88,8 @@ fn full(visit: &Visit, noise: f64) -> Option<u32> {
     None
 }
 
-/// The capacity that a fit speaks for at most: about the mean of its tempered likelihood, if it draws.
+/// The capacity that a fit speaks for at most: about the mean of its tempered likelihood, if it
+/// draws.
 pub fn believed(fit: &Fit, ledger: &Ledger<'_>) -> u32 {
     let found = fit.candidate.frames;
     if !fit.candidate.draws() {

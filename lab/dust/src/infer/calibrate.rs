@@ -9,14 +9,16 @@
 //!        hits        misses
 //! ```
 //!
-//! Latencies are sorted into hits and misses by a mixture of two normal distributions over their logarithm, fitted by
-//! expectation and maximisation, without labels. A target that says what it did needs none of this.
+//! Latencies are sorted into hits and misses by a mixture of two normal distributions over their
+//! logarithm, fitted by expectation and maximisation, without labels. A target that says what it
+//! did needs none of this.
 //!
-//! How often observations mislead is counted where the truth is known: a block that was never read before is a miss. Of
-//! latencies also: a block that was read just before is a hit. Whoever waits for a processor makes misses of hits, never
-//! hits of misses.
+//! How often observations mislead is counted where the truth is known: a block that was never read
+//! before is a miss. Of latencies also: a block that was read just before is a hit. Whoever waits
+//! for a processor makes misses of hits, never hits of misses.
 //!
-//! Caches that cannot be seen (one mode, or two that overlap) are reported as such: [`Calibration::confidence`].
+//! Caches that cannot be seen (one mode, or two that overlap) are reported as such:
+//! [`Calibration::confidence`].
 
 use super::evidence::{Evidence, Truth};
 
@@ -32,7 +34,8 @@ pub enum Reading {
     Took(u64),
 }
 
-/// Observations are never taken for certain: one in this many may be wrong for reasons nobody thought of.
+/// Observations are never taken for certain: one in this many may be wrong for reasons nobody
+/// thought of.
 const NOISE_MIN: f64 = 0.004;
 /// Beyond this share of wrong observations nothing can be told.
 const NOISE_MAX: f64 = 0.3;
@@ -60,17 +63,18 @@ pub struct Modes {
 const ROUNDS: u32 = 60;
 /// Share of latencies that are taken as they are; longer ones count as the longest of these.
 const ORDINARY: f64 = 0.96;
-/// Least spread as a share of the distance of both modes: tails are longer than those of normal distributions, and what
-/// lies between belongs to the nearer mode.
+/// Least spread as a share of the distance of both modes: tails are longer than those of normal
+/// distributions, and what lies between belongs to the nearer mode.
 const TAIL: f64 = 0.15;
-/// Greatest spread, likewise: with few latencies and some that waited for a processor, the upper mode would swallow the slower
-/// hits.
+/// Greatest spread, likewise: with few latencies and some that waited for a processor, the upper
+/// mode would swallow the slower hits.
 const TAIL_MAX: f64 = 0.25;
 /// From so many spreads above the upper mode on, something else was waited for.
 const BEYOND: f64 = 4.0;
 /// Least share that is taken to have waited.
 const WAITED_MIN: f64 = 1e-4;
-/// Natural logarithms over which waiting times are spread: from tens of microseconds to tens of milliseconds.
+/// Natural logarithms over which waiting times are spread: from tens of microseconds to tens of
+/// milliseconds.
 const WAITED_OVER: f64 = 7.0;
 /// A miss meets with so much more that is waited for than a hit: a device, and a processor twice.
 const WAITED_BY_MISSES: f64 = 2.0;
@@ -125,7 +129,8 @@ impl Modes {
         })
     }
 
-    /// Natural logarithm of the odds that an access of this latency was a hit, both kinds being equally likely before.
+    /// Natural logarithm of the odds that an access of this latency was a hit, both kinds being
+    /// equally likely before.
     ///
     /// ```text
     ///   odds   hits   |   misses   |  slower than any miss: whoever waited for a processor or a busy device,
@@ -136,7 +141,8 @@ impl Modes {
     pub fn odds(&self, latency_ns: u64) -> f64 {
         let log = (latency_ns.max(1) as f64).ln();
         let (low, high) = (self.hit_ns.ln(), self.miss_ns.ln());
-        // Below its centre no mode becomes less likely. Modes that are one may come out in either order.
+        // Below its centre no mode becomes less likely. Modes that are one may come out in either
+        // order.
         let log = log.max(low);
         let waited = self.waited / WAITED_OVER;
         let hit = density(log, (low, self.spread.0)) / NORM + waited;
@@ -180,7 +186,8 @@ fn density(at: f64, (mean, spread): (f64, f64)) -> f64 {
     (-0.5 * ((at - mean) / spread).powi(2)).exp() / spread
 }
 
-/// Share of draws from both modes that the better guess gets wrong, by adding up the smaller density.
+/// Share of draws from both modes that the better guess gets wrong, by adding up the smaller
+/// density.
 fn overlap(low: (f64, f64), high: (f64, f64), share: f64) -> f64 {
     let (from, to) = (low.0 - 4.0 * low.1, high.0 + 4.0 * high.1);
     let step = (to - from) / 2000.0;
@@ -216,7 +223,8 @@ impl Noise {
 pub struct Calibration {
     /// Share of observations that mislead.
     pub noise: f64,
-    /// The same of hits and of misses. A busy machine makes misses of hits, hardly ever hits of misses.
+    /// The same of hits and of misses. A busy machine makes misses of hits, hardly ever hits of
+    /// misses.
     pub sides: Noise,
     /// Standard error of that share.
     pub noise_error: f64,

@@ -68,7 +68,8 @@ impl Candidate {
         }
     }
 
-    /// The name that the simulator takes for the family: the policy without parameters, but `lru-2` and `lru-3` apart.
+    /// The name that the simulator takes for the family: the policy without parameters, but `lru-2`
+    /// and `lru-3` apart.
     pub fn name(&self) -> String {
         if self.family.refuses {
             return self.family.name.into();
@@ -77,9 +78,11 @@ impl Candidate {
         shown.split(':').next().unwrap_or_default().into()
     }
 
-    /// Hits of each access of a visit in so many draws. One draw is enough for a candidate that draws nothing.
+    /// Hits of each access of a visit in so many draws. One draw is enough for a candidate that
+    /// draws nothing.
     ///
-    /// Every draw has a seed of its own, the same for all candidates, so that neighbours differ by what they are and not by luck.
+    /// Every draw has a seed of its own, the same for all candidates, so that neighbours differ by
+    /// what they are and not by luck.
     pub fn hits(&self, visit: &Visit, draws: u32) -> Vec<u16> {
         let mut hits = vec![0; visit.accesses.len()];
         let draws = if self.draws() { draws } else { 1 };

@@ -5,11 +5,12 @@
 //!              they differ                        ->  contested: the best fit must not be wrong more often than that
 //! ```
 //!
-//! A policy that is not on the list is wrong where it matters, among the contested accesses, while easy accesses (first
-//! touches, blocks touched again at once) are predicted by everybody.
+//! A policy that is not on the list is wrong where it matters, among the contested accesses, while
+//! easy accesses (first touches, blocks touched again at once) are predicted by everybody.
 //!
-//! Candidates that draw random numbers can explain nearly anything by chance. They have to be as unpredictable as they
-//! say: the same trace is run twice, and a cache that does the same both times is not theirs.
+//! Candidates that draw random numbers can explain nearly anything by chance. They have to be as
+//! unpredictable as they say: the same trace is run twice, and a cache that does the same both
+//! times is not theirs.
 
 use super::calibrate::{Calibration, Noise};
 use super::candidate::Candidate;
@@ -46,13 +47,15 @@ pub struct Check {
     pub excess: f64,
     /// For a candidate that draws: log likelihood that is missing for each access.
     pub deficit: f64,
-    /// Standard deviations by which the consensus is wrong more often than first accesses, whose truth is known.
+    /// Standard deviations by which the consensus is wrong more often than first accesses, whose
+    /// truth is known.
     pub misled: f64,
     /// Whether a trace has to be run twice: equal runs of the best fit may end differently.
     pub must_repeat: bool,
     /// Whether a trace was run twice.
     pub repeated: bool,
-    /// Standard deviations by which the two runs were more alike than the best fit says; 0 if it draws nothing.
+    /// Standard deviations by which the two runs were more alike than the best fit says; 0 if it
+    /// draws nothing.
     pub too_alike: f64,
 }
 
@@ -94,7 +97,8 @@ impl Tally {
         ((self.agreed_wrong + 0.3) / self.agreed_count()).clamp(0.001, 0.4)
     }
 
-    /// Standard deviations by which the consensus is wrong more often than a share that is known with so much of an error.
+    /// Standard deviations by which the consensus is wrong more often than a share that is known
+    /// with so much of an error.
     fn misled(&self, share: f64, error: f64) -> f64 {
         let noise = self.noise();
         (noise - share) / (noise * (1.0 - noise) / self.agreed_count() + error.powi(2)).sqrt()
@@ -145,7 +149,8 @@ impl Check {
             }
         }
         let all = tallies[0].with(&tallies[1]);
-        // Where time is measured, hits and misses mislead differently often, and what is contested has more hits.
+        // Where time is measured, hits and misses mislead differently often, and what is contested
+        // has more hits.
         let even = calibration.sides.hits == calibration.sides.misses;
         let tallies = if even {
             vec![(all, calibration.noise)]
@@ -211,7 +216,8 @@ fn shares(candidate: &Candidate, visit: &Visit) -> Vec<f32> {
     candidate.hits(visit, draws).iter().map(|&hits| f32::from(hits) / draws as f32).collect()
 }
 
-/// Compares how often two visits with the same accesses differ with how often two draws of the candidate do.
+/// Compares how often two visits with the same accesses differ with how often two draws of the
+/// candidate do.
 fn too_alike(evidence: &Evidence, candidate: &Candidate, first: usize, second: usize, noise: f64) -> f64 {
     let visits = evidence.visits();
     let (Some(first), Some(second)) = (visits.get(first), visits.get(second)) else { return 0.0 };
@@ -226,7 +232,8 @@ fn too_alike(evidence: &Evidence, candidate: &Candidate, first: usize, second: u
         .zip(&second.odds[..count])
         .map(|(&one, &two)| differ(seen(one), seen(two)))
         .sum();
-    // Two draws differ in so many accesses; wrong observations make more of those that agree differ.
+    // Two draws differ in so many accesses; wrong observations make more of those that agree
+    // differ.
     let flips = 2.0 * noise * (1.0 - noise);
     let draws: Vec<Vec<u16>> = (0..REPETITION_DRAWS)
         .map(|draw| {

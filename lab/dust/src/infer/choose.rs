@@ -1,8 +1,9 @@
 //! The next trace: the one that tells most per second of the target's time.
 //!
-//! For each trace at hand all candidates that are left predict what would happen. Two candidates that differ in `d` accesses
-//! are told apart with a weight of `1 - exp(-d / D)`; the sum over all pairs, weighted with their probabilities, is divided by
-//! the time that the trace takes. Misses are dear, and sleeps dearer.
+//! For each trace at hand all candidates that are left predict what would happen. Two candidates
+//! that differ in `d` accesses are told apart with a weight of `1 - exp(-d / D)`; the sum over all
+//! pairs, weighted with their probabilities, is divided by the time that the trace takes. Misses
+//! are dear, and sleeps dearer.
 
 use super::calibrate::Modes;
 use super::candidate::Candidate;

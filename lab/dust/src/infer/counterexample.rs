@@ -1,4 +1,5 @@
-//! Counterexamples: as few accesses as possible, the last of which the nearest family gets wrong. No I/O, no clock.
+//! Counterexamples: as few accesses as possible, the last of which the nearest family gets wrong.
+//! No I/O, no clock.
 //!
 //! ```text
 //!   visit    0 1 2 3 4 1 5 6 2 7 3          the fit says hit, the cache missed
@@ -6,9 +7,10 @@
 //!   shrunk   1 2 3 4 5 6 2                  still wrong, and nothing can be left out: asked again three times
 //! ```
 //!
-//! Shrinking asks the cache: whoever leaves out an access must see whether the rest still contradicts. First all accesses
-//! to some blocks are left out, then single stretches, in pieces that get smaller (the idea is Zeller's delta debugging,
-//! *Simplifying and Isolating Failure-Inducing Input*, TSE 2002).
+//! Shrinking asks the cache: whoever leaves out an access must see whether the rest still
+//! contradicts. First all accesses to some blocks are left out, then single stretches, in pieces
+//! that get smaller (the idea is Zeller's delta debugging, *Simplifying and Isolating
+//! Failure-Inducing Input*, TSE 2002).
 //!
 //! X1  No more accesses are asked for than were allowed.
 //! X2  What is reported as shrunk contradicted in most of [`ASKED`] runs.
@@ -88,7 +90,8 @@ pub struct Shrinking {
 }
 
 impl Shrinking {
-    /// From what was observed, and the fit that is to be contradicted, with `left` accesses to spend.
+    /// From what was observed, and the fit that is to be contradicted, with `left` accesses to
+    /// spend.
     pub fn new(evidence: &Evidence, candidate: &Candidate, modes: Option<Modes>, left: usize) -> Self {
         Self {
             beginnings: beginnings(evidence, candidate),
@@ -142,7 +145,8 @@ impl Shrinking {
         }
     }
 
-    /// The shortest so far. Without one that was confirmed: the shortest beginning that contradicted when it was observed.
+    /// The shortest so far. Without one that was confirmed: the shortest beginning that
+    /// contradicted when it was observed.
     pub fn result(mut self) -> Option<Counterexample> {
         self.beginnings.reverse();
         self.best.or_else(|| self.beginnings.pop())
@@ -241,7 +245,8 @@ impl Shrinking {
     }
 }
 
-/// The shortest beginnings of visits whose last access the candidate gets wrong, the shortest first.
+/// The shortest beginnings of visits whose last access the candidate gets wrong, the shortest
+/// first.
 fn beginnings(evidence: &Evidence, candidate: &Candidate) -> Vec<Counterexample> {
     let mut beginnings: Vec<Counterexample> = Vec::new();
     for visit in evidence.visits() {

@@ -1,7 +1,9 @@
 //! Everything that was observed, in the form in which candidates are scored.
 //!
-//! E1  A visit is what happened between two flushes; its blocks are numbered from 0 in order of first use.
-//! E2  Each access has one observation: the natural logarithm of the odds that it was a hit, positive for hits.
+//! E1  A visit is what happened between two flushes; its blocks are numbered from 0 in order of
+//!     first use.
+//! E2  Each access has one observation: the natural logarithm of the odds that it was a hit,
+//!     positive for hits.
 //! E3  An observation whose odds are near even tells nothing, and contradicts nobody.
 
 use std::collections::HashMap;
@@ -76,7 +78,8 @@ pub struct Evidence {
 }
 
 impl Evidence {
-    /// Adds the observations of a trace, one for each access; what is missing at the end is left out.
+    /// Adds the observations of a trace, one for each access; what is missing at the end is left
+    /// out.
     pub fn add(&mut self, trace: &Trace, odds: &[f32]) {
         if trace.cold || self.visits.is_empty() {
             self.visits.push(Visit::default());

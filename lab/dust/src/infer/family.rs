@@ -1,13 +1,16 @@
-//! Families of candidates: a policy, the parameters that are tried, and the range in which they are refined.
+//! Families of candidates: a policy, the parameters that are tried, and the range in which they are
+//! refined.
 //!
-//! The grid is what the screening tries; between its values a local search goes on ([`refine`](super::refine)). A value
-//! that is not on the grid is a worse enemy than noise, so the grid is coarse but spans what people use.
+//! The grid is what the screening tries; between its values a local search goes on
+//! ([`refine`](super::refine)). A value that is not on the grid is a worse enemy than noise, so the
+//! grid is coarse but spans what people use.
 
 use std::sync::OnceLock;
 
 use pantler_policy::Spec;
 
-/// Accesses in a second of Redis's clock, which knows no finer time: Dust keeps to it, and the candidates count on it.
+/// Accesses in a second of Redis's clock, which knows no finer time: Dust keeps to it, and the
+/// candidates count on it.
 pub const REDIS_PACE: u32 = 40;
 const PACE: f64 = REDIS_PACE as f64;
 
@@ -82,7 +85,8 @@ const fn family(name: &'static str, axes: &'static [Axis]) -> Family {
     Family { name, axes, draws: false, refuses: false }
 }
 
-/// Families with parameters that are tried, in the order of their simplicity. All other policies are candidates with their defaults.
+/// Families with parameters that are tried, in the order of their simplicity. All other policies
+/// are candidates with their defaults.
 const FAMILIES: &[Family] = &[
     family("gclock", &[whole("max", 2.0, 12.0, &[2.0, 3.0, 7.0])]),
     family("two-handed-clock", &[share("spread", 0.02, 0.98, &[0.25, 0.5])]),
@@ -109,8 +113,8 @@ const FAMILIES: &[Family] = &[
     ),
 ];
 
-/// Linux when nobody makes its statistics fresh: references between two looks at them. Apart from the family above, so that
-/// who has fresh ones is not charged for a parameter more.
+/// Linux when nobody makes its statistics fresh: references between two looks at them. Apart from
+/// the family above, so that who has fresh ones is not charged for a parameter more.
 const STALE_LINUX: Family = family(
     "linux",
     &[
@@ -128,7 +132,8 @@ const STALE_LINUX: Family = family(
 /// What a cache does that has no policy: the name is Redis's (`maxmemory-policy noeviction`).
 const NO_EVICTION: Family = Family { name: "noeviction", axes: &[], draws: false, refuses: true };
 
-/// Redis as Dust treats it: so many accesses in each second of its clock, and no minute long enough for counts to fall.
+/// Redis as Dust treats it: so many accesses in each second of its clock, and no minute long enough
+/// for counts to fall.
 const REDIS_AT_PACE: [Family; 2] = [
     Family {
         name: "redis-lru",
@@ -157,24 +162,27 @@ const MEMCACHED_AT_PACE: Family = Family {
 };
 
 impl Family {
-    /// All families with memcached's clock slowed down: see [`MemcachedTarget`](crate::targets::MemcachedTarget).
+    /// All families with memcached's clock slowed down: see
+    /// [`MemcachedTarget`](crate::targets::MemcachedTarget).
     pub fn at_pace_of_memcached() -> Vec<&'static Self> {
         let others = Self::not_of_redis().into_iter().filter(|family| family.name != MEMCACHED_AT_PACE.name);
         others.chain([&MEMCACHED_AT_PACE]).collect()
     }
 
-    /// All families but what nobody else does: who draws few samples is nearly anything between `random` and `lru`.
+    /// All families but what nobody else does: who draws few samples is nearly anything between
+    /// `random` and `lru`.
     pub fn not_of_redis() -> Vec<&'static Self> {
         Self::all().iter().filter(|family| !family.name.starts_with("redis-")).collect()
     }
 
-    /// All families with Redis's clock slowed down: see [`RedisTarget`](crate::targets::RedisTarget).
+    /// All families with Redis's clock slowed down: see
+    /// [`RedisTarget`](crate::targets::RedisTarget).
     pub fn at_pace_of_redis() -> Vec<&'static Self> {
         Self::not_of_redis().into_iter().chain(&REDIS_AT_PACE).collect()
     }
 
-    /// All families, one for each policy that need not know the future, those without parameters first: of two that
-    /// explain the same, the first is reported.
+    /// All families, one for each policy that need not know the future, those without parameters
+    /// first: of two that explain the same, the first is reported.
     pub fn all() -> &'static [Self] {
         static ALL: OnceLock<Vec<Family>> = OnceLock::new();
         ALL.get_or_init(|| {

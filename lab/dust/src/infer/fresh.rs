@@ -1,16 +1,19 @@
-//! The fresh trace: accesses that the search has not seen, on which the fit that it chose is put to the test.
+//! The fresh trace: accesses that the search has not seen, on which the fit that it chose is put to
+//! the test.
 //!
 //! ```text
 //!   seen before   2,000 accesses, 41 contradict the fit       ->  how often observations contradict it: Beta(41.5, 1959.5)
 //!   fresh           400 accesses, 25 contradict it            ->  P(25 or more of 400) = 0.00002: it is contradicted
 //! ```
 //!
-//! The share that contradicts the fit is itself only known from what was seen, so the number among the fresh accesses has a
-//! beta-binomial distribution. Candidates that draw are expected to be contradicted wherever they draw otherwise: theirs is
-//! the log likelihood, compared with that of their own draws.
+//! The share that contradicts the fit is itself only known from what was seen, so the number among
+//! the fresh accesses has a beta-binomial distribution. Candidates that draw are expected to be
+//! contradicted wherever they draw otherwise: theirs is the log likelihood, compared with that of
+//! their own draws.
 //!
-//! Where time is measured, what a busy machine does comes in bursts and has no such distribution: true names would be taken
-//! back. So both sides are tested apart there, among the observations that tell something of what is not known anyway:
+//! Where time is measured, what a busy machine does comes in bursts and has no such distribution:
+//! true names would be taken back. So both sides are tested apart there, among the observations
+//! that tell something of what is not known anyway:
 //!
 //! ```text
 //!   the fit says miss, it looked like a hit   no burst does that     ->  as above
@@ -18,7 +21,8 @@
 //!                                                                        hits whatever the policy, look like misses as often
 //! ```
 //!
-//! Why so: docs/decisions/0056-a-fresh-trace-takes-a-name-back.md, docs/decisions/0058-names-that-are-timed-are-taken-back.md.
+//! Why so: docs/decisions/0056-a-fresh-trace-takes-a-name-back.md,
+//! docs/decisions/0058-names-that-are-timed-are-taken-back.md.
 
 use std::ops::Range;
 
@@ -73,7 +77,8 @@ impl Fresh {
         others.map(|(_, wrong)| wrong).sum()
     }
 
-    /// Whether the fresh accesses contradict a fit that was found without them, beyond `slack` of them.
+    /// Whether the fresh accesses contradict a fit that was found without them, beyond `slack` of
+    /// them.
     pub fn contradicts(&self, evidence: &Evidence, calibration: &Calibration, fit: &Fit, slack: f64) -> bool {
         if calibration.modes.is_some() {
             return self.contradicts_timed(evidence, calibration, fit, slack);
@@ -90,7 +95,8 @@ impl Fresh {
         before.no_less_than(calibration.noise).is_surprised_by(fresh, slack * count as f64, FALSE_ALARM)
     }
 
-    /// The same where time is measured. Of a candidate that draws nothing is taken back: two runs of one trace tell more of it.
+    /// The same where time is measured. Of a candidate that draws nothing is taken back: two runs
+    /// of one trace tell more of it.
     fn contradicts_timed(
         &self,
         evidence: &Evidence,
@@ -139,7 +145,8 @@ impl Tally {
         Self { wrong: self.wrong.max(share * self.count).min(self.count), ..self }
     }
 
-    /// Whether so many of the fresh ones, but for `slack` of them, are as improbable as a false `alarm` where these are known.
+    /// Whether so many of the fresh ones, but for `slack` of them, are as improbable as a false
+    /// `alarm` where these are known.
     fn is_surprised_by(self, fresh: Self, slack: f64, alarm: f64) -> bool {
         let beyond = (fresh.wrong - slack).round().max(0.0);
         let right = self.count - self.wrong;
@@ -208,7 +215,8 @@ mod tests {
             let expected = (11 - least) as f64 / 11.0;
             assert!((at_least(least, 10, 1.0, 1.0) - expected).abs() < 1e-12, "{least}");
         }
-        // A share that is known well: the binomial distribution, P(4 or more of 20) at 5 % is 0.0159.
+        // A share that is known well: the binomial distribution, P(4 or more of 20) at 5 % is
+        // 0.0159.
         assert!((at_least(4, 20, 5e7, 95e7) - 0.015_902).abs() < 1e-5);
         // One that is known from a hundred is no surprise where it would be if it were known.
         assert!(at_least(7, 20, 5.0, 95.0) > 5.0 * at_least(7, 20, 5e7, 95e7));

@@ -1,4 +1,5 @@
-//! The inquiry: which trace comes next, and what follows from what was observed. No I/O, no clock: a machine that is fed.
+//! The inquiry: which trace comes next, and what follows from what was observed. No I/O, no clock:
+//! a machine that is fed.
 //!
 //! ```text
 //!   growing --> returning --> screening --> discriminating --> verifying --> done
@@ -8,13 +9,15 @@
 //!
 //! Before that, whether the cache fetches ahead is asked where it may: see [`ahead`](super::ahead).
 //!
-//! Q1  The accesses of all traces together stay below `accesses_per_block` times the capacity, also where the best fit has that
-//!     wrong: see [`budget`](super::budget). A trace that does not fit is made shorter, or not run, and what was not verified is unknown.
+//! Q1  The accesses of all traces together stay below `accesses_per_block` times the capacity, also
+//!     where the best fit has that wrong: see [`budget`](super::budget). A trace that does not fit
+//!     is made shorter, or not run, and what was not verified is unknown.
 //! Q2  Equal options and readings give equal traces and an equal verdict.
 //!
 //! Source: docs/RULES.md, D1 and D2.
 //!
-//! Why so: docs/decisions/0053-what-dust-forgives.md, docs/decisions/0054-corners-belong-to-families.md.
+//! Why so: docs/decisions/0053-what-dust-forgives.md,
+//! docs/decisions/0054-corners-belong-to-families.md.
 
 mod allowance;
 mod microbenchmark;
@@ -161,7 +164,8 @@ impl Inquiry {
         Some(self.placed(trace))
     }
 
-    /// A trace that would start with a flush gets blocks that nobody read before, where there is no flush.
+    /// A trace that would start with a flush gets blocks that nobody read before, where there is no
+    /// flush.
     fn placed(&mut self, mut trace: Trace) -> Trace {
         if self.options.flushes {
             return trace;
@@ -185,7 +189,8 @@ impl Inquiry {
         self.spent.push(Observed { trace, readings });
     }
 
-    /// Accesses of all traces but those that only illustrate: for the verdict, and for a counterexample.
+    /// Accesses of all traces but those that only illustrate: for the verdict, and for a
+    /// counterexample.
     pub fn accesses_made(&self) -> usize {
         self.evidence.len() + self.spent.iter().map(|observed| observed.readings.len()).sum::<usize>()
     }
@@ -259,8 +264,8 @@ impl Inquiry {
         }
     }
 
-    /// The same analysis of what was observed before: step by step as it was the first time, if it was an inquiry, else all at
-    /// once.
+    /// The same analysis of what was observed before: step by step as it was the first time, if it
+    /// was an inquiry, else all at once.
     pub fn replay(options: Options, observed: Vec<Observed>) -> Self {
         let mut inquiry = Self::new(options);
         let staged = observed.first().is_some_and(|first| Stage::of(&first.trace) < Stage::Screening);
@@ -305,7 +310,8 @@ impl Inquiry {
         inquiry
     }
 
-    /// Traces that people understand: the paper's two fingerprints, for the capacity that was found.
+    /// Traces that people understand: the paper's two fingerprints, for the capacity that was
+    /// found.
     pub fn illustrations(&mut self) -> Vec<Trace> {
         let capacity = self.estimate();
         let patterns = [Pattern::ShortTerm, Pattern::History];
@@ -317,7 +323,8 @@ impl Inquiry {
         traces.into_iter().map(|trace| self.placed(named(trace))).collect()
     }
 
-    /// What the target said to a trace that is only to be shown: the verdict stays as it is. Nothing is observed afterwards.
+    /// What the target said to a trace that is only to be shown: the verdict stays as it is.
+    /// Nothing is observed afterwards.
     pub fn illustrate(&mut self, trace: Trace, readings: Vec<Reading>) {
         self.record.push(Observed { trace, readings });
     }
@@ -355,20 +362,21 @@ impl Inquiry {
         Ahead::of(&asked.trace, &asked.readings, self.calibration.modes)
     }
 
-    /// Accesses of which none was a hit, not even of a block that was read just before, if that is all that was found out.
+    /// Accesses of which none was a hit, not even of a block that was read just before, if that is
+    /// all that was found out.
     pub fn hitless(&self) -> Option<usize> {
         let ended = self.stage == Stage::Done && self.fits.is_empty();
         (ended && self.evidence_is_hitless()).then_some(self.evidence.len())
     }
 
-    /// Blocks that were all there, and how many of them were kept a moment later: of a cache that removes late, which is
-    /// not found out.
+    /// Blocks that were all there, and how many of them were kept a moment later: of a cache that
+    /// removes late, which is not found out.
     pub fn collapse(&self) -> Option<(u32, u32)> {
         self.microbenchmark.collapse()
     }
 
-    /// What the capacity microbenchmark says, if it was run: blocks that were still there, and between which bounds the
-    /// capacity lies.
+    /// What the capacity microbenchmark says, if it was run: blocks that were still there, and
+    /// between which bounds the capacity lies.
     pub fn measured(&self) -> Option<(u32, (u32, u32))> {
         let there = self.microbenchmark.there();
         (there > 0 && !self.shows_nothing()).then(|| (there, self.microbenchmark.range()))
@@ -400,7 +408,8 @@ impl Inquiry {
         &self.calibration
     }
 
-    /// Each parameter of the best fit by name, with the least and the greatest value that explain nearly as much.
+    /// Each parameter of the best fit by name, with the least and the greatest value that explain
+    /// nearly as much.
     pub fn parameter_intervals(&self) -> Vec<(String, [f64; 2])> {
         let ledger = Ledger::new(&self.evidence, self.calibration.sides);
         let Some(best) = self.fits.first() else { return Vec::new() };
@@ -416,7 +425,8 @@ impl Inquiry {
         &self.evidence
     }
 
-    /// The fits, the most likely first; of a few blocks who was put to the test, and then the most likely first.
+    /// The fits, the most likely first; of a few blocks who was put to the test, and then the most
+    /// likely first.
     pub fn fits(&self) -> &[Fit] {
         &self.fits
     }
@@ -492,7 +502,8 @@ impl Inquiry {
     fn fit_again(&mut self) {
         let ledger = Ledger::new(&self.evidence, self.calibration.sides);
         self.fits = rank_again(std::mem::take(&mut self.fits), &ledger);
-        // What was left out may explain more by now. Whoever draws can explain nearly anything, so that is no answer.
+        // What was left out may explain more by now. Whoever draws can explain nearly anything, so
+        // that is no answer.
         let dubious =
             self.fits.first().is_none_or(|best| !best.candidate.repeats_itself()) || !self.is_good();
         // Once after the first trace that discriminates, and once at the end.
@@ -601,7 +612,8 @@ impl Inquiry {
         Some((visit(SCREENING_NAME)?, visit(REPETITION_NAME)?))
     }
 
-    /// Lets the fits learn from a trace that they have not seen, once it is known whether it contradicts them.
+    /// Lets the fits learn from a trace that they have not seen, once it is known whether it
+    /// contradicts them.
     fn verify(&mut self) {
         let fresh = self.record.last().map_or(0, |observed| observed.readings.len());
         self.verification = Verification::of(&self.evidence, fresh, &self.fits);
@@ -615,12 +627,14 @@ impl Inquiry {
         verification.confirm(&self.evidence, &self.calibration, best, slack);
     }
 
-    /// Whoever was contradicted is the nearest, not who comes closest to both what he did before and what he does now.
+    /// Whoever was contradicted is the nearest, not who comes closest to both what he did before
+    /// and what he does now.
     fn conclude(&mut self) {
         if let Some(verification) = self.verification.as_ref().filter(|_| !self.is_verified()) {
             self.fits = verification.before().to_vec();
         }
-        // What a few blocks do is done by many: all of them are named, not only those that were still considered.
+        // What a few blocks do is done by many: all of them are named, not only those that were
+        // still considered.
         if self.fits.first().is_some_and(|best| best.candidate.frames <= FEW) {
             let ledger = Ledger::new(&self.evidence, self.calibration.sides);
             let fits = std::mem::take(&mut self.fits);
@@ -633,8 +647,8 @@ impl Inquiry {
         self.verification.as_ref().is_some_and(Verification::confirmed)
     }
 
-    /// Share of the fresh trace that contradicts the best fit: the one that is reported, though it may not be the one that
-    /// was best before.
+    /// Share of the fresh trace that contradicts the best fit: the one that is reported, though it
+    /// may not be the one that was best before.
     fn mismatch_fresh(&self) -> Option<f64> {
         Some(self.verification.as_ref()?.mismatch(&self.evidence, self.fits.first()?))
     }

@@ -1,8 +1,9 @@
 //! Patterns: ways to treat a cache that make policies differ.
 //!
-//! A pattern is a function of the estimated capacity and of random numbers, so there are endlessly many traces of each.
-//! Random traces ([`Pattern::StackDistance`], [`Pattern::Zipf`]) separate most policies at least cost. The others are
-//! for what they leave open, for estimating parameters, and for plots that people understand.
+//! A pattern is a function of the estimated capacity and of random numbers, so there are endlessly
+//! many traces of each. Random traces ([`Pattern::StackDistance`], [`Pattern::Zipf`]) separate most
+//! policies at least cost. The others are for what they leave open, for estimating parameters, and
+//! for plots that people understand.
 
 mod ladders;
 mod paper;
@@ -30,7 +31,8 @@ pub enum Pattern {
     Loop,
     /// A hot set, a long scan, the hot set again.
     ScanResistance,
-    /// Blocks that return after growing distances beyond the cache: who remembers what it replaced, and how many.
+    /// Blocks that return after growing distances beyond the cache: who remembers what it replaced,
+    /// and how many.
     GhostLadder,
     /// Blocks touched again at growing depth inside the cache: who gives a second chance, and when.
     SecondChanceLadder,
@@ -40,7 +42,8 @@ pub enum Pattern {
     QuickDemotion,
     /// A set that was hot against a set that is hot now: who forgets frequency.
     FrequencyAgeing,
-    /// The same after so many references to the first set that whoever ages its counts at all has done so.
+    /// The same after so many references to the first set that whoever ages its counts at all has
+    /// done so.
     LongAgeing,
     /// Which end of a region goes first: tells MRU, LIFO and MFU apart.
     EvictionOrder,

@@ -17,14 +17,16 @@ const CAPACITY_FACTOR: f64 = 1.025;
 const CAPACITY_FACTOR_FINE: f64 = 1.006;
 /// Number of its pass.
 const FINE: usize = 3;
-/// Standard deviations by which the leader may explain less than it would if it were true, for the fine grid to be left out.
+/// Standard deviations by which the leader may explain less than it would if it were true, for the
+/// fine grid to be left out.
 const SETTLED: f64 = 1.0;
 /// Leaves that are refined, and how many of one family at most.
 const REFINED: usize = 20;
 const REFINED_PER_FAMILY: usize = 2;
 /// Fits that are tried with nuisances when none explains enough without.
 const WITH_NUISANCES: usize = 6;
-/// Log likelihood behind the best at which a fit is not refined again, and so much more for each access.
+/// Log likelihood behind the best at which a fit is not refined again, and so much more for each
+/// access.
 const NEAR: f64 = 100.0;
 const NEAR_PER_ACCESS: f64 = 0.01;
 /// Log likelihood that a free parameter has to bring: as much as two observations that mislead.
@@ -35,13 +37,14 @@ const DRAWS_COARSE: u32 = 4;
 pub const DRAWS_SEARCH: u32 = 12;
 /// Draws for the last word.
 pub const DRAWS_FINAL: u32 = 48;
-/// Observations depend on each other once a prediction has gone astray, so differences of log likelihoods are multiplied
-/// with this before they become probabilities.
+/// Observations depend on each other once a prediction has gone astray, so differences of log
+/// likelihoods are multiplied with this before they become probabilities.
 pub const TEMPER: f64 = 0.2;
 
 /// Scores every leaf of the families at capacities in the range, and refines the most likely.
 ///
-/// The coarse grid comes first: what it finds ends most of the fine one early. So does `lead`, a fit that is known already.
+/// The coarse grid comes first: what it finds ends most of the fine one early. So does `lead`, a
+/// fit that is known already.
 pub fn rank(
     families: &[&'static Family],
     range: (u32, u32),
@@ -62,7 +65,8 @@ pub fn rank(
     let passes = [
         (false, widest.clone()),
         (false, between(&coarse, &[&widest])),
-        // Whoever draws is dear to simulate, and not steep in anything: once the leader is known, on the coarse grid alone.
+        // Whoever draws is dear to simulate, and not steep in anything: once the leader is known,
+        // on the coarse grid alone.
         (true, coarse.clone()),
         (false, between(&fine, &[&widest, &coarse])),
     ];
@@ -122,8 +126,9 @@ impl<'a> Hopeless<'a> {
         }
     }
 
-    /// Refines the leader: whether it explains what was seen as well as if it were true. Then nobody is missed: who is, because
-    /// he is steep in the capacity, is hardly explained by another one that draws nothing.
+    /// Refines the leader: whether it explains what was seen as well as if it were true. Then
+    /// nobody is missed: who is, because he is steep in the capacity, is hardly explained by
+    /// another one that draws nothing.
     fn settles(&mut self) -> bool {
         let Some(lead) = self.lead.clone().filter(|lead| !lead.candidate.draws()) else { return false };
         let lead = refine(lead, self.ledger, DRAWS_SEARCH);
@@ -153,8 +158,9 @@ pub fn merge(mut fits: Vec<Fit>, more: Vec<Fit>) -> Vec<Fit> {
     most_likely(fits)
 }
 
-/// The fits, and whoever else there is among the leaves of the families with capacities up to `frames_max`: nobody is left
-/// out because others were likelier once. For caches so small that this takes no time.
+/// The fits, and whoever else there is among the leaves of the families with capacities up to
+/// `frames_max`: nobody is left out because others were likelier once. For caches so small that
+/// this takes no time.
 ///
 /// The first one stays the first: it was put to the test, and none of those who come now was.
 pub fn rank_everybody(
@@ -189,7 +195,8 @@ pub fn rank_again(fits: Vec<Fit>, ledger: &Ledger<'_>) -> Vec<Fit> {
         match Fit::above(&hopeless.bars, fit.candidate.clone(), ledger, DRAWS_SEARCH) {
             Some(scored) => {
                 hopeless.learn(&scored);
-                // What was refined before and is far behind by now does not come back by another step.
+                // What was refined before and is far behind by now does not come back by another
+                // step.
                 let near = scored.log_likelihood > hopeless.floor(NEAR, NEAR_PER_ACCESS);
                 let fit = if near { refine(scored, ledger, DRAWS_SEARCH) } else { scored };
                 hopeless.learn(&fit);
@@ -226,8 +233,8 @@ pub fn rank_with_nuisances(mut fits: Vec<Fit>, ledger: &Ledger<'_>, drawing: boo
     fits
 }
 
-/// Lets the most likely do now and then what it does always, if there is a family of the same name that does. Not if it
-/// draws: with periods as well it would explain nearly anything.
+/// Lets the most likely do now and then what it does always, if there is a family of the same name
+/// that does. Not if it draws: with periods as well it would explain nearly anything.
 pub fn rank_with_periods(mut fits: Vec<Fit>, families: &[&'static Family], ledger: &Ledger<'_>) -> Vec<Fit> {
     let Some(best) = fits.first().filter(|best| !best.candidate.draws()) else { return fits };
     let relatives = families.iter().filter(|family| family.name == best.candidate.family.name);
@@ -237,7 +244,8 @@ pub fn rank_with_periods(mut fits: Vec<Fit>, families: &[&'static Family], ledge
     if found.is_empty() { fits } else { merge(std::mem::take(&mut fits), found) }
 }
 
-/// One fit for each name, in their order, with its weight: the tempered probability among all that are left.
+/// One fit for each name, in their order, with its weight: the tempered probability among all that
+/// are left.
 pub fn posterior(fits: &[Fit]) -> Vec<(f64, &Fit)> {
     let mut best: Vec<&Fit> = Vec::new();
     for fit in fits {

@@ -1,7 +1,8 @@
 //! Refinement: a local search for the capacity, the parameters and the nuisances of a candidate.
 //!
-//! One coordinate after the other, both directions, with steps that shrink when nothing gets better. Capacity comes first
-//! and last: the likelihood is steep in it, and parameters are shares of it.
+//! One coordinate after the other, both directions, with steps that shrink when nothing gets
+//! better. Capacity comes first and last: the likelihood is steep in it, and parameters are shares
+//! of it.
 
 use super::candidate::Candidate;
 use super::family::{Axis, Family, Scale};
@@ -19,17 +20,19 @@ const PERIODS_CLIMBED: usize = 3;
 const NEAR_PART: u32 = 40;
 const NEAR_MIN: u32 = 2;
 const NEAR_MAX: u32 = 12;
-/// Draws for the capacities that a candidate speaks for which draws, and into how many steps its own is divided for them.
+/// Draws for the capacities that a candidate speaks for which draws, and into how many steps its
+/// own is divided for them.
 const ROUGH_DRAWS: u32 = 48;
 const ROUGH_STEPS: u32 = 100;
 /// Rates of foreign insertions that are tried, per access.
 const FOREIGN: [f64; 5] = [0.005, 0.01, 0.02, 0.035, 0.06];
 
-/// Log likelihood behind the best at which a candidate is given up together with all its neighbours, and so much more for
-/// each access.
+/// Log likelihood behind the best at which a candidate is given up together with all its
+/// neighbours, and so much more for each access.
 pub(super) const MARGIN: f64 = 250.0;
 pub(super) const MARGIN_PER_ACCESS: f64 = 0.02;
-/// Log likelihood by which a step of a climb may lie behind where it started, and so much more for each access, before it is ended.
+/// Log likelihood by which a step of a climb may lie behind where it started, and so much more for
+/// each access, before it is ended.
 const BEHIND: f64 = 80.0;
 const BEHIND_PER_ACCESS: f64 = 0.01;
 
@@ -51,7 +54,8 @@ impl Fit {
         Self { candidate, log_likelihood: course.total(), course }
     }
 
-    /// Scores a candidate. `None` if it falls below a bar, or is [another one](Candidate::is_all_but_steady) in fact.
+    /// Scores a candidate. `None` if it falls below a bar, or is [another
+    /// one](Candidate::is_all_but_steady) in fact.
     pub fn above(bars: &Bars, candidate: Candidate, ledger: &Ledger<'_>, draws: u32) -> Option<Self> {
         if candidate.is_all_but_steady() {
             return None;
@@ -186,8 +190,8 @@ pub fn refine(fit: Fit, ledger: &Ledger<'_>, draws: u32) -> Fit {
     climb.fit
 }
 
-/// Tries what a cache may do besides its policy, and keeps what explains more than it costs. What falls below `bars` is
-/// given up.
+/// Tries what a cache may do besides its policy, and keeps what explains more than it costs. What
+/// falls below `bars` is given up.
 pub fn with_nuisances(fit: &Fit, ledger: &Ledger<'_>, draws: u32, bars: &Bars) -> Fit {
     /// Log likelihood that a nuisance has to bring.
     const WORTH: f64 = 6.0;
@@ -213,8 +217,9 @@ pub fn with_nuisances(fit: &Fit, ledger: &Ledger<'_>, draws: u32, bars: &Bars) -
     if best.log_likelihood < fit.log_likelihood + WORTH { fit.clone() } else { best }
 }
 
-/// Tries all periods of a family that does now and then what the fit does always: the likelihood has a peak of its own at
-/// the true one, so that no climb finds it from afar. `None` for families without a period.
+/// Tries all periods of a family that does now and then what the fit does always: the likelihood
+/// has a peak of its own at the true one, so that no climb finds it from afar. `None` for families
+/// without a period.
 pub fn with_period(fit: &Fit, family: &'static Family, ledger: &Ledger<'_>, draws: u32) -> Option<Fit> {
     let at = family.axes.iter().position(|axis| axis.scale == Scale::WholeLogarithmic)?;
     let axis = &family.axes[at];
@@ -322,8 +327,9 @@ fn beside(candidate: &Candidate) -> Vec<Candidate> {
     all
 }
 
-/// The same of a candidate that draws. Its likelihood is rough, and what the search found is the luckiest of many, so the
-/// best is sought again among all around, with more draws, and whatever lies between two that are good enough is, too.
+/// The same of a candidate that draws. Its likelihood is rough, and what the search found is the
+/// luckiest of many, so the best is sought again among all around, with more draws, and whatever
+/// lies between two that are good enough is, too.
 fn rough_interval(fit: &Fit, ledger: &Ledger<'_>, drop: f64) -> (u32, u32) {
     let centre = fit.candidate.frames;
     let stride = centre.div_ceil(ROUGH_STEPS).max(1);
@@ -357,8 +363,8 @@ fn rough_interval(fit: &Fit, ledger: &Ledger<'_>, drop: f64) -> (u32, u32) {
     good.fold((centre, centre), |(low, high), (frames, _)| (low.min(frames), high.max(frames)))
 }
 
-/// The fit with another capacity, of which its parameters are shares or multiples that come to as many blocks as before: what
-/// is nearly as likely lies along there. `None` if none of them is.
+/// The fit with another capacity, of which its parameters are shares or multiples that come to as
+/// many blocks as before: what is nearly as likely lies along there. `None` if none of them is.
 fn as_many_blocks(fit: &Fit, frames: u32) -> Option<Candidate> {
     let mut other = Candidate { frames, ..fit.candidate.clone() };
     let axes = other.family.axes;
@@ -370,8 +376,8 @@ fn as_many_blocks(fit: &Fit, frames: u32) -> Option<Candidate> {
     shares().next().is_some().then_some(other)
 }
 
-/// Values of one parameter that explain nearly as much, all else but the capacity being as it is: from the best one outwards, and beyond
-/// what explains less wherever there is another peak.
+/// Values of one parameter that explain nearly as much, all else but the capacity being as it is:
+/// from the best one outwards, and beyond what explains less wherever there is another peak.
 pub fn parameter_interval(fit: &Fit, at: usize, ledger: &Ledger<'_>, draws: u32, drop: f64) -> [f64; 2] {
     let axis = fit.candidate.family.axes[at];
     let holds_of = |value: f64, frames: u32| {
@@ -403,7 +409,8 @@ pub fn parameter_interval(fit: &Fit, at: usize, ledger: &Ledger<'_>, draws: u32,
     if axis.scale.is_whole() { [low, high] } else { [(low * 1e4).floor() / 1e4, (high * 1e4).ceil() / 1e4] }
 }
 
-/// How far a parameter may be moved in one direction: doubling steps out, then halving steps back; whole numbers one by one.
+/// How far a parameter may be moved in one direction: doubling steps out, then halving steps back;
+/// whole numbers one by one.
 fn edge(axis: &Axis, value: f64, sign: f64, holds: impl Fn(f64) -> bool) -> f64 {
     /// The first step, in quarters of the range.
     const STEP: f64 = 4.0 / 4096.0;

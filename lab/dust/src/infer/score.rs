@@ -1,14 +1,15 @@
 //! Scores: how well a candidate explains what was observed.
 //!
-//! The likelihood is a product over all accesses. With `q` the share of draws in which the access is a hit, `h` and `m` the
-//! shares of hits and of misses whose observation misleads, and the observed odds `o`:
+//! The likelihood is a product over all accesses. With `q` the share of draws in which the access
+//! is a hit, `h` and `m` the shares of hits and of misses whose observation misleads, and the
+//! observed odds `o`:
 //!
 //! ```text
 //!   P(hit seen) = m + (1 - h - m) q      log P = ln( P(hit seen) s + (1 - P(hit seen)) (1 - s) ),   s = 1 / (1 + exp(-o))
 //! ```
 //!
-//! Whether the best candidate explains enough is another question than which is best: [`Score::excess`] compares the
-//! score with what the candidate itself would typically get.
+//! Whether the best candidate explains enough is another question than which is best:
+//! [`Score::excess`] compares the score with what the candidate itself would typically get.
 
 mod course;
 
@@ -36,7 +37,8 @@ pub struct Ledger<'a> {
     noise: Noise,
     /// Log probability of each observation if the access was a hit, and if it was a miss.
     logs: Vec<Vec<(f32, f32)>>,
-    /// At each look, the last visit first: accesses so far, and the highest log likelihood that the rest can have.
+    /// At each look, the last visit first: accesses so far, and the highest log likelihood that the
+    /// rest can have.
     looks: Vec<(usize, f64)>,
 }
 
@@ -47,7 +49,8 @@ pub struct Score {
     pub log_likelihood: f64,
     /// Share of observations that contradict the likelier prediction.
     pub mismatch: f64,
-    /// How many standard deviations the score lies below what is typical for the candidate. Negative: better.
+    /// How many standard deviations the score lies below what is typical for the candidate.
+    /// Negative: better.
     pub excess: f64,
     /// The same in natural logarithms for each access.
     pub deficit: f64,
@@ -101,7 +104,8 @@ impl<'a> Ledger<'a> {
                 let hits = &mut hits[..accesses.len()];
                 hits.fill(0);
                 let mut chunk = 0.0;
-                // Sums only fall, so what is below the bar of the next look already need not get there.
+                // Sums only fall, so what is below the bar of the next look already need not get
+                // there.
                 for glance in (0..accesses.len()).step_by(GLANCE) {
                     let these = glance..(glance + GLANCE).min(accesses.len());
                     let (accesses, hits) = (&accesses[these.clone()], &mut hits[these.clone()]);
@@ -185,7 +189,8 @@ impl<'a> Ledger<'a> {
                 let noise = if share > 0.5 { self.noise.hits } else { self.noise.misses };
                 variance += noise * (1.0 - noise) * (if_hit - if_miss).powi(2);
                 for (run, sum) in runs.iter().zip(&mut by_draw) {
-                    // A draw is judged by the others, as the cache is: it would look too typical of itself.
+                    // A draw is judged by the others, as the cache is: it would look too typical of
+                    // itself.
                     let others = if draws == 1 { share } else { self::share(hits - run[at], draws - 1) };
                     let others = self.noise.seen(others);
                     let truth = self.noise.seen(f64::from(run[at]));

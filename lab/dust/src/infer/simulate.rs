@@ -1,4 +1,5 @@
-//! The same accesses under a candidate: a demand cache around any policy, as fast as the policy allows.
+//! The same accesses under a candidate: a demand cache around any policy, as fast as the policy
+//! allows.
 //!
 //! The loop is compiled for each policy apart. Nuisances cost nothing when they are zero.
 
@@ -14,7 +15,8 @@ pub struct Nuisances {
     pub foreign: f64,
     /// Blocks replaced at a time: when the cache is full, so many leave at once. At least 1.
     pub batch: u32,
-    /// Blocks by which the cache may be too full before the evictor notices and brings it back to its size.
+    /// Blocks by which the cache may be too full before the evictor notices and brings it back to
+    /// its size.
     pub late: u32,
     /// Newcomers are refused when the cache is full, and nobody is replaced.
     pub refuses: bool,
@@ -26,13 +28,15 @@ impl Default for Nuisances {
     }
 }
 
-/// A simulation that goes on from where it is, as far as it is told: many of them can run side by side.
+/// A simulation that goes on from where it is, as far as it is told: many of them can run side by
+/// side.
 pub trait Simulation {
     /// Whether each of the next accesses would be a hit, added to `hits`.
     fn go_on(&mut self, accesses: &[u32], hits: &mut [u16]);
 }
 
-/// An empty cache to which a visit is about to be made. `None` for policies that need to know the future: they are no candidates.
+/// An empty cache to which a visit is about to be made. `None` for policies that need to know the
+/// future: they are no candidates.
 pub fn begin(
     spec: Spec,
     frames: u32,

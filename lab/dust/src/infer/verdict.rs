@@ -13,13 +13,15 @@ use super::refine::{Fit, interval};
 use super::score::Ledger;
 use super::simulate::Nuisances;
 
-/// Families whose tempered probability is at least this share of the best one's were not told apart from it.
+/// Families whose tempered probability is at least this share of the best one's were not told apart
+/// from it.
 const EQUIVALENT: f64 = 0.02;
 /// Log likelihood of one observation that misleads. A family that is no farther behind the best is
 /// named with it, whatever its parameters are charged: of three the charge alone is more.
 const ONE_READING: f64 = super::rank::PARAMETER_COST / 2.0;
-/// Nobody is more certain than this: of 4,080 simulated caches with up to 2 % noise none was given a wrong name, and of
-/// those with more noise or with foreign blocks up to 0.6 % were (docs/benchmarks/dust.md).
+/// Nobody is more certain than this: of 4,080 simulated caches with up to 2 % noise none was given
+/// a wrong name, and of those with more noise or with foreign blocks up to 0.6 % were
+/// (docs/benchmarks/dust.md).
 const CERTAINTY_MAX: f64 = 0.999;
 const CERTAINTY_MAX_HARD: f64 = 0.994;
 /// Noise that is measured as more than this is more than 2 %.
@@ -30,7 +32,8 @@ pub const CONFIDENCE_MIN: f64 = 0.75;
 /// Share of the observations that may contradict what is certain, beside what a target is known to
 /// say wrongly of itself.
 pub const CONTRADICTED_MAX: f64 = 0.1;
-/// Log likelihood within which capacities are in the interval: three standard deviations of a tempered normal.
+/// Log likelihood within which capacities are in the interval: three standard deviations of a
+/// tempered normal.
 pub(super) const INTERVAL_DROP: f64 = 4.5 / super::rank::TEMPER;
 
 /// Whether the best fit is good enough.
@@ -102,7 +105,8 @@ pub struct Verdict {
     pub capacity: u32,
     /// Least and greatest capacity that explain nearly as much.
     pub interval: (u32, u32),
-    /// Probability of the family and its equivalents among all candidates, at most 0.999 (0.994 with much noise); 0 when unknown.
+    /// Probability of the family and its equivalents among all candidates, at most 0.999 (0.994
+    /// with much noise); 0 when unknown.
     pub certainty: f64,
     /// Whether it is good enough.
     pub verdict: Known,
@@ -112,11 +116,13 @@ pub struct Verdict {
     pub accesses: usize,
     /// Families that the observations do not tell apart from the best.
     pub equivalent: Vec<String>,
-    /// Probability of each name and its log likelihood: the family's, and then the most likely first.
+    /// Probability of each name and its log likelihood: the family's, and then the most likely
+    /// first.
     pub likelihoods: Vec<(String, f64, f64)>,
     /// Share of observations that contradict the best fit.
     pub mismatch: f64,
-    /// The same on the fresh trace alone, which the fit had not seen unless it changed for its sake.
+    /// The same on the fresh trace alone, which the fit had not seen unless it changed for its
+    /// sake.
     pub mismatch_fresh: Option<f64>,
     /// Whether the best fit is good enough, in numbers.
     pub check: Option<Check>,

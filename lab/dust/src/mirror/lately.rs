@@ -1,12 +1,15 @@
 //! Requests for what is all cached, kept back from the policy until it decides something.
 //!
-//! A server whose files are all in memory asks for the same extents over and over, and a policy that counts blocks would
-//! count 256 of them for each megabyte. Kept back, a repetition costs one look at a small table.
+//! A server whose files are all in memory asks for the same extents over and over, and a policy
+//! that counts blocks would count 256 of them for each megabyte. Kept back, a repetition costs one
+//! look at a small table.
 //!
 //! L1  All blocks of every extent kept here are cached by prediction.
-//! L2  What is taken out is what was put in, in the same order, except that of more than [`EXACT`] requests for one extent
-//!     the first ones and the last one are left: recency is exact, and frequency up to there.
-//! L3  No more than [`BLOCKS_MAX`] blocks are taken out, and no more extents than [`BLOCKS_MAX`] / [`EXTENT_LEAST`] are kept.
+//! L2  What is taken out is what was put in, in the same order, except that of more than [`EXACT`]
+//!     requests for one extent the first ones and the last one are left: recency is exact, and
+//!     frequency up to there.
+//! L3  No more than [`BLOCKS_MAX`] blocks are taken out, and no more extents than [`BLOCKS_MAX`] /
+//!     [`EXTENT_LEAST`] are kept.
 
 use foldhash::fast::FixedState;
 use std::collections::HashMap;
@@ -49,7 +52,8 @@ impl Lately {
         !self.extents.is_empty() && self.extents.contains_key(&extent(file, blocks))
     }
 
-    /// Somebody asks for an extent: whether it is one that is kept; if so, this request is kept too.
+    /// Somebody asks for an extent: whether it is one that is kept; if so, this request is kept
+    /// too.
     pub fn repeats(&mut self, file: u64, blocks: &Range<u64>) -> bool {
         let extent = extent(file, blocks);
         let Some(repeats) = self.extents.get_mut(&extent) else { return false };
@@ -61,7 +65,8 @@ impl Lately {
         true
     }
 
-    /// Keeps the first request for an extent that is cached (L1). `false`, if there is no room: then take what is here first.
+    /// Keeps the first request for an extent that is cached (L1). `false`, if there is no room:
+    /// then take what is here first.
     pub fn add(&mut self, file: u64, blocks: &Range<u64>) -> bool {
         let most = blocks.end.saturating_sub(blocks.start).saturating_mul(u64::from(EXACT) + 1);
         let most = most.max(EXTENT_LEAST);

@@ -5,14 +5,14 @@
 //!                                           asked: a miss      not asked: a hit
 //! ```
 //!
-//! W1  The origin sees every miss, so no reading is wrong: only requests for the page that is being asked for count, whatever
-//!     else the proxy, or somebody else, wants of it.
-//! W2  Every page has the same size and may be kept for a day. A page is never asked for again after the inquiry, and
-//!     nothing is ever flushed: a proxy has no common word for it.
+//! W1  The origin sees every miss, so no reading is wrong: only requests for the page that is being
+//!     asked for count, whatever else the proxy, or somebody else, wants of it.
+//! W2  Every page has the same size and may be kept for a day. A page is never asked for again
+//!     after the inquiry, and nothing is ever flushed: a proxy has no common word for it.
 //!
-//! Varnish moves a page only if it was not moved for `lru_interval` (2 s by default); nginx removes what is more than
-//! `max_size` some seconds later, but what does not fit into `keys_zone` at once. Dust sees what they do, not what they
-//! are told.
+//! Varnish moves a page only if it was not moved for `lru_interval` (2 s by default); nginx removes
+//! what is more than `max_size` some seconds later, but what does not fit into `keys_zone` at once.
+//! Dust sees what they do, not what they are told.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
@@ -40,14 +40,15 @@ pub struct HttpTarget {
     agent: ureq::Agent,
     origin: Origin,
     page_bytes: u32,
-    /// No run before had the same, so that none of its pages are in the proxy: a number of a process comes again.
+    /// No run before had the same, so that none of its pages are in the proxy: a number of a
+    /// process comes again.
     run: u128,
     stop: Stop,
 }
 
 impl HttpTarget {
-    /// Answers as the origin on `origin` (host:port), and asks the proxy at `url` for one page to see that both are
-    /// connected.
+    /// Answers as the origin on `origin` (host:port), and asks the proxy at `url` for one page to
+    /// see that both are connected.
     ///
     /// # Errors
     ///
@@ -131,7 +132,8 @@ impl Target for HttpTarget {
     }
 }
 
-/// Whoever asks a proxy goes straight to it, also where the environment names another one for everything.
+/// Whoever asks a proxy goes straight to it, also where the environment names another one for
+/// everything.
 fn agent(time: Duration) -> ureq::Agent {
     let config = ureq::Agent::config_builder().proxy(None).http_status_as_error(false).max_redirects(0);
     config.timeout_global(Some(time)).build().into()
@@ -160,7 +162,8 @@ impl Wanted {
         self.lock().1
     }
 
-    /// The origin was asked with this first line. A proxy may put a folder of its own before the page.
+    /// The origin was asked with this first line. A proxy may put a folder of its own before the
+    /// page.
     fn note(&self, line: &[u8]) {
         let line = String::from_utf8_lossy(line);
         let Some(path) = line.split(' ').nth(1) else { return };

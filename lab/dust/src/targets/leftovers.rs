@@ -6,8 +6,9 @@
 //!   dust:1c9f03aa:4711:0:17          a key of it at a server
 //! ```
 //!
-//! A world is one boot of one machine, and one view of its processes: a number that no process has there is that of one that
-//! has ended. Whatever bears the mark of another world, or the number of a process that lives, stays.
+//! A world is one boot of one machine, and one view of its processes: a number that no process has
+//! there is that of one that has ended. Whatever bears the mark of another world, or the number of
+//! a process that lives, stays.
 
 use std::fs;
 use std::hash::BuildHasher;
@@ -25,7 +26,8 @@ fn world() -> Option<String> {
     Some(format!("{:08x}", hash as u32))
 }
 
-/// World and process of whatever this process makes, as `world-process`, or with another sign between them.
+/// World and process of whatever this process makes, as `world-process`, or with another sign
+/// between them.
 pub fn owner(between: char) -> String {
     format!("{}{between}{}", world().unwrap_or_else(|| "nowhere".into()), std::process::id())
 }

@@ -4,12 +4,13 @@
 //!   get dust:1c9f03aa:4711:0:17     VALUE ..: a hit      END: a miss, then set dust:1c9f03aa:4711:0:17 0 3600 24000
 //! ```
 //!
-//! N1  Only keys that begin with `dust:`, the [owner](super::leftovers) and the visit are touched, and all of them are deleted
-//!     at the end. Those of a run that was killed expire within the hour, and the next run deletes them.
+//! N1  Only keys that begin with `dust:`, the [owner](super::leftovers) and the visit are touched,
+//!     and all of them are deleted at the end. Those of a run that was killed expire within the
+//!     hour, and the next run deletes them.
 //! N2  All values have the same size, so that they share one slab class and its lists.
-//! N3  [`MEMCACHED_PACE`] accesses fall into each second of the server's clock, evenly: it knows how long a key has waited by the
-//!     second only, and the thread that maintains the lists sleeps the longer the longer nothing moves. Candidates are told the
-//!     same.
+//! N3  [`MEMCACHED_PACE`] accesses fall into each second of the server's clock, evenly: it knows
+//!     how long a key has waited by the second only, and the thread that maintains the lists sleeps
+//!     the longer the longer nothing moves. Candidates are told the same.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::time::{Duration, Instant};
@@ -202,7 +203,8 @@ impl MemcachedTarget {
         let mut left: Vec<String> = Vec::new();
         for _ in 0..=2 * LOOKED_AT_MAX {
             let line = self.line()?;
-            // `key=dust%3A1c9f03aa%3A4711%3A0%3A17 exp=..`, and END at last; a server that cannot list says so in one line.
+            // `key=dust%3A1c9f03aa%3A4711%3A0%3A17 exp=..`, and END at last; a server that cannot
+            // list says so in one line.
             let Some(rest) = line.strip_prefix("key=") else {
                 return self.delete(&left);
             };
@@ -274,8 +276,9 @@ impl Target for MemcachedTarget {
 
 impl Drop for MemcachedTarget {
     fn drop(&mut self) {
-        // Whoever wants to know no more wants nothing left, and does not wait for it long. A server that went away has
-        // nothing to delete; what is left at one that hardly answers expires, or goes with the next run.
+        // Whoever wants to know no more wants nothing left, and does not wait for it long. A server
+        // that went away has nothing to delete; what is left at one that hardly answers expires, or
+        // goes with the next run.
         self.stream.get_mut().part();
         let _ = self.flush();
     }

@@ -1,4 +1,5 @@
-//! A mount with a cache of its own, by timing alone: Pantler's, or any other that reads past the kernel's page cache.
+//! A mount with a cache of its own, by timing alone: Pantler's, or any other that reads past the
+//! kernel's page cache.
 //!
 //! ```text
 //!   seed file, written               its blocks are in the cache, because they were written; it goes again
@@ -9,17 +10,18 @@
 //!                  +----------+      files that are needed later are copies of the first: a seed would push out what is read
 //! ```
 //!
-//! T1  Every block is read for the first time by a trace: nothing is ever flushed, because files that are deleted leave
-//!     what a policy has learnt.
-//! T2  Blocks are as large as those of the cache, which are measured first: a second read at a distance is a hit if it
-//!     is in the same block.
+//! T1  Every block is read for the first time by a trace: nothing is ever flushed, because files
+//!     that are deleted leave what a policy has learnt.
+//! T2  Blocks are as large as those of the cache, which are measured first: a second read at a
+//!     distance is a hit if it is in the same block.
 //!
-//! T3  A file is never changed after its first read, and rests before it: a cache must not believe in what has just
-//!     changed.
+//! T3  A file is never changed after its first read, and rests before it: a cache must not believe
+//!     in what has just changed.
 //!
-//! T4  The way to the mount and back, which takes 5 us on one processor and 40 us between two, is measured each time with
-//!     questions for attributes, and taken off: else hits that travel far would look like misses that do not.
-//!     A question that waited for a processor takes off no more than others: see [`way`].
+//! T4  The way to the mount and back, which takes 5 us on one processor and 40 us between two, is
+//!     measured each time with questions for attributes, and taken off: else hits that travel far
+//!     would look like misses that do not. A question that waited for a processor takes off no more
+//!     than others: see [`way`].
 //!
 //! T5  Files of runs that were killed are deleted by the next run on the mount.
 //!
@@ -53,7 +55,8 @@ const BLOCK_MAX: u64 = 1 << 20;
 /// Distances, each twice the one before, and places at which each is tried: the median decides.
 const DISTANCES: u64 = (BLOCK_MAX / BLOCK_MIN).ilog2() as u64 + 1;
 const PLACES: u64 = 5;
-/// Bytes that are read for it, and how often that is done before a mount counts as one without a cache.
+/// Bytes that are read for it, and how often that is done before a mount counts as one without a
+/// cache.
 const MEASURED_BYTES: u64 = DISTANCES * PLACES * 2 * BLOCK_MAX;
 const MEASUREMENTS: u32 = 3;
 /// Bytes of the seed file, which is copied again and again.
@@ -67,8 +70,8 @@ const SHORT_WAY: Duration = Duration::from_micros(5);
 /// A miss takes at least so many times as long as a hit, else nothing can be seen.
 const APART: f64 = 1.25;
 
-/// Lets go of the bytes of a file of one's own that is left over, which somebody else may have opened. In a folder where
-/// others write, its name may lead anywhere.
+/// Lets go of the bytes of a file of one's own that is left over, which somebody else may have
+/// opened. In a folder where others write, its name may lead anywhere.
 fn emptied(path: &Path) -> io::Result<()> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = OpenOptions::new().write(true).custom_flags(flags.bits() as i32).open(path)?;
@@ -91,8 +94,8 @@ impl MountTarget {
     ///
     /// # Errors
     ///
-    /// When nothing can be written there, hits and misses take the same time, or `room_bytes` is not enough for the
-    /// measurement.
+    /// When nothing can be written there, hits and misses take the same time, or `room_bytes` is
+    /// not enough for the measurement.
     pub fn new(directory: &Path, room_bytes: u64) -> Result<Self, TargetError> {
         Self::open(directory, room_bytes, Stop::default())
     }
@@ -111,12 +114,14 @@ impl MountTarget {
         let files = TestFiles::new(directory, 'a', room_bytes, stop.clone());
         let mut target = Self { files, block_bytes: BLOCK_MIN };
         target.block_bytes = target.measure_block()?;
-        // Files of their own for the traces: what the measurement left in the cache goes with its files.
+        // Files of their own for the traces: what the measurement left in the cache goes with its
+        // files.
         target.files = TestFiles::new(directory, 'b', room_bytes, stop);
         Ok(target)
     }
 
-    /// T2. A mount that was slow at first is measured again: hits may have taken as long as misses until it had woken.
+    /// T2. A mount that was slow at first is measured again: hits may have taken as long as misses
+    ///     until it had woken.
     fn measure_block(&mut self) -> Result<u64, TargetError> {
         let mut unseen = String::new();
         for round in 1..=MEASUREMENTS {
@@ -135,7 +140,8 @@ impl MountTarget {
     }
 }
 
-/// The least distance at which a second read takes as long as a first one, or what reads take where that cannot be told.
+/// The least distance at which a second read takes as long as a first one, or what reads take where
+/// that cannot be told.
 ///
 /// Distances take turns: what is slow at first is slow at all of them.
 fn block_of(
@@ -238,7 +244,8 @@ impl TestFiles {
         let took = start.elapsed();
         let there_and_back = self.way.around(before, asked(file));
         let took = (took.saturating_sub(there_and_back) + SHORT_WAY).as_nanos() as u64;
-        // What the kernel may have kept of it is not what is asked. Less than a page is never dropped.
+        // What the kernel may have kept of it is not what is asked. Less than a page is never
+        // dropped.
         let _ = fadvise(file, 0, None, Advice::DontNeed);
         Ok(took)
     }
@@ -339,7 +346,8 @@ fn made(path: &Path) -> Result<File, TargetError> {
 impl Drop for TestFiles {
     fn drop(&mut self) {
         for (path, file) in &self.files {
-            // Cutting a file drops its blocks from the cache before its name goes. A file that cannot be deleted is in the way of nobody but its owner, who can see it.
+            // Cutting a file drops its blocks from the cache before its name goes. A file that
+            // cannot be deleted is in the way of nobody but its owner, who can see it.
             let _ = file.set_len(0);
             let _ = fs::remove_file(path);
         }

@@ -6,13 +6,18 @@
 //! ```
 //!
 //! G1  Reads are random to the kernel (`FADV_RANDOM`), so that it reads nothing ahead.
-//! G2  Each visit has a file of its own, and the last one is deleted: shadows of evicted pages do not carry over.
-//! G3  The group's statistics are read every 64 accesses. Reading them makes them fresh; reclaim would otherwise look at numbers that are
-//!     up to two seconds old, and be another policy in a short run.
-//! G4  Descriptors take turns: a page that one descriptor reads twice in a row is not marked as referenced.
-//! G5  Files have no name once they are open, so that whoever is killed leaves none. A control group that one left is swept.
+//! G2  Each visit has a file of its own, and the last one is deleted: shadows of evicted pages do
+//!     not carry over.
+//! G3  The group's statistics are read every 64 accesses. Reading them makes them fresh; reclaim
+//!     would otherwise look at numbers that are up to two seconds old, and be another policy in a
+//!     short run.
+//! G4  Descriptors take turns: a page that one descriptor reads twice in a row is not marked as
+//!     referenced.
+//! G5  Files have no name once they are open, so that whoever is killed leaves none. A control
+//!     group that one left is swept.
 //!
-//! Files are written before the process enters the group, and dropped from the cache before they are read.
+//! Files are written before the process enters the group, and dropped from the cache before they
+//! are read.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};

@@ -5,12 +5,14 @@
 //!   every 40 accesses                     wait until the next second has well begun
 //! ```
 //!
-//! K1  Only keys that begin with `dust:`, the [owner](super::leftovers) and the visit are set, read and deleted, and none of
-//!     them is left at the end; what a run that was killed has left goes first. But the memory is filled, so that the server evicts what else it [holds](RedisTarget::holds).
-//! K2  All values have the same size, so that memory is a number of keys; they are made at the server, so that no
-//!     buffer for them is part of that memory.
-//! K3  [`REDIS_PACE`] accesses fall into each second: Redis knows references by the second only, and what shares a second is
-//!     alike to it. Candidates are told the same.
+//! K1  Only keys that begin with `dust:`, the [owner](super::leftovers) and the visit are set, read
+//!     and deleted, and none of them is left at the end; what a run that was killed has left goes
+//!     first. But the memory is filled, so that the server evicts what else it
+//!     [holds](RedisTarget::holds).
+//! K2  All values have the same size, so that memory is a number of keys; they are made at the
+//!     server, so that no buffer for them is part of that memory.
+//! K3  [`REDIS_PACE`] accesses fall into each second: Redis knows references by the second only,
+//!     and what shares a second is alike to it. Candidates are told the same.
 //!
 //! An error about memory that is used up is the answer of `noeviction`: the newcomer is refused.
 
@@ -22,7 +24,8 @@ use super::{Patience, Stop, Target, TargetError, Wire, failed};
 use crate::infer::family::REDIS_PACE;
 use crate::{Reading, Step, Trace};
 
-/// How far a second has to have gone before accesses begin: the server looks at its clock ten times a second.
+/// How far a second has to have gone before accesses begin: the server looks at its clock ten times
+/// a second.
 const SETTLED: Duration = Duration::from_millis(220);
 /// Keys that shall fit: few enough for the pace, enough to tell policies apart.
 const KEYS: u64 = 70;
@@ -127,8 +130,8 @@ impl RedisTarget {
         }
     }
 
-    /// What the server says of its memory: among what it tells everybody, since who runs it for others denies CONFIG, or as
-    /// a setting if it does not tell.
+    /// What the server says of its memory: among what it tells everybody, since who runs it for
+    /// others denies CONFIG, or as a setting if it does not tell.
     fn said_of_memory(&mut self, name: &str) -> Result<Option<String>, TargetError> {
         if let Answer::Text(text) = self.ask(&["INFO", "memory"])? {
             let value = |line: &str| Some(line.strip_prefix(name)?.strip_prefix(':')?.trim().to_owned());
@@ -145,7 +148,8 @@ impl RedisTarget {
         })
     }
 
-    /// Keys that the server holds, in all its databases: they share its memory, so that asking it evicts them.
+    /// Keys that the server holds, in all its databases: they share its memory, so that asking it
+    /// evicts them.
     ///
     /// # Errors
     ///
@@ -172,7 +176,8 @@ impl RedisTarget {
             Answer::Text(_) => return Ok(true),
             other => return Err(self.strange(&other)),
         }
-        // Zeros up to the last byte, which tells that it is there. One word more would be one reference more.
+        // Zeros up to the last byte, which tells that it is there. One word more would be one
+        // reference more.
         match self.ask(&["SETRANGE", &key, &last, "x"])? {
             Answer::Number(_) => Ok(false),
             Answer::Error(text) if text.starts_with("OOM") => {
@@ -183,7 +188,8 @@ impl RedisTarget {
         }
     }
 
-    /// Who evicts only keys with a time to live refuses ours because they have none, which is not `noeviction`.
+    /// Who evicts only keys with a time to live refuses ours because they have none, which is not
+    /// `noeviction`.
     fn must_refuse_everybody(&mut self) -> Result<(), TargetError> {
         if std::mem::replace(&mut self.refuses, true) {
             return Ok(());
@@ -315,7 +321,8 @@ impl RedisTarget {
     }
 }
 
-/// One answer of the protocol, version 2 (<https://redis.io/docs/latest/develop/reference/protocol-spec/>).
+/// One answer of the protocol, version 2
+/// (<https://redis.io/docs/latest/develop/reference/protocol-spec/>).
 fn read(stream: &mut impl BufRead, depth: u32) -> std::io::Result<Answer> {
     let bad = |why: &str| std::io::Error::new(std::io::ErrorKind::InvalidData, why.to_owned());
     let line = read_line(stream)?;
@@ -382,8 +389,9 @@ impl Target for RedisTarget {
 
 impl Drop for RedisTarget {
     fn drop(&mut self) {
-        // Whoever wants to know no more wants nothing left, and does not wait for it long. A server that went away has
-        // nothing to delete; what is left at one that hardly answers goes with the next run.
+        // Whoever wants to know no more wants nothing left, and does not wait for it long. A server
+        // that went away has nothing to delete; what is left at one that hardly answers goes with
+        // the next run.
         self.stream.get_mut().part();
         let _ = self.flush();
     }
@@ -446,7 +454,8 @@ mod tests {
         assert!(error.contains("set maxmemory"), "{error}");
     }
 
-    /// A server without memory, which answers `said` to INFO, and nothing else that it is asked about itself.
+    /// A server without memory, which answers `said` to INFO, and nothing else that it is asked
+    /// about itself.
     fn full(said: &'static str) -> String {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();

@@ -1,4 +1,5 @@
-//! A simulated cache with a known policy: the truth is known, so this is what Dust is measured with.
+//! A simulated cache with a known policy: the truth is known, so this is what Dust is measured
+//! with.
 
 use pantler_policy::{Replacement, Spec};
 

@@ -1,7 +1,7 @@
 //! Coverage: how often the intervals of a verdict hold what is true.
 //!
-//! An interval is what explains nearly as much as the best: [`CLAIM`] of all of them should hold the truth. Only verdicts
-//! with the right name count, since another policy has other parameters.
+//! An interval is what explains nearly as much as the best: [`CLAIM`] of all of them should hold
+//! the truth. Only verdicts with the right name count, since another policy has other parameters.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,8 +12,8 @@ use crate::infer::family::{Axis, Family};
 use crate::infer::random::Random;
 use crate::{Inquiry, Known};
 
-/// Share of the intervals that should hold the truth: three standard deviations would be 99.7 %, but capacities and parameters
-/// can be wrong together (docs/benchmarks/dust.md).
+/// Share of the intervals that should hold the truth: three standard deviations would be 99.7 %,
+/// but capacities and parameters can be wrong together (docs/benchmarks/dust.md).
 pub const CLAIM: f64 = 0.99;
 /// Intervals are given with four places behind the point.
 const ROUNDED: f64 = 5e-5;
@@ -116,7 +116,8 @@ impl fmt::Display for Coverage {
     }
 }
 
-/// One cache of each family: parameters on the grid, or anywhere between its ends, and a capacity near the nominal one.
+/// One cache of each family: parameters on the grid, or anywhere between its ends, and a capacity
+/// near the nominal one.
 pub fn truths(nominal: u32, on_grid: bool, random: &mut Random) -> Vec<Candidate> {
     let listed = |axis: &Axis, random: &mut Random| axis.grid[random.below(axis.grid.len() as u32) as usize];
     let truth = |family: &'static Family| {

@@ -5,7 +5,8 @@
 //!   seed commit | scenario, capacity, trial, policy | truth, said, frames, capacity, accesses, milliseconds of a processor
 //! ```
 //!
-//! A line counts only for the seed and the commit that it names: what other sources say is measured anew.
+//! A line counts only for the seed and the commit that it names: what other sources say is measured
+//! anew.
 
 use std::collections::HashMap;
 use std::fs::OpenOptions;
@@ -72,7 +73,8 @@ pub struct Kept<W> {
 }
 
 impl Kept<std::fs::File> {
-    /// Opens the file of outcomes, or makes it. `commit` is what `git describe --always --dirty` says of the sources.
+    /// Opens the file of outcomes, or makes it. `commit` is what `git describe --always --dirty`
+    /// says of the sources.
     ///
     /// # Errors
     ///

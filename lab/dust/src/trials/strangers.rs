@@ -3,7 +3,8 @@
 use crate::infer::random::Random;
 use crate::{Reading, Step, Target, TargetError, Trace};
 
-/// Whom to replace, given all blocks from the least to the most recently used, and the number of the replacement.
+/// Whom to replace, given all blocks from the least to the most recently used, and the number of
+/// the replacement.
 pub type Choice = fn(&[u32], u64) -> usize;
 
 /// Some, each with a name.

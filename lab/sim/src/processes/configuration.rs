@@ -9,13 +9,14 @@
 //! | `ac+prefetch` | LRU-SP | yes | yes | 1, as they come |
 //! | `ac+prefetch+scheduling` | LRU-SP | yes | yes | 16, by position |
 //!
-//! Where requests take long compared to blocks, batches are longer than 16 and go through holes (rule Q7 of the scheduler); on
-//! the paper's disks they do not.
+//! Where requests take long compared to blocks, batches are longer than 16 and go through holes
+//! (rule Q7 of the scheduler); on the paper's disks they do not.
 //!
-//! Beside the lists all look one block ahead after two in sequence (`obl-2`), as the paper's kernel does.
+//! Beside the lists all look one block ahead after two in sequence (`obl-2`), as the paper's kernel
+//! does.
 //!
-//! Difference from the paper: its second and third file system take the list for what to fetch only. Here the list always
-//! names victims, too (P6), so that these two are better than theirs.
+//! Difference from the paper: its second and third file system take the list for what to fetch
+//! only. Here the list always names victims, too (P6), so that these two are better than theirs.
 
 use std::fmt;
 use std::str::FromStr;

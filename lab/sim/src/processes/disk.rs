@@ -7,11 +7,12 @@
 //!   fixed   time = latency, so many reads at once
 //! ```
 //!
-//! A disk has a queue of its own, served as reads came (`fcfs`) or by position from where the arm stands, upwards and then
-//! from the lowest again (`sorted`). What is served is not interrupted.
+//! A disk has a queue of its own, served as reads came (`fcfs`) or by position from where the arm
+//! stands, upwards and then from the lowest again (`sorted`). What is served is not interrupted.
 //!
-//! Seeks take `min + (max − min) · √(distance / size)`; of two random places √distance is 8/15 on average, so that gives
-//! the average that data sheets name. Every read that has to seek waits half a turn.
+//! Seeks take `min + (max − min) · √(distance / size)`; of two random places √distance is 8/15 on
+//! average, so that gives the average that data sheets name. Every read that has to seek waits half
+//! a turn.
 
 use std::str::FromStr;
 
@@ -228,7 +229,8 @@ impl Disk {
         self.serving > 0
     }
 
-    /// Begins to serve a read, if one waits and the disk can. Returns its tag, and how long that takes.
+    /// Begins to serve a read, if one waits and the disk can. Returns its tag, and how long that
+    /// takes.
     pub(super) fn start(&mut self) -> Option<(u64, u64)> {
         if self.serving >= self.model.parallel() || self.queue.is_empty() {
             return None;

@@ -5,8 +5,9 @@
 //!                       folder a                   folder b             in an order that is not their list's
 //! ```
 //!
-//! A file lies in one piece. Files of one folder lie side by side in a shuffled order, as a file system puts them when
-//! they were not written in the order in which they are read; folders lie spread over the disk.
+//! A file lies in one piece. Files of one folder lie side by side in a shuffled order, as a file
+//! system puts them when they were not written in the order in which they are read; folders lie
+//! spread over the disk.
 
 use pantler_steward::{Block, FileId};
 use pantler_trace::generate::Permutation;
@@ -57,8 +58,8 @@ impl Layout {
         FileId(self.files.len() as u64 - 1)
     }
 
-    /// Puts all files on so many disks of so many blocks: each process has its files on one, the processes in turns.
-    /// What does not fit makes the disks larger.
+    /// Puts all files on so many disks of so many blocks: each process has its files on one, the
+    /// processes in turns. What does not fit makes the disks larger.
     pub fn settle(&mut self, disks: usize, disk_blocks: u64, seed: u64) {
         for disk in 0..disks.max(1) {
             let here: Vec<usize> = (0..self.folders.len())

@@ -19,7 +19,8 @@ pub enum Lists {
     None,
     /// The same blocks in a random order.
     Shuffled,
-    /// As many blocks of files that the next process reads; where there is one process only, of files that nobody reads.
+    /// As many blocks of files that the next process reads; where there is one process only, of
+    /// files that nobody reads.
     Foreign,
     /// The first file of each list, without an end.
     Endless,

@@ -1,7 +1,9 @@
 //! The machine: processors, one cache with its steward, and disks with their schedulers.
 //!
-//! R1  A process that computes is counted in `computing`; one that is ready stands in `ready` exactly once.
-//! R2  A process that stalls is among the waiters of the block that it uses, and the block is pinned for it.
+//! R1  A process that computes is counted in `computing`; one that is ready stands in `ready`
+//!     exactly once.
+//! R2  A process that stalls is among the waiters of the block that it uses, and the block is
+//!     pinned for it.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::num::NonZeroU32;
@@ -48,10 +50,11 @@ pub struct MachineOptions {
     pub window: u32,
     /// How lists are followed; without, as the configuration says.
     pub prefetching: Option<Prefetching>,
-    /// How much of a disk is asked at a time where there is scheduling; without, as the configuration says.
+    /// How much of a disk is asked at a time where there is scheduling; without, as the
+    /// configuration says.
     pub pace: Option<PaceOptions>,
-    /// Blocks of a batch where requests are dear and there is scheduling (Q7); without, a share of the frames, unless
-    /// `prefetching` says how large a batch is. 0: as where they are not dear.
+    /// Blocks of a batch where requests are dear and there is scheduling (Q7); without, a share of
+    /// the frames, unless `prefetching` says how large a batch is. 0: as where they are not dear.
     pub batch_max: Option<u32>,
     /// When owners lose control.
     pub revocation: Revocation,

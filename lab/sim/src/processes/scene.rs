@@ -32,7 +32,8 @@ pub enum SceneError {
 }
 
 impl Scene {
-    /// Workloads by name, one process each, all starting at the same time. See [`WORKLOADS`](super::WORKLOADS).
+    /// Workloads by name, one process each, all starting at the same time. See
+    /// [`WORKLOADS`](super::WORKLOADS).
     ///
     /// # Errors
     ///
@@ -47,11 +48,11 @@ impl Scene {
         Ok(scene)
     }
 
-    /// One process for each owner of a trace, which makes its references in their order and computes `compute_ns` after
-    /// each. Each begins with a list of all that it will read.
+    /// One process for each owner of a trace, which makes its references in their order and
+    /// computes `compute_ns` after each. Each begins with a list of all that it will read.
     ///
-    /// Blocks lie where their numbers say: the file of plain keys is the whole disk. What `control` names and the trace does
-    /// not have is returned, one sentence each.
+    /// Blocks lie where their numbers say: the file of plain keys is the whole disk. What `control`
+    /// names and the trace does not have is returned, one sentence each.
     pub fn of_trace(trace: &Prepared, compute_ns: u64, control: &Control) -> (Self, Vec<String>) {
         let (hints, unknown) = control.hints(trace);
         let mut scene = Self::default();

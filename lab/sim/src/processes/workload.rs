@@ -1,8 +1,10 @@
-//! Programs of the papers as seeded generators: what they read in which order, what they say, how long they compute.
+//! Programs of the papers as seeded generators: what they read in which order, what they say, how
+//! long they compute.
 //!
-//! Sizes are those that the papers name; blocks are 8 KB. How long a program computes per block, and how large a source file
-//! is, follows from the raw tables of the OSDI'94 paper (appendix), with 6.4 to 16 MB of cache on an RZ56: elapsed times at
-//! different numbers of reads give 4.4 ms per sequential read, 10.1 ms per read of small files and the rest as computing.
+//! Sizes are those that the papers name; blocks are 8 KB. How long a program computes per block,
+//! and how large a source file is, follows from the raw tables of the OSDI'94 paper (appendix),
+//! with 6.4 to 16 MB of cache on an RZ56: elapsed times at different numbers of reads give 4.4 ms
+//! per sequential read, 10.1 ms per read of small files and the rest as computing.
 //!
 //! | name | reads | computes per block |
 //! | --- | --- | ---: |
@@ -14,12 +16,12 @@
 //! | `pse1`, `pse2` | 2,000 and 4,000 tuples of 4,096 blocks, by an index of 640 blocks | 4.0 ms |
 //! | `sort` | 2,125 blocks once, then as many of temporary files in three merges of eight at a time | 10.0 ms |
 //!
-//! What the papers do not say and is chosen here: how large single files are (uniform around the mean), which articles a
-//! query reads, and how long Postgres computes on a tuple (as in the join of the OSDI'94 paper). Nothing is written: `sort`
-//! finds its temporary files on the disk.
+//! What the papers do not say and is chosen here: how large single files are (uniform around the
+//! mean), which articles a query reads, and how long Postgres computes on a tuple (as in the join
+//! of the OSDI'94 paper). Nothing is written: `sort` finds its temporary files on the disk.
 //!
-//! Sources: P. Cao, E. W. Felten, K. Li, *Implementation and performance of application-controlled file caching*, OSDI 1994,
-//! section 5.1 and appendix; the ACFS paper, section 5.1.
+//! Sources: P. Cao, E. W. Felten, K. Li, *Implementation and performance of application-controlled
+//! file caching*, OSDI 1994, section 5.1 and appendix; the ACFS paper, section 5.1.
 
 mod beside;
 mod databases;

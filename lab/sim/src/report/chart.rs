@@ -118,8 +118,8 @@ pub(crate) fn charts(records: &[Record]) -> Vec<Chart> {
     charts
 }
 
-/// One line for each owner of a trace under each policy or allocation. `None` where no trace of that name has several
-/// owners.
+/// One line for each owner of a trace under each policy or allocation. `None` where no trace of
+/// that name has several owners.
 pub(crate) fn chart_of_owners(trace: &str, records: &[Record]) -> Option<Chart> {
     let of_trace: Vec<&Record> = records.iter().filter(|record| record.trace() == trace).collect();
     let unit = of_trace.iter().find(|record| record.owners().len() > 1)?.about().unit.clone();
@@ -255,7 +255,8 @@ pub(super) fn step(top: f64) -> f64 {
     [1.0, 2.0, 5.0, 10.0].into_iter().map(|times| times * power).find(|step| *step >= rough).unwrap_or(power)
 }
 
-/// One, two and five times powers of ten inside the range, thinned until they can be read; else its ends.
+/// One, two and five times powers of ten inside the range, thinned until they can be read; else its
+/// ends.
 fn size_ticks((from, to): (f64, f64)) -> Vec<u32> {
     for times in [&[1.0, 2.0, 5.0][..], &[1.0]] {
         let powers = (0..10).map(|power| 10_f64.powi(power));

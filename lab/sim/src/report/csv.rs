@@ -5,7 +5,8 @@ use crate::record::Record;
 /// Names of the columns.
 const HEADER: &str = "trace,policy,allocation,size,owner,requests,misses,hit_ratio,byte_hit_ratio,hit_ratio_error,overrules,mistakes";
 
-/// All results, with a header. Fields without a value are empty; the owner of a whole run is empty, too.
+/// All results, with a header. Fields without a value are empty; the owner of a whole run is empty,
+/// too.
 pub fn csv(records: &[Record]) -> String {
     let mut text = format!("{HEADER}\n");
     for record in records {

@@ -1,4 +1,5 @@
-//! Charts and tables as one page that needs nothing else: no network, and no script for what is in the tables.
+//! Charts and tables as one page that needs nothing else: no network, and no script for what is in
+//! the tables.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -56,7 +57,8 @@ fn section(text: &mut String, chart: &Chart, records: &[&Record]) {
     table(text, chart, "Hit ratios by size");
 }
 
-/// What became of each owner: lines where there are sizes to draw them over, and numbers in any case.
+/// What became of each owner: lines where there are sizes to draw them over, and numbers in any
+/// case.
 fn by_owner(text: &mut String, chart: &Chart, records: &[&Record]) {
     *text += "<h3>By owner</h3>\n";
     if records.iter().any(|record| record.size() != records[0].size()) {

@@ -1,4 +1,5 @@
-//! Charts as pixels. Letters come from a bitmap font that is part of the program: a server has none.
+//! Charts as pixels. Letters come from a bitmap font that is part of the program: a server has
+//! none.
 
 use noto_sans_mono_bitmap::{FontWeight, RasterHeight, get_raster, get_raster_width};
 use tiny_skia::{Color, Paint, PathBuilder, Pixmap, PremultipliedColorU8, Stroke, StrokeDash, Transform};

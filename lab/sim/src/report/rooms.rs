@@ -1,4 +1,5 @@
-//! A chart of the waiting room's size over time, as in figure 5 of the SA-W2R paper. The weighing room has the rest.
+//! A chart of the waiting room's size over time, as in figure 5 of the SA-W2R paper. The weighing
+//! room has the rest.
 //!
 //! ```text
 //!   waiting room of OLTP.lis, frames

@@ -4,7 +4,8 @@ use std::fmt::Write;
 
 use super::chart::{Anchor, COLOURS, Drawing, Ink, SIZE, Shape};
 
-/// Colours that people with any colour vision can tell apart (Okabe and Ito 2008), the yellow darkened.
+/// Colours that people with any colour vision can tell apart (Okabe and Ito 2008), the yellow
+/// darkened.
 pub(crate) const PALETTE: [&str; COLOURS] =
     ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#000000", "#56b4e9", "#e69f00", "#8f7f00"];
 

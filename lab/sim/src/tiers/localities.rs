@@ -15,7 +15,8 @@ pub struct LocalityRecord {
     pub measure: String,
     /// All references.
     pub requests: u64,
-    /// Accuracy: references that found their block in each segment, as shares of all; first references found none.
+    /// Accuracy: references that found their block in each segment, as shares of all; first
+    /// references found none.
     pub reference_ratios: Vec<f64>,
     /// Stability: blocks that went down across each boundary between segments, per reference.
     pub movement_ratios: Vec<f64>,

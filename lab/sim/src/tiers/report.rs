@@ -54,7 +54,8 @@ fn lines(records: &[TiersRecord], tiers: usize) -> Vec<Vec<String>> {
     lines
 }
 
-/// Measures of locality, trace by trace: a line for references to segments, and one for movements across boundaries.
+/// Measures of locality, trace by trace: a line for references to segments, and one for movements
+/// across boundaries.
 pub fn locality_table(records: &[LocalityRecord]) -> String {
     let mut text = String::new();
     for records in records.chunk_by(|one, other| one.trace == other.trace) {

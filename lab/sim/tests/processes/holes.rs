@@ -40,15 +40,16 @@ fn a_selection_gains_where_requests_are_dear() {
     let (base, with, without) = row("20 GB, 8 KiB", HDD);
     assert!(with * 100 <= base * 40, "{with} of {base} ns");
     assert!(with * 100 <= without * 50, "{with} ns, {without} without");
-    // Where a block takes as long as a fifth of a request, as on the paper's disks, and where requests are fast.
+    // Where a block takes as long as a fifth of a request, as on the paper's disks, and where
+    // requests are fast.
     for disk in ["rz56", "rz26", "ssd", "fixed:latency=0.4"] {
         let (_, with, without) = row(disk, disk);
         assert!(with * 100 <= without * 101, "{disk}: {with} ns, {without} without");
     }
 }
 
-/// Who reads without a list beside one with it waits for no more than a batch of single reads, and gains by what the
-/// other leaves of the disk.
+/// Who reads without a list beside one with it waits for no more than a batch of single reads, and
+/// gains by what the other leaves of the disk.
 #[test]
 fn a_neighbour_is_not_slowed_by_long_sweeps() {
     let mut scene = selection(

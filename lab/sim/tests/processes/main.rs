@@ -1,4 +1,5 @@
-//! Virtual processes: the paper's example, its workloads under six configurations, and lists that are wrong.
+//! Virtual processes: the paper's example, its workloads under six configurations, and lists that
+//! are wrong.
 
 mod holes;
 mod papers;

@@ -1,6 +1,7 @@
 //! What the papers measured, in virtual time.
 //!
-//! `cargo test -p pantler-sim --test processes -- --nocapture` prints the rows; `pantler sim processes` prints more of each.
+//! `cargo test -p pantler-sim --test processes -- --nocapture` prints the rows; `pantler sim
+//! processes` prints more of each.
 
 use pantler_sim::processes::{CONFIGURATIONS, Configuration, ProcessesOutcome};
 use pantler_steward::lists::Prefetching;
@@ -21,7 +22,8 @@ fn measured(names: &str, configuration: Configuration, frames: u32) -> Processes
     run(&scene(names), &options)
 }
 
-/// Changes of elapsed time against `lru+obl` in percent, by configuration; their means are the last row.
+/// Changes of elapsed time against `lru+obl` in percent, by configuration; their means are the last
+/// row.
 fn table(scenes: &[&str], frames: u32) -> [f64; 6] {
     let mut sums = [0.0; 6];
     println!("{frames} frames, seconds until all have ended");
@@ -53,7 +55,8 @@ fn pairs_take_a_third_less() {
     assert!(means[0] <= -30.0 && means[1] <= -25.0, "{means:?}");
 }
 
-/// The model against the OSDI'94 paper's raw tables (appendix): one-block lookahead, 6.4 and 16 MB of cache.
+/// The model against the OSDI'94 paper's raw tables (appendix): one-block lookahead, 6.4 and 16 MB
+/// of cache.
 #[test]
 fn the_model_is_near_what_was_measured() {
     for (name, frames, seconds, reads) in [
@@ -95,11 +98,13 @@ fn figure_1() {
         println!("{name:<54} {} units", outcome.elapsed_ns / 1_000_000);
         units.push(outcome.elapsed_ns / 1_000_000);
     }
-    // 8 without and 10 with prefetching are the paper's; docs/decisions/0041 says why the default waits.
+    // 8 without and 10 with prefetching are the paper's; docs/decisions/0041 says why the default
+    // waits.
     assert_eq!(units, [12, 8, 10, 8]);
 }
 
-/// A sequential read with lookahead or a list: hits approach all references, and time the transfer or the computing alone.
+/// A sequential read with lookahead or a list: hits approach all references, and time the transfer
+/// or the computing alone.
 #[test]
 fn a_scan_hits_nearly_always() {
     let scene = scene("scan");

@@ -1,7 +1,7 @@
 //! `start count ignored ignored`: count blocks of 512 bytes, from start on.
 //!
-//! The form of the traces that come with the ARC paper (`.lis`). As objects, each of the `count` blocks is a
-//! reference, as in that paper.
+//! The form of the traces that come with the ARC paper (`.lis`). As objects, each of the `count`
+//! blocks is a reference, as in that paper.
 
 use super::{Lines, OBJECTS_MAX, SECTOR_BYTES, text};
 use crate::Request;

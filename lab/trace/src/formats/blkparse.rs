@@ -1,7 +1,9 @@
-//! What `blkparse` prints: `major,minor cpu sequence seconds pid action rwbs sector + sectors [process]`.
+//! What `blkparse` prints: `major,minor cpu sequence seconds pid action rwbs sector + sectors
+//! [process]`.
 //!
-//! One action counts, the first of Q (queued), D (issued) and C (completed) that turns up: a request passes through
-//! all three. Discards and flushes are left out, and so is the summary at the end. Devices are files, processes owners.
+//! One action counts, the first of Q (queued), D (issued) and C (completed) that turns up: a
+//! request passes through all three. Discards and flushes are left out, and so is the summary at
+//! the end. Devices are files, processes owners.
 
 use super::{Lines, SECTOR_BYTES, text};
 use crate::Request;

@@ -1,7 +1,8 @@
 //! `version,time,op,size,lbn`: CloudPhysics' block traces as text.
 //!
-//! Times are microseconds, operations SCSI commands in hexadecimal, sizes bytes, and block numbers count sectors of 512
-//! bytes. A first line with these names is passed over. As objects, the sector is the key.
+//! Times are microseconds, operations SCSI commands in hexadecimal, sizes bytes, and block numbers
+//! count sectors of 512 bytes. A first line with these names is passed over. As objects, the sector
+//! is the key.
 
 use super::{Lines, SECTOR_BYTES, text};
 use crate::Request;

@@ -6,14 +6,16 @@
 //!   cscope,index,18
 //! ```
 //!
-//! A column means something by its name in the first line, or by what `--columns` says: a list of meanings in order of
-//! the columns (`-` for one that means nothing), or of `meaning=NAME` and `meaning=POSITION` (from 1).
+//! A column means something by its name in the first line, or by what `--columns` says: a list of
+//! meanings in order of the columns (`-` for one that means nothing), or of `meaning=NAME` and
+//! `meaning=POSITION` (from 1).
 //!
-//! One column must name the block. Where its first value is a number, all must be; else values are text, and become
-//! 64-bit hashes that are the same on every machine.
+//! One column must name the block. Where its first value is a number, all must be; else values are
+//! text, and become 64-bit hashes that are the same on every machine.
 //!
-//! A time that is none of the numbers its column promises is no time, and the line counts all the same: no policy asks
-//! for times, and columns of that name hold dates, milliseconds, or -1. `--columns time_ms=NAME` says what a number means.
+//! A time that is none of the numbers its column promises is no time, and the line counts all the
+//! same: no policy asks for times, and columns of that name hold dates, milliseconds, or -1.
+//! `--columns time_ms=NAME` says what a number means.
 //!
 //! Fields may be quoted as in RFC 4180, but a line break ends a line even between quotes.
 
@@ -176,8 +178,8 @@ impl Csv {
         names.any(|name| Meaning::of(name.trim_matches('"')).is_some_and(names_block))
     }
 
-    /// Whether a first line is a header beyond doubt: all of it names, one of them of the block, and words between blanks
-    /// only if each means something.
+    /// Whether a first line is a header beyond doubt: all of it names, one of them of the block,
+    /// and words between blanks only if each means something.
     pub fn is_header(line: &[u8]) -> bool {
         let delimiter = delimiter_of(line);
         let text = String::from_utf8_lossy(line);
@@ -377,7 +379,8 @@ fn delimiter_of(line: &[u8]) -> u8 {
     *most.expect("the list is not empty")
 }
 
-/// A hash of text that is the same everywhere: FNV-1a, with a final mix because it is used as a key.
+/// A hash of text that is the same everywhere: FNV-1a, with a final mix because it is used as a
+/// key.
 fn hash(text: &[u8]) -> u64 {
     let fold = |hash: u64, &byte: &u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     let hash = text.iter().fold(0xcbf2_9ce4_8422_2325, fold);

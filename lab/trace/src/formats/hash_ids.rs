@@ -1,4 +1,5 @@
-//! JSON lines with a list `hash_ids`: the key-value cache of a language model, one request per line.
+//! JSON lines with a list `hash_ids`: the key-value cache of a language model, one request per
+//! line.
 //!
 //! ```json
 //! {"timestamp": 0, "input_length": 6758, "output_length": 500, "hash_ids": [0, 1, 2]}

@@ -16,8 +16,8 @@ impl<const WIDTH: usize> Keys<WIDTH> {
         }
     }
 
-    /// How many of these keys differ from the one before in their lower half only: keys of one trace lie close
-    /// together, and arbitrary bytes do not.
+    /// How many of these keys differ from the one before in their lower half only: keys of one
+    /// trace lie close together, and arbitrary bytes do not.
     pub fn plausible(sample: &[u8]) -> usize {
         let keys: Vec<u64> = sample.chunks_exact(WIDTH).map(Self::key).collect();
         let half = WIDTH as u32 * 4;

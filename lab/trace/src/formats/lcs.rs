@@ -33,7 +33,8 @@ pub struct Lcs {
 }
 
 impl Lcs {
-    /// Reads a header from the first bytes of a file: the parser, and the bytes that the header takes.
+    /// Reads a header from the first bytes of a file: the parser, and the bytes that the header
+    /// takes.
     pub fn of(head: &[u8]) -> Result<(Lcs, usize), Bad> {
         if !head.starts_with(&MAGIC) {
             return Err(Bad::new(&head[..head.len().min(8)], "an lcs header"));

@@ -1,7 +1,7 @@
 //! One block number per line; a line `*` is skipped.
 //!
-//! The form of the traces that come with the LIRS and ULC papers. Empty lines and the end-of-file mark of DOS are
-//! skipped too, because some of those files end with them.
+//! The form of the traces that come with the LIRS and ULC papers. Empty lines and the end-of-file
+//! mark of DOS are skipped too, because some of those files end with them.
 
 use super::{Lines, text};
 use crate::Request;

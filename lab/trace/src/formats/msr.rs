@@ -1,7 +1,8 @@
 //! `timestamp,host,disk,Read|Write,offset,size,response`: the block traces of MSR Cambridge.
 //!
-//! Times count tenths of microseconds since 1601; offset and size are bytes. Each disk of a host is a file. As
-//! objects, the offset is the key. A first line with the names of the columns is passed over.
+//! Times count tenths of microseconds since 1601; offset and size are bytes. Each disk of a host is
+//! a file. As objects, the offset is the key. A first line with the names of the columns is passed
+//! over.
 
 use super::{Lines, text};
 use crate::Request;

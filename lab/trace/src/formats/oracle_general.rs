@@ -44,7 +44,8 @@ impl Records for OracleGeneral {
     }
 }
 
-/// How many of these records look right: time does not run back, and the next use is later or never.
+/// How many of these records look right: time does not run back, and the next use is later or
+/// never.
 pub fn plausible(sample: &[u8]) -> usize {
     let mut before = 0;
     let records = sample.chunks_exact(WIDTH).enumerate();

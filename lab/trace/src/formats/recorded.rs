@@ -1,7 +1,8 @@
-//! Our own recorded traces: who read or wrote which bytes of which file, when. `docs/FORMAT.md` has the bytes.
+//! Our own recorded traces: who read or wrote which bytes of which file, when. `docs/FORMAT.md` has
+//! the bytes.
 //!
-//! A record stands on what came before (same owner, same file, where the last one ended), so that a sequential read
-//! takes a few bytes; a trace that is cut is known by its missing end.
+//! A record stands on what came before (same owner, same file, where the last one ended), so that a
+//! sequential read takes a few bytes; a trace that is cut is known by its missing end.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -18,7 +19,8 @@ pub const VERSION: u32 = 1;
 pub const HEADER_BYTES: usize = 16;
 /// Flag: offsets are keys of objects, not bytes.
 const KEYS: u32 = 1;
-/// Flag: behind each request stand its object and how many there are in a row, and these are what it counts as.
+/// Flag: behind each request stand its object and how many there are in a row, and these are what
+/// it counts as.
 const OBJECTS: u32 = 2;
 
 /// Longest name in bytes: a path, and room.

@@ -1,7 +1,8 @@
-//! `unit,sector,size,r|w,seconds`: the Storage Performance Council's text form, as in the UMass trace repository.
+//! `unit,sector,size,r|w,seconds`: the Storage Performance Council's text form, as in the UMass
+//! trace repository.
 //!
-//! Sectors have 512 bytes, sizes are bytes. Each unit is a file. Further fields are ignored. As objects, the sector is
-//! the key.
+//! Sectors have 512 bytes, sizes are bytes. Each unit is a file. Further fields are ignored. As
+//! objects, the sector is the key.
 
 use super::{Lines, SECTOR_BYTES, text};
 use crate::Request;

@@ -7,10 +7,11 @@
 //!   4711  1700000000.123789 read(3, "..."..., 4096) = 4096
 //! ```
 //!
-//! Process numbers and times may be missing. Descriptors are followed through open, dup, fcntl, fork, clone, execve
-//! and close, positions through read, write and lseek; see [`processes`] for who shares what. Each process is an owner;
-//! threads belong to theirs. Descriptors that were open before, or are no files, count only where `strace -y` prints
-//! their paths. Mapped files are read without a call, so `strace` cannot see it.
+//! Process numbers and times may be missing. Descriptors are followed through open, dup, fcntl,
+//! fork, clone, execve and close, positions through read, write and lseek; see [`processes`] for
+//! who shares what. Each process is an owner; threads belong to theirs. Descriptors that were open
+//! before, or are no files, count only where `strace -y` prints their paths. Mapped files are read
+//! without a call, so `strace` cannot see it.
 
 mod call;
 mod processes;

@@ -15,7 +15,8 @@ pub fn number(field: &[u8]) -> Option<u64> {
     })
 }
 
-/// A whole number, perhaps with a point and zeros behind it, as programs write that count in floating point.
+/// A whole number, perhaps with a point and zeros behind it, as programs write that count in
+/// floating point.
 pub fn whole(field: &[u8]) -> Option<u64> {
     let point = field.iter().position(|&byte| byte == b'.').unwrap_or(field.len());
     let zeros = field[point..].iter().skip(1).all(|&byte| byte == b'0');

@@ -35,7 +35,8 @@ impl Vscsi {
         if two.plausible(sample) > one.plausible(sample) { two } else { one }
     }
 
-    /// How many of these records carry the version where it belongs, and a sector that some disk has.
+    /// How many of these records carry the version where it belongs, and a sector that some disk
+    /// has.
     pub fn plausible(self, sample: &[u8]) -> usize {
         let sector = |record: &[u8]| u64::from_le_bytes(bytes(record, 16));
         let right = |record: &&[u8]| self.version_of(record) == self.version && sector(record) < SECTORS_MAX;

@@ -1,4 +1,5 @@
-//! Several processes at once, each with its own references: each is an owner, with a file of its own.
+//! Several processes at once, each with its own references: each is an owner, with a file of its
+//! own.
 
 use super::{Random, Reference, Specification};
 
@@ -11,8 +12,8 @@ pub struct Process {
     pub specification: Specification,
 }
 
-/// Processes that still have references, in turns of `burst`. The next one is drawn, or with `seed` 0 simply the
-/// next.
+/// Processes that still have references, in turns of `burst`. The next one is drawn, or with `seed`
+/// 0 simply the next.
 pub fn references(processes: &[Process], burst: u64, seed: u64) -> impl Iterator<Item = Reference> + '_ {
     let live: Vec<_> = processes
         .iter()

@@ -1,5 +1,5 @@
-//! The part of a specification after its name: `name=value`, separated by commas; values may be specifications in
-//! parentheses.
+//! The part of a specification after its name: `name=value`, separated by commas; values may be
+//! specifications in parentheses.
 
 use super::specification::GENERATORS;
 use crate::{TraceError, nearest, perhaps};

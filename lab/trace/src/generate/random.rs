@@ -1,7 +1,7 @@
 //! Random numbers that are the same everywhere and for ever.
 //!
-//! xoshiro256++ by Blackman and Vigna, seeded by SplitMix64 as they recommend. Written out here instead of taken from
-//! a crate, so that no update of a crate changes a trace.
+//! xoshiro256++ by Blackman and Vigna, seeded by SplitMix64 as they recommend. Written out here
+//! instead of taken from a crate, so that no update of a crate changes a trace.
 
 /// A source of random numbers.
 ///
@@ -72,7 +72,8 @@ fn split_mix(state: &mut u64) -> u64 {
     mixed ^ mixed >> 31
 }
 
-/// A shuffled order of `0..count` that takes no memory: a Feistel network, walked until the result is in range.
+/// A shuffled order of `0..count` that takes no memory: a Feistel network, walked until the result
+/// is in range.
 #[derive(Debug, Clone)]
 pub struct Permutation {
     count: u64,
@@ -100,7 +101,8 @@ impl Permutation {
     pub fn at(&self, place: u64) -> u64 {
         assert!(place < self.count, "{place} of {}", self.count);
         let mut value = place;
-        // The network permutes at most four times as many numbers, so this takes four steps on average.
+        // The network permutes at most four times as many numbers, so this takes four steps on
+        // average.
         loop {
             value = self.step(value);
             if value < self.count {
@@ -127,7 +129,8 @@ mod tests {
 
     #[test]
     fn numbers_never_change() {
-        // Vigna's reference programs give these: SplitMix64 from 1234567, then xoshiro256++ from 1, 2, 3, 4.
+        // Vigna's reference programs give these: SplitMix64 from 1234567, then xoshiro256++ from 1,
+        // 2, 3, 4.
         let mut state = 1_234_567;
         assert_eq!(split_mix(&mut state), 6_457_827_717_110_365_317);
         let mut random = Random { state: [1, 2, 3, 4] };

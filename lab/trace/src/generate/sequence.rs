@@ -29,7 +29,8 @@ impl Iterator for Scan {
     }
 }
 
-/// The first N blocks in order, five times, then the next N, and so on (Cao, Felten, Li, OSDI 1994).
+/// The first N blocks in order, five times, then the next N, and so on (Cao, Felten, Li, OSDI
+/// 1994).
 #[derive(Debug, Clone)]
 pub struct ReadN {
     blocks: u64,

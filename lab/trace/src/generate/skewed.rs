@@ -1,7 +1,9 @@
-//! The skew of the SA-W2R paper: a share `a` of the references goes to a share `b` of the blocks, at every scale.
+//! The skew of the SA-W2R paper: a share `a` of the references goes to a share `b` of the blocks,
+//! at every scale.
 //!
-//! Block number i or lower is referenced with probability `(i / N)^(log a / log b)` (Jeon, Noh, 2000, on the
-//! traces named Zipfian; 80/20 is a = 0.8, b = 0.2). Inverting it draws a block with one power.
+//! Block number i or lower is referenced with probability `(i / N)^(log a / log b)` (Jeon, Noh,
+//! 2000, on the traces named Zipfian; 80/20 is a = 0.8, b = 0.2). Inverting it draws a block with
+//! one power.
 
 use super::Random;
 

@@ -70,8 +70,8 @@ pub struct Specification {
 }
 
 impl Specification {
-    /// Whether a text means a generator and not a file: its name and a colon, or what could be a name misspelt, a colon,
-    /// and parameters.
+    /// Whether a text means a generator and not a file: its name and a colon, or what could be a
+    /// name misspelt, a colon, and parameters.
     pub fn is_meant(text: &str) -> bool {
         text.split_once(':').is_some_and(|(name, rest)| {
             let is_known = GENERATORS.iter().any(|known| known.0 == name);
@@ -80,7 +80,8 @@ impl Specification {
         })
     }
 
-    /// What can be generated: name, parameters with their defaults, and one line about each, for people.
+    /// What can be generated: name, parameters with their defaults, and one line about each, for
+    /// people.
     pub fn help() -> String {
         let mut text = String::from("NAME:PARAMETER=VALUE,... in the place of a trace:\n\n");
         for (name, parameters, description) in GENERATORS {

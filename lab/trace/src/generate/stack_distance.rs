@@ -5,9 +5,9 @@
 //!   counts, as a tree:     1   2   1   4 ...           how many blocks are in the slots below
 //! ```
 //!
-//! The block at distance d is the d-th taken slot from the end: found by descending a Fenwick tree, moved to a new
-//! slot at the end. When the slots are used up the blocks move together again, so that a reference costs the
-//! logarithm of the number of blocks.
+//! The block at distance d is the d-th taken slot from the end: found by descending a Fenwick tree,
+//! moved to a new slot at the end. When the slots are used up the blocks move together again, so
+//! that a reference costs the logarithm of the number of blocks.
 //!
 //! S1  Each block is in exactly one slot; the tree counts the taken ones.
 

@@ -1,7 +1,8 @@
 //! Two pools in turn: the experiment of the LRU-K paper.
 //!
-//! References alternate between a small pool and a large one, uniform within each, like index pages and the records
-//! they lead to. (O'Neil, O'Neil, Weikum, The LRU-K Page Replacement Algorithm, 1993, section 4.1: 100 and 10,000.)
+//! References alternate between a small pool and a large one, uniform within each, like index pages
+//! and the records they lead to. (O'Neil, O'Neil, Weikum, The LRU-K Page Replacement Algorithm,
+//! 1993, section 4.1: 100 and 10,000.)
 
 use super::Random;
 

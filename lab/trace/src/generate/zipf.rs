@@ -1,8 +1,8 @@
 //! Zipf's law: rank k is drawn with a probability in proportion to k to the power of −alpha.
 //!
-//! Drawn by rejection from the inverse of a continuous hat (Hörmann and Derflinger, Rejection-Inversion to Generate
-//! Variates from Monotone Discrete Distributions, 1996): exact for every alpha from 0 up, without tables, about one
-//! logarithm and one exponential each.
+//! Drawn by rejection from the inverse of a continuous hat (Hörmann and Derflinger,
+//! Rejection-Inversion to Generate Variates from Monotone Discrete Distributions, 1996): exact for
+//! every alpha from 0 up, without tables, about one logarithm and one exponential each.
 //!
 //! ```text
 //!   H(x) = integral of t^-alpha,  u uniform in (H(1.5) - 1, H(n + 0.5)]

@@ -1,7 +1,7 @@
 //! gzip, zstd and xz as streams of bytes, in bounded memory.
 //!
-//! Each takes several members, frames or streams in a row, as the programs of these names do, and checks the sums
-//! that they wrote. What is cut or damaged is an error, never a shorter trace.
+//! Each takes several members, frames or streams in a row, as the programs of these names do, and
+//! checks the sums that they wrote. What is cut or damaged is an error, never a shorter trace.
 
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 
@@ -108,8 +108,9 @@ impl<R: BufRead> Zstd<R> {
         Ok(false)
     }
 
-    /// Decodes a block. The decoder keeps back what later blocks may refer to, so where none can follow the frame is ended
-    /// for it: all that came before the failure comes out, and then the failure.
+    /// Decodes a block. The decoder keeps back what later blocks may refer to, so where none can
+    /// follow the frame is ended for it: all that came before the failure comes out, and then the
+    /// failure.
     fn decode_block(&mut self) {
         let strategy = BlockDecodingStrategy::UptoBlocks(1);
         if self.decoder.decode_blocks(&mut self.source, strategy).is_ok() {
@@ -171,7 +172,8 @@ struct Xz<R> {
     ended: bool,
 }
 
-/// Bytes taken from an xz stream at once: what came out of a step that fails is lost with it, so steps are short.
+/// Bytes taken from an xz stream at once: what came out of a step that fails is lost with it, so
+/// steps are short.
 const XZ_STEP_BYTES: usize = 512;
 
 impl<R: BufRead> Read for Xz<R> {

@@ -119,8 +119,8 @@ fn what_is_damaged_is_an_error() {
     }
 }
 
-/// The decoder loses what came out of the step that fails, so the place in the content is a lower bound; the place in
-/// the file is right to one step.
+/// The decoder loses what came out of the step that fails, so the place in the content is a lower
+/// bound; the place in the file is right to one step.
 #[test]
 fn damage_in_xz_is_named_by_its_place_in_the_file() {
     let text = text();
@@ -137,7 +137,8 @@ fn damage_in_xz_is_named_by_its_place_in_the_file() {
 
 #[test]
 fn what_expands_without_end_is_refused() {
-    // A megabyte of zeros as one gzip member, over and over: more than EXPANSION_FREE_BYTES at 1:1000.
+    // A megabyte of zeros as one gzip member, over and over: more than EXPANSION_FREE_BYTES at
+    // 1:1000.
     let member = zstd(&vec![b'\n'; 4 << 20]);
     assert!(member.len() * 1000 < 4 << 20, "{} bytes", member.len());
     struct Endless(Vec<u8>, usize);

@@ -1,7 +1,8 @@
 //! Prepared traces kept for the next time.
 //!
-//! The name of a kept file is a hash of everything that could change it: the trace's path, size and time of change, and
-//! the options. The same text is kept in the file and compared, because hashes can collide.
+//! The name of a kept file is a hash of everything that could change it: the trace's path, size and
+//! time of change, and the options. The same text is kept in the file and compared, because hashes
+//! can collide.
 
 use std::fs;
 use std::io::ErrorKind;

@@ -117,7 +117,8 @@ fn numbers_that_break_the_rules_are_refused_though_checksums_fit() {
 fn sizes_that_are_said_twice_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.prepared");
-    // This one has blocks of 4,096 bytes and a column of sizes: neither leaves room for a size of every object.
+    // This one has blocks of 4,096 bytes and a column of sizes: neither leaves room for a size of
+    // every object.
     sample().save(&path, "").unwrap();
     let mut bytes = fs::read(&path).unwrap();
     bytes[36] = 1;

@@ -1,4 +1,5 @@
-//! Access lists of the twin (P1 to P6, L9): every step of every list in a vector, every question a search.
+//! Access lists of the twin (P1 to P6, L9): every step of every list in a vector, every question a
+//! search.
 
 use pantler_steward::lists::Chunk;
 use pantler_steward::{Allocation, Block, OwnerId};

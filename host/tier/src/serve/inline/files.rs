@@ -4,12 +4,13 @@
 //!   PANTLER.STAT, LIST, READ --> queue --> threads: path, one component at a time --> reply --> loop
 //! ```
 //!
-//! F1  A path is a list of names from the origin down. None is empty, `.`, `..`, long, or holds a zero byte, and no link is
-//!     followed: nothing outside of the origin can be named.
-//! F2  Bytes are answered under the version that was asked for: the open file has it before they are read, and after.
-//! F3  Bounds: [`QUEUE_MAX`] requests that wait, two answers for each thread that wait for the loop, [`ENTRIES_MAX`] entries
-//!     and about [`LIST_BYTES`] of a listing, [`READ_BYTES_MAX`] of a file, [`LISTINGS_MAX`] listings that are to be gone on
-//!     with.
+//! F1  A path is a list of names from the origin down. None is empty, `.`, `..`, long, or holds a
+//!     zero byte, and no link is followed: nothing outside of the origin can be named.
+//! F2  Bytes are answered under the version that was asked for: the open file has it before they
+//!     are read, and after.
+//! F3  Bounds: [`QUEUE_MAX`] requests that wait, two answers for each thread that wait for the
+//!     loop, [`ENTRIES_MAX`] entries and about [`LIST_BYTES`] of a listing, [`READ_BYTES_MAX`] of a
+//!     file, [`LISTINGS_MAX`] listings that are to be gone on with.
 //! F4  The loop waits for no file.
 
 use std::collections::VecDeque;
@@ -172,7 +173,8 @@ fn identity(origin: &Origin, name: Option<&str>) -> io::Result<[u8; 16]> {
     Ok(Stem::new(None, 0, parts).hash)
 }
 
-/// What a thread does. It keeps the file that it read last: files are read from one end to the other.
+/// What a thread does. It keeps the file that it read last: files are read from one end to the
+/// other.
 pub(super) fn serve(hall: &Hall) {
     let mut last = None;
     while let Some((waiter, errand)) = next(hall, &mut last) {
@@ -388,7 +390,8 @@ fn size_of(hall: &Hall, file: &OpenFile, wanted: Token) -> io::Result<u64> {
     if version(hall, &attributes) == wanted { Ok(attributes.size) } else { Err(Errno::STALE.into()) }
 }
 
-/// What a command asks; an answer that says what is wrong with it; or nothing, for any other command.
+/// What a command asks; an answer that says what is wrong with it; or nothing, for any other
+/// command.
 pub(crate) fn parse(words: &[&[u8]]) -> Option<Result<Errand, Reply>> {
     let name = words.first().filter(|name| name.len() == 12)?.to_ascii_uppercase();
     let number = |word: &[u8]| std::str::from_utf8(word).ok().and_then(|text| text.parse::<u64>().ok());

@@ -2,10 +2,11 @@
 
 use hashbrown::HashMap;
 
-/// What a version is charged with beside its path: its place in a table that may be growing, and what the allocator adds.
+/// What a version is charged with beside its path: its place in a table that may be growing, and
+/// what the allocator adds.
 const FILE_BYTES: u64 = 160;
-/// Parts that the table is in, by the first byte of a version, which is a hash. Nobody waits for more than one to be swept, or
-/// to grow.
+/// Parts that the table is in, by the first byte of a version, which is a hash. Nobody waits for
+/// more than one to be swept, or to grow.
 pub(super) const PARTS: usize = 256;
 
 struct File {
@@ -72,8 +73,8 @@ impl Index {
         self.part(&version).insert(version, File { path: path.into(), seen: walk });
     }
 
-    /// The walk came to its end: what it did not see of one part is no more. For all parts, one after the other, and then
-    /// [`end`](Self::end).
+    /// The walk came to its end: what it did not see of one part is no more. For all parts, one
+    /// after the other, and then [`end`](Self::end).
     pub(super) fn sweep(&mut self, part: usize) {
         let walk = self.walk;
         let mut freed = 0;

@@ -1,7 +1,8 @@
-//! Looks through the origin for the versions that are there: at the start, and after somebody asked for one that is not known.
+//! Looks through the origin for the versions that are there: at the start, and after somebody asked
+//! for one that is not known.
 //!
-//! The pause after a walk is nine times as long as the walk, so that at most a tenth of the time goes into walks, whatever is
-//! asked for.
+//! The pause after a walk is nine times as long as the walk, so that at most a tenth of the time
+//! goes into walks, whatever is asked for.
 
 use std::io;
 use std::os::unix::ffi::OsStrExt;

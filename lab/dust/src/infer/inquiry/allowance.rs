@@ -4,7 +4,8 @@ use super::super::budget;
 use super::super::score::Ledger;
 use super::{CAPACITY_MIN, Inquiry, VERIFICATION};
 
-/// Part of `accesses_per_block` that is made use of: what is known of the capacity may be a little high.
+/// Part of `accesses_per_block` that is made use of: what is known of the capacity may be a little
+/// high.
 const USED: (usize, usize) = (9, 10);
 /// The same of the ceiling, which is somewhat high, where no fit is good and there is nothing else.
 const USED_UNKNOWN: (usize, usize) = (23, 30);
@@ -45,7 +46,8 @@ impl Inquiry {
         if all <= self.most(self.estimate(), USED) / 2 { accesses } else { accesses.min(self.firmly_left()) }
     }
 
-    /// Accesses of the verification: as planned, or somewhat more than planned with if there would be none, or none.
+    /// Accesses of the verification: as planned, or somewhat more than planned with if there would
+    /// be none, or none.
     pub(super) fn verification_accesses(&self) -> u32 {
         let least = self.estimate() as usize;
         let planned = (least * VERIFICATION as usize).min(self.left());

@@ -1,12 +1,13 @@
-//! The capacity microbenchmark: more and more blocks are read, until some of them are missing; then all again.
+//! The capacity microbenchmark: more and more blocks are read, until some of them are missing; then
+//! all again.
 //!
 //! ```text
 //!   growing     0 1 .. 23   some of them   24 .. 37   some of them   ..    nothing is missing: go on
 //!   returning   37 .. 2 1 0                                                as many are there as the cache holds, about
 //! ```
 //!
-//! Source: Burnett et al., USENIX 2002, section 2.1, except that blocks are read again backwards and few of them while
-//! growing, since no state has to stay undisturbed.
+//! Source: Burnett et al., USENIX 2002, section 2.1, except that blocks are read again backwards
+//! and few of them while growing, since no state has to stay undisturbed.
 
 use super::super::calibrate::{Calibration, Noise};
 use super::super::random::Random;
@@ -22,7 +23,8 @@ const GROWTH: f64 = 1.6;
 const GROWTH_PROBES: u32 = 30;
 /// Blocks after which a target is given up whose hits take as long as its misses.
 const BLIND_BLOCKS: u32 = 3000;
-/// The same of a target none of whose first reads looks like a miss: where first reads may be hits, they are not for as long.
+/// The same of a target none of whose first reads looks like a miss: where first reads may be hits,
+/// they are not for as long.
 const BLIND_BLOCKS_ALIKE: u32 = 1 << 14;
 /// Confidence below which hits are not told from misses.
 const UNCLEAR: f64 = 0.05;
@@ -96,7 +98,8 @@ impl Microbenchmark {
         f64::from(self.filled) * GROWTH > f64::from(options.blocks_max)
     }
 
-    /// Whether so much was read that there should be hits among it, and none can be told from a miss.
+    /// Whether so much was read that there should be hits among it, and none can be told from a
+    /// miss.
     pub fn is_blind(&self, last: Option<&Observed>, calibration: &Calibration) -> bool {
         let unclear = self.filled > BLIND_BLOCKS && is_unclear(calibration);
         let alike = || self.filled > BLIND_BLOCKS_ALIKE && first_reads_missed(last, calibration) < 0.1;
@@ -114,8 +117,8 @@ impl Microbenchmark {
         trace
     }
 
-    /// The blocks that are still there are as many as the cache holds, or somewhat fewer if it replaced some of
-    /// them while they were read.
+    /// The blocks that are still there are as many as the cache holds, or somewhat fewer if it
+    /// replaced some of them while they were read.
     pub fn measure(&mut self, last: &Observed, calibration: &Calibration, options: &Options) {
         let Observed { trace, readings } = last;
         let probes = trace.probes.len() as f64;
@@ -127,13 +130,15 @@ impl Microbenchmark {
         if options.lags && self.filled > START_BLOCKS && there * COLLAPSE < held {
             self.collapse = Some((held as u32, there as u32));
         }
-        // Unless told otherwise: policies that replace what is about to be read hold up to half as much again.
-        // Nothing was missing before the cache was filled for the last time but one, and something was then.
+        // Unless told otherwise: policies that replace what is about to be read hold up to half as
+        // much again. Nothing was missing before the cache was filled for the last time but one,
+        // and something was then.
         let filled = f64::from(self.filled) * 1.05;
         let least = if self.filled > START_BLOCKS {
             (there * 0.85).max(f64::from(self.filled) / GROWTH * 0.7)
         } else {
-            // There was nothing before, and a few readings that mislead are a large part of a few blocks.
+            // There was nothing before, and a few readings that mislead are a large part of a few
+            // blocks.
             (there - 3.0 * (probes * misses * (1.0 - misses)).sqrt()) * 0.85
         };
         let measured = (least.max(1.0) as u32, ((there * 1.5).max(filled) + 1.0) as u32);
@@ -147,7 +152,8 @@ pub(super) fn is_unclear(calibration: &Calibration) -> bool {
     calibration.modes.is_some() && calibration.confidence < UNCLEAR
 }
 
-/// Probes of the last trace that were misses, beyond what noise makes of hits; none where they cannot be told from hits.
+/// Probes of the last trace that were misses, beyond what noise makes of hits; none where they
+/// cannot be told from hits.
 pub(super) fn probes_missing(last: Option<&Observed>, calibration: &Calibration) -> f64 {
     let Some(Observed { trace, readings }) = last.filter(|_| !is_unclear(calibration)) else { return 0.0 };
     let missing: f64 = trace.probes.iter().map(|&at| missed(readings[at], calibration.modes)).sum();
@@ -155,8 +161,8 @@ pub(super) fn probes_missing(last: Option<&Observed>, calibration: &Calibration)
     missing - probes * noise - 3.0 * (probes * noise * (1.0 - noise)).sqrt() - 3.0
 }
 
-/// Share of the reads of the last growth that look like misses. It may be what a busy machine adds that is told apart,
-/// and all that was read was missing.
+/// Share of the reads of the last growth that look like misses. It may be what a busy machine adds
+/// that is told apart, and all that was read was missing.
 fn first_reads_missed(last: Option<&Observed>, calibration: &Calibration) -> f64 {
     let Some(Observed { trace, readings }) = last else { return 1.0 };
     let first = trace.probes.first().copied().unwrap_or(readings.len());

@@ -16,20 +16,24 @@ pub struct Options {
     pub blocks_max: u32,
     /// Share of accesses that may contradict a known policy beyond what is noise.
     pub slack: f64,
-    /// Families that the cache has only roughly, each with the share that may contradict it instead.
+    /// Families that the cache has only roughly, each with the share that may contradict it
+    /// instead.
     pub corners: &'static [(&'static str, f64)],
-    /// Whether blocks of others may be part of what is known. If not, who seems to have them is unknown, unless it has
-    /// corners: a policy that is not on the list looks just like that.
+    /// Whether blocks of others may be part of what is known. If not, who seems to have them is
+    /// unknown, unless it has corners: a policy that is not on the list looks just like that.
     pub shared: bool,
-    /// Whether the cache can be emptied. If not, all traces are one visit, and go on to new blocks instead.
+    /// Whether the cache can be emptied. If not, all traces are one visit, and go on to new blocks
+    /// instead.
     pub flushes: bool,
-    /// Whether no reading is ever wrong: then no more than `slack` of the accesses may contradict what draws nothing.
+    /// Whether no reading is ever wrong: then no more than `slack` of the accesses may contradict
+    /// what draws nothing.
     pub exact: bool,
     /// Whether what is too much may be removed later than it came, by a process of the cache's own.
     pub lags: bool,
     /// Whether the cache may fetch what was not asked for: then that is asked first.
     pub may_fetch_ahead: bool,
-    /// What accesses cost, where that is known; by the latencies that were seen if not given, if there are any.
+    /// What accesses cost, where that is known; by the latencies that were seen if not given, if
+    /// there are any.
     pub costs: Option<Costs>,
     /// Seed of all traces.
     pub seed: u64,

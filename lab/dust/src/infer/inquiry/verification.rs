@@ -23,15 +23,17 @@ impl Verification {
         Some(Self { fresh, before: fits.to_vec(), confirmed: false })
     }
 
-    /// Confirms the best fit, if its name was among those before and the fresh trace does not contradict it.
+    /// Confirms the best fit, if its name was among those before and the fresh trace does not
+    /// contradict it.
     pub fn confirm(&mut self, evidence: &Evidence, calibration: &Calibration, best: &Fit, slack: f64) {
         let name = best.candidate.name();
         let timed = calibration.modes.is_some();
         let tested = match self.before.iter().find(|fit| fit.candidate.name() == name) {
-            // He is not put to the test, and explains nearly anything: who led before has to stand it.
+            // He is not put to the test, and explains nearly anything: who led before has to stand
+            // it.
             Some(_) if timed && !best.candidate.repeats_itself() => self.before.first(),
-            // Nor would be whoever drew then. He draws nothing now, so nobody asks him to repeat himself: he has to stand it
-            // as he is.
+            // Nor would be whoever drew then. He draws nothing now, so nobody asks him to repeat
+            // himself: he has to stand it as he is.
             Some(before) if timed && !before.candidate.repeats_itself() => Some(best),
             before => before,
         };

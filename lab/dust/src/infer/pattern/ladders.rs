@@ -1,11 +1,12 @@
-//! Ladders: the same treatment with one number growing from rung to rung, so that a threshold shows as a step.
+//! Ladders: the same treatment with one number growing from rung to rung, so that a threshold shows
+//! as a step.
 
 use super::super::random::Random;
 use super::super::trace::Trace;
 use super::part;
 
-/// Blocks are read once, pushed out, read again at distances of 1.1 to 2.2 capacities, and probed after further
-/// newcomers: whoever remembers them keeps them.
+/// Blocks are read once, pushed out, read again at distances of 1.1 to 2.2 capacities, and probed
+/// after further newcomers: whoever remembers them keeps them.
 pub(super) fn ghosts(capacity: u32, random: &mut Random) -> Trace {
     let mut trace = Trace::cold("ghost-ladder");
     let rung = part(capacity, 0.12);
@@ -29,7 +30,8 @@ pub(super) fn ghosts(capacity: u32, random: &mut Random) -> Trace {
     trace
 }
 
-/// The cache is filled, blocks at ten depths are touched again once, and newcomers push out what has no second chance.
+/// The cache is filled, blocks at ten depths are touched again once, and newcomers push out what
+/// has no second chance.
 pub(super) fn second_chance(capacity: u32, random: &mut Random) -> Trace {
     let mut trace = Trace::cold("second-chance-ladder");
     let filled = part(capacity, 0.95);
@@ -44,7 +46,8 @@ pub(super) fn second_chance(capacity: u32, random: &mut Random) -> Trace {
     trace
 }
 
-/// A warm cache, and newcomers that are touched once, twice, up to eight times before others arrive.
+/// A warm cache, and newcomers that are touched once, twice, up to eight times before others
+/// arrive.
 pub(super) fn admission(capacity: u32, random: &mut Random) -> Trace {
     let mut trace = Trace::cold("admission-ladder");
     let warm = part(capacity, 0.9);
@@ -65,8 +68,9 @@ pub(super) fn admission(capacity: u32, random: &mut Random) -> Trace {
     trace
 }
 
-/// A full cache whose bits are all set, newcomers that make the hand go round, a random half touched, and newcomers:
-/// the order of the survivors tells where the hand stopped, and whether kept blocks moved.
+/// A full cache whose bits are all set, newcomers that make the hand go round, a random half
+/// touched, and newcomers: the order of the survivors tells where the hand stopped, and whether
+/// kept blocks moved.
 pub(super) fn clock_hand(capacity: u32, random: &mut Random) -> Trace {
     let mut trace = Trace::cold("clock-hand");
     (0..2).for_each(|_| trace.scan(0..capacity));

@@ -9,9 +9,9 @@
 //!   two probes for each stripe, evenly spaced from a random offset
 //! ```
 //!
-//! Source: Burnett et al., *Exploiting Gray-Box Knowledge of Buffer-Cache Management*, USENIX 2002, sections 2.2, 2.3
-//! and 3.3. The paper gives the counts of reads as a plot; those above keep what its text says of them: the first and
-//! last stripe are touched twice in all, and the middle most.
+//! Source: Burnett et al., *Exploiting Gray-Box Knowledge of Buffer-Cache Management*, USENIX 2002,
+//! sections 2.2, 2.3 and 3.3. The paper gives the counts of reads as a plot; those above keep what
+//! its text says of them: the first and last stripe are touched twice in all, and the middle most.
 
 use super::super::random::Random;
 use super::super::trace::Trace;
@@ -55,7 +55,8 @@ fn warm_up(trace: &mut Trace, regions: &mut Regions, capacity: u32, bits: UseBit
     if bits == UseBits::Cold {
         return;
     }
-    // A little more than the estimate would wrap the hand with some bits clear; the paper fills the cache exactly.
+    // A little more than the estimate would wrap the hand with some bits clear; the paper fills the
+    // cache exactly.
     let region = regions.region(capacity);
     trace.scan(region.clone());
     trace.scan(region.clone());
@@ -64,8 +65,8 @@ fn warm_up(trace: &mut Trace, regions: &mut Regions, capacity: u32, bits: UseBit
     }
 }
 
-/// Of a region that fills the cache, all of whose use bits are set: a few more blocks make the hand clear them, and a random
-/// half is touched.
+/// Of a region that fills the cache, all of whose use bits are set: a few more blocks make the hand
+/// clear them, and a random half is touched.
 fn leave_half_set(
     trace: &mut Trace,
     regions: &mut Regions,
@@ -100,10 +101,11 @@ pub fn short_term(capacity: u32, bits: UseBits, random: &mut Random) -> Trace {
     trace
 }
 
-/// Blocks referenced and replaced before (hot) against blocks that short-term attributes prefer (cold).
+/// Blocks referenced and replaced before (hot) against blocks that short-term attributes prefer
+/// (cold).
 ///
-/// What replaces hot fills the cache and is read twice, so that it sets all use bits by itself; for half of them they are
-/// prepared after it, where hot and cold go.
+/// What replaces hot fills the cache and is read twice, so that it sets all use bits by itself; for
+/// half of them they are prepared after it, where hot and cold go.
 pub fn history(capacity: u32, bits: UseBits, random: &mut Random) -> Trace {
     let mut trace = Trace::cold("history");
     let mut regions = Regions { next: 0 };
@@ -122,18 +124,21 @@ pub fn history(capacity: u32, bits: UseBits, random: &mut Random) -> Trace {
     for _ in 0..5 {
         trace.scan(cold.clone());
     }
-    // One touch more for hot: policies with history prefer it. Then both in order, so that cold is the more recent.
+    // One touch more for hot: policies with history prefer it. Then both in order, so that cold is
+    // the more recent.
     trace.scan(hot.clone());
     trace.scan(hot.clone());
     trace.scan(cold.clone());
-    // More reads than any block of the test region has, else those who count would replace the region by itself.
+    // More reads than any block of the test region has, else those who count would replace the
+    // region by itself.
     trace.scan_times(regions.region(half), EVICTION_READS);
     probe_evenly(&mut trace, cold.end, 2 * STRIPES, random);
     trace
 }
 
-/// The third fingerprint of 2Q (figure 8): the short-term attributes are set on a region that is in the main queue,
-/// because it was referenced, replaced and referenced again. The paper leaves the details open.
+/// The third fingerprint of 2Q (figure 8): the short-term attributes are set on a region that is in
+/// the main queue, because it was referenced, replaced and referenced again. The paper leaves the
+/// details open.
 pub fn main_queue(capacity: u32, random: &mut Random) -> Trace {
     let mut trace = Trace::cold("main-queue");
     let mut regions = Regions { next: 0 };
@@ -149,7 +154,8 @@ pub fn main_queue(capacity: u32, random: &mut Random) -> Trace {
             trace.scan(at * stripe..(at + 1) * stripe);
         }
     }
-    // Newcomers that return from the ghosts press upon the main queue: read, replaced by others, and read again.
+    // Newcomers that return from the ghosts press upon the main queue: read, replaced by others,
+    // and read again.
     let pressing = regions.region(part(capacity, 0.525));
     let flushing = regions.region(part(capacity, 0.30));
     trace.scan(pressing.clone());

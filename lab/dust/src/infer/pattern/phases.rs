@@ -27,7 +27,8 @@ pub(super) fn scan_resistance(capacity: u32, random: &mut Random) -> Trace {
     trace
 }
 
-/// A working set of half the cache keeps being read among newcomers read once, which are probed at several ages.
+/// A working set of half the cache keeps being read among newcomers read once, which are probed at
+/// several ages.
 pub(super) fn quick_demotion(capacity: u32, random: &mut Random) -> Trace {
     let mut trace = Trace::cold("quick-demotion");
     let working = part(capacity, 0.4 + 0.2 * random.unit());
@@ -44,7 +45,8 @@ pub(super) fn quick_demotion(capacity: u32, random: &mut Random) -> Trace {
     trace
 }
 
-/// A set read some times, then another of the same size read thrice with newcomers between, then both are probed.
+/// A set read some times, then another of the same size read thrice with newcomers between, then
+/// both are probed.
 pub(super) fn frequency_ageing(capacity: u32, times: u32, random: &mut Random) -> Trace {
     let mut trace = Trace::cold("frequency-ageing");
     let set = part(capacity, 0.5);
@@ -61,8 +63,8 @@ pub(super) fn frequency_ageing(capacity: u32, times: u32, random: &mut Random) -
     trace
 }
 
-/// A region with frequencies that fall along it, a region read once, newcomers, and then everything backwards:
-/// policies that replace what they last got, used or counted leave different holes.
+/// A region with frequencies that fall along it, a region read once, newcomers, and then everything
+/// backwards: policies that replace what they last got, used or counted leave different holes.
 pub(super) fn eviction_order(capacity: u32, random: &mut Random) -> Trace {
     let mut trace = Trace::cold("eviction-order");
     let counted = part(capacity, 0.6);
@@ -80,7 +82,8 @@ pub(super) fn eviction_order(capacity: u32, random: &mut Random) -> Trace {
     trace
 }
 
-/// Touches before and after a pause: policies that read a clock treat them differently, others do not.
+/// Touches before and after a pause: policies that read a clock treat them differently, others do
+/// not.
 pub(super) fn time_gaps(capacity: u32, random: &mut Random) -> Trace {
     let mut trace = Trace::cold("time-gaps");
     let set = part(capacity, 0.45);

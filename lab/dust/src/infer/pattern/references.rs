@@ -3,16 +3,17 @@
 use super::super::random::Random;
 use super::super::trace::Trace;
 
-/// Share of references that read the last block again: hits for nearly every cache, so they calibrate.
+/// Share of references that read the last block again: hits for nearly every cache, so they
+/// calibrate.
 const REPEATS: f64 = 0.07;
 /// Share of references to blocks never seen before: misses for every cache.
 const NEWCOMERS: f64 = 0.20;
 
-/// Each reference is to a block at a stack distance between 1 and 2.5 capacities, uniform on a logarithmic scale, or to
-/// a new block.
+/// Each reference is to a block at a stack distance between 1 and 2.5 capacities, uniform on a
+/// logarithmic scale, or to a new block.
 ///
-/// The first capacity and a quarter of newcomers come at once, since nothing is learned before the cache is full; in
-/// between, some are touched again at once and some soon.
+/// The first capacity and a quarter of newcomers come at once, since nothing is learned before the
+/// cache is full; in between, some are touched again at once and some soon.
 pub fn stack_distance(capacity: u32, accesses: u32, random: &mut Random) -> Trace {
     let mut trace = Trace::cold("stack-distance");
     // Most recently used last.
@@ -38,7 +39,8 @@ pub fn stack_distance(capacity: u32, accesses: u32, random: &mut Random) -> Trac
     trace
 }
 
-/// Independent references to 1.5 to 4 capacities of blocks, the popularity of rank r in proportion to r^-alpha.
+/// Independent references to 1.5 to 4 capacities of blocks, the popularity of rank r in proportion
+/// to r^-alpha.
 ///
 /// Ranks are dealt in order of first use, so every block that is numbered is read.
 pub fn zipf(capacity: u32, accesses: u32, random: &mut Random) -> Trace {

@@ -27,7 +27,8 @@ pub(super) fn read490(scene: &mut Scene, _: u64) {
     read_n(scene, "read490", 490);
 }
 
-/// A tree of 70 files is copied, looked through twice, and compiled: each file with the headers before it.
+/// A tree of 70 files is copied, looked through twice, and compiled: each file with the headers
+/// before it.
 pub(super) fn andrew(scene: &mut Scene, seed: u64) {
     const HEADERS: usize = 20;
     let mut random = Random::new(seed);
@@ -64,7 +65,8 @@ pub(super) fn scan(scene: &mut Scene, _: u64) {
     scene.programs.push(program);
 }
 
-/// A millisecond for each reference, so that with `fixed:latency=4` a unit of the paper is a millisecond.
+/// A millisecond for each reference, so that with `fixed:latency=4` a unit of the paper is a
+/// millisecond.
 pub(super) fn figure_1(scene: &mut Scene, _: u64) {
     let process = scene.programs.len();
     let folder = scene.layout.folder(process);

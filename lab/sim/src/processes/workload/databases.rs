@@ -62,7 +62,8 @@ pub(super) fn pse2(scene: &mut Scene, seed: u64) {
     selection(scene, "pse2", 186_660, 4000, seed);
 }
 
-/// Reads its input, then merges: eight temporary files side by side, each from start to end, until one is left.
+/// Reads its input, then merges: eight temporary files side by side, each from start to end, until
+/// one is left.
 pub(super) fn sort(scene: &mut Scene, _: u64) {
     const COMPUTE_NS: u64 = 10_000_000;
     const INPUT_BLOCKS: u64 = 2125;

@@ -6,7 +6,8 @@
 //!   child   --> copy of the table ------/       (fork)
 //! ```
 //!
-//! As in the kernel: threads share a table, a child gets a copy, and copies of a descriptor share one position.
+//! As in the kernel: threads share a table, a child gets a copy, and copies of a descriptor share
+//! one position.
 //!
 //! S1  Every descriptor names a description, whose count is the number of descriptors that name it.
 //! S2  Every process names a table, whose count is the number of processes that name it.
@@ -151,7 +152,8 @@ impl Processes {
         self.numbers
     }
 
-    /// Makes a process known. One that turns up while another is in the middle of a fork is its child.
+    /// Makes a process known. One that turns up while another is in the middle of a fork is its
+    /// child.
     fn meet(&mut self, pid: u32, names: &mut Names) -> Result<(), Bad> {
         if self.processes.contains_key(&pid) {
             return Ok(());
