@@ -530,8 +530,8 @@ mod tests {
     }
 
     #[test]
-    fn the_commands_of_the_readme_are_understood() {
-        let text = include_str!("../../README.md");
+    fn the_commands_of_readme_and_guide_are_understood() {
+        let text = concat!(include_str!("../../README.md"), include_str!("../../docs/GUIDE.md"));
         let commands = text.lines().filter_map(|line| line.strip_prefix("$ "));
         let commands = commands.map(|line| line.strip_prefix("sudo ").unwrap_or(line));
         let mut count = 0;
@@ -540,7 +540,7 @@ mod tests {
             Arguments::try_parse_from(words).unwrap_or_else(|error| panic!("{line}: {error}"));
             count += 1;
         }
-        assert!(count >= 9, "only {count} commands found");
+        assert!(count >= 18, "only {count} commands found");
     }
 
     #[test]
