@@ -14,6 +14,7 @@ use std::num::NonZeroUsize;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
 use crate::named::named;
 
@@ -342,10 +343,14 @@ pub struct Stat {
     /// One JSON object per line
     #[arg(long)]
     pub json: bool,
-    /// Repeat every so many seconds
+    /// Repeat every SECONDS, such as 0.5: the first table counts from the start, each later one
+    /// from the table before it. JSON always counts from the start
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1",
-          value_parser = |text: &str| whole(text, 1..=86400_u32))]
-    pub watch: Option<u32>,
+          value_parser = interval)]
+    pub watch: Option<Duration>,
+    /// Order of owners and of files, most first
+    #[arg(long, value_name = "COLUMN")]
+    pub sort: Option<crate::stat::Column>,
 }
 
 #[derive(Debug, Args)]
@@ -448,6 +453,12 @@ fn online(text: &str) -> Result<Spec, String> {
 pub fn whole<T: FromStr + PartialOrd + Display>(text: &str, allowed: RangeInclusive<T>) -> Result<T, String> {
     let number = text.parse().ok().filter(|number| allowed.contains(number));
     number.ok_or_else(|| format!("expected a whole number from {} to {}", allowed.start(), allowed.end()))
+}
+
+/// Seconds between two tables, with a fraction.
+fn interval(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().filter(|seconds| (0.1..=86_400.0).contains(seconds));
+    seconds.map(Duration::from_secs_f64).ok_or_else(|| "expected seconds from 0.1 to 86400".to_owned())
 }
 
 /// Where to listen: an address or name of this machine and a port, or a port of 127.0.0.1.

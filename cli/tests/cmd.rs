@@ -122,9 +122,7 @@ fn bad_values_are_refused_in_one_line() {
     for bad in ["0", "x", "86401"] {
         refused(
             &["stat", "--watch", bad],
-            &format!(
-                "invalid value '{bad}' for '--watch [<SECONDS>]': expected a whole number from 1 to 86400"
-            ),
+            &format!("invalid value '{bad}' for '--watch [<SECONDS>]': expected seconds from 0.1 to 86400"),
         );
     }
     refused(&["run"], "the following required arguments were not provided: <PROGRAM>...");
