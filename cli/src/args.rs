@@ -197,7 +197,8 @@ pub struct Store {
     #[arg(id = "origin_timeout", long = "origin-timeout", value_name = "MS", default_value = "30000",
           value_parser = |text: &str| whole(text, 10..=600_000_u32))]
     pub timeout_ms: u32,
-    /// How often a request to it is repeated that failed for a reason that may pass
+    /// How often a request is repeated that failed for a reason that may pass, within that wait: a
+    /// server that refuses connections uses up 5 in about 2 seconds
     #[arg(id = "origin_retries", long = "origin-retries", value_name = "COUNT", default_value = "5",
           value_parser = |text: &str| whole(text, 0..=100_u32))]
     pub retries: u32,
