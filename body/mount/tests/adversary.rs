@@ -305,16 +305,17 @@ fn owners_of_others() {
     fs::read(reachable.fixture.mnt.join("open")).unwrap();
     let body = reachable.fixture.mounted().body();
     quote_rights("Hints for another user's owner are refused, whether it is given by name or by process.");
-    quote_rights("Only root and the user who mounted may grant control.");
-    quote_rights("Only root and the user who mounted may end a mount.");
+    quote_rights("Only root and the user that mounted may grant control.");
+    quote_rights("Only root and the user that mounted may end a mount.");
     quote_rights("A run in another user's name is refused.");
     quote_rights(
-        "`stat` shows paths to root and to the user who mounted, and owners and counters to everybody who can connect.",
+        "`stat` shows paths to root and to the user that mounted, and owners and counters to \
+            every user that can connect.",
     );
     quote_rights(
-        "Owners whose names hold other bytes than letters, digits, `.`, `_` and `-` are refused in requests.",
+        "Names of owners with other bytes than letters, digits, `.`, `_` and `-` are refused in requests.",
     );
-    quote_rights("The daemon mounts for nobody but root.");
+    quote_rights("The daemon mounts for root only.");
     let own = std::process::id();
     let run =
         pantler_control::RunSpec { name: "night".into(), keep: false, leader: own, uid: 0, profile: None };
@@ -324,7 +325,7 @@ fn owners_of_others() {
     assert!(!body.stat(&speaker(0)).unwrap().files.is_empty());
     assert!(fs::read(reachable.fixture.mnt.join("open")).is_ok(), "it is still mounted");
 
-    quote_rights("A speaker whose process number is another user's by now is refused.");
+    quote_rights("A speaker is refused when its process number belongs to another user by now.");
     // The connection of a process that is gone, whose number is this one's now.
     let policy = Hint::SetPolicy { priority: 0, policy: PolicyName::Mru };
     let refused = body.hint(&speaker(NOBODY), &OwnerSelector::Caller, &policy, None).unwrap_err();

@@ -263,9 +263,7 @@ fn calls() {
     let mut backwards = [5u64, 4, 0].map(u64::to_ne_bytes).concat();
     assert_eq!(ioctl(&large, call(6, 3, 24), &mut backwards), Err(libc::EINVAL));
 
-    quote(
-        "An ioctl that nobody knows gets `ENOTTY`, and one that is kept for calls on lists to come `EOPNOTSUPP`.",
-    );
+    quote("An unknown ioctl gets `ENOTTY`, and one that is reserved for later calls on lists `EOPNOTSUPP`.");
     assert_eq!(ioctl(&file, 0x5401, &mut [0; 64]), Err(libc::ENOTTY));
     assert_eq!(ioctl(&file, call(99, 1, 8), &mut pair(0, 0)), Err(libc::ENOTTY));
     assert_eq!(ioctl(&file, call(20, 1, 8), &mut pair(0, 0)), Err(libc::EOPNOTSUPP));
@@ -313,7 +311,7 @@ fn owners_that_are_groups_end_with_them() {
     if cannot_mount() {
         return;
     }
-    quote("A user who is an owner is one while it has processes, and a control group until it is removed.");
+    quote("A user that is an owner is one while it has processes, and a control group until it is removed.");
     let fixture = Fixture::with(|options| options.owner_by = OwnerBy::User);
     fs::write(fixture.origin.join("f"), pattern(BLOCK as usize, 1)).unwrap();
     let body = fixture.mounted().body();
@@ -375,7 +373,7 @@ fn one_owner_for_all() {
     if cannot_mount() {
         return;
     }
-    quote("With one owner for all, hints of the user who mounted reach the blocks of everybody.");
+    quote("With one owner for all, hints of the user that mounted reach the blocks of all users.");
     // A cyclic scan by many short processes over a file that does not fit: LRU misses always, MRU
     // half of the time.
     let scan = |policy: Option<PolicyName>| {

@@ -61,7 +61,7 @@ fn killed_while_writing() {
         }
     }
 
-    quote("A mount whose daemon was killed is found and removed at the next start.");
+    quote("A mount that a killed daemon left behind is found and removed at the next start.");
     assert_eq!(fs::metadata(&mnt).unwrap_err().raw_os_error(), Some(libc::ENOTCONN));
     let (_other_folder, other_origin, other_mnt) = scratch();
     let _alive = Daemon::start(&other_origin, &other_mnt, CACHE_BYTES, 65_536);

@@ -102,7 +102,8 @@ fn a_scan_is_fetched_ahead() {
         return;
     }
     quote(
-        "A file that is read in order is fetched ahead of its reader, and what nobody reads leaves before what somebody did.",
+        "A file that is read in order is fetched ahead of its reader, and blocks that were never \
+            read leave before those that were.",
     );
     let fixture = Fixture::with(|options| {
         options.cache_bytes = 90 * BLOCK as u64;
@@ -224,7 +225,8 @@ fn what_a_list_may_fetch() {
         return;
     }
     quote(
-        "A list is fetched with the rights of who gave it: what they may not read is refused, and what they may not read any more is not fetched.",
+        "A list is fetched with the rights of the process that gave it: what it may not read is \
+            refused, and what it may not read any more is not fetched.",
     );
     let fixture = Fixture::with(|options| {
         only_lists(options);
@@ -347,7 +349,7 @@ fn lists_that_are_worth_nothing_end() {
     if cannot_mount() {
         return;
     }
-    quote("A list whose program reads something else is given up, and so is one whose program ends.");
+    quote("A list is given up when its program reads something else, or ends.");
     let fixture = Fixture::with(|options| {
         only_lists(options);
         options.cache_bytes = 300 * BLOCK as u64;

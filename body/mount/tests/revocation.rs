@@ -187,7 +187,8 @@ fn neither_clearing_nor_forking_helps() {
     );
 
     quote(
-        "Neither taking hints back nor a fork brings lost control back, and orphans of a program that lost it begin without.",
+        "Lost control stays lost after hints are taken back and after a fork, and orphans of a \
+            program that lost it begin without.",
     );
     let pid = OwnerSelector::Pid(stage.foolish.pid());
     stage.body.hint(&speaker(0, 1), &pid, &Hint::Clear, None).unwrap();
@@ -228,7 +229,7 @@ fn control_is_granted_by_others_only() {
     if cannot_mount() {
         return;
     }
-    quote("Root and who mounted can grant control, but no program can grant it to itself.");
+    quote("Root and the user that mounted can grant control, but no program can grant it to itself.");
     let mut stage = Stage::new();
     let body = Arc::clone(&stage.body);
     let foolish = OwnerSelector::Pid(stage.foolish.pid());

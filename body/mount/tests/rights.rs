@@ -110,7 +110,8 @@ fn set_id_bits() {
     }
     let fixture = Fixture::new();
     quote(
-        "Set-user-id and set-group-id bits go when somebody without privileges writes to a file, cuts it, or gives it another owner.",
+        "Set-user-id and set-group-id bits are cleared when an unprivileged user writes to a \
+            file, cuts it, or gives it another owner.",
     );
     let changes =
         ["echo x >> F", "truncate -s 3 F", "chgrp 4242 F", "dd if=/dev/zero of=F conv=notrunc bs=10 count=1"];

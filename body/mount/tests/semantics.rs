@@ -308,7 +308,8 @@ fn a_file_cut_under_a_reader() {
     }
     let fixture = Fixture::new();
     quote(
-        "A file that is cut while somebody reads it ends there for the reader, without error and without stale bytes.",
+        "A file that is cut while a program reads it ends there for the reader, without error and \
+            without stale bytes.",
     );
     let data = pattern(20 * BLOCK, 3);
     fs::write(fixture.mnt.join("f"), &data).unwrap();
@@ -601,7 +602,7 @@ fn changes_behind_the_mount() {
     let fixture = Fixture::new();
     let (through, behind) = (fixture.mnt.join("f"), fixture.origin.join("f"));
 
-    quote("Changes made to the origin behind the mount are seen by everybody who opens the file afterwards.");
+    quote("Changes made to the origin behind the mount are seen by every open that follows.");
     fs::write(&behind, "first").unwrap();
     assert_eq!(fs::read_to_string(&through).unwrap(), "first");
     fs::write(&behind, "second, and longer").unwrap();
@@ -666,7 +667,8 @@ fn writes_behind_the_mount_that_take_their_time() {
         return;
     }
     quote(
-        "Who opens a file while something behind the mount writes to it may see a part of that; who opens it afterwards sees all of it.",
+        "An open while something behind the mount writes to the file may see a part of that; an \
+            open afterwards sees all of it.",
     );
     writes_are_seen_when_they_have_ended(&Fixture::new());
     // Reads wait for writers on ext4, because they go past the page cache; here they do not.

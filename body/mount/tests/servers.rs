@@ -108,7 +108,8 @@ fn several_clients_see_the_directory_of_the_server_and_nothing_else() {
         return;
     }
     quote(
-        "A mount of a tier server (`tier://`) shows files, directories and symbolic links of the server's origin; a file that anybody may execute may be executed.",
+        "A mount of a tier server (`tier://`) shows files, directories and symbolic links of the \
+            server's origin; a file with any execute bit may be executed.",
     );
     quote(
         "It refuses every change with `EROFS`, and a file that is replaced or changed at the origin is another file, as in an object store.",

@@ -233,9 +233,13 @@ fn an_object_that_is_replaced_is_another_file() {
         return;
     }
     quote(
-        "An object that is replaced is another file, as if the new one had been renamed over it: who opens it later sees the new one, within the refresh interval.",
+        "An object that is replaced is another file, as if the new one had been renamed over it: \
+            a later open sees the new one, within the refresh interval.",
     );
-    quote("Who has the old one open reads what is cached of it, and `ESTALE` for the rest; never a mixture.");
+    quote(
+        "A program that has the old one open reads what is cached of it, and `ESTALE` for the \
+        rest; never a mixture.",
+    );
     let shop = Shop::open();
     shop.shelf.put("data/f", vec![1; 4 * BLOCK]);
     let fixture = mounted(&shop, |_| {}, |_| {});
