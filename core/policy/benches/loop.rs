@@ -1,7 +1,8 @@
 //! The loop of a simulator around each policy: million requests per second of processor time.
 //!
 //! ```text
-//! cargo bench -p pantler-policy --bench loop -- [--requests 20000000] [--ids 1000000] [--alpha 1.0] [--runs 3] [POLICY..]
+//! cargo bench -p pantler-policy --bench loop -- \
+//!     [--requests 20000000] [--ids 1000000] [--alpha 1.0] [--runs 3] [POLICY..]
 //! ```
 //!
 //! Requests are Zipf distributed over dense ids in order of first use, as a prepared trace has

@@ -1,4 +1,4 @@
-//! ARC: a list for recency and a list for frequency, whose ghosts say which of them should grow.
+//! ARC: a list for recency and a list for frequency; their ghosts say which of them should grow.
 //!
 //! ```text
 //!          ghosts                 resident               ghosts
@@ -129,7 +129,7 @@ impl Arc {
         victim
     }
 
-    /// Forgets at most one ghost. `newest` became one just now, and nobody was told.
+    /// Forgets at most one ghost. `newest` became one just now, and no caller knows yet.
     #[inline(always)]
     fn trim(&mut self, links: &mut Links, newest: Handle) {
         let (recent, frequent) = (self.lists[RECENT].len(), self.lists[FREQUENT].len());

@@ -68,7 +68,7 @@ impl Car {
         };
     }
 
-    /// Forgets at most one ghost. `newest` became one just now, and nobody was told.
+    /// Forgets at most one ghost. `newest` became one just now, and no caller knows yet.
     fn trim(&mut self, links: &mut Links, newest: Handle) {
         let recent = self.length(T1) + self.length(B1);
         let all = u64::from(recent) + u64::from(self.length(T2) + self.length(B2));

@@ -30,11 +30,11 @@ pub struct Clock<Q = Ring, const SET: bool = false> {
     frames: u32,
 }
 
-/// CLOCK whose newcomers have their bit set.
+/// CLOCK with the bit of newcomers set.
 pub type ClockSet<Q = Ring> = Clock<Q, true>;
 
 impl Clock<List> {
-    /// Takes over a list whose marks are another policy's: all bits are clear.
+    /// Takes over a list with another policy's marks: all bits are clear.
     pub(crate) fn over(list: List, links: &mut Links) -> Self {
         let mut handle = list.front();
         while let Some(current) = handle {
@@ -79,7 +79,7 @@ impl<Q: Queue, const SET: bool> Policy for Clock<Q, SET> {
     #[inline]
     fn evict(&mut self, links: &mut Links, pinned: &dyn Fn(Handle) -> bool) -> Option<Handle> {
         self.queue.sweep(links, |links, handle| {
-            // Pinned handles keep their bit and their place: whoever holds one is not done with it.
+            // Pinned handles keep their bit and their place: they are still in use.
             if pinned(handle) {
                 return Verdict::Keep;
             }

@@ -3,9 +3,9 @@
 //!
 //! ```text
 //!   front [H *] [c t] [g t] [H] [c] [H *] [g t] [c t *] back
-//!          ^ hot hand                ^ test hand  ^ cold hand         all hands walk to the back and wrap round
+//!          ^ hot hand                ^ test hand  ^ cold hand      all walk to the back and wrap
 //!
-//!   H  hot      c  cold      g  ghost: cold, not resident      t  in its test period      *  referenced
+//!   H  hot    c  cold    g  ghost: cold, not resident    t  in its test period    *  referenced
 //! ```
 //!
 //! A newcomer is cold and starts a test period. The cold hand looks for a victim: a cold block that

@@ -34,7 +34,7 @@ impl<P: Policy> Demand<P> {
         Self { policy, links: Links::default(), resident: Vec::new(), frames }
     }
 
-    /// References a block: whether it was resident, which it is afterwards, and who left for it.
+    /// References a block: whether it was resident, which it is afterwards, and the block that left.
     #[inline]
     pub fn reference(&mut self, block: Handle) -> (bool, Option<Handle>) {
         let mut victim = None;
@@ -68,7 +68,7 @@ impl<P: Policy> Demand<P> {
     #[inline]
     pub fn evict(&mut self) -> Option<Handle> {
         let victim = self.policy.evict(&mut self.links, &|_| false);
-        debug_assert!(victim.is_some() || self.policy.is_empty(), "nothing is pinned, so somebody leaves");
+        debug_assert!(victim.is_some() || self.policy.is_empty(), "nothing is pinned, so a block leaves");
         if let Some(victim) = victim {
             self.resident[victim as usize] = false;
         }

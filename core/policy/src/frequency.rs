@@ -149,8 +149,8 @@ impl Frequencies {
         None
     }
 
-    /// Halves every count, rounded down. Handles whose counts become equal keep their order: of
-    /// lower counts first. Takes time proportional to the handles held.
+    /// Halves every count, rounded down. Where counts become equal, handles keep their order: lower
+    /// counts first. Takes time proportional to the handles held.
     pub(crate) fn halve(&mut self, links: &mut Links) {
         let mut at = self.lowest;
         while at != NONE {

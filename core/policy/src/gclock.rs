@@ -62,8 +62,7 @@ impl Policy for Gclock {
     #[inline]
     fn evict(&mut self, links: &mut Links, pinned: &dyn Fn(Handle) -> bool) -> Option<Handle> {
         self.queue.sweep(links, |links, handle| {
-            // Pinned handles keep their count and their place: whoever holds one is not done with
-            // it.
+            // Pinned handles keep their count and their place: they are still in use.
             if pinned(handle) {
                 return Verdict::Keep;
             }

@@ -1,4 +1,4 @@
-//! A heap whose keys may be out of date: for orders in which keys only grow.
+//! A heap with keys that may be out of date: for orders in which keys only grow.
 //!
 //! ```text
 //!   [a 3]              a was referenced since, its key is 9:  it sinks to its new place, c is next
@@ -25,7 +25,7 @@ pub(crate) struct Heap<K> {
 }
 
 impl<K: Copy + PartialOrd + core::fmt::Debug> Heap<K> {
-    /// Room for so many handles, and for all of them to be passed over.
+    /// Makes room for `handles` handles, and for all of them to be passed over.
     pub fn reserve(&mut self, handles: u32) {
         self.items.reserve((handles as usize).saturating_sub(self.items.len()));
         self.aside.reserve(handles as usize);
@@ -102,6 +102,6 @@ impl<K: Copy + PartialOrd + core::fmt::Debug> Heap<K> {
             assert!(old <= key(handle), "H1: the key of {handle}");
             assert!(at == 0 || self.items[(at - 1) / 2] <= (old, handle), "H2: the heap at {at}");
         }
-        assert!(self.aside.is_empty(), "H2: nobody is passed over between calls");
+        assert!(self.aside.is_empty(), "H2: no handle is passed over between calls");
     }
 }

@@ -24,9 +24,8 @@
 //! ```
 //!
 //! [`Spec`] is a policy with its parameters, as people type it; [`Replacement`] holds any of them
-//! behind one enum, and [`Spec::with`] shows a [`Visitor`] its type. [`ListPolicy`] holds those
-//! whose whole memory is one
-//! list: the managers of a steward share a slab between them.
+//! behind one enum, and [`Spec::with`] shows a [`Visitor`] its type. [`ListPolicy`] holds those that
+//! remember one list only: the managers of a steward share a slab between them.
 //! [`min`](mod@min) is Belady's offline optimum, the yardstick beside every figure.
 
 #![no_std]
@@ -184,14 +183,14 @@ pub trait Policy {
         false
     }
 
-    /// A ghost that was forgotten, once for each. Whoever gives numbers to new blocks asks after
-    /// every verb until `None`; whoever does not (a simulator with one handle per block) need not
-    /// ask: see [`Forgotten`].
+    /// A ghost that was forgotten, once for each. A caller that reuses handles for new blocks asks
+    /// after every verb until `None`; a simulator with one handle per block need not ask: see
+    /// [`Forgotten`].
     fn forgotten(&mut self) -> Option<Handle> {
         None
     }
 
-    /// The cache has `frames` frames from now on. Whoever calls evicts what is too much.
+    /// The cache has `frames` frames from now on. The caller evicts what is too much.
     fn resize(&mut self, links: &mut Links, frames: u32) {
         let _ = (links, frames);
     }
@@ -203,7 +202,7 @@ pub trait Policy {
 
     /// From now on `handle` names another block, one with this `identity`: a number that the block
     /// keeps when it loses its handle and gets another one, such as a hash of its name. Told before
-    /// the first verb about the block; whoever never gives a handle to another block need not tell.
+    /// the first verb about the block. A caller that never reuses a handle need not tell.
     fn identify(&mut self, handle: Handle, identity: u32) {
         let _ = (handle, identity);
     }
@@ -242,8 +241,8 @@ pub trait Online: Policy + Clone {
         None
     }
 
-    /// [`reference`](Self::reference) of a policy whose resident handles are those that are linked,
-    /// and which remembers no others: the links that it reads anyway tell what is resident.
+    /// [`reference`](Self::reference) of a policy that links its resident handles, and no others:
+    /// the links that it reads anyway tell what is resident.
     #[inline]
     fn refer_linked(&mut self, links: &mut Links, handle: Handle, frames: u32) -> bool {
         if links.is_linked(handle) {

@@ -260,11 +260,12 @@ impl List {
     /// the list is that long the front leaves.
     ///
     /// The same as [`move_to_back`](Self::move_to_back), or [`remove`](Self::remove) and
-    /// [`push_back`](Self::push_back), but without a branch on what no processor can guess: who
-    /// leaves its place, the handle or the front, is chosen and not jumped to, and so are the ends.
+    /// [`push_back`](Self::push_back), but without a branch that processors mispredict: the element
+    /// that leaves its place, the handle or the front, is selected without a jump, and so are the
+    /// ends.
     #[inline]
     pub(crate) fn renew(&mut self, links: &mut Links, handle: Handle, frames: u32) -> bool {
-        debug_assert!(!links.stamped, "K3: nobody asks for the order of handles that are renewed");
+        debug_assert!(!links.stamped, "K3: the order of renewed handles is not known");
         if frames == 0 {
             return false;
         }
@@ -291,8 +292,8 @@ impl List {
     }
 
     /// Moves `handle` from one of some lists to the back of the same or another: the same as
-    /// [`remove`](Self::remove) and [`push_back`](Self::push_back), in one go. Says who came after
-    /// it, or `NONE`. For slabs without stamps.
+    /// [`remove`](Self::remove) and [`push_back`](Self::push_back), in one go. Returns the handle
+    /// that came after it, or `NONE`. For slabs without stamps.
     #[inline(always)]
     pub(crate) fn transfer(
         lists: &mut [Self],

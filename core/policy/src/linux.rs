@@ -1,9 +1,9 @@
 //! The page cache of Linux: an inactive and an active list, and shadows of what was evicted.
 //!
 //! ```text
-//!   inactive  front [a .] [b *] [c .] back      new pages; a second reference moves to the active list
+//!   inactive  front [a .] [b *] [c .] back      new pages; a second reference makes them active
 //!             evict ^                ^ insert
-//!   active    front [d *] [e .] back            the front comes down while the inactive list is short
+//!   active    front [d *] [e .] back            the front comes down while inactive is short
 //!   shadows   front [x] [y] back                ghosts, each with the age at which it left
 //! ```
 //!

@@ -5,11 +5,11 @@
 //!   stack S   front [L] [h] [g] [L] [h] [L] back     by recency; the front is always L
 //!   queue Q   front [h] [h] [h] back                 resident HIR: the front leaves first
 //!
-//!   L  resident, low inter-reference recency (LIR)    h  resident, high (HIR)    g  ghost: HIR, not resident
+//!   L  resident, low inter-reference recency (LIR)    h  resident, high (HIR)    g  HIR, ghost
 //! ```
 //!
 //! A HIR block that is referenced while it is in S came back sooner than the oldest LIR block did:
-//! they change places. The recency of the front of S is thus the bar for everybody, and what lies
+//! they change places. The recency of the front of S is thus the bar for all blocks, and what lies
 //! below it is pruned.
 //!
 //! R1  Q holds exactly the resident HIR handles; G holds exactly the ghosts, oldest eviction first.

@@ -3,8 +3,8 @@
 
 use crate::{Clock, Fifo, Handle, Links, List, Lru, Mru, Policy, PolicyName, Spec};
 
-/// A policy whose whole memory is one list and a bit per handle, so that another can take over
-/// where it stops.
+/// A policy that remembers one list and a bit per handle, so that another can take over where it
+/// stops.
 ///
 /// An enum and not a trait object: the steward keeps one for each priority of each owner, and calls
 /// it on each hit. Policies with ghosts or memory of their own are in

@@ -3,8 +3,9 @@
 //! ```text
 //!   value of a block now = sum over its references of 2^(-lambda x references since)
 //!
-//!   a  referenced 1, 2 and 50 references ago        lambda = 1:      0.50 + 0.25 + 0.00   LRU: the last one outweighs all
-//!   b  referenced 3 references ago                  lambda = 0.001:  1.00 + 1.00 + 0.97   nearly LFU
+//!   block a, referenced 1, 2 and 50 references ago
+//!     lambda = 1:      0.50 + 0.25 + 0.00    LRU: the last reference outweighs all others
+//!     lambda = 0.001:  1.00 + 1.00 + 0.97    nearly LFU
 //! ```
 //!
 //! All values shrink by the same factor, so they are compared without shrinking any: the weight of

@@ -1,8 +1,8 @@
 //! LRU-K: the block whose K-th last reference is longest ago leaves.
 //!
 //! ```text
-//!   young   front [d] [b] back            fewer than K references: by the last one, the front leaves first
-//!   heap          [a 3]                   K and more: by the K-th last one, the smallest leaves next
+//!   young   front [d] [b] back            fewer than K references, by the last one; leave first
+//!   heap          [a 3]                   K and more, by the K-th last one; the smallest is next
 //!              [e 8] [c 5]
 //!   ghosts  front [x] [y] back            evicted, with their times, for a while
 //! ```
@@ -40,7 +40,7 @@ parameters! {
     pub struct LruKParameters {
         /// The reference that counts: 1 is the last one.
         "k" => k: u8 = 2, 1..=16;
-        /// References that follow within so many are one.
+        /// References that follow each other within this number count as one.
         "correlated" => correlated: u32 = 0, 0..=u32::MAX;
         /// How long an evicted block is remembered: references, in multiples of the frames.
         "retained" => retained: f64 = 10.0, 0.0..=1e6;

@@ -1,9 +1,11 @@
 //! memcached: three queues in each slab class, between which a thread of its own moves blocks.
 //!
 //! ```text
-//!   hot    front [a] [b *] back     <-- insert      at most a fifth; its front falls to cold, or goes to warm if active (*)
-//!   warm   front [c *] [d] back                     at most two fifths; its front falls to cold, or stays if active
-//!   cold   front [e] [f] back                       a hit that makes it active takes a block to warm
+//!   hot    front [a] [b *] back    <-- insert    at most a fifth; its front falls to cold, or
+//!                                                goes to warm if active (*)
+//!   warm   front [c *] [d] back                  at most two fifths; its front falls to cold,
+//!                                                or stays if active
+//!   cold   front [e] [f] back                    a block that becomes active goes to warm
 //!          evict ^
 //! ```
 //!

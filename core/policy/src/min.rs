@@ -2,13 +2,13 @@
 //!
 //! ```text
 //!   now                                 times of next references
-//!    |   .  .  *  .  *  .  .  .  .  *  .  .  .     * : some block in the cache, which needs no other name
-//!                                   ^ victim       [x y z]  blocks that never come again leave first
+//!    |   .  .  *  .  *  .  .  .  .  *  .  .  .     * : a block in the cache, named by that time
+//!                                   ^ victim       [x y z] : never referenced again, leave first
 //! ```
 //!
 //! No online policy misses less, so its row stands beside every measured one. A demand cache brings
-//! in each block that it misses; *with bypass* a block may stay outside whose next reference is
-//! later than those of all in the cache.
+//! in each block that it misses; *with bypass* a block stays outside if its next reference is later
+//! than those of all in the cache.
 //!
 //! Blocks without a next reference are all equally far; among them any choice gives the same count.
 //!

@@ -1,4 +1,4 @@
-//! MQ: several LRU queues by frequency; who is not referenced for a while comes down a queue.
+//! MQ: several LRU queues by frequency; a block without references for a while comes down a queue.
 //!
 //! ```text
 //!   Q3  front [a 9] back                        8 references and more
@@ -87,8 +87,8 @@ impl Mq {
         links.set_mark(handle, queue);
     }
 
-    /// Lets the front of each queue come down whose life is over: at most one for each queue, as in
-    /// the paper.
+    /// Lets the front of each queue come down when its life is over: at most one for each queue, as
+    /// in the paper.
     #[inline]
     fn adjust(&mut self, links: &mut Links) {
         for queue in 1..self.parameters.queues {

@@ -101,7 +101,7 @@ impl Sample {
         }
     }
 
-    /// Into the pool, if there is room or somebody in it is less idle.
+    /// Into the pool, if there is room or a block in it is less idle.
     #[inline]
     fn offer(&mut self, links: &mut Links, idle: u32, handle: Handle) {
         let at = self.pool[..self.pooled].iter().take_while(|(other, _)| *other < idle).count();

@@ -14,8 +14,8 @@
 //! Victims come from the lowest segment that has any.
 //!
 //! R1  A handle's mark is the number of its segment.
-//! R2  A protected segment holds at most its part of the frames, and so much more as `resize` has
-//!     just left there.
+//! R2  A protected segment holds at most its part of the frames, besides what `resize` has just
+//!     left there.
 //!
 //! Differences: the paper has two segments and measures shares from 10 to 90 %; with more, this is
 //! what libCacheSim runs (as `segments=4,protected=0.75` unless told otherwise). Parts of frames

@@ -100,7 +100,7 @@ impl Spec {
     /// ```
     #[must_use]
     pub fn seeded(mut self, seed: u64) -> Self {
-        // Who draws nothing knows no such parameter, and every number is a seed.
+        // A policy that draws nothing lacks this parameter, and every number is a seed.
         let _ = self.set("seed", &seed.to_string());
         self
     }

@@ -16,7 +16,7 @@
 //! R2  A1out holds at most its share. A missed ghost leaves it before room is made.
 //!
 //! [`TwoQSimple`], the paper's first version, has no ghosts: one FIFO A1 in place of A1in and
-//! A1out, whose members move to Am when they are hit.
+//! A1out; its members move to Am when they are hit.
 //!
 //! Differences from the paper: with all of one queue pinned, the other is replaced from; while Am
 //! is empty, A1in is, though it holds no more than its share. Parts of frames are rounded down.

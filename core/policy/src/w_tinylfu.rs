@@ -1,5 +1,5 @@
-//! W-TinyLFU: a small LRU window for newcomers, and a main cache that lets in only who is
-//! referenced more often than who would have to leave for it.
+//! W-TinyLFU: a small LRU window for newcomers, and a main cache that admits a block only if it is
+//! referenced more often than the block that would have to leave for it.
 //!
 //! ```text
 //!            window (1 %)                      main: probation          protected (80 %)
@@ -17,7 +17,7 @@
 //! Paper: Einziger, Friedman and Manes, TinyLFU: A Highly Efficient Cache Admission Policy, ACM TOS
 //! 13(4), 2017. Differences: the contest takes place before the newcomer enters, with the same
 //! outcome. The share of the window does not adapt. No random admission of warm losers, which
-//! guards Caffeine against chosen hash collisions. Frequencies outlive handles: whoever gives the
+//! guards Caffeine against chosen hash collisions. Frequencies outlive handles: a caller that gives the
 //! number of an evicted block to another one says so by [`identify`](Policy::identify).
 //! Defaults: `window=0.01,protected=0.8,sample=10.0`.
 
@@ -93,7 +93,7 @@ impl WTinyLfu {
         }
     }
 
-    /// The victim; whoever wins against it goes to probation.
+    /// The victim; a block that wins against it goes to probation.
     #[inline]
     fn contest(&mut self, links: &mut Links, pinned: &dyn Fn(Handle) -> bool) -> Option<Handle> {
         let first = |list: &List, links: &Links| list.iter(links).find(|&handle| !pinned(handle));

@@ -186,8 +186,8 @@ fn contents(policy: &str, trace: &[Handle], frames: u32) -> Vec<Vec<Handle>> {
     steps.collect()
 }
 
-/// Sizes change while blocks come, leave and are removed: nothing is lost, and nobody allocates
-/// more than `resize` may.
+/// Sizes change while blocks come, leave and are removed: no block is lost, and only `resize` may
+/// allocate.
 #[test]
 fn every_policy_survives_changes_of_size() {
     let trace = &traces()[3];

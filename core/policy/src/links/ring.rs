@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!            front                     back
-//!   slots  . [4] [1]  .  [7] [0] [3]   .  .  .      hole: 1 was followed by a handle that was removed
+//!   slots  . [4] [1]  .  [7] [0] [3]   .  .  .      empty after 1: that handle was removed
 //!   links(7) = (slot 4)
 //! ```
 //!

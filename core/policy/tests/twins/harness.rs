@@ -5,7 +5,7 @@
 //! ```
 //!
 //! 1. All traces up to length 8 over 4 handles, up to renaming of handles, with 1 to 3 frames.
-//! 2. Random verbs: references, newcomers that nobody referenced, evictions with random pins,
+//! 2. Random verbs: references, newcomers without a reference, evictions with random pins,
 //!    removals of residents and ghosts, changes of size.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -135,7 +135,7 @@ impl<T: Twin> Pair<T> {
         }
     }
 
-    /// A newcomer that nobody missed.
+    /// A newcomer without a miss.
     fn bring(&mut self, handle: Handle, pinned: &dyn Fn(Handle) -> bool) {
         if !self.is_resident(handle) {
             self.make_room(pinned);

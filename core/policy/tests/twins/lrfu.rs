@@ -1,5 +1,5 @@
-//! LRFU from its definition: all reference times of each block, and the sum over them whenever
-//! somebody asks.
+//! LRFU from its definition: all reference times of each block, and the sum over them whenever it
+//! is needed.
 
 use pantler_policy::Handle;
 
