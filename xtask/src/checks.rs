@@ -7,7 +7,7 @@ use crate::shell::{command, output, run, run_command, say};
 use crate::{node, packages, python};
 
 /// Crates that never perform I/O, read a clock or draw randomness.
-const PURE: [&str; 2] = ["pantler-policy", "pantler-steward"];
+const PURE: [&str; 3] = ["pantler-policy", "pantler-steward", "pantler-pagecache"];
 /// A target without an operating system: what builds for it cannot perform I/O.
 const BARE_TARGET: &str = "x86_64-unknown-none";
 /// Crates that have no business below the bodies.

@@ -3,8 +3,8 @@
 use std::io;
 use std::sync::{Arc, Mutex, RwLock};
 
-use pantler_control::ReadThrough;
 use pantler_origin::{Entries, OpenFile, Source};
+use pantler_pagecache::ReadThrough;
 
 use crate::content::{Content, Writing};
 use crate::descriptors::Charge;

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use fuser::Request;
-use pantler_control::{ControlError, DONE_WITH, Prefetch, Profile, ReadThrough, RunId, RunSpec, Speaker};
+use pantler_control::{ControlError, DONE_WITH, Prefetch, Profile, RunId, RunSpec, Speaker};
+use pantler_pagecache::ReadThrough;
 use pantler_steward::OwnerId;
 
 use crate::core::Core;

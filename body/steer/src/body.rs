@@ -12,12 +12,12 @@ use pantler_control::{
     Body, BodyInfo, BodyKind, BodyStat, ControlError, Counters, DecisionLine, FILES_SHOWN, FileExplanation,
     FileStat, Hint, HintAnswer, OwnerSelector, OwnerStat, PrefetchStat, PriorityStat, Speaker,
 };
-use pantler_steward::{Block, OwnerId};
+use pantler_pagecache::{Engine, FileKey};
+use pantler_steward::{Block, FileId, OwnerId};
 
-use crate::engine::{Engine, slot_of};
-use crate::files::FileKey;
 use crate::group;
 use crate::steer::{Shared, Steer};
+use crate::steering::Steering;
 use crate::sys::{self, BLOCK_BYTES};
 use crate::watch;
 
@@ -63,23 +63,24 @@ impl SteerBody {
             OwnerSelector::Pid(pid) => Some(*pid),
             _ => return Err(ControlError::not_found(selector.to_string())),
         };
-        let mut engine = self.0.engine();
+        let mut steering = self.0.steering();
         match process {
             Some(pid) if !self.holds(pid) => {
                 Err(ControlError::not_found(format!("process {pid} in this run")))
             }
-            Some(pid) => Ok(engine.owners.of(pid)),
-            None => Ok(engine.owners.run()),
+            Some(pid) => Ok(steering.owners.of(pid)),
+            None => Ok(steering.owners.run()),
         }
     }
 
     /// The counters by owner, priority and file, without asking who wants to know.
     pub(crate) fn full_stat(&self) -> BodyStat {
-        let engine = self.0.engine();
-        let counters = engine.counters;
+        let steering = &*self.0.steering();
+        let engine = &steering.engine;
+        let counters = engine.counters();
         // Without a count of the device: what came into the page cache.
         let read_bytes = self.0.group.device_read_bytes().unwrap_or(counters.brought_in * BLOCK_BYTES);
-        let mut totals = Counters::from(engine.steward.totals());
+        let mut totals = Counters::from(engine.steward().totals());
         // What the kernel read ahead and the steward was told of too late is known here alone.
         totals.references = counters.references;
         let read = counters.brought_in.min(counters.references);
@@ -90,41 +91,42 @@ impl SteerBody {
         let mut body_counters: BTreeMap<String, u64> =
             counters.named().iter().map(|&(name, value)| (name.to_owned(), value)).collect();
         body_counters.insert("memory_peak_bytes".to_owned(), self.0.group.peak().unwrap_or(0));
-        body_counters.insert("lru_misses".to_owned(), engine.lru.misses());
-        body_counters.insert("lru_sampled_one_in".to_owned(), engine.lru.one_in().into());
-        body_counters.insert("descriptors_held".to_owned(), engine.files.held() as u64);
-        let (files, files_left_out) = file_stats(&engine);
+        body_counters.insert("lru_misses".to_owned(), engine.lru().misses());
+        body_counters.insert("lru_sampled_one_in".to_owned(), engine.lru().one_in().into());
+        body_counters.insert("descriptors_held".to_owned(), steering.hands.files.held() as u64);
+        let (files, files_left_out) = file_stats(steering);
         BodyStat {
             totals,
-            prefetching: Some(PrefetchStat::new(engine.steward.prefetched(), engine.steward.looked())),
-            owners: self.owner_stats(&engine, &totals),
+            prefetching: Some(PrefetchStat::new(engine.steward().prefetched(), engine.steward().looked())),
+            owners: self.owner_stats(steering, &totals),
             owners_left_out: 0,
             files,
             files_left_out,
-            revocations: engine.revocations.stats(),
+            revocations: steering.revocations.stats(),
             tiers: Vec::new(),
             body_counters,
-            body: self.info(&engine),
+            body: self.info(engine),
         }
     }
 
-    fn owner_stats(&self, engine: &Engine, totals: &Counters) -> Vec<OwnerStat> {
-        let run = engine.owners.run();
+    fn owner_stats(&self, steering: &Steering, totals: &Counters) -> Vec<OwnerStat> {
+        let Steering { engine, owners, .. } = steering;
+        let (steward, run) = (engine.steward(), owners.run());
         let (uid, per_process) = (self.0.options.uid, self.0.options.owner_per_process);
-        let inside = engine.steward.owners().filter(|owner| owner.id != Some(engine.owners.outside()));
+        let inside = steward.owners().filter(|owner| owner.id != Some(owners.outside()));
         let mut stats: Vec<OwnerStat> = inside
             .filter(|owner| owner.id.is_some())
             .map(|owner| {
                 let id = owner.id.unwrap_or(run);
                 let alone = id == run && !per_process;
                 let counters = Counters::from(owner.counters);
-                let priorities = engine.steward.priorities(id).map(|level| PriorityStat {
+                let priorities = steward.priorities(id).map(|level| PriorityStat {
                     priority: level.priority,
                     policy: level.policy,
                     blocks: u64::from(level.blocks),
                 });
                 OwnerStat {
-                    owner: engine.owners.name(id),
+                    owner: owners.name(id),
                     uid: Some(uid),
                     pid: (id != run).then_some(id.0 as u32),
                     live: true,
@@ -157,7 +159,7 @@ impl SteerBody {
 
 impl Body for SteerBody {
     fn describe(&self) -> BodyInfo {
-        self.info(&self.0.engine())
+        self.info(&self.0.steering().engine)
     }
 
     fn hint(
@@ -173,64 +175,70 @@ impl Body for SteerBody {
             speaker.check_may_grant(self.0.options.uid, || self.holds(speaker.pid))?;
         }
         let owner = self.owner(speaker, selector)?;
-        self.0.engine().want_hits();
+        self.0.steering().engine.want_hits();
         if let Hint::ListFile { .. } = hint {
             // Now: a list whose beginning is read unseen is followed late, or not at all.
             watch::watch_hits(&self.0);
         }
-        let mut engine = self.0.engine();
-        let engine = &mut *engine;
+        let mut steering = self.0.steering();
+        let steering = &mut *steering;
         let answer = match *hint {
             Hint::SetPriority { ref path, priority } => {
-                let file = hinted_file(engine, path, file)?;
-                engine.steward.set_priority(owner, file, priority)?;
-                engine.files.get_mut(slot_of(file)).hinted = true;
+                let file = hinted_file(steering, path, file)?;
+                steering.engine.tell(|steward| steward.set_priority(owner, file, priority))?;
+                if let Some(number) = steering.engine.number(file) {
+                    steering.engine.keep_hinted(number);
+                }
                 HintAnswer::Done
             }
             Hint::GetPriority { ref path } => {
-                let file = hinted_file(engine, path, file)?;
-                HintAnswer::Priority(engine.steward.priority(owner, file))
+                let file = hinted_file(steering, path, file)?;
+                HintAnswer::Priority(steering.engine.steward().priority(owner, file))
             }
             Hint::SetPolicy { priority, policy } => {
-                engine.steward.set_policy(owner, priority, policy)?;
+                steering.engine.tell(|steward| steward.set_policy(owner, priority, policy))?;
                 HintAnswer::Done
             }
-            Hint::GetPolicy { priority } => HintAnswer::Policy(engine.steward.policy(owner, priority)),
+            Hint::GetPolicy { priority } => {
+                HintAnswer::Policy(steering.engine.steward().policy(owner, priority))
+            }
             Hint::SetTemporaryPriority { ref path, first, last, priority } => {
-                let file = hinted_file(engine, path, file)?;
-                let marked = engine.steward.set_temporary_priority(owner, file, first, last, priority);
+                let file = hinted_file(steering, path, file)?;
+                let marked = steering
+                    .engine
+                    .tell(|steward| steward.set_temporary_priority(owner, file, first, last, priority));
                 HintAnswer::Marked(marked?)
             }
             Hint::Clear => {
-                engine.steward.release_control(owner);
+                steering.engine.tell(|steward| steward.release_control(owner));
                 HintAnswer::Done
             }
             Hint::Grant => {
-                if !engine.steward.grant(owner) {
+                if !steering.engine.tell(|steward| steward.grant(owner)) {
                     return Err(ControlError::failed(format!("{selector} has not lost control")));
                 }
-                engine.revocations.grant(owner);
+                steering.revocations.grant(owner);
                 HintAnswer::Done
             }
             Hint::ListFile { ref path, ref ranges, append } => {
                 let file = file.ok_or_else(|| ControlError::not_found(format!("file {}", path.display())))?;
                 let now_ns = sys::monotonic_ns();
-                HintAnswer::List(engine.list_file(owner, speaker, (path, file), ranges, append, now_ns)?)
+                HintAnswer::List(steering.list_file(owner, speaker, (path, file), ranges, append, now_ns)?)
             }
-            Hint::GetList => HintAnswer::List(engine.list_answer(owner)),
+            Hint::GetList => HintAnswer::List(steering.list_answer(owner)),
             Hint::EndList => {
-                engine.steward.end_list(owner);
+                steering.engine.tell(|steward| steward.end_list(owner));
                 HintAnswer::Done
             }
             _ => return Err(ControlError::unsupported(hint.name())),
         };
-        engine.poll();
+        steering.obey(sys::monotonic_ns());
         Ok(answer)
     }
 
     fn stat(&self, speaker: &Speaker) -> Result<BodyStat, ControlError> {
         // Whoever looks once may look again: from now on the counters are complete.
-        self.0.engine().want_hits();
+        self.0.steering().engine.want_hits();
         let mut stat = self.full_stat();
         if !speaker.speaks_for(self.0.options.uid) {
             stat.files.clear();
@@ -246,31 +254,30 @@ impl Body for SteerBody {
         file: BorrowedFd<'_>,
     ) -> Result<FileExplanation, ControlError> {
         speaker.check_speaks_for(self.0.options.uid)?;
-        let mut engine = self.0.engine();
-        let engine = &mut *engine;
+        let mut steering = self.0.steering();
+        let Steering { engine, hands, owners, .. } = &mut *steering;
+        let steward = engine.steward();
         let size = rustix::fs::fstat(file).map_err(std::io::Error::from)?.st_size;
         let body = self.info(engine);
-        let run = engine.owners.run();
-        let known = engine.files.known_opened(file);
-        let mut owners = BTreeMap::new();
+        let run = owners.run();
+        let known = hands.files.key_of_opened(file).and_then(|key| engine.files().find(key));
+        let mut blocks_of = BTreeMap::new();
         let mut decisions = Vec::new();
         let (mut cached_blocks, mut priority) = (0, 0);
         if let Some(slot) = known {
-            let id = engine.file_id(slot);
-            priority = engine.steward.priority(run, id);
-            for index in engine.steward.cached(id) {
+            let id = engine.files().id(slot);
+            priority = steward.priority(run, id);
+            for index in steward.cached(id) {
                 cached_blocks += 1;
-                let owner = engine.steward.explain(Block::new(id, index)).and_then(|known| known.owner);
-                let name = owner.map_or("shared".to_owned(), |owner| engine.owners.name(owner));
-                *owners.entry(name).or_insert(0) += 1;
+                let owner = steward.explain(Block::new(id, index)).and_then(|known| known.owner);
+                let name = owner.map_or("shared".to_owned(), |owner| owners.name(owner));
+                *blocks_of.entry(name).or_insert(0) += 1;
             }
-            let about = engine.steward.decisions().filter(|decision| decision.victim.file == id);
-            let path = |file| {
+            let about = steward.decisions().filter(|decision| decision.victim.file == id);
+            let path = |file: FileId| {
                 // Of the version that the decision was about: the slot may be another file's by
                 // now.
-                let slot = slot_of(file);
-                let path = engine.files.get(slot).path.as_ref().filter(|_| engine.file_id(slot) == file);
-                path.map(|path| path.display().to_string())
+                Some(hands.files.path(engine.number(file)?)?.display().to_string())
             };
             decisions = about.map(|decision| DecisionLine::new(decision, path)).collect();
         }
@@ -279,9 +286,9 @@ impl Body for SteerBody {
             path: path.to_path_buf(),
             blocks: (size as u64).div_ceil(BLOCK_BYTES),
             cached_blocks,
-            owners,
+            owners: blocks_of,
             priority,
-            policy: engine.steward.policy(run, priority),
+            policy: steward.policy(run, priority),
             decisions,
         })
     }
@@ -297,37 +304,40 @@ impl Body for SteerBody {
 
 /// The steward's name for a file that a hint is about.
 fn hinted_file(
-    engine: &mut Engine,
+    steering: &mut Steering,
     path: &Path,
     file: Option<BorrowedFd<'_>>,
-) -> Result<pantler_steward::FileId, ControlError> {
+) -> Result<FileId, ControlError> {
     let file = file.ok_or_else(|| ControlError::not_found(format!("file {}", path.display())))?;
-    let known = engine.files.known_opened(file);
-    if known.is_none() && engine.files.hinted() >= HINTED_FILES_MAX {
+    let key = steering.hands.files.key_of_opened(file);
+    let files = steering.engine.files();
+    let is_known = key.is_some_and(|key| files.find(key).is_some());
+    if !is_known && files.iter().filter(|(_, file)| file.is_hinted).count() >= HINTED_FILES_MAX {
         return Err(ControlError::Bound { bound: format!("{HINTED_FILES_MAX} files with a priority") });
     }
     let meta = rustix::fs::fstat(file).map_err(std::io::Error::from)?;
     if rustix::fs::FileType::from_raw_mode(meta.st_mode) != rustix::fs::FileType::RegularFile {
         return Err(ControlError::invalid(format!("{}: expected a regular file", path.display())));
     }
-    let slot = known.or_else(|| engine.files.slot_of_opened(file));
+    let slot = steering.file_of_opened(file);
     let slot = slot.ok_or_else(|| ControlError::not_found(format!("file {} on a mount", path.display())))?;
-    Ok(engine.file_id(slot))
+    Ok(steering.engine.files().id(slot))
 }
 
 /// The files with most blocks, and how many are not among them.
-fn file_stats(engine: &Engine) -> (Vec<FileStat>, u64) {
-    let mut files: Vec<_> = engine.files.iter().filter(|(_, file)| file.references > 0).collect();
+fn file_stats(steering: &Steering) -> (Vec<FileStat>, u64) {
+    let Steering { engine, hands, .. } = steering;
+    let mut files: Vec<_> = engine.files().iter().filter(|(_, file)| file.references > 0).collect();
     files.sort_by_key(|(slot, file)| (std::cmp::Reverse(file.blocks), *slot));
     let ahead_used: HashMap<_, u64> =
-        engine.steward.files().map(|stat| (stat.id, stat.traffic.ahead_used)).collect();
-    let stat = |(slot, file): (u32, &crate::files::File)| {
+        engine.steward().files().map(|stat| (stat.id, stat.traffic.ahead_used)).collect();
+    let stat = |(slot, file): (u32, &pantler_pagecache::File)| {
         let FileKey { dev, ino } = file.key;
         let unnamed = || format!("device {}:{} inode {ino}", dev >> 20, dev & 0xf_ffff).into();
         let read = file.brought_in.min(file.references);
-        let ahead_used = ahead_used.get(&engine.file_id(slot)).map_or(0, |&used| used.min(read));
+        let ahead_used = ahead_used.get(&engine.files().id(slot)).map_or(0, |&used| used.min(read));
         FileStat {
-            path: file.path.clone().unwrap_or_else(unnamed),
+            path: hands.files.path(slot).map_or_else(unnamed, Path::to_path_buf),
             counters: Counters {
                 references: file.references,
                 hits: file.references - read,

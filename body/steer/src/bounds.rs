@@ -27,13 +27,12 @@ pub(crate) fn keep(shared: &Shared) {
         None => budget,
     };
     let blocks = (blocks as u32).max(2 * options.waiting_blocks());
-    let mut engine = shared.engine();
+    let engine = &mut shared.steering().engine;
     if blocks.abs_diff(engine.capacity()) > options.budget_blocks() / 256
         && let Err(error) = engine.set_capacity(blocks)
     {
         tracing::warn!(%error, "the capacity stays");
     }
-    drop(engine);
     let slack = (options.budget_bytes / 8).max(8 << 20);
     if let Err(error) = shared.group.enforce(options.budget_bytes + slack + usage.other) {
         tracing::warn!(%error, "the backstop of the group does not hold");

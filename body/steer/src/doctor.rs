@@ -36,7 +36,7 @@ pub fn doctor() -> Vec<Check> {
         let missing: Vec<String> = Kind::ALL
             .iter()
             .filter(|&&kind| read_layout(&root, kind).is_err())
-            .map(|kind| kind.tracepoint().to_owned())
+            .map(|kind| crate::trace::tracepoint(*kind).to_owned())
             .collect();
         let found = if missing.is_empty() { Ok("all five are there") } else { Err(missing.join(", ")) };
         checks.push(tracepoints(&kernel, found));

@@ -9,15 +9,14 @@
 //! D1  Every held descriptor is a regular file whose inode and device are those of its entry.
 //! D2  At most `DESCRIPTORS_MAX` descriptors are held.
 
-use std::collections::HashMap;
 use std::fs;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use foldhash::fast::FixedState;
+use pantler_pagecache::FileKey;
 
-use crate::sys::{self, BLOCK_BYTES, FileHandle};
+use crate::sys::{BLOCK_BYTES, FileHandle};
 
 pub(crate) mod devices;
 mod layers;
@@ -27,172 +26,75 @@ use devices::{Devices, kernel_dev};
 
 /// Descriptors held at once.
 pub const DESCRIPTORS_MAX: usize = 256;
-/// Entries kept; past it files without cached blocks are forgotten, then new files are not steered.
-pub const FILES_MAX: usize = 65_536;
-/// Tries to find a descriptor before a file counts as unreachable.
-const TRIES_MAX: u8 = 8;
 /// A descriptor unused for so long is closed: it keeps deleted files and mounts alive.
 const IDLE_NS: u64 = 2_000_000_000;
 
-/// One file, named as events name it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct FileKey {
-    /// Device of the super block, `major << 20 | minor`.
-    pub dev: u32,
-    /// Inode.
-    pub ino: u64,
-}
-
-/// What is known about one file.
+/// One file that can be acted on, or was.
 #[derive(Debug)]
-pub struct File {
-    /// Its name in events.
-    pub key: FileKey,
-    /// Version: counts up when the file is truncated or its inode used anew. With the slot it names
-    /// the steward's file.
-    pub version: u32,
-    /// Size in blocks when it was last looked at; 0 while unresolved.
-    pub size_blocks: u64,
+struct OpenFile {
+    key: FileKey,
+    /// Size in blocks when it was last opened; 0 before that.
+    size_blocks: u64,
     /// Path when it was opened, for profiles and for people.
-    pub path: Option<PathBuf>,
-    /// Blocks believed cached because of the run.
-    pub blocks: u32,
-    /// References seen and blocks brought in, for `stat`.
-    pub references: u64,
-    /// Blocks brought in.
-    pub brought_in: u64,
-    /// Whether a hint gave it a priority: then it is not forgotten while nothing of it is cached.
-    pub hinted: bool,
+    path: Option<PathBuf>,
     descriptor: Option<OwnedFd>,
     handle: Option<Box<FileHandle>>,
     used_ns: u64,
-    tries: u8,
 }
 
-impl File {
-    fn new(key: FileKey) -> File {
-        File {
-            key,
-            version: 0,
-            size_blocks: 0,
-            path: None,
-            blocks: 0,
-            references: 0,
-            brought_in: 0,
-            hinted: false,
-            descriptor: None,
-            handle: None,
-            used_ns: 0,
-            tries: 0,
-        }
-    }
-
-    /// Whether it was found once.
-    pub fn is_resolved(&self) -> bool {
-        self.size_blocks != 0
-    }
-
-    /// Whether looking for it (again) may help.
-    pub fn is_worth_a_try(&self) -> bool {
-        !self.is_resolved() && self.tries < TRIES_MAX
+impl OpenFile {
+    fn new(key: FileKey) -> OpenFile {
+        OpenFile { key, size_blocks: 0, path: None, descriptor: None, handle: None, used_ns: 0 }
     }
 }
 
-/// The table of files, by slot.
+/// The files of a run, by the engine's numbers.
 #[derive(Debug, Default)]
 pub struct Files {
-    slots: Vec<File>,
-    free: Vec<u32>,
-    by_key: HashMap<FileKey, u32, FixedState>,
-    last: Option<(FileKey, u32)>,
+    slots: Vec<OpenFile>,
+    /// Files that were opened since the last [`take_resized`](Files::take_resized), with their
+    /// sizes.
+    resized: Vec<(u32, u64)>,
     held: usize,
     devices: Devices,
 }
 
 impl Files {
-    /// The slot of a file, new if need be. `None` for what is no file of a mounted file system
-    /// (block devices, pipes), and when the table is full of files in use.
-    pub fn slot(&mut self, key: FileKey) -> Option<u32> {
-        if let Some((last, slot)) = self.last
-            && last == key
-        {
-            return Some(slot);
+    /// Whether a device belongs to a mounted file system. Block devices and pipes do not.
+    pub fn has_mount(&mut self, dev: u32) -> bool {
+        self.devices.mount_of(dev).is_some()
+    }
+
+    /// From now on this number is that file.
+    pub fn begin(&mut self, slot: u32, key: FileKey) {
+        while self.slots.len() <= slot as usize {
+            self.slots.push(OpenFile::new(key));
         }
-        let slot = match self.by_key.get(&key) {
-            Some(&slot) => slot,
-            None => self.insert(key)?,
-        };
-        self.last = Some((key, slot));
-        Some(slot)
+        let before = std::mem::replace(&mut self.slots[slot as usize], OpenFile::new(key));
+        self.held -= usize::from(before.descriptor.is_some());
     }
 
-    /// The slot of a file that is known already.
-    pub fn known(&mut self, key: FileKey) -> Option<u32> {
-        match self.last {
-            Some((last, slot)) if last == key => Some(slot),
-            _ => self.by_key.get(&key).copied(),
-        }
+    /// Size in blocks when the file was last opened; 0 before that.
+    pub fn size_blocks(&self, slot: u32) -> u64 {
+        self.slots[slot as usize].size_blocks
     }
 
-    fn insert(&mut self, key: FileKey) -> Option<u32> {
-        self.devices.mount_of(key.dev)?;
-        if self.by_key.len() >= FILES_MAX && self.forget_unused() == 0 {
-            return None;
-        }
-        let slot = match self.free.pop() {
-            Some(slot) => {
-                let version = self.slots[slot as usize].version.wrapping_add(1);
-                self.slots[slot as usize] = File { version, ..File::new(key) };
-                slot
-            }
-            None => {
-                self.slots.push(File::new(key));
-                (self.slots.len() - 1) as u32
-            }
-        };
-        self.by_key.insert(key, slot);
-        Some(slot)
+    /// The path under which it was opened.
+    pub fn path(&self, slot: u32) -> Option<&Path> {
+        self.slots[slot as usize].path.as_deref()
     }
 
-    /// Forgets files without cached blocks; returns how many.
-    fn forget_unused(&mut self) -> usize {
-        let before = self.by_key.len();
-        let (slots, free, held) = (&mut self.slots, &mut self.free, &mut self.held);
-        self.by_key.retain(|_, &mut slot| {
-            let file = &mut slots[slot as usize];
-            let unused = file.blocks == 0 && !file.hinted;
-            if unused {
-                *held -= usize::from(file.descriptor.take().is_some());
-                free.push(slot);
-            }
-            !unused
-        });
-        self.last = None;
-        before - self.by_key.len()
-    }
-
-    /// The entry of a slot.
-    pub fn get(&self, slot: u32) -> &File {
-        &self.slots[slot as usize]
-    }
-
-    /// The entry of a slot.
-    pub fn get_mut(&mut self, slot: u32) -> &mut File {
-        &mut self.slots[slot as usize]
-    }
-
-    /// All entries in use.
-    pub fn iter(&self) -> impl Iterator<Item = (u32, &File)> {
-        self.by_key.values().map(|&slot| (slot, &self.slots[slot as usize]))
+    /// Takes the sizes of files that were opened.
+    pub fn take_resized(&mut self) -> std::vec::Drain<'_, (u32, u64)> {
+        self.resized.drain(..)
     }
 
     /// Looks for the file among the descriptors of a thread, then among what its process has
     /// mapped, and at last by its number, for a program that closed it at once. Returns the
     /// descriptors under which the thread has it open.
     pub fn resolve(&mut self, slot: u32, tid: u32, now_ns: u64) -> Vec<Descriptor> {
-        let file = &mut self.slots[slot as usize];
-        file.tries = file.tries.saturating_add(1);
-        let (key, resolved) = (file.key, file.is_resolved());
+        let file = &self.slots[slot as usize];
+        let (key, resolved) = (file.key, file.size_blocks != 0);
         let descriptors = self.devices.descriptors_of(tid, key);
         if resolved {
             return descriptors;
@@ -278,6 +180,7 @@ impl Files {
         }
         let file = &mut self.slots[slot as usize];
         file.size_blocks = meta.size().div_ceil(BLOCK_BYTES).max(1);
+        self.resized.push((slot, file.size_blocks));
         if file.handle.is_none() {
             file.handle = FileHandle::of(opened.as_fd()).ok().map(Box::new);
         }
@@ -351,32 +254,10 @@ impl Files {
         self.held
     }
 
-    /// Files with a priority by hint.
-    pub fn hinted(&self) -> usize {
-        self.by_key.values().filter(|&&slot| self.slots[slot as usize].hinted).count()
+    /// The name of an opened file in events. `None` when it is on no mounted file system.
+    pub fn key_of_opened(&mut self, file: BorrowedFd<'_>) -> Option<FileKey> {
+        self.devices.named_by_events(file).filter(|key| self.has_mount(key.dev))
     }
-
-    /// The slot of an opened file, new if need be.
-    pub fn slot_of_opened(&mut self, file: BorrowedFd<'_>) -> Option<u32> {
-        let key = self.key_of_opened(file)?;
-        self.slot(key)
-    }
-
-    /// The slot of an opened file that is known already.
-    pub fn known_opened(&mut self, file: BorrowedFd<'_>) -> Option<u32> {
-        let key = self.key_of_opened(file)?;
-        self.known(key)
-    }
-
-    fn key_of_opened(&mut self, file: BorrowedFd<'_>) -> Option<FileKey> {
-        self.devices.named_by_events(file)
-    }
-}
-
-/// Drops runs of blocks of one file and tells how many stayed.
-pub(crate) fn drop_span(file: BorrowedFd<'_>, first: u64, blocks: u64) -> std::io::Result<u64> {
-    sys::drop_blocks(file, first, blocks)?;
-    Ok(sys::cachestat(file, first, blocks)?.cached)
 }
 
 #[cfg(test)]
@@ -388,15 +269,14 @@ mod tests {
         let file = tempfile::NamedTempFile::new().expect("a file");
         fs::write(file.path(), vec![1; 10_000]).expect("written");
         let mut files = Files::default();
-        let Some(slot) = files.slot_of_opened(file.as_file().as_fd()) else {
-            panic!("the file is on a mounted file system");
-        };
-        assert!(!files.get(slot).is_resolved());
+        let key = files.key_of_opened(file.as_file().as_fd()).expect("a mounted file system");
+        let slot = 0;
+        files.begin(slot, key);
         let numbers = files.resolve(slot, std::process::id(), 1);
         let numbers: Vec<i32> = numbers.iter().map(|found| found.number).collect();
         assert_eq!(numbers, [file.as_file().as_raw_fd()]);
-        assert_eq!(files.get(slot).size_blocks, 3);
-        assert_eq!(files.get(slot).path.as_deref(), Some(file.path()));
+        assert_eq!(files.size_blocks(slot), 3);
+        assert_eq!(files.path(slot), Some(file.path()));
         assert!(files.descriptor(slot, 2).is_some());
         assert_eq!(files.held(), 1);
         files.close_idle(3 + IDLE_NS);

@@ -1,11 +1,11 @@
 //! What can be chosen about a run, with its defaults and bounds.
 
 use pantler_control::{Profile, Size};
+use pantler_pagecache::{Bounds, Options};
 use pantler_steward::{Allocation, PolicyName, Revocation, Spec};
 
 use crate::error::SteerError;
 use crate::sys::BLOCK_BYTES;
-use crate::window::Bounds;
 
 /// The smallest budget: below it the reserves would leave nothing to decide about.
 pub const BUDGET_BYTES_MIN: u64 = 1 << 20;
@@ -124,20 +124,17 @@ impl SteerOptions {
         u32::try_from(self.budget_bytes / BLOCK_BYTES).unwrap_or(pantler_steward::FRAMES_MAX)
     }
 
-    /// Blocks kept for readahead that nobody referenced yet: two windows, at most 5 % of the budget
-    /// or 256 KiB.
+    /// Blocks kept for readahead that was not referenced yet.
     pub fn waiting_blocks(&self) -> u32 {
-        (2 * self.window.max as u32).min((self.budget_blocks() / 20).max(64)).max(8)
+        self.plain().waiting_blocks()
     }
 
-    /// The largest window that the waiting room has place for.
-    pub fn window_bounds(&self) -> Bounds {
-        let max = (u64::from(self.waiting_blocks()) / 2).min(self.window.max).max(4);
-        Bounds { start: self.window.start, min: self.window.min.min(max), max }
-    }
-
-    /// Blocks kept for drops that are decided and not carried out: about 1 % of the budget.
+    /// Blocks kept for drops that are decided and not carried out.
     pub fn lag_blocks(&self) -> u32 {
-        (self.budget_blocks() / 96).clamp(16, 512)
+        self.plain().lag_blocks()
+    }
+
+    fn plain(&self) -> Options {
+        Options { window: self.window, ..Options::new(self.budget_blocks()) }
     }
 }

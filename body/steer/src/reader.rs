@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 
-use crate::engine::{Engine, Hits};
 use crate::steer::Shared;
+use crate::steering::Steering;
 use crate::sys;
 use crate::trace::feed::Feed;
 
@@ -49,13 +49,13 @@ pub(crate) fn run(shared: &Shared, mut feed: Feed) {
     while !shared.stopping.load(Ordering::Acquire) {
         let now_ns = sys::monotonic_ns();
         let (events, busy, calm) = {
-            let mut engine = shared.engine();
-            let Some(done) = round(&mut engine, &mut feed, now_ns) else { return };
+            let mut steering = shared.steering();
+            let Some(done) = round(&mut steering, &mut feed, now_ns) else { return };
             if now_ns >= next_tick_ns {
                 next_tick_ns = now_ns + TICK_NS;
-                engine.tick(now_ns);
+                steering.tick(now_ns);
             }
-            (done.0, done.1, engine.hits == Hits::Unwatched)
+            (done.0, done.1, steering.engine.is_calm())
         };
         if feed.is_behind() {
             continue;
@@ -66,29 +66,26 @@ pub(crate) fn run(shared: &Shared, mut feed: Feed) {
         }
     }
     // What came until now is counted; nothing more is dropped.
-    round(&mut shared.engine(), &mut feed, sys::monotonic_ns());
+    round(&mut shared.steering(), &mut feed, sys::monotonic_ns());
 }
 
 /// One round; `None` when the buffers cannot be read any more.
-fn round(engine: &mut Engine, feed: &mut Feed, now_ns: u64) -> Option<(usize, bool)> {
-    engine.counters.now_ns = now_ns;
-    engine.counters.rounds += 1;
-    let before = engine.counters.brought_in;
-    let events = match feed.round(|event| engine.event(event)) {
+fn round(steering: &mut Steering, feed: &mut Feed, now_ns: u64) -> Option<(usize, bool)> {
+    let before = steering.counters().brought_in;
+    let events = match feed.round(|event| steering.event(event)) {
         Ok(events) => events,
         Err(error) => {
             tracing::error!(%error, "cannot read events any more: the run goes on unsteered");
             return None;
         }
     };
-    engine.taken_until_ns = feed.taken_until_ns();
+    steering.taken_until_ns = feed.taken_until_ns();
     let lost = feed.take_lost();
     if lost > 0 {
-        engine.counters.events_lost += lost;
-        engine.resynchronise(now_ns);
+        steering.lost(lost, now_ns);
     }
-    let worked = engine.pump(now_ns);
-    Some((events, worked || engine.counters.brought_in != before))
+    let worked = steering.round(now_ns);
+    Some((events, worked || steering.counters().brought_in != before))
 }
 
 /// Waits for an event, a wake or the next tick.

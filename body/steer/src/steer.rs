@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 
-use crate::counters::SteerCounters;
-use crate::engine::{Engine, Hits};
+use pantler_pagecache::SteerCounters;
+
 use crate::error::SteerError;
 use crate::group::{self, RunGroup, mounts};
 use crate::kernel::{Kernel, TRACEPOINTS};
@@ -19,6 +19,7 @@ use crate::names;
 use crate::options::SteerOptions;
 use crate::pid_namespace;
 use crate::reader;
+use crate::steering::Steering;
 use crate::sys;
 use crate::trace::Kind;
 use crate::trace::feed::Feed;
@@ -29,7 +30,7 @@ use crate::watch;
 /// What the threads of a run share.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    pub(crate) engine: Mutex<Engine>,
+    pub(crate) steering: Mutex<Steering>,
     pub(crate) options: SteerOptions,
     pub(crate) group: Box<dyn RunGroup>,
     pub(crate) run: Instance,
@@ -45,10 +46,10 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// The engine. A panic elsewhere has left it in a state that is at worst a wrong belief, which
+    /// What steers. A panic elsewhere has left it in a state that is at worst a wrong belief, which
     /// heals.
-    pub(crate) fn engine(&self) -> MutexGuard<'_, Engine> {
-        self.engine.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn steering(&self) -> MutexGuard<'_, Steering> {
+        self.steering.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Has the threads end soon: nothing is steered any more.
@@ -151,7 +152,7 @@ impl Steer {
             // An empty list means everybody: list a thread that no longer reads, ours before its
             // first read.
             run.list_thread(NOBODY_TID)?;
-            let engine = Engine::new(&options, sys::monotonic_ns())?;
+            let steering = Steering::new(&options, sys::monotonic_ns())?;
             let wake = rustix::event::eventfd(
                 0,
                 rustix::event::EventfdFlags::CLOEXEC | rustix::event::EventfdFlags::NONBLOCK,
@@ -166,20 +167,20 @@ impl Steer {
                 instance.start()?;
             }
             try_a_read(&run, &mut feed)?;
-            if engine.hits == Hits::Unwatched {
+            if steering.engine.is_calm() {
                 for kind in Kind::REFERENCES {
                     run.enable(kind, false)?;
                 }
             }
-            Ok((run, others, engine, wake, feed))
+            Ok((run, others, steering, wake, feed))
         })();
-        let (run, others, engine, wake, feed) = match made {
+        let (run, others, steering, wake, feed) = match made {
             Ok(made) => made,
             Err(error) => return Err((error, Some(group))),
         };
-        let engine = Mutex::new(engine);
+        let steering = Mutex::new(steering);
         let shared = Arc::new(Shared {
-            engine,
+            steering,
             options,
             group,
             run,
@@ -264,17 +265,17 @@ impl Steer {
 
     /// What was counted until now.
     pub fn counters(&self) -> SteerCounters {
-        self.shared.engine().counters
+        self.shared.steering().counters()
     }
 
     /// What the steward counted, over all owners.
     pub fn totals(&self) -> pantler_steward::Counters {
-        self.shared.engine().steward.totals()
+        self.shared.steering().engine.steward().totals()
     }
 
     /// Blocks that the steward may keep.
     pub fn capacity_blocks(&self) -> u32 {
-        self.shared.engine().steward.capacity()
+        self.shared.steering().engine.steward().capacity()
     }
 
     /// Waits until the events so far have been taken, for at most five seconds. Other programs may
@@ -282,7 +283,7 @@ impl Steer {
     pub fn catch_up(&self) {
         let now_ns = sys::monotonic_ns();
         self.shared.wake_reader();
-        while self.shared.engine().taken_until_ns < now_ns
+        while self.shared.steering().taken_until_ns < now_ns
             && sys::monotonic_ns() < now_ns + 5_000_000_000
             && !self.shared.stopping.load(Ordering::Acquire)
         {
@@ -298,7 +299,7 @@ impl Steer {
         while same < 3 && sys::monotonic_ns() < deadline {
             let counters = self.counters();
             let now = (counters.events, counters.drops);
-            let calm = now == last && self.shared.engine().ledger.leaving_blocks() == 0;
+            let calm = now == last && self.shared.steering().engine.ledger().leaving_blocks() == 0;
             same = if calm { same + 1 } else { 0 };
             last = now;
             std::thread::sleep(std::time::Duration::from_millis(15));
@@ -308,10 +309,10 @@ impl Steer {
     /// Asks the kernel about every block that is believed to be cached, as after lost events.
     /// Returns how many beliefs were wrong.
     pub fn resynchronise(&self) -> u64 {
-        let mut engine = self.shared.engine();
-        let before = engine.counters.corrected;
-        engine.resynchronise(sys::monotonic_ns());
-        engine.counters.corrected - before
+        let mut steering = self.shared.steering();
+        let before = steering.counters().corrected;
+        steering.lost(0, sys::monotonic_ns());
+        steering.counters().corrected - before
     }
 
     /// Recomputes what is known, and panics with the number of the invariant that fails. For tests.
@@ -319,7 +320,7 @@ impl Steer {
     /// # Panics
     /// An invariant of the ledger or the steward is broken.
     pub fn validate(&self) {
-        self.shared.engine().validate();
+        self.shared.steering().engine.validate();
     }
 
     /// Ends steering and removes everything that was made; returns the last counters. Cached blocks
@@ -329,7 +330,7 @@ impl Steer {
     /// What could not be removed.
     pub fn stop(mut self) -> Result<SteerCounters, SteerError> {
         self.end()?;
-        Ok(self.shared.engine().counters)
+        Ok(self.shared.steering().counters())
     }
 
     fn end(&mut self) -> Result<(), SteerError> {
@@ -346,7 +347,7 @@ impl Steer {
             // A panic there has been printed; what is left to do here is the same.
             let _ = thread.join();
         }
-        self.shared.engine().taken_over.restore();
+        self.shared.steering().hands.restore();
         leave(&self.home);
         self.shared.group.remove()
     }

@@ -13,38 +13,16 @@ pub mod format;
 pub mod instance;
 pub mod page;
 
-/// What happened to a range of the page cache.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
-    /// A buffered read looked at these pages, hit or miss. Comes after the pages of a miss were
-    /// added.
-    Read,
-    /// One folio entered the page cache.
-    Add,
-    /// One folio left it.
-    Delete,
-    /// A page fault on a mapped file looked for one page. Comes before the page of a miss is added.
-    Fault,
-    /// Pages around a fault were mapped at once.
-    Map,
-}
+pub use pantler_pagecache::Kind;
 
-impl Kind {
-    /// All kinds, in the order of their tracepoints below.
-    pub const ALL: [Kind; 5] = [Kind::Read, Kind::Add, Kind::Delete, Kind::Fault, Kind::Map];
-
-    /// The kinds that tell of references, hits among them.
-    pub const REFERENCES: [Kind; 3] = [Kind::Read, Kind::Fault, Kind::Map];
-
-    /// The tracepoint in the group `filemap`.
-    pub fn tracepoint(self) -> &'static str {
-        match self {
-            Kind::Read => "mm_filemap_get_pages",
-            Kind::Add => "mm_filemap_add_to_page_cache",
-            Kind::Delete => "mm_filemap_delete_from_page_cache",
-            Kind::Fault => "mm_filemap_fault",
-            Kind::Map => "mm_filemap_map_pages",
-        }
+/// The tracepoint of a kind, in the group `filemap`.
+pub fn tracepoint(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Read => "mm_filemap_get_pages",
+        Kind::Added => "mm_filemap_add_to_page_cache",
+        Kind::Gone => "mm_filemap_delete_from_page_cache",
+        Kind::Fault => "mm_filemap_fault",
+        Kind::Mapped => "mm_filemap_map_pages",
     }
 }
 

@@ -16,10 +16,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::bounds;
-use crate::engine::Hits;
-use crate::files::FileKey;
 use crate::steer::Shared;
 use crate::trace::Kind;
+use pantler_pagecache::FileKey;
 
 /// Single files in a filter; with more of them it names devices only.
 const FILES_IN_FILTER: usize = 32;
@@ -52,9 +51,9 @@ pub(crate) fn run(shared: &Shared) {
         }
         let Some(instance) = &shared.others else { continue };
         let files: BTreeSet<FileKey> = {
-            let mut engine = shared.engine();
-            calm = if std::mem::take(&mut engine.new_files) { 0 } else { calm + 1 };
-            engine.files.iter().filter(|(_, file)| file.brought_in > 0).map(|(_, file)| file.key).collect()
+            let engine = &mut shared.steering().engine;
+            calm = if engine.take_new_files() { 0 } else { calm + 1 };
+            engine.files().iter().filter(|(_, file)| file.brought_in > 0).map(|(_, file)| file.key).collect()
         };
         let single = calm >= CALM_LOOKS && files.len() <= FILES_IN_FILTER;
         let filter = expression(&files, single);
@@ -71,7 +70,7 @@ pub(crate) fn run(shared: &Shared) {
 
 /// Switches the tracepoints of references on, once they are wanted. They stay on.
 pub(crate) fn watch_hits(shared: &Shared) {
-    if shared.engine().hits != Hits::Wanted {
+    if !shared.steering().engine.wants_hits() {
         return;
     }
     for kind in Kind::REFERENCES {
@@ -80,7 +79,7 @@ pub(crate) fn watch_hits(shared: &Shared) {
             return;
         }
     }
-    shared.engine().hits = Hits::Watched;
+    shared.steering().engine.watch_hits();
 }
 
 /// The filter for these files: by device, or by device and inode. `0` lets everything through.

@@ -62,7 +62,7 @@ impl Layout {
     /// # Errors
     /// [`SteerError::Format`] names the field that is missing: the kernel is too old or too new.
     pub fn parse(kind: Kind, text: &str) -> Result<Layout, SteerError> {
-        let broken = |why: String| SteerError::Format { event: kind.tracepoint().to_owned(), why };
+        let broken = |why: String| SteerError::Format { event: super::tracepoint(kind).to_owned(), why };
         let field = |name: &str| field_named(text, name).ok_or_else(|| broken(format!("no field {name}")));
         let id = text
             .lines()
@@ -70,10 +70,10 @@ impl Layout {
             .and_then(|rest| rest.trim().parse().ok())
             .ok_or_else(|| broken("no ID".to_owned()))?;
         let range = match kind {
-            Kind::Read | Kind::Map => Range::Last(field("last_index")?),
+            Kind::Read | Kind::Mapped => Range::Last(field("last_index")?),
             // Kernels before 5.18 have no order: then every folio is one page, or its pages come
             // one by one.
-            Kind::Add | Kind::Delete => field_named(text, "order").map_or(Range::One, Range::Order),
+            Kind::Added | Kind::Gone => field_named(text, "order").map_or(Range::One, Range::Order),
             Kind::Fault => Range::One,
         };
         Ok(Layout {
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn an_order_becomes_a_range() {
-        let layout = Layout::parse(Kind::Add, ADD).expect("a known format");
+        let layout = Layout::parse(Kind::Added, ADD).expect("a known format");
         let mut record = vec![0u8; 40];
         record[24] = 8;
         record[36] = 3;

@@ -117,7 +117,7 @@ impl Instance {
     /// # Errors
     /// The control file that refused.
     pub fn filter(&self, kind: Kind, expression: &str) -> Result<(), SteerError> {
-        self.write(&format!("events/filemap/{}/filter", kind.tracepoint()), expression)
+        self.write(&format!("events/filemap/{}/filter", super::tracepoint(kind)), expression)
     }
 
     /// Switches one tracepoint on or off.
@@ -125,7 +125,7 @@ impl Instance {
     /// # Errors
     /// The control file that refused.
     pub fn enable(&self, kind: Kind, on: bool) -> Result<(), SteerError> {
-        self.write(&format!("events/filemap/{}/enable", kind.tracepoint()), if on { "1" } else { "0" })
+        self.write(&format!("events/filemap/{}/enable", super::tracepoint(kind)), if on { "1" } else { "0" })
     }
 
     /// Lists a thread (and what it forks from now on); see [`InstanceOptions::only_listed`].
@@ -229,7 +229,7 @@ fn read_at_once(path: &Path) -> io::Result<String> {
 /// # Errors
 /// [`SteerError::Missing`] when this kernel does not have it.
 pub fn read_layout(root: &Path, kind: Kind) -> Result<Layout, SteerError> {
-    let path = root.join("events/filemap").join(kind.tracepoint()).join("format");
+    let path = root.join("events/filemap").join(super::tracepoint(kind)).join("format");
     match fs::read_to_string(&path) {
         Ok(text) => Layout::parse(kind, &text),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Err(SteerError::Missing {
@@ -237,7 +237,7 @@ pub fn read_layout(root: &Path, kind: Kind) -> Result<Layout, SteerError> {
             remedy: format!(
                 "this is {}, without {}; run Linux {TRACEPOINTS} or newer, with CONFIG_TRACEPOINTS",
                 Kernel::running(),
-                kind.tracepoint()
+                super::tracepoint(kind)
             ),
         }),
         Err(error) => Err(SteerError::file("read", path, error)),

@@ -12,10 +12,10 @@ use pantler_steward::OwnerId;
 use pantler_steward::lists::Chunk;
 use rustix::fs::{FileType, OFlags, Stat};
 
-use super::Engine;
+use crate::steering::Steering;
 use crate::sys::BLOCK_BYTES;
 
-impl Engine {
+impl Steering {
     /// `owner` will read a file: all of it, or these ranges of bytes.
     pub(crate) fn list_file(
         &mut self,
@@ -34,34 +34,35 @@ impl Engine {
             let reason = format!("file {}: user {} may not read it", path.display(), speaker.uid);
             return Err(ControlError::denied(reason));
         }
-        let slot = self.files.slot_of_opened(file);
+        let slot = self.file_of_opened(file);
         let slot =
             slot.ok_or_else(|| ControlError::not_found(format!("file {} on a mount", path.display())))?;
-        let was_resolved = self.files.get(slot).is_resolved();
-        if !self.files.accept_opened(slot, file, now_ns) {
+        let was_found = self.engine.file(slot).is_found();
+        if !self.hands.files.accept_opened(slot, file, now_ns) {
             return Err(ControlError::failed(format!("file {}: it cannot be opened again", path.display())));
         }
-        if !was_resolved {
-            self.apply_profile(slot);
+        if !was_found {
+            let done_with = self.apply_profile(slot);
+            self.engine.describe(slot, self.hands.files.size_blocks(slot), done_with);
         }
-        let (id, size) = (self.file_id(slot), meta.st_size);
+        let (id, size) = (self.engine.files().id(slot), meta.st_size);
         let within =
             |&(start, end): &(i64, i64)| Chunk::of_bytes(id, start, end.min(size), BLOCK_BYTES as u32).ok();
         let wanted = if ranges.is_empty() { &[(0, i64::MAX)][..] } else { ranges };
         let chunks: Vec<Chunk> = wanted.iter().filter_map(within).collect();
         match append {
             true if chunks.is_empty() => {}
-            true => self.steward.extend_list(owner, &chunks)?,
-            false => self.steward.give_list(owner, &chunks)?,
+            true => self.engine.tell(|steward| steward.extend_list(owner, &chunks))?,
+            false => self.engine.tell(|steward| steward.give_list(owner, &chunks))?,
         }
-        self.poll();
+        self.obey(now_ns);
         let trimmed = (wanted.len() - chunks.len()) as u64;
         Ok(ListAnswer { trimmed, ..self.list_answer(owner) })
     }
 
     /// What is known of an owner's list.
     pub(crate) fn list_answer(&self, owner: OwnerId) -> ListAnswer {
-        self.steward.list(owner).map_or(ListAnswer::default(), |list| ListAnswer {
+        self.engine.steward().list(owner).map_or(ListAnswer::default(), |list| ListAnswer {
             ranges: list.ranges.into(),
             blocks_done: list.done,
             blocks_left: list.left,

@@ -9,7 +9,7 @@
 //! and the window doubles up to its bound while the stream goes on. New blocks are asked for when
 //! half of the window is used up, so that two requests are in flight.
 
-use std::ops::Range;
+use core::ops::Range;
 
 /// Bounds of all windows, in blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

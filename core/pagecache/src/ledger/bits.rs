@@ -40,7 +40,7 @@ impl Bits {
     /// The runs of set bits as `(first, length)`, from low to high.
     pub(super) fn runs(self) -> impl Iterator<Item = (u64, u64)> {
         let mut at = 0;
-        std::iter::from_fn(move || {
+        core::iter::from_fn(move || {
             while at < CHUNK_BLOCKS && !self.get(at) {
                 // Skip empty words at once.
                 at = if at % 64 == 0 && self.0[(at / 64) as usize] == 0 { at + 64 } else { at + 1 };

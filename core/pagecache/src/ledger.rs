@@ -1,24 +1,40 @@
-//! Which blocks this run brought into the page cache, and which of them are on their way out.
-//!
-//! Blocks are kept in chunks of 512 (2 MiB: no folio is larger or crosses one), each a set of bits:
+//! The state of each block that this run brought into the page cache.
 //!
 //! ```text
-//!   ahead     brought in by the kernel for this run, not referenced yet, not known to the steward
-//!   ours      brought in by this run, believed to be in the page cache, known to the steward
-//!   leaving   given up by the steward, not dropped yet
-//!   shared    ours, but used by another program since: pinned
-//!   folios    those of more than one page
+//!                 bring                 enter                  share
+//!     Unknown ------------> Ahead ------------------> Ours -----------> Shared
+//!        |  ^                        take_unreferenced ^ |                |
+//!        |  |                                          | | leave          | leave
+//!        |  +---- take_ripe ------- Leaving <----------|-+----------------+
+//!        |                             `----- enter ---+
+//!        `-------------- enter -----------------------> Ours
+//!
+//!     every state --gone--> Unknown
 //! ```
+//!
+//! | state | known to the steward | what it says |
+//! | --- | --- | --- |
+//! | `Unknown` | no | not cached, or cached because of another program |
+//! | `Ahead` | no | brought in by the kernel for this run, not referenced yet |
+//! | `Ours` | yes | brought in by this run, believed to be in the page cache |
+//! | `Shared` | yes, pinned | as `Ours`, and used by another program since |
+//! | `Leaving` | no | evicted by the steward, not dropped yet |
+//!
+//! [`Ledger::enter`] has three callers: a reference or our own readahead (from `Unknown`, `Ahead`
+//! or `Leaving`), an access list, and a refused drop. Blocks are kept in chunks of 512 (2 MiB: no
+//! folio is larger or crosses one), with a set of bits for each state and the folios of more than
+//! one page.
 //!
 //! K1  `ahead`, `ours` and `leaving` are disjoint; `shared` is part of `ours`.
 //! K2  `ahead_blocks`, `ours_blocks` and `leaving_blocks` are the sums of the bits.
 //! K3  A chunk without any of the three is not kept.
 //! K4  A folio leaves as a whole or not at all: dropping a part of it drops nothing.
 
-use std::collections::HashMap;
-use std::ops::Range;
+use alloc::vec::Vec;
+use core::ops::Range;
 
 use foldhash::fast::FixedState;
+use hashbrown::HashMap;
 
 mod bits;
 
@@ -98,7 +114,7 @@ impl Chunk {
 /// What the ledger knows about one block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Belief {
-    /// Not cached, or cached by somebody else.
+    /// Not cached, or cached because of another program.
     Unknown,
     /// Brought in by the kernel for this run; the steward does not know of it yet.
     Ahead,
@@ -106,7 +122,7 @@ pub enum Belief {
     Ours,
     /// As `Ours`, and used by another program since.
     Shared,
-    /// Given up, but still in the page cache.
+    /// Evicted by the steward, but still in the page cache.
     Leaving,
 }
 
@@ -121,14 +137,40 @@ pub struct Span {
     pub blocks: u64,
 }
 
+impl Span {
+    /// The numbers of its blocks.
+    pub fn indices(self) -> Range<u64> {
+        self.first..self.first + self.blocks
+    }
+
+    /// Its first half, and the rest.
+    pub(crate) fn halves(self) -> (Span, Span) {
+        let half = self.blocks / 2;
+        let rest = Span { first: self.first + half, blocks: self.blocks - half, ..self };
+        (Span { blocks: half, ..self }, rest)
+    }
+}
+
 /// Folios that left in part for so long that something has to be done.
 #[derive(Debug, Default)]
 pub struct Stuck {
     /// Blocks of folios most of which stays. They are no longer leaving: the steward gets them
     /// back.
-    pub back: Vec<Span>,
+    back: Vec<Span>,
     /// The rest of folios most of which left. Still ours: the steward shall give it up as well.
-    pub rest: Vec<Span>,
+    rest: Vec<Span>,
+}
+
+impl Stuck {
+    /// Takes the blocks that come back.
+    pub fn take_back(&mut self) -> Vec<Span> {
+        core::mem::take(&mut self.back)
+    }
+
+    /// Takes the blocks that shall follow.
+    pub fn take_rest(&mut self) -> Vec<Span> {
+        core::mem::take(&mut self.rest)
+    }
 }
 
 /// The blocks of one run. See the module's text for its invariants.
@@ -154,7 +196,7 @@ impl Ledger {
         }
     }
 
-    /// The kernel brought a block in that nobody referenced yet, or somebody wrote it.
+    /// The kernel brought a block in that was not referenced yet, or a program wrote it.
     pub fn bring(&mut self, file: u32, index: u64, now_ns: u64) {
         let chunk = self.chunks.entry(key(file, index)).or_default();
         let at = index % CHUNK_BLOCKS;
@@ -190,7 +232,7 @@ impl Ledger {
         chunk.ours.set(at);
     }
 
-    /// The steward gave a block of ours up; it waits for [`Ledger::take_ripe`].
+    /// The steward evicted a block of ours. It waits for [`Ledger::take_ripe`].
     pub fn leave(&mut self, file: u32, index: u64, now_ns: u64) {
         let Some(chunk) = self.chunks.get_mut(&key(file, index)) else { return };
         let at = index % CHUNK_BLOCKS;
@@ -285,8 +327,8 @@ impl Ledger {
         self.leaving_blocks -= taken;
     }
 
-    /// Hands out what the kernel brought in and nobody referenced since `until_ns`; it is ours from
-    /// here on.
+    /// Hands out what the kernel brought in before `until_ns` and no thread referenced. It is ours
+    /// from here on.
     pub fn take_unreferenced(&mut self, until_ns: u64, found: &mut Vec<Span>) {
         if self.ahead_blocks == 0 {
             return;
@@ -295,7 +337,7 @@ impl Ledger {
             if chunk.ahead.is_empty() || chunk.ahead_ns > until_ns {
                 continue;
             }
-            let taken = std::mem::take(&mut chunk.ahead);
+            let taken = core::mem::take(&mut chunk.ahead);
             let base = number * CHUNK_BLOCKS;
             found.extend(taken.runs().map(|(first, blocks)| Span { file, first: base + first, blocks }));
             chunk.ours.add(&taken);
@@ -304,7 +346,7 @@ impl Ledger {
         }
     }
 
-    /// Blocks that the kernel brought in and nobody referenced.
+    /// Blocks that the kernel brought in and no thread referenced.
     pub fn ahead_blocks(&self) -> u32 {
         self.ahead_blocks
     }
@@ -320,7 +362,7 @@ impl Ledger {
     }
 
     /// The runs of blocks believed to be cached (ahead, ours and leaving), in no order of files.
-    pub fn spans(&self) -> impl Iterator<Item = Span> {
+    pub fn spans(&self) -> impl Iterator<Item = Span> + '_ {
         self.chunks.iter().flat_map(|(&(file, number), chunk)| {
             let span = move |(first, blocks)| Span { file, first: number * CHUNK_BLOCKS + first, blocks };
             chunk.cached().runs().map(span)
@@ -373,6 +415,7 @@ fn key(file: u32, index: u64) -> (u32, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::vec;
 
     type Runs = Vec<(u64, u64)>;
 

@@ -9,9 +9,9 @@
 //!
 //! Positions are in halves of blocks: the odd one is somewhere in a block.
 
-use std::ops::Range;
+use core::ops::Range;
 
-use pantler_control::ReadThrough;
+use crate::read_through::ReadThrough;
 
 /// One thread that reads one file.
 #[derive(Debug, Clone, Default)]
@@ -72,6 +72,8 @@ impl ReadBlocks {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::vec;
+    use std::vec::Vec;
 
     /// What the reads of these bytes make of a file, told in events, and in bytes as a mount sees
     /// them.

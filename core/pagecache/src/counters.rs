@@ -54,8 +54,6 @@ pub struct SteerCounters {
     pub resident_peak: u64,
     /// Rounds of the reading thread.
     pub rounds: u64,
-    /// The time of the current round.
-    pub(crate) now_ns: u64,
 }
 
 impl SteerCounters {

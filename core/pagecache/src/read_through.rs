@@ -8,12 +8,12 @@
 //!
 //! N1  What is remembered is one block, and how far it was read from its start without a gap.
 
-use std::ops::Range;
+use core::ops::Range;
 
 /// How far one reader has read the block of a file where it is.
 ///
 /// ```
-/// use pantler_control::ReadThrough;
+/// use pantler_pagecache::ReadThrough;
 ///
 /// let mut reader = ReadThrough::default();
 /// assert_eq!(reader.read(4096, 10_000, 0..1000), 0..0);
@@ -53,6 +53,7 @@ impl ReadThrough {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::vec::Vec;
 
     #[test]
     fn blocks_are_done_with_when_read_to_their_end() {

@@ -2,10 +2,11 @@
 //!
 //! At most [`STREAMS_MAX`]; the oldest is forgotten, and begins anew when it goes on.
 
-use std::collections::HashMap;
-use std::ops::Range;
+use alloc::vec::Vec;
+use core::ops::Range;
 
 use foldhash::fast::FixedState;
+use hashbrown::HashMap;
 
 use crate::read_blocks::ReadBlocks;
 use crate::window::Window;
@@ -38,20 +39,48 @@ pub struct Stream {
     /// Who reads ahead.
     pub reader: Reader,
     /// What the kernel brought in for it last, in one piece.
-    pub burst: Range<u64>,
+    burst: Range<u64>,
     /// The same when we last looked whether the kernel goes on.
-    pub burst_seen: u64,
+    burst_seen: u64,
     /// Attempts left at taking readahead over.
     pub attempts: u8,
     /// The block after those of its last read that the kernel has looked at.
     pub looked: u64,
     /// Whether that read has only begun.
-    pub is_new_read: bool,
+    is_new_read: bool,
     /// What it has read to the end.
-    pub blocks: ReadBlocks,
+    blocks: ReadBlocks,
 }
 
 impl Stream {
+    /// A read of these blocks begins, after the window was told.
+    pub fn begin_read(&mut self, first: u64, last: u64) {
+        let burst_end = self.burst_end();
+        if burst_end > last + 1 && burst_end != self.burst_seen && self.attempts > 0 {
+            // More was brought in than was asked for: the kernel reads ahead, still or again.
+            self.burst_seen = burst_end;
+            self.reader = Reader::Kernel;
+        }
+        self.looked = first;
+        self.is_new_read = true;
+    }
+
+    /// The kernel looked at the blocks before `looked` of a read of `first` to `last`. Returns the
+    /// blocks that were read to their end.
+    pub fn look_until(&mut self, looked: u64, first: u64, last: u64, size: u64) -> Range<u64> {
+        self.looked = looked;
+        if core::mem::take(&mut self.is_new_read) {
+            self.blocks.read(first, last, looked, size)
+        } else {
+            self.blocks.look(looked, size)
+        }
+    }
+
+    /// The blocks that were read to their end since the last jump, now that the size is known.
+    pub fn blocks_done(&self, size: u64) -> Range<u64> {
+        self.blocks.so_far(size)
+    }
+
     /// Takes note of a folio that the kernel brought in.
     pub fn brought(&mut self, first: u64, last: u64) {
         let begin = if first == self.burst.end { self.burst.start } else { first };

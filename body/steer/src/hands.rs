@@ -1,0 +1,105 @@
+//! The hands: carry out a decision of the engine with system calls, and answer.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use pantler_pagecache::{Answer, Decision, Rule, Span};
+
+use crate::files::Files;
+use crate::files::devices::Descriptor;
+use crate::sys;
+use crate::takeover::TakenOver;
+
+/// The open files of a run, and what was changed about them.
+#[derive(Debug, Default)]
+pub(crate) struct Hands {
+    pub(crate) files: Files,
+    taken_over: TakenOver,
+    /// The descriptors that the last search found: a take-over of the same file follows at once.
+    found: Option<(u32, u32, Vec<Descriptor>)>,
+}
+
+impl Hands {
+    /// Carries out a decision. Searches and notices are the caller's: they concern owners.
+    pub(crate) fn carry_out(&mut self, decision: Decision, now_ns: u64) -> Answer {
+        match decision {
+            Decision::Drop { span, .. } => self.with(span, now_ns, |file| {
+                sys::drop_blocks(file, span.first, span.blocks)?;
+                cached(file, span)
+            }),
+            Decision::ReadAhead { span, .. } => self.with(span, now_ns, |file| {
+                sys::read_ahead(file, span.first, span.blocks).map(|()| Answer::Done)
+            }),
+            // Looking must not keep files open, nor open closed ones.
+            Decision::Ask { span, rule: Rule::Audit } => match self.files.open_descriptor(span.file) {
+                Some(file) => cached(file, span).unwrap_or(Answer::Failed),
+                None => Answer::Unreachable,
+            },
+            Decision::Ask { span, .. } => self.with(span, now_ns, |file| cached(file, span)),
+            Decision::Await { span } => self.with(span, now_ns, |file| {
+                let is_awaited = is_awaited(file, span.first + span.blocks - 1);
+                Ok(if is_awaited { Answer::NotYet } else { Answer::Done })
+            }),
+            Decision::TakeOver { file, thread } => self.take_over(file, thread, now_ns),
+            Decision::Find { .. } | Decision::Tell { .. } => Answer::Failed,
+        }
+    }
+
+    fn with(
+        &mut self,
+        span: Span,
+        now_ns: u64,
+        call: impl FnOnce(BorrowedFd<'_>) -> io::Result<Answer>,
+    ) -> Answer {
+        match self.files.descriptor(span.file, now_ns) {
+            Some(file) => call(file).unwrap_or(Answer::Failed),
+            None => Answer::Unreachable,
+        }
+    }
+
+    /// Looks for a file where a thread has it open. Says whether it can be acted on.
+    pub(crate) fn find(&mut self, file: u32, thread: u32, now_ns: u64) -> bool {
+        let descriptors = self.files.resolve(file, thread, now_ns);
+        self.found = Some((file, thread, descriptors));
+        self.files.size_blocks(file) != 0
+    }
+
+    fn take_over(&mut self, file: u32, thread: u32, now_ns: u64) -> Answer {
+        let descriptors = match self.found.take() {
+            Some((of, by, descriptors)) if (of, by) == (file, thread) => descriptors,
+            _ => self.files.resolve(file, thread, now_ns),
+        };
+        let taken = descriptors.iter().filter(|&&found| self.taken_over.take(thread, found).is_ok());
+        if taken.count() > 0 { Answer::Done } else { Answer::Failed }
+    }
+
+    /// Gives readahead back to the kernel wherever the file is still open.
+    pub(crate) fn restore(&mut self) {
+        self.taken_over.restore();
+    }
+}
+
+fn cached(file: BorrowedFd<'_>, span: Span) -> io::Result<Answer> {
+    sys::cachestat(file, span.first, span.blocks).map(|stat| Answer::Cached(stat.cached))
+}
+
+/// Whether reading this block would wait. An error counts as no: waiting for it would not end.
+fn is_awaited(file: BorrowedFd<'_>, index: u64) -> bool {
+    let mut byte = [0];
+    let flags = rustix::io::ReadWriteFlags::NOWAIT;
+    let read =
+        rustix::io::preadv2(file, &mut [io::IoSliceMut::new(&mut byte)], index * sys::BLOCK_BYTES, flags);
+    read == Err(rustix::io::Errno::AGAIN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn a_block_behind_the_end_is_not_awaited() {
+        let file = tempfile::tempfile().expect("a file");
+        assert!(!is_awaited(file.as_fd(), 3), "the file was cut");
+    }
+}

@@ -1,0 +1,389 @@
+//! What is believed of each block, and the steward that decides: both change together.
+//!
+//! E1  A block is ours in the ledger if and only if the steward has it.
+
+use alloc::vec::Vec;
+
+use pantler_steward::{
+    Access, Action, Block, FileId, Notice, OptionsError, OwnerId, SampledLru, Steward, Why,
+};
+
+use crate::counters::SteerCounters;
+use crate::event::FileKey;
+use crate::files::{File, Files, number_of};
+use crate::ledger::{Belief, Ledger, Span, Stuck};
+use crate::options::Options;
+
+/// The owner that stands for all programs outside of the run.
+const OUTSIDE: OwnerId = OwnerId(u64::MAX);
+
+/// Ledger, steward and files of one run.
+#[derive(Debug)]
+pub(crate) struct Beliefs {
+    steward: Steward,
+    ledger: Ledger,
+    files: Files,
+    /// What LRU would have missed with the whole budget.
+    lru: SampledLru,
+    pub(crate) counters: SteerCounters,
+    capacity: u32,
+    /// The reserve for drops that lag: the budget is the capacity and this.
+    lag: u32,
+    now_ns: u64,
+    /// Blocks that access lists want and that are not in memory, as far as known.
+    wanted: Vec<Block>,
+    notices: Vec<(OwnerId, Notice)>,
+}
+
+impl Beliefs {
+    pub(crate) fn new(options: &Options, seed: u64) -> Result<Beliefs, OptionsError> {
+        Ok(Beliefs {
+            steward: options.steward(seed)?,
+            ledger: Ledger::default(),
+            files: Files::default(),
+            lru: SampledLru::new(options.budget, seed),
+            counters: SteerCounters::default(),
+            capacity: options.budget - options.lag_blocks(),
+            lag: options.lag_blocks(),
+            now_ns: 0,
+            wanted: Vec::new(),
+            notices: Vec::new(),
+        })
+    }
+
+    // What is known.
+
+    pub(crate) fn steward(&self) -> &Steward {
+        &self.steward
+    }
+
+    pub(crate) fn files(&self) -> &Files {
+        &self.files
+    }
+
+    pub(crate) fn file(&self, number: u32) -> &File {
+        &self.files[number]
+    }
+
+    pub(crate) fn file_mut(&mut self, number: u32) -> &mut File {
+        &mut self.files[number]
+    }
+
+    pub(crate) fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    pub(crate) fn lru(&self) -> &SampledLru {
+        &self.lru
+    }
+
+    pub(crate) fn belief(&self, file: u32, index: u64) -> Belief {
+        self.ledger.belief(file, index)
+    }
+
+    pub(crate) fn block(&self, file: u32, index: u64) -> Block {
+        Block::new(self.files.id(file), index)
+    }
+
+    pub(crate) fn capacity(&self) -> u32 {
+        self.capacity
+    }
+
+    pub(crate) fn lag(&self) -> u32 {
+        self.lag
+    }
+
+    /// Whether more than half of the capacity is used.
+    pub(crate) fn is_half_full(&self) -> bool {
+        self.steward.used() > self.capacity / 2
+    }
+
+    /// Whether the missing blocks of a file do not fit beside what is cached.
+    pub(crate) fn overflows(&self, file: u32) -> bool {
+        let known = &self.files[file];
+        let missing = known.size_blocks.saturating_sub(u64::from(known.blocks));
+        u64::from(self.steward.used()) + missing > u64::from(self.capacity)
+    }
+
+    /// Recomputes what is known.
+    pub(crate) fn validate(&self) {
+        self.ledger.validate();
+        self.steward.validate();
+        assert_eq!(self.ledger.ours_blocks(), self.steward.used(), "E1: ledger and steward believe the same");
+    }
+
+    // Files and time.
+
+    pub(crate) fn look_up(&mut self, key: FileKey) -> Option<u32> {
+        self.files.look_up(key)
+    }
+
+    pub(crate) fn admit(&mut self, key: FileKey) -> Option<u32> {
+        self.files.admit(key)
+    }
+
+    /// A round begins.
+    pub(crate) fn begin_round(&mut self, now_ns: u64) {
+        self.now_ns = now_ns;
+        let ledger = &self.ledger;
+        let (ahead, ours, leaving) = (ledger.ahead_blocks(), ledger.ours_blocks(), ledger.leaving_blocks());
+        let counters = &mut self.counters;
+        counters.rounds += 1;
+        counters.ahead_peak = counters.ahead_peak.max(ahead.into());
+        counters.leaving_peak = counters.leaving_peak.max(leaving.into());
+        counters.resident_peak = counters.resident_peak.max((ahead + ours + leaving).into());
+    }
+
+    pub(crate) fn now_ns(&self) -> u64 {
+        self.now_ns
+    }
+
+    // The steward.
+
+    /// Says something to the steward, and takes its decisions.
+    #[inline]
+    pub(crate) fn tell<T>(&mut self, say: impl FnOnce(&mut Steward) -> T) -> T {
+        let answer = say(&mut self.steward);
+        self.obey();
+        answer
+    }
+
+    #[inline]
+    fn obey(&mut self) {
+        while let Some(action) = self.steward.poll() {
+            match action {
+                Action::Drop { block, .. } => {
+                    self.counters.drops += 1;
+                    self.ledger.leave(number_of(block.file), block.index, self.now_ns);
+                }
+                Action::Fetch { block, why: Why::List, .. } => self.foretell(block),
+                Action::Notice { notice, owner } => {
+                    self.counters.lists_discarded += u64::from(notice == Notice::ListDiscarded);
+                    self.notices.push((owner, notice));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    pub(crate) fn take_notice(&mut self) -> Option<(OwnerId, Notice)> {
+        self.notices.pop()
+    }
+
+    pub(crate) fn set_capacity(&mut self, blocks: u32) -> Result<(), OptionsError> {
+        self.tell(|steward| steward.set_capacity(blocks))?;
+        self.lru.set_frames(blocks + self.lag);
+        self.capacity = blocks;
+        Ok(())
+    }
+
+    /// The steward gets by with less as long as `unseen` blocks take memory that it does not know
+    /// of.
+    pub(crate) fn lend(&mut self, unseen: u32) {
+        let left = self.capacity.saturating_sub(unseen).max(self.capacity / 4);
+        if left != self.steward.capacity() {
+            let _ = self.tell(|steward| steward.set_capacity(left));
+        }
+    }
+
+    // What events tell.
+
+    /// `owner` referenced a block that is in the page cache now.
+    #[inline]
+    pub(crate) fn referenced(&mut self, owner: OwnerId, file: u32, index: u64) {
+        self.counters.references += 1;
+        let block = self.block(file, index);
+        match self.ledger.belief(file, index) {
+            Belief::Unknown => {
+                // In memory because of another program: not charged to us, nothing to decide.
+                self.counters.foreign += 1;
+                return self.tell(|steward| steward.passed(owner, block));
+            }
+            Belief::Leaving | Belief::Ahead => self.enter(file, index),
+            Belief::Ours | Belief::Shared => {}
+        }
+        self.lru.reference(block);
+        if let Access::Miss(_) = self.tell(|steward| steward.observed(owner, block)) {
+            self.counters.admitted += 1;
+        }
+    }
+
+    /// Another program used a block.
+    pub(crate) fn used_outside(&mut self, file: u32, index: u64) {
+        match self.ledger.belief(file, index) {
+            Belief::Unknown | Belief::Shared => return,
+            Belief::Leaving | Belief::Ahead => self.enter(file, index),
+            Belief::Ours => {}
+        }
+        let block = self.block(file, index);
+        // The second live owner: the block has none from here on (A1). The pin keeps it from being
+        // dropped.
+        self.steward.observed_by_stranger(OUTSIDE, block);
+        if self.ledger.share(file, index) {
+            self.steward.pin(block);
+            self.counters.shared += 1;
+        }
+        self.obey();
+    }
+
+    /// The kernel brought a block in for the run.
+    pub(crate) fn added(&mut self, file: u32, index: u64, time_ns: u64) {
+        if self.overtook(file, index) {
+            return;
+        }
+        // What was believed ended without an event, or it could not have been added.
+        if self.ledger.belief(file, index) != Belief::Unknown {
+            self.gone(file, index);
+        }
+        self.ledger.bring(file, index, time_ns);
+        self.files[file].blocks += 1;
+    }
+
+    /// Blocks that were added are one folio.
+    pub(crate) fn note_folio(&mut self, file: u32, first: u64, pages: u64) {
+        self.ledger.note_folio(file, first, pages);
+    }
+
+    /// A block left the page cache.
+    pub(crate) fn gone(&mut self, file: u32, index: u64) {
+        match self.ledger.gone(file, index) {
+            Belief::Unknown => return,
+            Belief::Ours | Belief::Shared => self.steward.gone(self.block(file, index)),
+            Belief::Ahead | Belief::Leaving => {}
+        }
+        let known = &mut self.files[file];
+        known.blocks = known.blocks.saturating_sub(1);
+    }
+
+    fn enter(&mut self, file: u32, index: u64) {
+        self.counters.rescued += u64::from(self.ledger.belief(file, index) == Belief::Leaving);
+        self.ledger.enter(file, index);
+    }
+
+    // What becomes of decisions.
+
+    /// Hands out what leaves, in runs of whole folios: see [`Ledger::take_ripe`].
+    pub(crate) fn take_ripe(
+        &mut self,
+        until_ns: u64,
+        stuck_ns: u64,
+        ripe: &mut Vec<Span>,
+        stuck: &mut Stuck,
+    ) {
+        self.ledger.take_ripe(until_ns, stuck_ns, ripe, stuck);
+    }
+
+    /// Blocks that the steward evicted stay in memory. They are the steward's again, pinned until
+    /// [`retry`](Self::retry).
+    pub(crate) fn stayed(&mut self, span: Span) {
+        for index in span.indices() {
+            self.ledger.enter(span.file, index);
+            self.steward.kept(self.block(span.file, index));
+        }
+        self.obey();
+    }
+
+    /// Another try at dropping blocks that stayed makes sense.
+    pub(crate) fn retry(&mut self, span: Span) {
+        for index in span.indices() {
+            self.steward.unpin(self.block(span.file, index));
+        }
+    }
+
+    /// These blocks of ours leave with the folio in which they are (K4).
+    pub(crate) fn give_up(&mut self, span: Span) {
+        for index in span.indices() {
+            self.steward.forget(self.block(span.file, index));
+        }
+        self.obey();
+    }
+
+    /// These blocks were read ahead by us, or are needed after all.
+    pub(crate) fn looked_ahead(&mut self, span: Span) {
+        for index in span.indices() {
+            self.enter(span.file, index);
+            self.steward.looked_ahead(self.block(span.file, index));
+        }
+        self.obey();
+    }
+
+    /// Takes in what the kernel brought in and no thread referenced since `until_ns`.
+    pub(crate) fn take_unreferenced(&mut self, until_ns: u64) {
+        let mut found = Vec::new();
+        self.ledger.take_unreferenced(until_ns, &mut found);
+        for span in found {
+            for index in span.indices() {
+                let block = self.block(span.file, index);
+                self.tell(|steward| steward.looked_ahead(block));
+            }
+        }
+    }
+
+    /// Our own readahead brought these blocks in.
+    pub(crate) fn brought_in(&mut self, span: Span) {
+        self.counters.read_ahead += span.blocks;
+        self.counters.brought_in += span.blocks;
+        let known = &mut self.files[span.file];
+        known.brought_in += span.blocks;
+        known.blocks += span.blocks as u32;
+    }
+
+    // Blocks that access lists name.
+
+    /// A list wants a block. It is ours from here on, as the steward has it (E1).
+    fn foretell(&mut self, block: Block) {
+        let file = number_of(block.file);
+        if self.files.id(file) != block.file {
+            // Forgotten since it was listed.
+            return self.steward.failed(block);
+        }
+        let belief = self.ledger.belief(file, block.index);
+        self.enter(file, block.index);
+        match belief {
+            Belief::Unknown => self.wanted.push(block),
+            // In memory: the kernel read it ahead, or it was evicted and has not left.
+            _ => self.steward.fetched(block),
+        }
+    }
+
+    /// Whether the program itself has just brought in what a list wanted. Then it has arrived.
+    fn overtook(&mut self, file: u32, index: u64) -> bool {
+        let block = self.block(file, index);
+        let is_foretold = self.ledger.belief(file, index) == Belief::Ours && self.is_arriving(block);
+        if is_foretold {
+            self.files[file].blocks += 1;
+            self.tell(|steward| steward.fetched(block));
+        }
+        is_foretold
+    }
+
+    /// Whether the steward waits for a block.
+    pub(crate) fn is_arriving(&self, block: Block) -> bool {
+        self.steward.explain(block).is_some_and(|known| known.arriving)
+    }
+
+    pub(crate) fn has_wanted(&self) -> bool {
+        !self.wanted.is_empty()
+    }
+
+    /// Takes what lists want still.
+    pub(crate) fn take_wanted(&mut self) -> Vec<Block> {
+        let mut wanted = core::mem::take(&mut self.wanted);
+        wanted.retain(|&block| self.is_arriving(block));
+        wanted
+    }
+
+    /// Blocks that a list wanted will not be ours.
+    pub(crate) fn refuse(&mut self, blocks: impl Iterator<Item = Block>, say: impl Fn(&mut Steward, Block)) {
+        for block in blocks {
+            say(&mut self.steward, block);
+            self.ledger.gone(number_of(block.file), block.index);
+        }
+        self.obey();
+    }
+
+    /// A version of a file, if it is still known.
+    pub(crate) fn number(&self, file: FileId) -> u32 {
+        number_of(file)
+    }
+}

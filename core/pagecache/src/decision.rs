@@ -1,0 +1,104 @@
+//! What the engine wants done, by which rule, and what the hands answer.
+
+use pantler_steward::{Notice, OwnerId};
+
+use crate::ledger::Span;
+
+/// Why something shall be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Rule {
+    /// The steward evicted these blocks, and their folios are complete (K4).
+    Evicted,
+    /// A drop left some of these blocks in memory: which?
+    Stayed,
+    /// A sequential stream will read these blocks soon.
+    Sequential,
+    /// They occupy the place where the kernel would read ahead next for a stream that is ours.
+    EndOfBurst,
+    /// An access list names these blocks.
+    Listed,
+    /// Beliefs are checked in turn.
+    Audit,
+    /// Events were lost, or an audit found a wrong belief.
+    Recheck,
+}
+
+/// What shall happen. Each is answered with [`Engine::answer`](crate::Engine::answer).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decision {
+    /// Drop these blocks from the page cache. Answer: [`Answer::Cached`], the blocks that stayed.
+    Drop {
+        /// Which.
+        span: Span,
+        /// Why.
+        rule: Rule,
+    },
+    /// Start to read these blocks. Answer: [`Answer::Done`] once the reads are queued.
+    ReadAhead {
+        /// Which.
+        span: Span,
+        /// Why.
+        rule: Rule,
+    },
+    /// Count the cached blocks. Answer: [`Answer::Cached`]. For [`Rule::Audit`] a file that is not
+    /// open stays closed.
+    Ask {
+        /// Of which.
+        span: Span,
+        /// Why.
+        rule: Rule,
+    },
+    /// Whether the last of these blocks can be read without waiting. Answer: [`Answer::Done`] when
+    /// it can, [`Answer::NotYet`] when it cannot.
+    Await {
+        /// Which.
+        span: Span,
+    },
+    /// Find the file among those that a thread has open. Answer: [`Answer::Found`].
+    Find {
+        /// The file.
+        file: u32,
+        /// The thread.
+        thread: u32,
+        /// The owner of the thread.
+        owner: OwnerId,
+    },
+    /// Switch the kernel's readahead off where a thread has the file open. Answer:
+    /// [`Answer::Done`].
+    TakeOver {
+        /// The file.
+        file: u32,
+        /// The thread.
+        thread: u32,
+    },
+    /// Tell an owner. Answer: [`Answer::Done`].
+    Tell {
+        /// Which owner.
+        owner: OwnerId,
+        /// What.
+        notice: Notice,
+    },
+}
+
+/// What became of a decision.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answer {
+    /// Of the blocks so many are in the page cache now.
+    Cached(u64),
+    /// Done, or begun.
+    Done,
+    /// The last block is on its way still.
+    NotYet,
+    /// The file was found.
+    Found {
+        /// Its size.
+        size_blocks: u64,
+        /// The priority of blocks that were read to their end, if a rule says that such blocks are
+        /// done with.
+        done_with: Option<i32>,
+    },
+    /// The file cannot be opened.
+    Unreachable,
+    /// The kernel refused the call.
+    Failed,
+}

@@ -1,0 +1,544 @@
+//! Events in, decisions out.
+//!
+//! An event only changes beliefs and queues work. A round then carries the work out in batches,
+//! because dropping is cheaper by the run than by the block, and pages that were just added sit in
+//! a per-CPU batch of the kernel's, from which only a drain of all CPUs gets them.
+//!
+//! ```text
+//!   begin_round -> find -> drop -> bursts -> arrivals -> lists -> read ahead -> rest
+//!                  `---- poll hands out each decision, answer takes what became of it ----'
+//! ```
+//!
+//! A step begins when all decisions of the step before are answered. What an answer makes
+//! necessary (another half of a run of blocks to ask about) goes first.
+
+use alloc::vec::Vec;
+
+use pantler_steward::{FileId, OptionsError, OwnerId, SampledLru, Steward};
+
+use crate::beliefs::Beliefs;
+use crate::counters::SteerCounters;
+use crate::decision::{Answer, Decision, Rule};
+use crate::event::{Event, FileKey, Kind, Origin};
+use crate::files::{File, Files};
+use crate::ledger::{Belief, Ledger, Span};
+use crate::options::Options;
+use crate::streams::Reader;
+use crate::window::BATCH;
+
+mod ahead;
+mod audit;
+mod drops;
+mod foretold;
+
+use ahead::Ahead;
+use audit::Audit;
+use drops::Drops;
+use foretold::Foretold;
+
+/// Whether references to cached blocks are watched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Hits {
+    /// Everything fits, and no hint was given: nothing to decide, and watching would cost an event
+    /// per read.
+    Unwatched,
+    /// Something may have to be decided from now on: these events shall come.
+    Wanted,
+    /// These events come.
+    Watched,
+}
+
+/// The steps of a round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Find,
+    Drop,
+    Bursts,
+    Arrivals,
+    Lists,
+    ReadAhead,
+    Rest,
+}
+
+/// A thread that reads a file, and its owner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Actor {
+    thread: u32,
+    owner: OwnerId,
+    file: u32,
+}
+
+/// The state of one run.
+#[derive(Debug)]
+pub struct Engine {
+    beliefs: Beliefs,
+    ahead: Ahead,
+    drops: Drops,
+    foretold: Foretold,
+    audit: Audit,
+    hits: Hits,
+    step: Step,
+    /// Decisions of this step that wait, the next one last.
+    tasks: Vec<Decision>,
+    is_busy: bool,
+    has_new_files: bool,
+}
+
+impl Engine {
+    /// An engine over an empty cache. What is drawn is drawn from `seed`.
+    ///
+    /// # Errors
+    /// The budget leaves no block.
+    pub fn new(options: &Options, seed: u64) -> Result<Engine, OptionsError> {
+        Ok(Engine {
+            beliefs: Beliefs::new(options, seed)?,
+            ahead: Ahead::new(options),
+            drops: Drops::default(),
+            foretold: Foretold::default(),
+            audit: Audit::default(),
+            hits: if options.hits_are_watched { Hits::Watched } else { Hits::Unwatched },
+            step: Step::Rest,
+            tasks: Vec::new(),
+            is_busy: false,
+            has_new_files: false,
+        })
+    }
+
+    // Events.
+
+    /// Takes one event. False when the file is not known, and an event of the run can make it
+    /// known: the caller says [`admit`](Self::admit) if it can act on the file.
+    #[inline]
+    pub fn event(&mut self, event: &Event) -> bool {
+        self.beliefs.counters.events += 1;
+        let Some(file) = self.beliefs.look_up(event.file) else {
+            return event.origin == Origin::Outside;
+        };
+        self.take(file, event);
+        true
+    }
+
+    /// Takes an event of the run about a file that was not known. The number of the file, unless
+    /// the table is full of files in use.
+    pub fn admit(&mut self, event: &Event) -> Option<u32> {
+        let file = self.beliefs.admit(event.file)?;
+        self.take(file, event);
+        Some(file)
+    }
+
+    /// Makes a file known before an event names it. `None` when the table is full of files in use.
+    pub fn admit_file(&mut self, key: FileKey) -> Option<u32> {
+        self.beliefs.admit(key)
+    }
+
+    fn take(&mut self, file: u32, event: &Event) {
+        let Origin::Run { thread, owner } = event.origin else {
+            return match event.kind {
+                Kind::Read | Kind::Fault | Kind::Mapped => self.used_outside(file, event),
+                // Added by another program: whatever was believed of it ended before.
+                Kind::Gone | Kind::Added => self.gone(file, event),
+            };
+        };
+        let actor = Actor { thread, owner, file };
+        match event.kind {
+            Kind::Read => self.read(actor, event.first, event.last),
+            Kind::Fault | Kind::Mapped => {
+                self.referenced(actor, event.first, event.last);
+                let blocks = u64::from(self.beliefs.file(file).blocks);
+                self.ahead.consider(&self.beliefs, actor, blocks);
+            }
+            Kind::Added => self.added(actor, event),
+            Kind::Gone => self.gone(file, event),
+        }
+    }
+
+    fn read(&mut self, actor: Actor, first: u64, last: u64) {
+        let bounds = self.ahead.bounds();
+        let stream = self.ahead.stream(actor);
+        if stream.window.is_rest(first, last) {
+            self.look(actor, first, last);
+            return;
+        }
+        let wanted = stream.window.read(first, last, bounds);
+        stream.begin_read(first, last);
+        let (sequential, reader) = (stream.window.sequential(), stream.reader);
+        self.look(actor, first, last);
+        match reader {
+            Reader::Body => self.ahead.want_next(&self.beliefs, actor.file, wanted),
+            Reader::Kernel => self.ahead.consider(&self.beliefs, actor, sequential),
+        }
+    }
+
+    /// The kernel looked at blocks of a read from `first` on. It looks at a long read in batches,
+    /// and has brought in the first batch at least: what is missing behind that will be told of
+    /// again. What is missing behind the end of the file is no block at all, because reads are told
+    /// of as long as they were asked for.
+    fn look(&mut self, actor: Actor, first: u64, last: u64) {
+        let file = actor.file;
+        let size = self.beliefs.file(file).size_blocks;
+        let sure = (first + BATCH).min(if size == 0 { u64::MAX } else { size });
+        let from = self.ahead.stream(actor).looked;
+        let (mut looked, mut known) = (from, from);
+        while looked <= last {
+            let is_known = self.beliefs.belief(file, looked) != Belief::Unknown;
+            if !is_known && looked >= sure {
+                break;
+            }
+            looked += 1;
+            known = if is_known { looked } else { known };
+        }
+        if size == 0 && known > from {
+            // Of a file whose size is not known: what follows blocks of ours is beyond its end,
+            // most likely.
+            looked = known;
+        }
+        if looked > from {
+            self.referenced(actor, from, looked - 1);
+        }
+        let done = self.ahead.stream(actor).look_until(looked, first, last, size);
+        self.mark_done_with(actor, done);
+    }
+
+    /// Blocks that a thread has read to their end leave before others, if a rule says so.
+    fn mark_done_with(&mut self, actor: Actor, done: core::ops::Range<u64>) {
+        if let Some(priority) = self.beliefs.file(actor.file).done_with {
+            let id = self.beliefs.files().id(actor.file);
+            for block in done {
+                // A bound reached only means that the block stays at its priority.
+                let _ = self
+                    .beliefs
+                    .tell(|steward| steward.set_temporary_priority(actor.owner, id, block, block, priority));
+            }
+        }
+    }
+
+    /// References of a thread of the run to blocks that are in the page cache now.
+    fn referenced(&mut self, actor: Actor, first: u64, last: u64) {
+        for index in first..=last {
+            self.beliefs.referenced(actor.owner, actor.file, index);
+        }
+        self.beliefs.file_mut(actor.file).references += last - first + 1;
+    }
+
+    /// The kernel brought a folio in, in a thread of the run.
+    fn added(&mut self, actor: Actor, event: &Event) {
+        let pages = event.last - event.first + 1;
+        self.beliefs.counters.brought_in += pages;
+        let known = self.beliefs.file_mut(actor.file);
+        self.has_new_files |= known.brought_in == 0;
+        known.brought_in += pages;
+        for index in event.first..=event.last {
+            self.beliefs.added(actor.file, index, event.time_ns);
+        }
+        self.beliefs.note_folio(actor.file, event.first, pages);
+        self.ahead.brought(actor, event.first, event.last);
+        if self.hits != Hits::Watched {
+            self.added_unwatched(actor, event);
+        }
+    }
+
+    /// While hits are not watched, a block counts as referenced when it comes. Ends when half of
+    /// the budget is used: what was referenced since is unknown, but little of it will have to
+    /// leave soon.
+    fn added_unwatched(&mut self, actor: Actor, event: &Event) {
+        self.referenced(actor, event.first, event.last);
+        let blocks = u64::from(self.beliefs.file(actor.file).blocks);
+        self.ahead.consider(&self.beliefs, actor, blocks);
+        if self.beliefs.is_half_full() {
+            self.want_hits();
+        }
+    }
+
+    fn gone(&mut self, file: u32, event: &Event) {
+        for index in event.first..=event.last {
+            if self.beliefs.belief(file, index) != Belief::Unknown {
+                self.beliefs.counters.gone += 1;
+                self.beliefs.gone(file, index);
+            }
+        }
+    }
+
+    fn used_outside(&mut self, file: u32, event: &Event) {
+        for index in event.first..=event.last {
+            self.beliefs.used_outside(file, index);
+        }
+    }
+
+    // Rounds.
+
+    /// A round of work begins. Poll and answer until there is nothing left to do.
+    pub fn begin_round(&mut self, now_ns: u64) {
+        self.beliefs.begin_round(now_ns);
+        self.drops.make_room_for_the_unseen(&mut self.beliefs);
+        self.is_busy = false;
+        self.step = Step::Find;
+    }
+
+    /// Whether the last round did something that should soon be followed up.
+    pub fn is_busy(&self) -> bool {
+        self.is_busy
+    }
+
+    /// The next thing to do.
+    pub fn poll(&mut self) -> Option<Decision> {
+        loop {
+            if let Some((owner, notice)) = self.beliefs.take_notice() {
+                return Some(Decision::Tell { owner, notice });
+            }
+            if let Some(task) = self.tasks.pop() {
+                return Some(task);
+            }
+            self.step = match self.step {
+                Step::Find => match self.ahead.next_search() {
+                    Some(actor) => {
+                        self.find(actor);
+                        Step::Find
+                    }
+                    None => Step::Drop,
+                },
+                Step::Drop => {
+                    self.is_busy |= self.drops.drop_ripe(&mut self.beliefs, &mut self.tasks);
+                    Step::Bursts
+                }
+                Step::Bursts => {
+                    self.ahead.end_bursts(&self.beliefs);
+                    Step::Arrivals
+                }
+                Step::Arrivals => {
+                    self.foretold.ask_for_arrivals(&mut self.beliefs, &mut self.tasks);
+                    Step::Lists
+                }
+                Step::Lists => {
+                    self.foretold.ask_for_wanted(&mut self.beliefs, &mut self.tasks);
+                    Step::ReadAhead
+                }
+                Step::ReadAhead => {
+                    self.is_busy |= self.ahead.has_wants();
+                    if self.ahead.ask_for_next(&mut self.beliefs, &mut self.tasks) {
+                        Step::ReadAhead
+                    } else {
+                        self.end_round();
+                        Step::Rest
+                    }
+                }
+                Step::Rest => return None,
+            };
+        }
+    }
+
+    fn end_round(&mut self) {
+        // Blocks that wait are being read up to: more will be wanted soon.
+        let has_more = self.beliefs.ledger().leaving_blocks() + self.beliefs.steward().waiting() > 0;
+        self.is_busy |= self.ahead.take_near_gap() || self.foretold.is_following(&self.beliefs) || has_more;
+    }
+
+    /// What became of a decision.
+    pub fn answer(&mut self, decision: Decision, answer: Answer) {
+        let cached = match answer {
+            Answer::Cached(blocks) => Some(blocks),
+            _ => None,
+        };
+        match decision {
+            Decision::Drop { span, .. } => {
+                self.drops.dropped(&mut self.beliefs, &mut self.tasks, span, answer);
+            }
+            Decision::ReadAhead { span, rule: Rule::Listed } => {
+                self.foretold.queued(&mut self.beliefs, span, answer);
+            }
+            Decision::ReadAhead { span, .. } if answer == Answer::Done => {
+                self.beliefs.brought_in(span);
+                self.beliefs.looked_ahead(span);
+            }
+            Decision::Ask { span, rule } => match rule {
+                Rule::Evicted | Rule::Stayed => {
+                    self.drops.sort_out(&mut self.beliefs, &mut self.tasks, span, cached.unwrap_or(0));
+                }
+                Rule::Sequential | Rule::EndOfBurst => {
+                    let tasks = &mut self.tasks;
+                    ask_or_act(tasks, span, rule, cached.unwrap_or(span.blocks));
+                }
+                Rule::Listed => self.foretold.counted(&mut self.beliefs, &mut self.tasks, span, cached),
+                Rule::Audit => {
+                    let cached = cached.unwrap_or(span.blocks);
+                    self.audit.counted(&mut self.beliefs, &mut self.tasks, span, cached);
+                }
+                Rule::Recheck => {
+                    self.audit.counted(&mut self.beliefs, &mut self.tasks, span, cached.unwrap_or(0));
+                }
+            },
+            Decision::Await { span } => {
+                self.foretold.looked(&mut self.beliefs, span, answer != Answer::NotYet);
+            }
+            Decision::Find { file, thread, owner } => self.found(Actor { thread, owner, file }, answer),
+            Decision::TakeOver { file, thread } if answer == Answer::Done => {
+                self.beliefs.counters.taken_over += 1;
+                self.ahead.took_over(&self.beliefs, thread, file);
+            }
+            Decision::ReadAhead { .. } | Decision::TakeOver { .. } | Decision::Tell { .. } => {}
+        }
+    }
+
+    /// Looks for a file where a thread has it open, and takes its readahead over if that is worth
+    /// it.
+    fn find(&mut self, actor: Actor) {
+        let Actor { thread, owner, file } = actor;
+        let known = self.beliefs.file_mut(file);
+        if known.is_found() {
+            self.ahead.take_over(&self.beliefs, actor, &mut self.tasks);
+        } else {
+            known.count_search();
+            self.tasks.push(Decision::Find { file, thread, owner });
+        }
+    }
+
+    fn found(&mut self, actor: Actor, answer: Answer) {
+        let Answer::Found { size_blocks, done_with } = answer else { return };
+        let known = self.beliefs.file_mut(actor.file);
+        known.size_blocks = size_blocks;
+        known.done_with = done_with;
+        self.beliefs.counters.resolved += 1;
+        // What was read before the rule was known.
+        let done = self.ahead.stream(actor).blocks_done(size_blocks);
+        self.mark_done_with(actor, done);
+        self.ahead.take_over(&self.beliefs, actor, &mut self.tasks);
+    }
+
+    /// Slow work, a few times per second: tries refused drops again, takes in what was written, and
+    /// checks some beliefs. Poll and answer afterwards.
+    pub fn tick(&mut self, now_ns: u64) {
+        self.drops.retry(&mut self.beliefs);
+        self.audit.tick(&mut self.beliefs, &mut self.tasks, now_ns);
+    }
+
+    /// `events` events were lost: every belief is checked. Poll and answer afterwards.
+    pub fn lost(&mut self, events: u64) {
+        self.beliefs.counters.events_lost += events;
+        self.beliefs.counters.resyncs += 1;
+        self.audit.recheck_all(&self.beliefs, &mut self.tasks);
+    }
+
+    // What bodies tell and ask.
+
+    /// Says something to the steward, as hints do. Poll and answer afterwards.
+    pub fn tell<T>(&mut self, say: impl FnOnce(&mut Steward) -> T) -> T {
+        self.beliefs.tell(say)
+    }
+
+    /// What a file's size is now, and the priority of its blocks that are done with. For files that
+    /// were found by other ways than [`Decision::Find`].
+    pub fn describe(&mut self, file: u32, size_blocks: u64, done_with: Option<i32>) {
+        let known = self.beliefs.file_mut(file);
+        known.size_blocks = size_blocks;
+        known.done_with = done_with;
+    }
+
+    /// A file that was opened again has this size.
+    pub fn set_size(&mut self, file: u32, size_blocks: u64) {
+        self.beliefs.file_mut(file).size_blocks = size_blocks;
+    }
+
+    /// A hint gave a file a priority: it is not forgotten while nothing of it is cached.
+    pub fn keep_hinted(&mut self, file: u32) {
+        self.beliefs.file_mut(file).is_hinted = true;
+    }
+
+    /// Something may have to be decided: hits are to be watched from now on.
+    pub fn want_hits(&mut self) {
+        if self.hits == Hits::Unwatched {
+            self.hits = Hits::Wanted;
+        }
+    }
+
+    /// Whether events of references are wanted, and do not come yet.
+    pub fn wants_hits(&self) -> bool {
+        self.hits == Hits::Wanted
+    }
+
+    /// Events of references come from now on.
+    pub fn watch_hits(&mut self) {
+        self.hits = Hits::Watched;
+    }
+
+    /// Whether references were not asked for yet.
+    pub fn is_calm(&self) -> bool {
+        self.hits == Hits::Unwatched
+    }
+
+    /// Whether files came since the last call.
+    pub fn take_new_files(&mut self) -> bool {
+        core::mem::take(&mut self.has_new_files)
+    }
+
+    /// The steward, to look at.
+    pub fn steward(&self) -> &Steward {
+        self.beliefs.steward()
+    }
+
+    /// The files, to look at.
+    pub fn files(&self) -> &Files {
+        self.beliefs.files()
+    }
+
+    /// The entry of a file.
+    pub fn file(&self, number: u32) -> &File {
+        self.beliefs.file(number)
+    }
+
+    /// The number in the steward's name for a file, if that version is known still.
+    pub fn number(&self, id: FileId) -> Option<u32> {
+        let number = self.beliefs.number(id);
+        (self.beliefs.files().id(number) == id).then_some(number)
+    }
+
+    /// Which blocks are believed to be cached, to look at.
+    pub fn ledger(&self) -> &Ledger {
+        self.beliefs.ledger()
+    }
+
+    /// What LRU would have missed with the whole budget.
+    pub fn lru(&self) -> &SampledLru {
+        self.beliefs.lru()
+    }
+
+    /// What was counted.
+    pub fn counters(&self) -> SteerCounters {
+        self.beliefs.counters
+    }
+
+    /// Blocks the run may keep, the reserve for lagging drops taken off.
+    pub fn capacity(&self) -> u32 {
+        self.beliefs.capacity()
+    }
+
+    /// Changes how many blocks the run may keep, the reserve for lagging drops taken off.
+    ///
+    /// # Errors
+    /// No block is left.
+    pub fn set_capacity(&mut self, blocks: u32) -> Result<(), OptionsError> {
+        self.beliefs.set_capacity(blocks)
+    }
+
+    /// Recomputes what is known, and compares what ledger and steward believe.
+    ///
+    /// # Panics
+    /// An invariant is broken.
+    pub fn validate(&self) {
+        self.beliefs.validate();
+    }
+}
+
+/// Reads a run of blocks ahead that are not cached; asks about both halves where some are.
+fn ask_or_act(tasks: &mut Vec<Decision>, span: Span, rule: Rule, cached: u64) {
+    match cached {
+        0 => tasks.push(Decision::ReadAhead { span, rule }),
+        cached if cached < span.blocks => ask_halves(tasks, span, rule),
+        _ => {}
+    }
+}
+
+/// Asks about both halves of a run, the first half first.
+fn ask_halves(tasks: &mut Vec<Decision>, span: Span, rule: Rule) {
+    let (one, other) = span.halves();
+    tasks.push(Decision::Ask { span: other, rule });
+    tasks.push(Decision::Ask { span: one, rule });
+}

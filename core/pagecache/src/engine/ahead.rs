@@ -1,0 +1,210 @@
+//! Reading ahead: which files are looked for, for which streams we read instead of the kernel, and
+//! what.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use super::Actor;
+use crate::beliefs::Beliefs;
+use crate::decision::{Decision, Rule};
+use crate::ledger::{Belief, Span};
+use crate::options::Options;
+use crate::streams::{Reader, Stream, Streams};
+use crate::window::Bounds;
+
+/// Blocks in a row after which the descriptor of a new file is looked for.
+const FIND_BLOCKS: u64 = 8;
+/// Files below this size are left to the kernel's readahead: it cannot overshoot much.
+const TAKE_OVER_BLOCKS: u64 = 128;
+/// Files that are looked for in one round.
+const SEARCHES_MAX: usize = 64;
+/// Requests queued in one round; more wait for the readers to ask again.
+const WANTS_MAX: usize = 64;
+/// Ends of the kernel's bursts that are looked after in one round.
+const ENDS_MAX: usize = 64;
+/// Distance at which a gap in what is cached is near: 4 MiB, about 10 ms of a program that looks at
+/// what it reads.
+const NEAR_BLOCKS: u64 = 1024;
+
+/// A request to read ahead.
+#[derive(Debug, Clone, Copy)]
+struct Want {
+    span: Span,
+    rule: Rule,
+}
+
+/// What is read ahead, and for which streams.
+#[derive(Debug)]
+pub(super) struct Ahead {
+    streams: Streams,
+    bounds: Bounds,
+    takes_over: bool,
+    finds_early: bool,
+    /// Whether a stream will soon leave what is cached.
+    near_gap: bool,
+    wants: Vec<Want>,
+    /// Streams, as thread and file, for which the kernel still reads ahead though we do.
+    ends: Vec<(u32, u32)>,
+    /// Threads, and files that they have open and that are to be looked for.
+    searches: VecDeque<Actor>,
+}
+
+impl Ahead {
+    pub(super) fn new(options: &Options) -> Self {
+        Self {
+            streams: Streams::default(),
+            bounds: options.window_bounds(),
+            takes_over: options.takes_readahead_over,
+            finds_early: options.finds_files_early,
+            near_gap: false,
+            wants: Vec::with_capacity(WANTS_MAX),
+            ends: Vec::with_capacity(ENDS_MAX),
+            searches: VecDeque::new(),
+        }
+    }
+
+    pub(super) fn bounds(&self) -> Bounds {
+        self.bounds
+    }
+
+    #[inline]
+    pub(super) fn stream(&mut self, actor: Actor) -> &mut Stream {
+        self.streams.of(actor.thread, actor.file)
+    }
+
+    /// The kernel brought a folio in for a stream.
+    pub(super) fn brought(&mut self, actor: Actor, first: u64, last: u64) {
+        let stream = self.stream(actor);
+        stream.brought(first, last);
+        let (is_ours, end) = (stream.reader == Reader::Body, (actor.thread, actor.file));
+        if is_ours && self.ends.last() != Some(&end) && self.ends.len() < ENDS_MAX {
+            self.ends.push(end);
+        }
+    }
+
+    /// Whether to look for the file, and to take its readahead over. `run` blocks were read in
+    /// sequence, or mapped.
+    pub(super) fn consider(&mut self, beliefs: &Beliefs, actor: Actor, run: u64) {
+        let known = beliefs.file(actor.file);
+        if known.blocks == 0 {
+            // All of it is there because of other programs: nothing to drop.
+            return;
+        }
+        if !known.is_found() {
+            let is_eager = beliefs.is_half_full() || self.finds_early || run >= FIND_BLOCKS;
+            if is_eager && known.is_worth_a_search() {
+                self.search(actor);
+            }
+            return;
+        }
+        // A file that fits beside what is cached needs no bound on its readahead.
+        if self.takes_over && known.size_blocks >= TAKE_OVER_BLOCKS && beliefs.overflows(actor.file) {
+            self.search(actor);
+        }
+    }
+
+    /// Asks once in a round: a file that is read in small pieces must not take the places of those
+    /// read after it.
+    fn search(&mut self, actor: Actor) {
+        if self.searches.len() < SEARCHES_MAX && !self.searches.contains(&actor) {
+            self.searches.push_back(actor);
+        }
+    }
+
+    pub(super) fn next_search(&mut self) -> Option<Actor> {
+        self.searches.pop_front()
+    }
+
+    /// Has the readahead of a large file that does not fit taken over.
+    pub(super) fn take_over(&mut self, beliefs: &Beliefs, actor: Actor, tasks: &mut Vec<Decision>) {
+        let takes_over = self.takes_over;
+        let known = beliefs.file(actor.file);
+        let is_large = known.is_found() && known.size_blocks >= TAKE_OVER_BLOCKS;
+        let stream = self.stream(actor);
+        let is_kernels = stream.reader == Reader::Kernel && stream.attempts > 0;
+        if takes_over && is_kernels && is_large && beliefs.overflows(actor.file) {
+            stream.attempts -= 1;
+            tasks.push(Decision::TakeOver { file: actor.file, thread: actor.thread });
+        }
+    }
+
+    /// We read ahead for a stream from here on.
+    pub(super) fn took_over(&mut self, beliefs: &Beliefs, thread: u32, file: u32) {
+        self.streams.of(thread, file).reader = Reader::Body;
+        self.end_burst(beliefs, thread, file);
+    }
+
+    fn want(&mut self, beliefs: &Beliefs, file: u32, range: Range<u64>, rule: Rule) {
+        let end = range.end.min(beliefs.file(file).size_blocks);
+        if range.start < end && self.wants.len() < WANTS_MAX {
+            let span = Span { file, first: range.start, blocks: end - range.start };
+            self.wants.push(Want { span, rule });
+        }
+    }
+
+    /// Asks for what a stream's window says. If all of that is cached and a gap comes soon, says
+    /// so: a reader that passes through cached blocks is fast, and we must be awake when it gets
+    /// there.
+    pub(super) fn want_next(&mut self, beliefs: &Beliefs, file: u32, range: Range<u64>) {
+        if range.is_empty() {
+            return;
+        }
+        let until = beliefs.file(file).size_blocks.min(range.end + NEAR_BLOCKS);
+        match beliefs.ledger().first_unknown(file, range.start, until) {
+            Some(gap) if gap < range.end => self.want(beliefs, file, gap..range.end, Rule::Sequential),
+            Some(_) => self.near_gap = true,
+            None => {}
+        }
+    }
+
+    pub(super) fn take_near_gap(&mut self) -> bool {
+        core::mem::take(&mut self.near_gap)
+    }
+
+    pub(super) fn end_bursts(&mut self, beliefs: &Beliefs) {
+        while let Some((thread, file)) = self.ends.pop() {
+            self.end_burst(beliefs, thread, file);
+        }
+    }
+
+    /// Ends the kernel's readahead for a stream that we read ahead for.
+    ///
+    /// Advice does not stop what has begun: the first page of each burst carries a mark, and
+    /// reading it starts the next burst, twice as long, right behind this one. A page that is
+    /// cached already gets no mark. So we occupy the place behind the burst before the reader gets
+    /// to the mark: the next burst is the last.
+    fn end_burst(&mut self, beliefs: &Beliefs, thread: u32, file: u32) {
+        let stream = self.streams.of(thread, file);
+        let end = stream.burst_end();
+        stream.window.asked_until(end + self.bounds.min);
+        self.want(beliefs, file, end..end + self.bounds.min, Rule::EndOfBurst);
+    }
+
+    pub(super) fn has_wants(&self) -> bool {
+        !self.wants.is_empty()
+    }
+
+    /// Asks for the next request. False when there was none.
+    pub(super) fn ask_for_next(&mut self, beliefs: &mut Beliefs, tasks: &mut Vec<Decision>) -> bool {
+        let Some(Want { span, rule }) = self.wants.pop() else { return false };
+        let (file, mut at, end) = (span.file, span.first, span.first + span.blocks);
+        while at < end {
+            let belief = beliefs.belief(file, at);
+            if belief == Belief::Leaving {
+                // Evicted and wanted again before it was dropped.
+                beliefs.looked_ahead(Span { file, first: at, blocks: 1 });
+            }
+            let from = at;
+            while at < end && beliefs.belief(file, at) == Belief::Unknown {
+                at += 1;
+            }
+            if at > from {
+                tasks.push(Decision::Ask { span: Span { file, first: from, blocks: at - from }, rule });
+            } else {
+                at += 1;
+            }
+        }
+        true
+    }
+}

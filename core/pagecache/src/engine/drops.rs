@@ -1,0 +1,123 @@
+//! Blocks that the steward evicted leave the page cache, or come back when the kernel keeps them.
+
+use alloc::vec::Vec;
+
+use super::ask_halves;
+use crate::beliefs::Beliefs;
+use crate::decision::{Answer, Decision, Rule};
+use crate::ledger::{Span, Stuck};
+
+/// Time that a decided drop waits for its neighbours, unless half of the reserve for such drops is
+/// used up.
+const LAG_NS: u64 = 2_000_000;
+/// Time after which a folio that stays in part is given back to the steward.
+const STUCK_NS: u64 = 500_000_000;
+/// Steps in which the capacity follows what the kernel read ahead.
+const AHEAD_STEP: u32 = 64;
+
+/// What is on its way out, and what did not get there.
+#[derive(Debug, Default)]
+pub(super) struct Drops {
+    /// Blocks that were evicted and that stay because their folios do, as far as the reserve for
+    /// lagging drops does not hold them.
+    held_back: u32,
+    /// Refused since the last [`Drops::retry`].
+    refused: Vec<Span>,
+    // Empty between rounds; kept for their memory.
+    ripe: Vec<Span>,
+    stuck: Stuck,
+}
+
+impl Drops {
+    /// What the kernel read ahead, and what large folios hold back, takes memory as well: the
+    /// steward gets by with less as long as that is there.
+    pub(super) fn make_room_for_the_unseen(&self, beliefs: &mut Beliefs) {
+        // What the step leaves out is within the reserve for lagging drops.
+        let step = beliefs.lag().clamp(1, AHEAD_STEP);
+        beliefs.lend((beliefs.ledger().ahead_blocks() + self.held_back) / step * step);
+    }
+
+    /// Queues the drop of what was evicted. Says whether there is any.
+    pub(super) fn drop_ripe(&mut self, beliefs: &mut Beliefs, tasks: &mut Vec<Decision>) -> bool {
+        self.held_back = 0;
+        let leaving = beliefs.ledger().leaving_blocks();
+        if leaving == 0 {
+            return false;
+        }
+        let now_ns = beliefs.now_ns();
+        let is_urgent = leaving > beliefs.lag() / 2;
+        let until = if is_urgent { u64::MAX } else { now_ns.saturating_sub(LAG_NS) };
+        beliefs.take_ripe(until, now_ns.saturating_sub(STUCK_NS), &mut self.ripe, &mut self.stuck);
+        if is_urgent {
+            // All that could leave was handed out. What is left of it stays in memory, for its
+            // folios stay.
+            self.held_back = beliefs.ledger().leaving_blocks();
+        }
+        for span in self.stuck.take_back() {
+            self.take_back(beliefs, span);
+        }
+        // The kernel keeps or drops a folio as a whole (K4), and most of these were evicted.
+        for span in self.stuck.take_rest() {
+            beliefs.give_up(span);
+        }
+        let has_any = !self.ripe.is_empty();
+        for span in self.ripe.drain(..).rev() {
+            let known = beliefs.file_mut(span.file);
+            known.blocks = known.blocks.saturating_sub(span.blocks as u32);
+            tasks.push(Decision::Drop { span, rule: Rule::Evicted });
+        }
+        has_any
+    }
+
+    /// What became of a drop.
+    pub(super) fn dropped(
+        &mut self,
+        beliefs: &mut Beliefs,
+        tasks: &mut Vec<Decision>,
+        span: Span,
+        answer: Answer,
+    ) {
+        beliefs.counters.drop_calls += u64::from(answer != Answer::Unreachable);
+        match answer {
+            Answer::Cached(stayed) => self.sort_out(beliefs, tasks, span, stayed),
+            // No thread has it open and its file system opens no handles: it is the kernel's from
+            // here on.
+            _ => beliefs.counters.unreachable += span.blocks,
+        }
+    }
+
+    /// Finds out which blocks of a run stayed after a drop.
+    pub(super) fn sort_out(
+        &mut self,
+        beliefs: &mut Beliefs,
+        tasks: &mut Vec<Decision>,
+        span: Span,
+        stayed: u64,
+    ) {
+        if stayed == 0 {
+            beliefs.counters.dropped += span.blocks;
+        } else if stayed < span.blocks {
+            ask_halves(tasks, span, Rule::Stayed);
+        } else {
+            // The pages are dirty, mapped or locked.
+            beliefs.counters.refused += span.blocks;
+            beliefs.file_mut(span.file).blocks += span.blocks as u32;
+            self.take_back(beliefs, span);
+        }
+    }
+
+    fn take_back(&mut self, beliefs: &mut Beliefs, span: Span) {
+        beliefs.stayed(span);
+        self.refused.push(span);
+    }
+
+    /// Refused drops may be tried again.
+    pub(super) fn retry(&mut self, beliefs: &mut Beliefs) {
+        for span in self.refused.drain(..) {
+            beliefs.retry(span);
+        }
+        // A run that reads nothing any more shall not stay above its budget for refusals of the
+        // past.
+        beliefs.tell(|steward| steward.shrink());
+    }
+}

@@ -1,0 +1,186 @@
+//! The files that a run reads, by number: what the engine knows of each.
+
+use alloc::vec::Vec;
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use pantler_steward::FileId;
+
+use crate::event::FileKey;
+
+/// Entries kept. Past it files without cached blocks are forgotten, then new files are not steered.
+pub const FILES_MAX: usize = 65_536;
+/// Searches for a file before it counts as unreachable.
+const TRIES_MAX: u8 = 8;
+
+/// What is known about one file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct File {
+    /// Its name in events.
+    pub key: FileKey,
+    /// Counts up when the number is used for another file. With the number it names the steward's
+    /// file.
+    pub version: u32,
+    /// Size in blocks when it was last looked at; 0 while it was not found.
+    pub size_blocks: u64,
+    /// Blocks believed cached because of the run.
+    pub blocks: u32,
+    /// References by the run.
+    pub references: u64,
+    /// Blocks brought in by the run.
+    pub brought_in: u64,
+    /// Whether a hint gave it a priority: then it is not forgotten while nothing of it is cached.
+    pub is_hinted: bool,
+    /// The priority of blocks that were read to their end, if such blocks are done with.
+    pub done_with: Option<i32>,
+    tries: u8,
+}
+
+impl File {
+    fn new(key: FileKey, version: u32) -> File {
+        File {
+            key,
+            version,
+            size_blocks: 0,
+            blocks: 0,
+            references: 0,
+            brought_in: 0,
+            is_hinted: false,
+            done_with: None,
+            tries: 0,
+        }
+    }
+
+    /// Whether it was found once.
+    pub fn is_found(&self) -> bool {
+        self.size_blocks != 0
+    }
+
+    /// Whether to look for it (again).
+    pub(crate) fn is_worth_a_search(&self) -> bool {
+        !self.is_found() && self.tries < TRIES_MAX
+    }
+
+    /// A search for it begins.
+    pub(crate) fn count_search(&mut self) {
+        self.tries = self.tries.saturating_add(1);
+    }
+}
+
+/// The table of files.
+#[derive(Debug, Default)]
+pub struct Files {
+    table: Vec<File>,
+    free: Vec<u32>,
+    by_key: HashMap<FileKey, u32, FixedState>,
+    /// Most events are about the file of the event before.
+    last: Option<(FileKey, u32)>,
+}
+
+impl Files {
+    /// The number of a file that is known.
+    pub fn find(&self, key: FileKey) -> Option<u32> {
+        match self.last {
+            Some((last, number)) if last == key => Some(number),
+            _ => self.by_key.get(&key).copied(),
+        }
+    }
+
+    /// As [`find`](Self::find), and remembers it for the next event.
+    pub(crate) fn look_up(&mut self, key: FileKey) -> Option<u32> {
+        let number = self.find(key)?;
+        self.last = Some((key, number));
+        Some(number)
+    }
+
+    /// The number of a file, new if need be. `None` when the table is full of files in use.
+    pub(crate) fn admit(&mut self, key: FileKey) -> Option<u32> {
+        if let Some(number) = self.find(key) {
+            return Some(number);
+        }
+        if self.by_key.len() >= FILES_MAX {
+            self.forget_unused();
+        }
+        if self.by_key.len() >= FILES_MAX {
+            return None;
+        }
+        let number = match self.free.pop() {
+            Some(number) => {
+                let version = self[number].version.wrapping_add(1);
+                self.table[number as usize] = File::new(key, version);
+                number
+            }
+            None => {
+                self.table.push(File::new(key, 0));
+                (self.table.len() - 1) as u32
+            }
+        };
+        self.by_key.insert(key, number);
+        Some(number)
+    }
+
+    /// Forgets files without cached blocks and hints.
+    fn forget_unused(&mut self) {
+        let (table, free) = (&self.table, &mut self.free);
+        self.by_key.retain(|_, &mut number| {
+            let file = &table[number as usize];
+            let is_used = file.blocks != 0 || file.is_hinted;
+            if !is_used {
+                free.push(number);
+            }
+            is_used
+        });
+        self.last = None;
+    }
+
+    /// All files in use.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &File)> {
+        self.by_key.values().map(|&number| (number, &self.table[number as usize]))
+    }
+
+    /// The steward's name for this version of a file.
+    pub fn id(&self, number: u32) -> FileId {
+        FileId(u64::from(self[number].version) << 32 | u64::from(number))
+    }
+}
+
+/// The number in a steward's name for a file.
+pub(crate) fn number_of(file: FileId) -> u32 {
+    file.0 as u32
+}
+
+impl core::ops::Index<u32> for Files {
+    type Output = File;
+
+    fn index(&self, number: u32) -> &File {
+        &self.table[number as usize]
+    }
+}
+
+impl core::ops::IndexMut<u32> for Files {
+    fn index_mut(&mut self, number: u32) -> &mut File {
+        &mut self.table[number as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_that_is_used_again_is_another_file_for_the_steward() {
+        let mut files = Files::default();
+        let key = |ino| FileKey { dev: 1, ino };
+        for ino in 0..FILES_MAX as u64 {
+            assert_eq!(files.admit(key(ino)), Some(ino as u32));
+        }
+        files[3].blocks = 1;
+        files[4].is_hinted = true;
+        let before = (files.id(3), files.id(7));
+        let again = files.admit(key(1 << 40)).expect("others are forgotten");
+        assert_eq!((files.find(key(3)), files.find(key(4)), files.find(key(7))), (Some(3), Some(4), None));
+        assert_eq!(files.id(3), before.0);
+        assert_eq!(files.id(again).0 >> 32, 1, "version");
+        assert_eq!(files.iter().count(), 3);
+    }
+}
