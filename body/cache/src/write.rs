@@ -88,7 +88,7 @@ impl Cache {
                     self.voided.fetch_add(1, Ordering::Relaxed);
                     return self.wake(&frames);
                 }
-                frames.steward.access_to_write(owner, block);
+                frames.steward.access_to_write(owner, block, 1);
                 self.settle(&mut frames, None);
                 let Some((frame, slot)) = frames.find(block) else { return };
                 frames.slot_mut(frame).state = State::Filling;
@@ -101,7 +101,7 @@ impl Cache {
                 if !is_whole {
                     return;
                 }
-                let Access::Miss(frame) = frames.steward.access_to_write(owner, block) else {
+                let Access::Miss(frame) = frames.steward.access_to_write(owner, block, 1) else {
                     return self.settle(&mut frames, None);
                 };
                 self.settle(&mut frames, None);

@@ -10,6 +10,9 @@
 //! Swapping keeps an owner that overrules from being asked again at once, so that it loses nothing
 //! by being smart. A placeholder makes it pay itself when it was foolish: a miss on v takes a as
 //! the candidate.
+//!
+//! Room is counted in pages: a newcomer takes as many victims as make room for those that it holds
+//! (docs/decisions/0084-blocks-weigh-pages.md). Where each block has one page that is one victim.
 
 use pantler_policy::Handle;
 
@@ -19,37 +22,62 @@ use crate::owners::{COMMON, NOBODY, OwnerKey};
 use crate::{Allocation, Block, Steward};
 
 impl Steward {
-    /// Frames of the weighing room.
+    /// Pages of the weighing room. Each frame of the waiting room has room for a whole block.
     pub(crate) fn weighing_max(&self) -> u32 {
-        self.options.capacity - self.waiting_max()
+        self.options.capacity - self.waiting_max() * self.options.block_pages
     }
 
-    /// Whether there is or can be made room for one block in the weighing room.
+    /// Pages that the blocks in the weighing room hold.
     #[inline]
-    pub(crate) fn has_room(&self) -> bool {
-        let Some(excess) = self.weighing.len().checked_sub(self.weighing_max()) else { return true };
-        let mut unpinned = self.weighing.iter(&self.links).filter(|&frame| self.entries[frame].pins == 0);
-        unpinned.nth(excess as usize).is_some()
+    pub(crate) fn weighed(&self) -> u32 {
+        self.weighing.len() + self.more_pages
     }
 
-    /// Makes room for one block in the weighing room. `false` when all frames are pinned; then
-    /// nothing has changed for `newcomer`.
-    pub(crate) fn make_room(&mut self, newcomer: Option<Block>, owner: OwnerKey) -> bool {
+    /// Whether `pages` more would be too many for the weighing room.
+    #[inline]
+    pub(crate) fn is_too_full_for(&self, pages: u32) -> bool {
+        self.weighed() + pages > self.weighing_max()
+    }
+
+    /// Whether there is or can be made room for `pages` in the weighing room.
+    #[inline]
+    pub(crate) fn has_room(&self, pages: u32) -> bool {
+        if !self.is_too_full_for(pages) {
+            return true;
+        }
+        let mut needed = self.weighed() + pages - self.weighing_max();
+        let unpinned = self.weighing.iter(&self.links).filter(|&frame| self.entries[frame].pins == 0);
+        unpinned.map(|frame| self.entries.pages(frame)).any(|pages| {
+            needed = needed.saturating_sub(pages);
+            needed == 0
+        })
+    }
+
+    /// Makes room for a block of `pages` in the weighing room. `false` when too much is pinned.
+    ///
+    /// The newcomer takes victims until it fits (L2): its placeholder names the first candidate at
+    /// most, as it is deleted by that.
+    pub(crate) fn make_room(&mut self, newcomer: Option<Block>, owner: OwnerKey, pages: u32) -> bool {
         self.trim_weighing();
-        if self.weighing.len() < self.weighing_max() {
+        if !self.is_too_full_for(pages) {
             // L5: no frame is needed.
             if let Some(block) = newcomer {
                 self.placeholders.take(block);
             }
             return true;
         }
-        self.replace(newcomer, owner)
+        while self.is_too_full_for(pages) {
+            if !self.replace(newcomer, owner) {
+                return false;
+            }
+        }
+        true
     }
 
     /// Shrinks the weighing room to its bound: no block is missing, so candidates come from the LRU
     /// end (W5).
     pub(crate) fn trim_weighing(&mut self) {
-        while self.weighing.len() > self.weighing_max() {
+        while self.is_too_full_for(0) {
             if !self.replace(None, NOBODY) {
                 return;
             }
@@ -57,7 +85,7 @@ impl Steward {
     }
 
     /// L2 to L4: finds a candidate, asks its owner's manager, and drops the victim.
-    fn replace(&mut self, newcomer: Option<Block>, owner: OwnerKey) -> bool {
+    pub(crate) fn replace(&mut self, newcomer: Option<Block>, owner: OwnerKey) -> bool {
         let unpinned = |&frame: &Handle| self.entries[frame].pins == 0;
         let Some(oldest) = self.weighing.iter(&self.links).find(unpinned) else { return false };
         let (candidate, rule) = match newcomer.and_then(|block| self.use_placeholder(block)) {
@@ -116,9 +144,10 @@ impl Steward {
         let named = match self.list_at(keeper).filter(|&at| self.is_trusted(at)) {
             Some(at) => self.name_by_list(at),
             None => {
-                let (entries, streams, frames) = (&self.entries, &self.streams, self.options.capacity);
+                let (entries, streams) = (&self.entries, &self.streams);
+                let (frames, pages) = (self.options.frames(), self.options.block_pages);
                 let stays = |frame: Handle| {
-                    entries[frame].pins != 0 || streams.stands_at(entries[frame].block, frames)
+                    entries[frame].pins != 0 || streams.stands_at(entries[frame].block, pages, frames)
                 };
                 self.owners.alive_mut(keeper).and_then(|record| {
                     let manager = record.manager.as_mut().filter(|_| !record.revoked)?;

@@ -99,13 +99,15 @@ impl Entry {
 #[derive(Clone, Debug)]
 pub(crate) struct Entries {
     entries: Vec<Entry>,
+    /// Pages of each block, by frame; shorter where the blocks have one, as all have in most caches.
+    pages: Vec<u8>,
     free: Vec<Handle>,
     index: BlockIndex,
 }
 
 impl Entries {
     pub(crate) fn new(names: Names, seed: u64) -> Self {
-        Self { entries: Vec::new(), free: Vec::new(), index: BlockIndex::new(names, seed) }
+        Self { entries: Vec::new(), pages: Vec::new(), free: Vec::new(), index: BlockIndex::new(names, seed) }
     }
 
     /// Entries in use.
@@ -169,6 +171,21 @@ impl Entries {
         self.entries[frame as usize].brought = Brought::Nothing;
         self.free.push(frame);
         entry
+    }
+
+    /// What the block in a frame weighs.
+    #[inline]
+    pub(crate) fn pages(&self, frame: Handle) -> u32 {
+        self.pages.get(frame as usize).map_or(1, |&pages| u32::from(pages))
+    }
+
+    pub(crate) fn set_pages(&mut self, frame: Handle, pages: u32) {
+        if pages != 1 && self.pages.len() <= frame as usize {
+            self.pages.resize(frame as usize + 1, 1);
+        }
+        if let Some(known) = self.pages.get_mut(frame as usize) {
+            *known = pages as u8;
+        }
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Handle, &Entry)> {

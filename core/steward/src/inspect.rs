@@ -83,7 +83,12 @@ impl Steward {
         self.entries.len()
     }
 
-    /// Frames in all.
+    /// Pages that the blocks in the weighing room hold.
+    pub fn pages_used(&self) -> u32 {
+        self.weighed()
+    }
+
+    /// Pages in all.
     pub fn capacity(&self) -> u32 {
         self.options.capacity
     }
@@ -189,6 +194,8 @@ impl Steward {
         self.waiting.validate(&self.links);
         let in_room = |room| self.entries.iter().filter(|(_, entry)| entry.room == room).count() as u32;
         assert_eq!(self.weighing.len(), in_room(Room::Weighing), "S1: blocks in the weighing room");
+        let pages = |frame| self.entries.pages(frame);
+        assert_eq!(self.weighed(), self.weighing.iter(&self.links).map(pages).sum(), "S5: pages");
         assert_eq!(self.waiting.len(), in_room(Room::Waiting), "S1: blocks in the waiting room");
         for frame in self.weighing.iter(&self.links) {
             assert_eq!(self.entries[frame].room, Room::Weighing, "S1: frame {frame}");

@@ -96,7 +96,7 @@ pub use ids::{Block, FileId, Frame, OwnerId};
 pub use inspect::{Explanation, FileStat, OwnerStat, PriorityStat};
 pub use lookahead::{Lookahead, UnknownLookahead};
 pub use options::{
-    Allocation, FRAMES_MAX, Limits, Names, Options, OptionsError, PolicyName, Revocation, Spec,
+    Allocation, FRAMES_MAX, Limits, Names, Options, OptionsError, PAGES_MAX, PolicyName, Revocation, Spec,
     UnknownAllocation,
 };
 pub use sampled_lru::SampledLru;

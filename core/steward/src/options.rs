@@ -164,9 +164,12 @@ pub enum Names {
 /// Everything that can be chosen.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
-    /// Frames in all, both rooms together; at least 1.
+    /// Pages in all, both rooms together; at least those of one block.
     pub capacity: u32,
-    /// Frames of these for blocks that lookahead brought in and nobody has referenced (rule A2);
+    /// Pages of a whole block, 1 to [`PAGES_MAX`]. With 1, which is the default, pages are frames;
+    /// with more, a block weighs the pages that it holds.
+    pub block_pages: u32,
+    /// Frames of whole blocks for blocks that lookahead brought in and nobody has referenced (rule A2);
     /// below `capacity`. With a `lookahead` that has a room of its own, the room sees to its size
     /// itself, and this is ignored.
     pub waiting: u32,
@@ -181,8 +184,8 @@ pub struct Options {
     pub allocation: Allocation,
     /// The policy of the common owner, an online one. With LRU it is exactly the paper's.
     pub common_policy: Spec,
-    /// Bound of the table of placeholders (rule L6): `None` = as many as `capacity`, `Some(0)` =
-    /// unbounded.
+    /// Bound of the table of placeholders (rule L6): `None` = as many as whole blocks fit, `Some(0)`
+    /// = unbounded.
     pub placeholders: Option<u32>,
     /// When owners lose control.
     pub revocation: Revocation,
@@ -202,6 +205,7 @@ impl Options {
     pub fn new(capacity: u32) -> Self {
         Self {
             capacity,
+            block_pages: 1,
             waiting: 0,
             lookahead: Lookahead::None,
             window: 1,
@@ -217,12 +221,21 @@ impl Options {
         }
     }
 
+    /// Whole blocks that fit in.
+    pub fn frames(&self) -> u32 {
+        self.capacity / self.block_pages
+    }
+
     pub(crate) fn check(&self) -> Result<(), OptionsError> {
-        if self.capacity == 0 || self.capacity > FRAMES_MAX {
-            return Err(OptionsError::Capacity { frames: self.capacity });
+        if !(1..=PAGES_MAX).contains(&self.block_pages) {
+            return Err(OptionsError::BlockPages { pages: self.block_pages });
         }
-        if self.waiting >= self.capacity {
-            return Err(OptionsError::Waiting { waiting: self.waiting, capacity: self.capacity });
+        let frames = self.frames();
+        if frames == 0 || self.capacity > FRAMES_MAX {
+            return Err(OptionsError::Capacity { frames });
+        }
+        if self.waiting >= frames {
+            return Err(OptionsError::Waiting { waiting: self.waiting, capacity: frames });
         }
         if self.common_policy.policy_name().is_none() {
             return Err(OptionsError::Offline { policy: self.common_policy.name() });
@@ -231,9 +244,11 @@ impl Options {
     }
 }
 
-/// Frames that one steward can have: 4 TiB of 4 KiB blocks, with room for numbers past the
-/// capacity.
+/// Pages that one steward can have: 4 TiB of 4 KiB, with room for numbers past the capacity.
 pub const FRAMES_MAX: u32 = 1 << 30;
+
+/// Most pages of a block: a body marks in a word which it holds.
+pub const PAGES_MAX: u32 = 64;
 
 /// Options that make no sense together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -251,6 +266,11 @@ pub enum OptionsError {
         /// The frames in all.
         capacity: u32,
     },
+    /// A block of no page, or of more than [`PAGES_MAX`].
+    BlockPages {
+        /// The pages asked for.
+        pages: u32,
+    },
     /// A policy that would have to know the future.
     Offline {
         /// Its name.
@@ -266,6 +286,9 @@ impl fmt::Display for OptionsError {
             }
             Self::Waiting { waiting, capacity } => {
                 write!(f, "a waiting room of {waiting} frames leaves nothing of a capacity of {capacity}")
+            }
+            Self::BlockPages { pages } => {
+                write!(f, "a block of {pages} pages is outside 1 to {PAGES_MAX}")
             }
             Self::Offline { policy } => write!(f, "`{policy}` would have to know the future"),
         }

@@ -57,9 +57,9 @@ impl Shadow {
     /// Over an empty cache, that of `options` but for what owners or lookahead choose. `None`
     /// without a frame.
     fn new(options: &Options, weighing: u32) -> Option<Box<Self>> {
-        let shift = (0..u32::BITS).find(|shift| options.capacity >> shift <= FRAMES)?;
+        let shift = (0..u32::BITS).find(|shift| options.frames() >> shift <= FRAMES)?;
         let options = Options {
-            capacity: frames(weighing, shift),
+            capacity: frames(weighing, shift).max(options.block_pages),
             waiting: 0,
             lookahead: Lookahead::None,
             revocation: Revocation::NEVER,
@@ -77,21 +77,22 @@ impl Shadow {
         self.shift == 0 || self.sampler.hash_one(block) >> (u64::BITS - self.shift) == 0
     }
 
-    /// Whether a cache of this capacity can be followed as closely as when the shadow began, at the
+    /// Whether a cache of `frames` whole blocks can be followed as closely as when the shadow began, at the
     /// same cost.
-    fn fits(&self, capacity: u32) -> bool {
-        let frames = capacity >> self.shift;
+    fn fits(&self, frames: u32) -> bool {
+        let frames = frames >> self.shift;
         frames <= 2 * FRAMES && (self.shift == 0 || frames >= FRAMES / 4)
     }
 
     /// A reference there. Says whether it hit.
-    fn reference(&mut self, owner: OwnerId, block: Block, weighing: u32) -> bool {
-        let frames = frames(weighing, self.shift);
-        if frames != self.steward.capacity() {
+    fn reference(&mut self, owner: OwnerId, block: Block, pages: u32, weighing: u32) -> bool {
+        let room = frames(weighing, self.shift).max(self.steward.options.block_pages);
+        if room != self.steward.capacity() {
             // There is always a frame.
-            let _ = self.steward.set_capacity(frames);
+            let _ = self.steward.set_capacity(room);
         }
         let access = self.steward.observed(owner, block);
+        self.steward.weigh(block, pages);
         self.forget_actions();
         !matches!(access, Access::Miss(_))
     }
@@ -105,7 +106,7 @@ impl Shadow {
         if self.excess == 0 {
             (self.missed, self.without) = (0, 0);
         }
-        self.excess > 100 * (u64::from(limits.needed) + u64::from(self.steward.capacity()))
+        self.excess > 100 * (u64::from(limits.needed) + u64::from(self.steward.options.frames()))
     }
 
     /// By how much of the cache an owner holds more than of the shadow, in units that depend on
@@ -160,17 +161,18 @@ impl Steward {
     #[inline(never)]
     fn follow_in_shadow(&mut self, owner: OwnerId, block: Block, left: bool) {
         let (weighing, limits) = (self.weighing_max(), self.options.revocation);
+        let pages = self.entries.find(block).map_or(1, |frame| self.entries.pages(frame));
         let record = self.owners.find(owner).and_then(|key| self.owners.alive(key));
         // One that ever overruled answers for its own misses.
         let is_oblivious = record.is_none_or(|record| record.revoked || record.counters.overrules == 0);
         let Some(shadow) = self.shadow.as_deref_mut() else { return };
-        let hit = shadow.reference(owner, block, weighing);
+        let hit = shadow.reference(owner, block, pages, weighing);
         if is_oblivious && shadow.compare(left, hit, limits) {
             self.revoke();
         }
         let is_needed = |shadow: &Shadow| shadow.excess > 0 || self.managers > 0 && self.owners.live() > 1;
-        let capacity = self.options.capacity;
-        if self.shadow.as_deref().is_some_and(|shadow| !is_needed(shadow) || !shadow.fits(capacity)) {
+        let frames = self.options.frames();
+        if self.shadow.as_deref().is_some_and(|shadow| !is_needed(shadow) || !shadow.fits(frames)) {
             self.shadow = None;
         }
     }

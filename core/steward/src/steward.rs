@@ -9,10 +9,12 @@
 //!     otherwise.
 //! S3  `P` points only into the weighing room, and holds no block of it.
 //! S4  After a reference at most `waiting_limit` blocks wait, unless pins kept them then.
+//! S5  `more_pages` is what the blocks of the weighing room hold beyond a page each.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use core::ops::Range;
 
 use pantler_policy::{Handle, Links, List, PolicyName};
 
@@ -23,7 +25,7 @@ use crate::lists::{Harm, List as AccessList, Met, Prefetched};
 use crate::manager::Manager;
 use crate::owners::{COMMON, NOBODY, OwnerKey, Owners};
 use crate::placeholders::Placeholders;
-use crate::rooms::{Looked, Positions, Sizing, Streams};
+use crate::rooms::{Asked, Looked, Positions, Sizing, Streams};
 use crate::shadow::Shadow;
 use crate::{Access, Action, Block, Frame, Lookahead, Options, OptionsError, OwnerId, Why};
 
@@ -47,6 +49,8 @@ pub struct Steward {
     pub(crate) links: Links,
     /// The list `G`: blocks of the weighing room from the LRU end to the MRU end.
     pub(crate) weighing: List,
+    /// Pages of these blocks beyond the first of each.
+    pub(crate) more_pages: u32,
     /// Blocks of the waiting room, oldest first.
     pub(crate) waiting: List,
     /// Pins kept more blocks waiting than may when the room was last trimmed (S4).
@@ -70,7 +74,7 @@ pub struct Steward {
     /// The cache without control (L7), while it is needed.
     pub(crate) shadow: Option<Box<Shadow>>,
     recent_drops: RecentDrops,
-    /// Waiting room and capacity as they were at first. Shares of shares would lose the waiting
+    /// Waiting room and frames as they were at first. Shares of shares would lose the waiting
     /// room on the way.
     waiting_share: (u32, u32),
 }
@@ -86,7 +90,8 @@ impl Steward {
         let (names, seed) = (options.names, options.seed);
         let has_common_policy =
             options.allocation.has_managers() && options.common_policy != PolicyName::Lru.spec();
-        let room = options.capacity - options.waiting;
+        let frames = options.frames();
+        let room = frames - options.waiting;
         let common =
             has_common_policy.then(|| Box::new(Manager::common(names, seed, options.common_policy, room)));
         Ok(Self {
@@ -96,13 +101,14 @@ impl Steward {
             placeholders: Placeholders::new(placeholder_bound(&options), names, seed),
             links: Links::default(),
             weighing: List::default(),
+            more_pages: 0,
             waiting: List::default(),
             waiting_is_over: false,
             managed: Links::with_stamps(0),
             log: DecisionLog::new(options.log),
             actions: VecDeque::new(),
             managers: 0,
-            sizing: Sizing::new(options.lookahead, options.capacity, options.window, seed),
+            sizing: Sizing::new(options.lookahead, frames, options.window, seed),
             positions: (options.lookahead == Lookahead::SaW2r).then(Positions::default),
             streams: Streams::default(),
             looked: Looked::default(),
@@ -111,7 +117,7 @@ impl Steward {
             harm: Harm::new(seed),
             shadow: None,
             recent_drops: RecentDrops::default(),
-            waiting_share: (options.waiting, options.capacity),
+            waiting_share: (options.waiting, frames),
             options,
         })
     }
@@ -121,19 +127,19 @@ impl Steward {
         self.actions.pop_front()
     }
 
-    /// From now on there are `frames` frames, of which the waiting room gets the same share as at
+    /// From now on there are `pages` pages, of which the waiting room gets the same share as at
     /// first. Shrinking queues drops.
     ///
     /// # Errors
     ///
     /// [`OptionsError`] when that leaves no frame; nothing changes.
-    pub fn set_capacity(&mut self, frames: u32) -> Result<(), OptionsError> {
-        let (waiting, capacity) = self.waiting_share;
-        let waiting = u64::from(waiting) * u64::from(frames) / u64::from(capacity);
-        let options = Options { capacity: frames, waiting: waiting as u32, ..self.options.clone() };
+    pub fn set_capacity(&mut self, pages: u32) -> Result<(), OptionsError> {
+        let (waiting, first_frames) = self.waiting_share;
+        let mut options = Options { capacity: pages, ..self.options.clone() };
+        options.waiting = (u64::from(waiting) * u64::from(options.frames()) / u64::from(first_frames)) as u32;
         options.check()?;
         self.placeholders.set_bound(placeholder_bound(&options));
-        self.sizing.set_frames(frames, options.window);
+        self.sizing.set_frames(options.frames(), options.window);
         self.options = options;
         self.shrink();
         Ok(())
@@ -159,39 +165,87 @@ impl Steward {
         self.access_before(owner, block, u64::MAX)
     }
 
-    /// As [`access`](Self::access), for a reference that brings its own bytes, as a write does:
-    /// nothing is looked ahead.
-    pub fn access_to_write(&mut self, owner: OwnerId, block: Block) -> Access {
-        self.access_before(owner, block, 0)
+    /// As [`access`](Self::access), for a reference that brings its own bytes, `pages` of them, as a
+    /// write does: nothing is looked ahead.
+    pub fn access_to_write(&mut self, owner: OwnerId, block: Block, pages: u32) -> Access {
+        let asked = Asked { end: 0, ..self.asked(block, &(0..u64::MAX), u64::MAX) };
+        self.shadowed(owner, block, |steward| steward.access_asked(owner, block, asked, pages))
     }
 
-    /// As [`access`](Self::access) to a file whose blocks from `end` on do not exist: they are not
-    /// looked ahead.
+    /// As [`access`](Self::access) to a file whose pages from `end` on do not exist: they take no
+    /// room, and blocks of such pages are not looked ahead.
     #[inline]
     pub fn access_before(&mut self, owner: OwnerId, block: Block, end: u64) -> Access {
-        self.shadowed(owner, block, |steward| steward.access_until(owner, block, end))
+        let asked = self.asked(block, &(0..u64::MAX), end);
+        let pages = (asked.pages.end - asked.pages.start) as u32;
+        self.shadowed(owner, block, |steward| steward.access_asked(owner, block, asked, pages))
+    }
+
+    /// As [`access_before`](Self::access_before), for a request for `pages` of the file, some of
+    /// which are in `block`. What is fetched after a miss is what [`part`](Self::part) says, asked
+    /// before.
+    pub fn access_part(&mut self, owner: OwnerId, block: Block, pages: &Range<u64>, end: u64) -> Access {
+        let part = self.part(block, pages, end);
+        let asked = self.asked(block, pages, end);
+        let knows_streams = self.options.lookahead == Lookahead::Streams && self.looks_ahead();
+        let moved = (!knows_streams && !asked.is_whole).then(|| asked.clone());
+        let access = self.shadowed(owner, block, |steward| {
+            steward.access_asked(owner, block, asked, (part.end - part.start) as u32)
+        });
+        if let Some(asked) = moved {
+            self.streams.reach(block.file, &asked);
+        }
+        access
+    }
+
+    /// V10: what to fetch of `block`, in pages of its file, for a request for `pages` of that file:
+    ///     those, and where a stream goes on, those after them. Decides nothing.
+    pub fn part(&self, block: Block, pages: &Range<u64>, end: u64) -> Range<u64> {
+        let Asked { pages, is_whole, .. } = self.asked(block, pages, end);
+        if is_whole || !self.streams.runs_into(block.file, &pages) {
+            return pages;
+        }
+        pages.start..self.extent(block, end).end
+    }
+
+    /// The pages of a block in its file, before `end`.
+    #[inline]
+    pub(crate) fn extent(&self, block: Block, end: u64) -> Range<u64> {
+        let pages = u64::from(self.options.block_pages);
+        let start = block.index.saturating_mul(pages);
+        start..start.saturating_add(pages).min(end)
+    }
+
+    /// What a request for `pages` asks of a block. The first page of a block is never behind the
+    /// end of its file, whatever the caller believes: it is referenced.
+    #[inline]
+    fn asked(&self, block: Block, pages: &Range<u64>, end: u64) -> Asked {
+        let whole = self.extent(block, end);
+        let whole = whole.start..whole.end.max(whole.start.saturating_add(1));
+        let start = pages.start.clamp(whole.start, whole.end - 1);
+        let asked = start..pages.end.clamp(start + 1, whole.end.max(start + 1));
+        Asked { is_whole: asked == whole, pages: asked, end }
     }
 
     #[inline]
-    fn access_until(&mut self, owner: OwnerId, block: Block, end: u64) -> Access {
+    fn access_asked(&mut self, owner: OwnerId, block: Block, asked: Asked, pages: u32) -> Access {
         // Before anything changes: the caller tries again, and that is the same reference.
-        if !self.has_room() && self.entries.find(block).is_none() {
+        if !self.has_room(pages) && self.entries.find(block).is_none() {
             return Access::Full;
         }
         let owner = self.owners.key(owner);
-        let mut ahead = self.before_reference(owner, block);
-        ahead.end = end;
+        let ahead = self.before_reference(owner, block, asked);
         if let Some(frame) = self.entries.find(block) {
             let access = self.reference(owner, frame);
             self.after_reference(owner, block, ahead, false);
             return access;
         }
         self.tell_missing(owner, block);
-        if !self.make_room(Some(block), owner) {
+        if !self.make_room(Some(block), owner, pages) {
             // There was a frame, and this miss made the waiting room larger by it.
             self.placeholders.take(block);
         }
-        let frame = self.enter(owner, block);
+        let frame = self.enter(owner, block, pages);
         let entry = &mut self.entries[frame];
         entry.arriving = true;
         entry.pins += 1;
@@ -218,15 +272,16 @@ impl Steward {
     #[inline]
     fn observe(&mut self, owner: OwnerId, block: Block) -> Access {
         let owner = self.owners.key(owner);
-        let ahead = self.before_reference(owner, block);
+        let pages = self.options.block_pages;
+        let ahead = self.before_reference(owner, block, self.asked(block, &(0..u64::MAX), u64::MAX));
         let access = match self.entries.find(block) {
             Some(frame) => self.reference(owner, frame),
             None => {
                 self.tell_missing(owner, block);
-                if !self.make_room(Some(block), owner) {
+                if !self.make_room(Some(block), owner, pages) {
                     self.placeholders.take(block);
                 }
-                Access::Miss(Frame(self.enter(owner, block)))
+                Access::Miss(Frame(self.enter(owner, block, pages)))
             }
         };
         self.after_reference(owner, block, ahead, false);
@@ -256,14 +311,14 @@ impl Steward {
 
     /// What lists and lookahead make of a reference before it is served. Can queue drops.
     #[inline(always)]
-    fn before_reference(&mut self, owner: OwnerKey, block: Block) -> Ahead {
+    fn before_reference(&mut self, owner: OwnerKey, block: Block, asked: Asked) -> Ahead {
         if self.lists.is_empty() && !self.looks_ahead() {
-            return Ahead { met: Met::Nothing, follows: false, end: 0 };
+            return Ahead { met: Met::Nothing, follows: false, asked };
         }
-        self.meet(owner, block)
+        self.meet(owner, block, asked)
     }
 
-    fn meet(&mut self, owner: OwnerKey, block: Block) -> Ahead {
+    fn meet(&mut self, owner: OwnerKey, block: Block, asked: Asked) -> Ahead {
         let met = self.meet_list(owner, block);
         let follows = self.follows(block);
         if self.entries.find(block).is_none() {
@@ -272,7 +327,7 @@ impl Steward {
             }
             self.prefetched.harmful += u64::from(self.harm.missed(block));
         }
-        Ahead { met, follows, end: u64::MAX }
+        Ahead { met, follows, asked }
     }
 
     /// What lists and lookahead make of it afterwards. Can queue drops and fetches.
@@ -286,7 +341,7 @@ impl Steward {
     fn follow(&mut self, owner: OwnerKey, block: Block, ahead: Ahead, arriving: bool) {
         // W6: what a list names needs no guess.
         let is_listed = matches!(ahead.met, Met::Step(_) | Met::Current);
-        let looks = self.looks_ahead() && ahead.end > 0 && !is_listed;
+        let looks = self.looks_ahead() && ahead.asked.end > 0 && !is_listed;
         // The caller is about to use it: what is fetched because of it must not replace it at once.
         // Lookahead with a room of its own cannot.
         let may_replace = !self.lists.is_empty() || looks && !self.options.lookahead.has_waiting_room();
@@ -295,7 +350,7 @@ impl Steward {
             self.follow_list(owner, block, ahead.met, arriving);
         }
         if looks {
-            self.look_ahead(owner, block, ahead.follows, ahead.end);
+            self.look_ahead(owner, block, ahead.follows, &ahead.asked);
         }
         if pinned {
             self.unpin(block);
@@ -395,19 +450,19 @@ impl Steward {
         self.trim_waiting();
         // Out of both rooms for a moment, the block can neither be candidate nor victim of its own
         // promotion.
-        if !self.make_room(Some(block), owner) {
+        if !self.make_room(Some(block), owner, self.entries.pages(frame)) {
             self.placeholders.take(block);
         }
         self.entries[frame].room = Room::Weighing;
-        self.weighing.push_back(&mut self.links, frame);
+        self.push_weighing(frame);
         self.charge(frame, owner);
         self.manage(frame);
     }
 
     /// L5: a newcomer that was referenced takes a frame at the MRU end.
-    fn enter(&mut self, owner: OwnerKey, block: Block) -> Handle {
-        let frame = self.add(block, Room::Weighing);
-        self.weighing.push_back(&mut self.links, frame);
+    fn enter(&mut self, owner: OwnerKey, block: Block, pages: u32) -> Handle {
+        let frame = self.add(block, Room::Weighing, pages);
+        self.push_weighing(frame);
         self.charge(frame, owner);
         self.manage(frame);
         let entry = self.entries[frame];
@@ -421,13 +476,19 @@ impl Steward {
     }
 
     /// A newcomer takes a frame at the MRU end that nobody has referenced, and is on its way.
-    pub(crate) fn enter_unreferenced(&mut self, owner: OwnerKey, block: Block, brought: Brought) -> Handle {
-        let frame = self.add(block, Room::Weighing);
+    pub(crate) fn enter_unreferenced(
+        &mut self,
+        owner: OwnerKey,
+        block: Block,
+        brought: Brought,
+        pages: u32,
+    ) -> Handle {
+        let frame = self.add(block, Room::Weighing, pages);
         let entry = &mut self.entries[frame];
         entry.brought = brought;
         entry.arriving = true;
         entry.pins = 1;
-        self.weighing.push_back(&mut self.links, frame);
+        self.push_weighing(frame);
         self.charge(frame, owner);
         self.manage(frame);
         frame
@@ -435,15 +496,14 @@ impl Steward {
 }
 
 /// What a reference is to lists and lookahead.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Ahead {
     met: Met,
     /// i−1 weighs and was referenced.
     follows: bool,
-    /// Blocks from here on are not looked ahead.
-    end: u64,
+    asked: Asked,
 }
 
 fn placeholder_bound(options: &Options) -> u32 {
-    options.placeholders.unwrap_or(options.capacity)
+    options.placeholders.unwrap_or(options.frames())
 }

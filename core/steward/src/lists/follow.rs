@@ -298,7 +298,8 @@ impl Steward {
         let list = &self.lists[at];
         let own = self.owners.alive(list.owner).map_or(0, |record| record.counters.blocks);
         let needed = list.marks.count(list.steps.base()..list.hole);
-        own - needed + self.weighing_max().saturating_sub(self.weighing.len())
+        let free = self.weighing_max().saturating_sub(self.weighed());
+        own - needed + free / self.options.block_pages
     }
 
     /// L9: gives the block of the next hole a frame as a miss would. P6: not at the cost of a block
@@ -314,9 +315,10 @@ impl Steward {
             self.lists[at].hole += 1;
             return Filled::Moved;
         }
+        // How long a file is, its list does not say.
+        let pages = waits.map_or(self.options.block_pages, |frame| self.entries.pages(frame));
         self.trim_weighing();
-        let full = self.weighing.len() >= self.weighing_max();
-        if full && !self.may_replace(at, hole, block) {
+        if self.is_too_full_for(pages) && !self.may_replace(at, hole, block) {
             return Filled::Cancelled;
         }
         if let Some(frame) = waits {
@@ -327,13 +329,17 @@ impl Steward {
             return Filled::Moved;
         }
         let drops = self.actions.len();
-        if !self.make_room(Some(block), owner) {
-            return Filled::Cancelled;
+        while self.is_too_full_for(pages) {
+            // The first victim may hold less than comes.
+            if !self.may_replace(at, hole, block) || !self.replace(Some(block), owner) {
+                return Filled::Cancelled;
+            }
         }
+        self.placeholders.take(block);
         if let Some(Action::Drop { block: victim, .. }) = self.actions.iter().skip(drops).last().copied() {
             self.harm.replaced(block, victim);
         }
-        let frame = self.enter_unreferenced(owner, block, Brought::List);
+        let frame = self.enter_unreferenced(owner, block, Brought::List, pages);
         self.prefetched.prefetched += 1;
         self.lists[at].in_flight.push(block);
         Filled::Fetching(frame)

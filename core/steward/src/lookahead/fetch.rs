@@ -9,7 +9,7 @@
 
 use crate::entry::{Brought, Room};
 use crate::owners::{NOBODY, OwnerKey};
-use crate::rooms::Looked;
+use crate::rooms::{Asked, Looked};
 use crate::{Action, Block, Frame, Lookahead, Steward, Why};
 
 impl Steward {
@@ -24,7 +24,7 @@ impl Steward {
             return self.options.waiting;
         }
         // Blocks on their way stay where their room has shrunk.
-        self.sizing.held().max(self.waiting.len()).min(self.options.capacity - 1)
+        self.sizing.held().max(self.waiting.len()).min(self.options.frames() - 1)
     }
 
     /// Blocks that may wait now.
@@ -33,7 +33,7 @@ impl Steward {
     }
 
     pub(crate) fn looks_ahead(&self) -> bool {
-        self.options.lookahead != Lookahead::None && self.options.capacity > 1
+        self.options.lookahead != Lookahead::None && self.options.capacity >= 2 * self.options.block_pages
     }
 
     /// Whether i−1 weighs and was referenced.
@@ -60,15 +60,19 @@ impl Steward {
     }
 
     /// W4, after a reference of `owner` to `block`. Can queue drops and fetches.
-    pub(crate) fn look_ahead(&mut self, owner: OwnerKey, block: Block, follows: bool, end: u64) {
-        let mut window = self.options.window.clamp(1, self.options.capacity - 1);
+    pub(crate) fn look_ahead(&mut self, owner: OwnerKey, block: Block, follows: bool, asked: &Asked) {
+        let mut window = self.options.window.clamp(1, self.options.frames() - 1);
         match self.options.lookahead {
             Lookahead::Obl2 if !follows => return,
-            Lookahead::Streams => window = window.min(self.streams.reach(block)),
+            Lookahead::Streams => window = window.min(self.streams.reach(block.file, asked)),
             _ => {}
         }
         for by in 1..=u64::from(window) {
-            let Some(ahead) = after(block, by).filter(|ahead| ahead.index < end) else { return };
+            let Some(ahead) = after(block, by) else { return };
+            let pages = self.extent(ahead, asked.end);
+            if pages.is_empty() {
+                return;
+            }
             if self.entries.find(ahead).is_some() {
                 continue;
             }
@@ -78,28 +82,28 @@ impl Steward {
             if !self.sizing.foresee(ahead) {
                 continue;
             }
-            if !self.look_at(owner, block, ahead) {
+            if !self.look_at(owner, block, ahead, (pages.end - pages.start) as u32) {
                 return;
             }
         }
     }
 
-    /// Looks `block` ahead because `owner` references `because`. `false` when there is no frame for
-    /// it.
-    fn look_at(&mut self, owner: OwnerKey, because: Block, block: Block) -> bool {
+    /// Looks `block`, of `pages`, ahead because `owner` references `because`. `false` when there is
+    /// no frame for it.
+    fn look_at(&mut self, owner: OwnerKey, because: Block, block: Block, pages: u32) -> bool {
         let frame = if self.options.lookahead.has_waiting_room() {
             if !self.make_waiting_room(because) {
                 return false;
             }
-            let frame = self.add(block, Room::Waiting);
+            let frame = self.add(block, Room::Waiting, pages);
             self.entries[frame].brought = Brought::Lookahead;
             self.wait(frame);
             frame
         } else {
-            if !self.make_room(Some(block), owner) {
+            if !self.make_room(Some(block), owner, pages) {
                 return false;
             }
-            self.enter_unreferenced(NOBODY, block, Brought::Lookahead)
+            self.enter_unreferenced(NOBODY, block, Brought::Lookahead, pages)
         };
         self.looked.prefetched += 1;
         let entry = &mut self.entries[frame];
@@ -126,7 +130,7 @@ impl Steward {
                 self.unpin(because);
             }
         }
-        self.weighing.len() <= self.weighing_max()
+        !self.is_too_full_for(0)
     }
 }
 

@@ -4,6 +4,8 @@
 
 use alloc::vec::Vec;
 
+use core::ops::Range;
+
 use crate::{Block, FileId};
 
 /// Streams that are known at a time.
@@ -18,15 +20,38 @@ const REACH: u32 = 2;
 /// Streams whose blocks a manager passes over, at most.
 const HELD: u64 = 16;
 
+/// What a reference asks for, in pages of its file.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked {
+    /// Those of its block; all that exist of it, or fewer.
+    pub(crate) pages: Range<u64>,
+    /// Whether it asks for the whole block.
+    pub(crate) is_whole: bool,
+    /// Pages from here on do not exist; 0 where nothing is to be looked ahead.
+    pub(crate) end: u64,
+}
+
 /// The last reference of a stream.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Head {
     file: FileId,
-    index: u64,
-    /// References in order so far; a file's first block counts as a run.
+    pages: Range<u64>,
+    /// References in order so far; a file's whole first block counts as a run.
     run: u32,
     /// When it moved.
     moved: u64,
+}
+
+impl Head {
+    /// Whether a reference goes on where this one ended, or reads something of it again.
+    fn reaches(&self, file: FileId, pages: &Range<u64>) -> bool {
+        self.file == file && (self.pages.start..=self.pages.end).contains(&pages.start)
+    }
+
+    /// References in order with this one.
+    fn run_with(&self, pages: &Range<u64>) -> u32 {
+        self.run.saturating_add(u32::from(pages.end > self.pages.end))
+    }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -36,23 +61,21 @@ pub(crate) struct Streams {
 }
 
 impl Streams {
-    /// A reference to `block`. Says how many blocks after it may be looked ahead.
-    pub(crate) fn reach(&mut self, block: Block) -> u32 {
+    /// A reference to `asked` of `file`. Says how many blocks after it may be looked ahead.
+    pub(crate) fn reach(&mut self, file: FileId, asked: &Asked) -> u32 {
         self.now += 1;
-        let now = self.now;
-        let goes_on = |head: &&mut Head| {
-            head.file == block.file
-                && (head.index == block.index || head.index.checked_add(1) == Some(block.index))
-        };
+        let (now, pages) = (self.now, &asked.pages);
+        let goes_on = |head: &&mut Head| head.reaches(file, pages);
         let run = match self.heads.iter_mut().filter(goes_on).max_by_key(|head| head.moved) {
             Some(head) => {
-                head.run = head.run.saturating_add(u32::from(head.index != block.index));
-                (head.index, head.moved) = (block.index, now);
+                head.run = head.run_with(pages);
+                head.pages = pages.start..pages.end.max(head.pages.end);
+                head.moved = now;
                 head.run
             }
             None => {
-                let run = if block.index == 0 { RUN } else { 1 };
-                let head = Head { file: block.file, index: block.index, run, moved: now };
+                let run = if pages.start == 0 && asked.is_whole { RUN } else { 1 };
+                let head = Head { file, pages: pages.clone(), run, moved: now };
                 let is_full = self.heads.len() == HEADS;
                 match self.heads.iter_mut().min_by_key(|head| head.moved).filter(|_| is_full) {
                     Some(oldest) => *oldest = head,
@@ -67,11 +90,20 @@ impl Streams {
         }
     }
 
-    /// Whether a stream that moved lately stands at `block` (V9). Few are believed to in a cache of
-    /// few frames.
-    pub(crate) fn stands_at(&self, block: Block, frames: u32) -> bool {
+    /// Whether a reference to `pages` goes on with a stream for the third time, so that more of its
+    /// block is worth a fetch (V10).
+    pub(crate) fn runs_into(&self, file: FileId, pages: &Range<u64>) -> bool {
+        let heads = self.heads.iter().filter(|head| head.reaches(file, pages));
+        heads.max_by_key(|head| head.moved).is_some_and(|head| head.run_with(pages) >= RUN)
+    }
+
+    /// Whether a stream that moved lately stands at `block`, of `pages` (V9). Few are believed to
+    /// in a cache of few frames.
+    pub(crate) fn stands_at(&self, block: Block, pages: u32, frames: u32) -> bool {
         let since = self.now.saturating_sub(HELD.min(u64::from(frames / 8)));
-        let stands = |head: &Head| head.moved > since && (head.index, head.file) == (block.index, block.file);
+        let index = |head: &Head| head.pages.end.saturating_sub(1) / u64::from(pages);
+        let stands =
+            |head: &Head| head.moved > since && head.file == block.file && index(head) == block.index;
         self.heads.iter().any(stands)
     }
 }
@@ -80,29 +112,47 @@ impl Streams {
 mod tests {
     use super::*;
 
-    fn block(file: u64, index: u64) -> Block {
-        Block::new(FileId(file), index)
+    /// A reference to a block of one page.
+    fn reach(streams: &mut Streams, file: u64, index: u64) -> u32 {
+        let asked = Asked { pages: index..index + 1, is_whole: true, end: u64::MAX };
+        streams.reach(FileId(file), &asked)
     }
 
     #[test]
     fn a_stream_reaches_twice_as_far_with_every_step() {
         let mut streams = Streams::default();
-        let reaches: Vec<u32> = (5..11).map(|index| streams.reach(block(0, index))).collect();
+        let reaches: Vec<u32> = (5..11).map(|index| reach(&mut streams, 0, index)).collect();
         assert_eq!(reaches, [0, 0, 2, 4, 8, 16]);
-        assert_eq!(streams.reach(block(0, 10)), 16, "the same block again is no step");
-        assert_eq!(streams.reach(block(1, 0)), 2, "a file is read from its start");
-        assert_eq!(streams.reach(block(0, 50)), 0);
-        assert_eq!(streams.reach(block(0, 11)), 32, "streams are told apart");
+        assert_eq!(reach(&mut streams, 0, 10), 16, "the same block again is no step");
+        assert_eq!(reach(&mut streams, 1, 0), 2, "a file is read from its start");
+        assert_eq!(reach(&mut streams, 0, 50), 0);
+        assert_eq!(reach(&mut streams, 0, 11), 32, "streams are told apart");
+    }
+
+    #[test]
+    fn parts_of_a_block_are_a_stream_once_they_came_in_order_three_times() {
+        let mut streams = Streams::default();
+        let mut runs_into = |pages: Range<u64>| {
+            let runs = streams.runs_into(FileId(0), &pages);
+            streams.reach(FileId(0), &Asked { pages, is_whole: false, end: u64::MAX });
+            runs
+        };
+        assert!(!runs_into(0..2), "the first page of a file is often all that is read");
+        assert!(!runs_into(9..10), "another place");
+        assert!(!runs_into(2..4));
+        assert!(!runs_into(3..4), "the same again");
+        assert!(runs_into(3..5), "requests need not begin where a page does");
+        assert!(!runs_into(12..13));
     }
 
     #[test]
     fn more_streams_than_are_known_are_forgotten_the_stillest_first() {
         let mut streams = Streams::default();
         for file in 0..=HEADS as u64 {
-            streams.reach(block(file, 0));
+            reach(&mut streams, file, 0);
         }
         assert_eq!(streams.heads.len(), HEADS, "T1");
-        assert_eq!(streams.reach(block(0, 1)), 0, "forgotten");
-        assert_eq!(streams.reach(block(HEADS as u64, 1)), 4);
+        assert_eq!(reach(&mut streams, 0, 1), 0, "forgotten");
+        assert_eq!(reach(&mut streams, HEADS as u64, 1), 4);
     }
 }

@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 
 use pantler_policy::{Handle, Links, List, NONE, Policy};
 
-use super::{Positions, Sizing, Streams};
+use super::{Asked, Positions, Sizing, Streams};
 use crate::index::BlockIndex;
 use crate::{Block, Lookahead, Names};
 
@@ -257,7 +257,9 @@ impl<P: Policy> TwoRooms<P> {
         }
         let mut window = self.options.window.min(self.options.frames - 1);
         if self.options.lookahead == Lookahead::Streams {
-            window = window.min(self.streams.reach(self.known[handle as usize].block));
+            let Block { file, index } = self.known[handle as usize].block;
+            let asked = Asked { pages: index..index.saturating_add(1), is_whole: true, end: u64::MAX };
+            window = window.min(self.streams.reach(file, &asked));
         }
         let mut ahead = handle;
         for _ in 0..window {

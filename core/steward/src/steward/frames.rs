@@ -8,10 +8,11 @@ use crate::owners::OwnerKey;
 use crate::{Action, Block, Frame};
 
 impl Steward {
-    /// Gives a block a frame, in no list of its room yet.
-    pub(crate) fn add(&mut self, block: Block, room: Room) -> Handle {
+    /// Gives a block of `pages` a frame, in no list of its room yet.
+    pub(crate) fn add(&mut self, block: Block, room: Room, pages: u32) -> Handle {
         let file = self.files.slot(block.file);
         let frame = self.entries.insert(Entry::new(block, file, room));
+        self.entries.set_pages(frame, pages);
         if frame >= self.links.capacity() {
             let frames = (frame + 1).next_power_of_two();
             self.links.grow(frames);
@@ -19,6 +20,12 @@ impl Steward {
         }
         self.files.add(file, frame);
         frame
+    }
+
+    /// A block enters `G` at the MRU end.
+    pub(crate) fn push_weighing(&mut self, frame: Handle) {
+        self.weighing.push_back(&mut self.links, frame);
+        self.more_pages += self.entries.pages(frame) - 1;
     }
 
     /// L8: a block leaves otherwise than as victim.
@@ -41,7 +48,10 @@ impl Steward {
     fn release(&mut self, frame: Handle) {
         let entry = self.entries.remove(frame);
         match entry.room {
-            Room::Weighing => self.weighing.remove(&mut self.links, frame),
+            Room::Weighing => {
+                self.weighing.remove(&mut self.links, frame);
+                self.more_pages -= self.entries.pages(frame) - 1;
+            }
             Room::Waiting => self.stop_waiting(frame),
         }
         if entry.brought != Brought::Reference {

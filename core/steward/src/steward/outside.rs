@@ -102,11 +102,29 @@ impl Steward {
             Former::Nobody => NOBODY,
         };
         self.placeholders.take(block);
-        let frame = self.add(block, Room::Weighing);
-        self.weighing.push_back(&mut self.links, frame);
+        let frame = self.add(block, Room::Weighing, self.options.block_pages);
+        self.push_weighing(frame);
         self.charge(frame, owner);
         self.manage(frame);
         self.entries[frame].pins = 1;
+    }
+
+    /// `block` holds `pages` from now on, 1 to those of a whole block. Can queue drops: what it needs
+    /// more is taken from others by W5, as far as those are not pinned.
+    pub fn weigh(&mut self, block: Block, pages: u32) {
+        let Some(frame) = self.entries.find(block) else { return };
+        let pages = pages.clamp(1, self.options.block_pages);
+        let former = self.entries.pages(frame);
+        self.entries.set_pages(frame, pages);
+        if self.entries[frame].room == Room::Waiting || pages == former {
+            return;
+        }
+        self.more_pages = self.more_pages + pages - former;
+        if pages > former {
+            self.pin(block);
+            self.trim_weighing();
+            self.unpin(block);
+        }
     }
 
     /// Keeps `block` in its frame until the matching [`unpin`](Self::unpin). Pins are counted. Says

@@ -17,7 +17,7 @@ impl Steward {
         if self.entries.find(block).is_some() {
             return;
         }
-        let frame = self.add(block, Room::Waiting);
+        let frame = self.add(block, Room::Waiting, self.options.block_pages);
         self.entries[frame].brought = Brought::Lookahead;
         self.looked.prefetched += 1;
         self.wait(frame);

@@ -27,8 +27,6 @@ pub enum Beyond {
     /// In random order two lists are worth more than one: LRU itself reads more than the kernel.
     /// The bar without the kernel holds.
     TwoLists(f64),
-    /// Files and requests are smaller than a block: docs/decisions/0073-what-blocks-cost.md.
-    Blocks(f64),
 }
 
 /// Bytes of a request of the kernel for a program that reads on, and of what it reads around a
@@ -133,9 +131,9 @@ fn by(readers: usize) -> Vec<Pattern> {
         (0..EPOCHS).flat_map(move |_| (0..count).map(|file| stretch(file, 0, 3 * PAGE, REQUEST)))
     };
     add("files of 12K, too many", &[3 * PAGE; 6000], small(6000).collect(), true, None);
-    add("files of 12K, fit", &[3 * PAGE; 2000], small(2000).collect(), true, Some(Beyond::Blocks(4.0)));
+    add("files of 12K, fit", &[3 * PAGE; 2000], small(2000).collect(), true, None);
     let mut pages = Draws(3);
     let page = (0..8192).map(|_| stretch(0, pages.below(LARGE / PAGE) * PAGE, PAGE, PAGE)).collect();
-    add("random pages", &[LARGE], page, false, Some(Beyond::Blocks(11.0)));
+    add("random pages", &[LARGE], page, false, None);
     patterns
 }

@@ -40,6 +40,8 @@ fn prepare(options: &Options, manners: [Manner; 2]) -> Pair {
 /// The references so far, as owner and block. Says which they were when one fails.
 struct Trace {
     steps: Vec<(u64, u64)>,
+    /// Of a whole block.
+    pages: u32,
     scope: (Allocation, u32, [Manner; 2]),
 }
 
@@ -66,7 +68,11 @@ fn extend(pair: &Pair, trace: &mut Trace, known: u64, length: usize) -> u64 {
             }
             trace.steps.push((owner, number));
             let mut next = pair.clone();
-            next.refer(OwnerId(owner), block(number));
+            match trace.pages {
+                1 => next.refer(OwnerId(owner), block(number)),
+                // Blocks of 1, 2, .. pages.
+                pages => next.refer_to(OwnerId(owner), block(number), 1 + number as u32 % pages),
+            }
             traces += extend(&next, trace, known.max(number + 1), length);
             trace.steps.pop();
         }
@@ -81,14 +87,19 @@ fn manners(number: u64) -> Vec<[Manner; 2]> {
     pairs.filter(|pair| number == 0 || pair.contains(&Manner::Favours(number))).collect()
 }
 
-fn all_traces(allocation: Allocation, length: usize) -> u64 {
+fn all_traces(allocation: Allocation, length: usize, block_pages: u32) -> u64 {
     let scopes = (1..=3).flat_map(|capacity| (0..BLOCKS).map(move |number| (capacity, number)));
     thread::scope(|scope| {
         let started = scopes.map(|(capacity, number)| {
             scope.spawn(move || {
-                let options = Options { allocation, ..Options::new(capacity) };
+                let room = capacity * block_pages;
+                let options = Options { allocation, block_pages, ..Options::new(room) };
                 let start = |manners| {
-                    let mut trace = Trace { steps: Vec::new(), scope: (allocation, capacity, manners) };
+                    let mut trace = Trace {
+                        steps: Vec::new(),
+                        pages: block_pages,
+                        scope: (allocation, capacity, manners),
+                    };
                     extend(&prepare(&options, manners), &mut trace, 0, length)
                 };
                 manners(number).into_iter().map(start).sum::<u64>()
@@ -100,13 +111,20 @@ fn all_traces(allocation: Allocation, length: usize) -> u64 {
 
 #[test]
 fn all_traces_up_to_length_8_under_lru_sp() {
-    let traces = all_traces(Allocation::LruSp, 8);
+    let traces = all_traces(Allocation::LruSp, 8, 1);
     println!("{traces} traces");
 }
 
 #[test]
 fn all_traces_up_to_length_6_under_the_others() {
     for allocation in Allocation::ALL {
-        all_traces(allocation, 6);
+        all_traces(allocation, 6, 1);
+    }
+}
+
+#[test]
+fn all_traces_up_to_length_7_of_blocks_that_do_not_weigh_alike() {
+    for pages in [2, 3] {
+        all_traces(Allocation::LruSp, 7, pages);
     }
 }

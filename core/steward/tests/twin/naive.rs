@@ -78,6 +78,8 @@ pub struct Tally {
 #[derive(Clone, Copy, Debug)]
 struct Cached {
     block: Block,
+    /// What it weighs.
+    pages: usize,
     whose: Whose,
     pins: u32,
     arriving: bool,
@@ -301,16 +303,28 @@ impl Twin {
 
     // --- events ---
 
-    pub fn access(&mut self, owner: OwnerId, block: Block) -> Outcome {
-        self.reference(owner, block, true)
+    pub fn access(&mut self, owner: OwnerId, block: Block, pages: usize) -> Outcome {
+        self.reference(owner, block, true, pages)
     }
 
     pub fn observed(&mut self, owner: OwnerId, block: Block) -> Outcome {
-        self.reference(owner, block, false)
+        self.reference(owner, block, false, self.whole())
     }
 
-    fn reference(&mut self, owner: OwnerId, block: Block, fetch: bool) -> Outcome {
-        if fetch && self.would_be_full(block) {
+    /// A block holds another number of pages.
+    pub fn weigh(&mut self, block: Block, pages: usize) {
+        if self.cached.iter().any(|c| c.block == block) {
+            let former = std::mem::replace(&mut self.entry(block).pages, pages);
+            if pages > former && self.g.contains(&block) {
+                self.entry(block).pins += 1;
+                self.trim_weighing();
+                self.entry(block).pins -= 1;
+            }
+        }
+    }
+
+    fn reference(&mut self, owner: OwnerId, block: Block, fetch: bool, pages: usize) -> Outcome {
+        if fetch && self.would_be_full(block, pages) {
             return Outcome::Full;
         }
         self.know(owner);
@@ -324,13 +338,14 @@ impl Twin {
             // L9: the promotion of a waiting block is an allocation without I/O, so it cannot wait
             //     for a frame.
             self.waiting.retain(|b| *b != block);
-            self.allocate(block);
+            self.allocate(block, self.pages_of(block));
             self.enter(owner, block);
             Outcome::Hit
         } else {
-            self.allocate(block);
+            self.allocate(block, pages);
             self.cached.push(Cached {
                 block,
+                pages,
                 whose: Whose::Nobody,
                 pins: 0,
                 arriving: false,
@@ -362,8 +377,8 @@ impl Twin {
     }
 
     /// Whether a block is missing that no frame can be had for: tried on another twin.
-    fn would_be_full(&self, block: Block) -> bool {
-        !self.cached.iter().any(|c| c.block == block) && !self.clone().allocate(block)
+    fn would_be_full(&self, block: Block, pages: usize) -> bool {
+        !self.cached.iter().any(|c| c.block == block) && !self.clone().allocate(block, pages)
     }
 
     pub fn fetched(&mut self, block: Block) {
@@ -413,6 +428,7 @@ impl Twin {
         }
         self.cached.push(Cached {
             block,
+            pages: self.whole(),
             whose: Whose::Nobody,
             pins: 0,
             arriving: false,
@@ -443,6 +459,7 @@ impl Twin {
         self.placeholders.retain(|(from, _)| *from != block);
         self.cached.push(Cached {
             block,
+            pages: self.whole(),
             whose: Whose::Nobody,
             pins: 1,
             arriving: false,
@@ -473,10 +490,10 @@ impl Twin {
     }
 
     /// The waiting room keeps its share of the frames that the options named at first.
-    pub fn set_capacity(&mut self, frames: u32) {
-        let share = u64::from(self.first_options.waiting) * u64::from(frames);
-        self.options.waiting = (share / u64::from(self.first_options.capacity)) as u32;
-        self.options.capacity = frames;
+    pub fn set_capacity(&mut self, pages: u32) {
+        self.options.capacity = pages;
+        let share = u64::from(self.first_options.waiting) * u64::from(self.options.frames());
+        self.options.waiting = (share / u64::from(self.first_options.frames())) as u32;
         self.trim_placeholders();
         self.trim_waiting();
         self.trim_weighing();
@@ -757,31 +774,36 @@ impl Twin {
         }
     }
 
-    /// L2 with L5: makes a frame for `block`, which is outside the weighing room. Says whether it
-    ///    could; if not, only
-    /// blocks over the capacity were dropped, as far as pins allowed, and `P[block]` stays for the
-    /// next try.
-    fn allocate(&mut self, block: Block) -> bool {
+    /// L2 with L5: makes room for `block`, which is outside the weighing room. Says whether it could;
+    /// if not, blocks were dropped as far as pins allowed.
+    fn allocate(&mut self, block: Block, pages: usize) -> bool {
         self.trim_weighing();
-        let oldest = self.g.iter().copied().find(|b| !self.pinned(*b));
-        let needed = self.g.len() >= self.frames();
-        if needed && oldest.is_none() {
-            return false;
+        if self.weighed() + pages <= self.room() {
+            self.placeholders.retain(|(from, _)| *from != block);
         }
+        while self.weighed() + pages > self.room() {
+            if !self.replace_for(block) {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// L2: one block leaves for `block`. Without one that may, `P[block]` stays for the next try.
+    fn replace_for(&mut self, block: Block) -> bool {
+        let Some(oldest) = self.g.iter().copied().find(|b| !self.pinned(*b)) else { return false };
         let at = self.placeholders.iter().position(|(from, _)| *from == block);
         let to = at.map(|at| self.placeholders.remove(at).1);
-        if needed {
-            if let Some(to) = to {
-                self.mistake(to);
-            }
-            self.replace(to.filter(|to| !self.pinned(*to)).or(oldest).unwrap());
+        if let Some(to) = to {
+            self.mistake(to);
         }
+        self.replace(to.filter(|to| !self.pinned(*to)).unwrap_or(oldest));
         true
     }
 
     /// W5: a trim without a missing block takes L2's candidate from the LRU end.
     fn trim_weighing(&mut self) {
-        while self.g.len() > self.frames() {
+        while self.weighed() > self.room() {
             let Some(oldest) = self.g.iter().copied().find(|b| !self.pinned(*b)) else { return };
             self.replace(oldest);
         }
@@ -796,7 +818,7 @@ impl Twin {
 
     /// L6: the one made first goes first.
     fn trim_placeholders(&mut self) {
-        let bound = self.options.placeholders.unwrap_or(self.options.capacity) as usize;
+        let bound = self.options.placeholders.unwrap_or(self.options.frames()) as usize;
         while bound > 0 && self.placeholders.len() > bound {
             self.placeholders.remove(0);
         }
@@ -951,9 +973,23 @@ impl Twin {
 
     // --- small things ---
 
-    /// Frames of the weighing room.
-    fn frames(&self) -> usize {
-        (self.options.capacity - self.options.waiting) as usize
+    /// Pages of a whole block.
+    fn whole(&self) -> usize {
+        self.options.block_pages as usize
+    }
+
+    /// Pages of the weighing room.
+    fn room(&self) -> usize {
+        self.options.capacity as usize - self.options.waiting as usize * self.whole()
+    }
+
+    /// Pages in the weighing room.
+    pub fn weighed(&self) -> usize {
+        self.g.iter().map(|b| self.pages_of(*b)).sum()
+    }
+
+    pub fn pages_of(&self, block: Block) -> usize {
+        self.cached.iter().find(|c| c.block == block).map_or(0, |c| c.pages)
     }
 
     fn pinned(&self, block: Block) -> bool {

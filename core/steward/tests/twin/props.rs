@@ -24,6 +24,9 @@ const BLOCKS_PER_FILE: u64 = 5;
 #[derive(Clone, Copy, Debug)]
 pub enum Op {
     Access(OwnerId, Block),
+    /// Of a block that has so many pages only.
+    AccessShort(OwnerId, Block, u32),
+    Weigh(Block, u32),
     Observed(OwnerId, Block),
     LookedAhead(Block),
     Fetched(Block),
@@ -76,9 +79,22 @@ impl Pair {
         let (steward, twin) = (&mut self.steward, &mut self.twin);
         match op {
             Op::Access(owner, block) => {
-                let (fast, slow) = (steward.access(owner, block), twin.access(owner, block));
+                let pages = steward.options().block_pages as usize;
+                let (fast, slow) = (steward.access(owner, block), twin.access(owner, block, pages));
                 assert_eq!(outcome(fast), slow);
                 self.settle(block, fast);
+            }
+            Op::AccessShort(owner, block, pages) => {
+                let whole = steward.options().block_pages;
+                let pages = pages.clamp(1, whole);
+                let end = block.index * u64::from(whole) + u64::from(pages);
+                let fast = steward.access_before(owner, block, end);
+                assert_eq!(outcome(fast), twin.access(owner, block, pages as usize));
+                self.settle(block, fast);
+            }
+            Op::Weigh(block, pages) => {
+                let pages = pages.clamp(1, steward.options().block_pages);
+                (steward.weigh(block, pages), twin.weigh(block, pages as usize)).0
             }
             Op::Observed(owner, block) => {
                 let (fast, slow) = (steward.observed(owner, block), twin.observed(owner, block));
@@ -108,7 +124,7 @@ impl Pair {
             Op::BornRevoked(owner) => (steward.born_revoked(owner), twin.born_revoked(owner)).0,
             Op::SetCapacity(frames) => {
                 let fast = steward.set_capacity(frames);
-                assert_eq!(fast.is_err(), frames == 0);
+                assert_eq!(fast.is_err(), frames < steward.options().block_pages);
                 if fast.is_ok() {
                     twin.set_capacity(frames);
                 }
@@ -163,10 +179,29 @@ impl Pair {
     pub fn refer(&mut self, owner: OwnerId, block: Block) {
         let (fast, slow) = (self.steward.observed(owner, block), self.twin.observed(owner, block));
         assert_eq!(outcome(fast), slow);
+        self.compare_drops();
+    }
+
+    /// As [`refer`](Self::refer), to a block that has `pages`.
+    pub fn refer_to(&mut self, owner: OwnerId, block: Block, pages: u32) {
+        let end = block.index * u64::from(self.steward.options().block_pages) + u64::from(pages);
+        let fast = self.steward.access_before(owner, block, end);
+        assert_eq!(outcome(fast), self.twin.access(owner, block, pages as usize));
+        self.steward.fetched(block);
+        self.twin.fetched(block);
+        self.compare_drops();
+        assert_eq!(self.steward.pages_used() as usize, self.twin.weighed(), "pages");
+    }
+
+    fn compare_drops(&mut self) {
         let mut drops = self.twin.deeds().into_iter();
         while let Some(action) = self.steward.poll() {
-            let Action::Drop { block, .. } = action else { panic!("{action:?}") };
-            assert_eq!(drops.next(), Some(Deed::Drop(block)), "victims");
+            let deed = match action {
+                Action::Drop { block, .. } => Deed::Drop(block),
+                Action::Fetch { block, .. } => Deed::Fetch(block),
+                other => panic!("{other:?}"),
+            };
+            assert_eq!(drops.next(), Some(deed), "victims");
         }
         assert_eq!(drops.next(), None, "victims");
         assert_eq!(self.steward.placeholders() as usize, self.twin.placeholders(), "placeholders");
@@ -229,6 +264,7 @@ impl Pair {
         }
         assert_eq!(steward.used() as usize, twin.used(), "blocks cached");
         assert_eq!(steward.waiting() as usize, twin.waiting(), "blocks waiting");
+        assert_eq!(steward.pages_used() as usize, twin.weighed(), "pages in the weighing room");
         assert_eq!(steward.placeholders() as usize, twin.placeholders(), "placeholders");
         let prefetched = Prefetched { harmful: 0, ..steward.prefetched() };
         assert_eq!(prefetched, twin.prefetched, "prefetched from lists");
@@ -335,6 +371,8 @@ fn ops() -> impl Strategy<Value = Op> {
         30 => (owner(), block()).prop_map(|(o, b)| Op::Observed(o, b)),
         // Most owners keep to a file of their own, so that managers have something to manage.
         60 => (0..FILES, 0..BLOCKS_PER_FILE).prop_map(|(o, i)| Op::Observed(OwnerId(o), Block::new(FileId(o), i))),
+        20 => (owner(), block(), 1..4u32).prop_map(|(o, b, p)| Op::AccessShort(o, b, p)),
+        8 => (block(), 1..4u32).prop_map(|(b, p)| Op::Weigh(b, p)),
         6 => block().prop_map(Op::LookedAhead),
         12 => block().prop_map(Op::Fetched),
         1 => block().prop_map(Op::Failed),
@@ -351,7 +389,7 @@ fn ops() -> impl Strategy<Value = Op> {
         2 => owner().prop_map(Op::Grant),
         1 => (owner(), owner()).prop_map(|(child, parent)| Op::Born(child, parent)),
         1 => owner().prop_map(Op::BornRevoked),
-        1 => (0..9u32).prop_map(Op::SetCapacity),
+        1 => (0..14u32).prop_map(Op::SetCapacity),
         6 => (owner(), file(), -2..=2).prop_map(|(o, f, p)| Op::SetPriority(o, f, p)),
         8 => (owner(), -1..=1, policy()).prop_map(|(o, p, n)| Op::SetPolicy(o, p, n)),
         6 => (owner(), file(), 0..BLOCKS_PER_FILE, 0..BLOCKS_PER_FILE, -2..=2)
@@ -423,10 +461,14 @@ fn options() -> impl Strategy<Value = Options> {
         4 => Just(Allocation::LruSp),
         4 => proptest::sample::select(&Allocation::ALL[..]),
     ];
-    let rooms = (1..8u32).prop_flat_map(|capacity| (Just(capacity), 0..capacity.min(3)));
+    let block_pages = prop_oneof![2 => Just(1u32), 1 => 2..4u32];
+    let rooms = (1..8u32, block_pages, 0..3u32).prop_flat_map(|(frames, block_pages, more)| {
+        let capacity = frames * block_pages + more % block_pages;
+        (Just((capacity, block_pages)), 0..frames.min(3))
+    });
     (rooms, allocation, common, placeholders, revocation, (limits(), prefetching()), any::<u64>()).prop_map(
         |(
-            (capacity, waiting),
+            ((capacity, block_pages), waiting),
             allocation,
             common_policy,
             placeholders,
@@ -435,6 +477,7 @@ fn options() -> impl Strategy<Value = Options> {
             seed,
         )| Options {
             prefetching,
+            block_pages,
             waiting,
             allocation,
             common_policy: common_policy.spec(),

@@ -226,7 +226,7 @@ impl Twin {
             let block = list.steps[hole].0;
             let own = self.g.iter().filter(|b| self.whose(**b) == Some(Whose::Manager(owner)));
             let later = own.filter(|b| list.next_use(**b).is_none_or(|step| step > hole)).count();
-            let free = later + self.frames().saturating_sub(self.g.len());
+            let free = later + self.room().saturating_sub(self.weighed()) / self.whole();
             let enough = if batch.is_empty() {
                 free >= options.threshold as usize
             } else {
@@ -236,21 +236,28 @@ impl Twin {
                 break;
             }
             self.trim_weighing();
-            if self.g.len() >= self.frames() && !self.may_replace(owner, block, hole) {
+            let waits = self.waiting.contains(&block);
+            let pages = if waits { self.pages_of(block) } else { self.whole() };
+            if self.weighed() + pages > self.room() && !self.may_replace(owner, block, hole) {
                 break;
             }
-            if self.waiting.contains(&block) {
+            if waits {
                 self.waiting.retain(|b| *b != block);
-                self.allocate(block);
+                self.allocate(block, pages);
                 self.cached_mut(block).unwrap().brought = Brought::Foreseen;
                 self.enter(owner, block);
                 continue;
             }
-            if !self.allocate(block) {
+            // Each of the victims may leave, or nothing comes.
+            while self.weighed() + pages > self.room() && self.may_replace(owner, block, hole) {
+                self.replace_for(block);
+            }
+            if self.weighed() + pages > self.room() {
                 break;
             }
             self.cached.push(Cached {
                 block,
+                pages,
                 whose: Whose::Nobody,
                 pins: 1,
                 arriving: true,
@@ -285,7 +292,7 @@ impl Twin {
     /// P6: what would leave, tried on another twin.
     fn may_replace(&self, owner: OwnerId, block: Block, hole: usize) -> bool {
         let mut other = self.clone();
-        if !other.allocate(block) {
+        if !other.replace_for(block) {
             return false;
         }
         let victim = self.g.iter().copied().find(|b| !other.g.contains(b)).unwrap();

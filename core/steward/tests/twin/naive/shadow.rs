@@ -37,7 +37,7 @@ impl Twin {
             return;
         }
         let options = Options {
-            capacity: self.frames() as u32,
+            capacity: self.room().max(self.whole()) as u32,
             waiting: 0,
             lookahead: Lookahead::None,
             revocation: Revocation::NEVER,
@@ -54,15 +54,20 @@ impl Twin {
     }
 
     pub(super) fn compare(&mut self, owner: OwnerId, block: Block, left: bool) {
-        let frames = self.frames() as u32;
+        let room = self.room().max(self.whole()) as u32;
+        let pages = self.pages_of(block);
         let limits = self.options.revocation;
         let oblivious = self.owners.iter().find(|o| o.id == owner);
         let oblivious = oblivious.is_none_or(|o| o.revoked || o.tally.overrules == 0);
         let shadow = self.shadow.as_mut().unwrap();
-        if shadow.cache.frames() as u32 != frames {
-            shadow.cache.set_capacity(frames);
+        if shadow.cache.room() as u32 != room {
+            shadow.cache.set_capacity(room);
         }
         let there = shadow.cache.observed(owner, block);
+        if pages > 0 {
+            shadow.cache.weigh(block, pages);
+        }
+        let frames = room / shadow.cache.whole() as u32;
         if oblivious {
             shadow.met.push((if left { Outcome::Hit } else { Outcome::Miss }, there));
         }
