@@ -1,7 +1,7 @@
 //! `make bench-sim`: the simulator beside libCacheSim's own program, in turns, on the same files.
 //!
 //! ```text
-//!   for each trace, policy and size:   ours, peer, ours, peer, ...      medians of the ratios of pairs
+//!   for each trace, policy and size:   ours, peer, ours, peer, ...      medians of ratios of pairs
 //!                                      one row, kept in a file          again only with --again
 //! ```
 //!

@@ -57,8 +57,8 @@ pub fn bench() -> Result<()> {
 /// run.
 fn fuzz_targets() -> Result<()> {
     let mut check = command(&["cargo", "check", "--manifest-path", "fuzz/Cargo.toml"]);
-    // Nothing is linked, so libFuzzer need not be compiled, for which fresh machines have no
-    // compiler of C++. What clippy has checked of the other workspace is taken from its folder.
+    // Only checked, so libFuzzer is not compiled: fresh machines have no compiler of C++. Crates
+    // that clippy has checked in the other workspace are taken from its folder.
     check.env("CUSTOM_LIBFUZZER_PATH", "/nonexistent/libfuzzer.a").env("CARGO_TARGET_DIR", "target");
     run_command(check)
 }

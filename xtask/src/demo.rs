@@ -2,8 +2,8 @@
 //! through the mount.
 //!
 //! Every run gets a fresh control group with the budget as its hard limit for everything in it:
-//! program, daemon, page cache, frames, metadata. Device reads are that group's, so nobody's work
-//! is left out.
+//! program, daemon, page cache, frames, metadata. Device reads are that group's, so all work is in
+//! them.
 
 use anyhow::{Context, Result, bail};
 use std::fs;
@@ -96,8 +96,7 @@ fn measure(folder: &Path, interrupt: &Interrupt) -> Result<()> {
         }
     };
     let mut report = Report::new(budget_bytes, scene.source.database_bytes, trace.as_ref());
-    // What was built and unpacked must not be on its way to the disk while the raw disk is
-    // measured.
+    // Writes of the build and of unpacking must have ended before the raw disk is measured.
     rustix::fs::sync();
     if let Some(why) = report::lacking(&pantler_steer::doctor()) {
         say(format_args!("no {} rows: {why}", Kind::Steer));
@@ -140,7 +139,7 @@ fn measure(folder: &Path, interrupt: &Interrupt) -> Result<()> {
     report.verdict()
 }
 
-/// Under `sudo` the files belong to who called it, so that `cargo clean` works afterwards.
+/// Under `sudo` the files belong to the calling user, so that `cargo clean` works afterwards.
 fn give_back(folder: &Path) {
     if let (Ok(uid), Ok(gid)) = (std::env::var("SUDO_UID"), std::env::var("SUDO_GID")) {
         let json = folder.with_file_name("demo.json");

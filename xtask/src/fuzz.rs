@@ -11,7 +11,7 @@ use crate::shell::{output, run, say};
 
 const FOLDER: &str = "fuzz";
 
-/// Runs each target so many seconds; what crashes one stays in `fuzz/artifacts`.
+/// Runs each target for `seconds` seconds; an input that crashes one stays in `fuzz/artifacts`.
 pub fn fuzz(seconds: &str) -> Result<()> {
     let seconds: u32 = seconds.parse().with_context(|| format!("{seconds:?} is no number of seconds"))?;
     if output(&["rustup", "run", "nightly", "cargo", "--version"]).is_err() {

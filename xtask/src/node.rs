@@ -25,7 +25,7 @@ pub fn prepare_if_possible() -> Result<()> {
 
 /// Installs them, unless they are there as they are listed.
 pub fn prepare() -> Result<()> {
-    // Whoever has Node.js from elsewhere has `npm` with it, and Debian's would not fit.
+    // Node.js from elsewhere comes with `npm`, and Debian's would not fit.
     if shell::output(&["npm", "--version"]).is_err() {
         packages::ensure(&["nodejs", "npm"])?;
     }

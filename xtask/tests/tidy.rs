@@ -143,7 +143,7 @@ fn documents_that_are_named_are_here_and_decisions_are_named() {
     for path in tracked.iter().filter(|path| path.starts_with("docs/decisions/0")) {
         let name = path.rsplit('/').next().unwrap_or_default();
         if !named.contains(name) {
-            missing.push(format!("{path}: nobody who obeys it names it"));
+            missing.push(format!("{path}: no comment or document names it"));
         }
     }
     assert!(missing.is_empty(), "\n{}\n", missing.join("\n"));

@@ -7,8 +7,8 @@ use pyo3::prelude::*;
 /// Most references: positions in a trace are `u32`, and the highest means *never*.
 const REFERENCES_MAX: usize = u32::MAX as usize - 1;
 
-/// The ids of an array. They are copied: while Python's lock is free, anybody may write to the
-/// array.
+/// The ids of an array. They are copied: while Python's lock is free, other threads may write to
+/// the array.
 pub enum Ids {
     /// Of a `uint32` array.
     Narrow(Vec<u32>),

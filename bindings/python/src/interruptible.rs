@@ -35,7 +35,7 @@ pub fn interruptible<T: Send + 'static>(
     let theirs = watch.clone();
     let worker = std::thread::Builder::new().name("pantler".to_owned());
     worker.spawn(move || {
-        // Nobody listens any more after a signal.
+        // After a signal there is no listener any more.
         let _ = done.send(work(&theirs));
     })?;
     loop {

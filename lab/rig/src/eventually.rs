@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-/// What a machine with much more work than processors may take for what is soon done.
+/// Time for a short piece of work on a machine with much more work than processors.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Waits until something holds, and says how long that took: asks often at first, then twenty times

@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicU16, Ordering};
 /// How far above its port a node of a Redis Cluster listens to the other nodes.
 const BUS: u16 = 10_000;
 
-/// The kernel gives ports from 32,768 on to whoever connects, so that one that was free just now
-/// may be taken when the server comes to it. These are left alone, and so are those of their buses.
+/// The kernel gives ports from 32,768 on to clients, so that one that was free just now may be
+/// taken when the server comes to it. These are left alone, and so are those of their buses.
 const FIRST: u16 = 10_240;
 const COUNT: u16 = BUS;
 
-/// A port of loopback that nobody has, nor the one of its bus, and that no other call in this
-/// process has given.
+/// A free port of loopback. The port of its bus is free, too, and no other call in this process has
+/// given it.
 ///
 /// # Panics
 ///

@@ -1,4 +1,4 @@
-//! A server of somebody else, started by a test.
+//! A foreign server (Redis, nginx, ...), started by a test.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
@@ -15,15 +15,15 @@ use crate::free_port;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How long one may take to end before it is killed.
 const GRACE: Duration = Duration::from_secs(5);
-/// On so many ports it is tried.
+/// Ports that are tried.
 const TRIES: usize = 3;
 
 /// When a server counts as begun.
 #[derive(Clone, Copy, Debug)]
 pub enum Ready {
-    /// Somebody can connect.
+    /// A client can connect.
     Listens,
-    /// To the first it answers what begins with the second: nobody else on the port would.
+    /// To the first it answers what begins with the second: another program on the port would not.
     Answers(&'static str, &'static str),
 }
 
@@ -154,7 +154,7 @@ impl Server {
             self.child =
                 spawn(&self.program, &self.words, self.folder.path()).expect("it could be started before");
             let Err(why) = self.begin() else { return };
-            // Somebody who looks for a free port has this one for a moment.
+            // A process that looks for a free port has this one for a moment.
             assert!(
                 start.elapsed() < PATIENCE,
                 "{} does not begin: {}",

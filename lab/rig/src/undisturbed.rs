@@ -1,4 +1,4 @@
-//! Tests of the page cache on a machine whose page cache belongs to others, too.
+//! Tests of the page cache on a machine that others use, too.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,9 +10,9 @@ use crate::eventually;
 /// So often a test is tried, if the machine takes pages each time.
 const TRIES: usize = 8;
 
-/// What the kernel counts when it takes pages that no test gave up: short of memory, asked by
-/// somebody to drop its caches, or by the host of a virtual machine to give memory back. Reclaim of
-/// a control group at its limit is not among them.
+/// What the kernel counts when it takes pages that no test gave up: short of memory, told to drop
+/// its caches, or asked by the host of a virtual machine to give memory back. Reclaim of a control
+/// group at its limit is not among them.
 const TAKINGS: [&str; 6] = [
     "pgsteal_kswapd",
     "pgsteal_direct",
@@ -22,15 +22,16 @@ const TAKINGS: [&str; 6] = [
     "balloon_inflate",
 ];
 
-/// Where the kernel shows who pages out what is cold though memory is not short, and how much.
+/// Where the kernel shows which monitors page out cold pages though memory is not short, and how
+/// much.
 const DAMON: &str = "/sys/kernel/mm/damon/admin/kdamonds";
 
-/// What was taken so far, by who took it.
+/// What was taken so far, by its taker.
 type Taken = BTreeMap<String, u64>;
 
-/// Runs a test that rests on what is cached, and runs it again if it fails while the machine took
-/// pages from everybody: then it says nothing about who is tested. A failure of a machine that took
-/// nothing is a failure at once.
+/// Runs a test that rests on what is cached. If it fails while the machine took pages from all
+/// programs, it says nothing about the tested one, and runs again. A failure while nothing was
+/// taken is a failure at once.
 ///
 /// # Panics
 ///
@@ -47,7 +48,7 @@ fn tried(test: impl Fn(), taken: impl Fn() -> Taken) {
         if after == before || left == 0 {
             resume_unwind(panic);
         }
-        eprintln!("again: the machine took pages from everybody: {before:?} became {after:?}");
+        eprintln!("again: the machine took pages from all programs: {before:?} became {after:?}");
     }
 }
 
@@ -71,7 +72,7 @@ fn paged_out(monitors: &Path) -> Taken {
     let says = |path: PathBuf, word: &str| fs::read_to_string(path).is_ok_and(|text| text.trim() == word);
     let mut taken = Taken::new();
     for monitor in within(monitors).into_iter().filter(|monitor| says(monitor.join("state"), "on")) {
-        // Refused while somebody else asks.
+        // Refused while another process asks.
         eventually("a monitor tells what it paged out", || {
             fs::write(monitor.join("state"), "update_schemes_stats").is_ok()
         });
@@ -96,8 +97,8 @@ mod tests {
 
     use super::*;
 
-    /// How often a test ran that fails so many times, on a machine that takes pages during the
-    /// first so many runs.
+    /// How often a test ran that fails `fails` times, on a machine that takes pages during the
+    /// first `takes` runs.
     fn runs(fails: usize, takes: usize) -> (bool, usize) {
         let runs = Cell::new(0);
         let test = || {

@@ -63,7 +63,7 @@ impl PreparedBuilder {
         }
     }
 
-    /// Makes room for so many references, where the number is known beforehand.
+    /// Makes room for `references` references, where the number is known beforehand.
     pub fn reserve(&mut self, references: usize) {
         self.requests.reserve_exact(references.min(REFERENCES_MAX));
     }

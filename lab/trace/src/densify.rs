@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   key --hash--> slot: [ tag |  id  ] --> keys[id] == key ?  id  :  next slot
-//!                  32 bits: as many for the id as 2^bits slots need, the rest for a part of the hash
+//!                  32 bits: as many for the id as 2^bits slots need, the rest from the hash
 //! ```
 //!
 //! An open table of slots with linear probing; keys stand apart, in order of their ids, because
@@ -156,8 +156,7 @@ impl<K: Key> Densifier<K> {
             unsettled[count % BATCH] = at as u8;
             count += usize::from(!known);
         }
-        // What was found is not touched by what is added: a slot that was taken stays taken by the
-        // same id.
+        // Additions leave found slots alone: a taken slot stays taken by the same id.
         for &at in &unsettled[..count] {
             found[usize::from(at)] = self.find_or_add(batch[usize::from(at)], hashes[usize::from(at)]);
         }

@@ -72,7 +72,7 @@ pub enum TraceError {
         /// What the system said.
         source: io::Error,
     },
-    /// What was compressed cannot be decompressed to its end.
+    /// Compressed data cannot be decompressed to its end.
     #[error("{}: cannot decompress as {compression} after at least {byte} bytes of content: {source}; the file is damaged or cut, so fetch or compress it again", path.display())]
     Damaged {
         /// The file.
@@ -150,7 +150,7 @@ pub enum TraceError {
         /// What is wrong with it.
         problem: String,
     },
-    /// Nobody can tell what this is.
+    /// No format fits.
     #[error("{}: {problem}: {remedy}", path.display())]
     Unknown {
         /// The file.

@@ -123,7 +123,7 @@ impl Format {
         self.entry().2
     }
 
-    /// What a request is counted as unless somebody says otherwise: blocks where programs choose
+    /// What a request is counted as by default: blocks where programs choose
     /// the bytes, objects where the trace gives keys or sectors.
     pub fn default_unit(self) -> Unit {
         match self {
@@ -204,7 +204,7 @@ pub trait Records: Send {
         out: &mut Vec<Request>,
     ) -> Result<(), (usize, Bad)>;
 
-    /// The same for formats whose records are plain: a key and bytes, one object each, of one owner
+    /// The same for formats with plain records: a key and bytes, one object each, of one owner
     /// and one file, and never bad. Appends them without making requests of them; false, and
     /// nothing is appended, for all other formats.
     fn plain(&mut self, records: &[u8], keys: &mut Vec<u64>, bytes: &mut Vec<u32>) -> bool {

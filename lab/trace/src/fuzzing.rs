@@ -34,7 +34,7 @@ pub enum Target {
     Reader(Format),
     /// Any file: guessed, perhaps compressed.
     Guess,
-    /// A CSV whose columns are named by its first line.
+    /// A CSV that names its columns in the first line.
     Columns,
     /// A generator's specification.
     Specification,
@@ -73,7 +73,7 @@ impl Target {
         }
     }
 
-    /// Runs so many mutations of the samples, drawn from a seed. The input of a panic is printed.
+    /// Runs `count` mutations of the samples, drawn from a seed. The input of a panic is printed.
     pub fn smoke(self, count: u32, seed: u64) {
         let samples = samples::of(self);
         let mut random = Random::new(seed);
@@ -173,6 +173,6 @@ fn prepared(bytes: &[u8]) {
             Err(error) => message(&error.to_string()),
         }
     }
-    // Left behind when it panics, which is what somebody wants to look at.
+    // Left behind when it panics, to be looked at.
     std::fs::remove_file(&path).expect("it was just written");
 }

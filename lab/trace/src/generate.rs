@@ -42,7 +42,7 @@ pub use zipf::Zipf;
 /// One reference of a generated trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Reference {
-    /// Who asks: index into the names of the specification; 0 where there is one process.
+    /// The owner: index into the names of the specification; 0 where there is one process.
     pub owner: u32,
     /// Of which file; each process of a mix has one of its own.
     pub file: u32,

@@ -111,7 +111,7 @@ pub fn check(input: &mut Input, format: Format, skip_bad_lines: bool) -> Result<
     Err(TraceError::Mismatch { path, value: Bad::new(line, "").value, format, found, remedy })
 }
 
-/// Whether most of these records look wrong, of formats whose records can.
+/// Whether most of these records look wrong, in formats with records that can.
 fn is_never(format: Format, sample: &[u8]) -> bool {
     let (plausible, width) = match format {
         Format::Vscsi => {

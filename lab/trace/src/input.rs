@@ -9,7 +9,7 @@
 //! window of the decompressor. What expands too much is refused (see [`EXPANSION_MAX`]): a small
 //! file cannot keep a simulation busy for days.
 //!
-//! Files are read, not mapped: a mapped file that somebody cuts meanwhile ends the process, and
+//! Files are read, not mapped: a mapped file that is cut meanwhile ends the process, and
 //! reading in large chunks is no slower, because every byte is looked at once.
 
 mod compression;

@@ -4,8 +4,8 @@
 //! The only file of this crate with `unsafe`: all are about addresses.
 //!
 //! **What a mapping takes on trust.** Only prepared traces are mapped: files that this program
-//! writes under another name, renames when they are whole, and never changes afterwards. Whoever
-//! may write to such a file can still change it while it is mapped, as they could change the
+//! writes under another name, renames when they are whole, and never changes afterwards. A user
+//! that may write to such a file can still change it while it is mapped, as it could change the
 //! program itself. Then
 //!
 //! * other numbers appear: simulations index arrays with them, with bounds checked, so the result
@@ -68,14 +68,14 @@ pub struct Map {
     bytes: usize,
 }
 
-// SAFETY: the mapping is only read, by whoever holds a reference, and it lives until the last one
+// SAFETY: the mapping is only read, through references, and it lives until the last one
 // is gone.
 unsafe impl Send for Map {}
 // SAFETY: as above.
 unsafe impl Sync for Map {}
 
 impl Map {
-    /// Maps a file that holds so many bytes.
+    /// Maps a file that holds `bytes` bytes.
     pub fn new(file: &File, bytes: usize) -> io::Result<Map> {
         let (protection, flags) = (ProtFlags::READ, MapFlags::PRIVATE);
         // SAFETY: the kernel chooses the address, so nothing that exists is replaced. What the

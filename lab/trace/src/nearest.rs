@@ -1,7 +1,6 @@
-//! The name somebody probably meant.
+//! The name that was probably meant.
 
-/// What to say behind an unknown name: which one was perhaps meant, with a space before it, or
-/// nothing.
+/// The text behind an unknown name: the name that was perhaps meant, after a space, or nothing.
 pub fn perhaps<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     nearest(name, known).map_or_else(String::new, |near| format!(" (did you mean {near:?}?)"))
 }

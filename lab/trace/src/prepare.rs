@@ -28,7 +28,7 @@ pub struct Options {
     pub read: ReadOptions,
     /// What one reference is; the format's own choice where it is not given.
     pub unit: Option<Unit>,
-    /// Stop after so many references.
+    /// Stop after this number of references.
     pub references_max: Option<u64>,
     /// Keep prepared traces in this folder, and use them again. `None` keeps nothing.
     pub cache: Option<PathBuf>,
@@ -186,7 +186,7 @@ pub fn prepare_reader(mut reader: Reader, options: &Options) -> Result<(Prepared
     Ok((builder.finish(owner_names, file_names), report))
 }
 
-/// Takes all that is left of a trace whose records are plain; nothing of another. Gives the
+/// Takes all that is left of a trace with plain records; nothing of another. Gives the
 /// requests taken.
 fn plain(reader: &mut Reader, builder: &mut PreparedBuilder, most: u64) -> Result<u64, TraceError> {
     let (mut keys, mut bytes, mut requests) = (Vec::new(), Vec::new(), 0);

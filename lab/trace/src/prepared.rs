@@ -3,7 +3,7 @@
 //! ```text
 //!   per request   requests   0 1 2 1 0 ...      the block's id
 //!                 next uses  4 3 - - - ...      where it is referenced next
-//!                 owners     0 0 1 1 0 ...      who asked; only where the trace knows several
+//!                 owners     0 0 1 1 0 ...      of each; only where the trace knows several
 //!   per id        blocks     which block of its file, or the key as given
 //!                 files      which file; only where the trace knows several
 //!                 sizes      bytes at the first reference; only where they differ
@@ -16,7 +16,7 @@
 //!     empty where names were forgotten.
 //! P4  Owners and files are indices into their names, where there are names; owners are at most
 //!     65,535.
-//! P5  One number says the bytes of every object, or there is a column, or nobody knows; under
+//! P5  One number says the bytes of every object, or there is a column, or they are unknown; under
 //!     [`Unit::Block`] the unit says it.
 
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -36,7 +36,7 @@ pub struct Block {
     pub index: u64,
 }
 
-/// A trace whose blocks are named by dense ids.
+/// A trace with dense ids as names of its blocks.
 #[derive(Debug, Default)]
 pub struct Prepared {
     pub(crate) unit: Unit,
@@ -102,7 +102,7 @@ impl Prepared {
     /// nothing of what was computed before.
     pub fn next_uses_while(&self, go_on: &dyn Fn(usize) -> bool) -> Option<&[u32]> {
         if self.next_uses.get().is_none() {
-            // Whoever comes second waits, and a panic leaves nothing half done.
+            // The second caller waits, and a panic leaves nothing half done.
             let _computing = self.computing.lock().unwrap_or_else(PoisonError::into_inner);
             if self.next_uses.get().is_none() {
                 let computed = next_uses(self.requests(), self.distinct(), go_on)?;
@@ -117,7 +117,7 @@ impl Prepared {
         self.next_uses.get().is_some()
     }
 
-    /// For each reference who asked; `None` where everything has one owner.
+    /// For each reference its owner; `None` where everything has one owner.
     pub fn owners(&self) -> Option<&[u16]> {
         self.owners.as_deref()
     }

@@ -145,7 +145,7 @@ impl Reader {
         }
     }
 
-    /// What a reference is unless somebody says otherwise. Known once the first batch was read.
+    /// What a reference is by default. Known once the first batch was read.
     pub fn default_unit(&self) -> Unit {
         let objects = match &self.parser {
             Parser::Lines(parser) => parser.counts_objects(),
@@ -218,8 +218,8 @@ impl Reader {
         Ok(!batch.is_empty())
     }
 
-    /// As [`fill`](Reader::fill), of keys and bytes alone: for formats whose records are nothing
-    /// else. `None` for all other formats, of which nothing is taken.
+    /// As [`fill`](Reader::fill), of keys and bytes alone: for formats with such records only.
+    /// `None` for all other formats, of which nothing is taken.
     pub(crate) fn fill_plain(
         &mut self,
         keys: &mut Vec<u64>,
@@ -278,7 +278,7 @@ impl Reader {
         Ok(Ok(()))
     }
 
-    /// Parses one chunk of records. What follows a bad record in its chunk is parsed too.
+    /// Parses one chunk of records, also those after a bad record.
     fn records(&mut self, batch: &mut Vec<Request>) -> Result<Result<(), BadPlace>, TraceError> {
         let Parser::Records(parser) = &mut self.parser else { unreachable!("asked for records") };
         let width = parser.width();

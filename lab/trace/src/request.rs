@@ -8,7 +8,7 @@
 pub struct Request {
     /// Nanoseconds since whatever the trace counts from; `None` when it has no times.
     pub time_ns: Option<u64>,
-    /// Who asked: index into the reader's owner names; 0 when the trace knows no owners.
+    /// The owner: index into the reader's owner names; 0 when the trace knows no owners.
     pub owner: u32,
     /// Of which file: index into the reader's file names; 0 when the trace knows no files.
     pub file: u32,

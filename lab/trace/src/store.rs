@@ -227,7 +227,7 @@ impl Prepared {
             };
             rule(next_uses.iter().enumerate().all(later), "P2")?;
         }
-        // Whoever counts by owner counts by name.
+        // Counts by owner are counts by name.
         let owners = self.owner_names.len();
         rule(owners <= OWNERS_MAX as usize, "P4")?;
         rule(self.owners().unwrap_or_default().iter().all(|&owner| usize::from(owner) < owners), "P4")?;

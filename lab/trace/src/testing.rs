@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 /// Looked for in the folder that `PANTLER_TRACES` names, then in `../shared/traces` beside the
 /// project. Where it is in neither, the test has to do without, and that is said on standard error
 /// past the harness, which keeps to itself what passing tests print. Traces of others cannot be
-/// part of the project, so a machine without them is none with something missing; but whoever names
-/// their folder means to have them, and then with `PANTLER_NO_SKIP` that is a failure.
+/// part of the project, so a machine without them lacks nothing. A set `PANTLER_TRACES` says that
+/// they are there: then, with `PANTLER_NO_SKIP`, a missing one is a failure.
 ///
 /// # Panics
 ///
@@ -21,7 +21,7 @@ pub fn locate(name: &str) -> Option<PathBuf> {
     let found = folders.map(|folder| folder.join(name)).find(|path| path.is_file());
     if found.is_none() {
         let test = std::thread::current().name().unwrap_or("?").to_owned();
-        // Nobody is left to tell when standard error is closed.
+        // There is no reader when standard error is closed.
         let _ = writeln!(
             std::io::stderr(),
             "SKIPPED: {test}: no {name} in the folder that PANTLER_TRACES names, or in ../shared/traces"

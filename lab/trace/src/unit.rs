@@ -1,4 +1,4 @@
-//! What one reference of a simulation is: an object, or a block of so many bytes.
+//! What one reference of a simulation is: an object, or a block of a given size.
 
 use std::fmt;
 use std::str::FromStr;
@@ -18,8 +18,8 @@ pub enum Unit {
     /// Each key is one object, whatever its size: one reference per key.
     #[default]
     Object,
-    /// Blocks of so many bytes, a power of two: one reference for each block that a request's bytes
-    /// touch.
+    /// Blocks of this number of bytes, a power of two: one reference for each block that a
+    /// request's bytes touch.
     Block(u32),
 }
 

@@ -34,7 +34,7 @@ impl FromStr for WriteFormat {
     }
 }
 
-/// What requests of a trace are, and what a reference is unless somebody says otherwise.
+/// What requests of a trace are, and what a reference is by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Content {

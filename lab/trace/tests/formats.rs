@@ -393,7 +393,7 @@ fn a_named_format_is_not_believed_of_something_else() {
     // Records have no version where vscsi keeps it, and look right as another format.
     let message = refused(&oracle, &options(Some(Format::Vscsi)));
     assert!(message.ends_with("expected vscsi, and this is binary data, as oracle-general: leave --format out, or name oracle-general"), "{message}");
-    // Keys that could be letters, and keys that nobody can tell from others, are believed.
+    // Keys that could be letters, and keys that cannot be told from others, are believed.
     let letters: Vec<u8> = (0..64_u32).flat_map(|key| (0x6161_6161 + key % 9).to_be_bytes()).collect();
     assert_eq!(read(&letters, &options(Some(Format::Keys32))).unwrap().0.len(), 64);
     let mixed: Vec<u8> =
@@ -468,7 +468,7 @@ fn blkparse() {
     }
 }
 
-/// What of a trace by strace matters: who, which file by name, where, how much, write.
+/// What of a trace by strace matters: owner, file by name, offset, length, write.
 fn followed(text: &str) -> Vec<(String, String, u64, u32, bool)> {
     let (requests, reader) = guessed(text.as_bytes(), Format::Strace);
     let name = |names: &[String], number: u32| names[number as usize].clone();

@@ -50,7 +50,7 @@ pub fn run(program: &str, words: &[&str]) -> Result<Usage> {
     });
     let pid = rustix::process::Pid::from_child(&child);
     let (mut anonymous, mut mapped) = (0, 0);
-    // A program that ended keeps its entry below /proc until somebody waits for it.
+    // A program that ended keeps its entry below /proc until its parent waits for it.
     let ended = rustix::process::WaitIdOptions::EXITED
         | rustix::process::WaitIdOptions::NOWAIT
         | rustix::process::WaitIdOptions::NOHANG;

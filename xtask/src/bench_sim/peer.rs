@@ -17,7 +17,7 @@ const NEEDED: &[&str] =
     &["cmake", "g++", "libglib2.0-dev", "libzstd-dev", "make", "pkg-config", "python3-pip"];
 const NEEDED_BY_PACKAGE: &[&str] = &["python3", "python3-venv"];
 
-/// What the package is asked to do: words are the trace, the policy and the size.
+/// The package's script; its words are the trace, the policy and the size.
 const SCRIPT: &str = "\
 import sys, time
 import libcachesim as peer
@@ -130,7 +130,7 @@ impl Peer {
             Form::Command => {
                 let words =
                     [trace, "oracleGeneral", policy, &size, "--ignore-obj-size", "1", "--num-thread", "1"];
-                // It leaves a file with results where it runs, and nobody reads it.
+                // It leaves a file with results where it runs, which is not used.
                 let output = format!("{FOLDER}/peer-output");
                 measure::run(program, &[&words[..], &["--output", &output]].concat())?
             }

@@ -15,7 +15,7 @@ const START_UP_MAX: f64 = 0.005;
 /// ours: one is.
 const CALM: f64 = 1.5;
 
-/// One line for whoever watches.
+/// One line of progress.
 pub fn line(row: &Row) -> String {
     let figures = Figures::of(row);
     format!("{} {} {}: loop {}, whole {}", row.trace, row.policy, row.size, figures.loops.0, figures.wholes.0)
@@ -261,7 +261,7 @@ mod tests {
     use super::super::{When, measure::Usage};
     use super::*;
 
-    /// A row whose loop and whole are so many times the peer's, with so many MiB.
+    /// A row: loop and whole are `times` the peer's, with `mebibytes` MiB.
     fn row(policy: &str, times: (f64, f64), mebibytes: u64) -> Row {
         let usage = |wall, anonymous| Usage {
             wall,

@@ -29,7 +29,7 @@ impl Group {
         self.inner.program_files()
     }
 
-    /// Folder whose counters of device reads include the groups below it.
+    /// Folder with counters of device reads that include the groups below it.
     pub fn io_folder(&self) -> Result<&Path> {
         self.inner.io_path().context("this machine does not count device reads by control group")
     }
@@ -61,7 +61,7 @@ pub fn device_read_bytes(folder: &Path) -> Result<u64> {
     Ok(text.split_whitespace().filter_map(|word| word.strip_prefix("rbytes=")?.parse::<u64>().ok()).sum())
 }
 
-/// The v1 `blkio` folder of the calling process, whose throttle does not reach the groups below it.
+/// The v1 `blkio` folder of the calling process; its throttle does not reach the groups below it.
 pub fn own_blkio_v1() -> Option<PathBuf> {
     let own = fs::read_to_string("/proc/self/cgroup").ok()?;
     let path = own.lines().find_map(|line| line.split_once(":blkio:"))?.1.trim_start_matches('/');

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use super::groups;
 
-/// `demo-enter FILE,FILE -- PROGRAM...`: enters the groups whose doors are named, and becomes the
+/// `demo-enter FILE,FILE -- PROGRAM...`: enters the groups with these doors, and becomes the
 /// program.
 pub fn enter(arguments: &[&str]) -> Result<()> {
     let [doors, "--", program, rest @ ..] = arguments else { bail!("demo-enter DOORS -- PROGRAM...") };

@@ -161,7 +161,7 @@ impl Report {
                     "name": "ideal",
                     "disk": disk.to_string(),
                     "device_read_bytes": read,
-                    // Nobody ran it.
+                    // Computed, not run.
                     "elapsed_s": Value::Null,
                     "hit_ratio": self.hit_ratio(read),
                     "memory_peak_bytes": self.budget_bytes,

@@ -28,7 +28,7 @@ const STOP_MAX: Duration = Duration::from_secs(3);
 /// How long a mount may take to appear or to go.
 const MOUNT_MAX: Duration = Duration::from_secs(10);
 
-/// By whom the cache is kept.
+/// How the cache is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// The kernel's page cache, nothing else.

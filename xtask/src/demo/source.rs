@@ -104,7 +104,7 @@ fn find_sources(tree: &Path, folder: &Path, files: &mut Vec<String>) -> Result<(
     Ok(())
 }
 
-/// One process per query, as somebody at a prompt would run them.
+/// One process per query, as at a prompt.
 fn queries() -> String {
     let mut script =
         "#!/bin/sh\n# The working directory holds the database; the answers go to $1.\nset -e\n".to_owned();

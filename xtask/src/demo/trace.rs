@@ -24,7 +24,7 @@ impl Trace {
         self.references.len() as u64 * 4096
     }
 
-    /// Bytes that MIN, who knows the future, reads with this much memory.
+    /// Bytes that MIN, which knows the future, reads with this much memory.
     pub fn ideal_read_bytes(&self, budget_bytes: u64) -> u64 {
         let frames = usize::try_from(budget_bytes / 4096).unwrap_or(usize::MAX);
         pantler_policy::min::misses(&self.references, frames) * 4096

@@ -31,7 +31,7 @@ use crate::{Request, TraceError};
 /// What a column means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Meaning {
-    /// Who asked.
+    /// The owner.
     Owner,
     /// Of which file.
     File,
@@ -47,7 +47,7 @@ pub enum Meaning {
     Length,
     /// Whether it reads or writes.
     Operation,
-    /// When, as a number times ten to the power of so many nanoseconds.
+    /// When, as a number in units of ten to this power of nanoseconds.
     Time(u32),
 }
 
@@ -325,7 +325,7 @@ impl Csv {
                         Bad::new(field, "a size below 4 GiB, or --columns without a column of sizes")
                     })?;
                 }
-                // Words that no list knows read: what an operation is called is nobody's standard.
+                // Unknown words read: there is no standard for the names of operations.
                 Meaning::Operation => request.write = text::writes(field).unwrap_or(false),
                 Meaning::Time(digits) => request.time_ns = text::scaled(field, digits),
             }

@@ -1,12 +1,12 @@
 //! libCacheSim's `lcs`: a header of 8192 bytes (1024 in older files), then little-endian records.
 //!
 //! ```text
-//!   header   0  magic 0x123456789abcdef0     8  version     16 .. statistics ..     magic again, at its end
+//!   header   0  magic 0x123456789abcdef0   8  version   16 .. statistics ..   magic at its end
 //!
-//!   version 1     time s u32 | object u64 | size u32 | next use i64                                    24 bytes
-//!   version 2     time s u32 | object u64 | size u32 | op u8, tenant u24 | next use i64                28 bytes
-//!   version 3..8  time s u32 | object u64 | size i64 | op u8, tenant u24 | ttl u32 | next use i64 |
-//!                 0, 1, 2, 4, 8 or 16 features u32                                     36, 40, 44, 52, 68, 100 bytes
+//!   version 1     time s u32 | object u64 | size u32 | next use i64                      24 bytes
+//!   version 2     time s u32 | object u64 | size u32 | op u8, tenant u24 | next use i64  28 bytes
+//!   version 3..8  time s u32 | object u64 | size i64 | op u8, tenant u24 | ttl u32 |
+//!                 next use i64 | 0, 1, 2, 4, 8 or 16 features u32   36, 40, 44, 52, 68, 100 bytes
 //! ```
 //!
 //! Tenants are owners. Operations are numbers; what writes is not told apart.

@@ -15,7 +15,7 @@ use crate::names::Names;
 /// Bytes in a record.
 pub const WIDTH: usize = 24;
 
-/// More requests than anybody wrote to a file.
+/// More requests than any file has.
 const REQUESTS_MAX: i64 = 1 << 40;
 
 /// The parser.

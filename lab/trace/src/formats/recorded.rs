@@ -1,5 +1,5 @@
-//! Our own recorded traces: who read or wrote which bytes of which file, when. `docs/FORMAT.md` has
-//! the bytes.
+//! Our own recorded traces: which process read or wrote which bytes of which file, when.
+//! `docs/FORMAT.md` has the bytes.
 //!
 //! A record stands on what came before (same owner, same file, where the last one ended), so that a
 //! sequential read takes a few bytes; a trace that is cut is known by its missing end.
@@ -110,7 +110,7 @@ impl Recorded {
         !self.keys
     }
 
-    /// Whether references are objects unless somebody says otherwise.
+    /// Whether references are objects by default.
     pub fn counts_objects(&self) -> bool {
         self.objects
     }

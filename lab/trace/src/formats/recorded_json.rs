@@ -5,9 +5,9 @@
 //! {"object":17}
 //! ```
 //!
-//! `offset`, in bytes, or `object`, a key, or both: then references are objects unless somebody
-//! says otherwise, `objects` of them in a row. All others may be missing. `owner` and `file` stand
-//! in every line or in none.
+//! `offset`, in bytes, or `object`, a key, or both: then references are objects by default,
+//! `objects` of them in a row. All others may be missing. `owner` and `file` stand in every line or
+//! in none.
 
 use std::borrow::Cow;
 use std::io::{self, Write};

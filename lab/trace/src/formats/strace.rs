@@ -9,7 +9,7 @@
 //!
 //! Process numbers and times may be missing. Descriptors are followed through open, dup, fcntl,
 //! fork, clone, execve and close, positions through read, write and lseek; see [`processes`] for
-//! who shares what. Each process is an owner; threads belong to theirs. Descriptors that were open
+//! what is shared. Each process is an owner; threads belong to theirs. Descriptors that were open
 //! before, or are no files, count only where `strace -y` prints their paths. Mapped files are read
 //! without a call, so `strace` cannot see it.
 

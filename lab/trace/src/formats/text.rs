@@ -1,6 +1,6 @@
 //! Numbers and fields in text.
 
-/// A number in digits alone: no sign, no space, no point.
+/// A number in digits alone, without sign, space or point.
 #[inline]
 pub fn number(field: &[u8]) -> Option<u64> {
     if field.is_empty() || field.len() > 20 {

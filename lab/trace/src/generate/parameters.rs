@@ -92,7 +92,7 @@ impl<'a> Parameters<'a> {
         found.copied().ok_or_else(expected)
     }
 
-    /// What is in parentheses and has a name that nobody asked for, or none.
+    /// What is in parentheses, with an unknown name or none.
     pub fn parts(&mut self) -> Vec<(Option<&'a str>, &'a str)> {
         let inner = |value: &'a str| value.strip_prefix('(').and_then(|value| value.strip_suffix(')'));
         let (parts, left) = self.left.drain(..).partition(|(_, value)| inner(value).is_some());

@@ -8,7 +8,7 @@ pub struct Scan {
 }
 
 impl Scan {
-    /// So many blocks.
+    /// A scan of `blocks` blocks.
     ///
     /// # Panics
     ///

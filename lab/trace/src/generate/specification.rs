@@ -29,7 +29,7 @@ pub const GENERATORS: &[(&str, &str, &str)] = &[
     ("loop", "ids, requests", "blocks in order, over and over"),
     ("scan", "ids", "blocks in order, once"),
     ("two-pool", "requests, small=100, large=10000, seed=1", "from a small and a large pool in turn (LRU-K)"),
-    ("read-n", "ids, requests, rounds=5", "blocks in order so many times, then the next ones (ReadN)"),
+    ("read-n", "ids, requests, rounds=5", "blocks in order `rounds` times, then the next ones (ReadN)"),
     (
         "stack-distance",
         "ids, requests, alpha=1, seed=1",
@@ -158,7 +158,7 @@ impl Specification {
         self.prepare_up_to(self.requests)
     }
 
-    /// The same, but no more than so many references.
+    /// The same, but at most this number of references.
     ///
     /// # Errors
     ///

@@ -23,7 +23,7 @@ pub struct Zipf {
 }
 
 impl Zipf {
-    /// The law for so many ranks.
+    /// The law for `ranks` ranks.
     ///
     /// # Panics
     ///
@@ -105,7 +105,7 @@ mod tests {
                     (f64::from(count) - expected).powi(2) / expected
                 })
                 .sum();
-            // Far above what chance gives with so many degrees of freedom.
+            // Far above what chance gives with these degrees of freedom.
             assert!(chi < ranks as f64 + 5.0 * (2.0 * ranks as f64).sqrt(), "{ranks} {alpha}: {chi}");
         }
     }

@@ -53,7 +53,7 @@ pub fn find(place: &Place) -> Option<(Prepared, Report)> {
     Some((trace, report(&about)?))
 }
 
-/// What was said of a trace when it was prepared; `None` if that cannot be read.
+/// The report of a trace, made when it was prepared; `None` if that cannot be read.
 pub fn report(about: &str) -> Option<Report> {
     let kept: About = serde_json::from_str(about).ok()?;
     Some(Report {
@@ -80,7 +80,7 @@ pub fn keep(
     if key(path, options).as_ref() != Some(&place.key) {
         return Ok(());
     }
-    // Only for the user: whoever may write there can change what is mapped.
+    // Only for the user: a process that may write there can change what is mapped.
     match fs::DirBuilder::new().mode(0o700).create(folder) {
         Err(source) if source.kind() != ErrorKind::AlreadyExists => {
             return Err(TraceError::Io { action: "create", path: folder.to_owned(), source });

@@ -85,7 +85,7 @@ fn every_cut_and_every_damaged_byte_is_refused() {
     assert!(refused(&foreign).contains("is no prepared trace: prepare the trace again"));
 }
 
-/// A file whose checksums fit, but whose numbers would lead out of the arrays.
+/// A file with right checksums, and numbers that would lead out of the arrays.
 #[test]
 fn numbers_that_break_the_rules_are_refused_though_checksums_fit() {
     let folder = tempfile::tempdir().unwrap();

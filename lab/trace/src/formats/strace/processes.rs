@@ -9,8 +9,8 @@
 //! As in the kernel: threads share a table, a child gets a copy, and copies of a descriptor share
 //! one position.
 //!
-//! S1  Every descriptor names a description, whose count is the number of descriptors that name it.
-//! S2  Every process names a table, whose count is the number of processes that name it.
+//! S1  Every descriptor names a description, which counts the descriptors that name it.
+//! S2  Every process names a table, which counts the processes that name it.
 
 use std::collections::HashMap;
 
@@ -164,7 +164,7 @@ impl Processes {
             (forks && self.processes.contains_key(&parent)).then(|| (parent, head.clone()))
         };
         // The lowest number: maps have no order, and results must not depend on theirs.
-        // Lines without a process number are 0: nobody's child.
+        // Lines without a process number are 0: no child of any.
         let parent = self.unfinished.iter().filter_map(forking).min().filter(|_| pid != 0);
         if let Some((parent, head)) = parent {
             let call = Call { name: b"clone", arguments: vec![&head], result: None, result_text: b"" };

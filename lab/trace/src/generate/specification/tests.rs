@@ -48,7 +48,7 @@ fn nothing_repeated_is_nothing_and_takes_no_time() {
     }
 }
 
-/// A change here is a change of every trace that somebody wrote down as a text.
+/// A change here is a change of every trace that was written down as a text.
 #[test]
 fn traces_never_change() {
     assert_eq!(blocks("zipf:ids=1000000,requests=8"), ZIPF);
