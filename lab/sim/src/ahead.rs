@@ -66,7 +66,7 @@ pub(crate) struct Course {
 }
 
 impl Course {
-    /// Over so many references.
+    /// Over `references` references.
     pub(crate) fn new(references: usize) -> Self {
         Self { references, seen: 0, sizes: Vec::with_capacity(COURSE_LENGTH) }
     }

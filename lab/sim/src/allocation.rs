@@ -9,10 +9,8 @@
 //! and hashes nothing ([`Names::Numbers`]); and it is told in advance what is referenced next, so
 //! that the tables' rows are near when they are asked for. Neither decides anything: a test holds
 //! the counts against a steward that is told names.
-//!
-//! Where nobody controls anything every allocation is one LRU list, and so is `global-lru` whatever
-//! anybody wants: that list is run instead, many times faster, and a test holds its counts against
-//! the steward's.
+//! Without an owner in control every allocation is one LRU list, and so is `global-lru` always:
+//! that list is run instead, many times faster, and a test holds its counts against the steward's.
 
 use pantler_policy::Spec;
 use pantler_policy::prefetch::prefetch;
@@ -44,7 +42,7 @@ pub struct Sharing {
 }
 
 impl Sharing {
-    /// That allocation, and nobody in control.
+    /// That allocation, without an owner in control.
     pub fn new(allocation: Allocation) -> Self {
         Self {
             allocation,
@@ -73,7 +71,7 @@ impl Sharing {
         if is_named { Names::Any } else { Names::Numbers }
     }
 
-    /// Whether the common policy would be nobody's: under one LRU list for all.
+    /// Whether the common policy would not be used: under one LRU list for all.
     pub fn is_policy_idle(&self) -> bool {
         self.allocation == Allocation::GlobalLru && self.common_policy != PolicyName::Lru
     }
@@ -89,14 +87,14 @@ pub struct Shared {
     pub owners: Vec<OwnerCounts>,
     /// Times that an owner lost control.
     pub revocations: u64,
-    /// Wishes that found nobody, one sentence each.
+    /// Wishes about names that the trace lacks, one sentence each.
     pub unknown: Vec<String>,
 }
 
 /// What happened to one owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnerCounts {
-    /// Who.
+    /// The owner.
     pub name: String,
     /// References and misses.
     pub counts: Counts,
@@ -113,7 +111,7 @@ pub enum SharedError {
     /// A wish passes a bound.
     #[error(transparent)]
     Control(#[from] ControlError),
-    /// The steward cannot have so many frames.
+    /// More frames than a steward can have.
     #[error(transparent)]
     Options(#[from] OptionsError),
     /// Too little would be simulated to say anything of the whole.
@@ -128,7 +126,7 @@ pub enum SharedError {
         /// Of what, and what is expected.
         what: &'static str,
     },
-    /// Stopped by whoever watches.
+    /// Stopped from outside.
     #[error(transparent)]
     Stopped(#[from] Stopped),
 }
@@ -154,7 +152,7 @@ pub fn share(
         names: sharing.names(),
         ..Options::new(frames)
     })?;
-    // What is wrong with options and wishes is said even where neither changes anything.
+    // Wrong options and wishes are refused even where neither changes anything.
     let unknown = sharing.control.apply(trace, &mut steward)?;
     if sharing.is_one_list() {
         let outcome = simulate(trace, Spec::Lru(Default::default()), frames, warm_up, watch)?;

@@ -3,9 +3,9 @@
 //! ```toml
 //! [postgres.policies]       # a policy for each priority
 //! 0 = "mru"
-//! [postgres.priorities]     # a priority for each file, by its name in the trace, which may be a number
+//! [postgres.priorities]     # a priority for each file, by its name in the trace
 //! "index" = 1
-//! [[postgres.file]]         # or for all that a pattern matches: as in a profile, the first that matches decides
+//! [[postgres.file]]         # or for all that a pattern matches; the first that matches decides
 //! glob = "*.idx"
 //! priority = 1
 //! ```
@@ -80,7 +80,7 @@ pub enum ControlError {
     /// The steward refused a wish.
     #[error("control of {owner:?}: {cause}")]
     Refused {
-        /// Whose wish.
+        /// The owner with the wish.
         owner: String,
         /// Why.
         cause: HintError,
@@ -108,12 +108,12 @@ impl Control {
         })
     }
 
-    /// Whether nobody wants anything.
+    /// Whether there are no wishes.
     pub fn is_empty(&self) -> bool {
         self.owners.is_empty()
     }
 
-    /// Policies that anybody wants.
+    /// Policies in any wish.
     pub(crate) fn policies(&self) -> impl Iterator<Item = PolicyName> {
         self.owners.values().flat_map(|wishes| wishes.policies.values()).map(|policy| policy.0)
     }

@@ -6,7 +6,7 @@
 //! (Mattson et al. 1970).
 //!
 //! ```text
-//!   slots   0 1 1 0 0 1 | 1 0 1 1 0 1 | 0 1 0 1 . .      a bit per slot: the last reference to some block
+//!   slots   0 1 1 0 0 1 | 1 0 1 1 0 1 | 0 1 0 1 . .      a bit per slot: a block's last reference
 //!   blocks       3            4            2             live bits per 512 slots, in a Fenwick tree
 //! ```
 //!
@@ -38,7 +38,7 @@ const NEVER: u32 = u32::MAX;
 /// References between the request for an id's slot and its use.
 const AHEAD: usize = 16;
 
-/// References whose distances are found before they are counted.
+/// References between two counts of distances.
 const BATCH: usize = 4096;
 /// Numbers that the curves of owners take at most, 8 bytes each.
 const OWNER_NUMBERS_MAX: u64 = 1 << 23;
@@ -81,7 +81,7 @@ impl LruCurve {
     }
 
     /// The curve of a trace, of its bytes, and of each of its owners: a block's distance does not
-    /// depend on who asks, so one pass counts all. Owners of too large a trace are left out
+    /// depend on the owner, so one pass counts all. Owners of too large a trace are left out
     /// ([`knows_owners`](Self::knows_owners)).
     ///
     /// # Errors
@@ -140,7 +140,7 @@ impl LruCurve {
         Ok(curve)
     }
 
-    /// Misses with so many frames.
+    /// Misses with `frames` frames.
     pub fn misses(&self, frames: u32) -> u64 {
         self.all.at(frames).misses
     }
@@ -155,7 +155,8 @@ impl LruCurve {
         (self.all.misses.len() - 1) as u32
     }
 
-    /// What a run over `trace`, which this is the curve [of](Self::of), counts with so many frames.
+    /// What a run over `trace`, which this is the curve [of](Self::of), counts with `frames`
+    /// frames.
     pub(crate) fn outcome(&self, trace: &Prepared, frames: u32) -> Outcome {
         let total = self.all.at(frames);
         let mut owners: Vec<Counts> = self.owners.iter().map(|line| line.at(frames)).collect();

@@ -14,7 +14,7 @@ use crate::size::SIZE_MAX;
 /// Version of the jobs that are written and understood.
 pub const JOB_VERSION: u32 = 1;
 
-/// What a job file's lines say they are.
+/// The kind of a job file's lines.
 const KIND: &str = "sim-job";
 
 /// Blocks looked ahead at a time: more is no lookahead, and each takes memory.
@@ -92,7 +92,7 @@ pub enum WarmUp {
     /// None: every reference counts.
     #[default]
     None,
-    /// So many.
+    /// A number of references.
     Count(u64),
     /// This share of all, rounded down.
     Share(f64),
@@ -115,7 +115,7 @@ impl What {
 }
 
 impl WarmUp {
-    /// In references, of a trace with so many.
+    /// In references, of a trace with `requests`.
     pub fn references(self, requests: usize) -> u64 {
         match self {
             Self::None => 0,
@@ -141,7 +141,7 @@ pub enum JobError {
         /// Its version.
         version: u32,
     },
-    /// A field whose text is no value.
+    /// A field without a valid value.
     #[error("{field}: {cause}")]
     Field {
         /// The field.

@@ -16,12 +16,12 @@
 //! * T1 A reference to a cached block takes no time; then the process computes as long as its
 //!   program says. A reference to any other block stalls the process until it is there.
 //! * T2 A process that computes has a processor. Of those that wait for one, the one that has
-//!   computed least goes first; after a block, who computes gives way to one that has computed a
-//!   slice less. Who comes back from a stall counts as at most a slice behind the others, so that
-//!   nobody saves up time by waiting.
+//!   computed least goes first; after a block, the computing process gives way to one that has
+//!   computed a slice less. A process that comes back from a stall counts as at most a slice behind
+//!   the others: waiting saves up no time.
 //! * T3 A block that a process waits for or computes on is pinned, as a body's buffer is while it
 //!   is copied from.
-//! * T4 Nothing else takes time: not the steward, not hints, not the end of a file.
+//! * T4 Steward, hints and the end of a file take no time.
 //!
 //! Times are whole nanoseconds, events at the same time happen in the order in which they were
 //! announced: the same scene gives the same result everywhere.

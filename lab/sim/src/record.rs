@@ -64,7 +64,7 @@ pub struct AheadRecord {
     pub prefetched: u64,
     /// Those that were referenced afterwards.
     pub used: u64,
-    /// Those that left before anybody referenced them.
+    /// Those that left before a reference.
     pub wasted: u64,
     /// Frames of the waiting room, on average.
     pub room: f64,
@@ -96,7 +96,7 @@ pub struct SharingRecord {
     /// What is said of the trace.
     #[serde(flatten)]
     pub about: About,
-    /// Wishes that found nobody; for people, not part of the object.
+    /// Wishes about names that the trace lacks; for people, not part of the object.
     #[serde(skip)]
     pub unknown: Vec<String>,
 }
@@ -125,7 +125,7 @@ pub struct SampleRecord {
     pub samples: u32,
     /// What drew them.
     pub seed: u64,
-    /// The hit ratio's 95 % confidence interval is so much to either side.
+    /// Half the width of the hit ratio's 95 % confidence interval.
     pub hit_ratio_error: f64,
 }
 

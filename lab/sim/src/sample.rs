@@ -54,7 +54,7 @@ pub struct Estimate {
     pub misses: u64,
     /// Hit ratio, estimated.
     pub hit_ratio: f64,
-    /// The 95 % confidence interval is so much to either side.
+    /// Half the width of the 95 % confidence interval.
     pub error: f64,
 }
 

@@ -2,10 +2,10 @@
 //!
 //! | text | means |
 //! | --- | --- |
-//! | `1000` | so many blocks (or objects) |
-//! | `64M` | so many bytes: K, M, G and T are powers of 1024 |
-//! | `10%` | a share of the footprint, the distinct blocks of the trace; rounded to the nearest block, at least one |
-//! | `A..B` | sixteen sizes from A to B, both included, each the same factor larger than the one before |
+//! | `1000` | 1000 blocks (or objects) |
+//! | `64M` | 64 MiB: K, M, G and T are powers of 1024 |
+//! | `10%` | a share of the footprint (the distinct blocks of the trace), at least one block |
+//! | `A..B` | sixteen sizes from A to B, each the same factor larger than the one before |
 //! | `A..B/N` | the same with N sizes |
 //! | `A..B+S` | from A in steps of S, up to and with B if a step meets it |
 //!

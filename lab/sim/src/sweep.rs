@@ -1,8 +1,8 @@
 //! Many jobs over one trace: prepared once, run side by side, told in order.
 //!
 //! ```text
-//!   jobs     0  1  2  3  4  5 ...        next one to whoever is free
-//!   threads  A: 0 2 3 ..   B: 1 4 5 ..   what several jobs share (curve, samples) is made by the first that needs it
+//!   jobs     0  1  2  3  4  5 ...        the next one to a free thread
+//!   threads  A: 0 2 3 ..   B: 1 4 5 ..   a shared curve or sample is made by the first
 //!   told     0, 1, 2, ...                in the order of the jobs, as soon as all before are done
 //! ```
 //!
@@ -31,7 +31,7 @@ use crate::sample::{SAMPLES, Samples};
 use crate::size::Footprint;
 use crate::watch::{Stopped, Watch};
 
-/// From so many LRU sizes on one trace the whole curve is cheaper than separate runs.
+/// From this number of LRU sizes on one trace the whole curve is cheaper than separate runs.
 const CURVE_FROM: usize = 8;
 
 /// Blocks of a sample, at least: what fewer show is chance.

@@ -24,14 +24,15 @@ pub use localities::{LocalityRecord, localities};
 pub use record::TiersRecord;
 pub use report::{locality_table, tiers_table};
 
-/// Whose references they are.
+/// The clients of the references.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clients {
     /// One client makes all references.
     One,
     /// Each owner of the trace is a client.
     Owners,
-    /// Each reference is made by one of so many, drawn from the seed: every block is shared.
+    /// Each reference is made by one of `count` clients, drawn from the seed: every block is
+    /// shared.
     Dealt {
         /// How many.
         count: NonZeroU16,
@@ -47,7 +48,7 @@ pub struct TiersJob {
     pub protocol: ProtocolSpec,
     /// Frames of each tier; the first are those of every client.
     pub sizes: Sizes,
-    /// Whose references they are.
+    /// The clients of the references.
     pub clients: Clients,
     /// References that are made and not counted.
     pub warm_up: WarmUp,
@@ -55,7 +56,7 @@ pub struct TiersJob {
     pub times: Times,
 }
 
-/// Who makes each reference of a trace.
+/// The client that makes each reference of a trace.
 enum Makers<'a> {
     One,
     Owners(&'a [u16]),
@@ -100,7 +101,7 @@ impl Clients {
 ///
 /// # Errors
 ///
-/// [`ProtocolError`] where the protocol is not for so many clients.
+/// [`ProtocolError`] where the protocol is for fewer clients.
 pub fn run_tiers(trace: &Prepared, job: &TiersJob) -> Result<Tally, ProtocolError> {
     let mut protocol = job.protocol.build(&job.sizes, job.clients.count(trace))?;
     let makers = job.clients.makers(trace);
@@ -109,7 +110,7 @@ pub fn run_tiers(trace: &Prepared, job: &TiersJob) -> Result<Tally, ProtocolErro
     Ok(drive(&mut *protocol, references, warm_up, job.sizes.out()))
 }
 
-/// Runs all jobs on so many threads; results in the order of the jobs.
+/// Runs all jobs on `threads` threads; results in the order of the jobs.
 pub fn run_all_tiers(
     trace: &Prepared,
     jobs: &[TiersJob],

@@ -30,7 +30,7 @@ impl Watch {
         self.done.load(Ordering::Relaxed)
     }
 
-    /// So many references were simulated or looked at. Fails when the run shall end.
+    /// `references` references were simulated or looked at. Fails when the run shall end.
     #[inline]
     pub(crate) fn advance(&self, references: usize) -> Result<(), Stopped> {
         self.done.fetch_add(references as u64, Ordering::Relaxed);

@@ -37,7 +37,7 @@ const OTHERS: [&str; 6] = [
 /// parameters.
 ///
 /// All are equal to the last miss. The issue asks for less where an algorithm leaves room (ARC 0.1
-/// points of hit ratio, CLOCK, 2Q, S3-FIFO, SIEVE and CLOCK-Pro 0.3, LIRS 0.5): whoever changes a
+/// points of hit ratio, CLOCK, 2Q, S3-FIFO, SIEVE and CLOCK-Pro 0.3, LIRS 0.5): a change of a
 /// policy may fall back to that, with the reason in writing.
 const RIVALS: [(&str, &str, &str); 15] = [
     ("LRU", "libcachesim", "lru"),

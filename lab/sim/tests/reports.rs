@@ -93,7 +93,7 @@ fn a_page_has_what_became_of_owners() {
             assert_eq!(opened, page.matches(&format!("</{element}>")).count(), "{element}");
         }
     }
-    // One owner is everybody.
+    // One owner is all.
     assert!(!html(&records("t", &["lru"])).contains("By owner"));
 }
 

@@ -83,7 +83,7 @@ fn several_clients() {
             for server in [200, 800, 2400] {
                 let time = |protocol| time(trace, protocol, &[300, server], who).0;
                 let (ulc, by_request) = (time("ulc"), time("ulc-request-order"));
-                // Where every block is everybody's and nearly all fit the server, tiers without
+                // Where all clients share every block and nearly all fit the server, tiers without
                 // duplicates lose to ind-lru: docs/benchmarks/tiers.md.
                 let rivals =
                     if who == Clients::Owners { &["uni-lru", "ind-lru", "mq"][..] } else { &["uni-lru"] };

@@ -29,7 +29,7 @@ use pantler_steward::scheduling::{Order, PaceOptions, SchedulerOptions};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Configuration {
     name: &'static str,
-    /// What owners wish for their blocks is heard.
+    /// Hints of owners about their blocks are obeyed.
     pub control: bool,
     /// Access lists are heard.
     pub prefetch: bool,

@@ -1,8 +1,8 @@
 //! Where files lie: on which disk, and where there.
 //!
 //! ```text
-//!   disk 0   [ ...... | a/x a/z a/y | .......... | b/1 b/2 | .... ]     folders apart, files of one together,
-//!                       folder a                   folder b             in an order that is not their list's
+//!   disk 0   [ ...... | a/x a/z a/y | .......... | b/1 b/2 | .... ]     folders apart, files of one
+//!                       folder a                   folder b             together, not in list order
 //! ```
 //!
 //! A file lies in one piece. Files of one folder lie side by side in a shuffled order, as a file
@@ -32,7 +32,7 @@ struct File {
 #[derive(Clone, Debug, Default)]
 pub struct Layout {
     files: Vec<File>,
-    /// For each folder the process whose it is.
+    /// For each folder its process.
     folders: Vec<usize>,
     /// Folders that move no other: behind all others.
     spare: Vec<usize>,
@@ -52,14 +52,14 @@ impl Layout {
         folder
     }
 
-    /// A new file of so many blocks.
+    /// A new file of `blocks` blocks.
     pub fn file(&mut self, folder: usize, blocks: u64) -> FileId {
         self.files.push(File { folder, blocks, place: Place { disk: 0, position: 0 } });
         FileId(self.files.len() as u64 - 1)
     }
 
-    /// Puts all files on so many disks of so many blocks: each process has its files on one, the
-    /// processes in turns. What does not fit makes the disks larger.
+    /// Puts all files on `disks` disks of `disk_blocks` blocks: each process has its files on one,
+    /// the processes in turns. What does not fit makes the disks larger.
     pub fn settle(&mut self, disks: usize, disk_blocks: u64, seed: u64) {
         for disk in 0..disks.max(1) {
             let here: Vec<usize> = (0..self.folders.len())

@@ -20,11 +20,11 @@ pub enum Lists {
     /// The same blocks in a random order.
     Shuffled,
     /// As many blocks of files that the next process reads; where there is one process only, of
-    /// files that nobody reads.
+    /// files that are never read.
     Foreign,
     /// The first file of each list, without an end.
     Endless,
-    /// As many blocks of files that nobody ever reads.
+    /// As many blocks of files that are never read.
     Unread,
 }
 
@@ -110,7 +110,7 @@ impl Scene {
         }
     }
 
-    /// A file that nobody reads, of at least so many blocks.
+    /// A file that is never read, of at least `blocks` blocks.
     fn unread(&mut self, process: usize, blocks: u64) -> FileId {
         let folder = self.layout.spare_folder(process);
         self.layout.file(folder, blocks)

@@ -95,7 +95,7 @@ pub enum MachineError {
     /// The steward refused a hint.
     #[error("a hint of {process}: {cause}")]
     Hint {
-        /// Whose.
+        /// Its process.
         process: String,
         /// Why.
         cause: HintError,
@@ -106,7 +106,7 @@ pub enum MachineError {
         /// How many there are.
         frames: u32,
     },
-    /// Stopped by whoever watches.
+    /// Stopped from outside.
     #[error(transparent)]
     Stopped(#[from] Stopped),
 }
@@ -159,7 +159,7 @@ struct Machine<'a> {
     frameless: Vec<usize>,
     /// `B`, as the schedulers last said.
     batch: u32,
-    /// Who caused what the steward wants now.
+    /// The process that caused what the steward wants now.
     acting: usize,
     outcome: ProcessesOutcome,
     references: u64,
@@ -253,7 +253,7 @@ impl<'a> Machine<'a> {
 
     // Processes.
 
-    /// Gives free processors to those who wait.
+    /// Gives free processors to waiting processes.
     fn dispatch(&mut self) -> Result<(), MachineError> {
         while self.computing < self.options.processors.get()
             && let Some((at, process)) = self.least_used()
@@ -312,13 +312,13 @@ impl<'a> Machine<'a> {
         self.go_on(process)
     }
 
-    /// Who of those that are ready has computed least, and where it stands there.
+    /// The ready process that has computed least, and its position there.
     fn least_used(&self) -> Option<(usize, usize)> {
         let ready = self.ready.iter().copied().enumerate();
         ready.min_by_key(|&(at, process)| (self.processes[process].used_ns, at))
     }
 
-    /// T2: nobody saves up time by waiting.
+    /// T2: waiting saves up no time.
     fn wake(&mut self, process: usize) {
         let goes_on = |it: &&Process<'_>| matches!(it.state, State::Ready | State::Computing);
         let least = self.processes.iter().filter(goes_on).map(|it| it.used_ns).min();
@@ -403,7 +403,7 @@ impl<'a> Machine<'a> {
         })
     }
 
-    /// A frame may be free now for those who found none.
+    /// A frame may be free now for processes that found none.
     fn retry(&mut self) {
         for process in std::mem::take(&mut self.frameless) {
             self.wake(process);

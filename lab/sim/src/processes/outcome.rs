@@ -6,7 +6,7 @@ use pantler_steward::rooms::Looked;
 /// Blocks that were asked of the disks, by why.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fetches {
-    /// Somebody waited when they were asked for.
+    /// A process waited when they were asked for.
     pub demand: u64,
     /// From access lists.
     pub list: u64,

@@ -33,7 +33,7 @@ pub(super) struct Process<'a> {
     pub(super) using: Option<Block>,
     /// The block is there, the computing is not done.
     pub(super) compute_ns: Option<u64>,
-    /// What counts for whose turn it is to compute (T2).
+    /// Time that decides which process computes next (T2).
     pub(super) used_ns: u64,
     /// Ranges of its list that the steward had no room for yet.
     pub(super) list: VecDeque<Chunk>,

@@ -26,7 +26,7 @@ pub enum Step {
     Hint(Hint),
 }
 
-/// What a process can say. Without somebody to hear it nothing happens.
+/// What a process can say. Under a configuration without control nothing happens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Hint {
     /// C2: the policy of a priority.

@@ -39,7 +39,7 @@ pub struct ProcessesRecord {
     pub used: u64,
     /// Those of them that were still on their way then.
     pub used_late: u64,
-    /// Those that left before anybody referenced them.
+    /// Those that left before a reference.
     pub wasted: u64,
     /// Wasted ones that had replaced a block which was missed afterwards.
     pub harmful: u64,

@@ -18,7 +18,8 @@ pub struct Scene {
     pub programs: Vec<Program>,
     /// The files; they get their places when the scene runs.
     pub layout: Layout,
-    /// Whose blocks are in the cache at the start, from the least to the most recently used.
+    /// Blocks in the cache at the start, with their process, from the least to the most recently
+    /// used.
     pub cached: Vec<(usize, Block)>,
 }
 

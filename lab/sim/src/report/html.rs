@@ -57,8 +57,7 @@ fn section(text: &mut String, chart: &Chart, records: &[&Record]) {
     table(text, chart, "Hit ratios by size");
 }
 
-/// What became of each owner: lines where there are sizes to draw them over, and numbers in any
-/// case.
+/// Figures by owner: lines where there are several sizes, and numbers in any case.
 fn by_owner(text: &mut String, chart: &Chart, records: &[&Record]) {
     *text += "<h3>By owner</h3>\n";
     if records.iter().any(|record| record.size() != records[0].size()) {

@@ -35,7 +35,7 @@ impl LocalityRecord {
     }
 }
 
-/// Measures a trace in so many segments.
+/// Measures a trace in `segments` segments.
 pub fn localities(name: &str, loaded: &Loaded, kind: Measure, segments: usize) -> LocalityRecord {
     let trace = loaded.trace();
     let found = measure(kind, trace.requests(), trace.distinct(), segments);

@@ -48,7 +48,7 @@ fn a_selection_gains_where_requests_are_dear() {
     }
 }
 
-/// Who reads without a list beside one with it waits for no more than a batch of single reads, and
+/// A reader without a list, beside one with it, waits for at most a batch of single reads, and
 /// gains by what the other leaves of the disk.
 #[test]
 fn a_neighbour_is_not_slowed_by_long_sweeps() {

@@ -51,8 +51,8 @@ fn what_adapts_is_near_the_best_of_what_is_fixed() {
     }
 }
 
-/// Whoever reads without a list beside one that adapts waits for no more than where everything is
-/// asked for at once.
+/// A reader without a list, beside one that adapts, waits for at most as long as where everything
+/// is asked for at once.
 #[test]
 fn a_neighbour_is_not_slowed_by_what_adapts() {
     let scene = {

@@ -1,4 +1,4 @@
-//! Programs whose reads go all over a file: a selection by an index, and a sort.
+//! Programs that read all over a file: a selection by an index, and a sort.
 
 use std::collections::HashMap;
 
@@ -16,7 +16,7 @@ const INDEX_BLOCKS: u64 = 640;
 /// Blocks of the index above its leaves, read first.
 const INNER_BLOCKS: u64 = 3;
 
-/// Tuples whose key is from `low` on, in order of their keys, which are spread at random.
+/// Tuples with keys from `low` on, in order of their keys, which are spread at random.
 fn selection(scene: &mut Scene, name: &str, low: u64, tuples: u64, seed: u64) {
     const COMPUTE_NS: u64 = 4_000_000;
     let process = scene.programs.len();

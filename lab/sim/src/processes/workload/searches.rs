@@ -29,7 +29,7 @@ pub(super) fn din(scene: &mut Scene, _: u64) {
     again_and_again(scene, "din", 988, 9, 10_700_000);
 }
 
-/// Files of one folder with so many blocks together, `least` to `most` each.
+/// Files of one folder with `blocks` blocks together, `least` to `most` each.
 fn files(scene: &mut Scene, blocks: u64, least: u64, most: u64, random: &mut Random) -> Vec<(FileId, u64)> {
     let process = scene.programs.len();
     let folder = scene.layout.folder(process);
