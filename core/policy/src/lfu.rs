@@ -216,6 +216,7 @@ impl Online for LfuPerfect {
     type Parameters = NoParameters;
     const NAME: &'static str = "lfu-perfect";
     const SUMMARY: &'static str = "least frequently used; counts survive replacement";
+    const REMEMBERS_ALL: bool = true;
 
     fn new(frames: u32, NoParameters: NoParameters) -> Self {
         Self { frequencies: Frequencies::default(), remembered: Vec::new(), frames }

@@ -213,6 +213,13 @@ pub trait Policy {
         links.prefetch(handle);
     }
 
+    /// Says that a verb will name the block of this [identity](Policy::identify) soon, which may
+    /// have no handle yet: about 32 references from now.
+    #[inline]
+    fn expect(&self, identity: u32) {
+        let _ = identity;
+    }
+
     /// Recomputes from scratch what the policy believes, and panics with the number of the
     /// invariant that fails.
     fn validate(&self, links: &Links);
@@ -228,6 +235,9 @@ pub trait Online: Policy + Clone {
 
     /// What it is, in one line, without a full stop.
     const SUMMARY: &'static str;
+
+    /// Whether every block that ever left is remembered as a ghost.
+    const REMEMBERS_ALL: bool = false;
 
     /// All that the caller of a demand cache of `frames` frames does for a reference, in one go,
     /// where nothing is pinned and nothing is ever removed: gives whether `handle` was resident.

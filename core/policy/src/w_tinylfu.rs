@@ -105,6 +105,10 @@ impl WTinyLfu {
             return victim;
         }
         if self.sketch.frequency(self.identity(newer)) <= self.sketch.frequency(self.identity(older)) {
+            // The next candidate loses as often as not, too: have its counters at hand.
+            if let Some(next) = self.lists[usize::from(WINDOW)].iter(links).nth(1) {
+                self.sketch.prefetch(self.identity(next));
+            }
             return candidate;
         }
         self.shift(links, newer, PROBATION);
@@ -191,6 +195,11 @@ impl Policy for WTinyLfu {
     fn prefetch(&self, links: &Links, handle: Handle) {
         links.prefetch(handle);
         self.sketch.prefetch(self.identity(handle));
+    }
+
+    #[inline]
+    fn expect(&self, identity: u32) {
+        self.sketch.prefetch(identity);
     }
 
     fn validate(&self, links: &Links) {

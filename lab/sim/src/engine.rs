@@ -9,6 +9,9 @@
 //!   tally   misses, bytes, owners, from the noted positions, once per batch
 //! ```
 //!
+//! Where blocks of the trace are many and frames few, handles are names instead of ids:
+//! `sparse.rs`.
+//!
 //! The loop is compiled for each policy apart. It keeps its own record of what is resident, so that
 //! a policy is asked only for what it decides; and it counts nothing but positions of misses, so
 //! that owners, bytes and warm-up cost a run without them nothing.
@@ -19,6 +22,7 @@ use pantler_trace::Prepared;
 use crate::offline;
 use crate::outcome::{Outcome, Tally};
 use crate::resident::Resident;
+use crate::sparse::{Sparse, is_sparse};
 use crate::watch::{Stopped, Watch};
 
 /// References in a batch: counting, progress and stopping happen between batches.
@@ -58,6 +62,7 @@ pub fn simulate(
     spec.with(frames.max(1), Run { trace, frames, warm_up, watch })
 }
 
+#[derive(Clone, Copy)]
 struct Run<'a> {
     trace: &'a Prepared,
     frames: u32,
@@ -69,21 +74,10 @@ impl Visitor for Run<'_> {
     type Output = Result<Outcome, Stopped>;
 
     fn online<P: Online>(self, policy: P) -> Self::Output {
-        let handles = self.trace.distinct();
-        let mut cache = Cache::new(policy, handles, self.frames);
-        let ids = self.trace.requests();
-        let mut tally = Tally::new(self.trace, self.warm_up);
-        let mut missed = [0; BATCH];
-        let mut start = 0;
-        while start < ids.len() {
-            let end = (start + BATCH).min(ids.len());
-            let ahead = (end + AHEAD).min(ids.len());
-            let misses = cache.batch(&ids[start..ahead], end - start, &mut missed);
-            tally.batch(start..end, &missed[..misses]);
-            self.watch.advance(end - start)?;
-            start = end;
+        if is_sparse::<P>(self.trace.distinct(), self.frames) {
+            return self.through(Sparse::new(policy, self.frames));
         }
-        Ok(tally.finish())
+        self.through(Dense::new(policy, self.trace.distinct(), self.frames))
     }
 
     fn offline(self, policy: Offline) -> Self::Output {
@@ -91,24 +85,61 @@ impl Visitor for Run<'_> {
     }
 }
 
-/// A demand cache: a policy, and which blocks are in it.
-struct Cache<P> {
+impl Run<'_> {
+    fn through(self, mut cache: impl Demand) -> Result<Outcome, Stopped> {
+        let ids = self.trace.requests();
+        let mut tally = Tally::new(self.trace, self.warm_up);
+        let mut missed = [0; BATCH];
+        let mut start = 0;
+        while start < ids.len() {
+            let end = (start + BATCH).min(ids.len());
+            let ahead = (end + 2 * AHEAD).min(ids.len());
+            let misses = cache.batch(&ids[start..ahead], end - start, &mut missed);
+            tally.batch(start..end, &missed[..misses]);
+            self.watch.advance(end - start)?;
+            start = end;
+        }
+        Ok(tally.finish())
+    }
+}
+
+/// A demand cache.
+pub(crate) trait Demand {
+    /// Makes the first `count` references of `ids`, writes the positions of misses to `missed`, and
+    /// returns how many there are. The rest of `ids` is what comes next.
+    fn batch(&mut self, ids: &[u32], count: usize, missed: &mut [u32; BATCH]) -> usize;
+}
+
+/// A policy whose handles are the ids of the trace, and which blocks are in the cache.
+pub(crate) struct Dense<P> {
     policy: P,
     links: Links,
     resident: Resident,
     frames: u32,
 }
 
-impl<P: Online> Cache<P> {
-    fn new(mut policy: P, handles: u32, frames: u32) -> Self {
+impl<P: Online> Dense<P> {
+    pub(crate) fn new(mut policy: P, handles: u32, frames: u32) -> Self {
         policy.reserve(handles);
         Self { policy, links: Links::new(handles), resident: Resident::new(handles), frames }
     }
 
-    /// Makes the first `count` references of `ids`, writes the positions of misses to `missed`, and
-    /// returns how many there are. The rest of `ids` is what comes next.
+    #[inline(always)]
+    fn bring_in(&mut self, id: Handle) {
+        self.policy.miss(&mut self.links, id);
+        if self.policy.len() >= self.frames {
+            // Nothing is ever pinned here.
+            let Some(victim) = self.policy.evict(&mut self.links, &|_| false) else { return };
+            self.resident.remove(victim);
+        }
+        self.policy.insert(&mut self.links, id);
+        self.resident.insert(id);
+    }
+}
+
+impl<P: Online> Demand for Dense<P> {
     #[inline(never)]
-    fn batch(&mut self, ids: &[Handle], count: usize, missed: &mut [u32; BATCH]) -> usize {
+    fn batch(&mut self, ids: &[u32], count: usize, missed: &mut [u32; BATCH]) -> usize {
         let mut misses = 0;
         for (at, &id) in ids[..count].iter().enumerate() {
             if let Some(&soon) = ids.get(at + AHEAD) {
@@ -125,17 +156,5 @@ impl<P: Online> Cache<P> {
             }
         }
         misses
-    }
-
-    #[inline(always)]
-    fn bring_in(&mut self, id: Handle) {
-        self.policy.miss(&mut self.links, id);
-        if self.policy.len() >= self.frames {
-            // Nothing is ever pinned here.
-            let Some(victim) = self.policy.evict(&mut self.links, &|_| false) else { return };
-            self.resident.remove(victim);
-        }
-        self.policy.insert(&mut self.links, id);
-        self.resident.insert(id);
     }
 }

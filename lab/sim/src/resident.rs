@@ -15,6 +15,11 @@ impl Resident {
         Self { words: vec![0; handles as usize / 64 + 1] }
     }
 
+    /// Room for handles below `handles`.
+    pub(crate) fn grow(&mut self, handles: u32) {
+        self.words.resize(handles as usize / 64 + 1, 0);
+    }
+
     #[inline]
     pub(crate) fn contains(&self, handle: Handle) -> bool {
         self.words[handle as usize / 64] >> (handle % 64) & 1 != 0
