@@ -174,7 +174,7 @@ fn main() -> ExitCode {
     match investigate_all(Words::parse()) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
-        // Whoever read has seen enough; the file of outcomes says how far it came.
+        // The reader has seen enough; the file of outcomes says how far it came.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("full: {error}");
@@ -238,7 +238,7 @@ fn investigate_all(words: Words) -> io::Result<bool> {
     Ok(reached)
 }
 
-/// A line for whoever reads, who may have gone.
+/// A line for a reader that may have gone.
 fn say(line: &str) -> io::Result<()> {
     writeln!(io::stdout(), "{line}")
 }
@@ -248,7 +248,7 @@ body{font-family:sans-serif;margin:2em}table{border-collapse:collapse;font-size:
 td,th{border:1px solid #ddd;padding:1px 4px;text-align:right}.said{height:9em;vertical-align:bottom}\
 .said span{writing-mode:vertical-rl}.right{background:#cde8cd}.unknown{background:#eee}.wrong{background:#f3b9b9}</style>\n";
 
-/// Carries out what is not kept yet, on so many threads.
+/// Runs the tasks that have no kept outcome, on `threads` threads.
 fn run(tasks: &[Task], threads: u64, only: &[String], kept: &Mutex<Kept<File>>) -> io::Result<()> {
     let next = AtomicUsize::new(0);
     let trials = || -> io::Result<()> {
@@ -263,7 +263,7 @@ fn run(tasks: &[Task], threads: u64, only: &[String], kept: &Mutex<Kept<File>>) 
         }
         Ok(())
     };
-    // What ends one thread ends all: the rest would be tried for nobody.
+    // An error in one thread ends all: the rest would be tried in vain.
     let work = || trials().inspect_err(|_| next.store(tasks.len(), Ordering::Relaxed));
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();

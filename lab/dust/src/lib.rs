@@ -14,8 +14,8 @@
 //! assert!((57..=63).contains(&verdict.capacity));
 //! ```
 //!
-//! [`infer`] is pure: it neither performs I/O nor reads a clock nor draws randomness that was not
-//! passed in. What touches the world is in [`targets`].
+//! [`infer`] is pure: it performs no I/O, reads no clock, and draws only from seeds that are passed
+//! in. I/O is in [`targets`].
 
 #![forbid(unsafe_code)]
 
@@ -114,7 +114,7 @@ pub fn contradict(
 ) -> Result<Option<Counterexample>, TargetError> {
     let Some(mut shrinking) = shrinking(inquiry, accesses) else { return Ok(None) };
     while let Some(trace) = shrinking.next_trace() {
-        // Where nothing can be flushed, blocks that nobody read before are as good as cold.
+        // Where nothing can be flushed, blocks that were never read before are as good as cold.
         let trace = inquiry.spend(trace);
         let readings = target.run(&trace)?;
         shrinking.observe(&readings);
@@ -124,12 +124,12 @@ pub fn contradict(
 }
 
 /// The same by what was observed when the target was asked. Without that it is as long as it was
-/// seen, and nobody confirms it.
+/// seen, and not confirmed.
 pub fn contradict_again(inquiry: &Inquiry) -> Option<Counterexample> {
     let observed = inquiry.observed_for_counterexample();
     let mut shrinking = shrinking(inquiry, observed.iter().map(|observed| observed.readings.len()).sum())?;
     for Observed { trace, readings } in observed {
-        // Whoever recorded it may have asked something else.
+        // The recording may have asked something else.
         let same = |asked: &Trace| asked.accesses.len() == trace.accesses.len();
         if !shrinking.next_trace().as_ref().is_some_and(same) {
             break;

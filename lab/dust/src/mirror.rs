@@ -2,17 +2,16 @@
 //! holds (docs/RULES.md, D4).
 //!
 //! ```text
-//!   requests  --->  mirror: the policy that Dust named, of the size that Dust measured  --->  "cached", "not cached"
+//!   requests  --->  mirror: policy and size as Dust found them  --->  "cached", "not cached"
 //!      |                        ^
 //!      v                        | size: a little smaller, a little larger
 //!   the cache itself  ----------+---- what turned out to be true
 //! ```
 //!
 //! Pure: it looks at no cache, reads no clock, and knows only what it is told.
-//!
-//! Whoever serves what looks cached first picks the mistakes, too, so a wrong "cached" is dearer
-//! than a wrong "not cached": the size is adjusted until the former are few, and only then until
-//! the latter are. An unbiased mirror would be right more often and be worse to have.
+//! A server that serves first what looks cached picks the mistakes, too, so a wrong "cached" is
+//! dearer than a wrong "not cached": the size is adjusted until the former are few, and only then
+//! until the latter are. An unbiased mirror would be right more often and be worse to have.
 //!
 //! M1  At most [`FRAMES_MOST`] times the frames, and never fewer than one frame.
 //! M2  Every block that is cached by prediction has a name; names are at most [`HANDLES_PER_FRAME`]
@@ -126,10 +125,9 @@ pub struct Mirror {
     cache: Demand<Replacement>,
     /// Frames as they were set.
     nominal: u32,
-    /// Whose the names are decides nothing about how they are hashed: the same requests give the
-    /// same mirror.
+    /// Hashes do not depend on the process: the same requests give the same mirror.
     numbers: HashMap<(u64, u64), Handle, FixedState>,
-    /// By number: whose it is.
+    /// By number: its block.
     names: Vec<Option<(u64, u64)>>,
     free: Vec<Handle>,
     /// The next number to take from a block that is not cached when all are given out.
@@ -137,7 +135,7 @@ pub struct Mirror {
     lately: Lately,
     accuracy: Accuracy,
     window: Evidence,
-    /// Blocks that had to make room since somebody asked, if anybody does.
+    /// Blocks that had to make room since the last question, if the caller asks.
     left: Option<Vec<(u64, u64)>>,
 }
 
@@ -250,7 +248,7 @@ impl Mirror {
         self.set_frames(self.nominal);
     }
 
-    /// A prediction turned out to be right or wrong: `cached` is what was true. Every so many of
+    /// A prediction turned out to be right or wrong: `cached` is what was true. After a number of
     /// them the size is adjusted.
     pub fn verified(&mut self, predicted: bool, cached: bool) {
         self.verified_in_part(f64::from(u8::from(predicted)), f64::from(u8::from(cached)));
@@ -313,7 +311,7 @@ impl Mirror {
         number
     }
 
-    /// A number nobody has: the next one, or that of a block that is only remembered (M2).
+    /// A free number: the next one, or that of a block that is only remembered (M2).
     fn take(&mut self) -> Handle {
         let most = self.frames().saturating_mul(HANDLES_PER_FRAME).max(HANDLES_MIN) as usize;
         if self.names.len() < most {
@@ -359,7 +357,7 @@ impl Mirror {
     }
 
     fn release(&mut self, number: Handle) {
-        // Whoever has no name is free already.
+        // A number without a name is free already.
         if let Some(name) = self.names[number as usize].take() {
             self.numbers.remove(&name);
             self.free.push(number);

@@ -1,7 +1,7 @@
 //! The paper's figures 3 to 10, redrawn from Dust's own patterns over simulated caches.
 //!
 //! ```text
-//!   pattern of the paper  -->  simulated policy  -->  20 probes a run  -->  many runs, each with another offset  -->  plot
+//!   pattern of the paper  -->  simulated policy  -->  20 probes a run  -->  many offsets  -->  plot
 //! ```
 //!
 //! As in the paper, a cache has 20,000 blocks, a hit takes 2 us and a miss 7 ms, and each run makes

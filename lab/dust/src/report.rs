@@ -84,7 +84,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Of an inquiry about a target whose blocks have so many bytes.
+    /// Of an inquiry about a target with blocks of `block_bytes`.
     pub fn of(target: &str, block_bytes: Option<u64>, inquiry: &Inquiry) -> Self {
         let verdict = inquiry.verdict();
         let round = |value: f64| (value * 1e5).round() / 1e5;

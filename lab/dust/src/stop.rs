@@ -1,11 +1,11 @@
-//! Nobody wants to know any more, or a server says nothing: what is waited for ends early.
+//! Waiting ends early: the user wants no answer any more, or a server says nothing.
 //!
 //! ```text
-//!   signal --> Stop --> a step of a trace, a pause, a connection, an inference: each looks every so often
+//!   signal --> Stop --> a step of a trace, a pause, a connection, an inference: each looks often
 //! ```
 //!
-//! An inference knows nothing of this: it is left to itself on a thread of its own, and whoever
-//! waited for it goes.
+//! An inference knows nothing of this: it is left to itself on a thread of its own, and the caller
+//! that waited for it goes on.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -23,7 +23,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// How long a server may take to be reached, to read a request, or to answer it.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Whether whoever asked wants no answer any more: anything but 0, such as the number of a signal.
+/// Whether the answer is not wanted any more: anything but 0, such as the number of a signal.
 #[derive(Clone, Debug, Default)]
 pub struct Stop(pub Arc<AtomicUsize>);
 
@@ -57,7 +57,7 @@ impl Stop {
         }
     }
 
-    /// What `work` gives, unless nobody wants to know any more: then it goes on for nobody.
+    /// The result of `work`, unless it is not wanted any more: then `work` goes on in vain.
     ///
     /// # Errors
     ///
@@ -68,12 +68,12 @@ impl Stop {
     ) -> Result<T, TargetError> {
         self.check()?;
         if Arc::strong_count(&self.0) == 1 {
-            // Nobody else could want it.
+            // There is no other holder that could stop it.
             return Ok(work());
         }
         let (tell, told) = sync_channel(1);
         let worker = thread::spawn(move || {
-            // Nobody may be there any more.
+            // The receiver may be gone.
             let _ = tell.send(work());
         });
         loop {
@@ -81,19 +81,19 @@ impl Stop {
                 Ok(found) => return Ok(found),
                 Err(RecvTimeoutError::Timeout) => self.check()?,
                 Err(RecvTimeoutError::Disconnected) => {
-                    resume_unwind(worker.join().expect_err("who tells nothing has panicked"))
+                    resume_unwind(worker.join().expect_err("a worker that sends nothing has panicked"))
                 }
             }
         }
     }
 }
 
-/// How long a server is waited for, and for whom.
+/// How long a server is waited for, and what ends the wait.
 #[derive(Clone, Debug)]
 pub struct Patience {
     /// How long it may take to be reached, to read a request, or to answer it.
     pub time: Duration,
-    /// Who may want to know no more.
+    /// The signal to stop.
     pub stop: Stop,
 }
 
@@ -114,7 +114,7 @@ impl From<Stop> for Patience {
 pub struct Wire {
     stream: TcpStream,
     patience: Patience,
-    /// When the present request was begun, whose answer has to end in time.
+    /// When the present request was begun; its answer has to end in time.
     since: Instant,
     /// Whether that was the last one: all that is still asked belongs to it.
     is_last: bool,
@@ -125,7 +125,7 @@ impl Wire {
     ///
     /// # Errors
     ///
-    /// When none of them is reached in time, or nobody wants to know any more.
+    /// When none of them is reached in time, or the wait was stopped.
     pub fn connect(address: &str, patience: &Patience) -> Result<Self, TargetError> {
         let (name, time) = (address.to_owned(), patience.time);
         let stream = patience.stop.heeding(move || reached(&name, time))?;
@@ -146,8 +146,7 @@ impl Wire {
         }
     }
 
-    /// What is asked from now on is waited for as if it were one request, whoever wants to know
-    /// more or not.
+    /// From now on answers are waited for as if they were to one request, stopped or not.
     pub fn part(&mut self) {
         self.begin();
         self.is_last = true;
@@ -162,7 +161,7 @@ impl Wire {
     fn waiting(&mut self, mut once: impl FnMut(&mut TcpStream) -> io::Result<usize>) -> io::Result<usize> {
         loop {
             self.patience.stop.check().map_err(io::Error::other)?;
-            // Also of who says something all the time: an answer has an end.
+            // Also if the server sends all the time: an answer has an end.
             if self.since.elapsed() > self.patience.time {
                 return Err(silent(self.patience.time));
             }

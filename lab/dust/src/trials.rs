@@ -1,4 +1,4 @@
-//! Seeded trials on simulated caches: how often Dust is right, and whom it confuses with whom.
+//! Seeded trials on simulated caches: how often Dust is right, and which policies it confuses.
 
 mod confusion;
 mod coverage;

@@ -4,7 +4,7 @@
 //! ```text
 //!   alone    0 0   32 32   64 64   ..  352 352    each twice: both modes of latency are there
 //!   behind   1     33      65      ..  353        were these fetched while others were read?
-//!            2     34      66      ..  354        and these, of which two neighbours were read in order?
+//!            2     34      66      ..  354        and these, two neighbours of which were read?
 //!            3     35      67      ..  355
 //! ```
 //!

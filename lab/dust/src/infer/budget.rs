@@ -2,9 +2,9 @@
 //! found out.
 //!
 //! ```text
-//!   floor     reads   7 3 9 4 | 3 8 9 3 4 ..    3, 9 and 4, hits at their first read since the bar, were all there at the bar
-//!   ceiling   reads   7 3 9 7 4 2 3 9 8 7 ..    3 and 7, missing now, had to leave: the cache was full of 5 or 6 blocks
-//!   believed  what the best fit says, all around where the search ended if it draws, since its likelihood is rough
+//!   floor     reads   7 3 9 4 | 3 8 9 3 4 ..    3, 9 and 4, hits since the bar, were there at it
+//!   ceiling   reads   7 3 9 7 4 2 3 9 8 7 ..    3 and 7 are missing: full with 5 or 6 blocks
+//!   believed  what the best fit says; if it draws, all around it, since its likelihood is rough
 //! ```
 //!
 //! B1  Floor and ceiling hold whatever the policy is, so a fit that is wrong does not make the

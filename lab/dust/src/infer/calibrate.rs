@@ -14,8 +14,8 @@
 //! did needs none of this.
 //!
 //! How often observations mislead is counted where the truth is known: a block that was never read
-//! before is a miss. Of latencies also: a block that was read just before is a hit. Whoever waits
-//! for a processor makes misses of hits, never hits of misses.
+//! before is a miss. Of latencies also: a block that was read just before is a hit. Waiting for a
+//! processor makes misses of hits, never hits of misses.
 //!
 //! Caches that cannot be seen (one mode, or two that overlap) are reported as such:
 //! [`Calibration::confidence`].
@@ -34,12 +34,11 @@ pub enum Reading {
     Took(u64),
 }
 
-/// Observations are never taken for certain: one in this many may be wrong for reasons nobody
-/// thought of.
+/// Observations are never taken for certain: one in this many may be wrong for unknown reasons.
 const NOISE_MIN: f64 = 0.004;
 /// Beyond this share of wrong observations nothing can be told.
 const NOISE_MAX: f64 = 0.3;
-/// Prior of the share of wrong observations, as if this many of them had been seen among so many.
+/// Prior of the share of wrong observations: wrong ones, and all, as if they had been seen.
 const PRIOR: (f64, f64) = (0.3, 20.0);
 
 /// Two modes of latency.
@@ -69,14 +68,14 @@ const TAIL: f64 = 0.15;
 /// Greatest spread, likewise: with few latencies and some that waited for a processor, the upper
 /// mode would swallow the slower hits.
 const TAIL_MAX: f64 = 0.25;
-/// From so many spreads above the upper mode on, something else was waited for.
+/// From this number of spreads above the upper mode on, something else was waited for.
 const BEYOND: f64 = 4.0;
 /// Least share that is taken to have waited.
 const WAITED_MIN: f64 = 1e-4;
 /// Natural logarithms over which waiting times are spread: from tens of microseconds to tens of
 /// milliseconds.
 const WAITED_OVER: f64 = 7.0;
-/// A miss meets with so much more that is waited for than a hit: a device, and a processor twice.
+/// How much oftener a miss waits than a hit: for a device, and for a processor twice.
 const WAITED_BY_MISSES: f64 = 2.0;
 /// Narrowest spread: clocks tick, and equal readings are no proof.
 const SPREAD_MIN: f64 = 0.05;
@@ -89,7 +88,7 @@ impl Modes {
         if logs.len() < 16 || logs.first() == logs.last() {
             return None;
         }
-        // Whoever had to wait for a processor tells nothing about modes.
+        // Readings that waited for a processor tell nothing about modes.
         let most = logs[((logs.len() - 1) as f64 * ORDINARY) as usize];
         logs.iter_mut().for_each(|log| *log = log.min(most));
         if logs.first() == logs.last() {
@@ -133,7 +132,7 @@ impl Modes {
     /// equally likely before.
     ///
     /// ```text
-    ///   odds   hits   |   misses   |  slower than any miss: whoever waited for a processor or a busy device,
+    ///   odds   hits   |   misses   |  slower than any miss: it waited for a processor or device;
     ///     +   ------- |            |  hits nearly as often as misses
     ///     0          \|            |     .---------
     ///     -            ------------ --
@@ -228,7 +227,7 @@ pub struct Calibration {
     pub sides: Noise,
     /// Standard error of that share.
     pub noise_error: f64,
-    /// Accesses whose truth is known.
+    /// Accesses with a known truth.
     pub known: u32,
     /// Modes of latency, when the target does not say what it did.
     pub modes: Option<Modes>,
@@ -239,7 +238,7 @@ pub struct Calibration {
 impl Calibration {
     /// From everything that was observed.
     pub fn of(evidence: &Evidence, modes: Option<Modes>) -> Self {
-        // Misses and hits whose truth is known, and how many of them mislead.
+        // Misses and hits with a known truth, and how many of them mislead.
         let (mut known, mut wrong) = ([0u32; 2], [0.0; 2]);
         for (odds, truth) in evidence.observations() {
             let (side, odds) = match truth {
@@ -325,7 +324,7 @@ mod tests {
             latencies.push((spread * normal(&mut random) + centre).exp() as u64);
         }
         let calm = Modes::fit(&latencies).expect("two modes");
-        // One in fifty waits for a time slice of somebody else, hits as well as misses.
+        // One in fifty waits for a time slice of another program, hits as well as misses.
         for at in (0..4000).step_by(50) {
             latencies[at] += 3_000_000 + u64::from(random.below(2_000_000));
             latencies[at + 1] += 3_000_000 + u64::from(random.below(2_000_000));
@@ -337,7 +336,7 @@ mod tests {
             assert!(hit > 4.0 && miss < -4.0, "{hit} {miss}");
             assert!(modes.odds(1) > 4.0);
         }
-        // Where nobody waits a hit or a miss is surer.
+        // Without waiting a hit or a miss is surer.
         assert!(calm.odds(6000) > busy.odds(6000) && calm.odds(109_000) < busy.odds(109_000));
     }
 

@@ -38,7 +38,8 @@ impl Candidate {
         Self { family, values, frames, nuisances }
     }
 
-    /// Whether a period is so small a part of the capacity that who has none is all but the same.
+    /// Whether a period is so small a part of the capacity that a policy without one is all but the
+    /// same.
     pub fn is_all_but_steady(&self) -> bool {
         let short = f64::from(self.frames) * PERIOD_SHARE;
         let mut values = self.family.axes.iter().zip(&self.values);
@@ -78,7 +79,7 @@ impl Candidate {
         shown.split(':').next().unwrap_or_default().into()
     }
 
-    /// Hits of each access of a visit in so many draws. One draw is enough for a candidate that
+    /// Hits of each access of a visit in `draws` draws. One draw is enough for a candidate that
     /// draws nothing.
     ///
     /// Every draw has a seed of its own, the same for all candidates, so that neighbours differ by
@@ -99,7 +100,7 @@ impl Candidate {
         }
     }
 
-    /// So many draws side by side; one, if it draws nothing.
+    /// `draws` draws side by side; one, if it draws nothing.
     pub fn begin_all(&self, visit: &Visit, draws: u32) -> Vec<Box<dyn Simulation>> {
         let draws = if self.draws() { draws } else { 1 };
         (0..draws).filter_map(|draw| self.begin(visit, draw)).collect()

@@ -1,12 +1,12 @@
-//! Whether the best fit is good enough: likelihoods alone would always name somebody.
+//! Whether the best fit is good enough: likelihoods alone would always name a policy.
 //!
 //! ```text
 //!   accesses   all fits agree on what happens     ->  consensus: how often observations mislead
-//!              they differ                        ->  contested: the best fit must not be wrong more often than that
+//!              they differ                        ->  contested: the best fit is wrong as seldom
 //! ```
 //!
 //! A policy that is not on the list is wrong where it matters, among the contested accesses, while
-//! easy accesses (first touches, blocks touched again at once) are predicted by everybody.
+//! easy accesses (first touches, blocks touched again at once) are predicted by every policy.
 //!
 //! Candidates that draw random numbers can explain nearly anything by chance. They have to be as
 //! unpredictable as they say: the same trace is run twice, and a cache that does the same both
@@ -47,8 +47,8 @@ pub struct Check {
     pub excess: f64,
     /// For a candidate that draws: log likelihood that is missing for each access.
     pub deficit: f64,
-    /// Standard deviations by which the consensus is wrong more often than first accesses, whose
-    /// truth is known.
+    /// Standard deviations by which the consensus is wrong more often than first accesses, which
+    /// have a known truth.
     pub misled: f64,
     /// Whether a trace has to be run twice: equal runs of the best fit may end differently.
     pub must_repeat: bool,
@@ -98,7 +98,7 @@ impl Tally {
     }
 
     /// Standard deviations by which the consensus is wrong more often than a share that is known
-    /// with so much of an error.
+    /// with this error.
     fn misled(&self, share: f64, error: f64) -> f64 {
         let noise = self.noise();
         (noise - share) / (noise * (1.0 - noise) / self.agreed_count() + error.powi(2)).sqrt()
@@ -232,7 +232,7 @@ fn too_alike(evidence: &Evidence, candidate: &Candidate, first: usize, second: u
         .zip(&second.odds[..count])
         .map(|(&one, &two)| differ(seen(one), seen(two)))
         .sum();
-    // Two draws differ in so many accesses; wrong observations make more of those that agree
+    // Accesses in which two draws differ; wrong observations make more of those that agree
     // differ.
     let flips = 2.0 * noise * (1.0 - noise);
     let draws: Vec<Vec<u16>> = (0..REPETITION_DRAWS)

@@ -38,18 +38,18 @@ impl Default for Costs {
 }
 
 impl Costs {
-    /// Of a target whose latencies are known.
+    /// Of a target with known latencies.
     pub fn of(modes: Modes) -> Self {
         Self { hit_s: modes.hit_ns * 1e-9, miss_s: modes.miss_ns * 1e-9, ..Self::default() }
     }
 
-    /// Of a target that is asked so many times a second, whatever it answers.
+    /// Of a target that is asked `pace` times a second, whatever it answers.
     pub fn paced(pace: u32, flush_s: f64, pause: f64) -> Self {
         let each = 1.0 / f64::from(pace);
         Self { hit_s: each, miss_s: each, flush_s, pause }
     }
 
-    /// Seconds that a trace takes of whose accesses so many are hits.
+    /// Seconds that a trace takes with `hits` hits.
     fn seconds(&self, trace: &Trace, hits: f64) -> f64 {
         let misses = trace.accesses.len() as f64 - hits;
         let flush = if trace.cold { self.flush_s } else { 0.0 };

@@ -4,13 +4,11 @@
 //! ```text
 //!   visit    0 1 2 3 4 1 5 6 2 7 3          the fit says hit, the cache missed
 //!   prefix   0 1 2 3 4 1 5 6 2
-//!   shrunk   1 2 3 4 5 6 2                  still wrong, and nothing can be left out: asked again three times
+//!   shrunk   1 2 3 4 5 6 2                  still wrong, and minimal: asked again three times
 //! ```
-//!
-//! Shrinking asks the cache: whoever leaves out an access must see whether the rest still
-//! contradicts. First all accesses to some blocks are left out, then single stretches, in pieces
-//! that get smaller (the idea is Zeller's delta debugging, *Simplifying and Isolating
-//! Failure-Inducing Input*, TSE 2002).
+//! Shrinking asks the cache: after an access is left out, the rest must still contradict. First all
+//! accesses to some blocks are left out, then single stretches, in pieces that get smaller (the
+//! idea is Zeller's delta debugging, *Simplifying and Isolating Failure-Inducing Input*, TSE 2002).
 //!
 //! X1  No more accesses are asked for than were allowed.
 //! X2  What is reported as shrunk contradicted in most of [`ASKED`] runs.
@@ -35,7 +33,7 @@ const ALWAYS: f64 = 0.96;
 /// Blocks that are spelt out when shown.
 const SHOWN_MAX: usize = 400;
 
-/// A trace from cold whose last access is not what the nearest family says.
+/// A trace from cold; its last access is not what the nearest family says.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Counterexample {
     /// The blocks, in order; the last one is the one that matters.
@@ -107,7 +105,8 @@ impl Shrinking {
         }
     }
 
-    /// The next trace to run, or `None` when there is nothing more to leave out, or no access left.
+    /// The next trace to run, or `None` when all that can be left out is left out, or accesses are
+    /// used up.
     pub fn next_trace(&mut self) -> Option<Trace> {
         if self.asking.is_none() {
             self.asking = self.propose();
@@ -245,8 +244,8 @@ impl Shrinking {
     }
 }
 
-/// The shortest beginnings of visits whose last access the candidate gets wrong, the shortest
-/// first.
+/// The shortest beginnings of visits that end in an access which the candidate gets wrong, the
+/// shortest first.
 fn beginnings(evidence: &Evidence, candidate: &Candidate) -> Vec<Counterexample> {
     let mut beginnings: Vec<Counterexample> = Vec::new();
     for visit in evidence.visits() {

@@ -4,7 +4,7 @@
 //!     first use.
 //! E2  Each access has one observation: the natural logarithm of the odds that it was a hit,
 //!     positive for hits.
-//! E3  An observation whose odds are near even tells nothing, and contradicts nobody.
+//! E3  An observation whose odds are near even tells nothing, and contradicts no policy.
 
 use std::collections::HashMap;
 
@@ -33,7 +33,7 @@ impl Visit {
         })
     }
 
-    /// A visit of accesses nobody made: for predictions.
+    /// A visit of imagined accesses: for predictions.
     pub fn imagined(trace: &Trace) -> Self {
         let mut visit = Self::default();
         visit.append(trace, &vec![0.0; trace.accesses.len()]);
@@ -66,7 +66,7 @@ impl Visit {
 
 /// Whether an observation tells anything (E3).
 pub fn tells(odds: f32) -> bool {
-    /// Who waited for something else has odds of two to one for a miss.
+    /// A reading that waited for something else has odds of two to one for a miss.
     const EVEN: f32 = 1.0;
     odds.abs() >= EVEN
 }

@@ -61,7 +61,7 @@ pub struct Family {
     pub axes: &'static [Axis],
     /// Whether it draws random numbers from a parameter `seed`.
     pub draws: bool,
-    /// Whether it refuses newcomers when it is full, so that nobody is ever replaced.
+    /// Whether it refuses newcomers when it is full, so that no block is ever replaced.
     pub refuses: bool,
 }
 
@@ -113,8 +113,8 @@ const FAMILIES: &[Family] = &[
     ),
 ];
 
-/// Linux when nobody makes its statistics fresh: references between two looks at them. Apart from
-/// the family above, so that who has fresh ones is not charged for a parameter more.
+/// Linux with statistics that are not made fresh: references between two looks at them. Apart from
+/// the family above, so that fresh ones are not charged for a parameter more.
 const STALE_LINUX: Family = family(
     "linux",
     &[
@@ -129,11 +129,11 @@ const STALE_LINUX: Family = family(
     ],
 );
 
-/// What a cache does that has no policy: the name is Redis's (`maxmemory-policy noeviction`).
+/// A cache without a policy: the name is Redis's (`maxmemory-policy noeviction`).
 const NO_EVICTION: Family = Family { name: "noeviction", axes: &[], draws: false, refuses: true };
 
-/// Redis as Dust treats it: so many accesses in each second of its clock, and no minute long enough
-/// for counts to fall.
+/// Redis as Dust treats it: a number of accesses in each second of its clock, and no minute long
+/// enough for counts to fall.
 const REDIS_AT_PACE: [Family; 2] = [
     Family {
         name: "redis-lru",
@@ -169,8 +169,8 @@ impl Family {
         others.chain([&MEMCACHED_AT_PACE]).collect()
     }
 
-    /// All families but what nobody else does: who draws few samples is nearly anything between
-    /// `random` and `lru`.
+    /// All families but those of single systems: a policy that draws few samples is nearly anything
+    /// between `random` and `lru`.
     pub fn not_of_redis() -> Vec<&'static Self> {
         Self::all().iter().filter(|family| !family.name.starts_with("redis-")).collect()
     }
@@ -231,7 +231,7 @@ impl Family {
     /// The policy with these values, and this seed if it draws. `None` for values it does not take.
     pub fn spec(&self, values: &[f64], seed: u64) -> Option<Spec> {
         if self.refuses {
-            // Who is never asked for a victim need not be anybody in particular.
+            // It is never asked for a victim, so any policy will do.
             return "fifo".parse().ok();
         }
         let mut text = format!("{}:", self.name);

@@ -2,8 +2,8 @@
 //! the test.
 //!
 //! ```text
-//!   seen before   2,000 accesses, 41 contradict the fit       ->  how often observations contradict it: Beta(41.5, 1959.5)
-//!   fresh           400 accesses, 25 contradict it            ->  P(25 or more of 400) = 0.00002: it is contradicted
+//!   seen before   2,000 accesses, 41 contradict the fit   ->  their share is Beta(41.5, 1959.5)
+//!   fresh           400 accesses, 25 contradict it        ->  P(25 or more) = 0.00002: refuted
 //! ```
 //!
 //! The share that contradicts the fit is itself only known from what was seen, so the number among
@@ -17,8 +17,8 @@
 //!
 //! ```text
 //!   the fit says miss, it looked like a hit   no burst does that     ->  as above
-//!   the fit says hit, it looked like a miss   a burst does just that ->  nor may blocks that were read just before, which are
-//!                                                                        hits whatever the policy, look like misses as often
+//!   the fit says hit, it looked like a miss   a burst does just that ->  and blocks read just before,
+//!                                                    hits under any policy, must look right more often
 //! ```
 //!
 //! Why so: docs/decisions/0056-a-fresh-trace-takes-a-name-back.md,
@@ -145,7 +145,7 @@ impl Tally {
         Self { wrong: self.wrong.max(share * self.count).min(self.count), ..self }
     }
 
-    /// Whether so many of the fresh ones, but for `slack` of them, are as improbable as a false
+    /// Whether the wrong ones of `fresh`, but for `slack` of them, are as improbable as a false
     /// `alarm` where these are known.
     fn is_surprised_by(self, fresh: Self, slack: f64, alarm: f64) -> bool {
         let beyond = (fresh.wrong - slack).round().max(0.0);
@@ -190,7 +190,7 @@ fn contradictions(visit: &Visit, fit: &Fit) -> impl Iterator<Item = f64> {
     })
 }
 
-/// Probability of `least` or more of `count`, whose share has a beta distribution.
+/// Probability of `least` or more of `count`; their share has a beta distribution.
 fn at_least(least: usize, count: usize, alpha: f64, beta: f64) -> f64 {
     let all = count as f64;
     // From none on, each from the one before.

@@ -55,7 +55,7 @@ const VERIFICATION_NAME: &str = "verification";
 /// How the names of traces begin that are only to be shown.
 const ILLUSTRATION_PREFIX: &str = "illustration-";
 
-/// Smaller caches are asked as if they held so many.
+/// Smaller caches are asked as if they held this number of blocks.
 const CAPACITY_MIN: u32 = 8;
 /// Caches of no more blocks are alike for many policies.
 const FEW: u32 = 16;
@@ -164,8 +164,8 @@ impl Inquiry {
         Some(self.placed(trace))
     }
 
-    /// A trace that would start with a flush gets blocks that nobody read before, where there is no
-    /// flush.
+    /// A trace that would start with a flush gets blocks that were never read before, where there
+    /// is no flush.
     fn placed(&mut self, mut trace: Trace) -> Trace {
         if self.options.flushes {
             return trace;
@@ -234,7 +234,7 @@ impl Inquiry {
         match self.stage {
             Stage::LookingAhead => self.stage = Stage::first(&self.options),
             Stage::Growing => self.look_for_an_end(),
-            // Whoever had to wait for a processor looked like a miss, and nothing is missing.
+            // Hits that waited for a processor looked like misses, and nothing is missing.
             Stage::Returning if self.options.capacity.is_none() && !self.is_missing() => {
                 self.stage = Stage::Growing;
             }
@@ -323,7 +323,7 @@ impl Inquiry {
         traces.into_iter().map(|trace| self.placed(named(trace))).collect()
     }
 
-    /// What the target said to a trace that is only to be shown: the verdict stays as it is.
+    /// The target's answers to a trace that is only to be shown: the verdict stays as it is.
     /// Nothing is observed afterwards.
     pub fn illustrate(&mut self, trace: Trace, readings: Vec<Reading>) {
         self.record.push(Observed { trace, readings });
@@ -341,7 +341,7 @@ impl Inquiry {
             self.mismatch_fresh(),
             self.doubt(),
         );
-        // Whoever recorded something else than an inquiry may have seen next to nothing.
+        // A recording of something else than an inquiry may have seen next to nothing.
         let enough = (SCREENING * verdict.capacity.max(CAPACITY_MIN)) as usize;
         let verified = if self.asks { self.is_verified() } else { self.evidence.len() >= enough };
         if verified { verdict } else { verdict.unverified() }
@@ -387,7 +387,7 @@ impl Inquiry {
         self.options.lags
     }
 
-    /// Blocks among which nothing was missing, of a cache whose end was not found.
+    /// Blocks among which nothing was missing, if the end of the cache was not found.
     pub fn boundless(&self) -> Option<u32> {
         let ended = self.stage == Stage::Done && self.fits.is_empty();
         (ended && !self.is_blind() && !self.shows_nothing()).then_some(self.microbenchmark.filled())
@@ -425,7 +425,7 @@ impl Inquiry {
         &self.evidence
     }
 
-    /// The fits, the most likely first; of a few blocks who was put to the test, and then the most
+    /// The fits, the most likely first; of caches of a few blocks the tested one, and then the most
     /// likely first.
     pub fn fits(&self) -> &[Fit] {
         &self.fits
@@ -502,8 +502,8 @@ impl Inquiry {
     fn fit_again(&mut self) {
         let ledger = Ledger::new(&self.evidence, self.calibration.sides);
         self.fits = rank_again(std::mem::take(&mut self.fits), &ledger);
-        // What was left out may explain more by now. Whoever draws can explain nearly anything, so
-        // that is no answer.
+        // A fit that was left out may explain more by now. One that draws can explain nearly
+        // anything, so that is no answer.
         let dubious =
             self.fits.first().is_none_or(|best| !best.candidate.repeats_itself()) || !self.is_good();
         // Once after the first trace that discriminates, and once at the end.
@@ -539,7 +539,7 @@ impl Inquiry {
     fn consider_nuisances(&mut self) {
         let ledger = Ledger::new(&self.evidence, self.calibration.sides);
         let Some(best) = self.fits.first() else { return };
-        // Whoever draws explains the nuisances of others, too, so that is no answer.
+        // A policy that draws explains the nuisances of others, too, so that is no answer.
         let drawing = best.candidate.family.draws;
         if drawing || (!best.candidate.draws() && !self.is_good()) {
             self.fits = rank_with_nuisances(std::mem::take(&mut self.fits), &ledger, !drawing);
@@ -627,14 +627,14 @@ impl Inquiry {
         verification.confirm(&self.evidence, &self.calibration, best, slack);
     }
 
-    /// Whoever was contradicted is the nearest, not who comes closest to both what he did before
-    /// and what he does now.
+    /// The contradicted fit stays the nearest, also if another comes closer to all observations
+    /// together.
     fn conclude(&mut self) {
         if let Some(verification) = self.verification.as_ref().filter(|_| !self.is_verified()) {
             self.fits = verification.before().to_vec();
         }
-        // What a few blocks do is done by many: all of them are named, not only those that were
-        // still considered.
+        // In a few blocks many policies do the same: all of them are named, not only those that
+        // were still considered.
         if self.fits.first().is_some_and(|best| best.candidate.frames <= FEW) {
             let ledger = Ledger::new(&self.evidence, self.calibration.sides);
             let fits = std::mem::take(&mut self.fits);

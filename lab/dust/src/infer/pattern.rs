@@ -31,19 +31,20 @@ pub enum Pattern {
     Loop,
     /// A hot set, a long scan, the hot set again.
     ScanResistance,
-    /// Blocks that return after growing distances beyond the cache: who remembers what it replaced,
-    /// and how many.
+    /// Blocks that return after growing distances beyond the cache: which policies remember what
+    /// they replaced, and how many.
     GhostLadder,
-    /// Blocks touched again at growing depth inside the cache: who gives a second chance, and when.
+    /// Blocks touched again at growing depth inside the cache: which policies give a second chance,
+    /// and when.
     SecondChanceLadder,
     /// Newcomers touched once, twice, up to eight times: what earns a place.
     AdmissionLadder,
-    /// One-hit wonders among a working set: who drops them early.
+    /// One-hit wonders among a working set: which policies drop them early.
     QuickDemotion,
-    /// A set that was hot against a set that is hot now: who forgets frequency.
+    /// A set that was hot against a set that is hot now: which policies forget frequency.
     FrequencyAgeing,
-    /// The same after so many references to the first set that whoever ages its counts at all has
-    /// done so.
+    /// The same after enough references to the first set that every policy with ageing has aged its
+    /// counts.
     LongAgeing,
     /// Which end of a region goes first: tells MRU, LIFO and MFU apart.
     EvictionOrder,
@@ -53,7 +54,7 @@ pub enum Pattern {
     Zipf,
     /// References at log-uniform stack distances.
     StackDistance,
-    /// Touches with pauses between them: who reads a clock.
+    /// Touches with pauses between them: which policies read a clock.
     TimeGaps,
 }
 

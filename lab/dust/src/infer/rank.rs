@@ -1,7 +1,7 @@
 //! Ranking: all candidates against all observations, the most likely first.
 //!
 //! ```text
-//!   all leaves x a coarse grid of capacities  ->  best of each leaf  ->  the most likely, refined  ->  with nuisances
+//!   all leaves x coarse grid of capacities  ->  best of each leaf  ->  refined  ->  with nuisances
 //! ```
 
 use super::candidate::Candidate;
@@ -25,7 +25,7 @@ const REFINED: usize = 20;
 const REFINED_PER_FAMILY: usize = 2;
 /// Fits that are tried with nuisances when none explains enough without.
 const WITH_NUISANCES: usize = 6;
-/// Log likelihood behind the best at which a fit is not refined again, and so much more for each
+/// Log likelihood behind the best at which a fit is not refined again, and the same for each
 /// access.
 const NEAR: f64 = 100.0;
 const NEAR_PER_ACCESS: f64 = 0.01;
@@ -65,8 +65,8 @@ pub fn rank(
     let passes = [
         (false, widest.clone()),
         (false, between(&coarse, &[&widest])),
-        // Whoever draws is dear to simulate, and not steep in anything: once the leader is known,
-        // on the coarse grid alone.
+        // A policy that draws is dear to simulate, and flat in its parameters: once the leader is
+        // known, on the coarse grid alone.
         (true, coarse.clone()),
         (false, between(&fine, &[&widest, &coarse])),
     ];
@@ -126,9 +126,9 @@ impl<'a> Hopeless<'a> {
         }
     }
 
-    /// Refines the leader: whether it explains what was seen as well as if it were true. Then
-    /// nobody is missed: who is, because he is steep in the capacity, is hardly explained by
-    /// another one that draws nothing.
+    /// Refines the leader: whether it explains what was seen as well as if it were true. Then no
+    /// policy is missed: one that is steep in the capacity is hardly explained by another that
+    /// draws nothing.
     fn settles(&mut self) -> bool {
         let Some(lead) = self.lead.clone().filter(|lead| !lead.candidate.draws()) else { return false };
         let lead = refine(lead, self.ledger, DRAWS_SEARCH);
@@ -137,13 +137,14 @@ impl<'a> Hopeless<'a> {
         settled
     }
 
-    /// The log likelihood that lies behind the best by so much, and so much more for each access.
+    /// The log likelihood that lies behind the best by `margin`, and `per_access` more for each
+    /// access.
     fn floor(&self, margin: f64, per_access: f64) -> f64 {
         let margin = margin + per_access * self.ledger.len() as f64;
         self.lead.as_ref().map_or(0.0, |lead| lead.log_likelihood - margin)
     }
 
-    /// Bars for the leaf whose best so far is given.
+    /// Bars for a leaf, given its best so far.
     fn bars(&self, best: Option<&Fit>) -> Bars {
         let mut bars = best.map_or_else(Bars::default, |best| best.bars(self.ledger));
         bars.raise_over(&self.bars);
@@ -158,9 +159,8 @@ pub fn merge(mut fits: Vec<Fit>, more: Vec<Fit>) -> Vec<Fit> {
     most_likely(fits)
 }
 
-/// The fits, and whoever else there is among the leaves of the families with capacities up to
-/// `frames_max`: nobody is left out because others were likelier once. For caches so small that
-/// this takes no time.
+/// The fits, and all other leaves of the families with capacities up to `frames_max`: none is left
+/// out because others were likelier once. For caches so small that this takes no time.
 ///
 /// The first one stays the first: it was put to the test, and none of those who come now was.
 pub fn rank_everybody(
@@ -266,7 +266,7 @@ fn merit(fit: &Fit) -> f64 {
     fit.log_likelihood - PARAMETER_COST * (fit.candidate.values.len() + nuisances) as f64
 }
 
-/// The most likely first; of equals the one whose family is listed first.
+/// The most likely first; of equals the one with the family that is listed first.
 fn sort(fits: &mut [Fit]) {
     fits.sort_by(|one, two| merit(two).total_cmp(&merit(one)));
 }

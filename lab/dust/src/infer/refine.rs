@@ -28,11 +28,11 @@ const ROUGH_STEPS: u32 = 100;
 const FOREIGN: [f64; 5] = [0.005, 0.01, 0.02, 0.035, 0.06];
 
 /// Log likelihood behind the best at which a candidate is given up together with all its
-/// neighbours, and so much more for each access.
+/// neighbours, and the same for each access.
 pub(super) const MARGIN: f64 = 250.0;
 pub(super) const MARGIN_PER_ACCESS: f64 = 0.02;
-/// Log likelihood by which a step of a climb may lie behind where it started, and so much more for
-/// each access, before it is ended.
+/// Log likelihood by which a step of a climb may lie behind where it started before it is ended,
+/// and the same for each access.
 const BEHIND: f64 = 80.0;
 const BEHIND_PER_ACCESS: f64 = 0.01;
 
@@ -164,7 +164,7 @@ impl<'a> Climb<'a> {
 
 /// Climbs from `fit` to the nearest peak of the likelihood.
 pub fn refine(fit: Fit, ledger: &Ledger<'_>, draws: u32) -> Fit {
-    // Whoever draws is not steep in anything, and every step of it costs many simulations.
+    // A policy that draws is flat in its parameters, and every step of it costs many simulations.
     let rounds = match (fit.candidate.family.draws, fit.candidate.draws()) {
         (true, _) => 2,
         (false, true) => 3,
@@ -225,7 +225,7 @@ pub fn with_period(fit: &Fit, family: &'static Family, ledger: &Ledger<'_>, draw
     let axis = &family.axes[at];
     let own = |axis: &Axis| fit.candidate.family.axes.iter().position(|other| other.key == axis.key);
     let value = |axis: &Axis| own(axis).map_or(axis.grid[0], |own| fit.candidate.values[own]);
-    // What else was fitted may be wrong where the period is.
+    // The other parameters may be wrong where the period is.
     let mut bases = vec![family.axes.iter().map(value).collect(), family.leaves().swap_remove(0)];
     bases.dedup_by(|one, two| (0..one.len()).all(|other| other == at || one[other] == two[other]));
     let mut found: Vec<Fit> = Vec::new();
@@ -299,7 +299,8 @@ pub fn interval(fit: &Fit, ledger: &Ledger<'_>, draws: u32, drop: f64) -> (u32, 
 }
 
 /// The candidate with each of its parameters a step to either side, in all combinations: shares by
-/// a block. What is nearly as likely with another capacity is so with other parameters, too.
+/// a block. A candidate that is nearly as likely with another capacity is so with other parameters,
+/// too.
 fn beside(candidate: &Candidate) -> Vec<Candidate> {
     /// The step of what is neither a share nor a whole number.
     const FACTOR: f64 = 1.03;

@@ -1,11 +1,11 @@
 //! Scores: how well a candidate explains what was observed.
 //!
 //! The likelihood is a product over all accesses. With `q` the share of draws in which the access
-//! is a hit, `h` and `m` the shares of hits and of misses whose observation misleads, and the
+//! is a hit, `h` and `m` the shares of hits and of misses with a misleading observation, and the
 //! observed odds `o`:
 //!
 //! ```text
-//!   P(hit seen) = m + (1 - h - m) q      log P = ln( P(hit seen) s + (1 - P(hit seen)) (1 - s) ),   s = 1 / (1 + exp(-o))
+//!   p = m + (1 - h - m) q      log P = ln( p s + (1 - p) (1 - s) ),   s = 1 / (1 + exp(-o))
 //! ```
 //!
 //! Whether the best candidate explains enough is another question than which is best:
@@ -27,7 +27,7 @@ const LOOK: usize = 128;
 /// Accesses after which it is seen whether the next look will find anything.
 const GLANCE: usize = 32;
 
-/// Draws are few: between never and always there is room for so many more.
+/// Draws are few: this is added to hits and to misses, so that never and always stay possible.
 const SMOOTHING: f64 = 0.1;
 
 /// Observations prepared for given shares of misleading ones.
@@ -68,7 +68,7 @@ impl<'a> Ledger<'a> {
         Self { evidence, noise, logs, looks }
     }
 
-    /// The log likelihood of a candidate in so many draws.
+    /// The log likelihood of a candidate in `draws` draws.
     pub fn log_likelihood(&self, candidate: &Candidate, draws: u32) -> f64 {
         self.course(candidate, draws, &Bars::default()).map_or(f64::NEG_INFINITY, |course| course.total())
     }
@@ -85,14 +85,15 @@ impl<'a> Ledger<'a> {
         bars.raise(self.looks.iter().map(|(_, rest)| floor - rest));
     }
 
-    /// Ends whatever lies behind a course by `margin` and so much more for each access so far.
+    /// Ends courses that lie behind this one by `margin`, and `per_access` more for each access so
+    /// far.
     pub fn raise_behind(&self, bars: &mut Bars, course: &Course, margin: f64, per_access: f64) {
         let behind =
             |(sum, (accesses, _)): (&f64, &(usize, f64))| sum - margin - per_access * *accesses as f64;
         bars.raise(course.sums.iter().zip(&self.looks).map(behind));
     }
 
-    /// The course of a candidate in so many draws. `None` if it falls below a bar.
+    /// The course of a candidate in `draws` draws. `None` if it falls below a bar.
     pub fn course(&self, candidate: &Candidate, draws: u32, bars: &Bars) -> Option<Course> {
         let draws = if candidate.draws() { draws } else { 1 };
         let (mut sum, mut sums) = (0.0, Vec::with_capacity(self.looks.len()));
@@ -217,7 +218,7 @@ fn looks(evidence: &Evidence, logs: &[Vec<(f32, f32)>]) -> Vec<(usize, f64)> {
         let mut blocks = 0;
         for (chunk, logs) in visit.accesses.chunks(LOOK).zip(logs.chunks(LOOK)) {
             for (&block, &(hit, miss)) in chunk.iter().zip(logs) {
-                // Nobody predicts a hit of what was never read.
+                // No policy predicts a hit of a block that was never read.
                 let first = block == blocks;
                 blocks += u32::from(first);
                 most += f64::from(if first { miss } else { hit.max(miss) });

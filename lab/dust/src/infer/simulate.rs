@@ -13,12 +13,12 @@ use super::random::Random;
 pub struct Nuisances {
     /// Blocks of others that are inserted, per access.
     pub foreign: f64,
-    /// Blocks replaced at a time: when the cache is full, so many leave at once. At least 1.
+    /// Blocks replaced at a time when the cache is full. At least 1.
     pub batch: u32,
     /// Blocks by which the cache may be too full before the evictor notices and brings it back to
     /// its size.
     pub late: u32,
-    /// Newcomers are refused when the cache is full, and nobody is replaced.
+    /// Newcomers are refused when the cache is full, and no block is replaced.
     pub refuses: bool,
 }
 

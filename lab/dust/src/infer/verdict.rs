@@ -13,14 +13,14 @@ use super::refine::{Fit, interval};
 use super::score::Ledger;
 use super::simulate::Nuisances;
 
-/// Families whose tempered probability is at least this share of the best one's were not told apart
-/// from it.
+/// Families with a tempered probability of at least this share of the best one's were not told
+/// apart from it.
 const EQUIVALENT: f64 = 0.02;
 /// Log likelihood of one observation that misleads. A family that is no farther behind the best is
 /// named with it, whatever its parameters are charged: of three the charge alone is more.
 const ONE_READING: f64 = super::rank::PARAMETER_COST / 2.0;
-/// Nobody is more certain than this: of 4,080 simulated caches with up to 2 % noise none was given
-/// a wrong name, and of those with more noise or with foreign blocks up to 0.6 % were
+/// No verdict is more certain than this: of 4,080 simulated caches with up to 2 % noise none was
+/// given a wrong name, and of those with more noise or with foreign blocks up to 0.6 % were
 /// (docs/benchmarks/dust.md).
 const CERTAINTY_MAX: f64 = 0.999;
 const CERTAINTY_MAX_HARD: f64 = 0.994;
@@ -180,7 +180,7 @@ impl Verdict {
             .collect();
         let contradicts = terms.exact && !candidate.draws() && verdict.mismatch > terms.slack;
         let alone = terms.shared || candidate.nuisances.foreign == 0.0;
-        // Who was never full replaced nobody.
+        // A cache that was never full replaced nothing.
         let full = evidence.visits().iter().any(|visit| visit.blocks > candidate.frames);
         if good && alone && full && !contradicts && verdict.doubt.is_none() {
             verdict.verdict = Known::Known;

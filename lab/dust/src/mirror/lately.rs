@@ -1,6 +1,5 @@
 //! Requests for what is all cached, kept back from the policy until it decides something.
-//!
-//! A server whose files are all in memory asks for the same extents over and over, and a policy
+//! A server with all files in memory asks for the same extents over and over, and a policy
 //! that counts blocks would count 256 of them for each megabyte. Kept back, a repetition costs one
 //! look at a small table.
 //!
@@ -52,8 +51,7 @@ impl Lately {
         !self.extents.is_empty() && self.extents.contains_key(&extent(file, blocks))
     }
 
-    /// Somebody asks for an extent: whether it is one that is kept; if so, this request is kept
-    /// too.
+    /// An extent is asked for: whether it is one that is kept; if so, this request is kept too.
     pub fn repeats(&mut self, file: u64, blocks: &Range<u64>) -> bool {
         let extent = extent(file, blocks);
         let Some(repeats) = self.extents.get_mut(&extent) else { return false };

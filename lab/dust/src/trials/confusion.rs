@@ -20,7 +20,7 @@ pub struct Confusion {
     pub right: u32,
     /// The answer was "unknown".
     pub unknown: u32,
-    /// Trials whose capacity was off by more than 5 %.
+    /// Trials with a capacity that was off by more than 5 %.
     pub capacity_off: u32,
     /// Most accesses per block of true capacity.
     pub accesses_per_block_max: f64,

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   1 52e5cc8 noise-2 100 3 17 lru lru 93 93 2411 180
-//!   seed commit | scenario, capacity, trial, policy | truth, said, frames, capacity, accesses, milliseconds of a processor
+//!   seed commit | scenario, capacity, trial, policy | truth, said, frames, capacity, accesses, ms
 //! ```
 //!
 //! A line counts only for the seed and the commit that it names: what other sources say is measured
@@ -37,7 +37,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// What a verdict says of a truth. Nobody has taken the time yet.
+    /// What a verdict says of a truth, without its time.
     pub fn of(truth: &str, frames: u32, verdict: &Verdict) -> Self {
         let known = verdict.verdict == Known::Known;
         let said = if known { verdict.family.clone() } else { "unknown".into() };
@@ -100,7 +100,7 @@ impl<W: Write> Kept<W> {
             outcomes.extend(own);
         }
         if !text.is_empty() && !text.ends_with('\n') {
-            // Whoever wrote it was interrupted.
+            // Its writer was interrupted.
             writeln!(file)?;
         }
         Ok(Self { made, outcomes, others, file })
@@ -116,7 +116,7 @@ impl<W: Write> Kept<W> {
         self.outcomes.get(key)
     }
 
-    /// Keeps the outcome of a trial, whose key is four words.
+    /// Keeps the outcome of a trial; its key is four words.
     ///
     /// # Errors
     ///
@@ -161,7 +161,7 @@ mod tests {
         assert_eq!(text, format!("1 52e5cc8 {KEY} lru lru 93 94 2411 180\n"));
         let kept = Kept::go_on(&text, io::sink(), 1, "52e5cc8").unwrap();
         assert_eq!((kept.outcome(KEY), kept.of_others()), (Some(&outcome("lru")), 0));
-        // As it was before lines said who made them.
+        // As it was before lines named their maker.
         let older = text.strip_prefix("1 52e5cc8 ").unwrap().to_owned();
         let dirty = written(1, "52e5cc8-dirty", "fifo");
         for (text, seed, commit) in [

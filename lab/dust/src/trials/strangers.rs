@@ -1,10 +1,10 @@
-//! Policies that nobody would use: Dust must not take them for one that it knows.
+//! Artificial policies: Dust must not take them for one that it knows.
 
 use crate::infer::random::Random;
 use crate::{Reading, Step, Target, TargetError, Trace};
 
-/// Whom to replace, given all blocks from the least to the most recently used, and the number of
-/// the replacement.
+/// The block to replace, given all blocks from the least to the most recently used, and the number
+/// of the replacement.
 pub type Choice = fn(&[u32], u64) -> usize;
 
 /// Some, each with a name.
@@ -54,7 +54,7 @@ pub struct Stranger {
 }
 
 impl Stranger {
-    /// A cold cache of `frames` blocks, a share of whose answers is wrong.
+    /// A cold cache of `frames` blocks with a share of wrong answers.
     pub fn new(choice: Choice, frames: u32, noise: f64, random: Random) -> Self {
         Self {
             choice,

@@ -39,9 +39,9 @@ impl Inquiry {
         self.budget.get().1.saturating_sub(accesses)
     }
 
-    /// So many accesses, or as many as may still be made.
+    /// `accesses`, or as many as may still be made.
     pub(super) fn affordable(&self, accesses: usize) -> usize {
-        // Far from the end nobody has to look closely: capacities are not that wrong.
+        // Far from the end a close look is not needed: capacities are not that wrong.
         let all = self.evidence.len() + accesses;
         if all <= self.most(self.estimate(), USED) / 2 { accesses } else { accesses.min(self.firmly_left()) }
     }

@@ -2,8 +2,8 @@
 //! all again.
 //!
 //! ```text
-//!   growing     0 1 .. 23   some of them   24 .. 37   some of them   ..    nothing is missing: go on
-//!   returning   37 .. 2 1 0                                                as many are there as the cache holds, about
+//!   growing     0 1 .. 23   some of them   24 .. 37   some of them   ..   none is missing: go on
+//!   returning   37 .. 2 1 0                            hits: about as many as the cache holds
 //! ```
 //!
 //! Source: Burnett et al., USENIX 2002, section 2.1, except that blocks are read again backwards
@@ -21,14 +21,14 @@ const START_BLOCKS: u32 = 24;
 const GROWTH: f64 = 1.6;
 /// Probes after each growth.
 const GROWTH_PROBES: u32 = 30;
-/// Blocks after which a target is given up whose hits take as long as its misses.
+/// Blocks after which a target is given up if its hits take as long as its misses.
 const BLIND_BLOCKS: u32 = 3000;
-/// The same of a target none of whose first reads looks like a miss: where first reads may be hits,
+/// The same if no first read looks like a miss: where first reads may be hits,
 /// they are not for as long.
 const BLIND_BLOCKS_ALIKE: u32 = 1 << 14;
 /// Confidence below which hits are not told from misses.
 const UNCLEAR: f64 = 0.05;
-/// A cache held so many times what it kept, where it removes late.
+/// A cache that removes late held this many times what it kept.
 const COLLAPSE: f64 = 4.0;
 
 /// See the head of this file.
@@ -98,8 +98,7 @@ impl Microbenchmark {
         f64::from(self.filled) * GROWTH > f64::from(options.blocks_max)
     }
 
-    /// Whether so much was read that there should be hits among it, and none can be told from a
-    /// miss.
+    /// Whether enough was read that there should be hits, and none can be told from a miss.
     pub fn is_blind(&self, last: Option<&Observed>, calibration: &Calibration) -> bool {
         let unclear = self.filled > BLIND_BLOCKS && is_unclear(calibration);
         let alike = || self.filled > BLIND_BLOCKS_ALIKE && first_reads_missed(last, calibration) < 0.1;

@@ -19,8 +19,9 @@ pub struct Options {
     /// Families that the cache has only roughly, each with the share that may contradict it
     /// instead.
     pub corners: &'static [(&'static str, f64)],
-    /// Whether blocks of others may be part of what is known. If not, who seems to have them is
-    /// unknown, unless it has corners: a policy that is not on the list looks just like that.
+    /// Whether blocks of others may be part of what is known. If not, a policy that seems to have
+    /// them is unknown, unless it has corners: a policy that is not on the list looks just like
+    /// that.
     pub shared: bool,
     /// Whether the cache can be emptied. If not, all traces are one visit, and go on to new blocks
     /// instead.

@@ -14,7 +14,8 @@ pub(super) struct Verification {
 }
 
 impl Verification {
-    /// The last so many observations are fresh. `None` if there is nothing that they could verify.
+    /// The last `observations` observations are fresh. `None` if there is nothing that they could
+    /// verify.
     pub fn of(evidence: &Evidence, observations: usize, fits: &[Fit]) -> Option<Self> {
         let visit = evidence.visits().last().filter(|_| !fits.is_empty())?;
         let end = visit.accesses.len();
@@ -29,11 +30,10 @@ impl Verification {
         let name = best.candidate.name();
         let timed = calibration.modes.is_some();
         let tested = match self.before.iter().find(|fit| fit.candidate.name() == name) {
-            // He is not put to the test, and explains nearly anything: who led before has to stand
-            // it.
+            // It is not put to the test, and explains nearly anything: the leader from before is
+            // tested.
             Some(_) if timed && !best.candidate.repeats_itself() => self.before.first(),
-            // Nor would be whoever drew then. He draws nothing now, so nobody asks him to repeat
-            // himself: he has to stand it as he is.
+            // Nor would a fit that drew then. It draws nothing now, so it is tested as it is.
             Some(before) if timed && !before.candidate.repeats_itself() => Some(best),
             before => before,
         };
@@ -93,7 +93,7 @@ mod tests {
         (0..).zip(hits).map(took).collect()
     }
 
-    /// What is confirmed of a cache that was `shown` before, and `hidden` on the fresh trace.
+    /// Whether a cache that was `shown` before, and `hidden` on the fresh trace, is confirmed.
     fn confirmed(shown: &str, hidden: &str, before: &[Fit], best: &Fit) -> bool {
         let mut random = Random::new(5);
         let traces = [shown, hidden].map(|name| (name, stack_distance(FRAMES, FRAMES * 6, &mut random)));
@@ -120,7 +120,7 @@ mod tests {
         assert!(!confirmed("lru", "mru", &both, &lru));
         assert!(confirmed("lru", "lru", &both, &random));
         assert!(!confirmed("lru", "mru", &both, &random));
-        // Nobody thought of him before.
+        // It was not among the fits before.
         assert!(!confirmed("lru", "lru", &both[..1], &random));
         // He drew before, and draws nothing any more.
         assert!(confirmed("lru", "lru", &drew, &lru));

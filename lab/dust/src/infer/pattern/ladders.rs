@@ -6,7 +6,7 @@ use super::super::trace::Trace;
 use super::part;
 
 /// Blocks are read once, pushed out, read again at distances of 1.1 to 2.2 capacities, and probed
-/// after further newcomers: whoever remembers them keeps them.
+/// after further newcomers: a policy that remembers them keeps them.
 pub(super) fn ghosts(capacity: u32, random: &mut Random) -> Trace {
     let mut trace = Trace::cold("ghost-ladder");
     let rung = part(capacity, 0.12);
@@ -68,7 +68,7 @@ pub(super) fn admission(capacity: u32, random: &mut Random) -> Trace {
     trace
 }
 
-/// A full cache whose bits are all set, newcomers that make the hand go round, a random half
+/// A full cache with all bits set, newcomers that make the hand go round, a random half
 /// touched, and newcomers: the order of the survivors tells where the hand stopped, and whether
 /// kept blocks moved.
 pub(super) fn clock_hand(capacity: u32, random: &mut Random) -> Trace {

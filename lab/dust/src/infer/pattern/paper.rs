@@ -65,7 +65,7 @@ fn warm_up(trace: &mut Trace, regions: &mut Regions, capacity: u32, bits: UseBit
     }
 }
 
-/// Of a region that fills the cache, all of whose use bits are set: a few more blocks make the hand
+/// Of a region that fills the cache, with all use bits set: a few more blocks make the hand
 /// clear them, and a random half is touched.
 fn leave_half_set(
     trace: &mut Trace,
@@ -103,9 +103,8 @@ pub fn short_term(capacity: u32, bits: UseBits, random: &mut Random) -> Trace {
 
 /// Blocks referenced and replaced before (hot) against blocks that short-term attributes prefer
 /// (cold).
-///
-/// What replaces hot fills the cache and is read twice, so that it sets all use bits by itself; for
-/// half of them they are prepared after it, where hot and cold go.
+/// The blocks that replace hot fill the cache and are read twice, so that they set all use bits by
+/// themselves; for half of them they are prepared after it, where hot and cold go.
 pub fn history(capacity: u32, bits: UseBits, random: &mut Random) -> Trace {
     let mut trace = Trace::cold("history");
     let mut regions = Regions { next: 0 };
@@ -129,7 +128,7 @@ pub fn history(capacity: u32, bits: UseBits, random: &mut Random) -> Trace {
     trace.scan(hot.clone());
     trace.scan(hot.clone());
     trace.scan(cold.clone());
-    // More reads than any block of the test region has, else those who count would replace the
+    // More reads than any block of the test region has, else policies that count would replace the
     // region by itself.
     trace.scan_times(regions.region(half), EVICTION_READS);
     probe_evenly(&mut trace, cold.end, 2 * STRIPES, random);

@@ -56,7 +56,7 @@ pub fn zipf(capacity: u32, accesses: u32, random: &mut Random) -> Trace {
         .collect();
     let mut numbers = vec![u32::MAX; population];
     let mut next = 0;
-    // Whoever comes first is not the most popular: a tenth of the references are to newcomers.
+    // The first block is not the most popular: a tenth of the references are to newcomers.
     for _ in 0..accesses {
         let block = if random.chance(0.1) {
             next += 1;
