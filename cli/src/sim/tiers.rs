@@ -7,8 +7,9 @@ use pantler_sim::tiers::{
     Clients, LocalityRecord, TiersJob, TiersRecord, localities, locality_table, run_all_tiers, tiers_png,
     tiers_svg, tiers_table,
 };
+use pantler_sim::tiers::{Measure, PROTOCOLS, ProtocolError, ProtocolSpec, Times};
 use pantler_sim::{Footprint, Loaded, Sizes, Source, WarmUp, load};
-use pantler_steward::placement::{self, Measure, PROTOCOLS, ProtocolError, ProtocolSpec, TIERS_MAX, Times};
+use pantler_steward::placement::{self, TIERS_MAX};
 use std::num::{NonZeroU16, NonZeroUsize};
 use std::path::PathBuf;
 

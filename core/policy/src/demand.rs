@@ -88,12 +88,15 @@ impl<P: Policy> Demand<P> {
         self.resident.get(block as usize).is_some_and(|resident| *resident)
     }
 
-    /// Takes a block out, resident or remembered, as if it had never been referenced.
-    pub fn remove(&mut self, block: Handle) {
-        if self.holds(block) || self.remembers(block) {
+    /// Takes a block out, resident or remembered, as if it had never been referenced. Says whether
+    /// it was resident.
+    pub fn remove(&mut self, block: Handle) -> bool {
+        let is_resident = self.holds(block);
+        if is_resident || self.remembers(block) {
             self.policy.remove(&mut self.links, block);
             self.resident[block as usize] = false;
         }
+        is_resident
     }
 
     /// Whether a block was replaced and is remembered.

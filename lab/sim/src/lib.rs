@@ -13,7 +13,7 @@
 //! * [`share`] is one steward at one size: the same decisions as in the bodies.
 //! * [`LruCurve`] is LRU at every size, in one pass; [`Samples`] estimate other policies from some
 //!   of the blocks.
-//! * [`tiers`] is a hierarchy of caches, under any protocol of `pantler_steward::placement`.
+//! * [`tiers`] is a hierarchy of caches, under any protocol.
 //! * [`processes`] is programs that run in virtual time, over the steward, its scheduler and disks.
 //! * [`Job`] is one of these as a value, and [`Loaded`] runs them, side by side and with the same
 //!   result.

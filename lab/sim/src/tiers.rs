@@ -1,28 +1,52 @@
 //! Several tiers and several clients over a trace: which protocol keeps blocks where they are
 //! wanted.
 //!
-//! The decisions are those of `pantler_steward::placement`; here they meet traces, and become
-//! records and tables.
+//! | name | what | type |
+//! | --- | --- | --- |
+//! | `ind-lru`, `ind-arc`, `mq` | every tier on its own | [`Independent`] |
+//! | `uni-lru` and variants | one LRU order over all tiers | [`Unified`] |
+//! | `ulc` | what mounts run: `pantler_steward::placement` | [`UlcAlone`], [`UlcClients`] |
+//! | `ulc-request-order` | the same, shared tiers ordered by request | [`UlcClients`] |
+//! | `ulc:passing` | either, with frames for blocks that pass, as a mount has | the same |
+//! | `ulc-recency` | `ulc` with a share for age, where LRU would be better | [`UlcRecency`] |
+//!
+//! [`measure`] shows why ULC goes by distances between accesses, and not by ages.
 
 mod bars;
+mod independent;
 mod localities;
+mod measures;
+mod protocol;
 mod record;
 mod report;
+mod spec;
+mod tally;
+mod ulc_clients;
+mod ulc_recency;
+mod unified;
 
 use std::num::NonZeroU16;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use pantler_steward::placement::{Client, ProtocolError, ProtocolSpec, Sizes, Tally, Times, drive};
+use pantler_steward::placement::{Client, Sizes};
 use pantler_trace::Prepared;
 use pantler_trace::generate::Random;
 
 use crate::job::WarmUp;
 
 pub use bars::{tiers_png, tiers_svg};
+pub use independent::Independent;
 pub use localities::{LocalityRecord, localities};
+pub use measures::{Measure, Segments, UnknownMeasure, measure};
+pub use protocol::Protocol;
 pub use record::TiersRecord;
 pub use report::{locality_table, tiers_table};
+pub use spec::{PROTOCOLS, ProtocolError, ProtocolSpec};
+pub use tally::{Tally, Times, drive};
+pub use ulc_clients::{UlcAlone, UlcClients};
+pub use ulc_recency::UlcRecency;
+pub use unified::{Insertion, Unified};
 
 /// The clients of the references.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,9 @@
 //! Tiers over the traces of the paper, and over generated ones with several clients.
 
 use pantler_sim::tiers::{Clients, TiersJob, TiersRecord, run_all_tiers, run_tiers, tiers_svg, tiers_table};
+use pantler_sim::tiers::{Tally, Times};
 use pantler_sim::{Loaded, Source, WarmUp, load};
-use pantler_steward::placement::{Sizes, Tally, Times};
+use pantler_steward::placement::Sizes;
 use pantler_trace::testing::locate;
 
 fn job(protocol: &str, sizes: &[u32], clients: Clients) -> TiersJob {

@@ -12,9 +12,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use pantler_cache::{Cache, Options, Request};
 use pantler_origin::Source;
-use pantler_steward::placement::{
-    Client, Order, Passing, Protocol, Sizes, Step, Tier as Level, UlcAlone, UlcClients,
-};
+use pantler_sim::tiers::{Protocol, UlcAlone, UlcClients};
+use pantler_steward::placement::{Client, Order, Passing, Sizes, Step, Tier as Level};
 use pantler_steward::{FileId, OwnerId};
 use pantler_tier::store::{Owner, Store, charge};
 use pantler_tier::{Given, Key, News, Put, Retrieve, Seal, SsdTier, Stem, Tier, TierError, Wanted};

@@ -23,11 +23,12 @@ impl Tier {
     }
 
     /// Position in a list that starts with tier 1.
-    pub(crate) fn index(self) -> usize {
+    pub fn index(self) -> usize {
         usize::from(self.0) - 1
     }
 
-    pub(crate) fn at(index: usize) -> Self {
+    /// The tier at a position in a list that starts with tier 1.
+    pub fn at(index: usize) -> Self {
         Self(index as u8 + 1)
     }
 }
@@ -37,7 +38,8 @@ impl Tier {
 pub struct Client(pub u16);
 
 impl Client {
-    pub(crate) fn index(self) -> usize {
+    /// Its position in a list of all clients.
+    pub fn index(self) -> usize {
         usize::from(self.0)
     }
 }
@@ -71,7 +73,8 @@ impl Sizes {
         self.0[tier.index()]
     }
 
-    pub(crate) fn set(&mut self, tier: Tier, frames: u32) {
+    /// Another number of frames, at least one, for a tier that is not `out`.
+    pub fn set(&mut self, tier: Tier, frames: u32) {
         self.0[tier.index()] = frames;
     }
 

@@ -222,7 +222,7 @@ impl Ulc {
 
     /// The same, for frames that stay in the hierarchy for another use: as many entries are known
     /// as before.
-    pub(super) fn lend(&mut self, tier: Tier, frames: u32, steps: &mut Vec<Step>) {
+    pub fn lend(&mut self, tier: Tier, frames: u32, steps: &mut Vec<Step>) {
         assert!(tier <= self.own && frames > 0, "C1: {tier:?} cannot have {frames} frames");
         self.sizes.set(tier, frames);
         self.trim(tier, steps);

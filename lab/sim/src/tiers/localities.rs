@@ -1,8 +1,8 @@
 //! How accurate and how steady measures of locality are over a trace.
 
-use pantler_steward::placement::{Measure, measure};
 use serde::Serialize;
 
+use super::measures::{Measure, measure};
 use crate::sweep::Loaded;
 
 /// Version of the objects; the same as of all that the command prints.

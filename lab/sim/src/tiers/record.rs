@@ -1,9 +1,9 @@
 //! What a run over tiers is printed as: the contract of `docs/JSON.md`.
 
-use pantler_steward::placement::{Tally, Tier};
+use pantler_steward::placement::Tier;
 use serde::Serialize;
 
-use super::TiersJob;
+use super::{Tally, TiersJob};
 use crate::sweep::Loaded;
 
 /// Version of the objects; the same as of all that the command prints.

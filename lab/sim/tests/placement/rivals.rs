@@ -1,9 +1,9 @@
 //! The rivals beside twins of plain vectors, oldest block first.
 
-use pantler_steward::placement::{
-    Client, Independent, Insertion, PROTOCOLS, Protocol, ProtocolSpec, Retrieval, Sizes, Step, Tally, Tier,
-    Times, Unified, drive,
+use pantler_sim::tiers::{
+    Independent, Insertion, PROTOCOLS, Protocol, ProtocolSpec, Tally, Times, Unified, drive,
 };
+use pantler_steward::placement::{Client, Retrieval, Sizes, Step, Tier};
 use proptest::collection::vec;
 use proptest::prelude::*;
 

@@ -29,10 +29,8 @@
 //! Cost: one pass over the blocks for each reference. These are for traces of the paper's size, not
 //! for those of a day.
 
-use alloc::vec;
-use alloc::vec::Vec;
-use core::fmt;
-use core::str::FromStr;
+use std::fmt;
+use std::str::FromStr;
 
 /// A measure of locality.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,7 +84,7 @@ impl fmt::Display for UnknownMeasure {
     }
 }
 
-impl core::error::Error for UnknownMeasure {}
+impl std::error::Error for UnknownMeasure {}
 
 /// What a measure shows of a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,8 +1,7 @@
 //! Random traces, step by step beside the twins. `PROPTEST_CASES` sets how many.
 
-use pantler_steward::placement::{
-    Client, Order, Passing, Protocol, Sizes, Step, Tier, Ulc, UlcAlone, UlcClients, UlcRecency,
-};
+use pantler_sim::tiers::{Protocol, UlcAlone, UlcClients, UlcRecency};
+use pantler_steward::placement::{Client, Order, Passing, Sizes, Step, Tier, Ulc};
 use proptest::collection::vec;
 use proptest::prelude::*;
 

@@ -1,6 +1,6 @@
 //! Measures beside their definitions.
 
-use pantler_steward::placement::{Measure, Segments, measure};
+use pantler_sim::tiers::{Measure, Segments, measure};
 use proptest::collection::vec;
 use proptest::prelude::*;
 

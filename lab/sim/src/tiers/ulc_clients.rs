@@ -13,16 +13,12 @@
 //! Tier 1 may have frames for blocks that pass ([`Passing`]), as a mount has. A block that passes
 //! is read from there and asked of nobody; tiers are told only if it is kept nearer from then on.
 
-use alloc::vec;
-use alloc::vec::Vec;
-
 use pantler_policy::Handle;
+use pantler_steward::placement::{
+    Client, Order, Passage, Passing, Retrieval, SharedTiers, Sizes, Step, Tier, Ulc,
+};
 
-use super::passing::{Passage, Passing};
 use super::protocol::Protocol;
-use super::shared::{Order, SharedTiers};
-use super::tier::{Client, Retrieval, Sizes, Step, Tier};
-use super::ulc::Ulc;
 
 /// One client that has all tiers for itself, as a protocol.
 #[derive(Clone, Debug)]

@@ -1,18 +1,13 @@
 //! Which protocol, as people type it.
 
-use core::fmt;
-use core::str::FromStr;
+use std::fmt;
+use std::str::FromStr;
 
-use alloc::boxed::Box;
-use alloc::format;
-use alloc::string::{String, ToString};
 use pantler_policy::{Spec, SpecError};
+use pantler_steward::placement::{Order, Passing, Sizes};
 
 use super::independent::Independent;
-use super::passing::Passing;
 use super::protocol::Protocol;
-use super::shared::Order;
-use super::tier::Sizes;
 use super::ulc_clients::{UlcAlone, UlcClients};
 use super::ulc_recency::UlcRecency;
 use super::unified::{Insertion, Unified};
@@ -177,4 +172,4 @@ impl fmt::Display for ProtocolError {
     }
 }
 
-impl core::error::Error for ProtocolError {}
+impl std::error::Error for ProtocolError {}

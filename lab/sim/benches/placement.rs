@@ -1,12 +1,13 @@
 //! References per second on one core, over three tiers of a third of a million blocks. ULC must do
 //! two million: else this fails.
 //!
-//! `cargo bench -p pantler-steward --bench placement`; figures in docs/benchmarks/tiers.md.
+//! `cargo bench -p pantler-sim --bench placement`; figures in docs/benchmarks/tiers.md.
 //!
 //! CPU time of the thread, best of three passes after one that fills the tiers. References are made
 //! before.
 
-use pantler_steward::placement::{Client, ProtocolSpec, Sizes};
+use pantler_sim::tiers::ProtocolSpec;
+use pantler_steward::placement::{Client, Sizes};
 use rustix::time::{ClockId, clock_gettime};
 
 #[path = "../../../benches/bars.rs"]

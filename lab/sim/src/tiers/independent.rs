@@ -9,12 +9,10 @@
 //! buffer caches*, USENIX 2001. `ind-arc` is the rival that the ULC paper made up in the frame of
 //! Z. Chen et al., SIGMETRICS 2005.
 
-use alloc::vec::Vec;
-
 use pantler_policy::{Demand, Handle, Replacement, Spec};
+use pantler_steward::placement::{Client, Retrieval, Sizes, Step, Tier};
 
 use super::protocol::Protocol;
-use super::tier::{Client, Retrieval, Sizes, Step, Tier};
 
 type Cache = Demand<Replacement>;
 

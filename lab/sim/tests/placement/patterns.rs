@@ -1,6 +1,7 @@
 //! What the design says of known patterns.
 
-use pantler_steward::placement::{Client, ProtocolSpec, Sizes, Tally, Tier, Times, Ulc, drive};
+use pantler_sim::tiers::{ProtocolSpec, Tally, Times, drive};
+use pantler_steward::placement::{Client, Sizes, Tier, Ulc};
 
 /// Counts after the first tenth.
 fn run(protocol: &str, sizes: &[u32], references: &[u32]) -> Tally {

@@ -38,27 +38,30 @@
 //! Y1  Window and tier 1, and nursery and tier n, together hold at most the frames of their tier.
 //! Y2  No block is in the nursery that ULC keeps in a tier.
 
-use alloc::vec::Vec;
+use pantler_policy::{Demand, Handle, Lru};
+use pantler_steward::placement::{Client, Retrieval, Sizes, Step, Tier, Ulc};
 
-use pantler_policy::Handle;
-
-use super::lru::Lru;
 use super::protocol::Protocol;
-use super::tier::{Client, Retrieval, Sizes, Step, Tier};
-use super::ulc::Ulc;
 
 /// Part of tier 1 that the window has, in percent.
 const WINDOW_PERCENT: u64 = 3;
 /// The nursery has at least one frame in so many.
 const NURSERY_LEAST: u32 = 20;
 
+/// Blocks in order of their last use.
+type Cache = Demand<Lru>;
+
+fn cache(frames: u32) -> Cache {
+    Demand::new(Lru::default(), frames)
+}
+
 /// ULC with a window and a nursery.
 #[derive(Clone, Debug)]
 pub struct UlcRecency {
     sizes: Sizes,
     ulc: Ulc,
-    window: Lru,
-    nursery: Lru,
+    window: Cache,
+    nursery: Cache,
     /// Frames of tier n that the nursery always has.
     nursery_min: u32,
     nursery_hits: u64,
@@ -84,8 +87,8 @@ impl UlcRecency {
         Self {
             sizes,
             ulc,
-            window: Lru::new(window),
-            nursery: Lru::new(nursery),
+            window: cache(window),
+            nursery: cache(nursery),
             nursery_min,
             nursery_hits: 0,
             settled_hits: 0,
@@ -130,7 +133,8 @@ impl UlcRecency {
             self.ulc.lend(last, frames - nursery - 1, steps);
             self.nursery.resize(nursery + 1);
         } else if new < settled && nursery > self.nursery_min {
-            let victim = self.nursery.resize(nursery - 1);
+            self.nursery.resize(nursery - 1);
+            let victim = if self.nursery.len() == nursery { self.nursery.evict() } else { None };
             steps.extend(victim.map(|block| Step::Drop { block, from: last }));
             self.ulc.lend(last, frames - nursery + 1, steps);
         }
@@ -142,7 +146,7 @@ impl Protocol for UlcRecency {
         self.now += 1;
         let (first, last) = (Tier(1), self.last());
         let mut retrieval = self.ulc.plan(block);
-        let (windowed, nursed) = (self.window.take(block), self.nursery.take(block));
+        let (windowed, nursed) = (self.window.remove(block), self.nursery.remove(block));
         if windowed {
             retrieval.from = first;
         } else {
@@ -161,7 +165,7 @@ impl Protocol for UlcRecency {
             if self.nursery.len() == self.nursery.frames() {
                 self.weigh(steps);
             }
-            let victim = self.nursery.reference(block);
+            let (_, victim) = self.nursery.reference(block);
             steps.extend(victim.map(|block| Step::Drop { block, from: last }));
         }
         retrieval

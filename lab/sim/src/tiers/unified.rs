@@ -29,14 +29,10 @@
 //! E1  A block is on at most one shared list, and tier 2 holds at most its frames.
 //! E2  No segment but the oldest is over its length, and marks say in which segment a block is.
 
-use alloc::vec;
-use alloc::vec::Vec;
+use pantler_policy::{Demand, Handle, Links, List, Lru};
+use pantler_steward::placement::{Client, Retrieval, Sizes, Step, Tier};
 
-use pantler_policy::{Handle, Links, List};
-
-use super::lru::Lru;
 use super::protocol::Protocol;
-use super::tier::{Client, Retrieval, Sizes, Step, Tier};
 
 /// Where blocks enter tier 2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,22 +146,29 @@ impl Share {
     }
 }
 
+/// Blocks in order of their last use.
+type Cache = Demand<Lru>;
+
+fn cache(frames: u32) -> Cache {
+    Demand::new(Lru::default(), frames)
+}
+
 /// What tier 2 remembers of a client (V2).
 #[derive(Clone, Debug)]
 struct Ghosts {
-    demoted: Lru,
-    read: Lru,
+    demoted: Cache,
+    read: Cache,
     demoted_hits: u32,
     read_hits: u32,
 }
 
 impl Ghosts {
     fn new(frames: u32) -> Self {
-        Self { demoted: Lru::new(frames), read: Lru::new(frames), demoted_hits: 0, read_hits: 0 }
+        Self { demoted: cache(frames), read: cache(frames), demoted_hits: 0, read_hits: 0 }
     }
 
     fn request(&mut self, block: Handle) {
-        self.demoted_hits += u32::from(self.demoted.take(block));
+        self.demoted_hits += u32::from(self.demoted.remove(block));
         self.read_hits += u32::from(self.read.holds(block));
         self.read.reference(block);
         if self.demoted_hits + self.read_hits >= self.read.frames() {
@@ -186,11 +189,11 @@ impl Ghosts {
 /// A hierarchy under one LRU order.
 #[derive(Clone, Debug)]
 pub struct Unified {
-    clients: Vec<Lru>,
+    clients: Vec<Cache>,
     /// Tier 2.
     second: Option<Segmented>,
     /// Tier 3 and on.
-    further: Vec<Lru>,
+    further: Vec<Cache>,
     ghosts: Vec<Ghosts>,
     insertion: Insertion,
     out: Tier,
@@ -200,14 +203,14 @@ impl Unified {
     /// That many clients with a first tier each; the other tiers exist once.
     pub fn new(sizes: &Sizes, clients: u16, insertion: Insertion) -> Self {
         let mut tiers = sizes.iter().map(|(_, frames)| frames);
-        let first = Lru::new(tiers.next().unwrap_or_default());
+        let first = cache(tiers.next().unwrap_or_default());
         let second = tiers.next();
         let adapts = matches!(insertion, Insertion::Adapt | Insertion::AdaptExponential);
         let ghosts = second.filter(|_| adapts).map(Ghosts::new);
         Self {
             clients: vec![first; usize::from(clients)],
             second: second.map(|frames| Segmented::new(frames, insertion)),
-            further: tiers.map(Lru::new).collect(),
+            further: tiers.map(cache).collect(),
             ghosts: ghosts.map_or_else(Vec::new, |ghosts| vec![ghosts; usize::from(clients)]),
             insertion,
             out: sizes.out(),
@@ -219,7 +222,7 @@ impl Unified {
         if self.second.as_mut().is_some_and(|second| second.take(block)) {
             return Tier(2);
         }
-        let found = self.further.iter_mut().position(|lru| lru.take(block));
+        let found = self.further.iter_mut().position(|lru| lru.remove(block));
         found.map_or(self.out, |index| Tier::at(index + 2))
     }
 
@@ -232,7 +235,7 @@ impl Unified {
             victim = match further.next() {
                 Some(next) => {
                     steps.push(Step::Demote { block, from });
-                    next.reference(block)
+                    next.reference(block).1
                 }
                 None => {
                     steps.push(Step::Drop { block, from });
@@ -281,15 +284,15 @@ impl Protocol for Unified {
         }
         let from = self.take(block);
         self.read(client, block, steps);
-        if let Some(victim) = self.clients[client.index()].reference(block) {
+        if let (_, Some(victim)) = self.clients[client.index()].reference(block) {
             self.demote(client, victim, steps);
         }
         Retrieval { from, keep }
     }
 
     fn validate(&self) {
-        for lru in self.clients.iter().chain(&self.further) {
-            lru.validate();
+        for cache in self.clients.iter().chain(&self.further) {
+            cache.validate();
         }
         let Some(second) = &self.second else { return };
         let mut len = 0;

@@ -8,7 +8,7 @@
 //! is sent down later from a frame where it passed, the client sends it, for what a demotion into
 //! that tier costs.
 
-use super::tier::{Client, Retrieval, Step, TIERS_MAX, Tier};
+use pantler_steward::placement::{Client, Retrieval, Step, TIERS_MAX, Tier};
 
 /// Counts of references after the warm-up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -121,7 +121,7 @@ pub fn drive(
     out: Tier,
 ) -> Tally {
     let mut tally = Tally::default();
-    let mut steps = alloc::vec::Vec::new();
+    let mut steps = Vec::new();
     for (number, (client, block)) in (0u64..).zip(references) {
         steps.clear();
         let retrieval = protocol.reference(client, block, &mut steps);

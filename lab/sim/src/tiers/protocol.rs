@@ -1,10 +1,8 @@
 //! What a simulator drives: any protocol that decides where the blocks of a hierarchy are.
 
-use alloc::vec::Vec;
-
 use pantler_policy::Handle;
 
-use super::tier::{Client, Retrieval, Step};
+use pantler_steward::placement::{Client, Retrieval, Step};
 
 /// A protocol over several tiers, with everything that its clients and its servers know.
 pub trait Protocol {
