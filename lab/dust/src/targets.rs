@@ -35,8 +35,8 @@ pub trait Target {
         None
     }
 
-    /// From now on runs end early, by [`TargetError::Stopped`], when that is wanted. Targets whose
-    /// runs take no time need not look.
+    /// From now on runs end early, by [`TargetError::Stopped`], when that is wanted. Targets with
+    /// runs that take no time need not look.
     fn heed(&mut self, _stop: Stop) {}
 }
 
@@ -58,7 +58,7 @@ pub enum TargetError {
         /// What to do about it.
         remedy: &'static str,
     },
-    /// Nobody wants to know any more.
+    /// The answer is not wanted any more.
     #[error("stopped")]
     Stopped {
         /// What [`Stop`] said.
@@ -80,11 +80,11 @@ pub enum TargetError {
     },
 }
 
-/// What is known of a target before it is asked, by its name.
+/// Knowledge of a target before it is asked, by its name.
 pub fn expectations(name: &str) -> Options {
-    /// Share of accesses in which a model may be wrong of what looks at a clock, takes samples or
-    /// reclaims: those have corners that it has not. Whatever else is behind a target is what it is
-    /// to the letter.
+    /// Share of accesses in which a model may be wrong about a cache that looks at a clock, takes
+    /// samples or reclaims: such caches have corners that models lack. Other caches follow their
+    /// model to the letter.
     const CORNERS: f64 = 0.012;
     const PAGES_MAX: u32 = 1 << 15;
     let options = Options::default();
@@ -98,7 +98,7 @@ pub fn expectations(name: &str) -> Options {
         _ if name.starts_with("mount ") => &[("sieve", CORNERS)],
         _ => options.corners,
     };
-    // Who says what it has is never wrong about it.
+    // A target that says what it has is never wrong about it.
     let exact = proxy || redis || memcached;
     // Of simulated caches it is known that others may use them.
     let shared = name.starts_with("policy:");
@@ -116,7 +116,7 @@ pub fn expectations(name: &str) -> Options {
         _ if memcached => Some(Costs::paced(MEMCACHED_PACE, 0.5, 1.0)),
         _ => options.costs,
     };
-    // Who asks over a network one by one does not wait for a million answers.
+    // Over a network, one by one, a million answers take too long.
     let blocks_max = if proxy { PAGES_MAX } else { options.blocks_max };
     // Where reading one block may bring in others, that is asked first.
     let may_fetch_ahead = name.starts_with("mount ");

@@ -1,5 +1,5 @@
-//! Nothing is certain of a cache that fetches ahead, nor where hits are not told from misses, nor
-//! where a tenth contradicts. Asked as a mount is: by time alone, and never emptied.
+//! A cache is `unknown` if it fetches ahead, if hits are not told from misses, or if a tenth
+//! contradicts. Asked as a mount is: by time alone, and never emptied.
 
 use pantler_dust::infer::random::Random;
 use pantler_dust::targets::expectations;

@@ -116,8 +116,8 @@ fn caches_by_other_hands_are_named_and_never_called_what_they_are_not() {
         let right = names.contains(&verdict.family.as_str())
             || verdict.equivalent.iter().any(|name| names.contains(&name.as_str()));
         let known = verdict.verdict == Known::Known;
-        // What refuses newcomers is full where that is said above, and all others hold what they
-        // were told to.
+        // A cache that refuses newcomers is full where that is said above; all others hold what
+        // they were told to.
         let sized = verdict.family == "noeviction" || verdict.capacity.abs_diff(CAPACITY) <= 2;
         if (known && !right) || (must && !(known && sized)) {
             wrong.push((cache, verdict.verdict, verdict.policy, verdict.capacity));

@@ -7,7 +7,7 @@ use pantler_dust::targets::expectations;
 use pantler_dust::trials::{Choice, NEARLY_LRU, STRANGERS, Stranger};
 use pantler_dust::{Inquiry, Known, Options, Verdict, investigate};
 
-/// Whoever might be taken for one of them; all of them would take minutes.
+/// Policies that might be taken for one of them; all of them would take minutes.
 const RIVALS: [&str; 14] = [
     "lru",
     "sfifo",
@@ -32,7 +32,7 @@ fn ask(target: &str, frames: u32, seed: u64, choice: Choice) -> Verdict {
     investigate(Inquiry::new(options), &mut stranger).expect("it always answers").verdict()
 }
 
-/// Nobody may be known, but LRU itself.
+/// None may be known, but LRU itself.
 fn nobody_is_known(target: &str, frames: u32, strangers: &[(&str, Choice)]) {
     let mut known = Vec::new();
     for &(name, choice) in strangers {

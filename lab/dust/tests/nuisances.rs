@@ -44,7 +44,7 @@ fn parameter(verdict: &Verdict, key: &str) -> Option<f64> {
     verdict.parameters.iter().find(|(name, _)| name == key).map(|(_, value)| *value)
 }
 
-/// What shows so little that it is within what any policy is forgiven may remain unsaid.
+/// Nuisances that show as little as any policy is forgiven: they may remain unnamed.
 const SAID: [(&str, &str); 4] = [("fifo", "batch"), ("fifo", "late"), ("sieve", "batch"), ("2q", "batch")];
 
 #[test]

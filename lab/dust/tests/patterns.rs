@@ -1,8 +1,8 @@
 //! Each pattern separates the policies that it is there for, and would not without the step that it
 //! is named after.
 //!
-//! Likelihoods are counted here by hand: so many answers agree with a policy, so many do not. Whose
-//! capacity is unknown gets the best of all that are near.
+//! Likelihoods are counted here by hand: answers that agree with a policy, and those that do not. A
+//! policy of unknown capacity gets the best of all that are near.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -168,7 +168,7 @@ fn every_pattern_is_tried() {
     let apart = [Pattern::ShortTermAllBits, Pattern::TimeGaps];
     for pattern in Pattern::ALL {
         let tried = PAIRS.iter().any(|(one, ..)| *one == pattern) || apart.contains(&pattern);
-        assert!(tried, "{pattern:?} separates nobody");
+        assert!(tried, "{pattern:?} separates no policies");
     }
 }
 
@@ -204,8 +204,8 @@ fn time_gaps_show_who_reads_a_clock() {
         let (mut with, mut without) = (0.0, 0.0);
         for _ in 0..RUNS {
             let mut trace = Pattern::TimeGaps.trace(FRAMES, &mut random);
-            // By how much what moved is better explained by who moves everything than by who moves
-            // nothing.
+            // By how much a policy that moves everything explains the moves better than one that
+            // moves nothing.
             let mut moves = |trace: &Trace| {
                 let seen: Vec<bool> =
                     lazy_lru(trace).into_iter().map(|hit| hit != random.chance(NOISE)).collect();

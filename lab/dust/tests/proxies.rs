@@ -1,4 +1,4 @@
-//! Caching proxies of this process, which do what nobody would: behind `http://` they must not be
+//! Caching proxies of this process with artificial policies: behind `http://` they must not be
 //! taken for what is known.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -13,7 +13,7 @@ use pantler_rig::free_port;
 /// Pages of each proxy.
 const PAGES: u32 = 100;
 
-/// Lines of a request up to the empty one; `None` when nobody asks any more.
+/// Lines of a request up to the empty one; `None` at the end of the connection.
 fn request(from: &mut impl BufRead) -> io::Result<Option<Vec<String>>> {
     let mut lines = Vec::new();
     loop {
@@ -55,7 +55,7 @@ fn asked(mut cache: impl Target + Send + 'static) -> Result<Verdict, TargetError
     let url = format!("http://{}", listener.local_addr().expect("bound"));
     let origin = format!("127.0.0.1:{}", free_port());
     let to = origin.clone();
-    // It ends with the process: nobody asks it any more.
+    // It ends with the process: no request comes any more.
     std::thread::spawn(move || serve(&listener, &to, &mut cache));
     let mut target = HttpTarget::new(&url, &origin, Some(1)).expect("it answers");
     Ok(investigate(Inquiry::new(expectations(&url)), &mut target)?.verdict())
@@ -111,8 +111,8 @@ fn a_proxy_that_removes_late_is_refused_with_a_remedy() {
     assert!(error.contains("soon after") && error.contains("keys_zone"), "{error}");
 }
 
-/// What contradicts LRU in some accesses of a thousand is another policy, since nothing comes
-/// between a proxy and its answer.
+/// A cache that contradicts LRU in some accesses of a thousand has another policy, since nothing
+/// comes between a proxy and its answer.
 #[test]
 fn a_proxy_that_is_nearly_lru_is_not_called_so() {
     for name in ["each 20th the most recent", "each 40th the most recent", "each 10th the median"] {

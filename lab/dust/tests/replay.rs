@@ -54,7 +54,7 @@ fn told(inquiry: &Inquiry, counterexample: Option<&Counterexample>) -> [String; 
     [json, html::page(&report, inquiry, counterexample)]
 }
 
-/// What was asked for the counterexample is part of the recording.
+/// Questions for the counterexample are part of the recording.
 #[test]
 fn who_is_unknown_is_so_again_byte_for_byte() {
     let mut confirmed = 0;

@@ -39,8 +39,8 @@ fn ask_with(seed: u64, name: &str, target: &mut dyn Target, families: &[&str]) -
 fn redis(policy: &str) -> Option<Verdict> {
     let server = pantler_rig::redis(&["--maxmemory", "8mb", "--maxmemory-policy", policy])?;
     let mut target = RedisTarget::new(&server.address(), None).expect("it answers");
-    // It draws from seventy keys, whose two thousand references sometimes leave honest doubt, never
-    // another name.
+    // It draws from seventy keys; two thousand references to them sometimes leave honest doubt,
+    // never another name.
     let ask = |target: &mut RedisTarget, seed| ask_with(seed, &format!("redis://{policy}"), target, &[]);
     let mut verdict = ask(&mut target, 1);
     for seed in 2..=ATTEMPTS {
@@ -76,7 +76,7 @@ fn a_server_that_says_nothing_is_given_up() {
     }
 }
 
-/// Whoever runs a server for others does not let them ask for its settings.
+/// Servers that are run for others deny questions about their settings.
 #[test]
 fn redis_that_evicts_what_has_a_time_to_live_is_not_called_noeviction() {
     let volatile = ["--maxmemory", "8mb", "--maxmemory-policy", "volatile-lru"];

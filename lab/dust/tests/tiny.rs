@@ -1,5 +1,4 @@
-//! Caches of a few blocks, in which many policies do the same: they are named together, or nobody
-//! is.
+//! Caches of a few blocks, in which many policies do the same: they are named together, or none is.
 
 use pantler_dust::infer::random::Random;
 use pantler_dust::targets::expectations;
@@ -90,7 +89,7 @@ fn what_keeps_nothing_is_no_cache() {
     }
 }
 
-/// A recording that tells nothing names nobody.
+/// A recording that tells nothing names no policy.
 #[test]
 fn what_was_never_full_or_hardly_asked_is_unknown() {
     for accesses in [&[0][..], &[1, 2], &[0, 0, 0], &[u32::MAX, 0, u32::MAX], &[0, 1, 2, 3, 0, 1, 2, 3]] {

@@ -1,4 +1,4 @@
-//! Seeded trials: two hundred caches with known policies, and some that nobody knows.
+//! Seeded trials: two hundred caches with known policies, and some with unknown ones.
 
 use pantler_dust::infer::family::Family;
 use pantler_dust::infer::random::Random;

@@ -1,4 +1,4 @@
-//! A caching proxy (nginx `proxy_cache`, Varnish), whose origin is Dust itself.
+//! A caching proxy (nginx `proxy_cache`, Varnish); its origin is Dust itself.
 //!
 //! ```text
 //!   GET /dust/18a2f/17  --->  proxy  --->  origin: a thread of this process
@@ -6,7 +6,7 @@
 //! ```
 //!
 //! W1  The origin sees every miss, so no reading is wrong: only requests for the page that is being
-//!     asked for count, whatever else the proxy, or somebody else, wants of it.
+//!     asked for count, whatever else the proxy, or another client, wants of it.
 //! W2  Every page has the same size and may be kept for a day. A page is never asked for again
 //!     after the inquiry, and nothing is ever flushed: a proxy has no common word for it.
 //!
@@ -25,7 +25,7 @@ use super::{Patience, Stop, Target, TargetError, failed};
 use crate::stop::PATIENCE;
 use crate::{Reading, Step, Trace};
 
-/// Bytes of a page, if nobody says otherwise.
+/// Bytes of a page by default.
 const PAGE_BYTES: u32 = 4096;
 /// Longest line of a request that the origin reads, and lines at most.
 const LINE_MAX: u64 = 16 << 10;
@@ -61,7 +61,7 @@ impl HttpTarget {
     ///
     /// # Errors
     ///
-    /// Those of [`new`](Self::new), and when nobody wants to know any more.
+    /// Those of [`new`](Self::new), and when the answer is not wanted any more.
     pub fn open(
         url: &str,
         origin: &str,
@@ -98,7 +98,7 @@ impl HttpTarget {
             if response.status() != 200 {
                 return Err(io::Error::other(format!("answered {}", response.status())));
             }
-            // Not a byte more than a page: whoever answers with more is no cache of it.
+            // Not a byte more than a page: a server that answers with more is no cache of it.
             let page =
                 response.body_mut().with_config().limit(most + 1).read_to_vec().map_err(io::Error::other)?;
             if page.len() as u64 == most { Ok(()) } else { Err(io::Error::other("answered another page")) }
@@ -132,7 +132,7 @@ impl Target for HttpTarget {
     }
 }
 
-/// Whoever asks a proxy goes straight to it, also where the environment names another one for
+/// Requests to a proxy go straight to it, also where the environment names another one for
 /// everything.
 fn agent(time: Duration) -> ureq::Agent {
     let config = ureq::Agent::config_builder().proxy(None).http_status_as_error(false).max_redirects(0);
@@ -150,7 +150,7 @@ struct Wanted(Mutex<(String, bool)>);
 
 impl Wanted {
     fn lock(&self) -> MutexGuard<'_, (String, bool)> {
-        // Whoever panicked while holding it left both as they should be.
+        // A panic while it was held left both as they should be.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -228,7 +228,7 @@ fn answer(mut stream: &TcpStream, page: &[u8], wanted: &Wanted) -> io::Result<()
         let mut line = Vec::new();
         io::Read::take(&mut lines, LINE_MAX).read_until(b'\n', &mut line)?;
         if line.is_empty() {
-            // Somebody looked whether anybody is there.
+            // A client only looked whether there is a server.
             return Ok(());
         }
         if line == b"\r\n" || line == b"\n" {
@@ -245,7 +245,7 @@ fn answer(mut stream: &TcpStream, page: &[u8], wanted: &Wanted) -> io::Result<()
 impl Drop for Origin {
     fn drop(&mut self) {
         self.ends.store(true, Ordering::SeqCst);
-        // Wakes the thread from its wait; if nobody can connect, it ends with the process.
+        // Wakes the thread from its wait; if connecting fails, it ends with the process.
         if TcpStream::connect(&self.address).is_ok()
             && let Some(thread) = self.thread.take()
         {
@@ -270,7 +270,7 @@ mod tests {
 
     #[test]
     fn no_proxy_of_the_environment_comes_between() {
-        // In a process of its own, since an environment is everybody's. Nobody listens there.
+        // In a process of its own, since all threads share an environment. There is no listener.
         let mut test = Command::new(std::env::current_exe().unwrap());
         test.args(["--exact", "targets::http::tests::without_a_proxy_every_access_is_a_miss"]);
         for name in ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"] {

@@ -42,12 +42,12 @@ pub fn is_left(name: &str, prefix: &str, between: char) -> bool {
     pid.is_some_and(|pid| test_kill_process(pid) == Err(Errno::SRCH))
 }
 
-/// What a key begins with whose owner is of this world; `None` where that cannot be told.
+/// The beginning of keys with an owner of this world; `None` where that cannot be told.
 pub fn keys() -> Option<String> {
     Some(format!("dust:{}:", world()?))
 }
 
-/// Paths in a folder whose owners have ended.
+/// Paths in a folder that ended processes left.
 pub fn left_in(folder: &Path, prefix: &str) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
     let left = entries.flatten().filter(|entry| is_left(&entry.file_name().to_string_lossy(), prefix, '-'));

@@ -1,7 +1,7 @@
 //! A memcached server: a key is a block, read where it is and set where it is not.
 //!
 //! ```text
-//!   get dust:1c9f03aa:4711:0:17     VALUE ..: a hit      END: a miss, then set dust:1c9f03aa:4711:0:17 0 3600 24000
+//!   get dust:1c9f03aa:4711:0:17    VALUE ..: a hit    END: a miss, then set ... 0 3600 24000
 //! ```
 //!
 //! N1  Only keys that begin with `dust:`, the [owner](super::leftovers) and the visit are touched,
@@ -59,8 +59,7 @@ impl MemcachedTarget {
     /// Connects to `host:port`. `value_bytes` is chosen by the server's memory if not given.
     ///
     /// # Errors
-    ///
-    /// When nobody answers.
+    /// When there is no answer.
     pub fn new(address: &str, value_bytes: Option<u32>) -> Result<Self, TargetError> {
         Self::open(address, value_bytes, &Patience::default())
     }
@@ -69,7 +68,7 @@ impl MemcachedTarget {
     ///
     /// # Errors
     ///
-    /// Those of [`new`](Self::new), and when nobody wants to know any more.
+    /// Those of [`new`](Self::new), and when the answer is not wanted any more.
     pub fn open(address: &str, value_bytes: Option<u32>, patience: &Patience) -> Result<Self, TargetError> {
         let stream = BufReader::new(Wire::connect(address, patience)?);
         let mut target = Self {
@@ -216,7 +215,7 @@ impl MemcachedTarget {
         Err(self.strange("more keys than it holds"))
     }
 
-    /// In portions: who is far away is not waited for key by key.
+    /// In portions: a far server is not waited for key by key.
     fn delete(&mut self, keys: &[String]) -> Result<(), TargetError> {
         for portion in keys.chunks(PORTION) {
             let request: String = portion.iter().map(|key| format!("delete {key}\r\n")).collect();
@@ -276,9 +275,9 @@ impl Target for MemcachedTarget {
 
 impl Drop for MemcachedTarget {
     fn drop(&mut self) {
-        // Whoever wants to know no more wants nothing left, and does not wait for it long. A server
-        // that went away has nothing to delete; what is left at one that hardly answers expires, or
-        // goes with the next run.
+        // After a stop nothing shall be left behind, and cleaning up takes a short time only. A
+        // server that went away has nothing to delete; what is left at one that hardly answers
+        // expires, or goes with the next run.
         self.stream.get_mut().part();
         let _ = self.flush();
     }
@@ -301,7 +300,7 @@ mod tests {
         endless.join().unwrap();
     }
 
-    /// A server without room, which takes so long for each key that it deletes.
+    /// A server without room, which takes `pause` for each key that it deletes.
     fn tardy(pause: Duration) -> String {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();

@@ -2,12 +2,12 @@
 //! kernel's page cache.
 //!
 //! ```text
-//!   seed file, written               its blocks are in the cache, because they were written; it goes again
+//!   seed file, written               its blocks are cached, because they were written; it goes again
 //!     | copy_file_range: the bytes do not pass through the cache
 //!     v
 //!   test files  [0 1 2 ..] [4096 ..] one byte read of each block, timed
 //!                  |          ^
-//!                  +----------+      files that are needed later are copies of the first: a seed would push out what is read
+//!                  +----------+      later files are copies of the first: a seed would evict
 //! ```
 //!
 //! T1  Every block is read for the first time by a trace: nothing is ever flushed, because files
@@ -67,11 +67,11 @@ const FILE_BYTES: u64 = 32 << 20;
 const REST: Duration = Duration::from_millis(250);
 /// Put in the place of the way: what is left without it is next to nothing for a hit.
 const SHORT_WAY: Duration = Duration::from_micros(5);
-/// A miss takes at least so many times as long as a hit, else nothing can be seen.
+/// A miss takes at least this many times as long as a hit, else nothing can be seen.
 const APART: f64 = 1.25;
 
-/// Lets go of the bytes of a file of one's own that is left over, which somebody else may have
-/// opened. In a folder where others write, its name may lead anywhere.
+/// Frees the bytes of a left-over file of one's own, which another process may have open. In a
+/// folder where others write, its name may lead anywhere.
 fn emptied(path: &Path) -> io::Result<()> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = OpenOptions::new().write(true).custom_flags(flags.bits() as i32).open(path)?;
@@ -100,14 +100,14 @@ impl MountTarget {
         Self::open(directory, room_bytes, Stop::default())
     }
 
-    /// The same until `stop` says that nobody wants to know any more.
+    /// The same until `stop` says that the answer is not wanted any more.
     ///
     /// # Errors
     ///
     /// Those of [`new`](Self::new), and then.
     pub fn open(directory: &Path, room_bytes: u64, stop: Stop) -> Result<Self, TargetError> {
         for path in left_in(directory, PREFIX) {
-            // One that cannot be deleted is in the way of nobody but its owner, who can see it.
+            // One that cannot be deleted is in the way of its owner only, who can see it.
             let _ = emptied(&path);
             let _ = fs::remove_file(path);
         }
@@ -236,7 +236,7 @@ impl TestFiles {
         let (path, file) = &self.files[(at / FILE_BYTES) as usize];
         let at = at % FILE_BYTES;
         let mut byte = [0];
-        // The first question wakes whoever answers, the second one is timed.
+        // The first question wakes the answering thread, the second one is timed.
         asked(file);
         let before = asked(file);
         let start = Instant::now();
@@ -244,13 +244,12 @@ impl TestFiles {
         let took = start.elapsed();
         let there_and_back = self.way.around(before, asked(file));
         let took = (took.saturating_sub(there_and_back) + SHORT_WAY).as_nanos() as u64;
-        // What the kernel may have kept of it is not what is asked. Less than a page is never
-        // dropped.
+        // Copies in the kernel's page cache must not answer. Less than a page is never dropped.
         let _ = fadvise(file, 0, None, Advice::DontNeed);
         Ok(took)
     }
 
-    /// Makes more files, until they have so many bytes (T6).
+    /// Makes more files, until they have `bytes` bytes (T6).
     fn grow(&mut self, bytes: u64) -> Result<(), TargetError> {
         if bytes <= self.bytes() {
             return Ok(());
@@ -291,7 +290,7 @@ impl TestFiles {
         self.files.push((path.clone(), file));
         let file = &self.files[self.files.len() - 1].1;
         filled.and_then(|()| file.sync_all()).map_err(failed(path.display()))?;
-        // What the kernel kept of what was written would make hits of first reads.
+        // Pages that the kernel kept of the write would make hits of first reads.
         let _ = fadvise(file, 0, None, Advice::DontNeed);
         Ok(())
     }
@@ -347,7 +346,7 @@ impl Drop for TestFiles {
     fn drop(&mut self) {
         for (path, file) in &self.files {
             // Cutting a file drops its blocks from the cache before its name goes. A file that
-            // cannot be deleted is in the way of nobody but its owner, who can see it.
+            // cannot be deleted is in the way of its owner only, who can see it.
             let _ = file.set_len(0);
             let _ = fs::remove_file(path);
         }
@@ -393,7 +392,7 @@ mod tests {
         assert_eq!(is_kept(file, 5), Some(true));
     }
 
-    /// Takes as long as a mount with blocks of so many bytes, and much longer for so many reads.
+    /// Takes as long as a mount with blocks of `block` bytes, and much longer for `slow` reads.
     fn takes(block: u64, mut slow: u32) -> impl FnMut(u64) -> Result<u64, TargetError> {
         let mut read = std::collections::HashSet::new();
         move |at| {
@@ -442,7 +441,7 @@ mod tests {
         emptied(&left).unwrap();
         assert_eq!(fs::read(&precious).unwrap(), b"bytes");
         fs::remove_file(&left).unwrap();
-        // Nobody reads it, and nobody waits for whoever might.
+        // It has no reader, and a reader is not waited for.
         rustix::fs::mkfifoat(rustix::fs::CWD, &left, rustix::fs::Mode::RWXU).unwrap();
         assert!(emptied(&left).is_err());
         emptied(&precious).unwrap();

@@ -13,7 +13,7 @@
 //!     short run.
 //! G4  Descriptors take turns: a page that one descriptor reads twice in a row is not marked as
 //!     referenced.
-//! G5  Files have no name once they are open, so that whoever is killed leaves none. A control
+//! G5  Files have no name once they are open, so that a killed process leaves none. A control
 //!     group that one left is swept.
 //!
 //! Files are written before the process enters the group, and dropped from the cache before they

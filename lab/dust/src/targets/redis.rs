@@ -1,7 +1,7 @@
 //! A Redis or Valkey server: a key is a block, read where it is and set where it is not.
 //!
 //! ```text
-//!   GETRANGE dust:1c9f03aa:4711:0:17 65535 65535   "x": a hit      "": a miss, then SETRANGE dust:1c9f03aa:4711:0:17 65535 x
+//!   GETRANGE dust:1c9f03aa:4711:0:17 65535 65535   "x": a hit    "": a miss, then SETRANGE
 //!   every 40 accesses                     wait until the next second has well begun
 //! ```
 //!
@@ -38,7 +38,7 @@ const VALUE_BYTES_DEFAULT: u64 = 4096;
 /// Keys that one DEL names, and keys that one SCAN looks at, about.
 const PORTION: u32 = 500;
 const LOOKED_AT: &str = "100";
-/// Times that SCAN is asked: who holds more than a million keys is not looked through.
+/// Times that SCAN is asked: a server with more than a million keys is not looked through.
 const SCANS_MAX: u32 = 10_000;
 /// Time between two looks whether a server has loaded what it holds.
 const LOADING_GLANCE: Duration = Duration::from_millis(100);
@@ -79,8 +79,7 @@ impl RedisTarget {
     /// Connects to `host:port`. `value_bytes` is chosen by the server's memory if not given.
     ///
     /// # Errors
-    ///
-    /// When nobody answers, and when the server has no limit of memory.
+    /// When there is no answer, and when the server has no limit of memory.
     pub fn new(address: &str, value_bytes: Option<u32>) -> Result<Self, TargetError> {
         Self::open(address, value_bytes, &Patience::default())
     }
@@ -89,7 +88,7 @@ impl RedisTarget {
     ///
     /// # Errors
     ///
-    /// Those of [`new`](Self::new), and when nobody wants to know any more.
+    /// Those of [`new`](Self::new), and when the answer is not wanted any more.
     pub fn open(address: &str, value_bytes: Option<u32>, patience: &Patience) -> Result<Self, TargetError> {
         let stream = BufReader::new(Wire::connect(address, patience)?);
         let mut target = Self {
@@ -104,10 +103,11 @@ impl RedisTarget {
             patience: patience.time,
             stop: patience.stop.clone(),
         };
-        // Who is still loading does not know yet what it holds. What is answered does not matter.
+        // A server that is still loading does not know yet what it holds. The answer does not
+        // matter.
         target.ask(&["PING"])?;
         target.sweep()?;
-        // Asked also by who knows the size: a server without a limit keeps everything.
+        // Asked also when the size is known: a server without a limit keeps everything.
         let chosen = target.value_bytes()?;
         target.last = value_bytes.map_or(chosen, u64::from).max(1) - 1;
         Ok(target)
@@ -130,8 +130,8 @@ impl RedisTarget {
         }
     }
 
-    /// What the server says of its memory: among what it tells everybody, since who runs it for
-    /// others denies CONFIG, or as a setting if it does not tell.
+    /// The server's limit of memory: from INFO, since servers that are run for others deny CONFIG,
+    /// or as a setting if INFO lacks it.
     fn said_of_memory(&mut self, name: &str) -> Result<Option<String>, TargetError> {
         if let Answer::Text(text) = self.ask(&["INFO", "memory"])? {
             let value = |line: &str| Some(line.strip_prefix(name)?.strip_prefix(':')?.trim().to_owned());
@@ -188,8 +188,8 @@ impl RedisTarget {
         }
     }
 
-    /// Who evicts only keys with a time to live refuses ours because they have none, which is not
-    /// `noeviction`.
+    /// A server that evicts only keys with a time to live refuses ours, which have none; that is
+    /// not `noeviction`.
     fn must_refuse_everybody(&mut self) -> Result<(), TargetError> {
         if std::mem::replace(&mut self.refuses, true) {
             return Ok(());
@@ -213,7 +213,7 @@ impl RedisTarget {
         Err(TargetError::Missing { what, remedy })
     }
 
-    /// K3: waits for the next second after so many accesses.
+    /// K3: waits for the next second after a number of accesses.
     fn keep_pace(&mut self) -> Result<(), TargetError> {
         if self.accesses.is_multiple_of(REDIS_PACE) {
             let since = self.since_second()?;
@@ -246,7 +246,7 @@ impl RedisTarget {
         let start = Instant::now();
         for _ in 0..SCANS_MAX {
             if start.elapsed() > self.patience {
-                // Nobody waits longer for what is left of others.
+                // Leftovers of others are not waited for any longer.
                 return Ok(());
             }
             let answer = self.ask(&["SCAN", &cursor, "MATCH", &pattern, "COUNT", LOOKED_AT])?;
@@ -389,9 +389,9 @@ impl Target for RedisTarget {
 
 impl Drop for RedisTarget {
     fn drop(&mut self) {
-        // Whoever wants to know no more wants nothing left, and does not wait for it long. A server
-        // that went away has nothing to delete; what is left at one that hardly answers goes with
-        // the next run.
+        // After a stop nothing shall be left behind, and cleaning up takes a short time only. A
+        // server that went away has nothing to delete; what is left at one that hardly answers goes
+        // with the next run.
         self.stream.get_mut().part();
         let _ = self.flush();
     }

@@ -8,7 +8,7 @@ use crate::infer::random::Random;
 use crate::infer::simulate::{Nuisances, Simulated, identity};
 use crate::{Reading, Step, Trace};
 
-/// A cache of `frames` blocks, some of whose answers are wrong.
+/// A cache of `frames` blocks that gives some wrong answers.
 #[derive(Debug)]
 pub struct SimulatedTarget {
     spec: Spec,

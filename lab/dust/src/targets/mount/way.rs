@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// Questions that are remembered.
 const RECENT: usize = 32;
-/// A way is at most so many times as long as three quarters of the recent ones: beyond that the
+/// A way is at most this many times as long as three quarters of the recent ones: beyond that the
 /// question itself waited.
 const LONGEST: u32 = 2;
 
@@ -17,8 +17,8 @@ pub struct Way {
 
 impl Way {
     /// What is taken off a read, by questions asked before and after it. The longer one counts,
-    /// because whoever answers may have moved to another processor or back; but not what it waited,
-    /// or a miss would look like a hit.
+    /// because the answering thread may have moved to another processor or back; but not what it
+    /// waited, or a miss would look like a hit.
     pub fn around(&mut self, before: Duration, after: Duration) -> Duration {
         self.recent.extend([before, after]);
         while self.recent.len() > RECENT {
