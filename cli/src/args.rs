@@ -43,7 +43,7 @@ pub enum Command {
     Prefetch(crate::prefetch::Prefetch),
     /// Show counters by owner, priority and file
     Stat(Stat),
-    /// Tell what is cached of a file, whose it is, and why
+    /// Tell what is cached of a file, for which owner, and why
     Explain(Explain),
     /// Simulate policies over traces
     Sim(Box<crate::sim::Sim>),
@@ -59,7 +59,7 @@ pub enum Command {
     Tier(crate::tier::Tier),
     /// List what this machine offers and what is missing
     Doctor(Doctor),
-    /// Host mounts and runs for everybody who may speak to it
+    /// Host mounts and runs for all users that may speak to it
     Daemon,
     /// Show the profiles that come with pantler
     Profiles(Profiles),
@@ -123,7 +123,7 @@ pub struct Mount {
     /// The directory to cache; or s3://BUCKET/PREFIX, gs://, az://, http(s):// or tier://HOST:PORT
     /// (`pantler tier serve --origin`; over TLS tiers://), which are mounted read only
     pub origin: PathBuf,
-    /// Where to mount it: a directory, whose own content is hidden meanwhile
+    /// Where to mount it: a directory; its own content is hidden meanwhile
     pub mount_point: PathBuf,
     /// Memory for cached blocks, such as 512M; without it 256M, or half of the memory that limits
     /// allow here
@@ -161,7 +161,7 @@ pub struct Mount {
     /// rotation=MS,size=GB
     #[arg(long, value_name = "DISK", value_parser = disk)]
     pub simulate_disk: Option<String>,
-    /// Who is an owner: process, cgroup, user, or fixed:NAME for everybody together
+    /// What an owner is: process, cgroup, user, or fixed:NAME for all together
     #[arg(long, value_name = "WHAT", default_value = "process", value_parser = named(owners, owner_by), hide_possible_values = true)]
     pub owner_by: String,
     /// Let other users in; file permissions still decide
@@ -328,7 +328,8 @@ pub enum HintWords {
     },
     /// Take back all hints
     Clear,
-    /// Give an owner that lost control its control back; for root and who started the mount or run
+    /// Give an owner that lost control its control back; for root and the user that started the
+    /// mount or run
     Grant {
         /// Its name, or one of its processes
         #[arg(value_name = "NAME|PID")]

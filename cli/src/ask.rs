@@ -28,7 +28,7 @@ pub fn first(is_meant: impl Fn(&Found) -> bool) -> Option<Found> {
     look(&is_meant).0.into_iter().find(is_meant)
 }
 
-/// As [`all`], for somebody who has use for nothing less than one: where there is none, a host that
+/// As [`all`], for a caller that needs at least one: where there is none, a host that
 /// does not answer is the likely reason, and the error.
 pub fn some() -> Result<Vec<Found>> {
     some_until(|_| false)
@@ -144,7 +144,7 @@ pub fn meant(file: Option<&Path>) -> Result<Found> {
     }
 }
 
-/// What a file of a mount's origin is called on the mount.
+/// The path on the mount of a file of its origin.
 fn mounted_path(info: &BodyInfo, file: &Path) -> Option<PathBuf> {
     Some(info.mount_point.as_ref()?.join(file.strip_prefix(info.origin.as_ref()?).ok()?))
 }

@@ -2,7 +2,7 @@
 //!
 //! The program stays in our process group, so that the terminal's job control works as if we were
 //! not there: Ctrl-Z stops both and `fg` continues both. A signal the terminal sends has therefore
-//! reached the program already; one that somebody sent to us alone has not, and is passed on. Only
+//! reached the program already; one that a process sent to us alone has not, and is passed on. Only
 //! the latter has a sender.
 
 use anyhow::{Context, Result};

@@ -1,5 +1,4 @@
-//! What `pantler run` says in the end: what was read, and what LRU would have read in the same
-//! memory.
+//! The last line of `pantler run`: what was read, and what LRU would have read in the same memory.
 
 use pantler_control::{BodyStat, OwnerStat, Size};
 

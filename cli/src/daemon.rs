@@ -1,4 +1,4 @@
-//! `pantler daemon`: one host for everybody's mounts.
+//! `pantler daemon`: one host for all users' mounts.
 
 use anyhow::{Context, Result};
 use pantler_control::server::{Host, Launcher, Server};

@@ -66,7 +66,7 @@ pub struct Dust {
     /// Share of the simulated cache's answers that are wrong [default: 0]
     #[arg(long, value_name = "SHARE", value_parser = share)]
     pub noise: Option<f64>,
-    /// Where the files lie whose pages are read by pagecache: on a disk [default: /var/tmp]
+    /// Where pagecache puts the files that it reads: on a disk [default: /var/tmp]
     #[arg(long, value_name = "FOLDER")]
     pub scratch: Option<PathBuf>,
     /// Bytes that files on the mount may have at most, while it is asked: about ten times the cache
@@ -183,9 +183,8 @@ fn replayed(path: &Path) -> Result<Found> {
 }
 
 fn asked(words: &Dust, target: &str, stop: &Stop) -> Result<Found> {
-    // Whatever a target made has to go with it.
-    // A simulated cache leaves nothing, and whoever asks twice does not want to wait: the next run
-    // sweeps.
+    // Files and keys that a target made have to go with it.
+    // A simulated cache leaves nothing, and a second Ctrl-C shall not wait: the next run sweeps.
     let again = Arc::new(AtomicBool::new(false));
     let signals = if target.starts_with("policy:") { &[][..] } else { &[SIGINT, SIGTERM, SIGHUP] };
     for &signal in signals {
@@ -220,7 +219,7 @@ fn asked(words: &Dust, target: &str, stop: &Stop) -> Result<Found> {
     Ok(Found { name, block_bytes: target.block_bytes(), inquiry, counterexample })
 }
 
-/// Only who is unknown has one.
+/// Only a verdict `unknown` has one.
 fn counterexample(
     inquiry: &mut Inquiry,
     find: impl FnOnce(&mut Inquiry) -> Result<Option<Counterexample>>,

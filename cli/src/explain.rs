@@ -1,4 +1,4 @@
-//! `pantler explain`: what is cached of a file, whose it is, and the last decisions about it.
+//! `pantler explain`: what is cached of a file, for which owner, and the last decisions about it.
 
 use anyhow::{Result, bail};
 use pantler_control::client::unexpected;
@@ -36,7 +36,7 @@ pub fn explain(arguments: &args::Explain) -> Result<()> {
     Ok(())
 }
 
-/// A page about a file: what is cached, whose it is, how often which rule decided, and the last
+/// A page about a file: what is cached, for which owner, how often which rule decided, and the last
 /// decisions.
 fn sentences(story: &FileExplanation, last: usize) -> String {
     let mut text = format!(

@@ -66,7 +66,7 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
 /// are.
 pub fn report_parse(error: &clap::Error) -> ExitCode {
     if !error.use_stderr() {
-        // Nobody is left to tell when standard output is closed.
+        // There is no reader when standard output is closed.
         let _ = error.print();
         return ExitCode::SUCCESS;
     }
@@ -83,15 +83,15 @@ pub fn report_parse(error: &clap::Error) -> ExitCode {
     ExitCode::from(USAGE)
 }
 
-/// The command whose help answers, from its usage: `pantler tier` of `Usage: pantler tier [OPTIONS]
-/// <COMMAND>`.
+/// The command with the help that answers, from its usage: `pantler tier` of `Usage: pantler tier
+/// [OPTIONS] <COMMAND>`.
 fn command(text: &str) -> String {
     let usage = text.split("Usage: ").nth(1).unwrap_or("pantler");
     let words = usage.split_whitespace().take_while(|word| !word.starts_with(['[', '<', '-']));
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// What looks like the option or command that is not known, with a space before it.
+/// The option or command that looks like the unknown one, with a space before it.
 fn suggestion(error: &clap::Error) -> String {
     use ContextKind::{InvalidArg, InvalidSubcommand, SuggestedArg, SuggestedSubcommand};
     let names = |kind| match error.get(kind) {

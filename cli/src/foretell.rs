@@ -49,7 +49,7 @@ pub fn foretell(
     let mut listeners = listeners(mounts, steered, identity);
     let (mut opened, mut count) = (0, 0);
     for name in names.iter().take(FILES_MAX) {
-        // One at a time: so many descriptors are nobody's.
+        // One at a time: a process may not have one descriptor for each.
         let Ok(file) = identity.open_to_read(name) else { continue };
         opened += 1;
         // A file is on one mount at most, and only what is on none is in the page cache.

@@ -1,4 +1,4 @@
-//! As whom a program runs: under `sudo`, as the user who called it.
+//! The user a program runs as: under `sudo`, the user that called it.
 
 use anyhow::{Context, Result, bail};
 use std::ffi::{OsStr, OsString};
@@ -20,7 +20,7 @@ pub struct Credentials {
     pub groups: Vec<u32>,
 }
 
-/// As whom, and with which environment, the program runs.
+/// The user and the environment of the program.
 #[derive(Debug)]
 pub struct Identity {
     /// What to become; `None` when the program runs as we do.
@@ -32,7 +32,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// The invoking user: whoever called `sudo`, else our own.
+    /// The invoking user: the one that called `sudo`, else our own.
     pub fn invoking() -> Result<Identity> {
         let own = rustix::process::geteuid().as_raw();
         let environment = std::env::vars_os().collect();

@@ -1,4 +1,4 @@
-//! Where a host in the background writes its log: nobody reads its standard error.
+//! Where a host in the background writes its log: its standard error has no reader.
 //!
 //! ```text
 //!   4711.log      what was said last, at most LOG_BYTES_MAX
@@ -31,7 +31,7 @@ const LOGS_MAX: usize = 16;
 pub struct Log {
     path: PathBuf,
     file: File,
-    /// Whether nobody named it.
+    /// Whether we chose its name.
     is_ours: bool,
 }
 
@@ -78,8 +78,7 @@ impl Log {
         self.take_stderr()
     }
 
-    /// The host ends: a log that nobody named and in which nothing stands goes with it. Says
-    /// whether it did.
+    /// The host ends: an empty log goes with it, unless the user named it. Whether it did.
     pub fn finish(self) -> bool {
         let is_empty = self.file.metadata().is_ok_and(|metadata| metadata.len() == 0);
         // One that stays is cleaned up with a later host.
@@ -122,7 +121,7 @@ pub struct WithoutLateReplies;
 
 impl<S: Subscriber> Layer<S> for WithoutLateReplies {
     fn event_enabled(&self, event: &Event<'_>, _: Context<'_, S>) -> bool {
-        // What comes from crates that use `log` has that target.
+        // Events of crates that use `log` have that target.
         if *event.metadata().level() != Level::ERROR || event.metadata().target() != "log" {
             return true;
         }

@@ -36,7 +36,7 @@ const REQUESTS: Duration = Duration::from_secs(12);
 /// The same where no host answers.
 const REQUESTS_UNHOSTED: Duration = Duration::from_secs(2);
 
-/// What is said of a mount that is ready.
+/// The message about a mount that is ready.
 #[derive(Serialize)]
 struct MountRecord<'a> {
     body: &'a BodyInfo,
@@ -64,7 +64,7 @@ fn ready(record: &MountRecord<'_>, json: bool) -> Result<()> {
 
 /// Mounts a directory. The status is 0, or that of a host that could not start.
 pub fn mount(arguments: &args::Mount) -> Result<u8> {
-    // Whoever starts a host in the background has looked already.
+    // The process that starts a host in the background has looked already.
     let left = if arguments.detached { Vec::new() } else { mounting::clean() };
     for path in left {
         tracing::info!(path, "unmounted what a killed host left");
@@ -160,7 +160,7 @@ fn host(wish: &Wish, arguments: &args::Mount) -> Result<()> {
     let server = open_door(doors).inspect_err(|error| tracing::warn!("no control socket: {error:#}")).ok();
     ready(&MountRecord { body: &info, log: log.as_ref().map(Log::path) }, arguments.json)?;
     if detached {
-        // Whoever started us waits for the end of our output.
+        // Our parent waits for the end of our output.
         let nowhere = File::options().read(true).write(true).open("/dev/null")?;
         rustix::stdio::dup2_stdout(&nowhere)?;
         rustix::stdio::dup2_stderr(&nowhere)?;
@@ -177,7 +177,7 @@ fn host(wish: &Wish, arguments: &args::Mount) -> Result<()> {
             log = None;
         }
     }
-    // Before the door closes: whoever waits for that finds nothing left.
+    // Before the socket closes: a process that waits for that finds nothing left.
     let is_silent = log.is_some_and(Log::finish);
     drop(server);
     let ended = mounted.unmount().map_err(mounting::control_error);

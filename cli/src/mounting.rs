@@ -263,7 +263,7 @@ pub fn seal(whose: &str, protect: Option<&str>, secret_file: Option<&Path>) -> R
 /// Where the files of a server's origin are.
 pub fn origin(origin: &Path, words: &args::Store, server: &ServerWords<'_>) -> Result<Place> {
     if let Some(server) = ServerWish::new(origin, words, server)? {
-        // The variable has the password of the server itself, which is nobody else's business.
+        // The variable has the password of the server itself, which others must not see.
         return Ok(server.place(None)?);
     }
     if server.password_file.is_some() || server.authority.is_some() {
@@ -333,7 +333,7 @@ impl Wish {
         &self.mount_point
     }
 
-    /// Whether the environment of whoever asks counts, which a daemon does not have.
+    /// Whether the environment of the calling command counts, which a daemon does not have.
     pub fn needs_environment(&self) -> bool {
         let has_password = std::env::var_os(tier::PASSWORD).is_some_and(|password| !password.is_empty());
         let asks_origin = self.server.as_ref().is_some_and(|server| server.password_file.is_none());
@@ -373,7 +373,7 @@ impl Wish {
             .policy
             .parse()
             .map_err(|error: pantler_policy::SpecError| ControlError::invalid(error.to_string()))?;
-        // What the library starts with is what measured best.
+        // The default of the library is what measured best.
         if self.lookahead != "auto" {
             options.lookahead =
                 self.lookahead.parse().map_err(|error: pantler_steward::UnknownLookahead| {
@@ -439,7 +439,7 @@ fn remedy(refused: &std::io::Error) -> Option<&'static str> {
     is_denied.then_some("run as root, or install fuse3 and own the mount point")
 }
 
-/// Unmounts a mount of ours whose host does not answer, or says that there is none.
+/// Unmounts a mount of ours with a host that does not answer, or says that there is none.
 pub fn unmount_unhosted(mount_point: &Path) -> Result<()> {
     let path = resolved(mount_point).map_or_else(|| std::path::absolute(mount_point), Ok)?;
     match pantler_mount::stale::unmount(&path) {
@@ -462,7 +462,7 @@ pub fn resolved(typed: &Path) -> Option<PathBuf> {
     Some(parent.join(typed.file_name()?))
 }
 
-/// Ends mounts whose host is gone. Returns a line for each.
+/// Ends mounts without a host. Returns a line for each.
 pub fn clean() -> Vec<String> {
     let cleaned = pantler_mount::stale::clean().unwrap_or_else(|error| {
         tracing::warn!(%error, "a mount of a host that is gone stays");

@@ -1,4 +1,4 @@
-//! Options whose values have names: the shell completes them, and a mistyped name gets a
+//! Options with named values: the shell completes them, and a mistyped name gets a
 //! suggestion.
 
 use clap::builder::{PossibleValue, TypedValueParser};

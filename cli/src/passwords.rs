@@ -62,7 +62,7 @@ impl PasswordFiles {
         Ok(files)
     }
 
-    /// A password that nobody would be told is a mistake, and so are two for one server.
+    /// A password for no server is a mistake, and so are two for one server.
     pub fn check(&self, origin: Option<&OriginAddress>, tiers: &[Place]) -> Result<(), ControlError> {
         for one in &self.each {
             let server = one.server();

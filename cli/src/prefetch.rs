@@ -121,7 +121,7 @@ pub fn prefetch(arguments: &Prefetch) -> Result<()> {
         return Err(ControlError::invalid("the list is empty: expected at least one file").into());
     }
     if arguments.what.from_trace.is_none() {
-        // All of them, before anything is sent: half a list helps nobody.
+        // All of them, before anything is sent: half a list is of no use.
         let named = |part: &Part| match ask::file(&part.path) {
             Ok(_) => true,
             Err(_) if arguments.skip_bad_lines => false,
@@ -156,7 +156,7 @@ pub fn prefetch(arguments: &Prefetch) -> Result<()> {
     Record { on: &body.info.name, answer }.tell(arguments.json)
 }
 
-/// Sends a part once there is room for it. `None` when there is none and nobody wants to wait.
+/// Sends a part once there is room for it. `None` when there is none and the caller does not wait.
 fn send(
     body: &mut Found,
     owner: &OwnerSelector,

@@ -22,8 +22,7 @@ const READ_BYTES_MAX: u64 = 1 << 20;
 pub fn choose(word: Option<&str>, program: &str, identity: &Identity) -> Result<Option<(String, Profile)>> {
     let Some(word) = word else {
         let own = own_profiles(identity).find_map(|path| {
-            // Nobody named it, and whether it is about this program cannot be known: no reason not
-            // to run.
+            // It was not named, and may be about another program: the program runs without it.
             let complain = |error: &anyhow::Error| tracing::warn!("profile left out: {error:#}");
             let profile = read(&path, identity).inspect_err(complain).ok()?;
             profile
@@ -74,8 +73,7 @@ fn own_profiles(identity: &Identity) -> impl Iterator<Item = PathBuf> {
     let folders =
         config.map(|folder| folder.join("pantler/profiles")).into_iter().chain([SYSTEM_FOLDER.into()]);
     folders.flat_map(|folder| {
-        // Where the user may not look there is nothing of theirs, and what is elsewhere is none of
-        // their business.
+        // Where the user may not look there is nothing of theirs.
         let mut files = identity.list_folder(&folder).unwrap_or_default();
         files.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
         // A folder has no order of its own, and the first that names a program wins.

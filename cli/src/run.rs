@@ -201,7 +201,7 @@ fn announce(spec: &RunSpec) -> Vec<Client> {
 /// Says what the run read on the mounts of a host, unless that shall be quiet, and on which it has
 /// lost control (L7): its hints had no effect there since.
 fn tell_of_mounts(host: &Client, spec: &RunSpec, quiet: bool) {
-    // A conversation of its own: a host that says nothing any more keeps nobody waiting for long.
+    // A conversation of its own: a host that stopped answering delays nothing else for long.
     let lost = || -> Result<Vec<String>, ControlError> {
         let mut client = Client::connect(host.path())?;
         let mut lines = Vec::new();

@@ -160,7 +160,7 @@ impl<'a> Session<'a> {
                 self.records.push(record);
                 match shown {
                     Ok(true) => {}
-                    // Nobody reads any more: the rest would be run for nothing.
+                    // There is no reader any more: the rest would be run in vain.
                     Ok(false) => self.watch.stop(),
                     Err(error) => {
                         failure.get_or_insert(error);
@@ -325,7 +325,7 @@ fn write(path: &Path, content: &[u8]) -> Result<()> {
 /// Reads `FILE`, `FILE:LINE` or `-`.
 fn read_jobs(word: &str) -> Result<Vec<Job>> {
     let (name, line) = match word.rsplit_once(':').map(|(name, line)| (name, line.parse::<usize>())) {
-        // A file whose own name ends like that wins.
+        // A file with a name that ends like that wins.
         Some((name, Ok(line))) if !Path::new(word).exists() => (name, Some(line)),
         _ => (word, None),
     };

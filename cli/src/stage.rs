@@ -26,9 +26,9 @@ pub struct Staged {
 impl Staged {
     /// Starts the stage for a program and waits until it stands still.
     pub fn start(program: &[std::ffi::OsString], identity: &Identity) -> Result<Staged> {
-        // The stage is still us, perhaps root: it must not start in an environment that somebody
-        // else wrote, in which LD_PRELOAD names what to run. The program's environment travels in
-        // memory nobody else can open.
+        // The stage is still us, perhaps root: it must not start in an environment that another
+        // user wrote, in which LD_PRELOAD names what to run. The program's environment travels in
+        // memory that no other process can open.
         let environment = environment::write(&identity.environment)?;
         let mut command = Command::new("/proc/self/exe");
         command.arg(WORD).arg(format!("--environment={}", environment::path(&environment)));
@@ -99,7 +99,7 @@ mod environment {
 
 /// Stands still until told to go, and becomes the program. Returns only when that fails.
 pub fn stage(arguments: &Stage) -> Result<()> {
-    // Nobody would wake this process if `pantler run` were killed now.
+    // Nothing would wake this process if `pantler run` were killed now.
     set_parent_process_death_signal(Some(Signal::KILL))?;
     let environment = environment::read(&arguments.environment)?;
     kill_process(getpid(), Signal::STOP)?;

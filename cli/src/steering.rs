@@ -19,7 +19,7 @@ pub struct Wish<'a> {
     pub total: Option<Size>,
     /// Allocation by name.
     pub allocation: &'a str,
-    /// How blocks that nobody named are replaced.
+    /// How blocks without a hint are replaced.
     pub policy: Option<Spec>,
     /// Whether complete counters are wanted, hits included.
     pub counts: bool,
@@ -96,7 +96,8 @@ fn control_error(error: SteerError) -> ControlError {
     }
 }
 
-/// Removes what sessions left behind whose process is gone. Returns a line for each thing removed.
+/// Removes what sessions of processes that are gone left behind. Returns a line for each thing
+/// removed.
 pub fn clean() -> Vec<String> {
     let removed = pantler_steer::clean_leftovers().unwrap_or_default();
     removed.iter().map(|path| path.display().to_string()).collect()

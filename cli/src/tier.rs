@@ -117,7 +117,7 @@ impl Serve {
     }
 }
 
-/// What is said of a server that is ready.
+/// The message about a server that is ready.
 #[derive(Serialize)]
 struct Record {
     listen: SocketAddr,

@@ -240,7 +240,7 @@ impl Output {
 fn remark(note: Option<&str>, skipped: u64, first: Option<&str>) {
     if let Some(note) = note {
         let mut err = std::io::stderr().lock();
-        // Nobody is left to tell when standard error is closed.
+        // There is no reader when standard error is closed.
         let _ = writeln!(err, "pantler: {note}");
     }
     if skipped > 0 {

@@ -46,7 +46,7 @@ pub struct WebLoad {
     /// What is not counted at first; 1s without it
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub warm_up: Option<Duration>,
-    /// Seed of the sizes, of who is popular, and of what is asked when
+    /// Seed of sizes, of popularity, and of the order of requests
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub seed: u64,
     /// One JSON object

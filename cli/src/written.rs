@@ -5,7 +5,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-/// A file that can be written. What it held before stays until there is something else to hold.
+/// A file that can be written. Its old content stays until there is a new one.
 pub struct Written {
     path: PathBuf,
     file: File,
@@ -50,7 +50,7 @@ impl Written {
 impl Drop for Written {
     fn drop(&mut self) {
         if self.is_void {
-            // Nothing is lost with it, so whoever cannot remove it may leave it.
+            // Nothing is lost with it, so a failure to remove it is ignored.
             let _ = fs::remove_file(&self.path);
         }
     }

@@ -1,12 +1,12 @@
-//! Which options mean something to whom: one that means nothing is refused, or people would believe
-//! in what it asks for.
+//! Which options mean something to which target: one that means nothing is refused, or people would
+//! believe in what it asks for.
 
 use anyhow::Result;
 
 use super::Dust;
 use crate::failure::Usage;
 
-/// Whom options are for, as people type it.
+/// Targets that options are for, as people type them.
 const PAGE_CACHE: &str = "pagecache";
 const MOUNT: &str = "mount";
 const REDIS: &str = "redis://";
@@ -16,8 +16,8 @@ const POLICY: &str = "policy:";
 const PAPER: &str = "--paper";
 const REPLAY: &str = "--replay";
 
-/// Refuses the first option that means nothing to who is asked. A target that nobody knows is
-/// refused elsewhere.
+/// Refuses the first option that means nothing to the target. An unknown target is refused
+/// elsewhere.
 pub fn refuse_meaningless(words: &Dust) -> Result<()> {
     let Some(asked) = asked(words) else { return Ok(()) };
     let options: [(&str, bool, &[&str]); 8] = [

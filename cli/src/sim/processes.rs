@@ -188,7 +188,7 @@ fn scene(name: &str, words: &ProcessesWords) -> Result<(Scene, Option<f64>)> {
     let known = |part: &str| WORKLOADS.iter().any(|(known, _)| *known == part);
     let names = || WORKLOADS.iter().map(|(known, _)| *known);
     if !parts.iter().all(|part| known(part)) {
-        // What looks like a file or a generator is one.
+        // A word that looks like a file or a generator is one.
         let is_trace = name == "-" || Specification::is_meant(name) || Path::new(name).exists();
         if is_trace || name.contains(['/', '.']) {
             return trace(name, words);

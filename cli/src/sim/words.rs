@@ -201,8 +201,8 @@ impl Plan {
     }
 }
 
-/// Each once, in the order of their first appearance. Repeats are remarked: who named one twice may
-/// have meant another.
+/// Each once, in the order of their first appearance. Repeats are remarked: another one may have
+/// been meant.
 fn without_repeats<T: PartialEq>(
     all: Vec<T>,
     remarks: &mut Vec<String>,
