@@ -58,7 +58,7 @@ impl MountBody {
         Ok(self.core.owner_of(pid, user))
     }
 
-    /// Whom a grant is for: anybody's owner, but no user's default.
+    /// The owner that a grant is for: any owner, but no user's default.
     fn granted(&self, selector: &OwnerSelector) -> Result<OwnerId, ControlError> {
         match selector {
             OwnerSelector::Pid(pid) => {
@@ -237,9 +237,9 @@ impl MountBody {
         stats
     }
 
-    /// Refuses a speaker who named a file without the right to read it: what is cached of a file
+    /// Refuses a speaker that named a file without the right to read it: what is cached of a file
     /// tells what others do with it. A file that no program knows by name is shown only to root and
-    /// to the user who mounted.
+    /// to the user that mounted.
     fn check_may_read(
         &self,
         speaker: &Speaker,
@@ -255,7 +255,7 @@ impl MountBody {
     }
 
     /// Whether the speaker may see where files are. Directories above one may be closed to others
-    /// than root and who mounts.
+    /// than root and the user that mounts.
     fn may_see_paths(speaker: &Speaker) -> bool {
         speaker.speaks_for(rustix::process::geteuid().as_raw())
     }
@@ -481,7 +481,7 @@ fn tier_stat(stat: pantler_cache::TierStat) -> TierStat {
     }
 }
 
-/// What file a descriptor is, as far as its kernel knows them without asking whoever serves the
+/// What file a descriptor is, as far as its kernel knows them without asking the server of the
 /// file: a descriptor of a stranger's file system must not make us wait.
 fn identity(file: BorrowedFd<'_>) -> Result<FileKey, ControlError> {
     let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
@@ -490,8 +490,8 @@ fn identity(file: BorrowedFd<'_>) -> Result<FileKey, ControlError> {
     Ok(FileKey::from(&Attributes::from(&stat)))
 }
 
-/// Which way blocks are read that nobody waits for, and what the trial of both showed, once there
-/// was one.
+/// Which way blocks without a waiting reader are read, and what the trial of both showed, once
+/// there was one.
 fn reads(stat: &ReadsStat) -> impl Iterator<Item = (String, u64)> {
     let way = if stat.uses_ring { "reads_ahead_by_io_uring" } else { "reads_ahead_by_threads" };
     let rate = |name: &'static str, rate: Option<f64>| rate.map(|rate| (name, rate as u64));

@@ -62,7 +62,7 @@ impl Connection {
     /// Ends every request with an error, now and later.
     ///
     /// # Errors
-    /// The system's; the connection is open to the user who mounted and to root.
+    /// The system's; the connection is open to the user that mounted and to root.
     pub fn abort(&self) -> io::Result<()> {
         self.file("abort", OFlags::WRONLY)?.write_all(b"1")
     }

@@ -1,15 +1,15 @@
 //! The content of one file: which version is cached, and whether that is still the one in the
 //! origin.
 //!
-//! V1  Whatever changes a file through the mount holds the file's lock from before the change until
-//!     the cache agrees with it, and notes the version that the change made. So a version nobody
-//!     noted is a change behind the mount.
+//! V1  Every change of a file through the mount holds the file's lock from before the change until
+//!     the cache agrees with it, and notes the version that the change made. So a version that was
+//!     not noted is a change behind the mount.
 //! V2  When a change behind the mount is noticed, the file gets a new name in the cache, and the
 //!     blocks of the old name are forgotten. Readers that still use the old name find nothing
 //!     there.
-//!     A version is not believed to last while somebody may be writing behind the mount: the kernel
-//!     stamps a file before the bytes of a write are there. What was read of it until then is
-//!     forgotten at the next look.
+//!     A version is not believed to last while a process may be writing behind the mount: the
+//!     kernel stamps a file before the bytes of a write are there. What was read of it until then
+//!     is forgotten at the next look.
 //! V3  Lower tiers know a version by what makes it, from the look that settled it until something
 //!     begins to change the file; one that this mount made, from a look two seconds later. So
 //!     nothing of it is given to a tier, or taken from one, under a name that is not its own.
@@ -99,7 +99,7 @@ impl Shelf {
         }
     }
 
-    /// A version that nobody asks for any more.
+    /// A version that is not asked for any more.
     pub(crate) fn unshare(&self, file: FileId) {
         self.share(file.0, None);
     }
@@ -131,8 +131,8 @@ impl Content {
         Writing(Arc::clone(self))
     }
 
-    /// Whether somebody else may be writing; `None` where this mount may, too, as the kernel cannot
-    /// tell us from others.
+    /// Whether another process may be writing; `None` where this mount may, too, as the kernel
+    /// cannot tell us from others.
     fn has_writers(&self, file: &OpenFile) -> Option<bool> {
         let may_we = file.mode().writes() || self.writers.load(Ordering::Acquire) > 0;
         if may_we { None } else { file.has_writers() }
@@ -153,7 +153,7 @@ impl Content {
         self.look_locked(shelf, &mut self.lock(), || file.attributes(), || self.has_writers(file))
     }
 
-    /// The same with nothing but attributes, which do not tell whether somebody is writing.
+    /// The same with nothing but attributes, which do not tell of writers.
     pub(crate) fn look_from_afar(
         &self,
         shelf: &Shelf,
@@ -162,7 +162,7 @@ impl Content {
         self.look_locked(shelf, &mut self.lock(), stat, || Some(true))
     }
 
-    /// Looks if the last look is older than `refresh_ms`. While somebody writes through the mount
+    /// Looks if the last look is older than `refresh_ms`. While a program writes through the mount
     /// there is no need: writing looks too.
     pub(crate) fn refresh(&self, shelf: &Shelf, refresh_ms: u64, file: &OpenFile) -> io::Result<()> {
         let age = shelf.now_ms().saturating_sub(self.looked_ms.load(Ordering::Relaxed));
@@ -239,7 +239,7 @@ impl Content {
         if lasts {
             look.settled = true;
         } else {
-            // What we wrote was there when its version was noted (V1).
+            // Our write was there when its version was noted (V1).
             let is_ours = state.is_ours;
             let writers = || if is_ours { Some(false) } else { writers() };
             look = look.doubted(writers, || Ok(stat()?.version()))?;

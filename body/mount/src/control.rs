@@ -21,7 +21,7 @@ pub(crate) struct Wishes {
     defaults: Mutex<HashMap<u32, Defaults>>,
 }
 
-/// Whom a hint is about.
+/// The owner that a hint is about.
 pub(crate) enum Meant {
     Owner(OwnerId),
     /// All owners of a user, present and future.
@@ -161,8 +161,8 @@ impl Core {
             inode.node.xattr_names()?
         };
         // One of ours that was stored there behind the mount is not shown: here the name means
-        // something else. Those of root are listed for us, whoever we act for: the privilege to see
-        // them is not bound to the user for file operations.
+        // something else. Those of root are listed for us, whichever user we act for: the privilege
+        // to see them is not bound to the user for file operations.
         let is_trusted = |name: &&[u8]| request.uid() != 0 && name.starts_with(TRUSTED.as_bytes());
         let is_shown = |name: &&[u8]| !name.starts_with(OURS.as_bytes()) && !is_trusted(name);
         let shown = names.split_inclusive(|&byte| byte == 0).filter(is_shown);
@@ -238,8 +238,8 @@ impl Core {
         Ok(text.into_bytes())
     }
 
-    /// An attribute was set, or removed if there is no value. Whoever sets attributes is most often
-    /// a command that ends at once, so they speak for its user, if not for its run.
+    /// An attribute was set, or removed if there is no value. Attributes are mostly set by a
+    /// command that ends at once, so they speak for its user, if not for its run.
     fn hear(&self, request: &Request, inode: &Inode, word: &str, value: Option<&[u8]>) -> io::Result<()> {
         let invalid = || io::Error::from_raw_os_error(libc::EINVAL);
         let content = inode.content()?;

@@ -49,7 +49,7 @@ pub(crate) struct Core {
     /// Reads that wait for blocks, or would.
     pub(crate) turns: Turns<Read>,
     pub(crate) refresh_ms: u64,
-    /// Whether a control door gave the mount point back; by now it may be somebody else's.
+    /// Whether a control door gave the mount point back; by now it may be another mount's.
     pub(crate) stopped: AtomicBool,
     /// For telling the kernel, once mounted.
     pub(crate) notifier: OnceLock<Notifier>,
@@ -156,9 +156,9 @@ impl Core {
         }
     }
 
-    /// L7: an owner that appeared through a process of user `uid` begins with the standing of whom
-    ///     that comes from.
-    /// `former` is whom the process belonged to before.
+    /// L7: an owner that appeared through a process of user `uid` begins with the standing of the
+    ///     owner that it comes from.
+    /// `former` is the owner that the process belonged to before.
     pub(crate) fn inherit(
         &self,
         owner: OwnerId,
@@ -170,7 +170,7 @@ impl Core {
         if what == Inherits::Nothing {
             return;
         }
-        // Nobody can have lost control where nobody has it. Looking at all ancestors costs some
+        // Control cannot have been lost where no owner has it. Looking at all ancestors costs some
         // files of /proc.
         if !self.owners.have_fallen() && self.cache().with_steward(|steward| steward.managers()) == 0 {
             return;
@@ -185,10 +185,10 @@ impl Core {
         });
     }
 
-    /// Acts for who asked, until the guard is dropped.
+    /// Acts for the asking user, until the guard is dropped.
     pub(crate) fn act(&self, request: &Request, umask: u32) -> io::Result<Acting> {
         if self.options.origin.is_store() {
-            // It knows no users: whom the kernel let in may read everything.
+            // It knows no users: all that the kernel let in may read everything.
             return Caller { umask, ..Caller::own() }.act();
         }
         let (uid, gid) = (request.uid(), request.gid());

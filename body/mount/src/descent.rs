@@ -1,14 +1,15 @@
-//! Whose child a process is, as far as lost control is concerned (L7).
+//! The owner that a process comes from, as far as lost control is concerned (L7).
 //!
 //! ```text
-//!   init 1 --- shell 40 --- foolish 57 (revoked) --- sh 58 --- worker 59      58 asks nothing of the mount; 59's nearest
-//!                                                                              owner is 57: it begins revoked
-//!   init 1 ----------------------------------------- sh 58 --- worker 59      57 is gone: 58 was adopted by an ancestor
-//!                                                                              of it, was born while it lived, and leads
-//!                                                                              a session that is not its parent's
+//!   init 1 --- shell 40 --- foolish 57 (revoked) --- sh 58 --- worker 59
+//!      58 asks nothing of the mount; 59's nearest owner is 57: it begins revoked
+//!
+//!   init 1 ----------------------------------------- sh 58 --- worker 59
+//!      57 is gone: 58 was adopted by an ancestor of it, was born while it lived, and leads a
+//!      session that is not its parent's
 //! ```
 //!
-//! The kernel does not say who an orphan's parent was. So a process is taken for the child of a
+//! The kernel does not tell an orphan's parent. So a process is taken for the child of a
 //! revoked owner that is gone, or that it left by forking twice, when everything fits that can be
 //! seen. It can be wrong about a service that was started just then by the ancestor that adopts
 //! orphans; a grant puts that right. It can be misled by a process that was never revoked and
@@ -30,7 +31,7 @@ const FALLEN_MAX: usize = 1024;
 /// What a new owner begins with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Descent {
-    /// Nobody known is among its ancestors.
+    /// No known owner is among its ancestors.
     Unknown,
     /// Its nearest ancestor that is an owner.
     Of(OwnerId),
@@ -46,7 +47,7 @@ struct One {
     /// When its process was born, and when it ended if it did, in clock ticks.
     born: u64,
     ended: Option<u64>,
-    /// Who can have adopted its orphans: process and start time of each.
+    /// Processes that can have adopted its orphans: number and start time of each.
     ancestors: Vec<(u32, u64)>,
 }
 
@@ -55,7 +56,7 @@ struct One {
 pub(crate) struct Fallen(VecDeque<One>);
 
 impl Fallen {
-    /// An owner of user `uid` lost control, whose process has this lineage.
+    /// An owner of user `uid` lost control; its process has this lineage.
     pub(crate) fn add(&mut self, owner: OwnerId, uid: u32, lineage: &[Member]) {
         let Some(process) = lineage.first() else { return };
         self.remove(owner);
@@ -84,7 +85,7 @@ impl Fallen {
         self.0.is_empty()
     }
 
-    /// Whether an owner lost control for whom a process of user `uid` answers.
+    /// Whether an owner lost control that counts for a process of user `uid`.
     pub(crate) fn holds(&self, owner: OwnerId, uid: u32) -> bool {
         self.0.iter().any(|one| one.owner == owner && answers(one.uid, uid))
     }
@@ -101,7 +102,7 @@ impl Fallen {
 }
 
 /// Whether what an owner of user `from` lost is lost to its child of user `to`. Another user's,
-/// started by a set-id program, is not: nobody takes control from another user.
+/// started by a set-id program, is not: a user takes no control from another.
 pub(crate) fn answers(from: u32, to: u32) -> bool {
     from == 0 || from == to
 }
@@ -109,7 +110,7 @@ pub(crate) fn answers(from: u32, to: u32) -> bool {
 fn now() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     let ticks = rustix::param::clock_ticks_per_second();
-    // What begins within the tick in which the parent ends was begun by it.
+    // A process that begins within the tick in which the parent ends was begun by it.
     time.tv_sec as u64 * ticks + time.tv_nsec as u64 * ticks / 1_000_000_000 + 1
 }
 

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! A mount holds a descriptor for each inode that the kernel knows, each open file, each open
-//! directory and each process that it watches. Each is charged to the user whose request made it,
-//! until it is closed.
+//! directory and each process that it watches. Each is charged to the user with the request that
+//! made it, until it is closed.
 //!
 //! D1  A user other than root holds at most as many as are free. So one user gets half of the pool,
 //!     two a third each, and a user that comes later always finds some.
@@ -24,16 +24,16 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
-/// One of so many descriptors is kept for the process itself: control connections, files of
+/// One of this number of descriptors is kept for the process itself: control connections, files of
 /// `/proc`, reads past the page cache. At most [`OWN_MAX`].
 const OWN_ONE_OF: u64 = 4;
 const OWN_MAX: u64 = 4096;
-/// One of so many is kept for root, at most [`ROOT_MAX`].
+/// One of this number is kept for root, at most [`ROOT_MAX`].
 const ROOT_ONE_OF: u64 = 8;
 const ROOT_MAX: u64 = 2048;
-/// Descriptors are scarce when more than one of so many of the pool are held (D3).
+/// Descriptors are scarce when more than one of this number of the pool is held (D3).
 const SCARCE_ONE_OF: u64 = 4;
-/// Then the kernel is asked again when one of so many more is held.
+/// Then the kernel is asked again when one of this number more is held.
 const AGAIN_ONE_OF: u64 = 16;
 
 /// How long the kernel may take to forget names while a request waits for the descriptors of them.
@@ -125,7 +125,7 @@ impl Descriptors {
         Err(io::Error::from_raw_os_error(libc::ENFILE))
     }
 
-    /// Whether user `uid`, who holds `own` of all that are `held`, may hold one more (D1, D2).
+    /// Whether user `uid`, which holds `own` of all that are `held`, may hold one more (D1, D2).
     fn fits(&self, uid: u32, own: u64, held: u64) -> bool {
         match uid {
             0 => held < self.pool + self.for_root,

@@ -1,4 +1,4 @@
-//! The kernel's requests, handed to who knows.
+//! The kernel's requests, each handed to its function.
 //!
 //! Why so: docs/decisions/0002-fuse-crate.md.
 
@@ -27,7 +27,7 @@ use crate::writing::Changed;
 
 /// Largest request: what the kernel allows, and what one reply buffer has to hold.
 const REQUEST_BYTES_MAX: u32 = 1 << 20;
-/// What is asked of the kernel where it can: the first group is needed for right answers, the
+/// Features asked of the kernel where it has them: the first group is needed for right answers, the
 /// second for speed.
 const CAPABILITIES: &[InitFlags] = &[
     InitFlags::FUSE_ATOMIC_O_TRUNC,

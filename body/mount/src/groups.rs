@@ -33,7 +33,7 @@ impl Group {
 /// Those that have no process and no folder any more. Looks at all processes of the machine.
 pub(crate) fn gone(mut groups: Vec<(OwnerId, Group)>) -> Vec<OwnerId> {
     groups.retain(|(_, group)| !group.has_folder());
-    // Where processes cannot be listed nobody is known to be gone.
+    // Where processes cannot be listed no user is known to be gone.
     let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
     let processes = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     for process in processes {
@@ -45,7 +45,7 @@ pub(crate) fn gone(mut groups: Vec<(OwnerId, Group)>) -> Vec<OwnerId> {
     groups.into_iter().map(|(owner, _)| owner).collect()
 }
 
-/// Every user with whose rights a process runs.
+/// Every user that a process has the rights of.
 fn users_of(process: u32) -> Vec<u32> {
     let status = read_process(process, "status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("Uid:")).unwrap_or_default();

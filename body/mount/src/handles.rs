@@ -19,7 +19,7 @@ pub(crate) struct Handle {
     pub(crate) source: Arc<dyn Source>,
     /// Opened with `O_APPEND`.
     pub(crate) append: bool,
-    /// How far the last block that was read has been read, for files whose blocks are done with
+    /// How far the last block that was read has been read, for files with blocks that are done with
     /// then.
     pub(crate) done_with: Option<Mutex<ReadThrough>>,
     /// Held while it may write.

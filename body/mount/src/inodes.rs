@@ -16,8 +16,8 @@ use crate::descriptors::Charge;
 
 /// The root's number, fixed by the protocol.
 pub(crate) const ROOT: u64 = 1;
-/// Where numbers for inodes begin whose own number is taken: those of other file systems below the
-/// origin.
+/// Where numbers begin for inodes with a number that is taken: those of other file systems below
+/// the origin.
 const FOREIGN_FIRST: u64 = 1 << 63;
 /// Contents without cached blocks and wishes for all owners of a user that are kept, beyond one per
 /// live inode.
@@ -31,8 +31,7 @@ pub(crate) struct Inode {
     key: (u64, u64),
     /// For regular files.
     content: Option<Arc<Content>>,
-    /// Its descriptor, charged to the user whose request made the inode known. The root is
-    /// nobody's.
+    /// Its descriptor, charged to the user that made the inode known. The root is charged to none.
     #[expect(dead_code, reason = "its end is what counts")]
     charge: Option<Charge>,
 }
@@ -150,8 +149,8 @@ impl Inodes {
         self.keys().contents.get(&file).cloned()
     }
 
-    /// The content behind a descriptor that somebody opened, on this mount (whose device is
-    /// `mounted`) or in the origin.
+    /// The content behind an opened descriptor, on this mount (its device is `mounted`) or in the
+    /// origin.
     pub(crate) fn content_of_opened(&self, file: FileKey, mounted: u64) -> Option<Arc<Content>> {
         if file.device == mounted {
             return self.get(file.inode).ok()?.content().ok().cloned();
@@ -159,7 +158,7 @@ impl Inodes {
         self.content(file)
     }
 
-    /// The live inode behind a descriptor that somebody opened, on this mount or in the origin.
+    /// The live inode behind an opened descriptor, on this mount or in the origin.
     pub(crate) fn of_opened(&self, file: FileKey, mounted: u64) -> Option<Arc<Inode>> {
         if file.device == mounted {
             return self.get(file.inode).ok();
@@ -181,7 +180,7 @@ impl Inodes {
         files.filter(|inode| inode.content.is_some()).cloned().collect()
     }
 
-    /// The number shown for an entry whose inode need not be known.
+    /// The number shown for an entry with an inode that need not be known.
     pub(crate) fn shown(&self, inode: u64) -> u64 {
         if inode == 0 { FOREIGN_FIRST } else { inode }
     }
@@ -211,8 +210,8 @@ fn content_of(keys: &mut Keys, shelf: &Shelf, key: FileKey) -> Arc<Content> {
     Arc::clone(keys.contents.entry(key).or_insert_with(|| Arc::new(Content::new(shelf))))
 }
 
-/// Lets go of contents that nobody uses, that have no cached blocks, and for which no user has a
-/// wish that is kept (those are bounded by themselves). Wishes of single owners end with them.
+/// Drops unused contents without cached blocks, for which no user has a wish that is kept (those
+/// are bounded by themselves). Wishes of single owners end with them.
 fn forget_idle(keys: &mut Keys, shelf: &Shelf) {
     let mut gone = HashSet::new();
     keys.wished = 0;

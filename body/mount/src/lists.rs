@@ -2,15 +2,15 @@
 //!
 //! ```text
 //!   ioctl   file_list_start ... open open open ... file_list_end --.
-//!   ioctl   block_list on an open file ------------------------------+--> entries --> cache (5,000 ranges at once)
+//!   ioctl   block_list on an open file ------------------------------+--> entries --> cache
 //!   socket  list-file, with a descriptor ----------------------------+                  ^
 //!   profile prefetch = "sequential": each open ----------------------'     the rest ----' when half are read
 //! ```
 //!
-//! A file comes on a list only when somebody opened it with the rights of whoever speaks: the
+//! A file comes on a list only when it was opened with the rights of the speaker: by the
 //! program itself, or the mount in the speaker's name. It is opened anew, in the same name, for
-//! each run of blocks that is fetched: a list holds no file open, and who lost the right to read
-//! meanwhile gets nothing more.
+//! each run of blocks that is fetched: a list holds no file open, and a user that lost the right to
+//! read meanwhile gets nothing more.
 
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
@@ -52,7 +52,7 @@ struct State {
     held: usize,
 }
 
-/// A file on a list, read with the rights of whoever gave the list.
+/// A file on a list, read with the rights of the user that gave the list.
 struct ListedFile {
     inode: Arc<Inode>,
     caller: Caller,
@@ -322,7 +322,7 @@ impl Core {
     }
 }
 
-/// Opens a file to read in the name of a speaker, who may have named it without the right to read
+/// Opens a file to read in the name of a speaker, which may have named it without the right to read
 /// it.
 pub(crate) fn open_as(speaker: &Speaker, inode: &Inode) -> Result<(Caller, OpenFile), ControlError> {
     let (uid, gid, groups) = (speaker.uid, speaker.gid, speaker.groups.clone());

@@ -47,12 +47,12 @@ impl Mounted {
         self.core.cache().tier_stats()
     }
 
-    /// How blocks are read that nobody waits for, and why so.
+    /// How blocks without a waiting reader are read, and why so.
     pub fn reads(&self) -> pantler_origin::ReadsStat {
         self.core.cache().reads()
     }
 
-    /// Waits until nothing waits to go to a lower tier, at most so long. Says whether nothing does.
+    /// Waits until nothing waits to go to a lower tier, at most `limit`. Whether nothing does.
     pub fn drain_tiers(&self, limit: Duration) -> bool {
         self.core.cache().drain_tiers(limit)
     }
@@ -109,7 +109,7 @@ impl Claim {
             Top::Ours => Err(refuse("there is a mount already")),
             _ => Ok(()),
         };
-        // Not to open what a mount shows, whose process may be stopped.
+        // A mount must not be opened here: its process may be stopped.
         check()?;
         let directory = match std::fs::File::open(mountpoint) {
             Ok(directory) => directory,
@@ -224,7 +224,7 @@ impl Mounted {
         }
     }
 
-    /// Whether it is still served: false once somebody unmounted it, or a request panicked. Then it
+    /// Whether it is still served: false once it was unmounted, or a request panicked. Then it
     /// is to be unmounted.
     pub fn is_served(&self) -> bool {
         !self.is_broken() && self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
@@ -253,8 +253,8 @@ impl Mounted {
     fn end(&mut self) -> Result<(), MountError> {
         let Some(thread) = self.thread.take() else { return Ok(()) };
         // Serving that ended by a panic leaves the mount, and the kernel may not have noticed yet
-        // that nobody answers; serving that ended because somebody unmounted may leave somebody
-        // else's mount.
+        // that there is no server; serving that ended because of an unmount may leave another's
+        // mount.
         let is_ours = || self.is_broken() || crate::stale::is_left_behind(&self.mountpoint);
         if !self.is_stopped() && (!thread.is_finished() || is_ours()) {
             detach(&self.mountpoint)?;
@@ -292,7 +292,7 @@ impl Mounted {
                 std::thread::sleep(Duration::from_millis(2));
             }
         }
-        // Where a request panicked nobody can say what waits.
+        // Where a request panicked it is not known what waits.
         if !self.is_broken() {
             self.core.tier_threads.stop(&self.core.shelf);
         }
@@ -311,7 +311,7 @@ pub(crate) fn detach(mountpoint: &Path) -> Result<(), MountError> {
     let failed = |error| MountError::Unmount { path: mountpoint.to_owned(), error };
     match crate::stale::top(mountpoint).map_err(failed)? {
         Top::Ours => {}
-        // Not mounted any more: somebody was faster.
+        // Not mounted any more: another process was faster.
         Top::Nothing | Top::Strange { above_ours: false } => return Ok(()),
         Top::Strange { above_ours: true } => {
             let text = "something else is mounted over it, which must be unmounted first";
@@ -319,7 +319,7 @@ pub(crate) fn detach(mountpoint: &Path) -> Result<(), MountError> {
         }
     }
     match rustix::mount::unmount(mountpoint, rustix::mount::UnmountFlags::DETACH) {
-        // Not mounted any more: somebody was faster.
+        // Not mounted any more: another process was faster.
         Ok(()) | Err(rustix::io::Errno::INVAL) => Ok(()),
         // Without privileges, the helper that mounted also unmounts.
         Err(rustix::io::Errno::PERM) => {

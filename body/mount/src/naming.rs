@@ -65,7 +65,7 @@ impl Core {
             let _acting = self.act(request, umask)?;
             parent.node.create(name, permissions, mode, is_exclusive)
         };
-        // Whoever loses a race for the name opens, and perhaps cuts, a file that is cached already.
+        // The loser of a race for the name opens, and perhaps cuts, a file that is cached already.
         // Then the cut looks like a change behind the mount, which costs its blocks and nothing
         // else.
         let (of_inode, of_file) = (self.charge(request)?, self.charge(request)?);
@@ -148,8 +148,8 @@ impl Core {
     }
 
     /// Lists with attributes: each entry counts as looked up. That is done with the daemon's own
-    /// rights, because whoever may list a directory sees its names, and the kernel lets nobody use
-    /// a name without the right to search.
+    /// rights, because a user that may list a directory sees its names, and the kernel forbids to
+    /// use a name without the right to search.
     pub(crate) fn list_plus(
         &self,
         request: &Request,
@@ -190,7 +190,7 @@ impl Core {
                 Err(error) if error.raw_os_error() == Some(libc::ELOOP) => {
                     return add_unknown(self.inodes.unused());
                 }
-                // What went away since it was listed is left out.
+                // Entries that went away since they were listed are left out.
                 Err(_) => return false,
             };
             let shown = self.shown(&attributes, inode.number);

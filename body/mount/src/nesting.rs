@@ -10,7 +10,7 @@
 //!                             leads from it to what covers it
 //! ```
 //!
-//! This is a check of what a user asks for. What is mounted below an origin later is met by
+//! This is a check of what a user asks for. Mounts that come below an origin later are met by
 //! lookups, which refuse it
 //! ([`Directory::avoiding_mounts`](pantler_origin::Directory::avoiding_mounts)).
 //!

@@ -13,7 +13,7 @@ use pantler_steward::{Allocation, Lookahead, PolicyName, Revocation, Spec};
 
 use crate::{MountError, TierOptions, nesting};
 
-/// Whose blocks are whose (docs/RULES.md, A).
+/// What an owner is (docs/RULES.md, A).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum OwnerBy {
@@ -24,7 +24,7 @@ pub enum OwnerBy {
     Cgroup,
     /// Each user is an owner.
     User,
-    /// Everybody together is one owner of this name.
+    /// All together are one owner of this name.
     Fixed(String),
 }
 
@@ -86,11 +86,11 @@ pub struct MountOptions {
     pub order: Order,
     /// When owners lose control.
     pub revocation: Revocation,
-    /// Whose blocks are whose.
+    /// What an owner is.
     pub owner_by: OwnerBy,
     /// How old what is known of a file may be: the bound on staleness of changes behind the mount.
     pub refresh: Duration,
-    /// Whether users other than the one who mounts are let in. Needs root, or `user_allow_other`.
+    /// Whether users other than the mounting one are let in. Needs root, or `user_allow_other`.
     pub allow_other: bool,
     /// Whether nothing may be changed through the mount.
     pub read_only: bool,
@@ -107,7 +107,7 @@ pub struct MountOptions {
 
 /// Stack, allocator and request buffer of a service thread that serves small requests.
 const THREAD_BYTES: u64 = 128 << 10;
-/// What the process that serves a mount takes beside the cache: 19 to 24 MiB were measured, with 8
+/// Memory of the serving process beside the cache: 19 to 24 MiB were measured, with 8
 /// MiB to 64 MiB of cache.
 const HOST_BYTES: u64 = 24 << 20;
 /// Memory for blocks where nothing is said and memory is not limited to less than twice of it.
@@ -172,7 +172,7 @@ impl MountOptions {
                 Place::Store(_, options) => options.refresh / 2,
                 _ => Duration::from_millis(100),
             },
-            // A store knows no users, so nothing would decide who of them may read what.
+            // A store knows no users, so nothing would decide which of them may read what.
             allow_other: rustix::process::geteuid().is_root() && !origin.is_store(),
             read_only: false,
             log: 0,
@@ -210,8 +210,8 @@ impl MountOptions {
             return Err(MountError::Option(text));
         }
         if self.mountpoint.canonicalize().is_ok_and(|path| path == std::path::Path::new("/")) {
-            // Processes start below their root, so they would not meet it; and who takes away "/"
-            // takes away everything.
+            // Processes start below their root, so they would not meet it; and to cover "/" is to
+            // cover everything.
             let text = "mount point \"/\": expected another directory than the root".to_owned();
             return Err(MountError::Option(text));
         }

@@ -1,4 +1,4 @@
-//! Who a request is charged to.
+//! The owner that a request is charged to.
 //!
 //! Requests carry thread ids. Which process a thread belongs to is asked once and remembered for a
 //! moment: a number cannot come back within [`TRUST`]. A process is watched by a descriptor of its
@@ -28,14 +28,14 @@ const TRUST: Duration = Duration::from_millis(20);
 /// Threads remembered before the stale ones are thrown away.
 const THREADS_MAX: usize = 65_536;
 
-/// Nobody in particular: requests that carry no process, such as the kernel writing back mapped
+/// No process: requests that carry none, such as the kernel writing back mapped
 /// pages.
 pub(crate) const NOBODY: OwnerId = OwnerId(0);
 
 #[derive(Clone, Copy)]
 struct Thread {
     process: u32,
-    /// In whose name it asked: a thread that becomes another user may leave a run by it.
+    /// The user in its last request: a thread that becomes another user may leave a run by it.
     uid: u32,
     owner: OwnerId,
     checked: Instant,
@@ -134,8 +134,8 @@ impl Owners {
         let mut registry = self.registry();
         if registry.processes.get(&process).is_some_and(|known| known.start == start) {
             registry.processes.remove(&process);
-            // Those that came before the lock. Of one whose number is another's by now the threads
-            // are gone already, or will not be believed.
+            // Those that came before the lock. If its number is another's by now its threads are
+            // gone already, or will not be believed.
             self.forget_threads_of(process);
         }
         let id = registry.keys.remove(&Key::Process(process, start))?;
@@ -159,12 +159,12 @@ impl Owners {
         !self.idle().is_empty()
     }
 
-    /// Ends owners by control group whose group is gone, and owners by user of users without
+    /// Ends owners by control group when the group is gone, and owners by user when the user has no
     /// processes. Returns them.
     pub(crate) fn end_idle(&self) -> Vec<OwnerId> {
         let mut gone = groups::gone(self.idle());
         let mut registry = self.registry();
-        // Somebody may have come meanwhile.
+        // A process may have come meanwhile.
         gone.retain(|&id| !registry.is_used(id));
         registry.keys.retain(|_, id| !gone.contains(id));
         gone.iter().for_each(|&id| registry.remove(id));
@@ -245,12 +245,13 @@ impl Owners {
         self.registry().fallen.remove(id);
     }
 
-    /// Whether any owner lost control whose children may come.
+    /// Whether any owner with possible children lost control.
     pub(crate) fn have_fallen(&self) -> bool {
         !self.registry().fallen.is_empty()
     }
 
-    /// Whom a process of user `uid` comes from. `former` is whom it belonged to before.
+    /// The owner that a process of user `uid` comes from. `former` is the owner that it belonged to
+    /// before.
     pub(crate) fn descent(&self, process: u32, uid: u32, former: Option<OwnerId>) -> Descent {
         let lineage = lineage(process);
         let registry = self.registry();
@@ -270,7 +271,7 @@ impl Owners {
         Descent::Unknown
     }
 
-    /// Whom a process belonged to when it last asked something.
+    /// The owner that a process belonged to at its last request.
     pub(crate) fn former(&self, process: u32) -> Option<OwnerId> {
         let start = Member::look(process)?.start;
         self.registry().former(process, start)
@@ -346,7 +347,7 @@ mod tests {
         assert_eq!(first, thread);
         assert_eq!(owners.of(0, 0, |_| panic!("nobody is no newcomer")), NOBODY);
         let start = Member::look(own).unwrap().start;
-        // An earlier process of that number, whose end is noticed late.
+        // The end of an earlier process of that number, noticed late.
         assert_eq!(owners.exited(own, start - 1), None);
         assert_eq!(owners.of(own, 0, drop), first);
         assert_eq!(owners.exited(own, start), Some(first));

@@ -143,7 +143,7 @@ fn pages(range: &Range<u64>) -> Range<u64> {
     if range.is_empty() { 0..0 } else { range.start / PAGE_BYTES..range.end.div_ceil(PAGE_BYTES) }
 }
 
-/// A change whose acknowledgement waits until the kernel has dropped the pages that it covers.
+/// A change that is acknowledged when the kernel has dropped the pages that it covers.
 pub(crate) struct Unseen {
     pub(crate) number: u64,
     pub(crate) content: Arc<Content>,

@@ -1,4 +1,4 @@
-//! What `/proc` says of a process: whose it is, which it belongs to, and whom it comes from.
+//! What `/proc` says of a process: its user, its process group and its ancestors.
 
 use pantler_origin::read_process;
 
@@ -35,13 +35,13 @@ pub(crate) fn lineage(process: u32) -> Vec<Member> {
     std::iter::successors(Member::look(process), next).take(ANCESTORS_MAX).collect()
 }
 
-/// The user who mounts: whom a fixed owner belongs to.
+/// The mounting user, which a fixed owner belongs to.
 pub(crate) fn mounter() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// The user who speaks for a process. For one that runs with two users' rights, as a set-id program
-/// does, that is root: whoever started it has no say in what it does for somebody else.
+/// The user that speaks for a process. For one that runs with two users' rights, as a set-id
+/// program does, that is root: the user that started it has no say in what it does for another.
 pub(crate) fn user_of(process: u32) -> Option<u32> {
     parse_user(&read_process(process, "status").ok()?)
 }
@@ -60,7 +60,7 @@ pub(crate) fn process_of(id: u32) -> Option<u32> {
 
 /// Whether a thread of that process has that id.
 pub(crate) fn is_thread_of(id: u32, process: u32) -> bool {
-    // SAFETY: signal 0 is sent to nobody; the call only says whether there is such a thread.
+    // SAFETY: signal 0 is not delivered; the call only says whether there is such a thread.
     let result = unsafe { libc::syscall(libc::SYS_tgkill, process, id, 0) };
     result == 0 || std::io::Error::last_os_error().raw_os_error() == Some(libc::EPERM)
 }

@@ -122,7 +122,7 @@ impl Core {
     }
 
     /// Whether a read has to wait for a block. That may change before it is served: then the thread
-    /// that nobody counts on waits, too.
+    /// beyond the turns waits, too.
     fn would_wait(&self, read: &Read) -> bool {
         let content = &read.handle.content;
         let end = read.offset.saturating_add(read.length as u64).min(content.size());
@@ -166,7 +166,7 @@ impl Core {
             source: &handle.source,
         };
         self.cache().read(&wanted, |bytes| {
-            // Before the answer: who has it may ask what became of the block.
+            // Before the answer: its reader may ask what became of the block.
             if let Some(progress) = &handle.done_with {
                 self.runs.note_read(self, &wanted, progress, bytes.len());
             }

@@ -1,4 +1,4 @@
-//! Owners that lost control: who hears of it, and who gives it back (L7).
+//! Owners that lost control: where that is told, and how it is given back (L7).
 
 use std::sync::{Mutex, MutexGuard};
 
@@ -18,8 +18,8 @@ pub(crate) struct Revoking {
 }
 
 impl Revoking {
-    /// Passes on what the steward has to tell: to the log, to `stat`, and to those who look after
-    /// owners' children.
+    /// Passes on what the steward has to tell: to the log, to `stat`, and to the lists of owners'
+    /// children.
     pub(crate) fn pass_on(&self, cache: &Cache, owners: &Owners, lists: &Lists) {
         for (id, notice) in cache.take_notices() {
             let owner = owners.get(id);
@@ -48,7 +48,7 @@ impl Core {
         self.revoking.lock().stats()
     }
 
-    /// Refuses who may not grant control.
+    /// Refuses speakers that may not grant control.
     pub(crate) fn check_may_grant(&self, speaker: &Speaker) -> Result<(), ControlError> {
         self.revoking.pass_on(self.cache(), &self.owners, &self.lists);
         let mounter = rustix::process::geteuid().as_raw();

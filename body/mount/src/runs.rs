@@ -36,7 +36,7 @@ struct Running {
     profile: Option<Arc<Profile>>,
 }
 
-/// What a profile says of a file that was opened.
+/// The rule of a profile for an opened file.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Applied {
     /// Its blocks are done with once they are read.
@@ -54,7 +54,7 @@ impl Runs {
         speaker.check_speaks_for(run.uid)?;
         let leader = run.leader;
         let user = user_of(leader).ok_or_else(|| ControlError::not_found(format!("process {leader}")))?;
-        // Else anybody could declare a stranger's process, or all there are, to be a run of theirs.
+        // Else a user could declare another's process, or all there are, to be a run of theirs.
         speaker.check_speaks_for(user)?;
         let mut running = self.running();
         if running.len() >= RUNS_MAX {
@@ -116,12 +116,12 @@ impl Runs {
         let sequential = profile.prefetch == Some(Prefetch::Sequential);
         let Some(rule) = profile.rule(&path) else { return Applied { done_with: false, sequential } };
         let sequential = sequential || rule.prefetch == Some(Prefetch::Sequential);
-        // A wish past a bound has no effect, as for anybody.
+        // A wish past a bound has no effect, as everywhere.
         let _ = core.cache().with_steward(|steward| rule.apply(steward, owner, content.file()));
         Applied { done_with: rule.done_with, sequential }
     }
 
-    /// Bytes of a file were read whose blocks are done with once they are read to their end.
+    /// Bytes were read of a file with blocks that are done with once they are read to their end.
     pub(crate) fn note_read(
         &self,
         core: &Core,

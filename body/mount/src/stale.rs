@@ -1,4 +1,4 @@
-//! Mounts that a crash left behind: the kernel keeps the mount, but nobody answers.
+//! Mounts that a crash left behind: the kernel keeps the mount, without a server.
 
 use std::fs;
 use std::io;
@@ -14,7 +14,7 @@ pub(crate) use pantler_origin::MOUNT_TYPE as FILE_SYSTEM_TYPE;
 /// The part of it that is ours.
 pub(crate) const SUBTYPE: &str = "pantler";
 
-/// Mount points of ours whose daemon is gone. Those of live daemons are not asked, so this never
+/// Mount points of ours without a daemon. Those of live daemons are not asked, so this never
 /// waits for one.
 ///
 /// # Errors
@@ -70,7 +70,7 @@ fn top_of(table: &[u8], path: &Path) -> Top {
     }
 }
 
-/// Whether a path is a mount point of ours that nobody serves.
+/// Whether a path is a mount point of ours without a server.
 pub(crate) fn is_left_behind(path: &Path) -> bool {
     is_mounted(path).is_ok_and(|is_mounted| is_mounted) && !dead(vec![path.to_owned()]).is_empty()
 }
@@ -90,7 +90,7 @@ pub fn clean() -> Result<Vec<PathBuf>, MountError> {
         }
         match rustix::mount::unmount(path.as_path(), rustix::mount::UnmountFlags::DETACH) {
             Ok(()) => ended.push(path),
-            // Not mounted any more: somebody else cleaned up, or its daemon was just ending.
+            // Not mounted any more: another process cleaned up, or its daemon was just ending.
             Err(Errno::INVAL) => {}
             Err(error) => first = first.or(Some(failed(&path, error.into()))),
         }
@@ -114,8 +114,8 @@ fn mounts(table: &[u8]) -> impl Iterator<Item = (PathBuf, bool)> {
 /// How long servers of mounts are waited for. Without a server the kernel answers at once.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Those whose connection has no server. All are asked at the same time, so that stopped servers
-/// cost one wait together.
+/// Those with a connection that has no server. All are asked at the same time, so that stopped
+/// servers cost one wait together.
 fn dead(paths: Vec<PathBuf>) -> Vec<PathBuf> {
     let (sender, receiver) = std::sync::mpsc::channel();
     let deadline = Instant::now() + PATIENCE;
@@ -126,7 +126,7 @@ fn dead(paths: Vec<PathBuf>) -> Vec<PathBuf> {
         let ask = move || {
             let answer = rustix::fs::statvfs(&path).err();
             let is_dead = matches!(answer, Some(Errno::NOTCONN | Errno::CONNABORTED));
-            // Whoever waited may have given up.
+            // The receiver may have given up.
             let _ = sender.send(is_dead.then_some(path));
         };
         if let Err(error) = std::thread::Builder::new().spawn(ask) {

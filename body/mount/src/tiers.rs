@@ -162,8 +162,8 @@ fn check_order(options: &MountOptions) -> Result<(), MountError> {
     Ok(())
 }
 
-/// Placement numbers frames. Whoever typed too much is told in its own words, before anything is
-/// made.
+/// Placement numbers frames. Sizes that are too large are refused in the words of the option,
+/// before anything is made.
 fn check_frames(options: &MountOptions) -> Result<(), MountError> {
     let block_bytes = options.block_bytes.max(1) as u64;
     let mut room = FRAMES_TOTAL_MAX.saturating_sub(options.cache_bytes / block_bytes);
@@ -187,8 +187,8 @@ fn check_frames(options: &MountOptions) -> Result<(), MountError> {
     Ok(())
 }
 
-/// What is known of blocks in tiers is kept in memory, beside the cache: that must be there before
-/// it is needed.
+/// The index of blocks in tiers is kept in memory, beside the cache: that must be there before it
+/// is needed.
 fn check_index(options: &MountOptions, memory_bytes: u64) -> Result<(), MountError> {
     let block_bytes = options.block_bytes.max(1) as u64;
     let limit =
@@ -250,8 +250,8 @@ fn open_one(options: &MountOptions, place: &Place, bytes: u64) -> Result<(Arc<dy
     }
 }
 
-/// The same after a restart: who owned blocks on a server owns them again. Machines that were
-/// cloned with their names are told apart by the number that systemd gives each.
+/// The same after a restart: a mount that owned blocks on a server owns them again. Machines that
+/// were cloned with their names are told apart by the number that systemd gives each.
 fn client_name(options: &MountOptions) -> String {
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let machine = std::fs::read("/etc/machine-id").unwrap_or_default();

@@ -1,10 +1,10 @@
-//! Who may wait for the origin: as many reads at a time as there are turns, and one service thread
-//! more than turns, so that what is cached waits for nobody.
+//! Reads that may wait for the origin: as many at a time as there are turns. There is one service
+//! thread more than turns, so that reads of cached blocks never wait.
 //!
 //! W1  A read takes a turn when one is free. With none free it is answered at once if it need not
 //!     wait, or put off.
-//! W2  Nothing is put off while a turn is free: who gives a turn back serves what was put off
-//!     first, in its order.
+//! W2  Nothing is put off while a turn is free: the thread that gives a turn back serves what was
+//!     put off first, in its order.
 //! W3  After a request panicked nothing is put off any more, and what was is dropped, which answers
 //!     it with an error.
 
@@ -30,7 +30,7 @@ pub(crate) enum Begin<R> {
     Turn(R),
     /// It needs none.
     AtOnce(R),
-    /// Somebody who ends a turn serves it.
+    /// A thread that ends a turn serves it.
     PutOff,
 }
 

@@ -31,7 +31,7 @@ impl Core {
         };
         let length = data.len() as u64;
         let (written, unseen) = self.change(&handle, write, |result, file, before, after| match result {
-            // Somebody else appended at the same time: what is where is not known.
+            // Another program appended at the same time: it is not known which bytes are where.
             Ok(count) if append && after != offset + *count as u64 => {
                 self.cache().void(file, before.min(offset), u64::MAX);
                 before.min(offset)..u64::MAX

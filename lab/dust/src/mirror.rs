@@ -9,6 +9,7 @@
 //! ```
 //!
 //! Pure: it looks at no cache, reads no clock, and knows only what it is told.
+//!
 //! A server that serves first what looks cached picks the mistakes, too, so a wrong "cached" is
 //! dearer than a wrong "not cached": the size is adjusted until the former are few, and only then
 //! until the latter are. An unbiased mirror would be right more often and be worse to have.

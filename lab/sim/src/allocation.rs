@@ -9,6 +9,7 @@
 //! and hashes nothing ([`Names::Numbers`]); and it is told in advance what is referenced next, so
 //! that the tables' rows are near when they are asked for. Neither decides anything: a test holds
 //! the counts against a steward that is told names.
+//!
 //! Without an owner in control every allocation is one LRU list, and so is `global-lru` always:
 //! that list is run instead, many times faster, and a test holds its counts against the steward's.
 

@@ -6,7 +6,7 @@ use pantler_steward::OwnerId;
 
 use crate::descriptors::Charge;
 
-/// A process whose end somebody must watch for.
+/// A process with an end that must be watched for.
 pub(crate) struct Watch {
     pub(crate) pid: u32,
     /// Tells it from an earlier process of that number.
@@ -16,7 +16,7 @@ pub(crate) struct Watch {
     pub(crate) charge: Charge,
 }
 
-/// What an owner takes over from whom a process of it comes from (L7).
+/// What an owner takes over from the owner that its process comes from (L7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Inherits {
     /// The standing: the owner is new, and the process its first.

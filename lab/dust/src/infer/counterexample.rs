@@ -6,6 +6,7 @@
 //!   prefix   0 1 2 3 4 1 5 6 2
 //!   shrunk   1 2 3 4 5 6 2                  still wrong, and minimal: asked again three times
 //! ```
+//!
 //! Shrinking asks the cache: after an access is left out, the rest must still contradict. First all
 //! accesses to some blocks are left out, then single stretches, in pieces that get smaller (the
 //! idea is Zeller's delta debugging, *Simplifying and Isolating Failure-Inducing Input*, TSE 2002).

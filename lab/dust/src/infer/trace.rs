@@ -8,6 +8,7 @@
 //! Blocks are numbered from 0 within a *visit*: the traces from one flush to the next. A target
 //! gives every visit blocks that it never used before (a fresh file, new keys), so that nothing of
 //! the last visit is remembered.
+//!
 //! Simulate and match (rule D1) works on a cache in use, so a probe is an access like any other.
 //! Which accesses are probes matters to people who look at a plot.
 

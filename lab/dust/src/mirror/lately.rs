@@ -1,4 +1,5 @@
 //! Requests for what is all cached, kept back from the policy until it decides something.
+//!
 //! A server with all files in memory asks for the same extents over and over, and a policy
 //! that counts blocks would count 256 of them for each megabyte. Kept back, a repetition costs one
 //! look at a small table.

@@ -59,6 +59,7 @@ impl MemcachedTarget {
     /// Connects to `host:port`. `value_bytes` is chosen by the server's memory if not given.
     ///
     /// # Errors
+    ///
     /// When there is no answer.
     pub fn new(address: &str, value_bytes: Option<u32>) -> Result<Self, TargetError> {
         Self::open(address, value_bytes, &Patience::default())

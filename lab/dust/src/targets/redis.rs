@@ -79,6 +79,7 @@ impl RedisTarget {
     /// Connects to `host:port`. `value_bytes` is chosen by the server's memory if not given.
     ///
     /// # Errors
+    ///
     /// When there is no answer, and when the server has no limit of memory.
     pub fn new(address: &str, value_bytes: Option<u32>) -> Result<Self, TargetError> {
         Self::open(address, value_bytes, &Patience::default())

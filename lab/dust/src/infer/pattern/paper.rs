@@ -103,6 +103,7 @@ pub fn short_term(capacity: u32, bits: UseBits, random: &mut Random) -> Trace {
 
 /// Blocks referenced and replaced before (hot) against blocks that short-term attributes prefer
 /// (cold).
+///
 /// The blocks that replace hot fill the cache and are read twice, so that they set all use bits by
 /// themselves; for half of them they are prepared after it, where hot and cold go.
 pub fn history(capacity: u32, bits: UseBits, random: &mut Random) -> Trace {
