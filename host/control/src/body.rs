@@ -32,7 +32,7 @@ pub struct BodyInfo {
     /// The directory behind a mount.
     #[serde(serialize_with = "crate::text::optional")]
     pub origin: Option<PathBuf>,
-    /// User who started it.
+    /// User that started it.
     pub uid: u32,
     /// Process that hosts it.
     pub pid: u32,
@@ -47,8 +47,7 @@ pub struct BodyInfo {
 /// A body, seen from a control door.
 ///
 /// The doors have checked the values ([`Hint::check`]) and attested the speaker. The body checks
-/// whose blocks are meant: a speaker may name its own owners, root anybody's
-/// ([`Speaker::check_speaks_for`]).
+/// the meant owner: a speaker may name its own owners, root any ([`Speaker::check_speaks_for`]).
 /// A refused call has no effect. Calls come from any thread and must not wait for I/O of the cache
 /// itself.
 ///
@@ -71,7 +70,7 @@ pub trait Body: Send + Sync {
     /// the owner only.
     fn stat(&self, speaker: &Speaker) -> Result<BodyStat, ControlError>;
 
-    /// What is cached of a file, whose it is, and the last decisions about it.
+    /// What is cached of a file, for which owner, and the last decisions about it.
     fn explain(
         &self,
         speaker: &Speaker,

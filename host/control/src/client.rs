@@ -43,8 +43,8 @@ impl Client {
     }
 
     /// Talks to every host this user may speak to, to all at the same time: hosts that are silent
-    /// cost one wait together. What comes back comes as soon as it is there, each with its host's
-    /// place in the order of all, the daemon first.
+    /// cost one wait together. Answers come as soon as they are there, each with its host's place
+    /// in the order of all, the daemon first.
     ///
     /// Dropped early, it leaves conversations to end by themselves.
     pub fn with_each<T: Send + 'static>(
@@ -57,7 +57,7 @@ impl Client {
             let converse = move || {
                 // One that is not there has been killed, or has ended since.
                 if let Ok(client) = Client::connect(&path) {
-                    // Whoever listened may have heard enough.
+                    // The receiver may have heard enough.
                     let _ = sender.send((number, talk(client)));
                 }
             };
@@ -76,7 +76,7 @@ impl Client {
     /// Asks, and waits for the answer. An [`Answer::Error`] comes back as the error.
     pub fn ask(&mut self, request: &Request, file: Option<BorrowedFd<'_>>) -> Result<Answer, ControlError> {
         if !self.answered && *request != Request::List {
-            // Whatever takes time is asked of a host that is known to be there.
+            // Long requests go to a host that is known to be there.
             self.exchange(&Request::List, None)?;
         }
         self.exchange(request, file)
@@ -100,9 +100,9 @@ impl Client {
         }
     }
 
-    /// Why there is no answer, and who should have given it.
+    /// Why there is no answer, and from which process.
     fn silent(&self, error: &io::Error) -> ControlError {
-        // Who listens, not who answers: known without an answer.
+        // The process that listens, known without an answer.
         let host = rustix::net::sockopt::socket_peercred(self.lines.stream());
         let host =
             host.map_or_else(|_| String::new(), |peer| format!("process {} at ", peer.pid.as_raw_nonzero()));

@@ -1,4 +1,4 @@
-//! What can go wrong when somebody asks a body for something, in kinds that survive the socket.
+//! Errors of requests to a body, in kinds that survive the socket.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,10 +16,10 @@ pub enum ControlError {
         /// One line: the value, and what is allowed.
         reason: String,
     },
-    /// The speaker may not do this; the text says who may.
+    /// The speaker may not do this; the text says which users may.
     #[error("not permitted: {reason}")]
     Denied {
-        /// One line: what was refused, and who may do it.
+        /// One line: what was refused, and which users may do it.
         reason: String,
     },
     /// A privilege or kernel feature is missing on this machine.

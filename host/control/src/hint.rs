@@ -14,8 +14,7 @@ pub const RANGES_MAX: usize = pantler_steward::lists::ENTRIES_MAX as usize;
 /// Most files or ranges of access lists that a body keeps, on lists or waiting for their turn.
 pub const LIST_FILES_MAX: usize = 65_536;
 
-/// One control call (C1 to C3). It affects the blocks of the owner it is about and nobody else's
-/// (C8).
+/// One control call (C1 to C3). It affects only the blocks of the owner it is about (C8).
 ///
 /// Paths are for messages and for bodies that match by name. The file itself arrives beside the
 /// hint as a descriptor that the speaker opened, so a body never resolves a speaker's path with its
@@ -90,8 +89,8 @@ pub enum Hint {
     /// Takes back all hints of this owner (or of the user's default). An owner that lost control
     /// has it no more by that.
     Clear,
-    /// Gives an owner that lost control its control back (L7). Only root and who started the body
-    /// may, and no owner for itself.
+    /// Gives an owner that lost control its control back (L7). Only root and the user that started
+    /// the body may, and no owner for itself.
     Grant,
 }
 

@@ -7,12 +7,12 @@
 //!
 //! * [`Hint`] and [`HintAnswer`]: the papers' five calls (rules C1 to C3), plus *clear* and *grant*
 //!   (L7).
-//! * [`Speaker`] and [`OwnerSelector`]: who speaks, and whose blocks are meant (C8).
+//! * [`Speaker`] and [`OwnerSelector`]: the speaker, and the owner that it means (C8).
 //! * [`Body`]: what a running steer session or mount offers to the doors.
 //! * [`BodyStat`] and [`FileExplanation`]: what can be asked about the cache.
-//! * [`Profile`]: hints for a program nobody modified.
-//! * [`server::Host`] and [`client::Client`]: the control socket, whose words are in [`wire`] and
-//!   whose place in [`runtime`].
+//! * [`Profile`]: hints for an unmodified program.
+//! * [`server::Host`] and [`client::Client`]: the control socket. Its words are in [`wire`], its
+//!   place in [`runtime`].
 //! * [`memory`]: how much of it a host may take.
 #![forbid(unsafe_code)]
 

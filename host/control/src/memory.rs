@@ -64,7 +64,7 @@ pub fn groups() -> Vec<Group> {
     groups_below(Path::new("/"))
 }
 
-/// The same on a machine whose root is here.
+/// The same on a machine with this root.
 fn groups_below(root: &Path) -> Vec<Group> {
     folders_and_groups(root).into_iter().map(|(_, group)| group).collect()
 }

@@ -1,4 +1,4 @@
-//! Profiles: hints for a program nobody modified, written in TOML.
+//! Profiles: hints for an unmodified program, written in TOML.
 //!
 //! ```toml
 //! description = "What the program does, and why these rules."
@@ -12,7 +12,7 @@
 //! priority = 1
 //! ```
 //!
-//! The first rule whose glob matches a file decides about it; see [`Glob`] for what patterns mean.
+//! The first rule with a matching glob decides about a file; see [`Glob`] for what patterns mean.
 //! Unknown keys and senseless values are errors with line and column.
 
 use pantler_steward::{FileId, HintError, OwnerId, Steward};
@@ -66,7 +66,7 @@ pub struct FileRule {
     /// Their long-term priority (C1).
     #[serde(default, deserialize_with = "priority")]
     pub priority: i32,
-    /// Whether a block whose bytes have all been read drops to temporary priority -1 (C3).
+    /// Whether a block drops to temporary priority -1 when all its bytes have been read (C3).
     #[serde(default)]
     pub done_with: bool,
     /// `sequential`: each of these files is read from start to end once it is opened.
@@ -191,7 +191,7 @@ impl Profile {
         Ok(profile)
     }
 
-    /// The rule for a file: the first whose glob matches.
+    /// The rule for a file: the first with a matching glob.
     ///
     /// `path` is the path of an opened file, absolute or below a mount point.
     pub fn rule(&self, path: &Path) -> Option<&FileRule> {

@@ -9,8 +9,8 @@ use crate::RevocationStat;
 /// Revocations that are remembered; older ones are forgotten, and only counted.
 const REVOCATIONS_MAX: usize = 64;
 
-/// The last revocations of a body. Whoever hosts the body hears of each in the log, whoever asks
-/// for its counters sees them there.
+/// The last revocations of a body. The log of the host has each, and so have the counters of the
+/// body.
 #[derive(Debug, Default)]
 pub struct Revocations {
     last: VecDeque<(OwnerId, RevocationStat)>,

@@ -17,7 +17,7 @@ pub struct RunSpec {
     pub name: String,
     /// Whether the name was given, so that a later run of the same user may continue the owner.
     pub keep: bool,
-    /// The process whose descendants are the run. It stays alive until the run is over and is a
+    /// The process that the run descends from. It stays alive until the run is over and is a
     /// child subreaper, so that walking parents from any process of the run meets it. The leader
     /// itself reads nothing.
     pub leader: u32,

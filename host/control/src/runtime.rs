@@ -40,7 +40,7 @@ fn user_folder(uid: u32) -> PathBuf {
     if session.is_dir() { session.join("pantler") } else { format!("/tmp/pantler-{uid}").into() }
 }
 
-/// Folders in which clients look, with the user who may fill each: the system's, the own user's,
+/// Folders in which clients look, with the user that may fill each: the system's, the own user's,
 /// and under `sudo` the invoking user's.
 fn folders() -> Vec<(PathBuf, u32)> {
     let invoking = std::env::var("SUDO_UID").ok().and_then(|uid| uid.parse().ok()).filter(|_| own_uid() == 0);
@@ -53,8 +53,8 @@ fn folders() -> Vec<(PathBuf, u32)> {
     folders
 }
 
-/// Creates the own folder if it is not there, and refuses one that belongs to somebody else: in
-/// `/tmp` anybody could have put it there.
+/// Creates the own folder if it is not there, and refuses one that belongs to another user, who
+/// could have put it into `/tmp`.
 pub fn prepare_folder() -> io::Result<PathBuf> {
     let folder = own_folder();
     let mode = if own_uid() == 0 { 0o755 } else { 0o700 };
@@ -70,8 +70,8 @@ pub fn prepare_folder() -> io::Result<PathBuf> {
     Ok(folder)
 }
 
-/// A folder that nobody but root, this user, and user `uid` can have filled. In `/tmp` anybody can
-/// make one with another's name, and root must not take their sockets for that other's.
+/// A folder that only root, this user, and user `uid` can have filled. In `/tmp` every user can
+/// make one with another's name, and root must not take its sockets for that other's.
 fn is_trusted(folder: &Path, uid: u32) -> bool {
     let Ok(metadata) = fs::symlink_metadata(folder) else { return false };
     let by_known = [0, own_uid(), uid].contains(&metadata.uid());
@@ -92,7 +92,7 @@ pub fn sockets() -> Vec<PathBuf> {
     found
 }
 
-/// Removes sockets in the own folder on which nobody listens any more: their host was killed.
+/// Removes sockets without a listener in the own folder: their host was killed.
 /// Returns what was removed.
 pub fn remove_stale_sockets() -> Vec<PathBuf> {
     let refused = |path: &PathBuf| {

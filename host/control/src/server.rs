@@ -24,12 +24,12 @@ const CONVERSATIONS_PER_USER_MAX: usize = 64;
 const FIRST_WORD: Duration = Duration::from_secs(10);
 /// What a message needs around its content.
 const ENVELOPE_BYTES: usize = 1024;
-/// The group whose members may speak to the daemon.
+/// The group of users that may speak to the daemon.
 const GROUP: &str = "pantler";
 
 /// Makes new bodies on request; the daemon has one, a command that hosts one body has none.
 pub trait Launcher: Send + Sync {
-    /// Launches what `launch` says, on behalf of the speaker, who may have passed a descriptor.
+    /// Launches what `launch` says, on behalf of the speaker, which may have passed a descriptor.
     fn launch(
         &self,
         speaker: &Speaker,
@@ -38,7 +38,7 @@ pub trait Launcher: Send + Sync {
     ) -> Result<Arc<dyn Body>, ControlError>;
 }
 
-/// The bodies of one process, and who may ask for more.
+/// The bodies of one process, and what launches more.
 #[derive(Default)]
 pub struct Host {
     bodies: Mutex<Vec<Arc<dyn Body>>>,
@@ -122,7 +122,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// A listening socket and the thread that serves it. Dropped, it disappears from the file system,
-/// hears nobody any more, and lets go of the bodies.
+/// accepts no connection any more, and drops the bodies.
 pub struct Server {
     path: PathBuf,
     host: Arc<Host>,
@@ -134,15 +134,15 @@ impl Server {
     /// Listens at `path` and serves `host` until the process ends or the server is dropped.
     ///
     /// The socket has mode 0660 and, where root binds it and the group exists, group `pantler`.
-    /// An existing socket there is replaced only if nobody listens on it.
+    /// An existing socket there is replaced only if it has no listener.
     pub fn bind(path: &Path, host: Arc<Host>) -> io::Result<Server> {
         if UnixStream::connect(path).is_ok() {
             let text = format!("{}: somebody listens there already", path.display());
             return Err(io::Error::new(io::ErrorKind::AddrInUse, text));
         }
         let _ = fs::remove_file(path);
-        // Bound under a name nobody asks for, then renamed: at no time can somebody connect whom
-        // the mode refuses.
+        // Bound under an unused name, then renamed: a user that the mode refuses can connect at no
+        // time.
         let hidden = path.with_extension("new");
         let _ = fs::remove_file(&hidden);
         let listener = UnixListener::bind(&hidden)?;
@@ -193,7 +193,7 @@ fn accept(listener: &UnixListener, closing: &AtomicBool, host: &Arc<Host>) {
             return;
         }
         let Ok(stream) = stream else {
-            // Out of descriptors: whoever waits will be served when one is free.
+            // Out of descriptors: waiting clients are served when one is free.
             std::thread::sleep(Duration::from_millis(50));
             continue;
         };
@@ -309,7 +309,7 @@ fn begin_run(
     if !runs.is_empty() {
         return Err(ControlError::Bound { bound: "1 run on a connection".to_owned() });
     }
-    // The leader is who speaks: nobody can declare another's processes a run.
+    // The leader is the speaker: a user cannot declare another's processes a run.
     let run = RunSpec { leader: speaker.pid, ..run };
     let mut took = Vec::new();
     for body in host.bodies() {
@@ -323,7 +323,7 @@ fn begin_run(
     Ok(took)
 }
 
-/// Who is at the other end, as the kernel says.
+/// The process at the other end, as the kernel says.
 fn speaker(stream: &UnixStream) -> io::Result<Speaker> {
     let peer = rustix::net::sockopt::socket_peercred(stream)?;
     let (uid, pid) = (peer.uid.as_raw(), peer.pid.as_raw_nonzero().get().unsigned_abs());

@@ -1,4 +1,4 @@
-//! Who speaks, and whose blocks are meant.
+//! The speaker, and the owner that it means.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -21,7 +21,7 @@ pub struct Speaker {
 }
 
 impl Speaker {
-    /// Whether the speaker may speak for things of user `uid`: its own, or anybody's as root (C8).
+    /// Whether the speaker may speak for things of user `uid`: its own, or any user's as root (C8).
     ///
     /// ```
     /// use pantler_control::Speaker;
@@ -46,8 +46,8 @@ impl Speaker {
 
 impl Speaker {
     /// Whether the speaker may grant control to an owner of a body that user `uid` started (L7), as
-    /// an error that names who may. `is_revoked` says whether the speaker belongs to an owner that
-    /// lost control itself.
+    /// an error that names the users that may. `is_revoked` says whether the speaker belongs to an
+    /// owner that lost control itself.
     pub fn check_may_grant(&self, uid: u32, is_revoked: impl FnOnce() -> bool) -> Result<(), ControlError> {
         if !self.speaks_for(uid) {
             return Err(ControlError::denied(format!(
@@ -65,7 +65,7 @@ impl Speaker {
     }
 }
 
-/// Whose blocks a hint is about.
+/// The owner that a hint is about.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OwnerSelector {
@@ -77,7 +77,7 @@ pub enum OwnerSelector {
     /// The owner this process belongs to.
     Pid(u32),
     /// All present and future owners of the speaker's user on this body, until cleared.
-    /// What a short-lived command means when it names nobody.
+    /// What a short-lived command means when it names no owner.
     #[default]
     UserDefault,
 }

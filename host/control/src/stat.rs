@@ -115,7 +115,7 @@ pub struct FileStat {
     pub counters: Counters,
 }
 
-/// What became of blocks that were fetched before anybody waited for them.
+/// What became of prefetched blocks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PrefetchStat {
     /// From access lists.
@@ -124,7 +124,8 @@ pub struct PrefetchStat {
     pub lookahead: Prefetched,
 }
 
-/// The five counters that matter, and failures. What is neither used nor wasted is still cached.
+/// The five counters that matter, and failures. Blocks that are neither used nor wasted are still
+/// cached.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Prefetched {
     /// Blocks that were asked for.
@@ -133,7 +134,7 @@ pub struct Prefetched {
     pub used: u64,
     /// Those that were referenced before they had arrived.
     pub used_late: u64,
-    /// Those that left before anybody referenced them.
+    /// Those that left before a reference.
     pub wasted: u64,
     /// Wasted ones that had replaced a block which was missed afterwards. What lookahead fetches
     /// replaces none, unless it has no room of its own; then it is not counted.
@@ -201,8 +202,7 @@ pub struct BodyStat {
     pub body: BodyInfo,
     /// Sums over all owners.
     pub totals: Counters,
-    /// What became of blocks that were fetched before anybody waited for them; `None` where nothing
-    /// is fetched so.
+    /// What became of prefetched blocks; `None` where nothing is prefetched.
     #[serde(default)]
     pub prefetching: Option<PrefetchStat>,
     /// Owners, by name.
@@ -213,8 +213,8 @@ pub struct BodyStat {
     pub owners_left_out: u64,
     /// Files, most blocks first; bounded by the body.
     pub files: Vec<FileStat>,
-    /// Files that are not listed: those with the fewest blocks. 0 for whom files are none of their
-    /// business.
+    /// Files that are not listed: those with the fewest blocks. 0 for users without rights to see
+    /// files.
     #[serde(default)]
     pub files_left_out: u64,
     /// The last revocations, oldest first; bounded by the body.
@@ -229,8 +229,8 @@ pub struct BodyStat {
 }
 
 impl BodyStat {
-    /// Leaves out owners, and files if that is not enough, until the whole takes at most so many
-    /// bytes as JSON.
+    /// Leaves out owners, and files if that is not enough, until the whole takes at most
+    /// `bytes_max` bytes as JSON.
     pub fn bound(&mut self, bytes_max: usize) {
         while serde_json::to_vec(self).is_ok_and(|line| line.len() > bytes_max) {
             if self.owners.is_empty() && self.files.is_empty() {
@@ -259,7 +259,7 @@ pub struct DecisionLine {
     pub block: u64,
     /// The rule that decided, by the name that the steward gives it: `overruled` and so on.
     pub rule: String,
-    /// One sentence: who lost which block to whom.
+    /// One sentence: which owner lost which block to which.
     pub text: String,
 }
 

@@ -29,7 +29,7 @@ pub enum Request {
     Hint {
         /// Name of the body.
         on: String,
-        /// Whose blocks.
+        /// The owner of the blocks.
         owner: OwnerSelector,
         /// The hint.
         hint: Hint,

@@ -169,7 +169,7 @@ fn a_run_lasts_as_long_as_its_connection() {
     let run = RunSpec { name: "job".into(), keep: true, leader: 1, uid, profile: None };
     let mut client = scene.client();
     assert_eq!(client.begin_run(&run).unwrap().len(), 1);
-    // The leader is who spoke, whatever the request said.
+    // The leader is the speaker, whatever the request said.
     assert_eq!(scene.heard(), format!("begin job true {uid}"));
     assert!(scene.heard.try_recv().is_err());
     let error = client.begin_run(&run).unwrap_err();

@@ -1,4 +1,4 @@
-//! Acting with somebody else's rights on the current thread.
+//! Acting with another user's rights on the current thread.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use std::marker::PhantomData;
 use std::sync::OnceLock;
 
-/// In whose name an operation is done.
+/// The user in whose name an operation is done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller {
     /// User.

@@ -74,8 +74,8 @@ impl Directory {
     }
 
     /// From now on lookups that would enter a mount of type [`MOUNT_TYPE`] fail with `ELOOP`. A
-    /// host of a mount asks for this: a request that enters its own mount, or one whose origin
-    /// leads back, would wait for itself.
+    /// host of a mount asks for this: a request that enters its own mount, or one with an origin
+    /// that leads back, would wait for itself.
     #[must_use]
     pub fn avoiding_mounts(self) -> Self {
         Self { avoids_mounts: true, ..self }

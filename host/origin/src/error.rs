@@ -1,4 +1,4 @@
-//! What can go wrong when an origin is opened. Operations on its files report plain `io::Error`,
+//! Errors of opening an origin. Operations on its files report plain `io::Error`,
 //! unchanged.
 
 use std::io;
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OriginError {
-    /// The path is not there, not a directory, or not accessible.
+    /// The path is missing, no directory, or not accessible.
     #[error("origin {}: {error}", path.display())]
     Open {
         /// The path as given.

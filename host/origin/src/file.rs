@@ -27,7 +27,7 @@ impl OpenMode {
     /// For both.
     pub const READ_WRITE: Self = Self { read: true, write: true, truncate: false, sync: OFlags::empty() };
 
-    /// From the flags of `open`. Whether to append is for whoever writes to say, see
+    /// From the flags of `open`. The writer says whether to append, see
     /// [`LocalFile::write_at`].
     pub fn from_flags(flags: i32) -> Self {
         let (read, write) = match flags & libc::O_ACCMODE {

@@ -7,10 +7,10 @@
 //! * [`Directory`], [`LocalNode`], [`LocalFile`]: a directory of this machine, seen through handles
 //!   that name inodes, never paths; files are read past the kernel's page cache where that can be.
 //! * [`Store`], [`StoreNode`], [`StoreFile`]: an object store, read only; a node is one version of
-//!   one object. Whoever implements [`Objects`] can stand behind it.
+//!   one object. A type that implements [`Objects`] can stand behind it.
 //! * [`Attributes`], [`Version`], [`Look`]: what a file is like, and whether it changed since the
 //!   last look.
-//! * [`has_writers`]: whether somebody may be changing a file without showing it yet.
+//! * [`has_writers`]: whether a process may be changing a file without showing it yet.
 //! * [`cached_bytes`], [`held_bytes`], and [`is_cached`], [`is_held`]: how much of a piece of a
 //!   file the kernel's page cache, or a mount of ours, holds, and whether that is all.
 //! * [`Filling`]: buffers that are filled one after the other.
@@ -18,7 +18,7 @@
 //! * [`Ring`]: several reads on their way at a time from one thread, by io_uring.
 //! * [`trial()`]: whether threads or io_uring read this machine's disk faster. [`Reads`]: which of
 //!   them a mount uses.
-//! * [`Caller`]: acting with somebody else's user, groups and file mode mask on the current thread.
+//! * [`Caller`]: acting with another's user, groups and file mode mask on the current thread.
 //!
 //! Nothing here resolves a path with more than one component below the origin: a symbolic link in
 //! the origin, or a name with a slash or `..`, cannot lead out of it.

@@ -140,7 +140,7 @@ impl Node {
         self.local()?.remove_xattr(name)
     }
 
-    /// The path below the origin, whose root is `root`. Of a file with several names it is the one
+    /// The path below the origin with the root `root`. Of a file with several names it is the one
     /// by which it was found; a file without name has none.
     pub fn path_below(&self, root: &Path) -> Option<PathBuf> {
         match self {

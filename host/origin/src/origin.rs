@@ -64,8 +64,8 @@ impl Origin {
         }
     }
 
-    /// Tells apart by which secret whoever answers for the origin names versions as tiers do;
-    /// nothing where nobody does.
+    /// A mark of the secret by which the server of the origin names versions as tiers do; `None`
+    /// where it does not.
     pub fn names(&self) -> Option<[u8; 16]> {
         match self {
             Self::Directory(_) => None,
@@ -73,7 +73,7 @@ impl Origin {
         }
     }
 
-    /// What is the same for everybody who uses the same object store, and for nobody else.
+    /// The same value for all users of one object store, and another for every other store.
     pub fn identity(&self) -> Option<[u8; 16]> {
         match self {
             Self::Directory(_) => None,

@@ -38,9 +38,9 @@ pub trait Source: Send + Sync {
     /// Whatever the origin says; it reaches the reader unchanged and nothing is cached.
     fn read_at(&self, offset: u64, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize>;
 
-    /// The file that these are the bytes of, open to be read past the page cache, for whoever does
-    /// not want to wait in [`read_at`](Self::read_at). `None` where there is no such file: then
-    /// that is the only way.
+    /// The file that these are the bytes of, open to be read past the page cache, for callers that
+    /// do not wait in [`read_at`](Self::read_at). `None` where there is no such file: then that is
+    /// the only way.
     ///
     /// # Errors
     /// Why there is none now; reading meets the same, and says it.

@@ -63,8 +63,8 @@ impl Store {
     /// Connects to a store, and asks for something: what is missing is known at once.
     ///
     /// # Errors
-    /// [`OriginError`]: settings that make no sense, no credentials, no such bucket, nothing that
-    /// answers in time.
+    /// [`OriginError`]: wrong settings, missing credentials, an unknown bucket, or a server that
+    /// does not answer in time.
     pub fn open(address: &StoreAddress, options: &StoreOptions) -> Result<Self, OriginError> {
         let place = address.to_string();
         let refuse = |reason| OriginError::Store { place: place.clone(), reason };
@@ -100,7 +100,7 @@ impl Store {
         &self.name
     }
 
-    /// What is the same for everybody who uses this store, and for nobody else.
+    /// The same value for all users of this store, and another for every other store.
     pub fn identity(&self) -> [u8; 16] {
         self.identity
     }
@@ -193,7 +193,7 @@ impl Store {
         });
         children.dedup_by(|later, first| later.0 == first.0);
         let mut recent = self.recent();
-        // Some servers have tags for who asks by name, and none in listings: a version would have
+        // Some servers give tags for requests by name, and none in listings: a version would have
         // two names.
         let is_whole = |found: &Found| !matches!(found, Found::Object(object) if object.tag.is_none());
         for (name, found) in children.iter().filter(|(_, found)| is_whole(found)) {
@@ -259,7 +259,7 @@ fn is_name(name: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// One object, whose tag only those learn who ask by its name, as with s3s-fs.
+    /// One object; only requests by its name get its tag, as with s3s-fs.
     struct Reticent;
 
     fn object(tag: Option<&str>) -> Object {

@@ -1,4 +1,4 @@
-//! Whether a file changed since somebody last looked.
+//! Whether a file changed since the last look.
 
 use std::time::Duration;
 
@@ -47,14 +47,15 @@ pub struct Look {
 /// begins, before the bytes are there, and never again. On a disk that takes 35 MB/s the largest
 /// call (2 GiB) needs as long.
 const WRITE_MAX: Duration = Duration::from_secs(60);
-/// The same where nobody can be asked whether there are writers: two gigabytes into memory.
+/// The same where the kernel cannot tell whether there are writers: two gigabytes into memory.
 const WRITE: Duration = Duration::from_secs(2);
 
 impl Version {
-    /// Whether somebody may still be putting bytes where the newest stamp says that they are.
+    /// Whether a process may still be putting bytes where the newest stamp says that they are.
     fn is_younger_than(&self, time: Duration) -> bool {
         let now = Time::now();
-        // Anybody may set the time of the content, also to come; the other is the kernel's.
+        // Every program may set the time of the content, also into the future; the other is the
+        // kernel's.
         let newest = if self.modified > now { self.changed } else { self.modified.max(self.changed) };
         newest.plus(time) >= now
     }
@@ -90,8 +91,8 @@ impl Look {
     }
 
     /// Judges `attributes` seen at `now` (wall clock), on a file system whose stamps advance in
-    /// steps of `tick`. A zero `tick` means that every change that somebody could tell from the one
-    /// before has a stamp of its own.
+    /// steps of `tick`. A zero `tick` means that every change that can be told from the one before
+    /// has a stamp of its own.
     pub fn new(attributes: &Attributes, now: Time, tick: Duration) -> Self {
         let version = attributes.version();
         let newest = version.modified.max(version.changed);

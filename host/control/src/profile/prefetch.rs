@@ -18,7 +18,7 @@ use std::str::FromStr;
 pub enum Prefetch {
     /// Each file that it opens to read, from start to end, one after the other.
     Sequential,
-    /// The files whose names stand in this one, one in a line, in that order. Names are relative to
+    /// The files that this one names, one in a line, in that order. Names are relative to
     /// where the program starts.
     List(PathBuf),
     /// The files below the folder where the program starts that match a rule, ordered by rule, then

@@ -26,7 +26,7 @@ struct Map {
 const _: () = assert!(size_of::<Map>() == 32 + 56);
 
 /// The first byte of the first extent. `None` where the file system does not tell, and for a file
-/// without one, or whose place is not chosen before it is written back.
+/// without one, or with a place that is chosen when it is written back.
 pub(crate) fn first(file: BorrowedFd<'_>) -> Option<u64> {
     let mut map = Map { length: u64::MAX, extents: 1, ..Map::default() };
     // SAFETY: the kernel reads 32 bytes and writes those and at most one extent of 56 behind them,

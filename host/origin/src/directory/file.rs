@@ -200,8 +200,8 @@ impl LocalFile {
     }
 
     fn past_cache(&self) -> Option<Arc<File>> {
-        // Whoever opened the file may read it, so this needs nobody's rights but the process's own.
-        // It runs while the thread does not act for anybody.
+        // The user that opened the file may read it, so the process's own rights are enough. It
+        // runs while the thread acts for no user.
         self.direct.get(|| {
             let path = format!("/proc/self/fd/{}", self.plain.as_raw_fd());
             let flags = OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC;
@@ -246,7 +246,7 @@ fn read_whole(file: &File, offset: u64, buffers: &mut [IoSliceMut<'_>]) -> io::R
     if count == 0 || count == wanted { Ok(count) } else { read_rest(file, offset, buffers, count) }
 }
 
-/// The same, when a first read brought `done` bytes: not none, and not all.
+/// The same, when a first read brought `done` bytes, a part of all.
 pub(crate) fn read_rest(
     file: &File,
     offset: u64,

@@ -1,6 +1,6 @@
 //! Mounts of Pantler below an origin, recognised without asking the process that serves them.
 //!
-//! A host whose request enters its own mount waits for itself: with as many such requests as
+//! A host with a request that enters its own mount waits for itself: with as many such requests as
 //! threads, for ever. Opening with `O_PATH`, and the number of the device, come from what the
 //! kernel knows already, so neither of them waits.
 //!
@@ -16,8 +16,7 @@ pub const MOUNT_TYPE: &str = "fuse.pantler";
 /// Whether an open file is on a mount of Pantler.
 pub(super) fn is_pantler(fd: BorrowedFd<'_>) -> io::Result<bool> {
     // Without AT_STATX_DONT_SYNC the server of a FUSE mount is asked for attributes. With an empty
-    // mask there is none to be asked for, and a mount that lets in its own user alone refuses
-    // nobody.
+    // mask there is none to be asked for, and a mount that lets in its own user alone refuses none.
     let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
     let stat = rustix::fs::statx(fd, c"", flags, StatxFlags::empty())?;
     let table = std::fs::read("/proc/self/mountinfo")?;

@@ -207,7 +207,7 @@ impl LocalNode {
     /// Renames an entry of this directory. `flags` are those of `renameat2`.
     ///
     /// # Errors
-    /// The system's; `EINVAL` for flags nobody knows.
+    /// The system's; `EINVAL` for unknown flags.
     pub fn rename(&self, name: &OsStr, to: &LocalNode, to_name: &OsStr, flags: u32) -> io::Result<()> {
         check_name(name)?;
         check_name(to_name)?;
@@ -225,8 +225,8 @@ impl LocalNode {
     }
 
     /// Changes attributes, in the order owner, permissions, size, times. The size is changed by
-    /// `open`, when given: who opened a file for writing may truncate it even if its permissions
-    /// have changed since.
+    /// `open`, when given: a process that opened a file for writing may truncate it even if its
+    /// permissions have changed since.
     ///
     /// # Errors
     /// The system's, of the first change that failed; the ones before it have happened.

@@ -1,14 +1,14 @@
 //! Descriptors that read past the page cache, a bounded number for all open files.
 //!
-//! P1  At most [`bound`] of them are open beside those that a read under way uses: who makes one
-//!     more closes the oldest.
+//! P1  At most [`bound`] of them are open beside those that a read under way uses: to make one more
+//!     closes the oldest.
 //! P2  None outlives the open file that it is for.
 
 use rustix::io::Errno;
 use std::fs::File;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 
-/// One of so many descriptors of the process is for these, within [`BOUNDS`].
+/// One of this number of descriptors of the process is for these, within [`BOUNDS`].
 const ONE_OF: u64 = 16;
 const BOUNDS: (u64, u64) = (8, 1024);
 
@@ -37,8 +37,8 @@ struct Open {
 }
 
 impl PastCache {
-    /// The descriptor; `open` makes it. Nothing where the file system has no such thing, or no
-    /// descriptor is left.
+    /// The descriptor; `open` makes it. `None` where the file system lacks that, or descriptors are
+    /// used up.
     pub(super) fn get(&self, open: impl FnOnce() -> rustix::io::Result<File>) -> Option<Arc<File>> {
         let mut state = lock(&self.0);
         match &*state {

@@ -1,18 +1,18 @@
-//! Whether somebody may be writing to a file at this moment.
+//! Whether a process may be writing to a file at this moment.
 
 use rustix::io::Errno;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// `F_SETSIG` of Linux: the signal that tells the holder of a lease that somebody wants to open the
-/// file.
+/// `F_SETSIG` of Linux: the signal that tells the holder of a lease that a process wants to open
+/// the file.
 const SET_SIGNAL: libc::c_int = 10;
 
 /// Whether the file, which is open here for reading only, is open for writing anywhere on this
 /// machine, or mapped so that stores change it. Nothing, where the kernel does not say: on file
 /// systems without leases, and of other users' files without `CAP_LEASE`.
 ///
-/// Asks by taking a lease and giving it back at once. Who opens the file for writing in between
-/// waits for that long, and with `O_NONBLOCK` is told to try again.
+/// Asks by taking a lease and giving it back at once. A process that opens the file for writing in
+/// between waits for that long, and with `O_NONBLOCK` is told to try again.
 pub fn has_writers(file: BorrowedFd<'_>) -> Option<bool> {
     let ask = |command: libc::c_int, argument: libc::c_int| {
         // SAFETY: the descriptor is open, and none of the commands used here takes a pointer.
@@ -21,7 +21,7 @@ pub fn has_writers(file: BorrowedFd<'_>) -> Option<bool> {
             _ => Ok(()),
         }
     };
-    // Who comes in between is announced by a signal, which is to be one that is ignored: `SIGIO`
+    // An open in between is announced by a signal, which is to be one that is ignored: `SIGIO`
     // ends a process.
     ask(SET_SIGNAL, libc::SIGURG).ok()?;
     match ask(libc::F_SETLEASE, libc::F_RDLCK) {
@@ -53,7 +53,7 @@ mod tests {
         }
         assert_eq!(has_writers(file.as_fd()), Some(false));
         let reader = File::open(&path).unwrap();
-        assert_eq!(has_writers(file.as_fd()), Some(false), "who reads changes nothing");
+        assert_eq!(has_writers(file.as_fd()), Some(false), "a reader changes nothing");
         let writer = OpenOptions::new().read(true).write(true).open(&path).unwrap();
         assert_eq!((has_writers(file.as_fd()), has_writers(reader.as_fd())), (Some(true), Some(true)));
         let (protection, flags) = (rustix::mm::ProtFlags::WRITE, rustix::mm::MapFlags::SHARED);

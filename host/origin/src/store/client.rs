@@ -22,7 +22,7 @@ use super::object::{Found, Object, Objects, plain_tag};
 use crate::place::{Credentials, Scheme, StoreAddress, StoreOptions};
 use crate::{Filling, Time};
 
-/// Threads that move bytes; who asks waits in a thread of its own.
+/// Threads that move bytes; the asking thread waits.
 const MOVERS: usize = 2;
 /// How long a connection may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -43,7 +43,7 @@ pub(super) struct Client {
     scheme: Scheme,
     prefix: Path,
     timeout: Duration,
-    /// Whether anybody said who we are.
+    /// Whether credentials were given.
     is_known: bool,
     left_out: Arc<LeftOut>,
 }
@@ -175,7 +175,7 @@ impl Client {
         })
     }
 
-    /// What a path below the origin is called in the store.
+    /// The key in the store of a path below the origin.
     fn key(&self, path: &str) -> io::Result<Path> {
         let below = Path::parse(path).map_err(|_| Errno::NOENT)?;
         Ok(self.prefix.parts().chain(below.parts()).collect())
@@ -461,7 +461,7 @@ fn configured<B, K: FromStr>(
     Ok((builder, !credentials.is_empty()))
 }
 
-/// What says who asks Google.
+/// Credentials for Google.
 const GOOGLE_CREDENTIALS: [GoogleConfigKey; 4] = [
     GoogleConfigKey::ServiceAccount,
     GoogleConfigKey::ServiceAccountKey,
@@ -469,7 +469,7 @@ const GOOGLE_CREDENTIALS: [GoogleConfigKey; 4] = [
     GoogleConfigKey::BearerToken,
 ];
 
-/// What says who asks Azure.
+/// Credentials for Azure.
 const AZURE_CREDENTIALS: [AzureConfigKey; 5] = [
     AzureConfigKey::AccessKey,
     AzureConfigKey::SasKey,
@@ -489,7 +489,7 @@ fn google_emulator() -> Option<String> {
     Some(if place.contains("://") { place.to_owned() } else { format!("http://{place}") })
 }
 
-/// The header that says who asks.
+/// The header with the credentials.
 fn authorization(credentials: &Credentials) -> Result<Option<http::HeaderMap>, String> {
     let mut headers = http::HeaderMap::new();
     for (name, value) in &credentials.settings {

@@ -46,7 +46,7 @@ impl LeftOut {
     }
 }
 
-/// Makes clients whose listings hold paths only.
+/// Makes clients with listings that hold paths only.
 #[derive(Debug)]
 pub(super) struct Connector(pub(super) Arc<LeftOut>);
 
@@ -111,8 +111,8 @@ impl Asked {
     }
 }
 
-/// The same listing with paths only; `None` when nothing has to be changed. What is no XML is left
-/// to who reads it.
+/// The same listing with paths only; `None` when nothing has to be changed. Text that is no XML is
+/// left to its reader.
 fn sift(text: &str, asked: Asked, left_out: &LeftOut) -> Option<String> {
     let mut reader = Reader::from_str(text);
     let mut sifted = String::new();

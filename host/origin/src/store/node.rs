@@ -1,9 +1,9 @@
 //! Objects and directories of a store, as files.
 //!
 //! A node is one *version*: an object that is replaced is another file with another inode number,
-//! as if the new one had been renamed over the old one. Whoever has the old one open reads what is
-//! cached of it, and `ESTALE` for the rest; never a mixture. So nothing has to be asked about a
-//! node once it was found.
+//! as if the new one had been renamed over the old one. A program that has the old one open reads
+//! what is cached of it, and `ESTALE` for the rest; never a mixture. So nothing has to be asked
+//! about a node once it was found.
 
 use rustix::fs::{StatVfs, StatVfsMountFlags};
 use rustix::io::Errno;

@@ -15,12 +15,12 @@ pub struct Object {
     pub modified: Time,
     /// The entity tag as the server writes it, where it gives one.
     pub tag: Option<String>,
-    /// Whether another change could leave the tag as it is: it is believed when whoever answers
-    /// says so no more.
+    /// Whether another change could leave the tag as it is: it is believed when the server says so
+    /// no more.
     pub young: bool,
     /// Whether it is a program.
     pub executable: bool,
-    /// What tiers call this version, where whoever answers knows.
+    /// The name that tiers have for this version, where the server knows it.
     pub named: Option<Tag>,
 }
 
@@ -69,7 +69,7 @@ pub enum Found {
     Link(String),
 }
 
-/// Who answers for a store. Calls wait for the answer, for a bounded time; paths are relative to
+/// The server side of a store. Calls wait for the answer, for a bounded time; paths are relative to
 /// the origin, without slashes at their ends. What is not there is `ENOENT`, what is not spoken
 /// `EOPNOTSUPP`.
 pub trait Objects: Send + Sync {
@@ -91,7 +91,7 @@ pub trait Objects: Send + Sync {
         match self.has_below(path) {
             Ok(true) => Ok(Found::Directory),
             Ok(false) => Err(missing),
-            // Who cannot list has no directories.
+            // A store that cannot list has no directories.
             Err(refused) if refused.raw_os_error() == Some(libc::EOPNOTSUPP) => Err(missing),
             Err(failed) => Err(failed),
         }
