@@ -1,7 +1,7 @@
 //! `pantler sim`: policies and allocations over traces.
 
 use anyhow::{Context, Result};
-use pantler_sim::{Job, Loaded, Record, RunError, Source, Watch, csv, html, load_kept, png, svg, table};
+use pantler_sim::{Job, Loaded, Record, RunError, Source, Watch, csv, html, load_kept, table};
 use pantler_trace::TraceError;
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -63,9 +63,8 @@ struct Session<'a> {
     records: Vec<Record>,
     /// What was said on standard error already.
     remarks: BTreeSet<String>,
-    /// Where the page and the picture go: opened first, so that no run is in vain.
+    /// Where the page goes: opened before the first run.
     page: Option<Written>,
-    picture: Option<Written>,
 }
 
 impl<'a> Session<'a> {
@@ -84,7 +83,6 @@ impl<'a> Session<'a> {
             records: Vec::new(),
             remarks: BTreeSet::new(),
             page: create(&words.html)?,
-            picture: create(&words.plot)?,
         })
     }
 
@@ -272,12 +270,6 @@ impl<'a> Session<'a> {
         }
         if let Some(page) = self.page.take() {
             page.fill(|file| Ok(file.write_all(html(&self.records).as_bytes())?))?;
-        }
-        if let (Some(written), Some(path)) = (self.picture.take(), &self.words.plot) {
-            let is_svg = words::is_svg(path);
-            let picture = if is_svg { Some(svg(&self.records).into_bytes()) } else { png(&self.records) };
-            let picture = picture.context("nothing to draw, or too much for one picture")?;
-            written.fill(|file| Ok(file.write_all(&picture)?))?;
         }
         Ok(())
     }

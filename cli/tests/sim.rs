@@ -313,20 +313,15 @@ fn people_get_a_table_and_programs_csv() {
 }
 
 #[test]
-fn pages_and_pictures_are_written_beside() {
+fn pages_are_written_beside() {
     let folder = Folder::new();
     let trace = numbers(&folder);
     let path = |name: &str| folder.path(name).to_str().unwrap().to_owned();
-    let (page, png, svg) = (path("page.html"), path("plot.png"), path("plot.svg"));
+    let page = path("page.html");
     let words = [&trace, "--policy", "lru,opt", "--size", "2,3", "--json"];
-    let (status, out, err) = sim(&[&words[..], &["--html", &page, "--plot", &png]].concat());
+    let (status, out, err) = sim(&[&words[..], &["--html", &page]].concat());
     assert_eq!((status, out.lines().count(), err.as_str()), (0, 4, ""));
     assert!(std::fs::read_to_string(&page).unwrap().starts_with("<!doctype html>"));
-    assert!(std::fs::read(&png).unwrap().starts_with(b"\x89PNG"));
-    assert_eq!(sim(&[&words[..], &["--plot", &svg]].concat()).0, 0);
-    assert!(std::fs::read_to_string(&svg).unwrap().starts_with("<svg "));
-    let expected = "invalid value 'x.pdf' for '--plot <FILE>': expected a name that ends in .png or .svg";
-    refused(&[&trace, "--plot", "x.pdf"], expected);
     let (status, out, err) = sim(&[&trace, "--size", "2", "--json", "--html", "/no/such/folder/page.html"]);
     assert_eq!((status, out.lines().count()), (1, 0), "it is opened before the first run");
     assert!(err.starts_with("pantler: cannot write /no/such/folder/page.html: "), "{err}");
@@ -420,18 +415,6 @@ fn repeats_are_remarked() {
         (out.lines().count(), err.as_str()),
         (1, "pantler: allocation lru-s was named more than once, and is run once\n")
     );
-}
-
-#[test]
-fn names_of_pictures_end_in_any_case() {
-    let folder = Folder::new();
-    let trace = numbers(&folder);
-    for (name, magic) in [("P.PNG", &b"\x89PNG"[..]), ("p.Svg", b"<svg")] {
-        let path = folder.path(name);
-        let words = [&trace, "--policy", "lru,fifo", "--size", "1,2", "--plot", path.to_str().unwrap()];
-        assert_eq!(sim(&words).0, 0);
-        assert!(std::fs::read(&path).unwrap().starts_with(magic), "{name}");
-    }
 }
 
 #[test]
@@ -692,14 +675,10 @@ fn tiers_give_one_object_per_protocol() {
 }
 
 #[test]
-fn tiers_and_localities_are_shown_and_drawn() {
-    let folder = Folder::new();
-    let picture = folder.path("tiers.svg");
-    let (status, out, err) =
-        sim(&["tiers", "loop:ids=96,requests=960", "--sizes", "64,64", "--plot", picture.to_str().unwrap()]);
+fn tiers_and_localities_are_shown() {
+    let (status, out, err) = sim(&["tiers", "loop:ids=96,requests=960", "--sizes", "64,64"]);
     assert_eq!(status, 0, "{err}");
     assert!(out.lines().any(|line| line.contains("uni-lru") && line.ends_with(" ms")), "{out}");
-    assert!(std::fs::read_to_string(picture).unwrap().starts_with("<svg "));
     let records =
         lines(&["localities", "loop:ids=20,requests=200", "--segments", "4", "--measure", "rd", "--json"]);
     assert_eq!(
@@ -716,9 +695,7 @@ fn what_cannot_be_written_is_refused_before_the_first_run() {
     let missing = folder.path("missing");
     let at = |name: &str| missing.join(name).display().to_string();
     let trace = "zipf:ids=500,requests=5000";
-    for (option, file, status) in
-        [("--html", at("x.html"), 1), ("--plot", at("x.svg"), 1), ("--keep-prepared", at("kept"), 2)]
-    {
+    for (option, file, status) in [("--html", at("x.html"), 1), ("--keep-prepared", at("kept"), 2)] {
         let words = [trace, "--policy", "lru", "--size", "50", "--timings", option, &file];
         let (found, out, err) = sim(&words);
         // With `--timings` each run says a line.

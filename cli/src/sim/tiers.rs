@@ -1,17 +1,15 @@
 //! `pantler sim tiers` and `pantler sim localities`: hierarchies of caches, and why some keep
 //! blocks better.
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::{Args, Subcommand};
 use pantler_sim::tiers::{
-    Clients, LocalityRecord, TiersJob, TiersRecord, localities, locality_table, run_all_tiers, tiers_png,
-    tiers_svg, tiers_table,
+    Clients, LocalityRecord, TiersJob, TiersRecord, localities, locality_table, run_all_tiers, tiers_table,
 };
 use pantler_sim::tiers::{Measure, PROTOCOLS, ProtocolError, ProtocolSpec, Times};
 use pantler_sim::{Footprint, Loaded, Sizes, Source, WarmUp, load};
 use pantler_steward::placement::{self, TIERS_MAX};
 use std::num::{NonZeroU16, NonZeroUsize};
-use std::path::PathBuf;
 
 use super::processes::{ProcessesWords, processes};
 use super::{trace_error, words};
@@ -72,9 +70,6 @@ pub struct TiersWords {
     /// One JSON object per protocol and sizes
     #[arg(long)]
     json: bool,
-    /// Draw hits and demotions into this file: .png or .svg
-    #[arg(long, value_name = "FILE", value_parser = words::picture)]
-    plot: Option<PathBuf>,
 }
 
 /// Show how accurate and how steady measures of locality are
@@ -180,11 +175,6 @@ fn tiers(words: &TiersWords) -> Result<u8> {
         records.iter().try_for_each(|record| output::text(&(record.to_json() + "\n")))?;
     } else {
         output::text(&tiers_table(&records))?;
-    }
-    if let Some(path) = &words.plot {
-        let is_svg = words::is_svg(path);
-        let picture = if is_svg { Some(tiers_svg(&records).into_bytes()) } else { tiers_png(&records) };
-        super::write(path, &picture.context("nothing to draw, or too much for one picture")?)?;
     }
     Ok(0)
 }

@@ -88,9 +88,6 @@ pub struct Sim {
     /// Write one page with charts and tables to this file
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// Draw hit ratios by size into this file: .png or .svg
-    #[arg(long, value_name = "FILE", value_parser = picture)]
-    pub plot: Option<PathBuf>,
     /// Show progress on standard error even when it is no terminal
     #[arg(long)]
     pub progress: bool,
@@ -106,18 +103,6 @@ pub struct Sim {
     /// Run jobs of a file (- is standard input), or the one at a line of it
     #[arg(long, value_name = "FILE[:LINE]", conflicts_with_all = ["traces", "csv"], allow_hyphen_values = true)]
     pub job: Option<String>,
-}
-
-pub fn picture(text: &str) -> Result<PathBuf, String> {
-    let path = PathBuf::from(text);
-    let ends_in = |known: &str| path.extension().is_some_and(|end| end.eq_ignore_ascii_case(known));
-    let known = ends_in("png") || ends_in("svg");
-    known.then_some(path).ok_or_else(|| "expected a name that ends in .png or .svg".to_owned())
-}
-
-/// Whether a picture is one of lines and not of dots.
-pub fn is_svg(path: &Path) -> bool {
-    path.extension().is_some_and(|end| end.eq_ignore_ascii_case("svg"))
 }
 
 /// What shall be run over each trace.

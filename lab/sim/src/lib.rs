@@ -53,7 +53,7 @@ pub use pantler_trace::nearest;
 pub use record::{
     About, AheadRecord, ByName, OwnerRecord, PolicyRecord, Record, SampleRecord, SharerRecord, SharingRecord,
 };
-pub use report::{csv, html, png, svg, table};
+pub use report::{csv, html, table};
 pub use sample::{Estimate, SAMPLES, Samples};
 pub use size::{Footprint, SizeError, Sizes};
 pub use sweep::{Loaded, RunError};

@@ -12,7 +12,6 @@
 //!
 //! [`measure`] shows why ULC goes by distances between accesses, and not by ages.
 
-mod bars;
 mod independent;
 mod localities;
 mod measures;
@@ -35,7 +34,6 @@ use pantler_trace::generate::Random;
 
 use crate::job::WarmUp;
 
-pub use bars::{tiers_png, tiers_svg};
 pub use independent::Independent;
 pub use localities::{LocalityRecord, localities};
 pub use measures::{Measure, Segments, UnknownMeasure, measure};

@@ -1,7 +1,7 @@
 //! Charts and pages: that they are whole, escape what they are given, and need nothing from
 //! outside.
 
-use pantler_sim::{Ahead, Job, Loaded, Record, Sharing, Source, WarmUp, Watch, What, html, png, svg, table};
+use pantler_sim::{Ahead, Job, Loaded, Record, Sharing, Source, WarmUp, Watch, What, html, table};
 use pantler_steward::{Allocation, Lookahead};
 use pantler_trace::{Block, Prepared, PreparedBuilder, Unit};
 
@@ -109,18 +109,4 @@ fn each_lookahead_has_a_column() {
     let shown = table(&[run(Lookahead::None), run(Lookahead::SaW2r)]);
     let lines: Vec<Vec<&str>> = shown.lines().skip(1).map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(lines, [["size", "share", "lru+none", "lru+sa-w2r"], ["10", "10.00%", "0.00%", "99.00%"]]);
-}
-
-#[test]
-fn plots_are_pictures() {
-    let names = ["lru", "fifo", "clock", "opt"];
-    let records = [records("a", &names), records("b", &names)].concat();
-    let drawing = svg(&records);
-    assert!(drawing.starts_with("<svg xmlns=") && drawing.ends_with("</svg>\n"));
-    assert_eq!(drawing.matches("hit ratio of").count(), 2);
-    assert_eq!(drawing.matches("<circle").count(), 2 * 4 * 4);
-    assert!(!svg(&self::records(HOSTILE, &names)).contains("<b>"));
-    let picture = png(&records).unwrap();
-    assert!(picture.starts_with(b"\x89PNG\r\n\x1a\n"));
-    assert!(png(&[]).is_none());
 }

@@ -77,24 +77,6 @@ pub(crate) enum Shape {
     Text { at: (f64, f64), text: String, anchor: Anchor },
 }
 
-/// Something that is drawn below others.
-pub(crate) trait Drawing {
-    /// Height in points; all are as wide as [`SIZE`].
-    fn height(&self) -> f64;
-    /// What it consists of.
-    fn shapes(&self) -> Vec<Shape>;
-}
-
-impl Drawing for Chart {
-    fn height(&self) -> f64 {
-        self.height()
-    }
-
-    fn shapes(&self) -> Vec<Shape> {
-        self.shapes()
-    }
-}
-
 /// One chart for each trace, in order.
 pub(crate) fn charts(records: &[Record]) -> Vec<Chart> {
     let mut charts: Vec<Chart> = Vec::new();
@@ -225,12 +207,6 @@ impl Chart {
     /// How high the drawing is: a long legend makes it higher.
     pub(crate) fn height(&self) -> f64 {
         SIZE.1.max(PLOT.1 + 24.0 + LEGEND_STEP * self.series.len() as f64)
-    }
-
-    /// All shapes, the series in front.
-    pub(crate) fn shapes(&self) -> Vec<Shape> {
-        let lines = (0..self.series.len()).flat_map(|number| self.line(number));
-        self.frame().into_iter().chain(lines).collect()
     }
 }
 

@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 use serde_json::json;
 
-use super::chart::{COLOURS, Chart, Drawing, Ink, SIZE, chart_of_owners, charts};
+use super::chart::{COLOURS, Chart, Ink, SIZE, chart_of_owners, charts};
 use super::numbers::{grouped, percent};
 use super::rooms::{RoomChart, chart_of};
 use super::svg::{dashes, escaped, write_shape};

@@ -9,7 +9,7 @@
 //!         0        500,000   references
 //! ```
 
-use super::chart::{Anchor, Drawing, Ink, LEGEND_STEP, PLOT, SIZE, Shape, shortened, step, text};
+use super::chart::{Anchor, Ink, LEGEND_STEP, PLOT, SIZE, Shape, shortened, step, text};
 use super::numbers::grouped;
 use crate::record::Record;
 
@@ -99,14 +99,14 @@ impl RoomChart {
             text((x + 26.0, y + 4.0), shortened(name, NAME_CHARS_MAX), Anchor::Start),
         ]
     }
-}
 
-impl Drawing for RoomChart {
-    fn height(&self) -> f64 {
+    /// Height in points; the width is that of [`SIZE`].
+    pub(crate) fn height(&self) -> f64 {
         SIZE.1.max(PLOT.1 + 24.0 + LEGEND_STEP * self.series.len() as f64)
     }
 
-    fn shapes(&self) -> Vec<Shape> {
+    /// What it consists of.
+    pub(crate) fn shapes(&self) -> Vec<Shape> {
         let lines = (0..self.series.len()).flat_map(|number| self.line(number));
         self.frame().into_iter().chain(lines).collect()
     }

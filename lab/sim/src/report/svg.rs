@@ -2,44 +2,10 @@
 
 use std::fmt::Write;
 
-use super::chart::{Anchor, COLOURS, Drawing, Ink, SIZE, Shape};
-
-/// Colours that people with any colour vision can tell apart (Okabe and Ito 2008), the yellow
-/// darkened.
-pub(crate) const PALETTE: [&str; COLOURS] =
-    ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#000000", "#56b4e9", "#e69f00", "#8f7f00"];
+use super::chart::{Anchor, COLOURS, Ink, Shape};
 
 /// Lengths of line and gap, after each round of colours.
 pub(crate) const DASHES: [&[f32]; 4] = [&[], &[8.0, 4.0], &[2.0, 3.0], &[10.0, 3.0, 2.0, 3.0]];
-
-/// All charts, one below the other, as a file.
-pub(crate) fn svg(charts: &[impl Drawing]) -> String {
-    let height: f64 = charts.iter().map(Drawing::height).sum();
-    let width = SIZE.0;
-    let mut text = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\" \
-         font-family=\"sans-serif\" font-size=\"13\">\n<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n"
-    );
-    let mut top = 0.0;
-    for chart in charts {
-        let _ = writeln!(text, "<g transform=\"translate(0 {top})\">");
-        chart.shapes().iter().for_each(|shape| write_shape(&mut text, shape, &paper));
-        text += "</g>\n";
-        top += chart.height();
-    }
-    text + "</svg>\n"
-}
-
-/// Colours on white paper.
-fn paper(ink: Ink) -> String {
-    match ink {
-        Ink::Text => "stroke=\"#333333\"".to_owned(),
-        Ink::Grid => "stroke=\"#dddddd\"".to_owned(),
-        Ink::Series(number) => {
-            format!("stroke=\"{}\"{}", PALETTE[number % COLOURS], dashes(number))
-        }
-    }
-}
 
 /// The attribute of a series' dashes, with a space before it.
 pub(crate) fn dashes(number: usize) -> String {
