@@ -1,12 +1,15 @@
 //! How often the intervals of verdicts hold the truth: capacities and parameters of simulated
 //! caches.
 
+#[path = "../tests/all/caches/mod.rs"]
+mod caches;
+
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use caches::{Coverage, Trial, truths};
 use clap::Parser;
 use pantler_dust::infer::random::Random;
-use pantler_dust::trials::{Coverage, Trial, truths};
 use pantler_dust::{Options, TargetError};
 
 #[derive(Debug, Parser)]

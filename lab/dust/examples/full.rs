@@ -4,6 +4,9 @@
 //! Every trial's outcome is kept in a file, one line each, so that a run goes on where the last one
 //! was interrupted. A line counts only for the seed and the state of the sources that it names.
 
+#[path = "../tests/all/caches/mod.rs"]
+mod caches;
+
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Write};
@@ -12,12 +15,10 @@ use std::process::{Command, ExitCode};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use caches::{Confusion, Kept, Outcome, STRANGERS, Stranger, Trial, alike, leaves, near, off_grid};
 use clap::Parser;
 use clap::builder::PossibleValuesParser;
 use pantler_dust::infer::random::Random;
-use pantler_dust::trials::{
-    Confusion, Kept, Outcome, STRANGERS, Stranger, Trial, alike, leaves, near, off_grid,
-};
 use pantler_dust::{Inquiry, Options, Verdict, investigate};
 use rustix::time::{ClockId, clock_gettime};
 

@@ -28,7 +28,6 @@ pub mod record;
 pub mod report;
 mod stop;
 pub mod targets;
-pub mod trials;
 
 pub use infer::calibrate::Reading;
 pub use infer::counterexample::Counterexample;

@@ -1,7 +1,7 @@
 //! Artificial policies: Dust must not take them for one that it knows.
 
-use crate::infer::random::Random;
-use crate::{Reading, Step, Target, TargetError, Trace};
+use pantler_dust::infer::random::Random;
+use pantler_dust::{Reading, Step, Target, TargetError, Trace};
 
 /// The block to replace, given all blocks from the least to the most recently used, and the number
 /// of the replacement.

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write};
 
 use super::alike;
-use crate::{Known, Verdict};
 use html_escape::encode_quoted_attribute as escaped;
+use pantler_dust::{Known, Verdict};
 
 /// Capacities may be off by this share.
 const CAPACITY_OFF: f64 = 0.05;

@@ -1,4 +1,7 @@
-//! Seeded trials on simulated caches: how often Dust is right, and which policies it confuses.
+//! Caches with known policies, asked from a seed: how often Dust is right, and which policies it
+//! confuses.
+// The tests and each example take what they need.
+#![allow(dead_code, unused_imports)]
 
 mod confusion;
 mod coverage;
@@ -7,13 +10,13 @@ mod strangers;
 
 use pantler_policy::Spec;
 
-use crate::infer::family::{Axis, Family, Scale};
-use crate::infer::random::Random;
-use crate::targets::SimulatedTarget;
-use crate::{Inquiry, Options, TargetError, Verdict, investigate};
 pub use confusion::Confusion;
 pub use coverage::{CLAIM, Coverage, truths};
 pub use kept::{Kept, Outcome};
+use pantler_dust::infer::family::{Axis, Family, Scale};
+use pantler_dust::infer::random::Random;
+use pantler_dust::targets::SimulatedTarget;
+use pantler_dust::{Inquiry, Options, TargetError, Verdict, investigate};
 pub use strangers::{Choice, NEARLY_LRU, STRANGERS, Stranger};
 
 /// What a trial is about.

@@ -1,10 +1,10 @@
 //! Caches that do nearly what is known, asked with what is expected of real targets: they must not
 //! be taken for it.
 
+use crate::caches::{Choice, NEARLY_LRU, STRANGERS, Stranger};
 use pantler_dust::infer::family::Family;
 use pantler_dust::infer::random::Random;
 use pantler_dust::targets::expectations;
-use pantler_dust::trials::{Choice, NEARLY_LRU, STRANGERS, Stranger};
 use pantler_dust::{Inquiry, Known, Options, Verdict, investigate};
 
 /// Policies that might be taken for one of them; all of them would take minutes.

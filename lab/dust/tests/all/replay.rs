@@ -1,9 +1,9 @@
 //! Recordings that are analysed again: as long as they are, and with the same result.
 
+use crate::caches::{STRANGERS, Stranger};
 use pantler_dust::infer::family::Family;
 use pantler_dust::infer::random::Random;
 use pantler_dust::targets::SimulatedTarget;
-use pantler_dust::trials::{STRANGERS, Stranger};
 use pantler_dust::{
     Counterexample, Inquiry, Known, Observed, Options, Reading, Report, Target, Trace, contradict,
     contradict_again, html, investigate, record,

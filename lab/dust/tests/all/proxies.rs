@@ -4,9 +4,9 @@
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 
+use crate::caches::{Choice, NEARLY_LRU, STRANGERS, Stranger};
 use pantler_dust::infer::random::Random;
 use pantler_dust::targets::{HttpTarget, expectations};
-use pantler_dust::trials::{Choice, NEARLY_LRU, STRANGERS, Stranger};
 use pantler_dust::{Inquiry, Known, Reading, Target, TargetError, Trace, Verdict, investigate};
 use pantler_rig::free_port;
 

@@ -1,11 +1,11 @@
 //! What a cache is asked at most, and what follows when that is not enough.
 
+use crate::caches::{STRANGERS, Stranger};
 use pantler_dust::infer::budget::{ceiling, floor};
 use pantler_dust::infer::evidence::Evidence;
 use pantler_dust::infer::pattern::stack_distance;
 use pantler_dust::infer::random::Random;
 use pantler_dust::targets::SimulatedTarget;
-use pantler_dust::trials::{STRANGERS, Stranger};
 use pantler_dust::{
     Inquiry, Known, Observed, Options, Reading, Target, TargetError, Trace, contradict, investigate,
 };

@@ -2,8 +2,8 @@
 //! the values of the grid, or with one of which the default is all that the grid has, the intervals
 //! hold the truth, and nothing is named that is not there.
 
+use crate::caches::{Trial, near};
 use pantler_dust::infer::random::Random;
-use pantler_dust::trials::{Trial, near};
 use pantler_dust::{Known, Options};
 
 /// Replays with another seed: change it here.

@@ -1,8 +1,8 @@
 //! Caches of a few blocks, in which many policies do the same: they are named together, or none is.
 
+use crate::caches::{Trial, alike, leaves};
 use pantler_dust::infer::random::Random;
 use pantler_dust::targets::expectations;
-use pantler_dust::trials::{Trial, alike, leaves};
 use pantler_dust::{
     Inquiry, Known, Observed, Options, Reading, Report, Target, TargetError, Trace, investigate,
 };

@@ -1,9 +1,9 @@
 //! Intervals hold what is true as often as they claim. `cargo run --release --example coverage`
 //! asks more caches.
 
+use crate::caches::{CLAIM, Coverage, Trial, truths};
 use pantler_dust::Options;
 use pantler_dust::infer::random::Random;
-use pantler_dust::trials::{CLAIM, Coverage, Trial, truths};
 
 /// Replays with another seed: change it here.
 const SEED: u64 = 2026;

@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use super::{between, near};
-use crate::infer::candidate::Candidate;
-use crate::infer::family::{Axis, Family};
-use crate::infer::random::Random;
-use crate::{Inquiry, Known};
+use pantler_dust::infer::candidate::Candidate;
+use pantler_dust::infer::family::{Axis, Family};
+use pantler_dust::infer::random::Random;
+use pantler_dust::{Inquiry, Known};
 
 /// Share of the intervals that should hold the truth: three standard deviations would be 99.7 %,
 /// but capacities and parameters can be wrong together (docs/benchmarks/dust.md).

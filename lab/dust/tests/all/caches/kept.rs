@@ -13,7 +13,7 @@ use std::fs::OpenOptions;
 use std::io::{self, Read, Write};
 use std::path::Path;
 
-use crate::{Known, Verdict};
+use pantler_dust::{Known, Verdict};
 
 /// Words of a line.
 const MADE_WORDS: usize = 2;

@@ -1,9 +1,9 @@
 //! Seeded trials: two hundred caches with known policies, and some with unknown ones.
 
+use crate::caches::{Confusion, STRANGERS, Stranger, Trial, alike, leaves, near};
 use pantler_dust::infer::family::Family;
 use pantler_dust::infer::random::Random;
 use pantler_dust::targets::SimulatedTarget;
-use pantler_dust::trials::{Confusion, STRANGERS, Stranger, Trial, alike, leaves, near};
 use pantler_dust::{Inquiry, Known, Options, investigate};
 
 /// Replays with another seed: change it here.
