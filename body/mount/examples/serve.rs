@@ -45,7 +45,7 @@ fn serve() -> Result<(), MountError> {
         set_policy(&mounted, policy)?;
     }
     println!("ready");
-    // Whoever waits for that line may be gone.
+    // The reader of that line may be gone.
     let _ = std::io::stdout().flush();
     let _ = std::io::stdin().read_to_end(&mut Vec::new());
     let counters = mounted.counters();

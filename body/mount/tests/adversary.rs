@@ -189,7 +189,7 @@ fn a_user_that_looks_at_everything() {
     assert_eq!(crowded.counter("descriptors_refused"), 0);
 }
 
-/// A mount with a control socket that everybody can connect to.
+/// A mount with a control socket that all users can connect to.
 struct Reachable {
     fixture: Fixture,
     socket: PathBuf,
@@ -285,7 +285,7 @@ for other in [named("link"), os.open(MNT, os.O_PATH), os.open("/etc/shadow", os.
     assert "error" in hint(mine, other, do="list-file", path=f"{MNT}/open")
 "#,
     );
-    // Root is told, and so is the user whose file it is.
+    // Root is told, and so is the owner of the file.
     let body = reachable.fixture.mounted().body();
     let secret = open_to_name(&reachable.fixture.mnt.join("secret")).unwrap();
     assert_eq!(body.explain(&speaker(0), Path::new("secret"), secret.as_fd()).unwrap().blocks, 5);
@@ -326,7 +326,7 @@ fn owners_of_others() {
     assert!(fs::read(reachable.fixture.mnt.join("open")).is_ok(), "it is still mounted");
 
     quote_rights("A speaker is refused when its process number belongs to another user by now.");
-    // The connection of a process that is gone, whose number is this one's now.
+    // The connection of a process that is gone; its number is this one's now.
     let policy = Hint::SetPolicy { priority: 0, policy: PolicyName::Mru };
     let refused = body.hint(&speaker(NOBODY), &OwnerSelector::Caller, &policy, None).unwrap_err();
     assert!(matches!(refused, ControlError::Denied { .. }), "{refused}");

@@ -145,7 +145,7 @@ fn attributes_outlive_the_command() {
     assert_eq!((fellow.priority(), get(0, "priority"), own()), ("7".into(), "3".into(), (3, 1)));
     body.end_run(run);
 
-    // What the program says by itself is its own, until its user says something else.
+    // Hints of the program are its own, until its user gives others.
     ioctl(&file, call(1, 1, 8), &mut pair(9, 0)).unwrap();
     assert_eq!((own(), get(0, "priority")), ((9, 1), "3".into()));
     must(&format!("setfattr -x user.pantler.policy {path}"));
@@ -315,7 +315,7 @@ fn owners_that_are_groups_end_with_them() {
     let fixture = Fixture::with(|options| options.owner_by = OwnerBy::User);
     fs::write(fixture.origin.join("f"), pattern(BLOCK as usize, 1)).unwrap();
     let body = fixture.mounted().body();
-    // A user whom no other test is.
+    // A user of no other test.
     let read = format!("head -c 10 {} > /dev/null", fixture.mnt.join("f").display());
     assert!(as_user(54_321, "", &read).status.success());
     must(&read);
@@ -336,7 +336,7 @@ fn owners_that_are_groups_end_with_them() {
     let name = group.0.file_name().unwrap().to_str().unwrap().to_owned();
     let known = || owners(&*body).iter().any(|owner| owner.ends_with(&name));
     assert!(known(), "{:?}", owners(&*body));
-    // Without processes it is there still, and who comes next continues it.
+    // Without processes it is there still, and the next process continues it.
     std::thread::sleep(std::time::Duration::from_millis(1500));
     assert!(known());
     must(&inside);
@@ -431,14 +431,14 @@ fn hints_through_the_body() {
     fs::read(&path).unwrap();
     assert_eq!(answer(&as_root, OwnerSelector::Caller, &get), Ok(HintAnswer::Priority(4)));
 
-    // Nobody speaks for a process of root, or declares one to be a run.
+    // No user speaks for a process of root, or declares one to be a run.
     let nobody = speaker(NOBODY, own);
     assert_eq!(answer(&nobody, OwnerSelector::Pid(own), &set).unwrap_err().exit_status(), 3);
     let run = |leader, uid| RunSpec { name: "grab".into(), keep: false, leader, uid, profile: None };
     assert_eq!(body.begin_run(&nobody, &run(1, NOBODY)).unwrap_err().exit_status(), 3);
     assert_eq!(body.begin_run(&nobody, &run(own, 0)).unwrap_err().exit_status(), 3);
     assert_eq!(body.stop(&nobody).unwrap_err().exit_status(), 3);
-    assert!(body.stat(&nobody).unwrap().files.is_empty(), "paths are shown to who may see them");
+    assert!(body.stat(&nobody).unwrap().files.is_empty(), "paths are shown to users that may see them");
     let explained = body.explain(&as_root, &path, file.as_fd()).unwrap();
     assert_eq!((explained.blocks, explained.cached_blocks), (5, 5));
 

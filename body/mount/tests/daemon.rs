@@ -216,7 +216,7 @@ fn memory_stays_within_the_size_given() {
         let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
         line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
     };
-    // What threads need to serve anybody is there before: their stacks, and buffers of requests.
+    // Memory that threads need to serve is there before: their stacks, and buffers of requests.
     fs::write(origin.join("small"), [0; 65_536]).unwrap();
     let small = mnt.join("small").display().to_string();
     must(&format!(
@@ -245,8 +245,7 @@ fn what_others_mounted_in_its_place_stays() {
     assert!(error.contains("something else is mounted over it"), "{error}");
     assert!(is_tmpfs(&fixture.mnt));
     detach(&fixture.mnt);
-    // In its place: it was detached by somebody else while a program held a file, so it is served
-    // still.
+    // In its place: another process detached it while a program held a file, so it is served still.
     let mut fixture = Fixture::new();
     let held = File::create(fixture.mnt.join("held")).unwrap();
     detach(&fixture.mnt);

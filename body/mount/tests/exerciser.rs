@@ -199,8 +199,7 @@ impl Exerciser<'_> {
                 self.model[at.min(end)..end].copy_from_slice(&bytes);
             }
             Step::Behind(at, length, byte) => {
-                // What was stored through a mapping is only certain to be in the origin after a
-                // sync.
+                // A store through a mapping is certain to be in the origin only after a sync.
                 self.first.sync_all().unwrap();
                 let behind = OpenOptions::new().write(true).open(self.origin.join("f")).unwrap();
                 behind.write_all_at(&data(length, byte), at as u64).unwrap();

@@ -111,7 +111,7 @@ fn a_scan_is_fetched_ahead() {
     });
     make(&fixture.origin, &["f", "g"], 40);
     assert_eq!(fs::read(fixture.mnt.join("f")).unwrap(), pattern(40 * BLOCK, 0));
-    // Sniffed at in many places, to bring in what nobody reads.
+    // Sniffed at in many places, to bring in blocks that are not read.
     let other = File::open(fixture.mnt.join("g")).unwrap();
     for block in (0..40).step_by(3).rev() {
         other.read_exact_at(&mut [0; 8], (block * BLOCK) as u64).unwrap();
@@ -241,7 +241,7 @@ fn what_a_list_may_fetch() {
     allow("secret", 0o600);
     allow("first", 0o644);
     allow("later", 0o644);
-    // Nobody is not who mounted, and does not speak for the owner of everybody; root does.
+    // The user `nobody` did not mount, and does not speak for the owner of all; root does.
     assert!(matches!(hint(&fixture, NOBODY, "first", false), Err(ControlError::NotFound { .. })));
     drop(fixture);
 
@@ -330,7 +330,7 @@ fn failures_and_changes_on_the_way() {
     quote(
         "A list fetches for its owner: it takes the place of blocks as its owner's misses do, and a program's reads go before all lists.",
     );
-    // Somebody else's read does not wait for the list, which holds all of its threads up.
+    // Another program's read does not wait for the list, which holds all of its threads up.
     let reader = std::thread::spawn({
         let path = fixture.mnt.join("g");
         move || File::open(path).unwrap().read_exact_at(&mut [0; 8], 0)

@@ -1,6 +1,6 @@
-//! docs/SEMANTICS.md, sentence by sentence: mounts below the origin of a mount. A host whose
-//! request enters its own mount waits for itself, and nothing kills who waits with it; so whatever
-//! could enter one here is another program, waited for with a bound.
+//! docs/SEMANTICS.md, sentence by sentence: mounts below the origin of a mount. A host with a
+//! request that enters its own mount waits for itself, and nothing kills programs that wait with
+//! it; so each program that could enter one here is another process, waited for with a bound.
 
 mod common;
 
@@ -68,7 +68,7 @@ fn mounted_afterwards() {
         Over::new(&bind("file"), origin.join("bound")),
         Over::new("mount -t tmpfs none", origin.join("memory")),
     ];
-    // What the kernel was told of the names before is old now.
+    // The kernel's knowledge of the names from before is old now.
     eventually("the mount is noticed", || {
         ended(&format!("stat {mnt}/inside")).status.code() == Some(1)
             && ended(&format!("stat {mnt}/bound")).status.code() == Some(1)

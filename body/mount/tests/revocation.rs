@@ -147,7 +147,7 @@ impl Stage {
         assert_eq!(self.foolish.say("control()"), "revoked", "{:?}", stat(&*self.body).owners);
     }
 
-    /// What is said, and whether anybody overruled anything meanwhile.
+    /// The answer, and whether any owner overruled meanwhile.
     fn say(&mut self, what: &str) -> (String, bool) {
         let before = stat(&*self.body).totals.overrules;
         let said = self.foolish.say(what);

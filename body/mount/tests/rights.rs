@@ -208,7 +208,7 @@ fn links_that_lead_elsewhere() {
     ] {
         refused(&as_user(NOBODY, "", &command));
     }
-    // Who may follow it, follows it, to the program's root and not the daemon's.
+    // A user that may follow it, follows it, to the program's root and not the daemon's.
     assert_eq!(fs::read_to_string(fixture.mnt.join("out")).unwrap(), "outside");
     assert_eq!(fs::read_to_string(&secret).unwrap(), "outside");
 

@@ -31,8 +31,8 @@ impl Source for Counted {
     }
 }
 
-/// Bytes of the origin that two passes over a file of so many read, blocks that all tiers hold, and
-/// what was dropped.
+/// Bytes of the origin that two passes over a file of `bytes` bytes read, blocks that all tiers
+/// hold, and what was dropped.
 fn two_passes(
     bytes: u64,
     cache: u64,

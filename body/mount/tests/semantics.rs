@@ -167,7 +167,8 @@ assert p[99999:] == b"z" and p[5:8] == b"map"
     let origin = fs::read(fixture.origin.join("f")).unwrap();
     assert_eq!((&origin[..8], &origin[50_000..50_007]), (&b"aaaaamap"[..], &b"written"[..]));
     // Programs are mapped.
-    // Copied by another: who starts at the same time would inherit a descriptor that writes it.
+    // Copied by another process: one that starts at the same time would inherit a descriptor that
+    // writes it.
     must(&format!("cp /bin/true {}", fixture.mnt.join("true").display()));
     must(&fixture.mnt.join("true").display().to_string());
 }
@@ -195,7 +196,7 @@ fn holes() {
     assert_eq!(file.seek(SeekFrom::End(0)).unwrap(), (1 << 20) + 3);
 }
 
-/// An origin whose reads wait until they are let through, and are counted.
+/// An origin with reads that wait until they are let through, and are counted.
 struct Gated {
     file: Arc<OpenFile>,
     is_open: Arc<AtomicBool>,
@@ -245,7 +246,7 @@ fn readers_at_once() {
                 Command::new("sh").args(["-c", &script]).stdout(Stdio::piped()).spawn().unwrap()
             })
             .collect();
-        // Held up until everybody asked.
+        // Held up until all readers asked.
         eventually("all readers have asked", || {
             fixture.mounted().counters().totals.references >= before + READERS
         });
@@ -293,7 +294,7 @@ fn an_origin_that_fails() {
     let file = File::open(fixture.mnt.join("f")).unwrap();
     let mut bytes = vec![0; BLOCK];
     assert_eq!(file.read_at(&mut bytes, BLOCK as u64).unwrap_err().raw_os_error(), Some(libc::EIO));
-    // What can be had before the bad spot is had.
+    // Bytes before the bad spot are read.
     file.read_exact_at(&mut bytes, 0).unwrap();
     assert!(bytes == data[..BLOCK]);
     assert_eq!(file.read_at(&mut vec![0; 4 * BLOCK], 100).unwrap(), BLOCK - 100);

@@ -1,4 +1,4 @@
-//! Mounts whose origin is a tier server: no client has any other access to the files.
+//! Mounts with a tier server as origin: no client has any other access to the files.
 
 mod common;
 
@@ -74,7 +74,7 @@ impl Drop for Served {
     }
 }
 
-/// What is below a directory: a file's bytes and whether it is a program, or where a link leads.
+/// The tree below a directory: a file's bytes and whether it is a program, or where a link leads.
 fn tree(root: &Path) -> BTreeMap<PathBuf, (bool, Vec<u8>)> {
     let (mut all, mut folders) = (BTreeMap::new(), vec![root.to_owned()]);
     while let Some(folder) = folders.pop() {
@@ -261,7 +261,7 @@ fn reads_wait_for_a_server_that_comes_back() {
     // Larger than the cache, so that reads need the server.
     let bytes = pattern(24 << 20, 9);
     fs::write(folder.path().join("f"), &bytes).unwrap();
-    // A port that nobody else is given while the server is gone.
+    // A port that no other process is given while the server is gone.
     let address = SocketAddr::from(([127, 0, 0, 1], pantler_rig::free_port()));
     let mut served = Some(Served::at(address, folder.path()));
     let client = served.as_ref().unwrap().mount(|mount| mount.cache_bytes = 4 << 20);

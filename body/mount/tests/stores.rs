@@ -21,7 +21,7 @@ use pantler_tier::serve::{ServeOptions, Server};
 use s3::{Fault, Shop};
 
 const BLOCK: usize = 64 << 10;
-/// Longer than anybody remembers names.
+/// Longer than names are remembered.
 const FORGOTTEN: Duration = Duration::from_millis(250);
 
 fn mounted(
@@ -84,7 +84,7 @@ fn prefixes_are_directories_and_objects_are_files() {
             (300_000, 0o444, 1_445_412_480)
         );
     }
-    // What is listed and what is looked up have the same numbers.
+    // Listed and looked-up entries have the same numbers.
     for entry in fs::read_dir(mnt.join("d")).unwrap() {
         let entry = entry.unwrap();
         let found = fs::symlink_metadata(entry.path()).unwrap().ino();
@@ -143,7 +143,7 @@ fn keys_that_are_no_paths_are_left_out_and_reach_nothing() {
     assert_eq!(names(&mnt.join("x")), Vec::<String>::new(), "it is there, and nothing in it has a name");
     assert_eq!(fs::read(mnt.join("a")).unwrap(), [1; 100]);
     assert_eq!(fs::read(mnt.join("d/b")).unwrap(), [2; 100]);
-    // What the kernel makes of such names is a way between directories, and no key.
+    // The kernel takes such names for a way between directories, not for a key.
     assert_eq!(fs::read(mnt.join("d/../a")).unwrap(), [1; 100]);
     assert_eq!(fs::read(mnt.join(".//d/./b")).unwrap(), [2; 100]);
     for name in ["secret", "d/secret", "..%2fsecret", "%2e%2e", "d%2fb", "d\\b"] {

@@ -19,7 +19,7 @@ const BYTES: usize = 4 * BLOCK;
 /// Stamps advance in seconds.
 const TICK: Duration = Duration::from_secs(1);
 
-/// ext4 whose inodes have no room for parts of a second.
+/// ext4 with inodes that have no room for parts of a second.
 struct Disk {
     at: PathBuf,
     _folder: tempfile::TempDir,

@@ -142,7 +142,7 @@ fn a_second_scan_reads_from_the_origin_what_no_tier_could_hold() {
     let mut second = 0;
     for pass in 0..3 {
         let before = read_bytes(&fixture);
-        // What comes faster than the tier takes it is dropped (B3): here it does not.
+        // Blocks that come faster than the tier takes them are dropped (B3): here they do not.
         scan_and(&path, &bytes, || assert!(fixture.mounted().drain_tiers(PATIENCE)));
         let read = read_bytes(&fixture) - before;
         let held =
@@ -434,7 +434,7 @@ fn served_knows(served: &Served) -> u64 {
     value.and_then(|value| value.parse().ok()).unwrap_or(0)
 }
 
-/// Objects of a store that somebody may list, and read or not.
+/// Objects of a store that may be listed, and read or not.
 struct Shelf {
     objects: Arc<Vec<(String, Vec<u8>)>>,
     may_read: bool,

@@ -1,4 +1,4 @@
-//! docs/SEMANTICS.md: what is cached waits for nobody.
+//! docs/SEMANTICS.md: reads of cached blocks do not wait.
 
 mod common;
 
@@ -22,7 +22,7 @@ fn fixture() -> (Fixture, Arc<Gate>) {
     let gate = Arc::new(Gate::default());
     let fixture = Fixture::with(|options| {
         options.threads = TURNS;
-        // Nothing is asked of the origin but what somebody waits for.
+        // The origin is asked only for blocks that a reader waits for.
         options.refresh = Duration::from_secs(3600);
         options.interpose = Some(gate.interpose());
     });
@@ -67,7 +67,7 @@ fn what_is_cached_is_answered_while_all_turns_wait() {
         }
         fs::metadata(mnt.join("other")).unwrap().len()
     });
-    // Before anything can fail: who waits for the mount keeps it from ending.
+    // Before anything can fail: a waiting program keeps the mount from ending.
     let asked = gate.waiting.load(Ordering::SeqCst);
     gate.hold(false);
     for (index, reader) in readers.into_iter().enumerate() {

@@ -2,7 +2,7 @@
 //! line of JSON.
 //!
 //! ```text
-//! cargo run --release -p pantler-steer --example steered -- [--kernel] [--budget BYTES] [--total BYTES] [--policy NAME]
+//! cargo run --release -p pantler-steer --example steered -- [--kernel] [--budget BYTES] [--total BYTES]
 //!     [--throttle MAJOR:MINOR] [--no-take-over] [--no-others] [--alone] -- PROGRAM ARGUMENTS
 //! ```
 //!

@@ -1,7 +1,7 @@
 //! A run as the control doors see it.
 //!
-//! A run is one owner (or one per process, by option), and all hints of its user that name nobody
-//! mean that owner.
+//! A run is one owner (or one per process, by option), and all hints of its user that name no owner
+//! mean this one.
 
 use std::collections::{BTreeMap, HashMap};
 use std::os::fd::BorrowedFd;
@@ -73,7 +73,7 @@ impl SteerBody {
         }
     }
 
-    /// The counters by owner, priority and file, without asking who wants to know.
+    /// The counters by owner, priority and file, without a check of the speaker.
     pub(crate) fn full_stat(&self) -> BodyStat {
         let steering = &*self.0.steering();
         let engine = &steering.engine;
@@ -81,7 +81,7 @@ impl SteerBody {
         // Without a count of the device: what came into the page cache.
         let read_bytes = self.0.group.device_read_bytes().unwrap_or(counters.brought_in * BLOCK_BYTES);
         let mut totals = Counters::from(engine.steward().totals());
-        // What the kernel read ahead and the steward was told of too late is known here alone.
+        // Readahead by the kernel that the steward was told of too late is known here alone.
         totals.references = counters.references;
         let read = counters.brought_in.min(counters.references);
         totals.ahead_used = totals.ahead_used.min(read);
@@ -171,13 +171,13 @@ impl Body for SteerBody {
     ) -> Result<HintAnswer, ControlError> {
         hint.check()?;
         if *hint == Hint::Grant {
-            // Whoever is in the control group of the run, children and orphans alike.
+            // All processes in the control group of the run, children and orphans alike.
             speaker.check_may_grant(self.0.options.uid, || self.holds(speaker.pid))?;
         }
         let owner = self.owner(speaker, selector)?;
         self.0.steering().engine.want_hits();
         if let Hint::ListFile { .. } = hint {
-            // Now: a list whose beginning is read unseen is followed late, or not at all.
+            // Now: if the beginning of a list is read unseen, it is followed late or not at all.
             watch::watch_hits(&self.0);
         }
         let mut steering = self.0.steering();
@@ -237,7 +237,7 @@ impl Body for SteerBody {
     }
 
     fn stat(&self, speaker: &Speaker) -> Result<BodyStat, ControlError> {
-        // Whoever looks once may look again: from now on the counters are complete.
+        // Counters may be asked for again: from now on they are complete.
         self.0.steering().engine.want_hits();
         let mut stat = self.full_stat();
         if !speaker.speaks_for(self.0.options.uid) {
@@ -295,8 +295,8 @@ impl Body for SteerBody {
 
     fn stop(&self, speaker: &Speaker) -> Result<(), ControlError> {
         speaker.check_speaks_for(self.0.options.uid)?;
-        // The program goes on, unsteered; whoever started the run removes the rest when the program
-        // ends.
+        // The program goes on, unsteered; the process that started the run removes the rest when
+        // the program ends.
         self.0.ask_to_stop();
         Ok(())
     }

@@ -6,7 +6,7 @@
 //! [`DESCRIPTORS_MAX`]; beyond that, and for files that were closed long ago, a file handle
 //! (`open_by_handle_at`) opens the file again where its file system has handles.
 //!
-//! D1  Every held descriptor is a regular file whose inode and device are those of its entry.
+//! D1  Every held descriptor is a regular file with the inode and device of its entry.
 //! D2  At most `DESCRIPTORS_MAX` descriptors are held.
 
 use std::fs;
@@ -26,7 +26,7 @@ use devices::{Devices, kernel_dev};
 
 /// Descriptors held at once.
 pub const DESCRIPTORS_MAX: usize = 256;
-/// A descriptor unused for so long is closed: it keeps deleted files and mounts alive.
+/// A descriptor unused for this time is closed: it keeps deleted files and mounts alive.
 const IDLE_NS: u64 = 2_000_000_000;
 
 /// One file that can be acted on, or was.

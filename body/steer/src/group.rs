@@ -50,9 +50,9 @@ pub trait RunGroup: std::fmt::Debug + Send + Sync {
     fn program_files(&self) -> Vec<PathBuf>;
     /// Files into which the steering process's number is written.
     fn host_files(&self) -> Vec<PathBuf>;
-    /// The folder whose memory counters hold program and steering process.
+    /// The folder with memory counters of program and steering process.
     fn memory_path(&self) -> &Path;
-    /// The folder whose device counters hold both; none when the machine cannot count.
+    /// The folder with device counters of both; none when the machine cannot count.
     fn io_path(&self) -> Option<&Path>;
     /// What it holds now.
     ///
@@ -66,8 +66,8 @@ pub trait RunGroup: std::fmt::Debug + Send + Sync {
     fn peak(&self) -> Option<u64>;
     /// Bytes read from devices so far.
     fn device_read_bytes(&self) -> Option<u64>;
-    /// Has the kernel reclaim what is above `bytes` in all, if it can, and lets nobody be killed
-    /// for it.
+    /// Has the kernel reclaim what is above `bytes` in all, if it can, and lets no process be
+    /// killed for it.
     ///
     /// # Errors
     /// The control file that refused.
@@ -78,7 +78,7 @@ pub trait RunGroup: std::fmt::Debug + Send + Sync {
     /// # Errors
     /// The control file that refused.
     fn hard_limit(&self, bytes: Option<u64>) -> Result<(), SteerError>;
-    /// Slows a device down for everybody in the group.
+    /// Slows a device down for all processes in the group.
     ///
     /// # Errors
     /// The control file that refused.

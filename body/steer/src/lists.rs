@@ -78,8 +78,8 @@ fn is_open_to_read(file: BorrowedFd<'_>) -> bool {
         .is_ok_and(|flags| !flags.contains(OFlags::PATH) && flags & OFlags::RWMODE != OFlags::WRONLY)
 }
 
-/// Whether the mode bits let a speaker read. Who is let in by an access control list opens the file
-/// first.
+/// Whether the mode bits let a speaker read. A process that is let in by an access control list
+/// opens the file first.
 fn may_read(speaker: &Speaker, meta: &Stat) -> bool {
     let bit = match speaker {
         Speaker { uid: 0, .. } => return true,

@@ -1,8 +1,8 @@
 //! Names of the things a run leaves in the kernel, and cleaning up after runs that crashed.
 //!
-//! A name carries the process and its start time, `pantler-PID-START-NAME`, so that nobody's things
-//! are taken for leftovers while that process lives, and a process number that is used again does
-//! not protect them.
+//! A name carries the process and its start time, `pantler-PID-START-NAME`, so that nothing is
+//! taken for a leftover while its process lives, and a process number that is used again does not
+//! protect them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ pub fn run_name(name: &str) -> String {
     format!("{PREFIX}{pid}-{start}-{name}")
 }
 
-/// Whether a name is that of a run whose process is gone.
+/// Whether a name is that of a run without its process.
 fn is_leftover(name: &str) -> bool {
     let parsed = name.strip_prefix(PREFIX).and_then(|rest| {
         let mut parts = rest.splitn(3, '-');

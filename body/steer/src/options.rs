@@ -17,8 +17,8 @@ pub enum HitWatch {
     /// From the first reference on: counters are complete.
     Always,
     /// Once something may have to be decided: when half of the budget is used, or a hint came, or
-    /// somebody asked for counters. A profile or a policy other than LRU watches from the start.
-    /// Until then a block counts as referenced when it comes, and hits are not counted.
+    /// counters were asked for. A profile or a policy other than LRU watches from the start. Until
+    /// then a block counts as referenced when it comes, and hits are not counted.
     #[default]
     WhenNeeded,
 }
@@ -35,7 +35,7 @@ pub struct SteerOptions {
     /// Bytes that the whole group may hold, anonymous and kernel memory included, if those shall
     /// not come on top: the blocks then get what the rest leaves, at most the budget.
     pub total_bytes: Option<u64>,
-    /// User for whom it runs.
+    /// User that it runs for.
     pub uid: u32,
     /// Hints for the program's files.
     pub profile: Option<Profile>,

@@ -1,4 +1,4 @@
-//! Whose references these are, and what the profile says about the files.
+//! The owners of references, and what the profile says about the files.
 //!
 //! Normally the whole run is one owner, however many processes come and go. By option every process
 //! is one.
@@ -14,7 +14,7 @@ use crate::error::SteerError;
 use crate::options::SteerOptions;
 use crate::takeover::{parent_of, process_of};
 
-/// Threads whose process is remembered, in runs with an owner per process.
+/// Threads with a remembered process, in runs with an owner per process.
 const THREADS_MAX: usize = 4096;
 /// Parents looked at to find out from which owner a new one comes.
 const ANCESTORS_MAX: usize = 64;
@@ -63,7 +63,7 @@ impl RunOwners {
         if owner == self.run { self.name.clone() } else { format!("process({})", owner.0) }
     }
 
-    /// The user whose owners they are.
+    /// The user of these owners.
     pub fn uid(&self) -> u32 {
         self.uid
     }
@@ -73,7 +73,7 @@ impl RunOwners {
         self.run
     }
 
-    /// Everybody who is not of the run.
+    /// All processes outside of the run.
     pub fn outside(&self) -> OwnerId {
         self.outside
     }
@@ -94,8 +94,8 @@ impl RunOwners {
         owner
     }
 
-    /// Gives an owner that is new what the profile says, and the standing of whom it comes from
-    /// (L7). Called before its first reference.
+    /// Gives an owner that is new what the profile says, and the standing of the owner that it
+    /// comes from (L7). Called before its first reference.
     ///
     /// # Errors
     /// A bound of the steward.
@@ -129,7 +129,7 @@ impl RunOwners {
         !self.done_with.is_empty() && self.done_with.contains(&file)
     }
 
-    /// Applies the profile's rule for a file whose path is known now.
+    /// Applies the profile's rule for a file; its path is known now.
     ///
     /// # Errors
     /// A bound of the steward.

@@ -111,7 +111,7 @@ struct Rest {
 }
 
 impl Rest {
-    /// After a round with so many events: a nap, or none to wait for the next event. `calm` says
+    /// After a round with `events` events: a nap, or none to wait for the next event. `calm` says
     /// that hits are not watched.
     fn after(&mut self, events: usize, busy: bool, calm: bool) -> Option<Duration> {
         if calm && events > 0 {

@@ -88,7 +88,7 @@ impl Doors {
     }
 }
 
-/// A run whose page cache is steered. Stopping (or dropping it) gives readahead back and removes
+/// A run with a steered page cache. Stopping (or dropping it) gives readahead back and removes
 /// what it made.
 #[derive(Debug)]
 pub struct Steer {
@@ -145,11 +145,11 @@ impl Steer {
                 None
             };
             if let Some(others) = &others {
-                // Listed as soon as it runs: see `reader`. An empty list means that nobody is left
-                // out.
+                // Listed as soon as it runs: see `reader`. An empty list means that no thread is
+                // left out.
                 others.list_thread(NOBODY_TID)?;
             }
-            // An empty list means everybody: list a thread that no longer reads, ours before its
+            // An empty list means all threads: list one that no longer reads, ours before its
             // first read.
             run.list_thread(NOBODY_TID)?;
             let steering = Steering::new(&options, sys::monotonic_ns())?;

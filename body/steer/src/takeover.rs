@@ -23,7 +23,7 @@ struct Taken {
     ino: u64,
 }
 
-/// The open files whose readahead is ours.
+/// The open files with readahead that is ours.
 #[derive(Debug, Default)]
 pub struct TakenOver {
     taken: Vec<Taken>,

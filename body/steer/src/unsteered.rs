@@ -1,4 +1,4 @@
-//! Files on which steering has no effect: who runs a program on them is told so, once.
+//! Files on which steering has no effect: the run says so, once.
 
 use std::collections::HashSet;
 use std::fs;
@@ -20,7 +20,7 @@ const DESCRIPTORS_MAX: usize = 256;
 #[derive(Debug, Default)]
 pub(crate) struct Lookout {
     devices: Devices,
-    /// Mounts whose files are steered.
+    /// Mounts with steered files.
     fine: HashSet<u32>,
     told: bool,
 }
@@ -38,7 +38,7 @@ impl Lookout {
         Some(format!("{}: {why}", path.display()))
     }
 
-    /// What to say about the large files that the processes of a run have open to read.
+    /// The message about large files that the processes of a run have open to read.
     pub fn look(&mut self, group: &dyn RunGroup) -> Option<String> {
         if self.told {
             return None;

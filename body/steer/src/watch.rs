@@ -24,8 +24,8 @@ use pantler_pagecache::FileKey;
 const FILES_IN_FILTER: usize = 32;
 /// Time between two looks.
 const LOOK: Duration = Duration::from_millis(50);
-/// Looks without a new file before the filter names single files; and after so many, one in so many
-/// is for files that cannot be steered.
+/// Looks without a new file before the filter names single files; and after that number, one in as
+/// many is for files that cannot be steered.
 const CALM_LOOKS: u32 = 20;
 
 /// Looks between two looks at the group's bounds.

@@ -135,7 +135,7 @@ fn rules_hold_for_files_that_were_closed_at_once() {
         let text = "[[file]]\nglob = \"f[0-9]*\"\npriority = 2\n";
         let profile = pantler_control::Profile::parse("test", text).expect("a profile");
         let steer = start_with(16 * MIB, |options| options.profile = Some(profile));
-        // Read in less time than anybody takes to look.
+        // Read in less time than a look takes.
         sh(&steer, &format!("cat {}* > /dev/null", scratch.path("f")));
         steer.settle();
         let stat = steer.stat();
@@ -214,13 +214,13 @@ fn another_user_s_hot_file_never_loses_a_page() {
             std::os::unix::fs::chown(path, Some(GAMES), Some(GAMES)).expect("given away");
         }
         cat_as(GAMES, &[&hot], None);
-        // What the programs themselves need is in memory before the run could bring it in.
+        // Files of the programs themselves are in memory before the run could bring them in.
         cat_as(NOBODY, &[&hot], None);
         assert_eq!(cached_blocks(&hot), 2048);
         let steer = start_with(4 * MIB, |options| options.uid = NOBODY);
         cat_as(NOBODY, &[&hot, &later], Some(&steer));
         steer.settle();
-        // From here on somebody else uses what the run brought in.
+        // From here on another user uses what the run brought in.
         cat_as(GAMES, &[&later], None);
         steer.settle();
         cat_as(NOBODY, &[&hot, &big, &hot, &big], Some(&steer));
@@ -266,7 +266,7 @@ fn lost_events_are_counted_and_beliefs_heal() {
         let counters = steer.counters();
         assert!(counters.events_lost > 0, "a buffer of one page did not overflow: {counters:?}");
         assert!(counters.resyncs > 0);
-        // Somebody drops everything behind our back, and the event may be lost as well.
+        // Everything is dropped behind our back, and the event may be lost as well.
         scratch.forget(&file);
         steer.settle();
         steer.resynchronise();
@@ -293,7 +293,7 @@ fn refused_drops_are_taken_back_and_tried_again() {
         std::thread::sleep(std::time::Duration::from_millis(300));
         sh(&steer, &format!("cat {big} {big} > /dev/null"));
         steer.settle();
-        assert_eq!(cached_blocks(&mapped), 0, "once nobody maps them they go: {:?}", steer.counters());
+        assert_eq!(cached_blocks(&mapped), 0, "once no process maps them they go: {:?}", steer.counters());
         steer.validate();
     });
 }

@@ -140,7 +140,7 @@ fn most_cached(steer: &Steer, script: &str, below: &str) -> u64 {
 fn cycles(file: &str, below: &str) {
     forget(below);
     let alone = read_by_the_kernel_alone(&scans(file));
-    // On a busy machine the kernel may read ahead for a while before anybody gets to see it.
+    // On a busy machine the kernel may read ahead for a while before the reader sees it.
     let most: Vec<u64> =
         (0..4).map(|_| cycle(file, below, alone)).take_while(|&most| !is_within(most)).collect();
     assert!(most.len() < 4, "{most:?} blocks were cached at once");
@@ -205,7 +205,7 @@ fn btrfs() {
     });
 }
 
-/// Files whose readers are gone at once stay within the budget, or are told of.
+/// Files with readers that are gone at once stay within the budget, or are told of.
 fn closed_at_once(disk: &Disk) {
     for number in 0..64 {
         let path = disk.path(&format!("f{number}"));
@@ -327,7 +327,7 @@ fn tmpfs_is_left_alone() {
         steer.settle();
         let counters = steer.counters();
         assert_eq!(cached_blocks(&file), FILE / 4096, "it has no other place");
-        // What the programs themselves are read from is all there is to see.
+        // Only files of the programs themselves are seen.
         assert!(counters.references - counters.foreign < 512, "{counters:?}");
         assert_eq!((counters.drops, counters.refused), (0, 0), "{counters:?}");
         steer.validate();

@@ -119,7 +119,7 @@ fn v2_without_memory_below_us_enables_it_at_the_root() {
     let group = V2::create(&Places::read_below(root).expect("places"), "pantler-1-2-x").expect("made");
     assert_eq!(group.memory_path(), root.join("sys/fs/cgroup/pantler-1-2-x"));
     assert_eq!(got(root, "sys/fs/cgroup/pantler-1-2-x/cgroup.subtree_control"), "+io");
-    assert!(group.peak().is_none(), "before 5.19 nobody knows");
+    assert!(group.peak().is_none(), "before 5.19 it is unknown");
     assert!(group.headroom().is_none());
 }
 

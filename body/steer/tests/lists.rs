@@ -105,7 +105,7 @@ fn what_a_list_names_is_in_memory_before_it_is_read() {
         assert!(there >= 2, "{there} files in a row: {:?}", steer.counters());
 
         for path in &files[8..] {
-            // Whoever reads ahead has to get a processor at times.
+            // The thread that reads ahead has to get a processor at times.
             moment(|| cached_blocks(path) == FILE_BLOCKS);
             program.read(path);
         }
@@ -162,7 +162,7 @@ fn lists_that_are_wrong_cost_next_to_nothing() {
         let (files, foreign) = (files(&scratch, 16), scratch.file("foreign", 4 << 20));
         let steer = start(8 << 20);
 
-        // Of what nobody reads: one block, to see whether somebody does.
+        // Of a list that is not read: one block, to see whether it is.
         list(&steer, std::slice::from_ref(&foreign));
         sh(&steer, &format!("cat {} > /dev/null", files.join(" ")));
         steer.settle();

@@ -122,7 +122,7 @@ fn a_foolish_program_loses_control_until_somebody_else_grants_it() {
         steer.settle();
         assert_eq!(overrules(&*body), before, "a revoked program overrules no candidate");
 
-        // Neither the program nor what it forks, nor a stranger.
+        // Not the program, its children, or a stranger.
         let child: u32 = program.say("fork()").parse().expect("a process");
         for refused in [speaker(1000, program.child.id()), speaker(1000, child), speaker(1001, 1)] {
             let answer = grant(&refused);

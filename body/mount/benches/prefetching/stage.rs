@@ -1,14 +1,13 @@
 //! Where programs work: sources, databases, and what each program is going to read.
 //!
-//! What a program will read is found out by tracing its system calls once: a list that is not what
-//! is read is worth nothing, and what is read is not what one thinks. cscope reads head and tail of
-//! its database and then the sources in the order of their names, whatever the order in its list of
-//! files.
+//! The reads of a program are found out by tracing its system calls once: a wrong list is worth
+//! nothing, and reads are seldom as expected. cscope reads head and tail of its database and then
+//! the sources in the order of their names, whatever the order in its list of files.
 //!
-//! PostgreSQL is a server that runs when a query comes: one process, whose first query, on other
-//! tuples, is over before anything is measured or listed. So what it reads of its catalogue is in
-//! nobody's time, as in the paper, and the list has what the paper's program knew: the pages of the
-//! index and the blocks of the table, in the order of the index.
+//! PostgreSQL is a server that runs when a query comes: one process; its first query, on other
+//! tuples, is over before anything is measured or listed. So its reads of the catalogue are in no
+//! time that counts, as in the paper, and the list has what the paper's program knew: the pages of
+//! the index and the blocks of the table, in the order of the index.
 
 use std::collections::HashMap;
 use std::fs;
@@ -34,9 +33,9 @@ const SELECTIONS: [(u64, u64); 2] = [(30, 1), (60, 2)];
 const READY: &str = "ready-2";
 /// A program opens it when it begins with what is measured: so its trace tells where that begins.
 const BEGIN: &str = "begin";
-/// What programs in a shell say when they are ready, and when they are done.
+/// The word of programs in a shell when they are ready, and when they are done.
 const WORD: &str = "pantler-bench";
-/// What PostgreSQL says when it is ready for a query.
+/// PostgreSQL's prompt when it is ready for a query.
 const PROMPT: &str = "backend> ";
 
 /// A program: its queries as a shell script, and what it will read, in order.
@@ -44,7 +43,7 @@ pub struct Program {
     pub name: String,
     /// Waits for a line before it does anything, and for another once it is ready.
     pub script: String,
-    /// What it says when it is ready and when it is done, and after how many of these it is which.
+    /// Its word when it is ready and when it is done, and which number of these means what.
     pub word: &'static str,
     pub ready_after: usize,
     pub done_after: usize,
@@ -128,7 +127,7 @@ impl Program {
     /// Without a list.
     fn new(folder: &Path, name: &str) -> Outcome<Self> {
         let script = fs::read_to_string(folder.join(format!("{name}.script")))?;
-        // What is read again and again is read in cycles by all but PostgreSQL.
+        // All but PostgreSQL read in cycles.
         let (policy, word, ready_after, done_after) = match name {
             // It prompts before each query, and before it finds that there is none.
             "postgres" => (PolicyName::Lru, PROMPT, 2, 2 + SELECTIONS.len()),
@@ -319,7 +318,7 @@ fn make_postgres(folder: &Path) -> Outcome<(String, Vec<PathBuf>)> {
     let mut files = said.split('"').filter(|word| word.starts_with("base/"));
     let index = files.next().ok_or("the index has no file")?.to_owned();
     let table = files.next().ok_or("the table has no file")?;
-    // What the program knows once it has searched the index.
+    // The files that the program knows once it has searched the index.
     fs::write(folder.join("postgres.only"), format!("{index}\n{table}\n"))?;
     let path = point.join("pg");
     let query = |(from, count): (u64, u64)| {

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use pantler_mount::{Lookahead, Mount, MountOptions, Mounted};
 pub use pantler_rig::eventually;
 
-/// A user without privileges: nobody.
+/// A user without privileges.
 pub const NOBODY: u32 = 65534;
 
 /// Says why a test cannot run here; with `PANTLER_NO_SKIP=1` that is a failure.
@@ -98,7 +98,7 @@ impl Fixture {
 
     /// Over a directory that the test brings along.
     pub fn over(origin: PathBuf, choose: impl FnOnce(&mut MountOptions)) -> Self {
-        // Anybody can get to the system's temporary directory, which need not hold for the build
+        // Every user can get to the system's temporary directory, which need not hold for the build
         // directory.
         let point = tempfile::tempdir().unwrap();
         open_to_all(point.path());
@@ -259,7 +259,7 @@ pub fn serve_if_told_to() {
     let mounted = Mount::new(options).unwrap().spawn().unwrap();
     let _server = words.get(4).map(|socket| listen(&mounted, socket));
     println!("ready");
-    // Until whoever started this kills it, or is gone.
+    // Until its parent kills it, or is gone.
     let _ = std::io::stdin().read_to_end(&mut Vec::new());
 }
 

@@ -150,8 +150,8 @@ impl Devices {
         })
     }
 
-    /// The file that events name when somebody uses what is open here: itself, or the one below an
-    /// overlay. `None` where that cannot be found.
+    /// The file that events name when the file that is open here is used: itself, or the one below
+    /// an overlay. `None` where that cannot be found.
     pub fn named_by_events(&mut self, file: BorrowedFd<'_>) -> Option<FileKey> {
         let stat = rustix::fs::fstat(file).ok()?;
         let dev = kernel_dev(stat.st_dev);

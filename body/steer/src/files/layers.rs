@@ -1,5 +1,5 @@
-//! Files of an overlay: from what a program has open to the file below, which is the one whose
-//! pages are cached and which events name.
+//! Files of an overlay: from the file that a program has open to the one below, which has the
+//! cached pages and which events name.
 //!
 //! The overlay tells by a file handle which file is below, as long as it was not copied up: then it
 //! names the one that it came from, and the path below the upper directory leads to the copy.
@@ -23,7 +23,7 @@ pub(super) fn same_number(overlay: u64, below: u64) -> bool {
 }
 
 /// Whether the file behind this link of `/proc`, on this overlay, is the one below which events
-/// call `key`. Cheap, and not the last word: whoever opens it looks again.
+/// call `key`. Cheap, and not the last word: opening it looks again.
 pub(super) fn may_be(ino: u64, link: &Path, mount: &MountedAt, key: FileKey) -> bool {
     same_number(ino, key.ino) || copied_up(link, mount).is_some_and(|file| is(file.as_fd(), key))
 }

@@ -40,7 +40,7 @@ impl Places {
         Places::read_below(Path::new("/"))
     }
 
-    /// Looks at a machine whose root is `root`: tests hand in a recorded tree.
+    /// Looks at a machine with the root `root`: tests hand in a recorded tree.
     ///
     /// # Errors
     /// `/proc` could not be read.

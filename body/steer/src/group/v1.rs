@@ -49,7 +49,7 @@ impl V1 {
                 fs::read_to_string(device.path().join("size")).is_ok_and(|size| size.trim() != "0");
             let Ok(number) = fs::read_to_string(device.path().join("dev")) else { continue };
             if has_size {
-                // A device without counters is one whose reads are not told.
+                // Reads of a device without counters are not told.
                 let limit = folder.join("blkio.throttle.read_bps_device");
                 let _ = fs::write(&limit, format!("{} {}", number.trim(), 1u64 << 60));
                 let _ = fs::write(&limit, format!("{} 0", number.trim()));

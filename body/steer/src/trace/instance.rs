@@ -1,4 +1,4 @@
-//! An own tracefs instance: its own buffers and filters, so that nobody else's tracing is touched.
+//! An own tracefs instance: its own buffers and filters, so that other tracing is left alone.
 
 use std::ffi::CString;
 use std::fs;
@@ -62,7 +62,7 @@ pub struct InstanceOptions<'a> {
     pub kinds: &'a [Kind],
     /// Ring buffer per CPU, in KiB.
     pub buffer_kb: u32,
-    /// Whose events: `true` for the threads listed by [`Instance::list_thread`] and their children
+    /// Which events: `true` for the threads listed by [`Instance::list_thread`] and their children
     /// only, `false` for all but those.
     pub only_listed: bool,
 }
@@ -208,7 +208,7 @@ impl Drop for Instance {
 /// Removes an instance's folder; the kernel frees its buffers with it.
 ///
 /// # Errors
-/// The kernel's answer: busy while somebody reads it.
+/// The kernel's answer: busy while a process reads it.
 pub fn remove(path: &Path) -> io::Result<()> {
     let _ = fs::write(path.join("tracing_on"), "0");
     let _ = fs::write(path.join("set_event"), "");

@@ -107,8 +107,8 @@ pub fn cached_blocks(path: &str) -> u64 {
     counted(path).cached
 }
 
-/// Blocks of a file that was read as a whole once, without those that somebody dropped: what the
-/// kernel evicts for want of memory, here in the group of a run, it remembers.
+/// Blocks of a file that was read as a whole once, without those that were dropped on request: what
+/// the kernel evicts for want of memory, here in the group of a run, it remembers.
 pub fn blocks_not_dropped(path: &str) -> u64 {
     let counted = counted(path);
     counted.cached + counted.evicted
@@ -189,7 +189,7 @@ impl Map {
 
 impl Drop for Map {
     fn drop(&mut self) {
-        // SAFETY: exactly the mapping made above, which nobody has pointers into.
+        // SAFETY: exactly the mapping made above, without pointers into it.
         unsafe { rustix::mm::munmap(self.start, self.length).expect("unmapped") };
     }
 }
