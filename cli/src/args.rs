@@ -153,10 +153,6 @@ pub struct Mount {
     /// Threads that fetch ahead; 0 for nothing fetched ahead at all
     #[arg(long, value_name = "COUNT", value_parser = |text: &str| whole(text, 0..=256_u16))]
     pub prefetchers: Option<u16>,
-    /// How they read: threads, io-uring, or auto for io_uring where a short trial on a file of the
-    /// origin shows that it wins
-    #[arg(long, value_name = "WAY", default_value = "auto", value_parser = named(|| vec!["auto", "threads", "io-uring"], reads), hide_possible_values = true)]
-    pub reads: String,
     /// Be as slow as such a disk, for measurements: seek=MS,transfer=MB/S, and if wanted
     /// rotation=MS,size=GB
     #[arg(long, value_name = "DISK", value_parser = disk)]
@@ -505,11 +501,6 @@ fn lookahead(text: &str) -> Result<String, String> {
     }
     let known: Result<Lookahead, _> = text.parse();
     known.map(|_| text.to_owned()).map_err(|error| format!("{error}, or auto"))
-}
-
-fn reads(text: &str) -> Result<String, String> {
-    let known: Result<pantler_mount::Reads, _> = text.parse();
-    known.map(|reads| reads.to_string()).map_err(|error| error.to_string())
 }
 
 fn disk(text: &str) -> Result<String, String> {

@@ -3,11 +3,8 @@
 
 use anyhow::Result;
 use pantler_control::memory::Limit;
-use pantler_mount::Trial;
 use pantler_steer::{Kernel, Version};
 use serde::Serialize;
-use std::path::Path;
-use std::time::Duration;
 
 use crate::args;
 use crate::output;
@@ -70,7 +67,6 @@ fn findings() -> Vec<Finding> {
     findings.extend(pantler_steer::doctor().into_iter().map(steer));
     findings.extend([beneath(&running), fine_times(&running), fuse_device(), fuse_helper(), for_others()]);
     findings.push(memory());
-    findings.push(reading());
     findings.extend([control(), group()]);
     findings
 }
@@ -123,46 +119,6 @@ fn fine_times(running: &Kernel) -> Finding {
         remedy: Some(
             "without them a file is not believed unchanged for 20 ms: run Linux 6.13 or newer".into(),
         ),
-    }
-}
-
-/// Reads at a time in the trial: as many as a mount has threads that fetch ahead.
-const TRIAL_READS: u32 = 8;
-/// How long the trial takes.
-const TRIAL_TIME: Duration = Duration::from_millis(48);
-
-/// Whether mounts of the disk that this program is on read ahead by io_uring or by threads; each
-/// tries that for itself.
-fn reading() -> Finding {
-    let program = Path::new("/proc/self/exe");
-    let (present, detail) = match pantler_mount::trial(program, TRIAL_READS, TRIAL_TIME) {
-        Ok(trial) => said_of(&trial),
-        Err(error) => (false, format!("not tried here: {error}")),
-    };
-    Finding {
-        feature: "io_uring".into(),
-        part: "mount",
-        needed: false,
-        present,
-        detail,
-        since: Some("5.1".into()),
-        remedy: Some("nothing is lost but speed: mounts read ahead by threads; see sysctl kernel.io_uring_disabled, and in a container its system call filter".into()),
-    }
-}
-
-fn said_of(trial: &Trial) -> (bool, String) {
-    let Trial { at_once, read_bytes, threads, .. } = *trial;
-    let what = format!("{at_once} reads of {} KiB at a time from this program's disk", read_bytes >> 10);
-    match &trial.ring {
-        Err(error) => (false, format!("{what}: threads {threads:.0} per second; io_uring: {error}")),
-        Ok(ring) => {
-            let verdict = if trial.ring_wins() {
-                "mounts of such a disk read ahead by io_uring"
-            } else {
-                "mounts of such a disk read ahead by threads"
-            };
-            (true, format!("{what}: threads {threads:.0} per second, io_uring {ring:.0}: {verdict}"))
-        }
     }
 }
 
@@ -299,22 +255,6 @@ mod tests {
         for text in ["", "#user_allow_other", "user_allow_others\n", "mount_max = user_allow_other"] {
             assert!(!allows_others(text), "{text}");
         }
-    }
-
-    #[test]
-    fn the_trial_of_reading_says_what_follows_from_it() {
-        let said =
-            |ring| said_of(&Trial { at_once: 8, read_bytes: 65_536, threads: 1000.0, ring, is_clear: true });
-        let (present, text) = said(Ok(1100.0));
-        assert!(
-            present && text.ends_with("io_uring 1100: mounts of such a disk read ahead by threads"),
-            "{text}"
-        );
-        assert!(said(Ok(3000.0)).1.ends_with("mounts of such a disk read ahead by io_uring"));
-        let (present, text) = said(Err(std::io::ErrorKind::PermissionDenied.into()));
-        assert!(!present && text.contains("threads 1000 per second; io_uring: permission denied"), "{text}");
-        let found = reading();
-        assert!(!found.needed && !found.detail.is_empty());
     }
 
     #[test]

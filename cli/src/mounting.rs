@@ -34,7 +34,6 @@ pub struct Wish {
     lookahead: String,
     window: Option<u32>,
     prefetchers: Option<u16>,
-    reads: Option<String>,
     simulate_disk: Option<String>,
     owner_by: String,
     allow_other: Option<bool>,
@@ -317,7 +316,6 @@ impl Wish {
             lookahead: arguments.lookahead.clone(),
             window: arguments.window,
             prefetchers: arguments.prefetchers,
-            reads: Some(arguments.reads.clone()),
             simulate_disk: arguments.simulate_disk.clone(),
             owner_by: arguments.owner_by.clone(),
             allow_other: arguments.allow_other.then_some(true),
@@ -382,11 +380,6 @@ impl Wish {
         }
         options.window = self.window.unwrap_or(options.window);
         options.prefetchers = self.prefetchers.map_or(options.prefetchers, usize::from);
-        if let Some(reads) = &self.reads {
-            let way = reads.parse();
-            options.reads =
-                way.map_err(|error: pantler_mount::UnknownReads| ControlError::invalid(error.to_string()))?;
-        }
         options.simulate_disk =
             self.simulate_disk.as_deref().map(str::parse).transpose().map_err(ControlError::invalid)?;
         options.owner_by = self.owner_by.parse::<OwnerBy>().map_err(control_error)?;

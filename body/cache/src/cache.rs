@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
-use pantler_origin::{Reads, ReadsChoice, ReadsStat, Source};
+use pantler_origin::Source;
 use pantler_steward::placement::Passing;
 use pantler_steward::scheduling::BATCH_SHARE;
 use pantler_steward::{Access, Block, FileId, Frame, Notice, OwnerId, Steward};
@@ -71,7 +71,6 @@ pub struct Cache {
     /// Rung when there is something to prefetch, or no more.
     pub(crate) prefetches: Condvar,
     /// How prefetches are read.
-    pub(crate) reads: ReadsChoice,
     /// Lower tiers, nearest first.
     pub(crate) attached: Arc<[Attached]>,
     capacity: u32,
@@ -104,7 +103,6 @@ impl Cache {
     pub fn with_tiers(options: Options, tiers: Vec<Arc<dyn pantler_tier::Tier>>) -> Result<Self, CacheError> {
         let capacity = options.frames()?;
         let attached: Arc<[Attached]> = tiers.into_iter().map(Attached::new).collect();
-        let reads = if attached.is_empty() { options.reads } else { Reads::Threads };
         let brain = match attached.is_empty() {
             true => None,
             false => {
@@ -143,7 +141,6 @@ impl Cache {
             )),
             changed: Condvar::new(),
             prefetches: Condvar::new(),
-            reads: ReadsChoice::new(reads, options.prefetchers),
             attached,
             capacity: base,
             block_shift: options.block_bytes.trailing_zeros(),
@@ -173,11 +170,6 @@ impl Cache {
             failed: self.failed.load(Ordering::Relaxed),
             voided: self.voided.load(Ordering::Relaxed),
         }
-    }
-
-    /// How prefetches are read, and why so.
-    pub fn reads(&self) -> ReadsStat {
-        self.reads.stat()
     }
 
     /// Talks to the steward: hints, owners that end, questions. What it decides is carried out

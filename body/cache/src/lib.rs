@@ -39,7 +39,6 @@ mod heap;
 mod lower;
 mod options;
 mod prefetch;
-mod ring;
 mod scheduler;
 mod sieve;
 mod slab;

@@ -1,6 +1,5 @@
 //! What can be chosen about a cache.
 
-use pantler_origin::Reads;
 use pantler_steward::lists::Prefetching;
 use pantler_steward::scheduling::Order;
 use pantler_steward::{Allocation, Lookahead, PolicyName, Revocation, Spec};
@@ -51,9 +50,6 @@ pub struct Options {
     /// Threads that will [serve prefetches](crate::Cache::serve_prefetches): more runs are never on
     /// their way.
     pub prefetchers: u32,
-    /// How they read files of directories. Over lower tiers always by threads: what tiers have is
-    /// not read.
-    pub reads: Reads,
     /// Buffers for blocks on their way to lower tiers, shared evenly between those.
     pub demotions: u32,
     /// Frames for blocks that a lower tier keeps and that only pass here; `None` for a hundredth,
@@ -79,7 +75,6 @@ impl Default for Options {
             order: Order::Position,
             trusting: false,
             prefetchers: 8,
-            reads: Reads::Auto,
             demotions: 0,
             passing: None,
             seed: 0,

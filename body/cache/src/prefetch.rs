@@ -18,7 +18,7 @@
 //! A prefetch never waits for a buffer. Where nobody serves prefetches, what is wanted is given up
 //! at once.
 //!
-//! Why so: docs/decisions/0044-fetching-ahead-on-a-mount.md.
+//! Why so: docs/decisions/0044-fetching-ahead-on-a-mount.md, and docs/decisions/0081-threads-read-ahead.md.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, MutexGuard};
@@ -77,12 +77,6 @@ impl Prefetching {
 pub(crate) struct Piece {
     pub(crate) source: Arc<dyn Source>,
     pub(crate) missing: Vec<Missing>,
-}
-
-impl AsRef<[Missing]> for Piece {
-    fn as_ref(&self) -> &[Missing] {
-        &self.missing
-    }
 }
 
 /// The files of one list.
@@ -172,7 +166,6 @@ impl Cache {
     /// Fetches what is wanted ahead, in this thread, until [told to stop](Self::stop_prefetches).
     /// As many threads as call this read at the same time.
     pub fn serve_prefetches(&self) {
-        let mut flights = None;
         let mut frames = self.lock();
         frames.prefetching.workers += 1;
         while !frames.prefetching.stopping {
@@ -181,10 +174,7 @@ impl Cache {
                     if frames.prefetching.scheduler.holds_demands() {
                         self.wake(&frames);
                     }
-                    match self.flights(&mut flights) {
-                        Some(flights) => self.bring_by_ring(frames, run, flights),
-                        None => self.bring(frames, run),
-                    }
+                    self.bring(frames, run)
                 }
                 None => self.prefetches.wait(frames).expect("the frames are in order"),
             };
@@ -252,9 +242,7 @@ impl Cache {
         }
         match count {
             0 => {}
-            // With a ring one takes them all.
             1 => self.prefetches.notify_one(),
-            _ if self.reads.uses_ring() => self.prefetches.notify_one(),
             _ => self.prefetches.notify_all(),
         }
     }
@@ -287,7 +275,7 @@ impl Cache {
     }
 
     /// What of a run is still wanted, with buffers for it, in pieces that lie side by side.
-    pub(crate) fn pieces(&self, frames: &mut Frames, run: &mut Begun) -> Vec<Piece> {
+    fn pieces(&self, frames: &mut Frames, run: &mut Begun) -> Vec<Piece> {
         let mut pieces: Vec<Piece> = Vec::new();
         for Wish { wanted, source, .. } in std::mem::take(&mut run.wishes) {
             // Taken by a demand, or void.
@@ -331,15 +319,10 @@ impl Cache {
         }
         self.settle(&mut frames, None);
         self.wake(&frames);
-        if self.reads.wants_trial() && !frames.prefetching.stopping {
-            drop(frames);
-            self.try_ways(&*pieces[0].source);
-            frames = self.lock();
-        }
         frames
     }
 
-    pub(crate) fn ended(&self, frames: &mut Frames, run: &Begun) {
+    fn ended(&self, frames: &mut Frames, run: &Begun) {
         let batch = frames.prefetching.scheduler.batch();
         frames.prefetching.scheduler.completed(run);
         if frames.prefetching.scheduler.batch() != batch {
@@ -397,7 +380,7 @@ fn is_queued(frames: &Frames, wanted: &Wanted) -> bool {
 }
 
 /// Whether the hole between two pieces is read through (Q7).
-pub(crate) fn lies_near(one: &[Missing], other: &[Missing], hole_max: u64) -> bool {
+fn lies_near(one: &[Missing], other: &[Missing], hole_max: u64) -> bool {
     let (end, next) = (one[one.len() - 1].block, other[0].block);
     let hole = next.index.checked_sub(end.index.saturating_add(1));
     end.file == next.file && hole.is_some_and(|hole| (1..=hole_max).contains(&hole))

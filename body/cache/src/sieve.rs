@@ -18,6 +18,7 @@ use pantler_origin::{READ_BUFFERS_MAX, Source};
 
 use crate::cache::Cache;
 use crate::fetch::Missing;
+use crate::prefetch::Piece;
 use crate::slab::Slab;
 
 /// Bytes of holes that one read takes along.
@@ -38,7 +39,7 @@ enum Part {
 ///
 /// V1  Until the last read that [`next`](Self::next) handed out is over, `waste` is neither dropped
 ///     nor grown: it is written to.
-pub(crate) struct Sieve {
+struct Sieve {
     /// What has not been asked for.
     rest: VecDeque<Part>,
     /// Where the next read begins.
@@ -50,8 +51,8 @@ pub(crate) struct Sieve {
 
 impl Sieve {
     /// Of at least one piece, in the order of the file.
-    pub(crate) fn new<P: AsRef<[Missing]>>(cache: &Cache, pieces: &[P]) -> Self {
-        let blocks = || pieces.iter().flat_map(AsRef::as_ref);
+    fn new(cache: &Cache, pieces: &[Piece]) -> Self {
+        let blocks = || pieces.iter().flat_map(|piece| &piece.missing);
         let first = blocks().next().expect("pieces have blocks").block;
         let mut rest = VecDeque::new();
         let (mut next, mut holes) = (first.index, 0);
@@ -73,7 +74,7 @@ impl Sieve {
     /// # Safety
     /// The blocks are the caller's to bring: `equip` made it the only user of their buffers, and
     /// their slots are not ready (M1). The last read is over.
-    pub(crate) unsafe fn next<'a>(&'a mut self, slab: &'a Slab) -> (u64, Vec<IoSliceMut<'a>>) {
+    unsafe fn next<'a>(&'a mut self, slab: &'a Slab) -> (u64, Vec<IoSliceMut<'a>>) {
         let start = self.waste.as_ptr().align_offset(ALIGNMENT).min(self.waste.len());
         let end = self.waste.len() - self.waste.len().min(ALIGNMENT - start);
         let (mut buffers, mut left) = (Vec::new(), &mut self.waste[start..end]);
@@ -103,13 +104,13 @@ impl Sieve {
 
     /// The last read brought so many bytes. Says whether there is more to read: not after the end
     /// of the file.
-    pub(crate) fn came(&mut self, count: usize) -> bool {
+    fn came(&mut self, count: usize) -> bool {
         self.offset += count as u64;
         count == self.wanted && !self.rest.is_empty()
     }
 
     /// How many bytes of a piece there are, now that nothing more is to be read.
-    pub(crate) fn bytes(&self, cache: &Cache, piece: &[Missing]) -> usize {
+    fn bytes(&self, cache: &Cache, piece: &[Missing]) -> usize {
         let most = (piece.len() * cache.block_bytes()) as u64;
         self.offset.saturating_sub(cache.offset(piece[0].block)).min(most) as usize
     }
@@ -118,22 +119,22 @@ impl Sieve {
 impl Cache {
     /// Reads pieces of one file, each of blocks side by side, and what lies between them. Returns
     /// how many bytes of each piece there are: none of what fails.
-    pub(crate) fn bring_through<P: AsRef<[Missing]>>(&self, source: &dyn Source, pieces: &[P]) -> Vec<usize> {
+    pub(crate) fn bring_through(&self, source: &dyn Source, pieces: &[Piece]) -> Vec<usize> {
         // A source that panics is the demand's to meet; here it has brought nothing.
         let result = catch_unwind(AssertUnwindSafe(|| self.fetch_through(source, pieces)));
         result.unwrap_or_else(|_| vec![0; pieces.len()])
     }
 
-    fn fetch_through<P: AsRef<[Missing]>>(&self, source: &dyn Source, pieces: &[P]) -> Vec<usize> {
+    fn fetch_through(&self, source: &dyn Source, pieces: &[Piece]) -> Vec<usize> {
         let through = if pieces.len() > 1 { self.sieve(source, pieces).ok() } else { None };
         match through {
-            Some(sieve) => pieces.iter().map(|piece| sieve.bytes(self, piece.as_ref())).collect(),
+            Some(sieve) => pieces.iter().map(|piece| sieve.bytes(self, &piece.missing)).collect(),
             // There is no hole, or there was an error: a bad spot that nobody wants spoils nothing.
-            None => pieces.iter().map(|piece| self.fetch(source, piece.as_ref()).unwrap_or(0)).collect(),
+            None => pieces.iter().map(|piece| self.fetch(source, &piece.missing).unwrap_or(0)).collect(),
         }
     }
 
-    fn sieve<P: AsRef<[Missing]>>(&self, source: &dyn Source, pieces: &[P]) -> io::Result<Sieve> {
+    fn sieve(&self, source: &dyn Source, pieces: &[Piece]) -> io::Result<Sieve> {
         let mut sieve = Sieve::new(self, pieces);
         loop {
             // SAFETY: this thread brings the blocks, and each read is over when `read_origin`

@@ -1,16 +1,14 @@
-//! Q7 on real threads: what is read through holes has the bytes that it has anywhere else, and a
-//!    bad spot that nobody wants
-//! spoils nothing.
+//! Q7 on real threads: a read through holes brings the right bytes, and a bad spot in a hole
+//! spoils no block.
 //!
 //! The cache's clock goes on with the reads of its origin, as if each took 5 ms and 50 µs a block.
 
-use std::fs::File;
-use std::io::{self, IoSliceMut, Read, Write};
+use std::io::{self, IoSliceMut, Read};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use pantler_cache::{Cache, ListEntry, Listed, Options, Request};
-use pantler_origin::{Reads, Ring, Source};
+use pantler_origin::Source;
 use pantler_steward::lists::Chunk;
 use pantler_steward::{FileId, OwnerId};
 
@@ -25,8 +23,6 @@ struct Disk {
     bad: Option<u64>,
     /// Blocks of each read by a thread.
     asked: Mutex<Vec<(u64, u64)>>,
-    /// The same bytes, for who reads by io_uring.
-    file: Option<Arc<File>>,
 }
 
 impl Source for Disk {
@@ -43,30 +39,15 @@ impl Source for Disk {
         assert!(buffers.iter().all(is_aligned), "reads past the page cache cannot fill that");
         (&self.bytes[self.bytes.len().min(offset as usize)..]).read_vectored(buffers)
     }
-
-    fn direct(&self) -> io::Result<Option<Arc<File>>> {
-        // Nobody says how much will be read.
-        self.now_ns.fetch_add(5_800_000, Ordering::SeqCst);
-        Ok(self.file.clone())
-    }
 }
 
 /// Reads a list of blocks to its end. Returns what the disk was asked for.
 fn read_list(order: &[u64], bad: Option<u64>) -> Vec<(u64, u64)> {
-    let (disk, _) = read_by(order, bad, |_| None);
-    disk.asked.lock().unwrap().clone()
-}
-
-/// The same, by io_uring where there is a file. Returns the disk, and how many bytes were read.
-fn read_by(order: &[u64], bad: Option<u64>, file: impl FnOnce(&[u8]) -> Option<File>) -> (Arc<Disk>, u64) {
     let now_ns = Arc::new(AtomicU64::new(0));
     // The file ends within a block.
     let bytes: Vec<u8> = (0..BLOCKS as usize * BLOCK - 100).map(|at| (at / BLOCK * 31 + at) as u8).collect();
-    let file = file(&bytes).map(Arc::new);
-    let reads = if file.is_some() { Reads::IoUring } else { Reads::Threads };
-    let disk = Arc::new(Disk { now_ns: Arc::clone(&now_ns), bytes, bad, asked: Mutex::default(), file });
-    let options =
-        Options { cache_bytes: 5 << 20, block_bytes: BLOCK, prefetchers: 1, reads, ..Options::default() };
+    let disk = Arc::new(Disk { now_ns: Arc::clone(&now_ns), bytes, bad, asked: Mutex::default() });
+    let options = Options { cache_bytes: 5 << 20, block_bytes: BLOCK, prefetchers: 1, ..Options::default() };
     let cache = Cache::new(options).unwrap();
     cache.set_clock(move || now_ns.load(Ordering::SeqCst));
     let source: Arc<dyn Source> = Arc::clone(&disk) as _;
@@ -95,19 +76,7 @@ fn read_by(order: &[u64], bad: Option<u64>, file: impl FnOnce(&[u8]) -> Option<F
         cache.stop_prefetches();
     });
     cache.validate();
-    let (by_ring, fetched_bytes) = (cache.reads().by_ring, cache.traffic().fetched_bytes);
-    println!("{by_ring} reads by io_uring, {fetched_bytes} bytes in all");
-    (disk, fetched_bytes)
-}
-
-/// Whether this machine has io_uring. Where it has not, the same holds of threads, and that is said
-/// past the capture of tests.
-fn has_ring() -> bool {
-    let refused = Ring::new(1).err();
-    if let Some(error) = &refused {
-        let _ = writeln!(io::stderr(), "NOT TESTED: io_uring, which this machine refuses ({error})");
-    }
-    refused.is_none()
+    disk.asked.lock().unwrap().clone()
 }
 
 /// Blocks all over the file, each once, its last one among them.
@@ -139,37 +108,4 @@ fn a_bad_spot_in_a_hole_spoils_nothing() {
 fn a_bad_block_is_the_error_of_who_reads_it() {
     let order = scattered(1800);
     read_list(&order, Some(order[1200]));
-}
-
-#[test]
-fn io_uring_reads_through_holes_too() {
-    let order = scattered(1800);
-    let write = |bytes: &[u8]| {
-        let mut file = tempfile::tempfile_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        file.write_all(bytes).unwrap();
-        Some(file)
-    };
-    let (disk, fetched_bytes) = read_by(&order, None, write);
-    if has_ring() {
-        let by_threads = disk.asked.lock().unwrap().len();
-        assert!(by_threads * 2 < order.len(), "{by_threads} reads by threads of {} blocks", order.len());
-        let wanted = (order.len() * BLOCK) as u64;
-        assert!(fetched_bytes > wanted * 5 / 4, "{fetched_bytes} bytes for {wanted}: nothing was in holes");
-    }
-}
-
-#[test]
-fn what_io_uring_cannot_read_threads_read_piece_by_piece() {
-    let order = scattered(1800);
-    // Open to be written only.
-    let write_only = |bytes: &[u8]| {
-        let named = tempfile::NamedTempFile::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        let file = File::options().write(true).open(named.path()).unwrap();
-        file.set_len(bytes.len() as u64).unwrap();
-        Some(file)
-    };
-    for bad in [None, Some(order[1200])] {
-        let (disk, _) = read_by(&order, bad, write_only);
-        assert!(disk.asked.lock().unwrap().len() > 16, "{bad:?}");
-    }
 }

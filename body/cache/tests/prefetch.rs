@@ -9,7 +9,7 @@ use std::sync::{Arc, Condvar, Mutex};
 
 use common::Served;
 use pantler_cache::{ListEntry, Listed, Options, Request};
-use pantler_origin::{Reads, Source};
+use pantler_origin::Source;
 use pantler_rig::eventually;
 use pantler_steward::lists::Chunk;
 use pantler_steward::{FileId, HintError, Lookahead, OwnerId};
@@ -17,11 +17,6 @@ use proptest::prelude::*;
 
 const BLOCK: usize = 4096;
 const FILE: FileId = FileId(1);
-
-/// `prefetch_by_ring.rs` is this file again, with workers that use io_uring for what they can.
-fn reads() -> Reads {
-    if module_path!().ends_with("by_ring") { Reads::IoUring } else { Reads::Threads }
-}
 
 /// An origin in memory: it can fail, panic, and be held up, and notes what it was asked for.
 #[derive(Default)]
@@ -95,7 +90,6 @@ impl Scene {
             lookahead,
             window,
             trusting: true,
-            reads: reads(),
             ..Options::default()
         };
         Self { cache: Served::new(options, workers, || ()) }

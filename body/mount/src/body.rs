@@ -11,7 +11,7 @@ use pantler_control::{
     FileStat, Hint, HintAnswer, OwnerSelector, OwnerStat, PrefetchStat, PriorityStat, RunId, RunSpec,
     Speaker, TierStat,
 };
-use pantler_origin::{Attributes, Origin, ReadsStat};
+use pantler_origin::{Attributes, Origin};
 use pantler_steward::{Block, Decision, FileId, HintError, OwnerId, Steward};
 use rustix::fs::{AtFlags, StatxFlags};
 
@@ -368,7 +368,6 @@ impl Body for MountBody {
             ("prefetches_at_once".to_owned(), u64::from(in_flight)),
             ("prefetch_latency_us".to_owned(), latency_ns / 1000),
         ]);
-        body_counters.extend(reads(&self.core.cache().reads()));
         if let Origin::Store(store) = &self.core.shelf.origin {
             body_counters.insert("keys_left_out".to_owned(), store.left_out());
         }
@@ -488,21 +487,6 @@ fn identity(file: BorrowedFd<'_>) -> Result<FileKey, ControlError> {
     let wanted = StatxFlags::TYPE | StatxFlags::INO | StatxFlags::BTIME;
     let stat = rustix::fs::statx(file, c"", flags, wanted).map_err(std::io::Error::from)?;
     Ok(FileKey::from(&Attributes::from(&stat)))
-}
-
-/// Which way blocks without a waiting reader are read, and what the trial of both showed, once
-/// there was one.
-fn reads(stat: &ReadsStat) -> impl Iterator<Item = (String, u64)> {
-    let way = if stat.uses_ring { "reads_ahead_by_io_uring" } else { "reads_ahead_by_threads" };
-    let rate = |name: &'static str, rate: Option<f64>| rate.map(|rate| (name, rate as u64));
-    let tried = [
-        rate("trial_threads_per_second", stat.threads),
-        rate("trial_io_uring_per_second", stat.ring),
-        stat.refused.is_some().then_some(("io_uring_refused", 1)),
-        stat.untried.is_some().then_some(("io_uring_untried", 1)),
-        (stat.by_ring > 0).then_some(("io_uring_reads", stat.by_ring)),
-    ];
-    std::iter::once((way, 1)).chain(tried.into_iter().flatten()).map(|(name, count)| (name.to_owned(), count))
 }
 
 /// The one owner of that name. Which of several is meant is not guessed.

@@ -13,7 +13,6 @@
 //! read meanwhile gets nothing more.
 
 use std::collections::{HashMap, VecDeque};
-use std::fs::File;
 use std::io::{self, IoSliceMut};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -69,10 +68,6 @@ impl ListedFile {
 impl Source for ListedFile {
     fn read_at(&self, offset: u64, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         source_of(self.open()?, self.interpose.as_ref()).read_at(offset, buffers)
-    }
-
-    fn direct(&self) -> io::Result<Option<Arc<File>>> {
-        source_of(self.open()?, self.interpose.as_ref()).direct()
     }
 }
 

@@ -47,11 +47,6 @@ impl Mounted {
         self.core.cache().tier_stats()
     }
 
-    /// How blocks without a waiting reader are read, and why so.
-    pub fn reads(&self) -> pantler_origin::ReadsStat {
-        self.core.cache().reads()
-    }
-
     /// Waits until nothing waits to go to a lower tier, at most `limit`. Whether nothing does.
     pub fn drain_tiers(&self, limit: Duration) -> bool {
         self.core.cache().drain_tiers(limit)

@@ -7,7 +7,7 @@ use std::time::Duration;
 use pantler_cache::CacheError;
 use pantler_control::memory::Limit;
 use pantler_control::{ControlError, OwnerSelector};
-use pantler_origin::{DiskModel, OpenFile, Place, Reads, SimulatedDisk, Source};
+use pantler_origin::{DiskModel, OpenFile, Place, SimulatedDisk, Source};
 use pantler_steward::scheduling::Order;
 use pantler_steward::{Allocation, Lookahead, PolicyName, Revocation, Spec};
 
@@ -76,9 +76,6 @@ pub struct MountOptions {
     pub window: u32,
     /// Threads that fetch ahead; with none nothing is.
     pub prefetchers: usize,
-    /// How they read files of directories. Stores, lower tiers and what is interposed are read by
-    /// threads.
-    pub reads: Reads,
     /// Whether access lists are believed before anything of them came true (against rule P8): for
     /// tests.
     pub trusting: bool,
@@ -162,7 +159,6 @@ impl MountOptions {
             lookahead: Lookahead::Streams,
             window: 8,
             prefetchers: 8,
-            reads: Reads::Auto,
             order: Order::default(),
             trusting: false,
             revocation: Revocation::default(),
@@ -260,7 +256,6 @@ impl MountOptions {
             order: self.order,
             trusting: self.trusting,
             prefetchers: self.prefetchers as u32,
-            reads: self.reads,
             demotions: self.demotions(),
             passing: None,
             seed: seed(),

@@ -18,7 +18,6 @@ mod xattr;
 
 pub use entries::LocalEntries;
 pub use file::LocalFile;
-pub(crate) use file::read_rest;
 pub use foreign::MOUNT_TYPE;
 pub use node::LocalNode;
 pub(crate) use node::attributes_of;

@@ -2,9 +2,7 @@
 
 use rustix::fs::OFlags;
 use rustix::io::Errno;
-use std::fs::File;
 use std::io::{self, IoSliceMut};
-use std::sync::Arc;
 
 use crate::attributes::Attributes;
 use crate::source::Source;
@@ -206,13 +204,6 @@ impl Source for OpenFile {
         match self {
             Self::Local(file) => file.read_at(offset, buffers),
             Self::Stored(file) => file.read_at(offset, buffers),
-        }
-    }
-
-    fn direct(&self) -> io::Result<Option<Arc<File>>> {
-        match self {
-            Self::Local(file) => Source::direct(file),
-            Self::Stored(file) => file.direct(),
         }
     }
 }

@@ -15,9 +15,6 @@
 //!   file the kernel's page cache, or a mount of ours, holds, and whether that is all.
 //! * [`Filling`]: buffers that are filled one after the other.
 //! * [`SimulatedDisk`]: a disk slower than the real one, for measurements.
-//! * [`Ring`]: several reads on their way at a time from one thread, by io_uring.
-//! * [`trial()`]: whether threads or io_uring read this machine's disk faster. [`Reads`]: which of
-//!   them a mount uses.
 //! * [`Caller`]: acting with another's user, groups and file mode mask on the current thread.
 //!
 //! Nothing here resolves a path with more than one component below the origin: a symbolic link in
@@ -33,13 +30,10 @@ mod filling;
 mod node;
 mod origin;
 mod place;
-mod reads;
 mod residency;
-mod ring;
 mod simulated;
 mod source;
 mod store;
-mod trial;
 mod version;
 
 pub use attributes::{Attributes, Changes, Kind, Time};
@@ -52,11 +46,8 @@ pub use filling::Filling;
 pub use node::Node;
 pub use origin::Origin;
 pub use place::{Credentials, Place, Scheme, StoreAddress, StoreOptions};
-pub use reads::{Reads, ReadsChoice, ReadsStat, UnknownReads};
 pub use residency::{cached_bytes, held_bytes, is_cached, is_held, write_out};
-pub use ring::Ring;
 pub use simulated::{DiskModel, SimulatedDisk};
 pub use source::{READ_BUFFERS_MAX, Source};
 pub use store::{Found, Object, Objects, Store, StoreEntries, StoreFile, StoreNode};
-pub use trial::{Trial, trial, trial_on};
 pub use version::{Look, Tag, Version};

@@ -1,8 +1,6 @@
 //! The bytes of one open file.
 
-use std::fs::File;
 use std::io::{self, IoSliceMut};
-use std::sync::Arc;
 
 /// Most buffers that one [`Source::read_at`] may be given (the kernel's `UIO_MAXIOV`).
 pub const READ_BUFFERS_MAX: usize = 1024;
@@ -37,14 +35,4 @@ pub trait Source: Send + Sync {
     /// # Errors
     /// Whatever the origin says; it reaches the reader unchanged and nothing is cached.
     fn read_at(&self, offset: u64, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize>;
-
-    /// The file that these are the bytes of, open to be read past the page cache, for callers that
-    /// do not wait in [`read_at`](Self::read_at). `None` where there is no such file: then that is
-    /// the only way.
-    ///
-    /// # Errors
-    /// Why there is none now; reading meets the same, and says it.
-    fn direct(&self) -> io::Result<Option<Arc<File>>> {
-        Ok(None)
-    }
 }

@@ -20,7 +20,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use pantler_cache::{Cache, FRAME_METADATA_BYTES, ListEntry, Listed, Options, Request};
-use pantler_origin::{Reads, Source};
+use pantler_origin::Source;
 use pantler_sim::processes::{Configuration, DiskModel, DiskRead, Hint, Layout, Scene, Step};
 use pantler_steward::lists::Chunk;
 use pantler_steward::scheduling::Order;
@@ -298,7 +298,6 @@ fn options(configuration: Configuration, order: Order, frames: u64) -> Options {
         cache_bytes,
         block_bytes: BLOCK,
         spare: spare as u32,
-        reads: Reads::Threads,
         allocation: configuration.allocation(),
         lookahead: Lookahead::Obl2,
         order,

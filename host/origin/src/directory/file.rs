@@ -233,10 +233,6 @@ impl Source for LocalFile {
             result => result,
         }
     }
-
-    fn direct(&self) -> io::Result<Option<Arc<File>>> {
-        Ok(self.past_cache())
-    }
 }
 
 /// Reads until the buffers are full or the file ends: a short count alone does not mean the end.
@@ -247,12 +243,7 @@ fn read_whole(file: &File, offset: u64, buffers: &mut [IoSliceMut<'_>]) -> io::R
 }
 
 /// The same, when a first read brought `done` bytes, a part of all.
-pub(crate) fn read_rest(
-    file: &File,
-    offset: u64,
-    buffers: &mut [IoSliceMut<'_>],
-    mut done: usize,
-) -> io::Result<usize> {
+fn read_rest(file: &File, offset: u64, buffers: &mut [IoSliceMut<'_>], mut done: usize) -> io::Result<usize> {
     let mut start = 0;
     for buffer in buffers {
         let end = start + buffer.len();
