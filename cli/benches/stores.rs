@@ -58,7 +58,7 @@ fn main() -> ExitCode {
     let mut rows =
         ways.map(|(name, way, wish)| Row { name, way, wish, first: Vec::new(), again: Vec::new() });
     for round in 0..ROUNDS {
-        // Who begins changes, so that what else the machine does hurts all alike.
+        // The first one changes, so that other work of the machine hurts all alike.
         for turn in 0..rows.len() {
             let row = &mut rows[(round + turn) % ways.len()];
             row.measure(&shop);
@@ -78,7 +78,7 @@ fn main() -> ExitCode {
     if unmet.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// What is read by everybody together: all of it, each byte once.
+/// What all readers together read: all of it, each byte once.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Wish {
     /// In ranges, in no order.
@@ -236,8 +236,7 @@ impl Shop {
             std::thread::scope(|scope| {
                 for reader in 0..READERS {
                     scope.spawn(move || {
-                        // Neighbours have one mount, so that nobody looks ahead at what others
-                        // have.
+                        // Neighbours have one mount, so that none looks ahead at blocks of others.
                         let point = mounts[reader * mounts.len() / READERS].point();
                         let files =
                             (0..OBJECTS).map(|object| File::open(point.join(object.to_string())).unwrap());

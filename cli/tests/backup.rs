@@ -1,6 +1,6 @@
 //! A backup beside a service: the first lines of README, on the kernel's page cache.
 //!
-//! Both are in one control group whose memory the backup alone would fill. The service has read its
+//! Both are in one control group; the backup alone would fill its memory. The service has read its
 //! file once, so the kernel's lists have no reason to keep it.
 
 use pantler_rig::{missing, undisturbed};

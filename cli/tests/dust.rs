@@ -63,7 +63,7 @@ fn the_figures_of_the_paper_are_drawn() {
     assert_eq!(page.matches("<svg").count(), 23);
 }
 
-/// Whoever gives an option believes that it is heeded.
+/// A given option must be heeded.
 #[test]
 fn options_that_mean_nothing_are_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -105,10 +105,10 @@ fn options_that_mean_nothing_are_refused() {
         }
     }
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
-    // The words of a target nobody knows come first.
+    // An unknown target is refused first.
     let output = pantler(folder.path(), &["dust", "nfs", "--size", "9"]);
     assert!(String::from_utf8_lossy(&output.stderr).contains("expected pagecache, mount"));
-    // What can be said of every target is no nonsense for any.
+    // Options of every target are accepted for each.
     let words = ["dust", "policy:lru", "--size", "40", "--noise", "0.01", "--seed", "3", "--json"];
     assert!(pantler(folder.path(), &words).status.success());
 }
@@ -154,7 +154,7 @@ fn nonsense_is_refused_in_a_line() {
         assert_eq!(output.status.code(), Some(2), "{words:?}: {err}");
         assert!(err.contains(expected) && output.stdout.is_empty(), "{words:?}: {err}");
     }
-    // Whoever is refused loses no report or recording of before, and gets none that is empty.
+    // A refused command leaves reports and recordings from before, and makes no empty one.
     for words in [&["dust"][..], &["dust", "policy:nobody"], &["dust", "redis://127.0.0.1:1"]] {
         fs::write(folder.path().join("old.html"), "kept").unwrap();
         let output =
@@ -163,7 +163,7 @@ fn nonsense_is_refused_in_a_line() {
         assert_eq!(fs::read_to_string(folder.path().join("old.html")).unwrap(), "kept", "{words:?}");
         assert!(!folder.path().join("new.record").exists(), "{words:?}");
     }
-    // Who knows no target sees the list, a line each.
+    // Without a target the list is shown, a line each.
     let err = String::from_utf8_lossy(&pantler(folder.path(), &["dust"]).stderr).into_owned();
     let lines: Vec<&str> = err.lines().collect();
     assert!(lines.len() > 6 && lines.iter().any(|line| line.starts_with("  redis://HOST")), "{err}");
@@ -177,7 +177,7 @@ fn nonsense_is_refused_in_a_line() {
     );
     let names = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
     assert!(names.into_iter().all(|name| !name.to_string_lossy().contains("pantler-dust")));
-    // Nobody listens there.
+    // There is no listener.
     let output = pantler(folder.path(), &["dust", "redis://127.0.0.1:1"]);
     assert_eq!(output.status.code(), Some(1));
 }

@@ -80,7 +80,7 @@ fn a_server_in_use_is_not_emptied_unasked() {
     assert!(output.status.code() == Some(2) && err.contains("1 keys"), "{err}");
 }
 
-/// Whoever connects within a minute, or what the command said when it ended without.
+/// A connection within a minute, or the command's message when it ended without.
 fn connected(listener: &TcpListener, child: &mut Child) -> TcpStream {
     listener.set_nonblocking(true).expect("it is open");
     let start = Instant::now();
@@ -90,7 +90,7 @@ fn connected(listener: &TcpListener, child: &mut Child) -> TcpStream {
         }
         let ended = child.try_wait().expect("it is ours");
         if ended.is_some() || start.elapsed() > Duration::from_secs(60) {
-            // Who has ended already cannot be killed.
+            // A process that has ended already cannot be killed.
             let _ = child.kill();
             let mut err = String::new();
             child.stderr.take().expect("it is piped").read_to_string(&mut err).expect("text");

@@ -414,7 +414,7 @@ fn what_will_be_read_is_there_before() {
     assert!(fetched(1), "{}", place.ok(&["stat", "--json"]));
     let text = place.ok(&["stat"]);
     assert!(text.contains("fetched ahead by lists: "), "{text}");
-    // Somebody else has to be named.
+    // Another owner has to be named.
     let refused = |words: &[&str]| {
         let output = place.pantler(words);
         (output.status.code(), String::from_utf8(output.stderr).unwrap())

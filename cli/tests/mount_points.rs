@@ -131,7 +131,7 @@ fn a_mount_can_follow_the_systems_own_umount_at_once() {
         umount();
     }
     place.mount(&[]);
-    // The host before has noticed by now that its mount is gone, and took nobody else's along.
+    // The host before has noticed by now that its mount is gone, and took no other along.
     eventually("one host is left", || place.sockets() == 2);
     assert_eq!(fs::read(place.file()).unwrap().len(), 300_000);
     place.umount();
@@ -169,8 +169,8 @@ fn unmounting_ends_requests_that_a_stopped_host_does_not_answer() {
     eventually("the host ends", || !Path::new(&format!("/proc/{host}")).exists());
 }
 
-/// Protects everybody from one host that is stopped: each command once waited for it, and for each
-/// such host anew.
+/// Protects all commands from one host that is stopped: each command once waited for it, and for
+/// each such host anew.
 #[test]
 fn stopped_hosts_hold_up_what_is_not_theirs_once_at_most() {
     let Some(place) = Place::new() else { return };
@@ -202,7 +202,7 @@ fn stopped_hosts_hold_up_what_is_not_theirs_once_at_most() {
     }
 }
 
-/// Protects who looks for it in a list of processes: a host was once called `exe`, after the path
+/// Protects its name in a list of processes: a host was once called `exe`, after the path
 /// it is started by.
 #[test]
 fn a_host_in_the_background_is_called_pantler() {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// One run at a time: what two runs use is nobody's, and then no rule is about it.
+/// One run at a time: blocks that two runs use have no owner, and then no rule is about them.
 static SERIAL: Mutex<()> = Mutex::new(());
 
 const PANTLER: &str = env!("CARGO_BIN_EXE_pantler");

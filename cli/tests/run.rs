@@ -159,7 +159,7 @@ fn the_real_sudo_runs_it_for_the_invoking_user() {
         eprintln!("skipped: needs root and the package sudo");
         return;
     }
-    // User `games`, who may do so for this test only: /etc/sudoers is another file in a mount
+    // User `games`, which may do so for this test only: /etc/sudoers is another file in a mount
     // namespace of its own.
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name).display().to_string();
@@ -257,7 +257,7 @@ fn a_report_is_written_with_the_invoking_users_rights_and_refused_without_harm()
     // A refused run leaves the file as it was.
     assert_eq!(run(&[], None).0, Some(2));
     assert_eq!(std::fs::read_to_string(&report).unwrap(), "precious");
-    // So does one of a user who may not write it.
+    // So does one of a user that may not write it.
     let (status, err) = run(&["--best-effort", "--memory", "16M"], Some("5"));
     assert_eq!((status, err.lines().count()), (Some(2), 1), "{err}");
     assert!(err.contains("expected a file that can be written, Permission denied"), "{err}");

@@ -537,7 +537,7 @@ fn interrupted_while_reading(words: &[&str]) -> (String, String) {
     let mut child =
         command(words).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut input = child.stdin.take().unwrap();
-    // More than a pipe holds: once it is gone, somebody reads.
+    // More than a pipe holds: once it is gone, it is being read.
     let text: String = (0..300_000_u64).map(|at| format!("{}\n", at * at % 10_007)).collect();
     std::io::Write::write_all(&mut input, text.as_bytes()).unwrap();
     let pid = rustix::process::Pid::from_child(&child);
@@ -688,7 +688,7 @@ fn tiers_and_localities_are_shown() {
 }
 
 /// Protects hours of runs from a name that cannot be written, and the machine from folders that
-/// nobody asked for.
+/// were not asked for.
 #[test]
 fn what_cannot_be_written_is_refused_before_the_first_run() {
     let folder = Folder::new();

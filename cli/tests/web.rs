@@ -155,7 +155,7 @@ fn what_dust_found_out_is_a_model() {
         let text = String::from_utf8(found.stdout.clone()).unwrap();
         text.replace("\"block_bytes\":null", &format!("\"block_bytes\":{factor}"))
     };
-    // As a real cache's, whose blocks have.
+    // As of a real cache.
     std::fs::write(folder.path().join("real.json"), bytes(65_536)).unwrap();
     let real = folder.path().join("real.json");
     let capacity = verdict["capacity"].as_u64().unwrap();

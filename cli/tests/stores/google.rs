@@ -1,4 +1,4 @@
-//! Google Cloud Storage: against fake-gcs-server, behind nginx, which looks at who asks.
+//! Google Cloud Storage: against fake-gcs-server, behind nginx, which checks credentials.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -50,7 +50,7 @@ impl Fake {
     }
 }
 
-/// Lets in who has the token, or one that looks as if a service account had signed it.
+/// Lets in requests with the token, or with one that looks as if a service account had signed it.
 fn door(fake: &Fake) -> Option<Server> {
     let behind = fake.0.port();
     pantler_rig::nginx(|port| {
@@ -62,7 +62,7 @@ fn door(fake: &Fake) -> Option<Server> {
     })
 }
 
-/// What Google gives who makes a key for a service account, with [`SECRET`] as its number.
+/// Google's file for a new key of a service account, with [`SECRET`] as its number.
 fn service_account(place: &Place) -> String {
     let output = Command::new("openssl").args(["genpkey", "-algorithm", "RSA"]).output().unwrap();
     let key = String::from_utf8(output.stdout).unwrap().replace('\n', "\\n");

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// What nobody may see.
+/// A secret that must not be shown.
 pub const SECRET: &str = "s3cretAccessKeyOfNobody";
 /// What is in a file.
 pub static DATA: [u8; 300_000] = [9; 300_000];
@@ -62,7 +62,7 @@ impl Place {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 
-    /// Everything that mounts wrote where somebody could read it.
+    /// Everything that mounts wrote where it could be read.
     pub fn logs(&self) -> String {
         let entries = fs::read_dir(self.folder.path().join("run")).into_iter().flatten().flatten();
         let files = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()));

@@ -1,4 +1,4 @@
-//! What must hold of every store that a mount shows, whoever made it.
+//! What must hold of every store that a mount shows.
 
 use std::fs::{self, File};
 use std::io::ErrorKind;
@@ -21,7 +21,7 @@ pub type Stored = (String, Vec<u8>);
 /// Options, and variables.
 pub type Way<'a> = (&'a [&'a str], Environment<'a>);
 
-/// A bucket of somebody's server, and how it is reached.
+/// A bucket of a server, and how it is reached.
 pub struct Shop<'a> {
     /// With the prefix `data`.
     pub origin: &'a str,
@@ -98,7 +98,7 @@ impl Shop<'_> {
         assert_eq!(refused.raw_os_error(), Some(Errno::ROFS.raw_os_error()));
     }
 
-    /// What is replaced behind the mount is another file.
+    /// An object that is replaced behind the mount is another file.
     fn versions(&self, mnt: &Path) {
         for text in ["first", "other", "longer than that", ""] {
             self.store("changes", text.as_bytes());
@@ -112,7 +112,8 @@ impl Shop<'_> {
         }
     }
 
-    /// Who has an old version open reads that one or an error, whatever has the same size by now.
+    /// A program that has an old version open reads that one or an error, also if the new one has
+    /// the same size.
     fn a_version_is_never_mixed(&self, mnt: &Path) {
         let (old, new) = (noise(1), noise(2));
         self.store("replaced", &old);
@@ -140,7 +141,7 @@ pub fn is_refused(place: &Place, origin: &str, more: &[&str], environment: Envir
     assert!(start.elapsed() < Duration::from_secs(20), "{origin}: {:?}", start.elapsed());
 }
 
-/// Whether anybody who lists processes sees it.
+/// Whether it is seen in a list of processes.
 fn in_argv(secret: &str) -> bool {
     let processes = fs::read_dir("/proc").unwrap().flatten();
     let mut lines = processes.filter_map(|process| fs::read(process.path().join("cmdline")).ok());

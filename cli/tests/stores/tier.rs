@@ -95,7 +95,7 @@ fn a_tier_server_is_mounted_by_who_has_only_its_address_and_password() {
     }
 }
 
-/// One for all was not enough where two servers are somebody else's each.
+/// One for all was not enough where two servers have different owners.
 #[test]
 fn servers_with_different_passwords_are_told_their_own() {
     if !can_mount() {
@@ -116,7 +116,7 @@ fn servers_with_different_passwords_are_told_their_own() {
     for words in [[&one, &of_second], [&of_first, &two], [&of_first, &of_second]] {
         let words =
             [&tiers[..], &["--tier-password-file", words[0], "--tier-password-file", words[1]]].concat();
-        // Who has a password of its own is not told that of the environment.
+        // A server with a password of its own is not told that of the environment.
         let output =
             place.mount(&origin, &words, &[("PANTLER_TIER_PASSWORD", "wr0ng"), ("PANTLER_LOG", "trace")]);
         let err = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -163,7 +163,7 @@ fn a_server_over_a_server_takes_the_password_of_that_from_a_file() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(fs::read(place.point().join("f")).unwrap() == DATA);
     place.umount();
-    // The variable has the server's own password, and is nobody's else.
+    // The variable has the server's own password, and no other's.
     let serve = ["tier", "serve", "--json", "--listen", "127.0.0.1:0", "--memory", "16M", "--origin"];
     let cases: [(&[&str], Environment, i32, &str); 4] = [
         (&[&address], &[("PANTLER_TIER_PASSWORD", SECRET)], 1, "NOAUTH"),
@@ -211,7 +211,7 @@ fn a_daemon_has_the_password_of_its_own_environment_and_is_given_no_others() {
         eventually("the daemon listens", || socket.exists());
         let ways: [(&[&str], Environment, bool); 3] = [
             (&["--tier-password-file", &file], &[], true),
-            // Of who asks: then the daemon is not asked.
+            // Of the command: then the daemon is not asked.
             (&[], &secret, true),
             // Of the daemon, if it has one.
             (&[], &[], !known.is_empty()),

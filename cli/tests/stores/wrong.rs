@@ -1,4 +1,4 @@
-//! What makes no sense, and who does not answer.
+//! Senseless settings, and servers that do not answer.
 
 use std::net::TcpListener;
 use std::time::{Duration, Instant};

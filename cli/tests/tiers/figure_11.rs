@@ -18,12 +18,12 @@ use crate::{can_mount, has_redis, pattern, random};
 const BLOCK: usize = 64 << 10;
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Whose blocks are referred to.
+/// Which blocks are referred to.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Blocks {
     /// Each client has its own: a loop over all of them, and a few often.
     Private,
-    /// Everybody wants the same: a few often, many seldom.
+    /// All want the same: a few often, many seldom.
     Shared,
     /// Half of the references as in the one, half as in the other.
     Mixed,
@@ -36,7 +36,7 @@ struct Load {
     clients: u64,
     /// Blocks of each client, and of all together.
     own: u64,
-    /// At least so many other references lie between two of a client to one block.
+    /// Least number of other references between two of a client to one block.
     between: usize,
     references: usize,
 }
@@ -206,7 +206,7 @@ fn simulated(protocol: &str, references: &[(u64, u64)], frames: (u32, u64)) -> C
     }
 }
 
-/// All frames of a mount that has so many beside those for blocks that pass.
+/// All frames of a mount that has `frames` beside those for blocks that pass.
 fn with_passage(frames: u32) -> u32 {
     (frames..2 * frames).find(|all| all - Passing::Share.frames(*all) == frames).unwrap()
 }
@@ -244,8 +244,8 @@ impl Carried {
         carried
     }
 
-    /// So many messages of a length. One of several packets is acknowledged about once: without a
-    /// delay on the cable all of it is there when its receiver looks. The others are acknowledged
+    /// A number of messages of a length. One of several packets is acknowledged about once: without
+    /// a delay on the cable all of it is there when its receiver looks. The others are acknowledged
     /// by what is said next.
     fn add(&mut self, count: f64, length: usize) {
         let packets = length.div_ceil(SEGMENT_BYTES as usize);
@@ -333,8 +333,8 @@ fn report(what: &str, found: &Found, expected: Counts) {
 }
 
 impl Found {
-    /// What is not within 1 % of what was expected, 2 with the headers of packets, and whether
-    /// anything is left that its own counts do not explain.
+    /// Figures that are not within 1 % of the expected ones, 2 with the headers of packets, and
+    /// whether anything is left that its own counts do not explain.
     fn missed(&self, expected: Counts) -> Vec<String> {
         let (found, moved) =
             (self.counts, |counts: Counts| counts.below + counts.demotions + counts.placements);
@@ -344,7 +344,7 @@ impl Found {
                 missed.push(format!("{what}: {found} instead of {expected}"));
             }
         };
-        // What a busy machine lost of packets, and was sent again, nobody said twice.
+        // Packets that a busy machine lost and sent again were said once.
         let again = (self.wire.repeated * (SEGMENT_BYTES + HEADER_BYTES)) as f64;
         let once =
             |measured: u64, expected: f64| (measured as f64 - again).max((measured as f64).min(expected));
@@ -368,8 +368,8 @@ const REFERENCES: usize = 6_000;
 /// What is read again soon may still pass through memory; under `ulc` no block does (U2).
 const APART: usize = 48;
 
-/// Figure 11 as a whole: rows whose names begin with one of these words, such as `shared-4-16` or
-/// `mixed`; `1` for all.
+/// Figure 11 as a whole: rows with names that begin with one of these words, such as `shared-4-16`
+/// or `mixed`; `1` for all.
 fn sweep(words: &str) -> Vec<Row> {
     let mut rows = Vec::new();
     for blocks in [Blocks::Private, Blocks::Shared, Blocks::Mixed] {
@@ -419,8 +419,8 @@ struct RedisRow {
     pause: Duration,
 }
 
-/// What two clients type of a Redis with 18 MB: more than there is, so that both always believe
-/// that there is room.
+/// The size that two clients are told of a Redis with 18 MB: more than there is, so that both
+/// always believe that there is room.
 const TYPED: u64 = 16 << 20;
 /// The same: half of the 214 blocks that there is room for.
 const HALF: u64 = 107 * (BLOCK as u64 + 256);
@@ -470,5 +470,5 @@ fn redis_does_not_say_when_it_is_full_and_that_costs_hits() {
         hits.push(real);
     }
     // 210 to 320 were seen.
-    assert!(hits[1] > hits[0] + 80.0, "who types too much finds less: {hits:?}");
+    assert!(hits[1] > hits[0] + 80.0, "a size that is too large finds less: {hits:?}");
 }

@@ -83,7 +83,7 @@ fn a_disk_that_hangs_costs_a_reader_its_limit_and_is_used_again() {
         return;
     }
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    // The disk is a mount whose process can be stopped.
+    // The disk is a mount with a process that can be stopped.
     let disk = Mounted::new(folder.path(), "platters", "disk", &[]);
     let tier = format!("ssd:{},64M", disk.point.join("tier").display());
     let timeout = TIMEOUT.as_millis().to_string();

@@ -123,7 +123,7 @@ fn mount(net: &Net, number: usize, folder: &Path) -> Child {
     child
 }
 
-/// Changes files behind the mounts, and remembers what everybody has to see.
+/// Changes files behind the mounts, and remembers what all clients have to see.
 struct Writer {
     origin: PathBuf,
     /// Versions of the file that is replaced, and when each was there.
@@ -175,7 +175,7 @@ fn read_for_ever(client: &Client, bytes: &[u8], writer: &Writer, scene: &Scene) 
         }
         let result = read_some(client, &point, bytes, writer, &mut state, &mut piece);
         if let Err(error) = result {
-            // Nobody serves it.
+            // It has no server.
             assert!(!client.reads.load(Ordering::SeqCst), "client {}: {error}", client.number);
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -240,8 +240,8 @@ struct Stage<'a> {
 }
 
 impl Stage<'_> {
-    /// While something happens all who are there go on reading, and nobody waits longer than the
-    /// limit for the tier, and what a read takes without one.
+    /// While something happens all clients go on reading, and no read waits longer than the limit
+    /// for the tier, and what a read takes without one.
     fn meanwhile(&self, what: &str, work: impl FnOnce()) {
         println!("{what}");
         let reading = || self.clients.iter().filter(|client| client.reads.load(Ordering::SeqCst));
@@ -331,7 +331,7 @@ fn survive(kind: Kind) {
             }
             scene.is_calm.store(false, Ordering::SeqCst);
         });
-        // Whoever had asked waited, and nobody after that.
+        // Reads that had asked waited, and none after that.
         assert!(waited.iter().zip(&before).all(|(waited, before)| waited > before), "{before:?}, {waited:?}");
         assert_eq!(failures(), waited);
         stage.meanwhile("the network is back", || {
