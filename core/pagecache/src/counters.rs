@@ -9,7 +9,7 @@ pub struct SteerCounters {
     pub events_lost: u64,
     /// References to blocks by the run's threads, hit or miss.
     pub references: u64,
-    /// References to blocks that somebody else had brought in.
+    /// References to blocks that another program had brought in.
     pub foreign: u64,
     /// Blocks brought in by the run's threads and by our readahead: what was read from the device
     /// (or written anew).
@@ -28,25 +28,25 @@ pub struct SteerCounters {
     pub dropped: u64,
     /// Calls of `fadvise` for that.
     pub drop_calls: u64,
-    /// Blocks whose drop was refused.
+    /// Blocks with a refused drop.
     pub refused: u64,
     /// Blocks given up and used again before they were dropped.
     pub rescued: u64,
     /// Blocks of files that cannot be opened any more: left to the kernel.
     pub unreachable: u64,
-    /// Blocks that the kernel or somebody else dropped.
+    /// Blocks that the kernel or another program dropped.
     pub gone: u64,
     /// Blocks that other programs used too.
     pub shared: u64,
     /// Files found.
     pub resolved: u64,
-    /// Open files whose readahead was taken over.
+    /// Open files with readahead that was taken over.
     pub taken_over: u64,
     /// Resynchronisations after lost events.
     pub resyncs: u64,
     /// Wrong beliefs corrected by them, in blocks.
     pub corrected: u64,
-    /// Most blocks at once that the kernel had read ahead and nobody had referenced.
+    /// Most blocks at once that the kernel had read ahead and that had no reference.
     pub ahead_peak: u64,
     /// Most blocks at once that were given up and not dropped yet.
     pub leaving_peak: u64,

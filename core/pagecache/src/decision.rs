@@ -83,7 +83,7 @@ pub enum Decision {
 /// What became of a decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
-    /// Of the blocks so many are in the page cache now.
+    /// Number of the blocks that are in the page cache now.
     Cached(u64),
     /// Done, or begun.
     Done,

@@ -171,8 +171,8 @@ impl Engine {
 
     /// The kernel looked at blocks of a read from `first` on. It looks at a long read in batches,
     /// and has brought in the first batch at least: what is missing behind that will be told of
-    /// again. What is missing behind the end of the file is no block at all, because reads are told
-    /// of as long as they were asked for.
+    /// again. Behind the end of the file there are no blocks, although reads are told of as long as
+    /// they were asked for.
     fn look(&mut self, actor: Actor, first: u64, last: u64) {
         let file = actor.file;
         let size = self.beliefs.file(file).size_blocks;
@@ -188,8 +188,8 @@ impl Engine {
             known = if is_known { looked } else { known };
         }
         if size == 0 && known > from {
-            // Of a file whose size is not known: what follows blocks of ours is beyond its end,
-            // most likely.
+            // The size of the file is not known: blocks behind ours are beyond its end, most
+            // likely.
             looked = known;
         }
         if looked > from {
@@ -397,7 +397,7 @@ impl Engine {
         known.size_blocks = size_blocks;
         known.done_with = done_with;
         self.beliefs.counters.resolved += 1;
-        // What was read before the rule was known.
+        // Reads from before the rule was known.
         let done = self.ahead.stream(actor).blocks_done(size_blocks);
         self.mark_done_with(actor, done);
         self.ahead.take_over(&self.beliefs, actor, &mut self.tasks);

@@ -18,7 +18,7 @@ pub const STREAMS_MAX: usize = 256;
 /// again meanwhile, and the new open file has a readahead of its own.
 const ATTEMPTS: u8 = 16;
 
-/// Who reads ahead for a stream.
+/// What reads ahead for a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reader {
     /// The kernel, as always.
@@ -36,7 +36,7 @@ pub struct Stream {
     pub file: u32,
     /// What to read ahead.
     pub window: Window,
-    /// Who reads ahead.
+    /// What reads ahead.
     pub reader: Reader,
     /// What the kernel brought in for it last, in one piece.
     burst: Range<u64>,

@@ -109,7 +109,7 @@ fn reference(steward: &mut Steward, block: Block) {
     }
 }
 
-/// A steward whose frames are all in use by what the references leave there.
+/// A steward with all frames in use by what the references leave there.
 fn warm(references: &[Block], policy: Option<PolicyName>) -> Steward {
     let mut steward = Steward::new(Options::new(FRAMES)).expect("sane options");
     if let Some(policy) = policy {

@@ -7,7 +7,7 @@ use crate::{Block, Frame, OwnerId};
 pub enum Access {
     /// The block is cached.
     Hit(Frame),
-    /// The block has a frame, but somebody's fetch of it is still on its way.
+    /// The block has a frame, and its fetch is still in flight.
     Arriving(Frame),
     /// The block got a frame just now.
     Miss(Frame),
@@ -19,7 +19,7 @@ pub enum Access {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Why {
-    /// Somebody waits for it.
+    /// A reader waits for it.
     Demand,
     /// An access list names it: after all demands.
     List,
@@ -38,7 +38,7 @@ pub enum Action {
         block: Block,
         /// Where it goes.
         frame: Frame,
-        /// For whom.
+        /// The reason.
         why: Why,
     },
     /// Give up `block`. `frame` is free from here on, and may carry another block in a later action
@@ -51,7 +51,7 @@ pub enum Action {
     },
     /// Tell an owner.
     Notice {
-        /// Whom.
+        /// The owner that is told.
         owner: OwnerId,
         /// What.
         notice: Notice,

@@ -1,10 +1,10 @@
-//! Allocation: whose block leaves (rules L2 to L4), and which one of its owner's.
+//! Allocation: which owner loses a block (rules L2 to L4), and which one.
 //!
 //! ```text
 //!            LRU end                              MRU end
-//!     G      [a] [.] [.] [v] [.] [.] [.] [.] [.] [.]        a: candidate, its manager names v instead
+//!     G      [a] [.] [.] [v] [.] [.] [.] [.] [.] [.]     a: candidate; its manager names v instead
 //!
-//!     swap   [v] [.] [.] [a] [.] [.] [.] [.] [.] [.]        v leaves; P[v] = a remembers whose idea that was
+//!     swap   [v] [.] [.] [a] [.] [.] [.] [.] [.] [.]     v leaves; P[v] = a remembers the overrule
 //! ```
 //!
 //! Swapping keeps an owner that overrules from being asked again at once, so that it loses nothing
@@ -106,10 +106,9 @@ impl Steward {
         true
     }
 
-    /// The next candidates are known long before they are asked for, unless somebody references
-    /// them. What their going will touch lies anywhere in memory, and is brought nearer in two
-    /// steps: what is found by the frame, one replacement ahead of what is found by that. Decides
-    /// nothing.
+    /// The next candidates are known long before they are asked for, unless they are referenced.
+    /// What their going will touch lies anywhere in memory, and is brought nearer in two steps:
+    /// what is found by the frame, one replacement ahead of what is found by that. Decides nothing.
     #[inline]
     fn expect_candidates(&self) {
         let mut oldest = self.weighing.iter(&self.links);
@@ -196,7 +195,8 @@ impl Steward {
         if let Some(record) = self.owners.alive_mut(keeper) {
             record.counters.overrules += 1;
         }
-        // The common owner's policy was chosen by whoever runs the cache: nothing can take it away.
+        // The common owner's policy was chosen by the user that runs the cache: it cannot be taken
+        // away.
         if keeper != COMMON && self.shadow.is_none() {
             self.begin_shadow();
         }

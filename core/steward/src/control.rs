@@ -57,7 +57,7 @@ pub enum HintError {
         /// The byte after the last.
         end: i64,
     },
-    /// A range whose last block comes before its first.
+    /// The last block of a range comes before its first.
     EmptyRange {
         /// The first block.
         first: u64,
@@ -216,7 +216,7 @@ impl Steward {
     }
 
     /// Files of which a body keeps nothing any more, not even a name: all wishes for them end, so
-    /// that they do not count towards anybody's bound (C6). None of their blocks is cached.
+    /// that they do not count towards any bound (C6). None of their blocks is cached.
     pub fn forget_wishes(&mut self, is_gone: impl Fn(FileId) -> bool) {
         for record in self.owners.iter_mut() {
             if let Some(manager) = record.manager.as_mut() {
@@ -237,8 +237,8 @@ impl Steward {
             return Ok(None);
         }
         if self.manager_of(owner).is_none() {
-            // C6: a first call that passes a bound leaves no trace, so it is tried on a manager of
-            //     nobody.
+            // C6: a first call that passes a bound leaves no trace, so it is tried on a spare
+            //     manager.
             wish(&mut Manager::new(self.options.names, self.options.seed), &mut self.managed, &self.entries)?;
         }
         let key = self.take_control(owner)?;

@@ -1,4 +1,4 @@
-//! The log of decisions: who lost which block to whom, and by which rule.
+//! The log of decisions: which owner lost which block to which, and by which rule.
 
 use alloc::collections::VecDeque;
 use core::fmt;
@@ -44,13 +44,13 @@ pub struct Decision {
     pub sequence: u64,
     /// What left.
     pub victim: Block,
-    /// Who lost it, if it had an owner.
+    /// The owner that lost it, if it had one.
     pub victim_owner: Option<OwnerId>,
     /// What the allocation proposed.
     pub candidate: Block,
     /// What came, if the frame was needed for a block.
     pub newcomer: Option<Block>,
-    /// Who brought it.
+    /// The owner that brought it.
     pub newcomer_owner: Option<OwnerId>,
     /// By which rule.
     pub rule: Rule,

@@ -18,7 +18,7 @@ use crate::{Block, Names};
 pub enum Room {
     /// Referenced blocks.
     Weighing,
-    /// Blocks that lookahead brought in and nobody has referenced.
+    /// Blocks that lookahead brought in, without a reference yet.
     Waiting,
 }
 
@@ -29,19 +29,19 @@ pub(crate) enum Brought {
     Nothing,
     /// A reference, or it was referenced since.
     Reference,
-    /// Lookahead, and nobody has referenced it.
+    /// Lookahead, without a reference yet.
     Lookahead,
-    /// An access list, and nobody has referenced it.
+    /// An access list, without a reference yet.
     List,
     /// The same, and the cursor has passed it over while it was on its way (P2): it leaves when it
     /// arrives, unless the list needs it again by then.
     PassedOver,
-    /// Lookahead, then an access list named it; nobody has referenced it.
+    /// Lookahead, then an access list named it; no reference yet.
     Foreseen,
 }
 
 impl Brought {
-    /// Whether an access list asked for it, and nobody has referenced it.
+    /// Whether an access list asked for it, and there is no reference yet.
     pub(crate) const fn is_listed(self) -> bool {
         matches!(self, Self::List | Self::PassedOver)
     }
@@ -57,8 +57,8 @@ pub(crate) struct Entry {
     pub(crate) block: Block,
     /// The slot of the file's record.
     pub(crate) file: u32,
-    /// Whom the block is charged to; `NOBODY` once it is shared. May name a dead owner: then it has
-    /// no owner.
+    /// The owner that the block is charged to; `NOBODY` once it is shared. May name a dead owner:
+    /// then it has no owner.
     pub(crate) owner: OwnerKey,
     /// Reasons why it must not leave now. Saturates: past 65,535 pins a block stays until it fails
     /// or is gone.
@@ -99,7 +99,8 @@ impl Entry {
 #[derive(Clone, Debug)]
 pub(crate) struct Entries {
     entries: Vec<Entry>,
-    /// Pages of each block, by frame; shorter where the blocks have one, as all have in most caches.
+    /// Pages of each block, by frame; shorter where the blocks have one, as all have in most
+    /// caches.
     pages: Vec<u8>,
     free: Vec<Handle>,
     index: BlockIndex,

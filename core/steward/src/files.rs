@@ -1,6 +1,6 @@
 //! Files with cached blocks, and counters of some without.
 //!
-//! F1  The list of a file holds exactly the frames whose entries name its slot, in order of
+//! F1  The list of a file holds exactly the frames with entries that name its slot, in order of
 //!     arrival.
 //! F2  A file without blocks is in `idle` exactly once; at most `idle_max` are.
 

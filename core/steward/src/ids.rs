@@ -3,7 +3,7 @@
 
 use core::fmt;
 
-/// Whom blocks are charged to: a process, a run, a control group or a user, as the body likes.
+/// What blocks are charged to: a process, a run, a control group or a user, as the body likes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct OwnerId(pub u64);
 

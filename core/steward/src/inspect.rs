@@ -13,8 +13,8 @@ pub struct Explanation {
     pub frame: Frame,
     /// In which room.
     pub room: Room,
-    /// Whom it is charged to. `None`: shared, or its owner is gone, or only the common owner's, or
-    /// it waits.
+    /// The owner that it is charged to. `None`: shared, or its owner is gone, or only the common
+    /// owner's, or it waits.
     pub owner: Option<OwnerId>,
     /// The priority it has now, if a manager keeps it.
     pub priority: Option<i32>,

@@ -1,6 +1,6 @@
 //! The steward decides what stays in memory, and does nothing else.
 //!
-//! It owns no buffer, opens no file, reads no clock and draws no randomness that was not passed in.
+//! It performs no I/O, reads no clock, and draws only from the seed that it was given.
 //! Everything it knows arrives as a value, everything it wants leaves as a value; a *body* performs
 //! the I/O: one for the kernel's page cache, one for a mount. The simulator drives the same
 //! steward, so what it shows is what the bodies do.

@@ -82,7 +82,7 @@ pub struct Prefetched {
     pub used: u64,
     /// Those that were referenced while they were on their way.
     pub used_late: u64,
-    /// Those that left before anybody referenced them.
+    /// Those that left before a reference.
     pub wasted: u64,
     /// Wasted ones that had replaced a block which was missed afterwards.
     pub harmful: u64,

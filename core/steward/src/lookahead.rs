@@ -7,7 +7,7 @@ use alloc::string::String;
 
 mod fetch;
 
-/// What is brought in beside what somebody waits for.
+/// What is brought in beside blocks that a reader waits for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Lookahead {

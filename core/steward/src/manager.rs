@@ -8,7 +8,7 @@
 //! owner, as a mistake.
 //!
 //! G1  `order` holds each level's index exactly once, by ascending priority.
-//! G2  A level's `files` counts the files whose long-term priority it is.
+//! G2  A level's `files` counts the files with that long-term priority.
 //! G3  A frame is on at most one level, and its entry names that level.
 
 use alloc::vec::Vec;
@@ -40,7 +40,7 @@ pub(crate) struct Manager {
 pub(crate) struct Exhausted;
 
 impl Manager {
-    /// The common owner's manager, with a policy chosen by whoever runs the cache.
+    /// The common owner's manager, with a policy chosen by the user that runs the cache.
     pub(crate) fn common(names: Names, seed: u64, policy: Spec, frames: u32) -> Self {
         let mut manager = Self::new(names, seed);
         manager.levels[0].blocks = Order::for_frames(policy, frames);
@@ -168,8 +168,7 @@ impl Manager {
         }
     }
 
-    /// The level of a priority, which is made if it is new. Levels that nobody needs are taken over
-    /// first.
+    /// The level of a priority, which is made if it is new. Unused levels are taken over first.
     pub(crate) fn level(&mut self, priority: i32, limits: &Limits) -> Result<u16, Exhausted> {
         if let Some(level) = self.find_level(priority) {
             return Ok(level);

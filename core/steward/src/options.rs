@@ -126,7 +126,7 @@ pub struct Limits {
     pub files_per_owner: u32,
     /// Priorities in use, per owner.
     pub priorities_per_owner: u32,
-    /// Files without cached blocks whose counters are kept.
+    /// Files without cached blocks that keep their counters.
     pub idle_files: u32,
     /// Owners with an access list at the same time.
     pub lists: u32,
@@ -169,9 +169,9 @@ pub struct Options {
     /// Pages of a whole block, 1 to [`PAGES_MAX`]. With 1, which is the default, pages are frames;
     /// with more, a block weighs the pages that it holds.
     pub block_pages: u32,
-    /// Frames of whole blocks for blocks that lookahead brought in and nobody has referenced (rule A2);
-    /// below `capacity`. With a `lookahead` that has a room of its own, the room sees to its size
-    /// itself, and this is ignored.
+    /// Frames of whole blocks for blocks that lookahead brought in, without a reference yet (rule
+    /// A2); below `capacity`. With a `lookahead` that has a room of its own, the room sees to its
+    /// size itself, and this is ignored.
     pub waiting: u32,
     /// What the steward looks ahead by itself (rules W1 to W6). `None` leaves it to the body, which
     /// tells what it looked ahead.
@@ -184,14 +184,14 @@ pub struct Options {
     pub allocation: Allocation,
     /// The policy of the common owner, an online one. With LRU it is exactly the paper's.
     pub common_policy: Spec,
-    /// Bound of the table of placeholders (rule L6): `None` = as many as whole blocks fit, `Some(0)`
-    /// = unbounded.
+    /// Bound of the table of placeholders (rule L6): `None` = as many as whole blocks fit,
+    /// `Some(0)` = unbounded.
     pub placeholders: Option<u32>,
     /// When owners lose control.
     pub revocation: Revocation,
     /// Bounds per owner.
     pub limits: Limits,
-    /// Seed of the hash tables, so that nobody outside can choose block numbers that collide.
+    /// Seed of the hash tables, so that block numbers that collide cannot be chosen from outside.
     /// Decides nothing.
     pub seed: u64,
     /// What names of blocks, files and owners are.

@@ -1,4 +1,4 @@
-//! Owners: whom blocks are charged to (rules A1, C8).
+//! Owners: what blocks are charged to (rules A1, C8).
 //!
 //! An owner that exits keeps its record until its last block leaves, so that a block can always
 //! name its owner in 32 bits; a dead owner's block counts as having none.
@@ -55,7 +55,7 @@ pub(crate) struct Owners {
     index: Directory<OwnerId, OwnerKey>,
     /// The owner found last: runs of references by one owner are the rule.
     last: Option<(OwnerId, OwnerKey)>,
-    /// What owners whose records are gone did.
+    /// Counters of owners without a record any more.
     past: Counters,
     max: u32,
 }
@@ -146,7 +146,7 @@ impl Owners {
         }
     }
 
-    /// The record of an owner, unless it is nobody or dead.
+    /// The record of an owner, unless there is none or it is dead.
     #[inline]
     pub(crate) fn alive(&self, key: OwnerKey) -> Option<&OwnerRecord> {
         self.records.get(key as usize).filter(|record| record.alive)
@@ -157,8 +157,8 @@ impl Owners {
         self.records.get_mut(key as usize).filter(|record| record.alive)
     }
 
-    /// Whose manager keeps the blocks of `owner`: its own, or the common owner's. The common
-    /// owner's manager also keeps the blocks of those who exited without control.
+    /// The owner with the manager that keeps the blocks of `owner`: itself, or the common owner.
+    /// The common owner's manager also keeps the blocks of owners that exited without control.
     #[inline]
     pub(crate) fn keeper(&self, owner: OwnerKey) -> OwnerKey {
         match self.alive(owner) {
@@ -212,7 +212,7 @@ impl Owners {
 impl Steward {
     /// `owner` is no more: its blocks have no owner (A1), its control ends.
     ///
-    /// With a policy of its own the common owner keeps the blocks of those who exit from it.
+    /// With a policy of its own the common owner keeps the blocks of owners that exit from it.
     pub fn exit(&mut self, owner: OwnerId) {
         let Some(key) = self.owners.find(owner) else { return };
         for frame in self.disband(key) {

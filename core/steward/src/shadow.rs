@@ -5,9 +5,9 @@
 //! frames: all blocks of a small cache, and at most [`FRAMES`] frames of a large one. It is there
 //! from the first overrule beside another live owner on.
 //!
-//! That LRU-SP harms nobody is promised against global LRU (docs/RULES.md, L). Against the same
-//! company with one owner oblivious it is not: who leaves frames to another can take them back. So
-//! there is one shadow for all owners, and not one for each.
+//! That LRU-SP harms no owner is promised against global LRU (docs/RULES.md, L). Against the same
+//! company with one owner oblivious it is not: an owner that leaves frames to another can take them
+//! back. So there is one shadow for all owners, and not one for each.
 //!
 //! ```text
 //!                     cache misses          cache hits
@@ -15,9 +15,9 @@
 //!   shadow hits       excess + 1            excess
 //! ```
 //!
-//! Whatever state the two begin with, a cache that harms nobody falls behind the shadow by one miss
-//! for each frame at most: for a block that was in the shadow alone. So control is lost when the
-//! excess passes that and `needed`.
+//! Whatever state the two begin with, a cache that harms no owner falls behind the shadow by one
+//! miss for each frame at most: for a block that was in the shadow alone. So control is lost when
+//! the excess passes that and `needed`.
 //!
 //! A sample can have too few blocks between two references of a block, and the shadow then keeps
 //! what LRU would not. Where not all blocks are followed it has an eighth of its frames less: by
@@ -77,8 +77,8 @@ impl Shadow {
         self.shift == 0 || self.sampler.hash_one(block) >> (u64::BITS - self.shift) == 0
     }
 
-    /// Whether a cache of `frames` whole blocks can be followed as closely as when the shadow began, at the
-    /// same cost.
+    /// Whether a cache of `frames` whole blocks can be followed as closely as when the shadow
+    /// began, at the same cost.
     fn fits(&self, frames: u32) -> bool {
         let frames = frames >> self.shift;
         frames <= 2 * FRAMES && (self.shift == 0 || frames >= FRAMES / 4)

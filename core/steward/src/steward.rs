@@ -1,6 +1,6 @@
 //! The state machine: events in, decisions out.
 //!
-//! References are here. `waiting` has what happens to blocks that nobody has referenced, `outside`
+//! References are here. `waiting` has what happens to blocks without a reference, `outside`
 //! what bodies and others do to blocks, `frames` what all of it comes to: blocks that come, change
 //! hands, and go.
 //!
@@ -165,14 +165,14 @@ impl Steward {
         self.access_before(owner, block, u64::MAX)
     }
 
-    /// As [`access`](Self::access), for a reference that brings its own bytes, `pages` of them, as a
-    /// write does: nothing is looked ahead.
+    /// As [`access`](Self::access), for a reference that brings its own bytes, `pages` of them, as
+    /// a write does: nothing is looked ahead.
     pub fn access_to_write(&mut self, owner: OwnerId, block: Block, pages: u32) -> Access {
         let asked = Asked { end: 0, ..self.asked(block, &(0..u64::MAX), u64::MAX) };
         self.shadowed(owner, block, |steward| steward.access_asked(owner, block, asked, pages))
     }
 
-    /// As [`access`](Self::access) to a file whose pages from `end` on do not exist: they take no
+    /// As [`access`](Self::access) to a file without pages from `end` on: they take no
     /// room, and blocks of such pages are not looked ahead.
     #[inline]
     pub fn access_before(&mut self, owner: OwnerId, block: Block, end: u64) -> Access {
@@ -309,7 +309,7 @@ impl Steward {
         }
     }
 
-    /// What lists and lookahead make of a reference before it is served. Can queue drops.
+    /// Lists and lookahead follow a reference before it is served. Can queue drops.
     #[inline(always)]
     fn before_reference(&mut self, owner: OwnerKey, block: Block, asked: Asked) -> Ahead {
         if self.lists.is_empty() && !self.looks_ahead() {
@@ -475,7 +475,7 @@ impl Steward {
         frame
     }
 
-    /// A newcomer takes a frame at the MRU end that nobody has referenced, and is on its way.
+    /// A newcomer without a reference takes a frame at the MRU end, and is in flight.
     pub(crate) fn enter_unreferenced(
         &mut self,
         owner: OwnerKey,

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use pantler_policy::{Demand, Handle, Online, PolicyName, Spec, Visitor};
 use pantler_steward::{Access, Action, Allocation, Block, FileId, Options, OwnerId, Steward};
 
-/// A generator that everybody can write down: xorshift.
+/// A generator that is quickly written down: xorshift.
 struct Random(u64);
 
 impl Random {
@@ -92,8 +92,8 @@ fn alone_each_policy_is_the_one_of_the_simulator() {
     }
 }
 
-/// Past six handles for each frame numbers are used again, and only who remembers more than that
-/// may notice.
+/// Past six handles for each frame numbers are used again, and only policies that remember more
+/// than that may notice.
 #[test]
 fn policies_that_remember_little_stay_exact_when_handles_run_out() {
     const FRAMES: u32 = 300;

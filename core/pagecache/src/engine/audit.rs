@@ -9,7 +9,7 @@ use crate::ledger::Span;
 
 /// Time after which pages that came without being read count as written or asked for.
 const UNREFERENCED_NS: u64 = 1_000_000_000;
-/// Chunks of 2 MiB whose beliefs are checked at each tick: about 5 us each.
+/// Chunks of 2 MiB that are checked at each tick: about 5 us each.
 const AUDIT_CHUNKS: usize = 16;
 
 /// Checks of beliefs, in turn.

@@ -21,7 +21,7 @@ use crate::ledger::Span;
 /// Time after which a request counts as arrived, come what may.
 const ARRIVAL_NS: u64 = 2_000_000_000;
 
-/// A run of blocks whose reads are queued.
+/// A run of blocks with queued reads.
 #[derive(Debug, Clone, Copy)]
 struct Coming {
     span: Span,

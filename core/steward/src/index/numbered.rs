@@ -1,4 +1,4 @@
-//! How blocks are found whose names are numbers ([`Names::Numbers`](crate::Names::Numbers)): in a
+//! How blocks with numbers for names ([`Names::Numbers`](crate::Names::Numbers)) are found: in a
 //! row of a table.
 //!
 //! N1  Row `index` has the number that stands for the block of that index, or `NONE`; `len` counts

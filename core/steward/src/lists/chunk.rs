@@ -17,7 +17,7 @@ pub struct Chunk {
 }
 
 impl Chunk {
-    /// A whole file of so many blocks. `None` for an empty one, which has nothing to read.
+    /// A whole file of `blocks` blocks. `None` for an empty one, which has nothing to read.
     pub const fn whole(file: FileId, blocks: u64) -> Option<Self> {
         match blocks.checked_sub(1) {
             Some(last) => Some(Self { file, first: 0, last }),

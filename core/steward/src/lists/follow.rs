@@ -32,7 +32,7 @@ impl Steward {
     ///
     /// # Errors
     ///
-    /// [`HintError`] past a bound, or for a range whose last block comes before its first. Nothing
+    /// [`HintError`] past a bound, or for a range that ends before it begins. Nothing
     /// changes.
     pub fn give_list(&mut self, owner: OwnerId, chunks: &[Chunk]) -> Result<(), HintError> {
         self.new_list(owner, chunks)
@@ -80,14 +80,14 @@ impl Steward {
         self.prefetched
     }
 
-    /// P7: from now on a batch has at most so many requests, and at least one. What goes by P4
-    ///     stays as it is: a larger
+    /// P7: from now on a batch has at most this number of requests, and at least one. What goes by
+    ///     P4 stays as it is: a larger
     /// batch fetches no block for one that is needed before.
     pub fn set_batch(&mut self, requests: u32) {
         self.options.prefetching.batch = requests.max(1);
     }
 
-    /// `owner` references `block`, which is in memory because of somebody else and takes no frame
+    /// `owner` references `block`, which is in memory because of another program and takes no frame
     /// here: only its list hears of it. Can queue drops and fetches.
     pub fn passed(&mut self, owner: OwnerId, block: Block) {
         if self.lists.is_empty() {
@@ -98,8 +98,8 @@ impl Steward {
         self.follow_list(key, block, met, false);
     }
 
-    /// The fetch of `block` that a list asked for is not needed: it is in memory because of
-    /// somebody else, and takes no frame here. It counts neither as prefetched nor as failed. Says
+    /// The fetch of `block` that a list asked for is not needed: it is in memory because of another
+    /// program, and takes no frame here. It counts neither as prefetched nor as failed. Says
     /// whether it was on its way; else nothing changes.
     ///
     /// As after [`failed`](Self::failed) the list takes it for no hole for a while.
@@ -274,8 +274,8 @@ impl Steward {
         }
     }
 
-    /// P3: the first step after the cursor whose block is neither cached nor in flight. A block
-    ///     that waits is a hole
+    /// P3: the first step after the cursor with a block that is neither cached nor in flight. A
+    ///     block that waits is a hole
     /// (W6); one that could not be read is none.
     fn next_hole(&mut self, at: usize) -> Option<u64> {
         let list = &mut self.lists[at];
@@ -293,7 +293,7 @@ impl Steward {
 
     /// P3: blocks of this owner that are used after the next hole, or never; and frames that hold
     ///     nothing, because
-    /// filling one takes nothing from anybody.
+    /// filling one takes nothing from any owner.
     fn free_blocks(&self, at: usize) -> u32 {
         let list = &self.lists[at];
         let own = self.owners.alive(list.owner).map_or(0, |record| record.counters.blocks);
@@ -311,7 +311,7 @@ impl Steward {
         if let Some(frame) = waits
             && self.entries[frame].arriving
         {
-            // Lookahead's fetch is on its way: whoever needs the block waits for that one.
+            // Lookahead's fetch is in flight: a reader of the block waits for that one.
             self.lists[at].hole += 1;
             return Filled::Moved;
         }
@@ -490,7 +490,7 @@ impl Steward {
         }
     }
 
-    /// A block left that nobody had referenced.
+    /// A block left before its first reference.
     pub(crate) fn count_waste(&mut self, block: Block, brought: Brought) {
         match brought {
             Brought::List | Brought::PassedOver => {

@@ -1,7 +1,7 @@
-//! Whether prefetches that nobody used cost somebody a miss.
+//! Whether unused prefetches cost a miss.
 //!
 //! A prefetch that replaced a block is remembered with it. It is harmful when both happen, in
-//! either order: nobody uses it, and the block that it replaced is missed.
+//! either order: it is never used, and the block that it replaced is missed.
 //!
 //! X1  At most [`REMEMBERED_MAX`] prefetches are remembered, the oldest is forgotten first.
 

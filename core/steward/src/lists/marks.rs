@@ -70,7 +70,7 @@ impl Marks {
         base + ((place + self.ring() as usize - start) as u64 & (self.ring() - 1))
     }
 
-    /// The place of the mark with so many marks up to and including it.
+    /// The place of the mark with `count` marks up to and including it.
     fn find(&self, mut count: u32) -> usize {
         let mut at = 0;
         let mut stride = self.ring() as usize;

@@ -137,14 +137,14 @@ impl SharedTiers {
     ) -> Answer {
         let found = self.tier_of(block);
         if keep < self.first {
-            // U6: a copy of somebody else's stays.
+            // U6: a copy of another client's stays.
             if found < self.out() && self.entries[block as usize].owner == client {
                 self.take(block);
             }
             return Answer { found, kept: keep };
         }
         if keep == self.out() || found < keep {
-            // Nobody's request moves a block down: it stays where it is, and is not the asker's.
+            // A request never moves a block down: it stays where it is, and is not the asker's.
             return Answer { found, kept: self.out() };
         }
         self.pass(block, client);
@@ -190,7 +190,7 @@ impl SharedTiers {
         }
     }
 
-    /// Whose block it is.
+    /// The owner of a block.
     pub fn owner_of(&self, block: Handle) -> Option<Client> {
         (self.tier_of(block) < self.out()).then(|| self.entries[block as usize].owner)
     }
@@ -225,7 +225,7 @@ impl SharedTiers {
         }
     }
 
-    /// Takes the block out, if it is in, and tells its owner if that is not the one who asked.
+    /// Takes the block out, if it is in, and tells its owner if that is not the one that asked.
     fn pass(&mut self, block: Handle, asker: Client) {
         let from = self.tier_of(block);
         if from == self.out() {

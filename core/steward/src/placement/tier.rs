@@ -153,7 +153,7 @@ pub enum Step {
     },
     /// A shared tier told a client what became of a block of its (rule U5). Travels with an answer.
     Notice {
-        /// Who was told.
+        /// The client that is told.
         client: Client,
         /// Which block.
         block: Handle,

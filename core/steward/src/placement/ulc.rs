@@ -145,7 +145,7 @@ impl Ulc {
     }
 
     /// The first half of [`commit`](Self::commit): the block is at the top of the stack, kept in
-    /// `keep`. For whoever chooses the victims of the nearest tier otherwise:
+    /// `keep`. For callers that choose the victims of the nearest tier otherwise:
     /// [`passed_down`](Self::passed_down) for each of them, then [`trim_own`](Self::trim_own).
     pub fn enter(&mut self, block: Handle, keep: Tier, now: u64) {
         self.stack.touch(block, keep, now);

@@ -26,7 +26,7 @@ const EPOCH_RUNS_PER_LIMIT: u64 = 8;
 /// Epochs without trying.
 const REST_EPOCHS: u32 = 16;
 
-/// `B` is so many times what may be on its way.
+/// `B` is this many times what may be in flight.
 const BATCH_PER_LIMIT: u32 = 4;
 
 /// What can be chosen about a pace.
@@ -69,11 +69,11 @@ struct Epoch {
 /// What is being tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Trial {
-    /// Nothing, for so many epochs.
+    /// Nothing, for this number of epochs.
     Resting(u32),
     /// What the present limit does, before more is tried.
     Measuring,
-    /// Twice as many as did so many runs per second, times 2¹⁰.
+    /// Twice as many as did this number of runs per second, times 2¹⁰.
     More(u64),
     /// Half as many.
     Fewer(u64),
@@ -91,7 +91,7 @@ pub struct Pace {
     on_their_way: u32,
     /// Since when something is, or when this was last looked at.
     busy_since_ns: u64,
-    /// Somebody was held back since the last completion.
+    /// A request was held back since the last completion.
     refused: bool,
     latency_ns: u64,
     rate: u64,
@@ -175,7 +175,7 @@ impl Pace {
                 self.limit /= 2;
                 self.rest(true);
             }
-            // Nine tenths are as good, and nobody waits as long.
+            // Nine tenths are as good, and waiting is shorter.
             Trial::Fewer(before) if self.rate >= before - before / 10 => self.rest(true),
             Trial::Fewer(_) => {
                 self.limit *= 2;
@@ -211,7 +211,7 @@ impl Pace {
     }
 }
 
-/// Rates are kept with so many binary places.
+/// Rates are kept with this number of binary places.
 const RATE_SHIFT: u32 = 10;
 
 /// Runs per second, times 2¹⁰.

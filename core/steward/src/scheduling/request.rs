@@ -7,7 +7,8 @@ use crate::{FileId, OwnerId, Why};
 /// Blocks of one file that shall be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Whose turn it takes: who waits, or whose list it is, or whose reference was looked ahead of.
+    /// The owner with the turn that it takes: the waiting one, the one with the list, or the one
+    /// that lookahead follows.
     pub owner: OwnerId,
     /// Its class (Q1).
     pub why: Why,
@@ -17,7 +18,8 @@ pub struct Request {
     pub first: u64,
     /// How many blocks, at least 1.
     pub count: u32,
-    /// Where the first block lies on the device, in any unit that grows with it; 0 if nobody knows.
+    /// Where the first block lies on the device, in any unit that grows with it; 0 if that is
+    /// unknown.
     pub position: u64,
     /// The body's name for it. No two requests that wait or are on their way have the same.
     pub tag: u64,
@@ -45,7 +47,7 @@ impl Run {
         self.requests[0].why
     }
 
-    /// Whose it is.
+    /// Its owner.
     pub fn owner(&self) -> OwnerId {
         self.requests[0].owner
     }

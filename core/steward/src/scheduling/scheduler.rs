@@ -1,7 +1,7 @@
 //! The scheduler of one device: requests in, runs out.
 //!
 //! O1  A tag waits in the lane that `places` says, or is on its way, or is unknown.
-//! O2  `awaited` has exactly the tags of lists for which somebody waits; `overtaken` is 0 while
+//! O2  `awaited` has exactly the tags of lists for which a reader waits; `overtaken` is 0 while
 //!     there is none.
 
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -101,7 +101,7 @@ pub struct Scheduler {
     end: (FileId, u64),
     /// The key of the last request that went out: where the device stands (Q3).
     head: Key,
-    /// Requests of lists for which somebody waits.
+    /// Requests of lists for which a reader waits.
     awaited: BTreeSet<u64>,
     /// Blocks of demands that went out before them (Q6).
     overtaken: u32,
@@ -221,7 +221,7 @@ impl Scheduler {
         true
     }
 
-    /// Nobody wants the request any more: it does not go out. `None` when it has.
+    /// The request is not wanted any more: it does not go out. `None` when it has.
     pub fn cancel(&mut self, tag: u64) -> Option<Request> {
         let Place { class, owner, key } = self.places.remove(&tag)?;
         let turn = self.turn();
@@ -309,7 +309,7 @@ impl Scheduler {
         self.classes[class].insert(owner, key, request, turn);
     }
 
-    /// Q6: whether those who wait for their lists have been overtaken often enough.
+    /// Q6: whether readers that wait for their lists have been overtaken often enough.
     fn look_who_waits(&mut self) {
         if self.awaited.is_empty() {
             (self.overtaken, self.catching_up) = (0, false);

@@ -1,4 +1,4 @@
-//! Frames: how a block gets one, whose it is, and how it leaves.
+//! Frames: how a block gets one, which owner it has, and how it leaves.
 
 use pantler_policy::Handle;
 

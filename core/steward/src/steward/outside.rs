@@ -1,5 +1,4 @@
-//! What happens to blocks outside: their fetches end, somebody else drops them, keeps them or makes
-//! them void.
+//! Events from outside: a fetch ends; a block is dropped, kept or invalidated.
 
 use alloc::collections::VecDeque;
 
@@ -10,11 +9,11 @@ use crate::entry::{Brought, Room};
 use crate::owners::{COMMON, NOBODY};
 use crate::{Action, Block, FileId, Frame, OwnerId};
 
-/// Drops whose owner is remembered, in case the body cannot carry them out.
+/// Drops that are remembered with their owner, in case the body cannot carry them out.
 const RECENT_DROPS_MAX: usize = 4096;
 
-/// Whose a dropped block was. An owner is remembered by its id: its key may be another's when the
-/// block comes back.
+/// The owner of a dropped block. An owner is remembered by its id: its key may be another's when
+/// the block comes back.
 #[derive(Clone, Copy, Debug)]
 enum Former {
     Nobody,
@@ -44,7 +43,7 @@ impl Steward {
     /// The bytes of `block` are in its frame: unpins it. Can queue its drop, if it was fetched for
     /// a list that went on without it.
     ///
-    /// Of a fetch whose block has gone meanwhile nothing may be said: the block may be on its way
+    /// Nothing may be said of a fetch if its block has gone meanwhile: the block may be on its way
     /// again, and would be taken for arrived.
     pub fn fetched(&mut self, block: Block) {
         if let Some(frame) = self.entries.find(block) {
@@ -66,8 +65,8 @@ impl Steward {
 
     /// `block` could not be read: it leaves without having been a victim (L8), pins or not.
     ///
-    /// A prefetch that fails is counted and forgotten; whoever needs the block asks again, and
-    /// meets the error.
+    /// A prefetch that fails is counted and forgotten; a reader of the block asks again, and meets
+    /// the error.
     pub fn failed(&mut self, block: Block) {
         if let Some(frame) = self.entries.find(block) {
             if self.entries[frame].brought == Brought::Lookahead {
@@ -79,7 +78,7 @@ impl Steward {
         self.in_shadow(|shadow| shadow.gone(block));
     }
 
-    /// Somebody else dropped `block`: it leaves without having been a victim (L8), pins or not.
+    /// `block` was dropped from outside: it leaves without having been a victim (L8), pins or not.
     pub fn gone(&mut self, block: Block) {
         if let Some(frame) = self.entries.find(block) {
             self.remove(frame);
@@ -109,8 +108,8 @@ impl Steward {
         self.entries[frame].pins = 1;
     }
 
-    /// `block` holds `pages` from now on, 1 to those of a whole block. Can queue drops: what it needs
-    /// more is taken from others by W5, as far as those are not pinned.
+    /// `block` holds `pages` from now on, 1 to those of a whole block. Can queue drops: what it
+    /// needs more is taken from others by W5, as far as those are not pinned.
     pub fn weigh(&mut self, block: Block, pages: u32) {
         let Some(frame) = self.entries.find(block) else { return };
         let pages = pages.clamp(1, self.options.block_pages);
@@ -136,7 +135,7 @@ impl Steward {
         true
     }
 
-    /// Takes one pin back. The pin of a fetch on its way is not anybody's to take.
+    /// Takes one pin back. The pin of a fetch in flight cannot be taken.
     pub fn unpin(&mut self, block: Block) {
         if let Some(frame) = self.entries.find(block) {
             let entry = &mut self.entries[frame];
@@ -172,7 +171,7 @@ impl Steward {
         self.in_shadow(|shadow| shadow.forget_file(file));
     }
 
-    /// Remembers whose a block was, in case its drop is refused.
+    /// Remembers the owner of a block, in case its drop is refused.
     pub(super) fn remember(&mut self, frame: Handle) {
         let entry = &self.entries[frame];
         let former = match self.owners.alive(entry.owner) {

@@ -1,4 +1,4 @@
-//! The waiting room: blocks that were looked ahead and that nobody has referenced, oldest first.
+//! The waiting room: blocks that were looked ahead, without a reference yet, oldest first.
 
 use pantler_policy::Handle;
 
@@ -9,7 +9,7 @@ use crate::entry::{Brought, Room};
 use crate::owners::NOBODY;
 
 impl Steward {
-    /// Lookahead brought `block` in, and nobody has referenced it: it waits, newest (A2, W4).
+    /// Lookahead brought `block` in, and it has no reference yet: it waits, newest (A2, W4).
     ///
     /// Queues a drop of the oldest waiting block over the bound. Without a waiting room the block
     /// itself is dropped.

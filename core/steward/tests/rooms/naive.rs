@@ -14,7 +14,7 @@ pub struct Twin {
     pub n: usize,
     pub weighing: Vec<Block>,
     pub waiting: Vec<Block>,
-    /// Blocks of the weighing room that nobody has referenced (`obl`, `obl-2`).
+    /// Blocks of the weighing room without a reference (`obl`, `obl-2`).
     unproved: Vec<Block>,
     intervals: Vec<usize>,
     /// V1, with what is only expected (V4).

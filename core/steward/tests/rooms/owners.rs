@@ -1,8 +1,8 @@
 //! Lookahead with several owners.
 //!
-//! Who says nothing is as nobody: then the steward is the two rooms, whoever references. With
-//! wishes it is the steward whose body looks ahead by itself and tells: that one has a twin of its
-//! own (`tests/twin`).
+//! Owners without wishes count as none: then the steward is the two rooms, whichever owner
+//! references. With wishes it is the steward with a body that looks ahead by itself and tells: that
+//! one has a twin of its own (`tests/twin`).
 
 use std::iter;
 

@@ -1,4 +1,4 @@
-//! A device that serves so many runs at once, and holds on to the others.
+//! A device that serves a number of runs at once, and holds on to the others.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -29,8 +29,8 @@ impl Device {
         }
     }
 
-    /// Keeps the scheduler full of requests until so many have come back. Returns the time that
-    /// took from `now`.
+    /// Keeps the scheduler full of requests until a number of them have come back. Returns the time
+    /// that took from `now`.
     pub fn saturate(&mut self, scheduler: &mut Scheduler, runs: u64, tag: &mut u64, now: u64) -> u64 {
         let mut time = now;
         for _ in 0..runs {

@@ -19,12 +19,12 @@ pub struct Naive {
     options: SchedulerOptions,
     waiting: Vec<Waiting>,
     on_their_way: Vec<u64>,
-    /// Of each class, owners that wait; the first has the turn, of which so many blocks are left.
+    /// Of each class, owners that wait; the first has the turn, with the blocks that are left of
+    /// it.
     turns: [(Vec<OwnerId>, u32); 3],
     head: (u64, FileId, u64, u64),
     arrivals: u64,
-    /// Tags of lists for which somebody waits, and whose lists those are, in the order in which
-    /// that began.
+    /// Tags of lists for which a reader waits, with the owner, in the order in which that began.
     awaited: Vec<u64>,
     awaited_owners: Vec<OwnerId>,
     overtaken: u32,
@@ -178,7 +178,7 @@ impl Naive {
         Some(request)
     }
 
-    /// Who waits for a list lets demands of one batch go before.
+    /// A reader that waits for a list lets demands of one batch go before.
     fn look(&mut self) {
         if self.awaited.is_empty() {
             (self.overtaken, self.catching_up) = (0, false);
@@ -204,7 +204,7 @@ impl Naive {
         &self.on_their_way
     }
 
-    /// Who asks for the first time waits for everybody before.
+    /// An owner that asks for the first time waits for all before it.
     fn queue_up(&mut self, request: Request) {
         let (owners, left) = &mut self.turns[request.why as usize];
         if owners.is_empty() {
@@ -215,7 +215,7 @@ impl Naive {
         }
     }
 
-    /// Who has nothing left waits for nothing. Says whether that is so.
+    /// An owner without requests leaves the turns. Whether that is so.
     fn step_back(&mut self, why: Why, owner: OwnerId) -> bool {
         let waits = |waiting: &Waiting| (waiting.request.why, waiting.request.owner) == (why, owner);
         if self.waiting.iter().any(waits) {

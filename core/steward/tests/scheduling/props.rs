@@ -67,7 +67,8 @@ fn at(tags: &[u64], place: usize) -> Option<u64> {
     (!tags.is_empty()).then(|| tags[place % tags.len()])
 }
 
-/// A read of a list takes so long before it begins. Says whether requests were found to be dear.
+/// A read of a list takes `request_ns` before it begins. Says whether requests were found to be
+/// dear.
 fn agrees(options: SchedulerOptions, placed: bool, request_ns: u64, ops: &[Op]) -> bool {
     let (mut fast, mut slow) = (Scheduler::new(options), Naive::new(options));
     let mut now = 0;
@@ -144,8 +145,7 @@ fn the_twin_agrees() {
 type Since = HashMap<(OwnerId, bool), u32>;
 
 /// Q1, Q2, Q6: between a demand's submission and its going out, of each other owner no more goes
-/// out than one turn of demands and one of a list for which somebody waits; of nothing else
-/// anything.
+/// out than one turn of demands and one of a list for which a reader waits; and nothing else.
 #[test]
 fn nobodys_batch_delays_a_demand_by_more_than_a_turn() {
     let batch = 4;
@@ -253,7 +253,7 @@ fn who_waits_for_a_list_has_the_next_turn_and_who_waits_for_a_guess_a_demand() {
         scheduler.submit(request(4, 0, 1, first, 1, first, true));
     }
     (0..6).for_each(|_| next(&mut scheduler));
-    // A guess that is waited for is a demand of who waits.
+    // A guess that is waited for is a demand of the waiting owner.
     scheduler.submit(request(1, 2, 1, 70, 1, 70, true));
     scheduler.submit(request(1, 1, 1, 80, 1, 80, true));
     assert!(scheduler.hurry(70, OwnerId(2)));

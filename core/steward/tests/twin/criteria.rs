@@ -4,8 +4,8 @@
 //!
 //! *Worse* means more misses than under global LRU. The criteria hold against that, for any
 //! company. They do not hold against the same company with one owner turned oblivious: a smart
-//! owner can leave frames to an oblivious one, and whoever makes it overrule less takes that gift
-//! back. `measure_what_the_criteria_do_not_promise` prints how often.
+//! owner can leave frames to an oblivious one, and an owner that makes it overrule less takes that
+//! gift back. `measure_what_the_criteria_do_not_promise` prints how often.
 
 use pantler_steward::{
     Access, Allocation, Block, FileId, Options, OwnerId, PolicyName, Revocation, Rule, Steward,
@@ -53,7 +53,7 @@ struct Step {
     call: Call,
     /// A smart owner forgets to say what it knows.
     forgets: bool,
-    /// Where blocks are shared: whose block it is.
+    /// Where blocks are shared: the owner of the block.
     whose: usize,
 }
 
@@ -68,7 +68,7 @@ struct Company {
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Outcome {
     misses: Vec<u64>,
-    /// Whether every overrule of a smart owner replaced a block whose next reference comes after
+    /// Whether every overrule of a smart owner replaced a block with a later next reference than
     /// the candidate's.
     smart: bool,
 }
@@ -80,7 +80,7 @@ const NEVER: usize = usize::MAX;
 enum World {
     /// Every owner references its own blocks, nothing is prefetched.
     Plain,
-    /// One reference in so many goes to any owner's block.
+    /// One reference in a few goes to any owner's block.
     Shared,
     /// After each reference the next block of the file is brought into a waiting room of one frame.
     Lookahead,
@@ -245,8 +245,8 @@ fn calls() -> impl Strategy<Value = Call> {
     ]
 }
 
-/// Two or three owners with two to six blocks each. `forgetful`: one in so many times a smart owner
-/// says nothing.
+/// Two or three owners with two to six blocks each. `forgetful`: at times a smart owner says
+/// nothing.
 fn companies(forgetful: u32) -> impl Strategy<Value = Company> {
     let kinds = [Kind::Oblivious, Kind::Wild, Kind::Wild, Kind::Smart, Kind::SmartForNow];
     let owner = (proptest::sample::select(kinds.to_vec()), 2..=6u64);
@@ -284,7 +284,7 @@ fn wild_owners_hurt_nobody(company: &Company, allocation: Allocation) -> bool {
             .all(|(owner, kind)| kind == Kind::Wild || after.misses[owner] <= before.misses[owner])
 }
 
-/// A smart owner among oblivious ones: nobody, itself included, misses more than before it made
+/// A smart owner among oblivious ones: no owner, itself included, misses more than before it made
 /// calls. Among others it never misses more itself than under global LRU.
 fn smart_owners_hurt_nobody(company: &Company, allocation: Allocation) -> bool {
     let (before, after) = (company.under_global_lru(), company.run(allocation));

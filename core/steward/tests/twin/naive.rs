@@ -31,13 +31,13 @@ pub enum Deed {
     Revoked(OwnerId, u64, u64),
 }
 
-/// Whose a block is (A1).
+/// The owner of a block (A1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Whose {
-    /// Shared, or its owner exited from control: nobody's until it is replaced.
+    /// Shared, or its owner exited from control: without an owner until it is replaced.
     Nobody,
-    /// Its owner exited without control: nobody's either, but still ordered by the common owner's
-    /// policy, which outlives all its processes.
+    /// Its owner exited without control: without an owner too, but still ordered by the common
+    /// owner's policy, which outlives all its processes.
     Orphan,
     /// The common owner's; remembers the process that brought it until a second one references it.
     Common(Option<OwnerId>),
@@ -242,7 +242,7 @@ impl Manager {
     fn walk(&mut self, priority: i32, pinned: &dyn Fn(Block) -> bool) -> Block {
         let mut at = 0;
         loop {
-            // A pinned block keeps its mark and its place: whoever pinned it is not done with it.
+            // A pinned block keeps its mark and its place: it is still in use.
             let member = self.list(priority)[at];
             if pinned(member.block) {
                 at += 1;
@@ -774,7 +774,8 @@ impl Twin {
         }
     }
 
-    /// L2 with L5: makes room for `block`, which is outside the weighing room. Says whether it could;
+    /// L2 with L5: makes room for `block`, which is outside the weighing room. Says whether it
+    ///    could;
     /// if not, blocks were dropped as far as pins allowed.
     fn allocate(&mut self, block: Block, pages: usize) -> bool {
         self.trim_weighing();
@@ -835,7 +836,7 @@ impl Twin {
         self.drop(victim);
     }
 
-    /// Tells the body that `block` leaves, and remembers whose it was in case it cannot.
+    /// Tells the body that `block` leaves, and remembers its owner in case it cannot.
     fn drop(&mut self, block: Block) {
         let whose = self.whose(block).unwrap();
         self.dropped.retain(|(b, _)| *b != block);
@@ -907,7 +908,7 @@ impl Twin {
         }
     }
 
-    /// L2: the placeholder of a missing block points to `to`, whose owner erred.
+    /// L2: the placeholder of a missing block points to `to`; its owner erred.
     fn mistake(&mut self, to: Block) {
         let manager = match self.whose(to).unwrap() {
             Whose::Nobody => return,

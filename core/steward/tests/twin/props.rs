@@ -24,7 +24,7 @@ const BLOCKS_PER_FILE: u64 = 5;
 #[derive(Clone, Copy, Debug)]
 pub enum Op {
     Access(OwnerId, Block),
-    /// Of a block that has so many pages only.
+    /// Of a block that has this number of pages only.
     AccessShort(OwnerId, Block, u32),
     Weigh(Block, u32),
     Observed(OwnerId, Block),
@@ -207,7 +207,8 @@ impl Pair {
         assert_eq!(self.steward.placeholders() as usize, self.twin.placeholders(), "placeholders");
     }
 
-    /// What leaves, what comes and who is told, in order; frames change hands only through drops.
+    /// What leaves, what comes and which owner is told, in order; frames change hands only through
+    /// drops.
     fn compare_deeds(&mut self) {
         let mut done = Vec::new();
         while let Some(action) = self.steward.poll() {
@@ -309,7 +310,7 @@ impl Pair {
         }
     }
 
-    /// A block keeps its frame while it is cached, and shares it with nobody.
+    /// A block keeps its frame, alone, while it is cached.
     fn compare_frames(&mut self) {
         let mut taken = HashMap::new();
         for block in all_blocks() {
@@ -571,7 +572,7 @@ fn regression_refused_first_call_leaves_no_trace() {
 fn regression_kept_goes_back_to_the_last_owner_only() {
     let (x, y) = (block_of(0, 0), block_of(0, 1));
     let control = Op::SetPolicy(A, 0, PolicyName::Lru);
-    // Dropped as A's, then as nobody's.
+    // Dropped as A's, then without an owner.
     let ops = [
         control,
         Op::Observed(A, x),

@@ -2,7 +2,7 @@
 //!
 //! ReadN reads the first N blocks of its file five times in sequence, then the next N five times,
 //! and so on. With LRU it misses each block once while it has N frames. MRU is foolish for it, and
-//! takes frames from whom it runs beside, unless placeholders stop it.
+//! takes frames from the program beside it, unless placeholders stop it.
 //!
 //! The machine is a disk that serves one request after the other, ten times as long as the CPU
 //! takes for a reference. From seven times up the table hardly depends on it. Read490 and Read500

@@ -160,7 +160,7 @@ fn programs() -> Vec<Program> {
     ]
 }
 
-/// Beside whom the subject runs.
+/// The program beside the subject.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Company {
     Nobody,
