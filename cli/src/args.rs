@@ -1,10 +1,10 @@
 //! The words of the command line.
 
 use clap::{Args, Parser, Subcommand};
-use pantler_control::memory::Limit;
 use pantler_control::{
     ControlError, OwnerSelector, PRIORITY_MAX, PRIORITY_MIN, PolicyName, Profile, Size, SizeError,
 };
+use pantler_kernel::memory::Limit;
 use pantler_policy::{Spec, SpecError};
 use pantler_steward::{Allocation, Lookahead};
 use std::ffi::OsString;

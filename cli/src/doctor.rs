@@ -2,7 +2,7 @@
 //! missing.
 
 use anyhow::Result;
-use pantler_control::memory::Limit;
+use pantler_kernel::memory::Limit;
 use pantler_steer::{Kernel, Version};
 use serde::Serialize;
 

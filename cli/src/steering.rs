@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use pantler_control::{Body, BodyStat, ControlError, RunSpec, Size};
+use pantler_kernel::KernelError;
 use pantler_policy::Spec;
 use pantler_steer::{HitWatch, Steer, SteerError, SteerOptions};
 use std::os::fd::BorrowedFd;
@@ -86,7 +87,9 @@ impl Session {
 /// Errors of the body in the words of the doors, which know the exit status of each.
 fn control_error(error: SteerError) -> ControlError {
     match error {
-        SteerError::Missing { what, remedy } => ControlError::Missing { what: what.to_owned(), remedy },
+        SteerError::Kernel(KernelError::Missing { what, remedy }) => {
+            ControlError::Missing { what: what.to_owned(), remedy }
+        }
         SteerError::Options(text) => ControlError::invalid(text),
         error if error.is_missing() => ControlError::Missing {
             what: format!("a privilege ({error})"),

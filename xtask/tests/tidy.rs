@@ -159,6 +159,7 @@ const ROWS: &[&[&str]] = &[
     &["body/cache", "host/control"],
     &["host/tier"],
     &["host/origin", "lab/trace"],
+    &["host/kernel"],
     &["core/pagecache"],
     &["core/steward"],
     &["core/policy"],

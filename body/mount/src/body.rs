@@ -22,7 +22,7 @@ use crate::core::Core;
 use crate::inodes::{FileKey, Inode};
 use crate::lists::open_as;
 use crate::owners::Owner;
-use crate::process::user_of;
+use pantler_kernel::process::user_of;
 
 /// A mount behind the doors.
 pub(crate) struct MountBody {

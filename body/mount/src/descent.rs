@@ -23,7 +23,7 @@ use std::collections::VecDeque;
 
 use pantler_steward::OwnerId;
 
-use crate::process::Member;
+use pantler_kernel::process::Member;
 
 /// Owners that lost control and are remembered for their children's sake.
 const FALLEN_MAX: usize = 1024;

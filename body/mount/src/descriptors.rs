@@ -80,8 +80,8 @@ impl Descriptors {
     /// Those of this process, by its limit when first asked.
     pub(crate) fn of_process() -> Arc<Self> {
         static OF_PROCESS: OnceLock<Arc<Descriptors>> = OnceLock::new();
-        let limit = || rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-        Arc::clone(OF_PROCESS.get_or_init(|| Self::with_limit(limit().unwrap_or(u64::MAX))))
+        let limit = || pantler_kernel::limits::descriptors() as u64;
+        Arc::clone(OF_PROCESS.get_or_init(|| Self::with_limit(limit())))
     }
 
     fn with_limit(limit: u64) -> Arc<Self> {

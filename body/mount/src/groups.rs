@@ -1,6 +1,6 @@
 //! Owners that are many processes: control groups and users. They end with the last of them.
 
-use pantler_origin::read_process;
+use pantler_kernel::process::{cgroup_of, users_of};
 use pantler_steward::OwnerId;
 
 /// Where the control groups with the memory controller are found, by version.
@@ -45,38 +45,9 @@ pub(crate) fn gone(mut groups: Vec<(OwnerId, Group)>) -> Vec<OwnerId> {
     groups.into_iter().map(|(owner, _)| owner).collect()
 }
 
-/// Every user that a process has the rights of.
-fn users_of(process: u32) -> Vec<u32> {
-    let status = read_process(process, "status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("Uid:")).unwrap_or_default();
-    line.split_whitespace().filter_map(|word| word.parse().ok()).collect()
-}
-
-/// The memory control group of a process: version 1's own hierarchy, or version 2's only one.
-pub(crate) fn cgroup_of(process: u32) -> Option<String> {
-    let text = read_process(process, "cgroup").ok()?;
-    parse_cgroup(&text)
-}
-
-fn parse_cgroup(text: &str) -> Option<String> {
-    let lines = || text.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
-    let memory = lines().find(|(controllers, _)| controllers.split(',').any(|one| one == "memory"));
-    memory
-        .or_else(|| lines().find(|(controllers, _)| controllers.is_empty()))
-        .map(|(_, path)| path.to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn control_groups_of_both_versions() {
-        let one = "4:memory:/a/b\n1:name=systemd:/c\n0::/d\n";
-        assert_eq!(parse_cgroup(one).as_deref(), Some("/a/b"));
-        assert_eq!(parse_cgroup("0::/user.slice/x\n").as_deref(), Some("/user.slice/x"));
-        assert_eq!(parse_cgroup("nonsense"), None);
-    }
 
     #[test]
     fn those_without_processes_are_gone() {

@@ -27,7 +27,6 @@
 //! | inodes the kernel knows, open files | `inodes`, `handles` |
 //! | descriptors that each user may hold, and names the kernel is asked to forget | `descriptors`, `pruning` |
 //! | who is charged | `owners`, `groups` |
-//! | what `/proc` says of a process | `process` |
 //! | who lost control, and whose children begin without | `revoking`, `descent` |
 //! | hints through attributes and ioctl | `control` |
 //! | access lists through all doors | `lists` |
@@ -43,6 +42,8 @@
 // table, then the cache's frames; registries of owners, runs and wishes are held while none of
 // these is wanted, except the frames. No lock but a content's or a listing's is held while the
 // origin is asked, and none at all while an answer is written.
+
+#![forbid(unsafe_code)]
 
 mod attributes;
 mod body;
@@ -67,7 +68,6 @@ mod nesting;
 mod options;
 mod owners;
 mod pages;
-mod process;
 mod pruning;
 mod reading;
 mod revoking;

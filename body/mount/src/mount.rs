@@ -59,7 +59,7 @@ impl Mount {
     /// # Errors
     /// [`MountError`] naming the value that makes no sense.
     pub fn new(options: MountOptions) -> Result<Self, MountError> {
-        raise_descriptor_limit();
+        pantler_kernel::limits::raise_descriptors();
         Ok(Self { core: Arc::new(Core::new(options)?) })
     }
 
@@ -335,15 +335,5 @@ impl Drop for Mounted {
         if let Err(error) = self.end() {
             tracing::warn!(%error, "ended badly");
         }
-    }
-}
-
-/// Every inode the kernel knows costs a descriptor.
-fn raise_descriptor_limit() {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let limit = getrlimit(Resource::Nofile);
-    if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum })
-    {
-        tracing::warn!(%error, "few descriptors: few files can be known at a time");
     }
 }

@@ -21,7 +21,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use pantler_control::mount_table::unescape;
+use pantler_kernel::mount_table::unescape;
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 
 use crate::MountError;

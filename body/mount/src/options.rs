@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pantler_cache::CacheError;
-use pantler_control::memory::Limit;
 use pantler_control::{ControlError, OwnerSelector};
+use pantler_kernel::memory::Limit;
 use pantler_origin::{DiskModel, OpenFile, Place, SimulatedDisk, Source};
 use pantler_steward::scheduling::Order;
 use pantler_steward::{Allocation, Lookahead, PolicyName, Revocation, Spec};

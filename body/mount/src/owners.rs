@@ -13,8 +13,8 @@ use pantler_steward::OwnerId;
 use crate::OwnerBy;
 use crate::descent::Descent;
 use crate::descriptors::Descriptors;
-use crate::groups::{self, Group, cgroup_of};
-use crate::process::{Member, is_thread_of, lineage, mounter, process_of};
+use crate::groups::{self, Group};
+use pantler_kernel::process::{Member, cgroup_of, is_thread_of, lineage, process_of};
 
 mod newcomer;
 mod registry;
@@ -114,7 +114,7 @@ impl Owners {
 
     /// The user that a new owner belongs to.
     fn charged(&self, uid: u32) -> u32 {
-        if matches!(self.by, OwnerBy::Fixed(_)) { mounter() } else { uid }
+        if matches!(self.by, OwnerBy::Fixed(_)) { rustix::process::geteuid().as_raw() } else { uid }
     }
 
     fn key(&self, process: u32, start: u64, uid: u32) -> Key {
@@ -122,7 +122,7 @@ impl Owners {
             OwnerBy::Process => Key::Process(process, start),
             OwnerBy::Cgroup => cgroup_of(process).map_or(Key::Process(process, start), Key::Cgroup),
             OwnerBy::User => Key::User(uid),
-            OwnerBy::Fixed(name) => Key::Name(mounter(), name.clone()),
+            OwnerBy::Fixed(name) => Key::Name(rustix::process::geteuid().as_raw(), name.clone()),
         }
     }
 

@@ -12,7 +12,7 @@ use pantler_steward::OwnerId;
 use crate::core::Core;
 use crate::inodes::Inode;
 use crate::owners::Inherits;
-use crate::process::user_of;
+use pantler_kernel::process::user_of;
 
 /// Runs at a time.
 const RUNS_MAX: usize = 1024;

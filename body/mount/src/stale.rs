@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use pantler_control::mount_table::unescape;
+use pantler_kernel::mount_table::unescape;
 use rustix::io::Errno;
 
 use crate::MountError;

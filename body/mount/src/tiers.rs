@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use pantler_control::Size;
-use pantler_control::memory::Limit;
+use pantler_kernel::memory::Limit;
 use pantler_origin::Origin;
 use pantler_steward::placement::FRAMES_TOTAL_MAX;
 use pantler_tier::{

@@ -21,7 +21,8 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use pantler_control::{Hint, OwnerSelector, Speaker};
-use pantler_steer::{Steer, SteerOptions, doctor, sys};
+use pantler_kernel::pages;
+use pantler_steer::{Steer, SteerOptions, doctor};
 
 #[path = "../../../benches/environment.rs"]
 mod environment;
@@ -123,7 +124,7 @@ fn plans(folder: &Path) -> Result<[(&'static str, Plan); 3], Failure> {
 fn measure(folder: &Path, plan: &Plan, computing: u64, steered: bool, listed: bool) -> Result<f64, Failure> {
     for (path, ..) in plan {
         let file = File::open(path)?;
-        sys::drop_blocks(file.as_fd(), 0, file.metadata()?.len().div_ceil(sys::BLOCK_BYTES))?;
+        pages::drop_blocks(file.as_fd(), 0, file.metadata()?.len().div_ceil(pages::BLOCK_BYTES))?;
     }
     let text = plan.iter().fold(String::new(), |mut text, (path, start, end)| {
         let _ = writeln!(text, "{start} {end} {}", path.display());

@@ -13,7 +13,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use pantler_control::Profile;
-use pantler_steer::group::{self, RunGroup, Throttle};
+use pantler_kernel::group::{self, RunGroup, Throttle};
 use pantler_steer::{Steer, SteerOptions};
 
 type Failure = Box<dyn std::error::Error>;
@@ -120,7 +120,7 @@ fn main() -> Result<(), Failure> {
 
 fn kernel(arguments: &Arguments, mut command: Command) -> Result<(), Failure> {
     use std::os::unix::process::CommandExt;
-    let name = pantler_steer::names::run_name("kernel");
+    let name = pantler_kernel::names::run_name("kernel");
     let group = group::create(&name)?;
     group.hard_limit(Some(arguments.total.unwrap_or(arguments.budget)))?;
     throttle(&*group, arguments.throttle)?;

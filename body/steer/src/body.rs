@@ -15,11 +15,12 @@ use pantler_control::{
 use pantler_pagecache::{Engine, FileKey};
 use pantler_steward::{Block, FileId, OwnerId};
 
-use crate::group;
 use crate::steer::{Shared, Steer};
 use crate::steering::Steering;
-use crate::sys::{self, BLOCK_BYTES};
 use crate::watch;
+use pantler_kernel::clock;
+use pantler_kernel::group;
+use pantler_kernel::pages::BLOCK_BYTES;
 
 /// Files that may have a priority before they are read; the bound of the steward holds besides.
 const HINTED_FILES_MAX: usize = 4096;
@@ -222,7 +223,7 @@ impl Body for SteerBody {
             }
             Hint::ListFile { ref path, ref ranges, append } => {
                 let file = file.ok_or_else(|| ControlError::not_found(format!("file {}", path.display())))?;
-                let now_ns = sys::monotonic_ns();
+                let now_ns = clock::monotonic_ns();
                 HintAnswer::List(steering.list_file(owner, speaker, (path, file), ranges, append, now_ns)?)
             }
             Hint::GetList => HintAnswer::List(steering.list_answer(owner)),
@@ -232,7 +233,7 @@ impl Body for SteerBody {
             }
             _ => return Err(ControlError::unsupported(hint.name())),
         };
-        steering.obey(sys::monotonic_ns());
+        steering.obey(clock::monotonic_ns());
         Ok(answer)
     }
 

@@ -5,7 +5,7 @@
 //! not one of those that are left out.
 
 use crate::steer::Shared;
-use crate::sys;
+use pantler_kernel::pages;
 
 /// Room left below a bound on everything: the kernel charges in batches per CPU, and needs some to
 /// work in.
@@ -22,7 +22,7 @@ pub(crate) fn keep(shared: &Shared) {
     let blocks = match options.total_bytes.into_iter().chain(above).min() {
         Some(total) => {
             let for_files = total.saturating_sub(usage.other + MARGIN_BYTES.max(total / 128));
-            (for_files / sys::BLOCK_BYTES).saturating_sub(u64::from(options.lag_blocks())).min(budget)
+            (for_files / pages::BLOCK_BYTES).saturating_sub(u64::from(options.lag_blocks())).min(budget)
         }
         None => budget,
     };

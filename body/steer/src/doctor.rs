@@ -4,10 +4,10 @@ use std::fmt::Display;
 use std::fs;
 use std::path::Path;
 
-use crate::group::mounts::{Memory, Places};
+use pantler_kernel::group::mounts::{Memory, Places};
+use pantler_kernel::{pages, pid_namespace};
+
 use crate::kernel::{CACHESTAT, Kernel, TRACEPOINTS, Version};
-use crate::pid_namespace;
-use crate::sys;
 use crate::trace::Kind;
 use crate::trace::instance::{mounted_tracefs, read_layout};
 
@@ -44,7 +44,7 @@ pub fn doctor() -> Vec<Check> {
     let places = Places::read();
     checks.push(memory(places.as_ref().ok()));
     checks.push(device_counters(places.as_ref().ok()));
-    checks.push(cachestat(&kernel, sys::has_cachestat()));
+    checks.push(cachestat(&kernel, pages::has_cachestat()));
     checks.extend(niceties(&kernel));
     checks.push(left_alone(Path::new(DAMON)));
     checks

@@ -3,28 +3,15 @@
 use std::io;
 use std::path::PathBuf;
 
+use pantler_kernel::KernelError;
+
 /// Why steering could not start or a request could not be served.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SteerError {
-    /// A privilege or a kernel feature is missing; the remedy says what to do about it.
-    #[error("{what} is missing: {remedy}")]
-    Missing {
-        /// The feature, named as `doctor` names it.
-        what: &'static str,
-        /// One sentence that tells the user what to do.
-        remedy: String,
-    },
-    /// A control file of the kernel refused what was asked of it.
-    #[error("cannot {verb} {}: {source}", path.display())]
-    File {
-        /// What was attempted: "read", "write", "create".
-        verb: &'static str,
-        /// The control file.
-        path: PathBuf,
-        /// The kernel's answer.
-        source: io::Error,
-    },
+    /// The kernel lacks or refuses something.
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
     /// A trace format or ring-buffer header is not one this crate can read.
     #[error("trace format of {event}: {why}")]
     Format {
@@ -49,7 +36,7 @@ pub enum SteerError {
 impl SteerError {
     /// An error about one control file.
     pub(crate) fn file(verb: &'static str, path: impl Into<PathBuf>, source: io::Error) -> SteerError {
-        SteerError::File { verb, path: path.into(), source }
+        KernelError::file(verb, path, source).into()
     }
 
     /// An error of one system call.
@@ -60,13 +47,15 @@ impl SteerError {
     /// Whether a privilege or kernel feature is missing (exit status 3), not a failure of ours (1).
     pub fn is_missing(&self) -> bool {
         match self {
-            SteerError::Missing { .. } => true,
-            SteerError::File { source, .. } | SteerError::Call { source, .. } => matches!(
-                source.kind(),
-                io::ErrorKind::PermissionDenied
-                    | io::ErrorKind::Unsupported
-                    | io::ErrorKind::ReadOnlyFilesystem
-            ),
+            SteerError::Kernel(KernelError::Missing { .. }) => true,
+            SteerError::Kernel(KernelError::File { source, .. }) | SteerError::Call { source, .. } => {
+                matches!(
+                    source.kind(),
+                    io::ErrorKind::PermissionDenied
+                        | io::ErrorKind::Unsupported
+                        | io::ErrorKind::ReadOnlyFilesystem
+                )
+            }
             _ => false,
         }
     }

@@ -16,7 +16,8 @@ use std::path::{Path, PathBuf};
 
 use pantler_pagecache::FileKey;
 
-use crate::sys::{BLOCK_BYTES, FileHandle};
+use pantler_kernel::file_handle::FileHandle;
+use pantler_kernel::pages::BLOCK_BYTES;
 
 pub(crate) mod devices;
 mod layers;

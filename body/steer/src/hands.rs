@@ -7,8 +7,8 @@ use pantler_pagecache::{Answer, Decision, Rule, Span};
 
 use crate::files::Files;
 use crate::files::devices::Descriptor;
-use crate::sys;
 use crate::takeover::TakenOver;
+use pantler_kernel::pages;
 
 /// The open files of a run, and what was changed about them.
 #[derive(Debug, Default)]
@@ -24,11 +24,11 @@ impl Hands {
     pub(crate) fn carry_out(&mut self, decision: Decision, now_ns: u64) -> Answer {
         match decision {
             Decision::Drop { span, .. } => self.with(span, now_ns, |file| {
-                sys::drop_blocks(file, span.first, span.blocks)?;
+                pages::drop_blocks(file, span.first, span.blocks)?;
                 cached(file, span)
             }),
             Decision::ReadAhead { span, .. } => self.with(span, now_ns, |file| {
-                sys::read_ahead(file, span.first, span.blocks).map(|()| Answer::Done)
+                pages::read_ahead(file, span.first, span.blocks).map(|()| Answer::Done)
             }),
             // Looking must not keep files open, nor open closed ones.
             Decision::Ask { span, rule: Rule::Audit } => match self.files.open_descriptor(span.file) {
@@ -80,7 +80,7 @@ impl Hands {
 }
 
 fn cached(file: BorrowedFd<'_>, span: Span) -> io::Result<Answer> {
-    sys::cachestat(file, span.first, span.blocks).map(|stat| Answer::Cached(stat.cached))
+    pages::cachestat(file, span.first, span.blocks).map(|stat| Answer::Cached(stat.cached))
 }
 
 /// Whether reading this block would wait. An error counts as no: waiting for it would not end.
@@ -88,7 +88,7 @@ fn is_awaited(file: BorrowedFd<'_>, index: u64) -> bool {
     let mut byte = [0];
     let flags = rustix::io::ReadWriteFlags::NOWAIT;
     let read =
-        rustix::io::preadv2(file, &mut [io::IoSliceMut::new(&mut byte)], index * sys::BLOCK_BYTES, flags);
+        rustix::io::preadv2(file, &mut [io::IoSliceMut::new(&mut byte)], index * pages::BLOCK_BYTES, flags);
     read == Err(rustix::io::Errno::AGAIN)
 }
 

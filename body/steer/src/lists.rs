@@ -13,7 +13,7 @@ use pantler_steward::lists::Chunk;
 use rustix::fs::{FileType, OFlags, Stat};
 
 use crate::steering::Steering;
-use crate::sys::BLOCK_BYTES;
+use pantler_kernel::pages::BLOCK_BYTES;
 
 impl Steering {
     /// `owner` will read a file: all of it, or these ranges of bytes.

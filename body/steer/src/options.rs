@@ -5,7 +5,7 @@ use pantler_pagecache::{Bounds, Options};
 use pantler_steward::{Allocation, PolicyName, Revocation, Spec};
 
 use crate::error::SteerError;
-use crate::sys::BLOCK_BYTES;
+use pantler_kernel::pages::BLOCK_BYTES;
 
 /// The smallest budget: below it the reserves would leave nothing to decide about.
 pub const BUDGET_BYTES_MIN: u64 = 1 << 20;

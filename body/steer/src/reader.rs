@@ -14,8 +14,8 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 
 use crate::steer::Shared;
 use crate::steering::Steering;
-use crate::sys;
 use crate::trace::feed::Feed;
+use pantler_kernel::clock;
 
 /// Rest while blocks are brought in or dropped.
 const NAP_BUSY_US: u64 = 250;
@@ -36,8 +36,8 @@ const TICK_NS: u64 = 100_000_000;
 
 /// Runs until the run stops.
 pub(crate) fn run(shared: &Shared, mut feed: Feed) {
-    sys::sharpen_timers();
-    sys::hurry();
+    clock::sharpen_timers();
+    clock::hurry();
     if let Some(others) = &shared.others
         && let Err(error) = others.list_thread(rustix::thread::gettid().as_raw_nonzero().get() as u32)
     {
@@ -47,7 +47,7 @@ pub(crate) fn run(shared: &Shared, mut feed: Feed) {
     let mut rest = Rest::default();
     let mut next_tick_ns = 0;
     while !shared.stopping.load(Ordering::Acquire) {
-        let now_ns = sys::monotonic_ns();
+        let now_ns = clock::monotonic_ns();
         let (events, busy, calm) = {
             let mut steering = shared.steering();
             let Some(done) = round(&mut steering, &mut feed, now_ns) else { return };
@@ -66,7 +66,7 @@ pub(crate) fn run(shared: &Shared, mut feed: Feed) {
         }
     }
     // What came until now is counted; nothing more is dropped.
-    round(&mut shared.steering(), &mut feed, sys::monotonic_ns());
+    round(&mut shared.steering(), &mut feed, clock::monotonic_ns());
 }
 
 /// One round; `None` when the buffers cannot be read any more.
@@ -95,7 +95,7 @@ fn wait(shared: &Shared, feed: &Feed, next_tick_ns: u64) {
         .chain(std::iter::once(shared.wake.as_fd()))
         .map(|descriptor| PollFd::from_borrowed_fd(descriptor, PollFlags::IN))
         .collect();
-    let left = next_tick_ns.saturating_sub(sys::monotonic_ns());
+    let left = next_tick_ns.saturating_sub(clock::monotonic_ns());
     let timeout = Timespec { tv_sec: (left / 1_000_000_000) as i64, tv_nsec: (left % 1_000_000_000) as i64 };
     // An interrupted wait is a short one.
     let _ = rustix::event::poll(&mut polled, Some(&timeout));

@@ -10,17 +10,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 
+use pantler_kernel::group::{self, RunGroup, mounts};
+use pantler_kernel::{KernelError, clock, names, pages, pid_namespace};
 use pantler_pagecache::SteerCounters;
 
 use crate::error::SteerError;
-use crate::group::{self, RunGroup, mounts};
 use crate::kernel::{Kernel, TRACEPOINTS};
-use crate::names;
+use crate::leftovers::clean_leftovers;
 use crate::options::SteerOptions;
-use crate::pid_namespace;
 use crate::reader;
 use crate::steering::Steering;
-use crate::sys;
 use crate::trace::Kind;
 use crate::trace::feed::Feed;
 use crate::trace::instance::{self, Instance, InstanceOptions};
@@ -102,12 +101,12 @@ impl Steer {
     /// until a program is put in by [`Steer::enter`] or [`Steer::adopt`].
     ///
     /// # Errors
-    /// [`SteerError::Missing`] names what the machine lacks and the remedy; else what refused.
+    /// [`KernelError::Missing`] names what the machine lacks and the remedy; else what refused.
     pub fn start(options: SteerOptions) -> Result<Steer, SteerError> {
         options.check()?;
-        need(&Kernel::running(), sys::has_cachestat())?;
+        need(&Kernel::running(), pages::has_cachestat())?;
         pid_namespace::need_initial()?;
-        if let Err(error) = names::clean_leftovers() {
+        if let Err(error) = clean_leftovers() {
             tracing::warn!(%error, "could not look for leftovers of crashed runs");
         }
         let name = names::run_name(&options.name);
@@ -152,7 +151,7 @@ impl Steer {
             // An empty list means all threads: list one that no longer reads, ours before its
             // first read.
             run.list_thread(NOBODY_TID)?;
-            let steering = Steering::new(&options, sys::monotonic_ns())?;
+            let steering = Steering::new(&options, clock::monotonic_ns())?;
             let wake = rustix::event::eventfd(
                 0,
                 rustix::event::EventfdFlags::CLOEXEC | rustix::event::EventfdFlags::NONBLOCK,
@@ -281,10 +280,10 @@ impl Steer {
     /// Waits until the events so far have been taken, for at most five seconds. Other programs may
     /// go on meanwhile.
     pub fn catch_up(&self) {
-        let now_ns = sys::monotonic_ns();
+        let now_ns = clock::monotonic_ns();
         self.shared.wake_reader();
         while self.shared.steering().taken_until_ns < now_ns
-            && sys::monotonic_ns() < now_ns + 5_000_000_000
+            && clock::monotonic_ns() < now_ns + 5_000_000_000
             && !self.shared.stopping.load(Ordering::Acquire)
         {
             std::thread::sleep(std::time::Duration::from_millis(1));
@@ -294,9 +293,9 @@ impl Steer {
     /// Waits until no events come and no drop is due, for at most five seconds. For tests and for
     /// last looks at counters.
     pub fn settle(&self) {
-        let deadline = sys::monotonic_ns() + 5_000_000_000;
+        let deadline = clock::monotonic_ns() + 5_000_000_000;
         let (mut last, mut same) = ((0, 0), 0);
-        while same < 3 && sys::monotonic_ns() < deadline {
+        while same < 3 && clock::monotonic_ns() < deadline {
             let counters = self.counters();
             let now = (counters.events, counters.drops);
             let calm = now == last && self.shared.steering().engine.ledger().leaving_blocks() == 0;
@@ -311,7 +310,7 @@ impl Steer {
     pub fn resynchronise(&self) -> u64 {
         let mut steering = self.shared.steering();
         let before = steering.counters().corrected;
-        steering.lost(0, sys::monotonic_ns());
+        steering.lost(0, clock::monotonic_ns());
         steering.counters().corrected - before
     }
 
@@ -349,7 +348,7 @@ impl Steer {
         }
         self.shared.steering().hands.restore();
         leave(&self.home);
-        self.shared.group.remove()
+        Ok(self.shared.group.remove()?)
     }
 }
 
@@ -410,7 +409,7 @@ fn need(kernel: &Kernel, has_cachestat: bool) -> Result<(), SteerError> {
         return Ok(());
     }
     let remedy = format!("this is {kernel}; run Linux {TRACEPOINTS} or newer");
-    Err(SteerError::Missing { what: "cachestat", remedy })
+    Err(KernelError::Missing { what: "cachestat", remedy }.into())
 }
 
 /// Puts the calling process into the group; returns the files that bring it back.
@@ -425,7 +424,7 @@ fn join(group: &dyn RunGroup) -> Result<Vec<PathBuf>, SteerError> {
         if let Err(error) = group::write(&file, &std::process::id().to_string()) {
             leave(&home);
             let _ = group.remove();
-            return Err(error);
+            return Err(error.into());
         }
     }
     Ok(home)

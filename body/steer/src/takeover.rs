@@ -11,7 +11,6 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 
 use crate::files::Descriptor;
-use crate::sys;
 
 /// Open files remembered for restoring; of more than these the first taken stay as they are.
 pub const TAKEN_OVER_MAX: usize = 1024;
@@ -60,7 +59,7 @@ impl TakenOver {
 }
 
 fn advise(pid: u32, number: i32, ino: u64, advice: rustix::fs::Advice) -> io::Result<()> {
-    let descriptor = fs::File::from(sys::descriptor_of(pid, number)?);
+    let descriptor = fs::File::from(pantler_kernel::process::descriptor_of(pid, number)?);
     // The number may be another file by now.
     if descriptor.metadata()?.ino() != ino {
         return Err(io::ErrorKind::NotFound.into());

@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::files::devices::{Devices, MountedAt};
-use crate::group::{self, RunGroup};
+use pantler_kernel::group::{self, RunGroup};
 
 /// A smaller file is not worth a word: scripts, libraries.
 const SIZE_BYTES_MIN: u64 = 1 << 20;

@@ -8,9 +8,9 @@ use std::process::{Command, Stdio};
 
 use common::{Scratch, blocks_not_dropped, cached_blocks, in_turn, sh, start, start_with};
 use pantler_control::{Hint, OwnerSelector, PolicyName, Speaker};
+use pantler_kernel::group::mounts::{Memory, Places};
 use pantler_rig::eventually;
-use pantler_steer::group::mounts::{Memory, Places};
-use pantler_steer::names::clean_leftovers;
+use pantler_steer::clean_leftovers;
 use pantler_steer::{HitWatch, Steer};
 
 const MIB: u64 = 1 << 20;

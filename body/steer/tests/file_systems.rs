@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use common::{Scratch, cached_blocks, in_turn, outside, sh, start_with};
 use pantler_control::{Hint, HintAnswer, OwnerSelector, Profile, Speaker};
-use pantler_steer::{Steer, group, names};
+use pantler_kernel::{group, names};
+use pantler_steer::Steer;
 
 const MIB: u64 = 1 << 20;
 /// A file, the budget for it, and how often it is read.
@@ -98,7 +99,7 @@ fn write(path: &str, bytes: u64) {
 
 fn forget(path: &str) {
     let file = fs::File::open(path).expect("opened");
-    pantler_steer::sys::drop_blocks(file.as_fd(), 0, FILE / 4096).expect("dropped");
+    pantler_kernel::pages::drop_blocks(file.as_fd(), 0, FILE / 4096).expect("dropped");
 }
 
 fn scans(file: &str) -> String {

@@ -17,7 +17,7 @@
 //! `--without-rivals` is given.
 
 use anyhow::{Context, Result, bail};
-use pantler_steer::group::{self, RunGroup, Throttle};
+use pantler_kernel::group::{self, RunGroup, Throttle};
 use pantler_web::load::{Load, Pace, Plan, Report, Sizes, run};
 use pantler_web::{Keep, Options, Order, Overtake, Server};
 use std::fs::{self, File};
@@ -356,7 +356,7 @@ impl Bench {
     ) -> Result<Running> {
         forget(root)?;
         let group = if is_limited {
-            let group = group::create(&pantler_steer::names::run_name("web-bench"))?;
+            let group = group::create(&pantler_kernel::names::run_name("web-bench"))?;
             group.hard_limit(Some(LIMIT_BYTES))?;
             group.throttle(Throttle {
                 major: self.device.0,

@@ -18,7 +18,7 @@
 //! beliefs do not make the size smaller while there is some, and it grows into it.
 
 use foldhash::HashMap;
-use pantler_control::memory::Group;
+use pantler_kernel::memory::Group;
 use pantler_origin::{Time, Version};
 use std::collections::VecDeque;
 

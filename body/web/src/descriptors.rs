@@ -210,18 +210,6 @@ impl Drop for Wanted<'_> {
     }
 }
 
-/// Takes as many descriptors as this process may have, and says how many that are: one for each
-/// connection, and one for each file that somebody is answered from.
-pub(crate) fn raise_limit() -> usize {
-    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
-    let raised = rustix::process::Rlimit { current: limit.maximum, maximum: limit.maximum };
-    if let Err(error) = rustix::process::setrlimit(rustix::process::Resource::Nofile, raised) {
-        tracing::debug!("the limit of descriptors stays: {error}");
-    }
-    let current = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-    current.map_or(usize::MAX, |count| count.try_into().unwrap_or(usize::MAX))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

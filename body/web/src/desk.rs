@@ -722,7 +722,7 @@ impl Desk {
             && self.looked.compare_exchange(last, now, Relaxed, Relaxed).is_ok()
             && self.with_belief(Belief::asks_about_memory)
         {
-            let groups = pantler_control::memory::groups();
+            let groups = pantler_kernel::memory::groups();
             self.lock().belief.saw_memory(&groups);
         }
     }

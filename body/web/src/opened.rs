@@ -136,8 +136,8 @@ impl Opened {
     /// How many bytes of a piece are in memory; `None` where nobody tells us.
     pub fn held(&self, start: u64, end: u64) -> Option<u64> {
         match self.below {
-            Below::PageCache => pantler_origin::cached_bytes(self.as_fd(), start, end).ok(),
-            Below::Mount => pantler_origin::held_bytes(self.as_fd(), start, end).ok(),
+            Below::PageCache => pantler_kernel::pages::cached_bytes(self.as_fd(), start, end).ok(),
+            Below::Mount => pantler_kernel::held::held_bytes(self.as_fd(), start, end).ok(),
         }
     }
 }

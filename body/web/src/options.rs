@@ -210,7 +210,7 @@ impl Options {
             overtake: Overtake::default(),
             model: Model {
                 policy: pantler_policy::PolicyName::Linux.spec(),
-                bytes: pantler_control::memory::available(),
+                bytes: pantler_kernel::memory::available(),
             },
             keep: Keep::Policy(pantler_policy::PolicyName::WTinyLfu.spec()),
             store: StoreKind::default(),

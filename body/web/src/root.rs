@@ -56,7 +56,7 @@ impl Root {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let opened = rustix::fs::openat(node.as_fd(), c".", flags, Mode::empty());
         let opened = opened.map_err(|error| fail(error.into()))?;
-        let is_mount = pantler_origin::is_held(opened.as_fd(), 0, 0).is_ok();
+        let is_mount = pantler_kernel::held::is_held(opened.as_fd(), 0, 0).is_ok();
         let below = if is_mount { Below::Mount } else { Below::PageCache };
         Ok(Self { directory, node, below })
     }

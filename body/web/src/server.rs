@@ -18,7 +18,7 @@ use crate::metrics::Metrics;
 use crate::opener::Opener;
 use crate::options::Options;
 use crate::root::Root;
-use crate::{WebError, admin, descriptors, tls};
+use crate::{WebError, admin, tls};
 
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 4096;
@@ -92,7 +92,7 @@ impl Server {
     /// # Errors
     /// [`WebError`], with nothing left running.
     pub fn start(options: Options) -> Result<Self, WebError> {
-        let descriptors = descriptors::raise_limit();
+        let descriptors = pantler_kernel::limits::raise_descriptors();
         let root = Arc::new(Root::open(&options.root)?);
         let tls = options.tls.as_ref().map(tls::acceptor).transpose()?;
         let listener = listen(options.listen)?;

@@ -281,7 +281,7 @@ fn cached(site: &Site, names: impl Iterator<Item = String>) -> u64 {
             let size = file.metadata().unwrap().len();
             let pages = (0..size.div_ceil(4096)).map(|page| (page * 4096, size.min((page + 1) * 4096)));
             pages
-                .filter(|(start, end)| pantler_origin::is_cached(file.as_fd(), *start, *end).unwrap())
+                .filter(|(start, end)| pantler_kernel::pages::is_cached(file.as_fd(), *start, *end).unwrap())
                 .map(|(start, end)| end - start)
                 .sum::<u64>()
         })

@@ -73,7 +73,7 @@ fn over_a_mount_the_steward_is_asked_once_per_request_and_right() {
             // Nobody else reads, so what is held now is held when the request comes.
             let held = {
                 let file = std::fs::File::open(&path).unwrap();
-                pantler_origin::is_held(file.as_fd(), 0, (FILE_BYTES + at) as u64).unwrap()
+                pantler_kernel::held::is_held(file.as_fd(), 0, (FILE_BYTES + at) as u64).unwrap()
             };
             let (asked_before, at_once, waited) = (asked(), number("at_once"), number("after_waiting"));
             assert_eq!(get(&server, &format!("/f{at}")), pattern(FILE_BYTES + at), "{order:?}: f{at}");

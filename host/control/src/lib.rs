@@ -13,7 +13,6 @@
 //! * [`Profile`]: hints for an unmodified program.
 //! * [`server::Host`] and [`client::Client`]: the control socket. Its words are in [`wire`], its
 //!   place in [`runtime`].
-//! * [`memory`]: how much of it a host may take.
 #![forbid(unsafe_code)]
 
 mod body;
@@ -22,8 +21,6 @@ mod error;
 mod frame;
 mod glob;
 mod hint;
-pub mod memory;
-pub mod mount_table;
 mod policy;
 mod profile;
 mod revocations;

@@ -1,10 +1,11 @@
 //! Acting with another user's rights on the current thread.
 
 use std::cell::Cell;
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::marker::PhantomData;
 use std::sync::OnceLock;
+
+use pantler_kernel::process::read_process;
 
 /// The user in whose name an operation is done.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,17 +57,6 @@ impl Caller {
         set_fsuid(self.uid)?;
         Ok(acting)
     }
-}
-
-/// A short file that `/proc` keeps about a process or thread, such as `status`, read at once.
-///
-/// # Errors
-/// When the process is gone.
-pub fn read_process(id: u32, file: &str) -> io::Result<String> {
-    // Files of /proc have no size to ask for; growing from nothing would take ten calls.
-    let mut text = String::with_capacity(4096);
-    File::open(format!("/proc/{id}/{file}"))?.read_to_string(&mut text)?;
-    Ok(text)
 }
 
 /// Restores the thread's own rights when dropped. Bound to the thread that made it.

@@ -11,8 +11,6 @@
 //! * [`Attributes`], [`Version`], [`Look`]: what a file is like, and whether it changed since the
 //!   last look.
 //! * [`has_writers`]: whether a process may be changing a file without showing it yet.
-//! * [`cached_bytes`], [`held_bytes`], and [`is_cached`], [`is_held`]: how much of a piece of a
-//!   file the kernel's page cache, or a mount of ours, holds, and whether that is all.
 //! * [`Filling`]: buffers that are filled one after the other.
 //! * [`SimulatedDisk`]: a disk slower than the real one, for measurements.
 //! * [`Caller`]: acting with another's user, groups and file mode mask on the current thread.
@@ -30,14 +28,13 @@ mod filling;
 mod node;
 mod origin;
 mod place;
-mod residency;
 mod simulated;
 mod source;
 mod store;
 mod version;
 
 pub use attributes::{Attributes, Changes, Kind, Time};
-pub use caller::{Acting, Caller, read_process};
+pub use caller::{Acting, Caller};
 pub use directory::{Directory, LocalEntries, LocalFile, LocalNode, MOUNT_TYPE, Stamps, has_writers};
 pub use entries::{Entries, Entry};
 pub use error::OriginError;
@@ -46,7 +43,6 @@ pub use filling::Filling;
 pub use node::Node;
 pub use origin::Origin;
 pub use place::{Credentials, Place, Scheme, StoreAddress, StoreOptions};
-pub use residency::{cached_bytes, held_bytes, is_cached, is_held, write_out};
 pub use simulated::{DiskModel, SimulatedDisk};
 pub use source::{READ_BUFFERS_MAX, Source};
 pub use store::{Found, Object, Objects, Store, StoreEntries, StoreFile, StoreNode};

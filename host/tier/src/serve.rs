@@ -286,7 +286,7 @@ impl Server {
             Some((certificates, key)) => Some(tls::configure(certificates, key)?),
             None => None,
         };
-        raise_descriptor_limit();
+        pantler_kernel::limits::raise_descriptors();
         let listener = TcpListener::bind(options.listen).map_err(|error| fail("listen", error))?;
         listener.set_nonblocking(true).map_err(|error| fail("listen", error))?;
         let port = listener.local_addr().map_err(|error| fail("listen", error))?.port();
@@ -639,16 +639,6 @@ impl Server {
             }
             State::Waits { .. } => {}
         }
-    }
-}
-
-/// Every client costs a descriptor.
-fn raise_descriptor_limit() {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let limit = getrlimit(Resource::Nofile);
-    if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum })
-    {
-        tracing::warn!(%error, "few descriptors: few clients can be connected at a time");
     }
 }
 

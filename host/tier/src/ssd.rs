@@ -376,8 +376,8 @@ impl SsdTier {
         let mut written = self.written.lock().expect("nothing panics with ranges");
         let Some(batch) = written.add(start..start + u64::from(length)) else { return };
         drop(written);
-        let done =
-            self.ask(self.write_timeout(), move |file| pantler_origin::write_out(file.as_fd(), &batch));
+        let done = self
+            .ask(self.write_timeout(), move |file| pantler_kernel::pages::write_out(file.as_fd(), &batch));
         if let Err(error) = done.and_then(|done| done.map_err(|error| self.failed(error))) {
             tracing::debug!(tier = self.name, %error, "what was written stays in the page cache for now");
         }

@@ -64,7 +64,7 @@ fn what_the_tier_holds_is_not_in_the_page_cache_too() {
     let tier = SsdTier::open(folder.path(), 40 << 20, LARGE, Seal::Checksum).unwrap();
     let file = fs::File::options().read(true).write(true).open(file_in(folder.path())).unwrap();
     let size = file.metadata().unwrap().len();
-    let cached = || pantler_origin::cached_bytes(file.as_fd(), 0, size);
+    let cached = || pantler_kernel::pages::cached_bytes(file.as_fd(), 0, size);
     // The detector.
     file.write_all_at(&[0; 4096], size - 4096).unwrap();
     match cached() {

@@ -1,7 +1,8 @@
 //! The control group of one run, with the budget as its hard limit and perhaps a slow disk.
 
 use anyhow::{Context, Result};
-use pantler_steer::group::{self, RunGroup, Throttle};
+use pantler_kernel::group::mounts::Places;
+use pantler_kernel::group::{self, RunGroup, Throttle};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -15,7 +16,7 @@ impl Group {
     pub fn new(name: &str, limit_bytes: u64, throttle: Option<Throttle>) -> Result<Group> {
         // A name that tells its process: what a killed demo leaves is cleaned by the next start of
         // any run.
-        let name = pantler_steer::names::run_name(name);
+        let name = pantler_kernel::names::run_name(name);
         let group = Group { inner: group::create(&name).context("cannot make a control group")? };
         group.inner.hard_limit(Some(limit_bytes))?;
         if let Some(throttle) = throttle {
@@ -61,15 +62,7 @@ pub fn device_read_bytes(folder: &Path) -> Result<u64> {
     Ok(text.split_whitespace().filter_map(|word| word.strip_prefix("rbytes=")?.parse::<u64>().ok()).sum())
 }
 
-/// The v1 `blkio` folder of the calling process; its throttle does not reach the groups below it.
+/// The v1 `blkio` folder of the calling process, whose throttle does not reach the groups below it.
 pub fn own_blkio_v1() -> Option<PathBuf> {
-    let own = fs::read_to_string("/proc/self/cgroup").ok()?;
-    let path = own.lines().find_map(|line| line.split_once(":blkio:"))?.1.trim_start_matches('/');
-    let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
-    let mount = mounts.lines().find_map(|line| {
-        let fields: Vec<&str> = line.split(' ').collect();
-        (fields.get(2) == Some(&"cgroup") && fields.get(3)?.split(',').any(|o| o == "blkio"))
-            .then(|| fields[1])
-    })?;
-    Some(Path::new(mount).join(path))
+    Places::read().ok()?.blkio
 }

@@ -1,7 +1,7 @@
 //! One run of the queries: by the kernel alone, steered, or through a mount.
 
 use anyhow::{Context, Result, bail};
-use pantler_steer::group::Throttle;
+use pantler_kernel::group::Throttle;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::cell::OnceCell;
 use std::fmt;

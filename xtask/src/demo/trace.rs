@@ -74,7 +74,7 @@ impl Instance {
             let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
             bail!("Linux {} has no tracepoint filemap:mm_filemap_get_pages", kernel.trim());
         }
-        let path = Path::new(TRACEFS).join("instances").join(pantler_steer::names::run_name("demo"));
+        let path = Path::new(TRACEFS).join("instances").join(pantler_kernel::names::run_name("demo"));
         fs::create_dir(&path).with_context(|| format!("cannot create {}", path.display()))?;
         Ok(Instance(path))
     }

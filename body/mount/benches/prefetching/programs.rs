@@ -10,8 +10,8 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use pantler_control::{Hint, OwnerSelector, RunSpec, Speaker};
+use pantler_kernel::group::{self, Throttle};
 use pantler_mount::{DiskModel, Lookahead, Mount, MountOptions, Mounted, Order};
-use pantler_steer::group::{self, Throttle};
 use pantler_steward::Allocation;
 
 use crate::stage::{Program, Running, Stage};
@@ -191,7 +191,7 @@ fn measure(stage: &Stage, row: &Row) -> Outcome<f64> {
 
 fn throttle(stage: &Stage) -> Outcome<Box<dyn group::RunGroup>> {
     let device = std::fs::metadata(stage.origin())?.dev();
-    let group = group::create(&pantler_steer::names::run_name("bench"))?;
+    let group = group::create(&pantler_kernel::names::run_name("bench"))?;
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
     group.throttle(Throttle { major, minor, reads_per_s: 1_000_000, read_bytes_per_s: THROTTLE })?;
     Ok(group)

@@ -7,7 +7,7 @@ use pantler_steward::OwnerId;
 use super::Watch;
 use crate::descent::{Descent, Fallen, answers};
 use crate::descriptors::Charge;
-use crate::process::{ANCESTORS_MAX, command_of, status_field};
+use pantler_kernel::process::{ANCESTORS_MAX, command_of, status_field};
 
 /// Owners of ended runs that are kept for each user, to be continued by name.
 const KEPT_MAX: usize = 64;

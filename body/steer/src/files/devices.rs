@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use pantler_control::mount_table::unescape;
+use pantler_kernel::mount_table::unescape;
 
 use super::FileKey;
 use super::layers;

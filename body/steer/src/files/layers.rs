@@ -14,7 +14,7 @@ use rustix::fs::{Mode, OFlags, ResolveFlags};
 
 use super::FileKey;
 use super::devices::{MountedAt, kernel_dev};
-use crate::sys::FileHandle;
+use pantler_kernel::file_handle::FileHandle;
 
 /// Whether the overlay's number of an inode can be that of the inode below: it may hold the number
 /// of the layer in its upper bits (`xino`).

@@ -15,7 +15,7 @@ use super::format::Layouts;
 use super::instance::Instance;
 use super::page::Page;
 use crate::error::SteerError;
-use crate::sys;
+use pantler_kernel::clock;
 
 /// Events that one CPU's queue holds: a round stops reading this CPU there and goes on in the next.
 pub const QUEUE_EVENTS: usize = 2048;
@@ -76,7 +76,7 @@ impl Feed {
     /// # Errors
     /// A read of a buffer failed.
     pub fn round(&mut self, mut each: impl FnMut(&Event)) -> Result<usize, SteerError> {
-        let mut until_ns = sys::monotonic_ns();
+        let mut until_ns = clock::monotonic_ns();
         for lane in &mut self.lanes {
             lane.fill(&self.layouts, &mut self.page, &mut self.lost, &mut self.pages)?;
             until_ns = until_ns.min(lane.cut_ns.unwrap_or(u64::MAX));

@@ -5,6 +5,8 @@ use std::fs;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
+use pantler_kernel::KernelError;
+
 use super::Kind;
 use super::format::{Layout, Layouts, page_bytes};
 use crate::error::SteerError;
@@ -16,12 +18,12 @@ const TRACEFS: &str = "/sys/kernel/tracing";
 /// Finds the tracefs mount of this machine, mounting it at the usual place when it is nowhere.
 ///
 /// # Errors
-/// [`SteerError::Missing`] when the kernel has none, or we may not mount or read it.
+/// [`KernelError::Missing`] when the kernel has none, or we may not mount or read it.
 pub fn tracefs() -> Result<PathBuf, SteerError> {
     if let Some(found) = mounted_tracefs() {
         return Ok(found);
     }
-    let missing = |why: &dyn std::fmt::Display| SteerError::Missing {
+    let missing = |why: &dyn std::fmt::Display| KernelError::Missing {
         what: "tracefs",
         remedy: format!(
             "it is not mounted and mounting it at {TRACEFS} failed ({why}); run as root on a kernel with CONFIG_TRACING"
@@ -35,7 +37,7 @@ pub fn tracefs() -> Result<PathBuf, SteerError> {
         None::<&std::ffi::CStr>,
     )
     .map_err(|error| missing(&error))?;
-    mounted_tracefs().ok_or_else(|| missing(&"it did not appear"))
+    Ok(mounted_tracefs().ok_or_else(|| missing(&"it did not appear"))?)
 }
 
 /// The tracefs mount of this machine, if there is one; mounts nothing.
@@ -81,7 +83,7 @@ impl Instance {
     /// Makes the instance with every tracepoint still off; [`Instance::start`] switches them on.
     ///
     /// # Errors
-    /// [`SteerError::Missing`] when a tracepoint does not exist on this kernel, else the control
+    /// [`KernelError::Missing`] when a tracepoint does not exist on this kernel, else the control
     /// file that refused.
     pub fn create(root: &Path, options: &InstanceOptions<'_>) -> Result<Instance, SteerError> {
         let path = root.join("instances").join(options.name);
@@ -227,19 +229,18 @@ fn read_at_once(path: &Path) -> io::Result<String> {
 /// Reads the layout of a tracepoint.
 ///
 /// # Errors
-/// [`SteerError::Missing`] when this kernel does not have it.
+/// [`KernelError::Missing`] when this kernel does not have it.
 pub fn read_layout(root: &Path, kind: Kind) -> Result<Layout, SteerError> {
     let path = root.join("events/filemap").join(super::tracepoint(kind)).join("format");
     match fs::read_to_string(&path) {
         Ok(text) => Layout::parse(kind, &text),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(SteerError::Missing {
-            what: "the filemap tracepoints",
-            remedy: format!(
-                "this is {}, without {}; run Linux {TRACEPOINTS} or newer, with CONFIG_TRACEPOINTS",
-                Kernel::running(),
-                super::tracepoint(kind)
-            ),
-        }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let (kernel, name) = (Kernel::running(), super::tracepoint(kind));
+            let remedy = format!(
+                "this is {kernel}, without {name}; run Linux {TRACEPOINTS} or newer, with CONFIG_TRACEPOINTS"
+            );
+            Err(KernelError::Missing { what: "the filemap tracepoints", remedy }.into())
+        }
         Err(error) => Err(SteerError::file("read", path, error)),
     }
 }

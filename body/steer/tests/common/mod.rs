@@ -9,7 +9,8 @@ use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
 use pantler_control::Profile;
-use pantler_steer::{HitWatch, Steer, SteerOptions, doctor, sys};
+use pantler_kernel::pages;
+use pantler_steer::{HitWatch, Steer, SteerOptions, doctor};
 
 /// One test at a time: a run moves this whole process into its groups, and sees what others do to
 /// its files.
@@ -114,10 +115,10 @@ pub fn blocks_not_dropped(path: &str) -> u64 {
     counted.cached + counted.evicted
 }
 
-fn counted(path: &str) -> sys::CacheStat {
+fn counted(path: &str) -> pages::CacheStat {
     let file = fs::File::open(path).expect("opened");
     let blocks = file.metadata().expect("a size").len().div_ceil(4096);
-    sys::cachestat(file.as_fd(), 0, blocks).expect("counted")
+    pages::cachestat(file.as_fd(), 0, blocks).expect("counted")
 }
 
 /// The folder of trace instances.
@@ -163,7 +164,7 @@ impl Scratch {
     pub fn forget(&self, path: &str) {
         let file = fs::File::open(path).expect("opened");
         let blocks = file.metadata().expect("a size").len().div_ceil(4096);
-        sys::drop_blocks(file.as_fd(), 0, blocks).expect("dropped");
+        pages::drop_blocks(file.as_fd(), 0, blocks).expect("dropped");
     }
 }
 

@@ -11,7 +11,7 @@
 //! room for: without one, the memory of the machine is everybody's, and the kernel fills it with
 //! files in any case.
 
-use pantler_control::memory::Group;
+use pantler_kernel::memory::Group;
 
 /// Share of a limit that may stay unused, and bytes of it at least: the kernel takes files from
 /// memory only at the limit, but what else is in the group changes all the time.

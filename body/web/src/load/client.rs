@@ -44,7 +44,7 @@ pub fn run(load: &Load) -> io::Result<Report> {
 }
 
 fn run_patiently(load: &Load, patience: Duration) -> io::Result<Report> {
-    crate::descriptors::raise_limit();
+    pantler_kernel::limits::raise_descriptors();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let local = LocalSet::new();
     local.block_on(&runtime, async {

@@ -103,8 +103,8 @@ fn keep(file: &Arc<File>) -> usize {
 fn bound() -> usize {
     static BOUND: OnceLock<usize> = OnceLock::new();
     *BOUND.get_or_init(|| {
-        let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-        (limit.unwrap_or(u64::MAX) / ONE_OF).clamp(BOUNDS.0, BOUNDS.1) as usize
+        let limit = pantler_kernel::limits::descriptors() as u64;
+        (limit / ONE_OF).clamp(BOUNDS.0, BOUNDS.1) as usize
     })
 }
 

@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::error::SteerError;
+use crate::KernelError;
+use crate::process::own_group;
 
 /// The hierarchy with the memory controller.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,7 +37,7 @@ impl Places {
     ///
     /// # Errors
     /// `/proc` could not be read.
-    pub fn read() -> Result<Places, SteerError> {
+    pub fn read() -> Result<Places, KernelError> {
         Places::read_below(Path::new("/"))
     }
 
@@ -44,10 +45,10 @@ impl Places {
     ///
     /// # Errors
     /// `/proc` could not be read.
-    pub fn read_below(root: &Path) -> Result<Places, SteerError> {
+    pub fn read_below(root: &Path) -> Result<Places, KernelError> {
         let load = |file: &str| {
             let path = root.join(file);
-            fs::read_to_string(&path).map_err(|error| SteerError::file("read", path, error))
+            fs::read_to_string(&path).map_err(|error| KernelError::file("read", path, error))
         };
         let mounts = load("proc/self/mountinfo")?;
         let own = load("proc/self/cgroup")?;
@@ -96,13 +97,4 @@ impl<'a> Mount<'a> {
         let below = if self.root == "/" { group } else { group.strip_prefix(self.root).unwrap_or("") };
         root.join(self.place.trim_start_matches('/')).join(below.trim_start_matches('/'))
     }
-}
-
-/// This process's group: lines are `number:controllers:path`, and v2 has no controllers.
-fn own_group<'a>(text: &'a str, controller: &str) -> Option<&'a str> {
-    text.lines().find_map(|line| {
-        let mut parts = line.splitn(3, ':').skip(1);
-        let (controllers, path) = (parts.next()?, parts.next()?);
-        controllers.split(',').any(|word| word == controller).then_some(path)
-    })
 }

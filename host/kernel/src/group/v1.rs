@@ -7,7 +7,7 @@ use super::mounts::{Memory, Places};
 use super::{
     RunGroup, Throttle, Usage, evacuate_and_remove, headroom_above, read, read_number, stat_field, write,
 };
-use crate::error::SteerError;
+use crate::KernelError;
 
 /// The groups of one run on a v1 machine.
 #[derive(Debug)]
@@ -21,18 +21,21 @@ impl V1 {
     ///
     /// # Errors
     /// The folder that could not be made.
-    pub fn create(places: &Places, name: &str) -> Result<V1, SteerError> {
+    pub fn create(places: &Places, name: &str) -> Result<V1, KernelError> {
         let Some(Memory::V1 { own }) = &places.memory else {
-            return Err(SteerError::Options("no v1 memory hierarchy".to_owned()));
+            return Err(KernelError::Missing {
+                what: "the v1 memory hierarchy",
+                remedy: "mount it".to_owned(),
+            });
         };
         let memory = own.join(name);
-        fs::create_dir(&memory).map_err(|error| SteerError::file("create", &memory, error))?;
+        fs::create_dir(&memory).map_err(|error| KernelError::file("create", &memory, error))?;
         let blkio = places.blkio.as_ref().map(|own| own.join(name));
         if let Some(folder) = &blkio
             && let Err(error) = fs::create_dir(folder)
         {
             let _ = fs::remove_dir(&memory);
-            return Err(SteerError::file("create", folder, error));
+            return Err(KernelError::file("create", folder, error));
         }
         let group = V1 { memory, blkio };
         group.start_counting();
@@ -83,7 +86,7 @@ impl RunGroup for V1 {
         self.blkio.as_deref()
     }
 
-    fn usage(&self) -> Result<Usage, SteerError> {
+    fn usage(&self) -> Result<Usage, KernelError> {
         let total = read_number(&self.memory.join("memory.usage_in_bytes"))?;
         let stat = read(&self.memory.join("memory.stat"))?;
         let field = |word| stat_field(&stat, word).unwrap_or(0);
@@ -110,7 +113,7 @@ impl RunGroup for V1 {
     // this call reclaims: the kernel shrinks the group to fit (or answers EBUSY when it cannot),
     // then the bound is lifted. If we die in between, the group keeps a bound that its files fit
     // under, and the next start removes it.
-    fn enforce(&self, bytes: u64) -> Result<(), SteerError> {
+    fn enforce(&self, bytes: u64) -> Result<(), KernelError> {
         let limit = self.memory.join("memory.limit_in_bytes");
         if read_number(&self.memory.join("memory.usage_in_bytes"))? <= bytes {
             return Ok(());
@@ -119,20 +122,20 @@ impl RunGroup for V1 {
         write(&limit, "-1")?;
         match shrunk {
             Err(error) if error.raw_os_error() != Some(libc::EBUSY) => {
-                Err(SteerError::file("write", limit, error))
+                Err(KernelError::file("write", limit, error))
             }
             _ => Ok(()),
         }
     }
 
-    fn hard_limit(&self, bytes: Option<u64>) -> Result<(), SteerError> {
+    fn hard_limit(&self, bytes: Option<u64>) -> Result<(), KernelError> {
         let value = bytes.map_or("-1".to_owned(), |bytes| bytes.to_string());
         write(&self.memory.join("memory.limit_in_bytes"), &value)
     }
 
-    fn throttle(&self, throttle: Throttle) -> Result<(), SteerError> {
+    fn throttle(&self, throttle: Throttle) -> Result<(), KernelError> {
         let Some(folder) = &self.blkio else {
-            return Err(SteerError::Missing {
+            return Err(KernelError::Missing {
                 what: "the blkio control group",
                 remedy: "mount it".to_owned(),
             });
@@ -142,7 +145,7 @@ impl RunGroup for V1 {
         write(&folder.join("blkio.throttle.read_bps_device"), &format!("{major}:{minor} {read_bytes_per_s}"))
     }
 
-    fn remove(&self) -> Result<(), SteerError> {
+    fn remove(&self) -> Result<(), KernelError> {
         if let Some(folder) = &self.blkio {
             evacuate_and_remove(folder)?;
         }

@@ -13,7 +13,7 @@ use super::mounts::{Memory, Places};
 use super::{
     RunGroup, Throttle, Usage, evacuate_and_remove, headroom_above, read, read_number, stat_field, write,
 };
-use crate::error::SteerError;
+use crate::KernelError;
 
 /// The groups of one run on a v2 machine.
 #[derive(Debug)]
@@ -26,9 +26,12 @@ impl V2 {
     ///
     /// # Errors
     /// The folder or control file that refused.
-    pub fn create(places: &Places, name: &str) -> Result<V2, SteerError> {
+    pub fn create(places: &Places, name: &str) -> Result<V2, KernelError> {
         let Some(Memory::V2 { root, own }) = &places.memory else {
-            return Err(SteerError::Options("no v2 memory hierarchy".to_owned()));
+            return Err(KernelError::Missing {
+                what: "the v2 memory hierarchy",
+                remedy: "mount it".to_owned(),
+            });
         };
         let parent = own
             .ancestors()
@@ -48,9 +51,9 @@ impl V2 {
         made.map(|()| group)
     }
 
-    fn make(&self) -> Result<(), SteerError> {
+    fn make(&self) -> Result<(), KernelError> {
         let create =
-            |path: &Path| fs::create_dir(path).map_err(|error| SteerError::file("create", path, error));
+            |path: &Path| fs::create_dir(path).map_err(|error| KernelError::file("create", path, error));
         create(&self.top)?;
         write(&self.top.join("cgroup.subtree_control"), "+memory")?;
         let _ = fs::write(self.top.join("cgroup.subtree_control"), "+io");
@@ -93,7 +96,7 @@ impl RunGroup for V2 {
         Some(&self.top)
     }
 
-    fn usage(&self) -> Result<Usage, SteerError> {
+    fn usage(&self) -> Result<Usage, KernelError> {
         let total = read_number(&self.top.join("memory.current"))?;
         let stat = read(&self.top.join("memory.stat"))?;
         let field = |word| stat_field(&stat, word).unwrap_or(0);
@@ -117,22 +120,22 @@ impl RunGroup for V2 {
 
     // The program's own group is bounded, not the whole: pages that the host read ahead are the
     // steward's to drop.
-    fn enforce(&self, bytes: u64) -> Result<(), SteerError> {
+    fn enforce(&self, bytes: u64) -> Result<(), KernelError> {
         let host = read_number(&self.host().join("memory.current")).unwrap_or(0);
         write(&self.program().join("memory.high"), &bytes.saturating_sub(host).to_string())
     }
 
-    fn hard_limit(&self, bytes: Option<u64>) -> Result<(), SteerError> {
+    fn hard_limit(&self, bytes: Option<u64>) -> Result<(), KernelError> {
         write(&self.top.join("memory.max"), &bytes.map_or("max".to_owned(), |bytes| bytes.to_string()))
     }
 
-    fn throttle(&self, throttle: Throttle) -> Result<(), SteerError> {
+    fn throttle(&self, throttle: Throttle) -> Result<(), KernelError> {
         let Throttle { major, minor, reads_per_s, read_bytes_per_s } = throttle;
         let line = format!("{major}:{minor} rbps={read_bytes_per_s} riops={reads_per_s}");
         write(&self.top.join("io.max"), &line)
     }
 
-    fn remove(&self) -> Result<(), SteerError> {
+    fn remove(&self) -> Result<(), KernelError> {
         // Processes that are left must go above the run's group, which may not hold any itself.
         if let Some(parent) = self.top.parent() {
             for folder in [self.program(), self.host()] {

@@ -5,23 +5,26 @@
 use std::fs;
 use std::path::Path;
 
-use crate::error::SteerError;
+use crate::KernelError;
 
 /// What the kernel calls the initial pid namespace: `PROC_PID_INIT_INO` of
 /// `include/linux/proc_ns.h`.
 const INITIAL: &str = "pid:[4026531836]";
 /// What to do in any other.
-pub(crate) const REMEDY: &str =
+pub const REMEDY: &str =
     "run pantler on the host, outside of the container; no daemon there takes runs of containers yet";
 
 /// The pid namespace of this process, if it is another than the initial one.
-pub(crate) fn foreign() -> Option<String> {
+pub fn foreign() -> Option<String> {
     named_by(Path::new("/proc/self/ns/pid"))
 }
 
-/// Refuses to steer in any other than the initial one.
-pub(crate) fn need_initial() -> Result<(), SteerError> {
-    let refuse = |name| SteerError::Missing {
+/// Refuses any other than the initial one.
+///
+/// # Errors
+/// [`KernelError::Missing`] names the namespace.
+pub fn need_initial() -> Result<(), KernelError> {
+    let refuse = |name| KernelError::Missing {
         what: "the initial pid namespace",
         remedy: format!(
             "this is {name}, where the ids in trace events are not those of our processes; {REMEDY}"

@@ -12,7 +12,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::error::SteerError;
+use crate::KernelError;
 
 pub mod mounts;
 pub mod v1;
@@ -58,7 +58,7 @@ pub trait RunGroup: std::fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// The control file that could not be read.
-    fn usage(&self) -> Result<Usage, SteerError>;
+    fn usage(&self) -> Result<Usage, KernelError>;
     /// Bytes that may still be charged before a limit above the group is met; none when there is no
     /// limit.
     fn headroom(&self) -> Option<u64>;
@@ -71,35 +71,35 @@ pub trait RunGroup: std::fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// The control file that refused.
-    fn enforce(&self, bytes: u64) -> Result<(), SteerError>;
+    fn enforce(&self, bytes: u64) -> Result<(), KernelError>;
     /// Sets a hard limit, as a kernel without Pantler would have it. For comparisons only; `None`
     /// lifts it.
     ///
     /// # Errors
     /// The control file that refused.
-    fn hard_limit(&self, bytes: Option<u64>) -> Result<(), SteerError>;
+    fn hard_limit(&self, bytes: Option<u64>) -> Result<(), KernelError>;
     /// Slows a device down for all processes in the group.
     ///
     /// # Errors
     /// The control file that refused.
-    fn throttle(&self, throttle: Throttle) -> Result<(), SteerError>;
+    fn throttle(&self, throttle: Throttle) -> Result<(), KernelError>;
     /// Removes the group. Processes still in it go to its parent.
     ///
     /// # Errors
     /// The folder that would not go.
-    fn remove(&self) -> Result<(), SteerError>;
+    fn remove(&self) -> Result<(), KernelError>;
 }
 
 /// Makes the group of a run in whichever hierarchy has the memory controller.
 ///
 /// # Errors
-/// [`SteerError::Missing`] when there is none, else the control file that refused.
-pub fn create(name: &str) -> Result<Box<dyn RunGroup>, SteerError> {
+/// [`KernelError::Missing`] when there is none, else the control file that refused.
+pub fn create(name: &str) -> Result<Box<dyn RunGroup>, KernelError> {
     let places = mounts::Places::read()?;
     match places.memory {
         Some(mounts::Memory::V1 { .. }) => Ok(Box::new(v1::V1::create(&places, name)?)),
         Some(mounts::Memory::V2 { .. }) => Ok(Box::new(v2::V2::create(&places, name)?)),
-        None => Err(SteerError::Missing {
+        None => Err(KernelError::Missing {
             what: "the memory control group",
             remedy: "mount cgroup2 (or cgroup v1 with -o memory) and boot without cgroup_disable=memory"
                 .to_owned(),
@@ -107,18 +107,22 @@ pub fn create(name: &str) -> Result<Box<dyn RunGroup>, SteerError> {
     }
 }
 
-pub(crate) fn read(path: &Path) -> Result<String, SteerError> {
-    fs::read_to_string(path).map_err(|error| SteerError::file("read", path, error))
+/// Reads a control file.
+///
+/// # Errors
+/// The file, and the kernel's answer.
+pub fn read(path: &Path) -> Result<String, KernelError> {
+    fs::read_to_string(path).map_err(|error| KernelError::file("read", path, error))
 }
 
-pub(crate) fn read_number(path: &Path) -> Result<u64, SteerError> {
+pub(crate) fn read_number(path: &Path) -> Result<u64, KernelError> {
     let text = read(path)?;
     let trimmed = text.trim();
     if trimmed == "max" {
         return Ok(u64::MAX);
     }
     trimmed.parse().map_err(|_| {
-        SteerError::file("read", path, io::Error::new(io::ErrorKind::InvalidData, "not a number"))
+        KernelError::file("read", path, io::Error::new(io::ErrorKind::InvalidData, "not a number"))
     })
 }
 
@@ -136,8 +140,12 @@ pub(crate) fn headroom_above(folder: &Path, limits: &[&str], usage: &str) -> Opt
     above.filter_map(left).min()
 }
 
-pub(crate) fn write(path: &Path, value: &str) -> Result<(), SteerError> {
-    fs::write(path, value).map_err(|error| SteerError::file("write", path, error))
+/// Writes a control file.
+///
+/// # Errors
+/// The file, and the kernel's answer.
+pub fn write(path: &Path, value: &str) -> Result<(), KernelError> {
+    fs::write(path, value).map_err(|error| KernelError::file("write", path, error))
 }
 
 /// The value behind a word in a file of `word value` lines.
@@ -146,7 +154,7 @@ pub(crate) fn stat_field(text: &str, word: &str) -> Option<u64> {
 }
 
 /// Moves what is left in a group to its parent and removes it.
-pub(crate) fn evacuate_and_remove(folder: &Path) -> Result<(), SteerError> {
+pub(crate) fn evacuate_and_remove(folder: &Path) -> Result<(), KernelError> {
     if let (Ok(left), Some(parent)) = (fs::read_to_string(folder.join("cgroup.procs")), folder.parent()) {
         for pid in left.lines() {
             // A process may end before it is moved.
@@ -156,6 +164,6 @@ pub(crate) fn evacuate_and_remove(folder: &Path) -> Result<(), SteerError> {
     match fs::remove_dir(folder) {
         Ok(()) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(SteerError::file("remove", folder, error)),
+        Err(error) => Err(KernelError::file("remove", folder, error)),
     }
 }

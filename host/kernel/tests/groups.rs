@@ -8,10 +8,10 @@
 use std::fs;
 use std::path::Path;
 
-use pantler_steer::group::mounts::{Memory, Places};
-use pantler_steer::group::v1::V1;
-use pantler_steer::group::v2::V2;
-use pantler_steer::group::{RunGroup, Throttle, Usage};
+use pantler_kernel::group::mounts::{Memory, Places};
+use pantler_kernel::group::v1::V1;
+use pantler_kernel::group::v2::V2;
+use pantler_kernel::group::{RunGroup, Throttle, Usage};
 
 const V2_MOUNTS: &str = "31 23 0:28 / /sys/fs/cgroup rw,nosuid,nodev,noexec,relatime shared:9 - cgroup2 cgroup2 rw,nsdelegate,memory_recursiveprot\n";
 const V1_MOUNTS: &str = "31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755\n\

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 /// digits, and leave every other byte as it is, text or not.
 ///
 /// ```
-/// use pantler_control::mount_table::unescape;
+/// use pantler_kernel::mount_table::unescape;
 /// assert_eq!(unescape(br"/mnt/a\040b"), std::path::Path::new("/mnt/a b"));
 /// ```
 pub fn unescape(text: &[u8]) -> PathBuf {

@@ -1,0 +1,33 @@
+//! Cleaning up after runs that crashed: trace instances and control groups.
+
+use std::path::PathBuf;
+
+use pantler_kernel::{names, pid_namespace};
+
+use crate::error::SteerError;
+use crate::trace::instance;
+
+/// Removes what crashed runs left behind. Returns what was removed.
+///
+/// # Errors
+/// The hierarchies of control groups could not be listed. A thing that cannot be removed is
+/// reported in the log and left.
+pub fn clean_leftovers() -> Result<Vec<PathBuf>, SteerError> {
+    // In another namespace the processes of the host's runs have other ids, or none: all of them
+    // would look dead.
+    if pid_namespace::foreign().is_some() {
+        return Ok(Vec::new());
+    }
+    let mut removed = Vec::new();
+    let instances = instance::mounted_tracefs().map(|root| names::leftovers_in(&root.join("instances")));
+    for path in instances.unwrap_or_default() {
+        match instance::remove(&path) {
+            Ok(()) => removed.push(path),
+            Err(error) => {
+                tracing::warn!(%error, path = %path.display(), "a trace instance of a crashed run stays");
+            }
+        }
+    }
+    removed.extend(names::clean_groups()?);
+    Ok(removed)
+}

@@ -1,0 +1,29 @@
+//! Facts about the kernel, and the calls that no crate wraps: one home for both, used by every
+//! crate that performs I/O.
+//!
+//! * [`pages`]: the page cache of an open file: `cachestat`, `fadvise`, `readahead`, writing back.
+//! * [`held`]: what a mount of Pantler holds of a file.
+//! * [`group`]: the control group of one run, version 1 or 2; [`memory`]: limits of the groups that
+//!   this process is in.
+//! * [`process`], [`pid_namespace`], [`mount_table`]: what `/proc` says.
+//! * [`limits`], [`clock`]: descriptors, the clock, scheduling.
+//! * [`file_handle`]: names of files that survive closing.
+//! * [`names`]: names of what a run leaves in the kernel, and cleaning up after crashed runs.
+//!
+//! It decides nothing (docs/decisions/0082-one-home-for-the-kernel.md). A kernel without a feature is answered with [`KernelError::Missing`] or with
+//! the kernel's own error, never with a guess.
+
+pub mod clock;
+pub mod error;
+pub mod file_handle;
+pub mod group;
+pub mod held;
+pub mod limits;
+pub mod memory;
+pub mod mount_table;
+pub mod names;
+pub mod pages;
+pub mod pid_namespace;
+pub mod process;
+
+pub use error::KernelError;

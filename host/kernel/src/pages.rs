@@ -1,0 +1,179 @@
+//! The pages of an open file in the page cache: count them, read them ahead, write them back, drop
+//! them.
+
+use std::io;
+use std::ops::Range;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use rustix::fs::{Advice, fadvise};
+
+/// Bytes of one block: what the page cache calls a page.
+pub const BLOCK_BYTES: u64 = 4096;
+
+/// What `cachestat` counts, in pages.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CacheStat {
+    /// In the page cache.
+    pub cached: u64,
+    /// Not yet written back.
+    pub dirty: u64,
+    /// Being written back.
+    pub writeback: u64,
+    /// Left the cache at some time.
+    pub evicted: u64,
+    /// Left it recently.
+    pub recently_evicted: u64,
+}
+
+/// Number of the system call on every architecture.
+const SYS_CACHESTAT: libc::c_long = 451;
+
+/// Counts the cached pages of a range of blocks, Linux 6.5 and newer. Kernels before 6.15 say that
+/// everything is cached to a caller that neither owns the file nor may write it.
+///
+/// # Errors
+/// `ENOSYS` before 6.5. `EPERM` for a caller that neither owns the file nor may write it.
+pub fn cachestat(file: BorrowedFd<'_>, first: u64, blocks: u64) -> io::Result<CacheStat> {
+    let range = [first * BLOCK_BYTES, blocks * BLOCK_BYTES];
+    let mut answer = CacheStat::default();
+    // SAFETY: `range` is the kernel's `struct cachestat_range` (two u64) and `answer` its `struct
+    // cachestat` (five u64, `repr(C)`); both live through the call, and the kernel writes nothing
+    // else.
+    let result = unsafe {
+        libc::syscall(SYS_CACHESTAT, file.as_raw_fd(), range.as_ptr(), std::ptr::from_mut(&mut answer), 0u32)
+    };
+    if result == 0 { Ok(answer) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Drops the clean, unmapped folios that lie wholly in these blocks from the page cache.
+///
+/// # Errors
+/// The kernel's answer; a page that stays is no error.
+pub fn drop_blocks(file: BorrowedFd<'_>, first: u64, blocks: u64) -> io::Result<()> {
+    let length = std::num::NonZeroU64::new(blocks * BLOCK_BYTES);
+    if length.is_none() {
+        return Ok(());
+    }
+    fadvise(file, first * BLOCK_BYTES, length, Advice::DontNeed).map_err(io::Error::from)
+}
+
+/// Starts reading these blocks into the page cache; returns when the reads are queued.
+///
+/// # Errors
+/// The kernel's answer.
+pub fn read_ahead(file: BorrowedFd<'_>, first: u64, blocks: u64) -> io::Result<()> {
+    // SAFETY: no memory is passed; the descriptor is borrowed and open.
+    let result = unsafe {
+        libc::readahead(
+            file.as_raw_fd(),
+            (first * BLOCK_BYTES) as libc::off64_t,
+            (blocks * BLOCK_BYTES) as usize,
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Whether this kernel knows `cachestat`.
+pub fn has_cachestat() -> bool {
+    // SAFETY: a descriptor that is none and null pointers: the kernel answers EBADF before it looks
+    // at them.
+    let result =
+        unsafe { libc::syscall(SYS_CACHESTAT, -1, std::ptr::null::<u8>(), std::ptr::null::<u8>(), 0u32) };
+    result == 0 || io::Error::last_os_error().raw_os_error() != Some(libc::ENOSYS)
+}
+
+/// Whether the page cache holds all pages of bytes `start..end` of a file. The system call costs
+/// 0.2 us for 4 KiB, 3 us for 1 MiB.
+///
+/// # Errors
+/// As [`cachestat`].
+pub fn is_cached(file: BorrowedFd<'_>, start: u64, end: u64) -> io::Result<bool> {
+    Ok(cached_bytes(file, start, end)? >= end.saturating_sub(start))
+}
+
+/// Bytes of `start..end` of a file that the page cache holds: all but those of missing pages.
+///
+/// # Errors
+/// As [`cachestat`].
+pub fn cached_bytes(file: BorrowedFd<'_>, start: u64, end: u64) -> io::Result<u64> {
+    if end <= start {
+        return Ok(0);
+    }
+    let first = start / BLOCK_BYTES;
+    let blocks = end.div_ceil(BLOCK_BYTES) - first;
+    let missing = blocks.saturating_sub(cachestat(file, first, blocks)?.cached);
+    Ok((end - start).saturating_sub(missing * BLOCK_BYTES))
+}
+
+/// Has byte ranges of a file written to its disk and drops their pages from the page cache, those
+/// at both ends with them. Returns when that is done. The disk is not told to empty a cache of its
+/// own, so this is no `fsync`.
+///
+/// # Errors
+/// Those of `sync_file_range`: what could not be written stays in the page cache.
+pub fn write_out(file: BorrowedFd<'_>, ranges: &[Range<u64>]) -> io::Result<()> {
+    let whole = |range: &Range<u64>| {
+        let start = range.start / BLOCK_BYTES * BLOCK_BYTES;
+        (start, range.end.next_multiple_of(BLOCK_BYTES) - start)
+    };
+    let sync = |(start, length): (u64, u64), flags: libc::c_uint| {
+        // SAFETY: three numbers and an open descriptor; no memory is passed.
+        let result = unsafe { libc::sync_file_range(file.as_raw_fd(), start as i64, length as i64, flags) };
+        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    };
+    // All begin before the first is waited for.
+    ranges.iter().try_for_each(|range| sync(whole(range), libc::SYNC_FILE_RANGE_WRITE))?;
+    for range in ranges {
+        let (start, length) = whole(range);
+        let all = libc::SYNC_FILE_RANGE_WAIT_BEFORE
+            | libc::SYNC_FILE_RANGE_WRITE
+            | libc::SYNC_FILE_RANGE_WAIT_AFTER;
+        sync((start, length), all)?;
+        fadvise(file, start, std::num::NonZeroU64::new(length), Advice::DontNeed)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn what_was_written_is_cached_and_what_was_dropped_is_not() {
+        let mut file = tempfile::tempfile_in(".").unwrap();
+        file.write_all(&[7; 10_000]).unwrap();
+        if let Err(error) = is_cached(file.as_fd(), 0, 1) {
+            eprintln!("skipped: cachestat: {error}");
+            return;
+        }
+        assert!(is_cached(file.as_fd(), 0, 10_000).unwrap());
+        assert_eq!(cached_bytes(file.as_fd(), 100, 10_000).unwrap(), 9900);
+        assert_eq!(cached_bytes(file.as_fd(), 0, 20_000).unwrap(), 20_000 - 2 * 4096, "three of five pages");
+        assert!(!is_cached(file.as_fd(), 0, 20_000).unwrap(), "beyond the end there is nothing");
+        assert!(is_cached(file.as_fd(), 5, 5).unwrap());
+        file.sync_all().unwrap();
+        fadvise(&file, 0, None, Advice::DontNeed).unwrap();
+        assert!(!is_cached(file.as_fd(), 0, 1).unwrap());
+    }
+
+    #[test]
+    fn what_is_written_out_is_not_cached_any_more() {
+        let mut file = tempfile::tempfile_in(".").unwrap();
+        // Written at once they would be one folio, which leaves as a whole.
+        (0..10).for_each(|_| file.write_all(&[7; 4096]).unwrap());
+        let cached = |file: &std::fs::File| cached_bytes(file.as_fd(), 0, 10 * 4096);
+        if let Err(error) = cached(&file) {
+            eprintln!("skipped: cachestat: {error}");
+            return;
+        }
+        // Parts of pages stand for all of them.
+        write_out(file.as_fd(), &[100..4097, 5 * 4096..5 * 4096 + 1]).unwrap();
+        assert_eq!(cached(&file).unwrap(), 7 * 4096);
+        let all = 0..10 * 4096;
+        write_out(file.as_fd(), std::slice::from_ref(&all)).unwrap();
+        assert_eq!(cached(&file).unwrap(), 0);
+    }
+}
