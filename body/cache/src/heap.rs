@@ -6,7 +6,7 @@
 /// buffers leave free; setting it ends that.
 const MAPPED_BYTES_MIN: i32 = 128 << 10;
 
-/// Lets at most so many threads have heaps of their own, and gives back large allocations at once.
+/// Lets at most a few threads have heaps of their own, and gives back large allocations at once.
 /// Where bytes are read by one thread and dropped by another every thread's heap grows to its own
 /// peak. To be called before threads are started; returns whether the C library heeds it.
 ///

@@ -1,16 +1,16 @@
-//! The steward's scheduler before an origin: wishes and demands in, and who may begin out.
+//! The steward's scheduler before an origin: wishes and demands in, reads that may begin out.
 //!
 //! ```text
 //!   submit (prefetch) --.                      .--> a worker takes the first run, in order
 //!                        >-- rules Q1 to Q7 --> departures
-//!   demand -------------'                      '--> whoever waits reads it itself, once the runs before it are taken
+//!   demand -------------'                      '--> its reader reads it, after the runs before it
 //! ```
 //!
 //! A demand is read by the thread that waits for it. It leaves at once, unless lists are to catch
 //! up (Q6): then what is awaited there reaches the device before it.
-//! Who needs a block that a list has asked for and that is queued here waits for its batch (Q6);
+//! A reader of a block that a list has asked for and that is queued here waits for its batch (Q6);
 //! one that was looked ahead is taken out and becomes a demand.
-//! Without scheduling (`Order::Arrival`) all leave as they come, and nobody is taken out.
+//! Without scheduling (`Order::Arrival`) all leave as they come, and none is taken out.
 //!
 //! R1  A tag in `wishes` waits in `ordered`, and the other way round: demands leave when they come.
 //! R2  A demand in `departures` has a thread that will [ask](Scheduler::may_go) for it.
@@ -70,8 +70,8 @@ pub(crate) struct Scheduler {
 }
 
 impl Scheduler {
-    /// For at most so many runs on their way besides demands, and so many blocks of a batch where
-    /// requests are dear.
+    /// For a number of runs in flight besides demands, and of blocks of a batch where requests are
+    /// dear.
     pub(crate) fn new(order: Order, in_flight_max: u32, batch_max: u32) -> Self {
         let in_flight_max = in_flight_max.max(1);
         let pace = match order {
@@ -98,14 +98,14 @@ impl Scheduler {
         self.ordered.submit(Request { owner, why, file, first, count, position, tag: ticket });
     }
 
-    /// Nobody wants it any more, or somebody reads it out of turn.
+    /// It is not wanted any more, or read out of turn.
     pub(crate) fn cancel(&mut self, ticket: u64) {
         if self.wishes.remove(&ticket).is_some() {
             self.ordered.cancel(ticket);
         }
     }
 
-    /// Q6: whether a request that nobody has begun stays where it is when somebody waits for it.
+    /// Q6: whether a request that has not begun stays where it is when a reader waits for it.
     ///     Else it is taken out.
     pub(crate) fn keeps_its_place(&self, ticket: u64) -> bool {
         match self.order {
@@ -120,7 +120,7 @@ impl Scheduler {
         self.ordered.hurry(ticket, owner);
     }
 
-    /// The next run to read, if one may begin now. Whoever takes it says when it is
+    /// The next run to read, if one may begin now. The caller says when it is
     /// [completed](Self::completed).
     pub(crate) fn next(&mut self) -> Option<Begun> {
         let first = self.departures.iter().position(|departure| matches!(departure, Departure::Run(_)));
@@ -135,7 +135,7 @@ impl Scheduler {
         self.end(run.tag);
     }
 
-    /// Somebody waits for blocks from now on, until [it is over](Self::demanded), and reads them
+    /// A reader waits for blocks from now on, until [it is over](Self::demanded), and reads them
     /// once they [may go](Self::may_go).
     ///
     /// Without a position it is as if the device stood there already.
@@ -192,7 +192,7 @@ impl Scheduler {
         self.ordered.completed(tag, now_ns);
     }
 
-    /// Gives up all that nobody has begun.
+    /// Gives up all requests that have not begun.
     pub(crate) fn abandon(&mut self) -> Vec<Wish> {
         let mut abandoned = Vec::new();
         let departures = std::mem::take(&mut self.departures);
@@ -213,7 +213,7 @@ impl Scheduler {
         abandoned
     }
 
-    /// Requests that nobody has begun.
+    /// Requests that have not begun.
     pub(crate) fn waiting(&self) -> usize {
         let begun = |departure: &Departure| match departure {
             Departure::Run(run) => run.wishes.len(),

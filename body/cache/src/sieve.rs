@@ -6,7 +6,7 @@
 //!          frame waste frame frame waste   frame   each going on where the last ended
 //! ```
 //!
-//! What is in a hole goes to a buffer that nobody looks at, and that lasts as long as the read.
+//! Bytes of a gap go to a buffer that is never read, and that lasts as long as the read.
 //!
 //! Why so: docs/decisions/0049-through-holes.md.
 
@@ -102,7 +102,7 @@ impl Sieve {
         (self.offset, buffers)
     }
 
-    /// The last read brought so many bytes. Says whether there is more to read: not after the end
+    /// The last read brought `bytes` bytes. Says whether there is more to read: not after the end
     /// of the file.
     fn came(&mut self, count: usize) -> bool {
         self.offset += count as u64;
@@ -129,7 +129,7 @@ impl Cache {
         let through = if pieces.len() > 1 { self.sieve(source, pieces).ok() } else { None };
         match through {
             Some(sieve) => pieces.iter().map(|piece| sieve.bytes(self, &piece.missing)).collect(),
-            // There is no hole, or there was an error: a bad spot that nobody wants spoils nothing.
+            // There is no gap, or there was an error: a bad spot in a gap spoils no wanted block.
             None => pieces.iter().map(|piece| self.fetch(source, &piece.missing).unwrap_or(0)).collect(),
         }
     }

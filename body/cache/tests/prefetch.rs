@@ -1,5 +1,5 @@
 //! Prefetching on real threads: the bytes are those of a plain array whatever is on its way, lists
-//! and lookahead bring blocks before they are read, and a prefetch that fails is nobody's error.
+//! and lookahead bring blocks before they are read, and a prefetch that fails is no reader's error.
 
 mod common;
 
@@ -171,7 +171,7 @@ fn a_block_on_its_way_is_waited_for_and_one_of_a_list_keeps_its_place_in_the_que
     eventually("the first is on its way", || source.waiting.load(Ordering::SeqCst) == 1);
     std::thread::scope(|scope| {
         let first = scope.spawn(|| scene.check(1, &source, 0, BLOCK));
-        // The one worker is busy with the first: whoever needs the second waits for its turn (Q6).
+        // The one worker is busy with the first: a reader of the second waits for its turn (Q6).
         let second = scope.spawn(|| scene.check(1, &source, 8 * BLOCK, BLOCK));
         eventually("both wait", || scene.cache.activity().sleepers == 2);
         assert_eq!(source.asked(), [(0, 1)], "the second was not read out of turn");

@@ -1,5 +1,5 @@
 //! A slow link to a tier: no batch is lost to the time limit because too much went together (B7),
-//! and nobody who ends waits for all that waits.
+//! and an ending cache does not wait for all that is queued.
 
 use std::collections::HashMap;
 use std::io::{self, IoSliceMut};

@@ -1,4 +1,4 @@
-//! What is known of blocks in lower tiers takes no more memory than was said before.
+//! The index of blocks in lower tiers takes at most the memory that was announced.
 
 use std::io::{self, IoSliceMut};
 use std::sync::Arc;
@@ -10,7 +10,8 @@ use pantler_tier::{Given, Key, News, Stem, Tier, TierError, Wanted};
 
 const BLOCK: usize = 4096;
 
-/// A tier of so many frames that keeps nothing, and says that it holds so many blocks from before.
+/// A tier with a number of frames that keeps nothing, and says how many blocks it holds from
+/// before.
 struct Hole(u32, u64);
 
 impl Tier for Hole {

@@ -1,4 +1,4 @@
-//! A cache whose workers fetch what lists name, ended and checked when dropped.
+//! A cache with workers that fetch what lists name, ended and checked when dropped.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ pub struct Served {
 }
 
 impl Served {
-    /// One with so many workers, in each of which `prepare` was done.
+    /// One with `workers` workers, in each of which `prepare` was done.
     pub fn new(options: Options, workers: usize, prepare: fn()) -> Self {
         let cache = Arc::new(Cache::new(options).unwrap());
         let mut served = Self { cache, workers: Vec::new() };

@@ -1,5 +1,4 @@
-//! What placement knows stays what is so: through changes of names, failures, and blocks that leave
-//! while they come.
+//! Placement stays right through changes of names, failures, and blocks that leave while they come.
 
 use pantler_rig::eventually;
 use pantler_steward::Lookahead;
@@ -53,7 +52,7 @@ impl Tier for Notes {
     }
 }
 
-/// Done also where a test fails, so that nobody waits for ever.
+/// Done also where a test fails, so that no thread waits for ever.
 struct Finally<F: FnMut()>(F);
 
 impl<F: FnMut()> Drop for Finally<F> {
@@ -89,7 +88,7 @@ fn what_is_kept_under_an_old_name_is_as_young_as_its_last_use() {
 }
 
 /// A frame that was given to another block while its bytes were on their way is asked for that one
-/// by whoever brings it.
+/// by the thread that brings it.
 #[test]
 fn what_left_while_it_came_is_looked_for_by_nobody() {
     let notes = Arc::new(Notes::default());
@@ -146,7 +145,7 @@ fn who_gives_way_on_its_way_does_under_an_old_name_too() {
     cached.cache.validate();
 }
 
-/// Who waits for a prefetch has it placed. When it fails, its frame is anybody's.
+/// A reader that waits for a prefetch has it placed. When it fails, its frame is free.
 #[test]
 fn a_prefetch_that_fails_takes_its_place_back() {
     let cached = Cached::choosing(12, Some(4), vec![Arc::new(Notes::default())], |options| {

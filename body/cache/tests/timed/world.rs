@@ -1,11 +1,10 @@
-//! Programs on threads over a real cache, and a disk whose time passes only when every thread
-//! waits.
+//! Programs on threads over a real cache, and a disk; its time passes only when every thread waits.
 //!
 //! ```text
 //!   program (thread) --read--> cache --read--> disk: waits here until its time has come
 //!        |                       ^ worker (thread) --read--> disk
 //!        '-- computes: waits here, too
-//!   driver: all wait? then the next event happens: somebody has computed, or the disk has served
+//!   driver: all wait? then the next event happens: a program has computed, or the disk has served
 //! ```
 //!
 //! Everything between two events is decided by what came before, not by how fast threads are: the
@@ -65,7 +64,7 @@ struct State {
     programs: Vec<Doing>,
     ended_ns: Vec<u64>,
     asked: Vec<Asked>,
-    /// Who asked for what is being served, and until when.
+    /// The program that is being served, its request, and until when.
     serving: Option<(usize, u64, u64)>,
     served: Option<usize>,
     head: u64,
@@ -73,7 +72,7 @@ struct State {
 }
 
 struct World {
-    /// What `state` says: the cache asks while it is locked.
+    /// The time in `state`: the cache asks while it is locked.
     now_ns: Arc<AtomicU64>,
     state: Mutex<State>,
     changed: Condvar,
@@ -174,7 +173,7 @@ impl World {
         let worker_waits = at_disk(usize::MAX)
             || seen.due == 0
                 && match self.order {
-                    // What waits is let go as soon as nothing else is on its way.
+                    // Waiting requests go as soon as nothing else is in flight.
                     Order::Position => seen.waiting == 0 || reads > 0,
                     Order::Arrival => seen.waiting == 0,
                 };
@@ -195,7 +194,7 @@ impl World {
                     give_up("nothing happens", &state, cache);
                 }
                 drop(state);
-                // Not yielding: on a busy machine that hands a whole slice to somebody else.
+                // Not yielding: on a busy machine that hands a whole slice to another program.
                 std::thread::sleep(Duration::from_micros(5));
                 continue;
             }
@@ -248,7 +247,7 @@ fn give_up(why: &str, state: &State, cache: &Cache) -> ! {
     std::process::exit(101);
 }
 
-/// Plays a scene on a cache of so many frames.
+/// Plays a scene on a cache of `frames` frames.
 pub fn play(scene: &Scene, configuration: Configuration, frames: u64, model: DiskModel) -> Played {
     let order = if configuration.scheduling { Order::Position } else { Order::Arrival };
     let cache = Arc::new(Cache::new(options(configuration, order, frames)).unwrap());
@@ -330,7 +329,7 @@ fn perform(world: &Arc<World>, cache: &Cache, configuration: Configuration, numb
 fn hear(world: &Arc<World>, cache: &Cache, configuration: Configuration, owner: OwnerId, hint: &Hint) {
     match hint {
         Hint::List(chunks) if configuration.prefetch => {
-            // What the steward takes at once; nobody gives the rest here.
+            // The part that the steward takes at once; the rest is not given here.
             let entries: Vec<ListEntry> = chunks.iter().take(5000).map(|chunk| entry(world, chunk)).collect();
             cache.give_list(owner, &entries).unwrap();
         }

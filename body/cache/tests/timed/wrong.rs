@@ -1,5 +1,4 @@
-//! Lists that are wrong slow nobody else by more than 2 %, and whoever gives them by at most 5 %,
-//! against giving none.
+//! Wrong lists slow other programs by at most 2 %, and their own by at most 5 %, against none.
 //!
 //! `cargo test -p pantler-cache --test timed wrong -- --nocapture` prints the rows.
 
