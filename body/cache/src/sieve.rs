@@ -102,7 +102,7 @@ impl Sieve {
         (self.offset, buffers)
     }
 
-    /// The last read brought `bytes` bytes. Says whether there is more to read: not after the end
+    /// The last read brought `count` bytes. Says whether there is more to read: not after the end
     /// of the file.
     fn came(&mut self, count: usize) -> bool {
         self.offset += count as u64;

@@ -2,7 +2,7 @@
 //! nothing.
 //!
 //! ```text
-//!   bag  [d] [a] [c] [b]        evict: place 1 is drawn, a leaves, and b fills the hole:  [d] [b] [c]
+//!   bag  [d] [a] [c] [b]     evict: place 1 is drawn, a leaves, and b fills the hole:  [d] [b] [c]
 //! ```
 //!
 //! The draws come from a generator that starts with `seed`, so a run can be repeated. Pinned

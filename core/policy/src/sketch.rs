@@ -2,7 +2,7 @@
 //! that ages.
 //!
 //! ```text
-//!   handle -> hash -> 64 bytes:  [w0 w1] [w2 w3] [w4 w5] [w6 w7]    a counter in each pair of words
+//!   handle -> hash -> 64 bytes:  [w0 w1] [w2 w3] [w4 w5] [w6 w7]   a counter in each pair of words
 //! ```
 //!
 //! A handle has four counters in one block, thus in one cache line; its frequency is the smallest

@@ -1,7 +1,7 @@
 //! What to simulate or run: a policy with its parameters, as people type it.
 //!
 //! ```text
-//!   lru        2q:in=0.25,out=0.5        lru-3 (short for lru-k:k=3)        opt (also: min, belady)
+//!   lru        2q:in=0.25,out=0.5        lru-3 (short for lru-k:k=3)       opt (also: min, belady)
 //! ```
 
 use core::fmt;

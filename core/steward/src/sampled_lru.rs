@@ -2,8 +2,8 @@
 //! blocks.
 //!
 //! ```text
-//!   blocks of a file    0 1 2 3 | 4 5 6 7 | 8 9 ...     groups of `one_in` blocks in a row
-//!   in the sample           ^     ^             ^       one of each, chosen by the hash of the group
+//!   blocks of a file    0 1 2 3 | 4 5 6 7 | 8 9 ...   groups of `one_in` blocks in a row
+//!   in the sample           ^     ^             ^     one of each, chosen by the hash of the group
 //! ```
 //!
 //! All references to a block of the sample count, or none; a cache that is scaled down by the same

@@ -6,8 +6,8 @@
 //! (Mattson et al. 1970).
 //!
 //! ```text
-//!   slots   0 1 1 0 0 1 | 1 0 1 1 0 1 | 0 1 0 1 . .      a bit per slot: a block's last reference
-//!   blocks       3            4            2             live bits per 512 slots, in a Fenwick tree
+//!   slots   0 1 1 0 0 1 | 1 0 1 1 0 1 | 0 1 0 1 . .     a bit per slot: a block's last reference
+//!   blocks       3            4            2            live bits per 512 slots, in a Fenwick tree
 //! ```
 //!
 //! Each reference takes the next slot. The distance is the number of live slots behind the block's

@@ -1,11 +1,11 @@
 //! A demand cache of few blocks in a trace of many.
 //!
 //! ```text
-//!   trace    [ ... id ......... id ......... id ... ]
-//!                  |            |            |
-//!                  |            |            32 references ahead: the row of its name comes nearer
-//!                  |            16 ahead: what the policy keeps of it comes nearer, if it has a name
-//!                  now: hit, or miss, evict, insert
+//!   trace  [ ... id ......... id ......... id ... ]
+//!                |            |            |
+//!                |            |            32 references ahead: the row of its name comes nearer
+//!                |            16 ahead: what the policy keeps of it comes nearer, if it has a name
+//!                now: hit, or miss, evict, insert
 //! ```
 //!
 //! It decides as a cache with a handle for every id, to the last miss: a handle goes to another id

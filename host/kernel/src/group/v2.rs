@@ -1,9 +1,9 @@
 //! Control groups v2: one group per run with two below it, because only leaves may hold processes.
 //!
 //! ```text
-//!   pantler-NAME/            counts both
-//!     program/               memory.high: the backstop, which slows and reclaims and never kills
-//!     host/                  the steering process, which must never be slowed: it lifts the backstop
+//!   pantler-NAME/          counts both
+//!     program/             memory.high: the backstop, which slows and reclaims and never kills
+//!     host/                the steering process, which must never be slowed: it lifts the backstop
 //! ```
 
 use std::fs;

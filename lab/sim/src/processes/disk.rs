@@ -1,10 +1,10 @@
 //! Disks in virtual time: how long a read takes, and which is served next.
 //!
 //! ```text
-//!   arm     time = seek(distance) + rotation + blocks × transfer        seek ~ root of the distance
-//!           ahead and near: read through what lies between, if that is faster
-//!           where the last read ended: the transfer only
-//!   fixed   time = latency, with a number of reads at once
+//!   arm    time = seek(distance) + rotation + blocks × transfer        seek ~ root of the distance
+//!          ahead and near: read through what lies between, if that is faster
+//!          where the last read ended: the transfer only
+//!   fixed  time = latency, with a number of reads at once
 //! ```
 //!
 //! A disk has a queue of its own, served as reads came (`fcfs`) or by position from where the arm

@@ -1,8 +1,8 @@
 //! Where files lie: on which disk, and where there.
 //!
 //! ```text
-//!   disk 0   [ ...... | a/x a/z a/y | .......... | b/1 b/2 | .... ]     folders apart, files of one
-//!                       folder a                   folder b             together, not in list order
+//!   disk 0   [ ...... | a/x a/z a/y | .......... | b/1 b/2 | .... ]    folders apart, files of one
+//!                       folder a                   folder b            together, not in list order
 //! ```
 //!
 //! A file lies in one piece. Files of one folder lie side by side in a shuffled order, as a file

@@ -1,8 +1,8 @@
 //! References by their distance in the LRU stack: distance d is drawn by Zipf's law.
 //!
 //! ```text
-//!   slots, oldest first:  [b] [ ] [d] [a] [ ] [c]      a block's slot is that of its last reference
-//!   counts, as a tree:     1   2   1   4 ...           how many blocks are in the slots below
+//!   slots, oldest first:  [b] [ ] [d] [a] [ ] [c]     a block's slot is that of its last reference
+//!   counts, as a tree:     1   2   1   4 ...          how many blocks are in the slots below
 //! ```
 //!
 //! The block at distance d is the d-th taken slot from the end: found by descending a Fenwick tree,
