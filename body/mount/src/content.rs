@@ -199,7 +199,7 @@ impl Content {
         agree(&result, self.file(), before.size, size);
         state.is_shared = false;
         match after {
-            // Nothing was changed after all: whose version it is, and whether it is believed, is as
+            // Nothing was changed after all: the version, and whether it is believed, are as
             // before.
             Ok(after) if after.version() == before.version() => {}
             Ok(after) if !state.is_contended(shelf.now_ms()) => {

@@ -26,8 +26,8 @@
 //! | writes beside mappings | `pages` |
 //! | inodes the kernel knows, open files | `inodes`, `handles` |
 //! | descriptors that each user may hold, and names the kernel is asked to forget | `descriptors`, `pruning` |
-//! | who is charged | `owners`, `groups` |
-//! | who lost control, and whose children begin without | `revoking`, `descent` |
+//! | the owner that is charged | `owners`, `groups` |
+//! | lost control, and children that begin without | `revoking`, `descent` |
 //! | hints through attributes and ioctl | `control` |
 //! | access lists through all doors | `lists` |
 //! | hints through the socket, statistics | `body` |

@@ -182,11 +182,11 @@ fn device_counters(places: Option<&Places>) -> Check {
     Check { needed: false, ..check("device counters", found, remedy) }
 }
 
-/// Where the kernel shows who watches for memory that nobody uses.
+/// Where the kernel shows monitors of unused memory.
 const DAMON: &str = "/sys/kernel/mm/damon/admin/kdamonds";
 
-/// Whether nobody pages out what is cold though memory is not short: what stays by decision would
-/// leave all the same.
+/// Whether cold pages stay while memory is not short. If a monitor pages them out, blocks leave
+/// that should stay by decision.
 fn left_alone(monitors: &Path) -> Check {
     let names = |folder: &Path| -> Vec<_> {
         fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
@@ -220,7 +220,7 @@ mod tests {
         let expected = "Linux 5.15.0-100-generic is older than 6.12 and lacks mm_filemap_get_pages";
         assert_eq!((lacking.present, lacking.detail.as_str()), (false, expected));
         assert!(!cachestat(&old, false).present);
-        // What a distribution carried back is there.
+        // A feature that a distribution carried back is there.
         assert!(cachestat(&old, true).present && tracepoints(&old, Ok("all")).present);
     }
 

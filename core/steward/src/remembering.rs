@@ -39,9 +39,9 @@ use crate::Block;
 /// Handles for each frame that the policy counts on, its own included. MQ remembers four blocks per
 /// frame, most others fewer; LRU-K, LIRS and `lfu-perfect` would remember more.
 const GHOSTS_PER_FRAME: u32 = 6;
-/// One handle of so many is free after a walk over the ghosts, or else there are more handles or
-/// some ghosts are forgotten. With 4, MQ would lose ghosts that it still remembers: its blocks take
-/// five sixths of the handles.
+/// One handle of this number is free after a walk over the ghosts, or else there are more handles
+/// or some ghosts are forgotten. With 4, MQ would lose ghosts that it still remembers: its blocks
+/// take five sixths of the handles.
 const FREE_ONE_OF: usize = 8;
 /// Handles that the common owner's policy always has room for, and that any other has: there may be
 /// many of those.

@@ -14,7 +14,7 @@
 //! `even-w2r`, ours, these:
 //!
 //! * V1 Each room has *ghosts*, the names of the last `g = max(1, ⌊C/10⌋)` blocks that left it: of
-//!   the waiting room those that nobody referenced, of the weighing room its victims.
+//!   the waiting room those without a reference, of the weighing room its victims.
 //! * V2 Miss on i: among the ghosts of the waiting room only, `n + 1`: the next few frames there
 //!   would have brought a hit. Among those of the weighing room only, `n − 1`. Then i is a ghost no
 //!   longer.

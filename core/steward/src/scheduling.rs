@@ -12,17 +12,17 @@
 //!   lookahead (P5).
 //! * Q2 Within a class owners take turns, in the order in which they came. A turn ends after
 //!   `batch` blocks, or when the owner has nothing left there. So a demand waits for what is on its
-//!   way, and for at most one turn of each other owner; never for more of anybody's batch.
+//!   way, and for at most one turn of each other owner; never for more of any batch.
 //! * Q3 Within a turn the next request is the first at or after the position of the last one that
 //!   went out, else the one with the lowest position.
 //! * Q4 Requests of a turn that directly follow one another in a file go out as one run, of at most
 //!   `run_max` blocks.
 //! * Q5 A demand goes out while fewer than `demands_max` runs are on their way; anything else while
 //!   fewer than [`Pace::in_flight`] are.
-//! * Q6 Somebody begins to wait for a request ([`Scheduler::hurry`]). One that was looked ahead
+//! * Q6 A reader begins to wait for a request ([`Scheduler::hurry`]). One that was looked ahead
 //!   becomes that owner's demand. One of a list keeps its place in its batch, and the batch has the
 //!   next turn of the lists. Once demands of `batch` blocks have gone out meanwhile, lists go
-//!   before demands, and by their limit of Q5, until nobody waits for a list or a turn is over.
+//!   before demands, and by their limit of Q5, until no reader waits for a list or a turn is over.
 //! * Q7 Where requests are dear by what reads took ([`Medium`]), and `batch_max` lets it: requests
 //!   of a list's turn go out as one run across a hole, too, if reading through it takes less than
 //!   another request; what is in the hole is thrown away. A turn ends there after as much time as
@@ -44,7 +44,8 @@
 //! [`Pace`] (P7).
 //!
 //! Nothing here reads a clock: times come from the body, in nanoseconds from any start, and never
-//! go backwards. What waits here is bounded by the body: a block that is fetched has a frame.
+//! go backwards. The requests that wait here are bounded by the body: a block that is fetched has a
+//! frame.
 //!
 //! Reading through holes is *data sieving*: R. Thakur, W. Gropp, E. Lusk, *Data sieving and
 //! collective I/O in ROMIO*, Frontiers '99, section 3.

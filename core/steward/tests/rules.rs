@@ -238,7 +238,7 @@ fn l7_a_fork_resets_nothing() {
     steward.born(child, A);
     steward.born(grandchild, child);
     assert!(!is_heard(&mut steward, child) && !is_heard(&mut steward, grandchild));
-    // Each is granted by itself, and control goes on to those who are born then.
+    // Each is granted by itself, and control goes on to owners that are born then.
     steward.grant(child);
     steward.born(late, child);
     assert!(is_heard(&mut steward, child) && is_heard(&mut steward, late));
@@ -259,7 +259,7 @@ fn l7_past_the_bound_on_owners_the_common_owner_is_not_blamed() {
     touch(&mut small, A, block(1));
     small.born_revoked(B);
     assert!(!small.is_revoked(B) && small.owners().all(|owner| !owner.revoked));
-    // Whose parent is unknown is new in every way.
+    // An owner with an unknown parent is new in every way.
     steward.born(B, OwnerId(77));
     assert!(is_heard(&mut steward, B));
 }

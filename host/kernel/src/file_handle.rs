@@ -99,7 +99,7 @@ impl FileHandle {
         if result < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the call returned a new descriptor that nobody else owns.
+        // SAFETY: the call returned a new descriptor without another owner.
         Ok(unsafe { OwnedFd::from_raw_fd(result as i32) })
     }
 }

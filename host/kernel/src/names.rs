@@ -27,7 +27,7 @@ fn start_of(pid: u32) -> Option<u64> {
     Member::look(pid).map(|member| member.start)
 }
 
-/// Whether a name is that of a run whose process is gone.
+/// Whether a name is that of a run without its process.
 fn is_leftover(name: &str) -> bool {
     let parsed = name.strip_prefix(PREFIX).and_then(|rest| {
         let mut parts = rest.splitn(3, '-');

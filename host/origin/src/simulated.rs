@@ -82,7 +82,7 @@ impl fmt::Display for DiskModel {
 }
 
 impl DiskModel {
-    /// How long a read of so many bytes at `position` takes when the arm stands at `arm`.
+    /// How long a read of `bytes` bytes at `position` takes when the arm stands at `arm`.
     pub fn time(&self, arm: u64, position: u64, bytes: u64) -> Duration {
         let transfer = Duration::from_secs_f64(bytes as f64 / self.rate.max(1) as f64);
         if arm == position {

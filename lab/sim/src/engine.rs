@@ -110,7 +110,7 @@ pub(crate) trait Demand {
     fn batch(&mut self, ids: &[u32], count: usize, missed: &mut [u32; BATCH]) -> usize;
 }
 
-/// A policy whose handles are the ids of the trace, and which blocks are in the cache.
+/// A policy with the ids of the trace as handles, and which blocks are in the cache.
 pub(crate) struct Dense<P> {
     policy: P,
     links: Links,

@@ -62,7 +62,7 @@ pub fn device_read_bytes(folder: &Path) -> Result<u64> {
     Ok(text.split_whitespace().filter_map(|word| word.strip_prefix("rbytes=")?.parse::<u64>().ok()).sum())
 }
 
-/// The v1 `blkio` folder of the calling process, whose throttle does not reach the groups below it.
+/// The v1 `blkio` folder of the calling process; its throttle does not reach the groups below it.
 pub fn own_blkio_v1() -> Option<PathBuf> {
     Places::read().ok()?.blkio
 }

@@ -23,7 +23,7 @@ from pantler._core import Trace
 from pantler._result import Result
 from pantler._simulate import SIZES
 
-#: How often a job is tried whose worker is lost each time.
+#: How often a job is tried when its worker is lost each time.
 ATTEMPTS = 4
 
 Name = str | os.PathLike[str]
@@ -194,7 +194,7 @@ def _round(
                 raise outcome
             records[index] = outcome
     finally:
-        # After a mistake or Ctrl-C nobody waits for the rest.
+        # After a mistake or Ctrl-C the rest is not waited for.
         for future in futures.values():
             future.cancel()
     return lost

@@ -38,6 +38,6 @@ pub(crate) struct Newcomer {
     pub(crate) inherits: Inherits,
     /// The process through which it appeared.
     pub(crate) process: u32,
-    /// Whom that one belonged to before, if to another.
+    /// The owner that it belonged to before, if to another.
     pub(crate) former: Option<OwnerId>,
 }

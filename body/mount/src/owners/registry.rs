@@ -1,4 +1,5 @@
-//! Who is known: owners by what makes them, processes by number, runs by leader.
+//! Known owners, processes and runs: owners by what makes them, processes by number, runs by
+//! leader.
 
 use std::collections::HashMap;
 
@@ -12,7 +13,7 @@ use pantler_kernel::process::{ANCESTORS_MAX, command_of, status_field};
 /// Owners of ended runs that are kept for each user, to be continued by name.
 const KEPT_MAX: usize = 64;
 /// Processes of one user that are owners of their own at a time. Later ones are one owner together:
-/// the steward has room for so many owners, and one user shall not take it all.
+/// the steward has room for this number of owners, and one user shall not take it all.
 pub(super) const OWNERS_PER_USER_MAX: u32 = 1024;
 
 /// What makes an owner.
@@ -54,7 +55,7 @@ pub(super) struct Registry {
 #[derive(Clone, Copy)]
 pub(super) struct Process {
     pub(super) start: u64,
-    /// Whom it belonged to when it last asked.
+    /// The owner that it belonged to at its last request.
     pub(super) owner: OwnerId,
 }
 

@@ -229,7 +229,7 @@ impl Ulc {
         self.settle(steps);
     }
 
-    /// What a shared tier says of itself with an answer: whether all its frames are in use. Of an
+    /// A shared tier says with an answer whether all its frames are in use. Of an
     /// own tier: whether they are, by blocks that this client does not know of, too.
     pub fn set_full(&mut self, tier: Tier, full: bool) {
         self.full[tier.index()] = full;
@@ -264,7 +264,7 @@ impl Ulc {
         was_gone
     }
 
-    /// A block of this client left `from` for the next tier, by the choice of somebody who decides
+    /// A block of this client left `from` for the next tier, by the choice of a caller that decides
     /// there instead of the yardstick: an application's manager, say. What follows in own tiers
     /// below is U3. Says whether the client believed it there; else nothing changes.
     pub fn passed_down(&mut self, block: Handle, from: Tier, steps: &mut Vec<Step>) -> bool {

@@ -1,4 +1,4 @@
-//! Positions in a queue from whose middle members leave.
+//! Positions in a queue with members that leave from its middle.
 //!
 //! ```text
 //!   slots    [ ] [d] [ ] [c] [b] [ ] [a] [ ] [ ]        a is the newest: position 1, d has position 4

@@ -16,11 +16,11 @@ const CREDIT_EARNED: u32 = 16;
 /// V8: what a fetch costs, in the parts that `streams` earns.
 const FETCH: u32 = 256;
 
-/// V8: one frame in so many may hold what was looked ahead, up to a bound.
+/// V8: one frame in this number may hold what was looked ahead, up to a bound.
 const AHEAD_SHARE: u32 = 16;
 const AHEAD_MAX: u32 = 256;
 
-/// One frame in so many is a ghost's worth, and the waiting room's at the start.
+/// One frame in this number is a ghost's worth, and the waiting room's at the start.
 const SHARE: u32 = 10;
 
 #[derive(Clone, Debug)]
@@ -224,7 +224,7 @@ impl Sizing {
         true
     }
 
-    /// V1: a block left the waiting room, and nobody had referenced it.
+    /// V1: a block left the waiting room before a reference.
     pub(crate) fn left_waiting(&mut self, block: Block) {
         if self.lookahead == Lookahead::EvenW2r {
             self.left_waiting.add(block, Ghost::Left);

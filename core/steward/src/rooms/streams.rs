@@ -17,7 +17,7 @@ const RUN: u32 = 3;
 /// Blocks looked ahead then; as many again with every further reference.
 const REACH: u32 = 2;
 
-/// Streams whose blocks a manager passes over, at most.
+/// Most streams with blocks that a manager passes over.
 const HELD: u64 = 16;
 
 /// What a reference asks for, in pages of its file.

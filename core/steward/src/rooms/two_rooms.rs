@@ -65,7 +65,7 @@ pub struct Looked {
     /// Those of them that were referenced while they were on their way. 0 where fetches take no
     /// time.
     pub used_late: u64,
-    /// Those that left before anybody referenced them. The rest is still cached.
+    /// Those that left before a reference. The rest is still cached.
     pub wasted: u64,
 }
 

@@ -1,4 +1,4 @@
-//! The requests of one class: a lane for each owner, and whose turn it is (Q2 to Q4).
+//! The requests of one class: a lane for each owner, and the owner with the turn (Q2 to Q4).
 //!
 //! K1  The owners in `turns` are exactly those with a lane, and no lane is empty.
 //! K2  `left` is between 1 and the size of a turn while there is a lane.
@@ -21,7 +21,8 @@ pub(super) struct Class {
     turns: VecDeque<OwnerId>,
     /// Blocks left of that turn.
     left: u32,
-    /// Who has a turn before all others, first come first served (Q6). Not who has one now.
+    /// Owners with a turn before all others, first come first served (Q6), without the one that has
+    /// it now.
     awaited: VecDeque<OwnerId>,
 }
 
@@ -41,7 +42,8 @@ pub(super) struct Reach {
 }
 
 impl Reach {
-    /// How much of a turn a run of so many blocks takes, from its first to its last `span` of them.
+    /// How much of a turn a run of `blocks` blocks takes, from its first to its last `span` of
+    /// them.
     fn toll(&self, count: u32, span: u64) -> u32 {
         match self.cost {
             None => count,
@@ -90,14 +92,14 @@ impl Class {
         request
     }
 
-    /// Q6: somebody waits for a request of `owner`.
+    /// Q6: a reader waits for a request of `owner`.
     pub(super) fn hurry(&mut self, owner: OwnerId) {
         if self.turns.front() != Some(&owner) && !self.awaited.contains(&owner) {
             self.awaited.push_back(owner);
         }
     }
 
-    /// The first of `turns` is next, unless somebody is awaited.
+    /// The first of `turns` is next, unless one is awaited.
     fn next_turn(&mut self, turn: u32) {
         if let Some(owner) = self.awaited.pop_front() {
             self.turns.retain(|other| *other != owner);

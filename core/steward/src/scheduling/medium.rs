@@ -23,19 +23,19 @@ const RANGES: usize = 20;
 /// Reads of each range that count, and how many there must be.
 const KEPT: usize = 8;
 const KNOWN: usize = 3;
-/// A range of which nothing was seen among so many reads does not count.
+/// A range that was not seen among this number of reads does not count.
 const STALE_AFTER: u64 = 1024;
-/// So many blocks more, times the smaller number of reads, tell what a block costs.
+/// This number of blocks more, times the smaller number of reads, tells the cost of a block.
 const EVIDENCE: u64 = 16;
 /// Holes that are tried when nothing is known of what a block costs.
 const TRIED: u64 = 8;
-/// A hole has at most so many times the blocks of the longest reads that are known.
+/// A gap has at most this many times the blocks of the longest known reads.
 const BEYOND: u64 = 4;
 
 /// A request that takes less than this is cheap, whatever a block costs: no device with an arm is
 /// so fast.
 pub const DEAR_NS: u64 = 1_000_000;
-/// A request is dear if it takes as long as reading so many blocks.
+/// A request is dear if it takes as long as reading this number of blocks.
 pub const DEAR_BLOCKS: u64 = 8;
 
 /// What reading costs.
@@ -48,7 +48,7 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// One read of so many blocks, holes included.
+    /// One read of a number of blocks, gaps included.
     pub fn read_ns(&self, blocks: u64) -> u64 {
         self.request_ns.saturating_add(self.block_ns.saturating_mul(blocks))
     }
@@ -66,12 +66,12 @@ impl Cost {
         }
     }
 
-    /// In how many reads of one block each a read of so many blocks could be spent, rounded up.
+    /// Reads of one block each that take as long as a read of `blocks` blocks, rounded up.
     pub fn singles(&self, blocks: u64) -> u64 {
         self.read_ns(blocks).div_ceil(self.read_ns(1).max(1))
     }
 
-    /// Blocks side by side that are read in the time of so many reads of one block each.
+    /// Blocks side by side that are read in the time of `singles` reads of one block each.
     pub fn blocks_in(&self, singles: u64) -> u64 {
         let time = singles.saturating_mul(self.read_ns(1));
         time.saturating_sub(self.request_ns).checked_div(self.block_ns).unwrap_or(u64::MAX)
@@ -138,7 +138,7 @@ pub struct Medium {
 }
 
 impl Medium {
-    /// A read that did not go on where the last one ended took so long, from the first of so many
+    /// The time of a read that did not go on where the last one ended, from the first of so many
     /// blocks to the last.
     pub fn observe(&mut self, blocks: u64, time_ns: u64) {
         self.reads += 1;

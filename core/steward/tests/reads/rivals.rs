@@ -1,4 +1,4 @@
-//! What would be read without Pantler, and by who knows the future.
+//! What would be read without Pantler, and with knowledge of the future.
 
 use std::collections::{BTreeSet, HashMap};
 

@@ -13,7 +13,7 @@ use proptest::prelude::*;
 
 use crate::props::run;
 
-/// A device whose reads take a request and its blocks, a share of the request more or less.
+/// A device with reads that take a request and its blocks, a share of the request more or less.
 #[derive(Clone, Copy, Debug)]
 struct Costs {
     cost: Cost,

@@ -4,7 +4,7 @@
 //!     first use.
 //! E2  Each access has one observation: the natural logarithm of the odds that it was a hit,
 //!     positive for hits.
-//! E3  An observation whose odds are near even tells nothing, and contradicts no policy.
+//! E3  An observation with nearly even odds tells nothing, and contradicts no policy.
 
 use std::collections::HashMap;
 

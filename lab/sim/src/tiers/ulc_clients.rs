@@ -11,7 +11,7 @@
 //! one client this decides exactly as [`Ulc`] alone does.
 //!
 //! Tier 1 may have frames for blocks that pass ([`Passing`]), as a mount has. A block that passes
-//! is read from there and asked of nobody; tiers are told only if it is kept nearer from then on.
+//! is read from there without asking; tiers are told only if it is kept nearer from then on.
 
 use pantler_policy::Handle;
 use pantler_steward::placement::{
@@ -183,7 +183,7 @@ impl Protocol for UlcClients {
         let passages = self.passages.iter().zip(&self.clients);
         passages.for_each(|(passage, client)| validate_passage(passage, client));
         self.shared.validate();
-        // What a client believes beyond what it was not told yet is true.
+        // The beliefs of a client are true but for what it was not told yet.
         let out = self.clients[0].sizes().out();
         for (index, client) in self.clients.iter().enumerate() {
             let waiting = self.shared.waiting(Client(index as u16));

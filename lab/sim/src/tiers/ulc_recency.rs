@@ -45,7 +45,7 @@ use super::protocol::Protocol;
 
 /// Part of tier 1 that the window has, in percent.
 const WINDOW_PERCENT: u64 = 3;
-/// The nursery has at least one frame in so many.
+/// The nursery has at least one frame in this number.
 const NURSERY_LEAST: u32 = 20;
 
 /// Blocks in order of their last use.

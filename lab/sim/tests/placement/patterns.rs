@@ -56,7 +56,7 @@ fn uniform_references_hit_each_tier_by_its_size() {
     }
 }
 
-/// References whose distances are drawn anew each time: what LRU is best for.
+/// References with distances that are drawn anew each time: LRU is best for these.
 fn stack_of_distances(blocks: usize, requests: usize) -> Vec<u32> {
     let mut stack: Vec<u32> = (0..blocks as u32).collect();
     let mut seed = 3u64;
