@@ -7,7 +7,7 @@
 //! | keep | `PANTLER.GET key KEEP` | `GET`, which makes it the youngest |
 //! | put | `PANTLER.SET key value KEEP\|DEMOTE age` | `SET`: ordered by request (`ulc-request-order`) |
 //! | notices | come with answers | `CLIENT TRACKING ON BCAST PREFIX pantler: NOLOOP` |
-//! | whose it is | the server knows, by name | whoever put it last and was told of nothing since |
+//! | its owner | the server knows, by name | its last client, until told |
 //!
 //! One connection carries everything, so that requests of many threads share system calls, answers
 //! come in the order of requests, and what this client did itself is not told to it (`NOLOOP` means
@@ -59,7 +59,7 @@ const KEY_BYTES: u64 = 64;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Blocks of one request that are under way at a time.
 const BATCH_MAX: usize = 64;
-/// Keys that a server of ours is told to drop by one command. It serves nobody else meanwhile.
+/// Keys that a server of ours is told to drop by one command. It serves no other client meanwhile.
 const DROPPED_MAX: usize = 512;
 const _: () = assert!(DROPPED_MAX < crate::wire::WORDS_MAX);
 
@@ -161,8 +161,8 @@ impl RemoteTier {
         TierError::Remote { name: self.name.clone(), reason: reason.to_string() }
     }
 
-    /// As [`within`](Self::within), for what no reader waits for. A cluster is asked first who is
-    /// there.
+    /// As [`within`](Self::within), for what no reader waits for. A cluster is asked first which
+    /// nodes are there.
     fn patiently<T>(&self, work: impl Future<Output = T>) -> Result<T, TierError> {
         let steps = if matches!(self.options.place, Place::Remote { cluster: true, .. }) { 3 } else { 1 };
         let timeout = self.options.timeout.max(CONNECT_TIMEOUT) * steps;
@@ -228,7 +228,7 @@ impl RemoteTier {
             *connected = None;
             ears.lost();
         }
-        // Belief in what nobody has costs more than asking for a copy.
+        // Belief in blocks that are not there costs more than asking for a copy.
         self.owned().clear();
     }
 
@@ -345,7 +345,7 @@ impl Tier for RemoteTier {
         let deadline = self.deadline();
         let connected = self.connected()?;
         let word = if connected.kind == Kind::Redis { "UNLINK" } else { "PANTLER.DROP" };
-        // Redis does not know whose a block is (U6).
+        // Redis does not know the owner of a block (U6).
         let mine = |key: &&Key| self.owned().remove(*key) || connected.kind != Kind::Redis;
         let served: Vec<&Key> = keys.iter().filter(|key| connected.serves(key)).filter(mine).collect();
         if served.is_empty() {

@@ -1,11 +1,11 @@
-//! Work that may never end: threads do it, and whoever wants it done waits no longer than a limit.
+//! Work that may never end: threads do it, and its caller waits no longer than a limit.
 //!
 //! A read of a disk that does not answer cannot be taken back, and its thread is the kernel's until
 //! the disk does. So it is no thread of a reader.
 //!
-//! N1  Whoever waits does so for its limit at most, whatever becomes of the work.
+//! N1  A caller waits for its limit at most, whatever becomes of the work.
 //! N2  At most `THREADS_MAX` threads work. What finds none free waits for one, and its limit runs.
-//! N3  `under_way` counts what has not ended, whether somebody waits for it yet or not: zero means
+//! N3  `under_way` counts what has not ended, whether a caller waits for it yet or not: zero means
 //!     that all answered.
 
 use std::collections::VecDeque;
@@ -66,8 +66,8 @@ impl Errands {
         Self { shared: Arc::default() }
     }
 
-    /// What the work comes to, unless it takes longer than `limit`: then it goes on, and nobody
-    /// learns what it came to. It does not panic.
+    /// What the work comes to, unless it takes longer than `limit`: then it goes on, and its result
+    /// is dropped. It does not panic.
     pub(crate) fn run<T: Send + 'static>(
         &self,
         limit: Duration,
@@ -78,7 +78,7 @@ impl Errands {
         self.hand_over(Box::new(move || {
             let result = work();
             shared.lock().under_way -= 1;
-            // Nobody may wait any more.
+            // The caller may have stopped waiting.
             let _ = sender.send(result);
         }));
         receiver.recv_timeout(limit).ok()
@@ -91,7 +91,7 @@ impl Errands {
         if state.waiting.len() > state.idle && state.threads < THREADS_MAX {
             let shared = Arc::clone(&self.shared);
             let thread = std::thread::Builder::new().name("pantler-errand".to_owned());
-            // Where there can be no thread, whoever waits finds out by its limit.
+            // Where there can be no thread, the caller finds out by its limit.
             state.threads += usize::from(thread.spawn(move || shared.serve()).is_ok());
         }
         drop(state);

@@ -1,5 +1,5 @@
-//! What is asked about files of a server's origin, and how it is said: for the server, and for who
-//! asks it. Pure.
+//! Questions about files of a server's origin, and their answers: for the server and its clients.
+//! Pure.
 //!
 //! [`docs/TIER-PROTOCOL.md`](../../../docs/TIER-PROTOCOL.md) has the commands.
 
@@ -17,7 +17,7 @@ pub(crate) const PATH_BYTES_MAX: usize = 4096;
 pub(crate) const NAME_BYTES_MAX: usize = 255;
 /// Most bytes of a file in one answer.
 pub(crate) const READ_BYTES_MAX: usize = 1 << 20;
-/// From so many bytes on an answer lists no more.
+/// From this number of bytes on an answer lists no more.
 pub(crate) const LIST_BYTES: usize = 128 << 10;
 /// Digits of a version.
 pub(crate) const VERSION_CHARS: usize = 32;
@@ -69,7 +69,7 @@ impl fmt::Display for Token {
 pub(crate) struct Identity {
     /// What is the same whenever this origin is served.
     pub(crate) origin: [u8; 16],
-    /// By which secret versions are named: equal for whoever has the same one, or none.
+    /// By which secret versions are named: equal for all with the same one, or none.
     pub(crate) names: [u8; 16],
 }
 
@@ -105,7 +105,7 @@ pub(crate) fn kind_word(kind: Kind) -> &'static str {
     }
 }
 
-/// Errors that mean something to who asks, by the words that their answers begin with.
+/// Errors that mean something to the client, by the words that their answers begin with.
 const ERRORS: [(Errno, &str); 9] = [
     (Errno::NOENT, "ENOENT"),
     (Errno::NOTDIR, "ENOTDIR"),

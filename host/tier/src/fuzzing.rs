@@ -8,7 +8,7 @@ use crate::{Key, Seal, Secret, Stem};
 
 /// Longest command that a target takes.
 const COMMAND_BYTES_MAX: usize = 1 << 16;
-/// In so many places, evenly spread, a command is cut.
+/// Places, evenly spread, at which a command is cut.
 const CUTS: usize = 16;
 /// What the samples hold.
 const BLOCK: &[u8] = b"bytes of a block";
@@ -31,12 +31,13 @@ pub fn envelope(bytes: &[u8]) {
     let (key, mut again) = (key(), Vec::new());
     for seal in seals() {
         seal.open(&key, bytes, |block| match seal {
-            // Who knows the format makes an envelope, but only the one that there is for a block.
+            // Knowing the format is enough to make an envelope, but only the one that there is for
+            // a block.
             Seal::Checksum => {
                 seal.seal(&key, block, &mut again);
                 assert!(again == bytes, "two envelopes for one block");
             }
-            // Who does not know the secret makes none.
+            // Without the secret none can be made.
             Seal::Authenticated(_) | Seal::Encrypted(_) => assert_eq!(block, BLOCK, "{seal:?}: forged"),
         });
     }

@@ -11,8 +11,8 @@
 //!
 //! K1  Equal keys mean equal bytes: whatever changes the content of a file changes its stem. So a
 //!     tier cannot answer with old bytes; at worst it does not have the new ones yet.
-//! K2  With a secret, stems are made by keyed hashing: who sees keys learns which are of one file,
-//!     and nothing else.
+//! K2  With a secret, stems are made by keyed hashing: keys tell which of them are of one file, and
+//!     nothing else.
 
 use std::fmt;
 

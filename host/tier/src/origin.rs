@@ -1,5 +1,5 @@
-//! A tier server as origin: names, attributes and bytes from `pantler tier serve --origin`, for who
-//! has no other way to them.
+//! A tier server as origin: names, attributes and bytes from `pantler tier serve --origin`, for
+//! clients without another way to them.
 //!
 //! O1  A call returns within [`OriginOptions::timeout`], repetitions included; a listing within ten
 //!     times that.

@@ -63,8 +63,7 @@ pub fn read_secret(file: Option<&Path>, variable: &str) -> Result<Option<String>
     }
 }
 
-/// An empty variable is none. Who set one that cannot be read wants a secret, and must not go
-/// without.
+/// An empty variable is none. A set one that cannot be read is an error: a secret is wanted.
 fn from_variable(value: Option<OsString>, name: &str) -> Result<Option<String>, TierError> {
     let secret = value.map(OsString::into_string).transpose();
     let secret = secret.map_err(|_| TierError::Invalid(format!("{name}: expected UTF-8")))?;

@@ -35,7 +35,7 @@ pub enum Place {
 
 impl Place {
     /// Whether both lead to one tier, as far as names tell: a file by whatever path, a server by
-    /// whatever scheme and user. Nobody is asked for an address.
+    /// whatever scheme and user. No address is looked up.
     pub fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Ssd(one), Self::Ssd(other)) => {
@@ -57,7 +57,7 @@ impl Place {
         if is_port && !text.contains(['/', '@', '+']) { node(text) } else { None }
     }
 
-    /// Most memory that is taken here by what a tier of so many blocks knows of them itself.
+    /// Most memory that is taken here by what a tier of `frames` blocks knows of them itself.
     pub fn index_bytes_max(&self, frames: u64) -> u64 {
         match self {
             Self::Ssd(_) => frames.saturating_mul(SSD_INDEX_BYTES_MAX),

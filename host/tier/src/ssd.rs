@@ -24,7 +24,7 @@
 //! D4  The file has holes where nothing was written yet, and others may fill the file system first.
 //!     A block for which there is no room costs itself, and at most one older block whose slot is
 //!     written over: reads go on.
-//! D5  Nobody waits for the disk without a limit, and nobody who holds the lock waits for it. A
+//! D5  Waiting for the disk has a limit, and the lock is not held meanwhile. A
 //!     block whose read does not come back in time, and a slot whose write does not, are used again
 //!     after the next start: they may be why.
 //! D6  What the tier holds is not in the page cache, too: what was read is dropped at once, and
@@ -58,7 +58,7 @@ use open::Made;
 pub(crate) use open::file_in;
 use written::Written;
 
-/// How long slots without room are left alone: whoever filled the file system may make room again.
+/// How long slots without room are left alone: there may be room in the file system again.
 const ROOM_PAUSE: Duration = Duration::from_secs(1);
 /// How long the disk may take for a block, unless it is said.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -104,7 +104,7 @@ struct Held {
 
 struct Index {
     held: HashMap<Key, Held, foldhash::fast::RandomState>,
-    /// By time, then slot: who goes first when somebody puts more than fits.
+    /// By time, then slot: the order of eviction when more is put than fits.
     order: BTreeMap<(u64, u32), Key>,
     free: Vec<u32>,
     /// Free, and taken for slots without room (D4) until `again`.
@@ -192,7 +192,7 @@ impl SsdTier {
         let (file, at, made) = open::open(path, bytes, &layout)?;
         let fail = |error| TierError::File { path: at.clone(), error };
         let headers = open::headers(&file, &layout).map_err(fail)?;
-        // D6. What the kernel reads ahead of a block is other blocks.
+        // D6. Readahead of the kernel would bring other blocks.
         let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Random);
         let seed = foldhash::fast::RandomState::default();
         let mut index = Index {
@@ -234,7 +234,7 @@ impl SsdTier {
         })
     }
 
-    /// The disk may take so long for a block that somebody waits for, and 2 s for others.
+    /// The disk may take `timeout` for a block that a reader waits for, and 2 s for others.
     pub fn within(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
@@ -247,8 +247,7 @@ impl SsdTier {
         work: impl FnOnce(&File) -> std::io::Result<T> + Send + 'static,
     ) -> Result<std::io::Result<T>, TierError> {
         let file = Arc::clone(&self.file);
-        // The file is closed before anybody learns what came of it: who closes the tier then has
-        // closed it.
+        // The file is closed before the result is known: closing the tier after that has closed it.
         let done = self.errands.run(limit, move || {
             let file = file;
             work(&file)
@@ -276,7 +275,7 @@ impl SsdTier {
     /// out again.
     fn wipe(&self, slot: u32) {
         let at = self.layout.header_at(slot);
-        // A reader stands here, and the disk has just failed: nobody waits for it. The slot is not
+        // A reader stands here, and the disk has just failed: it is not waited for. The slot is not
         // used again, and the file stays locked until this has ended.
         let _ = self.ask(Duration::ZERO, move |file| file.write_all_at(&[0; HEADER_BYTES], at));
     }
@@ -300,7 +299,7 @@ impl SsdTier {
         }
     }
 
-    /// What becomes of a block whose bytes did not come: a bad sector is given up, but if all of
+    /// After the bytes of a block did not come: a bad sector is given up, but if all of
     /// the disk fails the next one shows it.
     fn not_read(&self, key: &Key, slot: u32, error: TierError) -> Result<(), TierError> {
         let mut index = self.lock();

@@ -11,7 +11,7 @@ pub struct Stems {
     origin_name: Option<String>,
     /// What names an object store.
     identity: Option<[u8; 16]>,
-    /// Whether who answers for the origin names versions by the same secret.
+    /// Whether the server of the origin names versions by the same secret.
     is_named: bool,
     block_bytes: u32,
 }
@@ -29,7 +29,7 @@ impl Stems {
         Self { secret: seal.stem_secret(), origin_name, identity, is_named: false, block_bytes }
     }
 
-    /// The same, with versions called as whoever answers for the origin
+    /// The same, with versions called as the server of the origin
     /// [calls](pantler_origin::Origin::names) them, if that is by the same secret: so blocks have
     /// the same names for a mount of a directory, for a server that reads it, and for a mount of
     /// that server.

@@ -51,7 +51,7 @@ pub struct Given<'a> {
 pub struct News {
     /// Whether all its room is in use, where it said so.
     pub full: Option<bool>,
-    /// Blocks of the asker that left, or are somebody else's now.
+    /// Blocks of the asker that left, or are another's now.
     pub gone: Vec<Key>,
     /// More left than it could tell, or the connection was lost meanwhile: what is there is
     /// *unknown*, not gone.
@@ -100,7 +100,7 @@ pub trait Tier: Send + Sync {
     /// Blocks of `block_bytes` that fit, as far as known.
     fn frames(&self, block_bytes: usize) -> u32;
 
-    /// Whether it is shared, and has more room than those frames: then who uses it says
+    /// Whether it is shared, and has more room than those frames: then its user says
     /// [`remove`](Self::remove) before it keeps more there.
     fn has_more(&self) -> bool {
         false

@@ -52,7 +52,7 @@ pub enum Begin {
         /// Bytes of the command.
         length: usize,
     },
-    /// Part of one, which takes at least so many bytes in all.
+    /// Part of one, which takes at least this number of bytes in all.
     Part(usize),
 }
 
@@ -176,11 +176,11 @@ pub enum Protocol {
     /// The older one, which every tool speaks.
     #[default]
     Resp2,
-    /// The one with maps and messages that nobody asked for.
+    /// The one with maps and unasked messages.
     Resp3,
 }
 
-/// An answer, or a message that nobody asked for.
+/// An answer, or an unasked message.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reply {
     /// A short word.
@@ -197,7 +197,7 @@ pub enum Reply {
     List(Vec<Reply>),
     /// Names and values; a flat list in RESP2.
     Map(Vec<(Reply, Reply)>),
-    /// A message that nobody asked for; nothing in RESP2.
+    /// An unasked message; nothing in RESP2.
     Push(Vec<Reply>),
 }
 

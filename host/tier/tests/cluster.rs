@@ -34,7 +34,7 @@ fn words(port: u16, folder: &Path) -> Vec<String> {
     place.iter().chain(&cluster).chain(&more).chain(&file).map(|&word| word.to_owned()).collect()
 }
 
-/// In memory: a node that waits for its disk to have that file answers nobody.
+/// In memory: a node that waits for its disk to have that file does not answer.
 fn nodes_file(folder: &Path) -> PathBuf {
     let name = folder.file_name().expect("a folder has a name").to_string_lossy();
     Path::new("/dev/shm").join(format!("pantler-{name}.conf"))
@@ -186,7 +186,7 @@ fn a_node_that_is_killed_costs_its_own_blocks_until_it_is_back() {
     let lost = cluster.size(0);
     cluster.kill(0);
     client.settles("the others go on", BLOCKS - lost);
-    // What cannot be put is said to have left, and nothing fails.
+    // Blocks that cannot be put are said to have left, and nothing fails.
     let _ = client.tier.news();
     assert!((0..BLOCKS).all(|index| client.give(index)));
     assert_eq!(client.tier.news().gone.len() as u64, lost);

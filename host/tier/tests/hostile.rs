@@ -68,8 +68,8 @@ fn serve(mut stream: TcpStream, answer: fn(&[&[u8]]) -> Says, said: &AtomicU64) 
     }
 }
 
-/// Until nobody listens. A client without bounds would have this take all memory, so it ends there,
-/// too.
+/// Until there is no listener. A client without bounds would have this take all memory, so it ends
+/// there, too.
 fn flood(stream: &mut TcpStream, said: &AtomicU64) -> std::io::Result<()> {
     let zeros = vec![b'0'; 1 << 16];
     while said.load(Ordering::SeqCst) < 2 * SAID_MAX {

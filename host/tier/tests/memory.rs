@@ -61,7 +61,7 @@ fn commands_that_do_not_end_and_answers_that_nobody_reads_are_bounded() {
     held("answers");
     say(&good, b"SET here 2\r\nGET here\r\n", "+OK\r\n$1\r\n2\r\n");
     drop(unread);
-    // Whoever comes is served as ever.
+    // New clients are served as ever.
     let command = [set("k", 1 << 20), vec![b'v'; 1 << 20], b"\r\n".to_vec()].concat();
     say(&served.connect(), &command, "+OK\r\n");
 }

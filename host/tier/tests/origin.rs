@@ -17,7 +17,7 @@ use pantler_origin::{Kind, Node, OpenMode, Origin, Place as Where, Source, Store
 use pantler_tier::serve::{InlineOptions, ServeOptions, Server};
 use pantler_tier::{OriginAddress, OriginOptions, Seal, Secret, Stem, Stems, TierError, open_origin};
 
-/// Nobody remembers names, so that every question reaches the server.
+/// Names are not remembered, so that every question reaches the server.
 fn options() -> OriginOptions {
     OriginOptions {
         timeout: Duration::from_secs(60),
@@ -197,7 +197,7 @@ fn a_file_that_changes_is_another_version_and_never_a_mixture() {
             });
             assert_ne!(last.replace(inode), Some(inode), "another file");
             assert!(read(&origin, "f").unwrap().iter().all(|byte| *byte == round), "{round}");
-            // Whoever has the old one open sees all of it, or that it is gone.
+            // A client that has the old one open sees all of it, or that it is gone.
             match read_node(&old) {
                 Ok(bytes) => assert!(bytes.iter().all(|byte| *byte == round - 1)),
                 Err(error) => assert_eq!(error.raw_os_error(), Some(116)),
@@ -254,7 +254,7 @@ fn reads_go_on_when_the_server_is_back() {
     let folder = scratch();
     let bytes = pattern(2_000_000, 5);
     fs::write(folder.path().join("f"), &bytes).unwrap();
-    // A port that nobody else is given while the server is gone.
+    // A port that no other process is given while the server is gone.
     let address = SocketAddr::from(([127, 0, 0, 1], pantler_rig::free_port()));
     let mut served = Some(at(address, folder.path(), |_| {}));
     let origin = open(served.as_ref().unwrap(), "");

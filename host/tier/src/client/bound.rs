@@ -1,6 +1,6 @@
 //! One connection, and what its server may say: no more than was asked for.
 //!
-//! The crate `redis` keeps an answer until it is whole, before anybody looks at it: a server that
+//! The crate `redis` keeps an answer until it is whole, before it is looked at: a server that
 //! announced one without end would fill the memory of its clients. So bytes are counted where they
 //! come in.
 //!
@@ -22,7 +22,7 @@ use crate::serve::command::LISTED_MAX;
 use crate::tier::NEWS_MAX;
 use crate::{ENVELOPE_BYTES_MAX, Key};
 
-/// Most bytes that a server may say unasked at a time: as many keys as anybody listens to.
+/// Most bytes that a server may say unasked at a time: as many keys as a client listens to.
 const UNASKED_BYTES_MAX: u64 = NEWS_MAX as u64 * KEY_BYTES_MAX;
 /// A key, and what is around it.
 const KEY_BYTES_MAX: u64 = 128;
@@ -127,7 +127,7 @@ pub(super) fn bytes_of(values: &[Value]) -> u64 {
     values.iter().map(|value| of(value) + VALUE_BYTES).sum()
 }
 
-/// A connection whose server says no more than it was asked for.
+/// A connection with a server that says no more than it was asked for.
 #[derive(Clone)]
 pub(crate) struct Bounded {
     connection: MultiplexedConnection,

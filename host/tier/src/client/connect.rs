@@ -35,13 +35,13 @@ const WATCH_PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration
 /// How errors begin of a server that works, and does not write now.
 pub(super) const REFUSALS: &[&str] = &["OOM", "MISCONF", "NOREPLICAS"];
 /// The same, and of one that does not take this value, or none from us. To other requests, a proxy
-/// whose server is gone says such things, too.
+/// without its server says such things, too.
 pub(super) const REFUSALS_OF_VALUES: &[&str] = &["OOM", "MISCONF", "NOREPLICAS", "ERR", "NOPERM", "READONLY"];
 
 /// What is on the other side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// `pantler tier serve`, with so many bytes for blocks.
+    /// `pantler tier serve`, with `limit` bytes for blocks.
     Pantler { limit: u64 },
     /// Redis, Valkey, or what speaks like them.
     Redis,
@@ -82,7 +82,7 @@ impl Connected {
         }
     }
 
-    /// Whether somebody is there who would have that block (W4).
+    /// Whether a node is there that would have that block (W4).
     pub(super) fn serves(&self, key: &Key) -> bool {
         self.shards.as_ref().is_none_or(|shards| shards.serve(&key.to_string()))
     }
@@ -93,7 +93,7 @@ pub(crate) fn plain(error: &RedisError) -> String {
     one_line(&error.to_string())
 }
 
-/// What somebody else wrote, as one short line.
+/// Foreign text as one short line.
 fn one_line(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     line.chars().filter(|c| !c.is_control()).take(REASON_CHARS_MAX).collect()
@@ -177,7 +177,7 @@ impl Manner {
         Bounded::new(&self.settings, stream, config, account).await
     }
 
-    /// Whose certificates are believed.
+    /// The certificates that are believed.
     fn trust(&self) -> io::Result<ClientConfig> {
         let mut roots = RootCertStore::empty();
         match &self.authority {
@@ -260,7 +260,7 @@ pub(super) async fn connect(
     Ok(connected)
 }
 
-/// Looks at a cluster now and then. When it is not what it was, whoever uses the connection is told
+/// Looks at a cluster now and then. When it is not what it was, users of the connection are told
 /// that it ended: the next one knows better, and hears what all nodes say.
 async fn watch(manner: Manner, shards: Arc<Shards>, ears: Weak<Mutex<Ears>>, line: u64) {
     let nodes: Vec<Node> = shards.nodes().into_iter().cloned().collect();
@@ -325,7 +325,7 @@ async fn examine(connected: &Connected, manner: &Manner) -> Result<Option<String
                 Err(_) => Ok(None),
             }
         };
-        // W4: who does not answer now has nothing of ours.
+        // W4: a server that does not answer now has nothing of ours.
         let advice = tokio::time::timeout(LOOK_TIMEOUT, look).await.unwrap_or(Ok(None));
         let (host, port) = node;
         let named = |text: String| format!("{host}:{port}: {text}");
@@ -336,7 +336,7 @@ async fn examine(connected: &Connected, manner: &Manner) -> Result<Option<String
 }
 
 async fn examine_one(connection: &Bounded) -> Result<Option<String>, String> {
-    // Who may not ask is not refused: the first block says it.
+    // A client that may not ask is not refused: the first block says it.
     let known = connection.ask(cmd("COMMAND").arg("INFO").arg("GETDEL")).await;
     if known.is_ok_and(|known| known == Value::Array(vec![Value::Nil])) {
         return Err("it has no GETDEL: expected Redis from 6.2 on, or Valkey".to_owned());

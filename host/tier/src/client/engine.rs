@@ -1,4 +1,4 @@
-//! A thread that moves bytes for who waits elsewhere: the crate `redis` asks for an async runtime.
+//! A thread that moves bytes for waiting threads: the crate `redis` asks for an async runtime.
 
 use std::io;
 

@@ -5,7 +5,7 @@ use redis::{PushInfo, PushKind, Value};
 use crate::tier::NEWS_MAX;
 use crate::{Key, News};
 
-/// News that nobody took yet. At most [`NEWS_MAX`] keys; what is more is unknown.
+/// News that were not taken yet. At most [`NEWS_MAX`] keys; what is more is unknown.
 #[derive(Debug, Default)]
 pub(super) struct Ears {
     /// The connection that is listened to.
@@ -24,7 +24,7 @@ impl Ears {
         self.line
     }
 
-    /// The connection that ended, if nobody was told yet.
+    /// The connection that ended, if that was not told yet.
     pub(super) fn disconnected(&self) -> Option<u64> {
         self.disconnected.then_some(self.line)
     }
@@ -77,7 +77,7 @@ impl Ears {
         }
     }
 
-    /// A block that is not there, as far as anybody asks from now on.
+    /// A block that is not there, for all questions from now on.
     pub(super) fn miss(&mut self, key: Key) {
         match self.gone.len() < NEWS_MAX {
             true => self.gone.push(key),

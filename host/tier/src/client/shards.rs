@@ -67,7 +67,7 @@ impl Shards {
         Self { of_slot, down }
     }
 
-    /// Whether whoever has the key answers. Keys of slots that nobody has are nowhere.
+    /// Whether the node with the key answers. Keys of slots without a node are nowhere.
     pub(super) fn serve(&self, key: &str) -> bool {
         self.of_slot.get(&Slot::for_key(key)).is_some_and(|node| !self.down.contains(node))
     }
@@ -108,7 +108,7 @@ fn master_of(parts: &[Value], asked: &str) -> Option<Node> {
         Value::Nil => "",
         _ => return None,
     };
-    // Without a name it is the one that was asked; `?` is one that nobody knows.
+    // Without a name it is the one that was asked; `?` is an unknown one.
     let host = if host.is_empty() { asked } else { host };
     (host != "?").then_some((host.to_owned(), u16::try_from(*port).ok()?))
 }

@@ -21,7 +21,7 @@ pub(super) enum Fault {
 pub(super) struct Line {
     manner: Manner,
     node: Node,
-    /// With a number, so that who saw it break does not end the next one.
+    /// With a number, so that a request that saw it break does not end the next one.
     connection: Mutex<(u64, Option<Bounded>)>,
 }
 
@@ -73,9 +73,9 @@ impl Line {
         }
     }
 
-    /// The next who asks gets a new connection.
+    /// The next request gets a new connection.
     pub(super) async fn give_up(&self) {
-        // Who holds it is making a new one.
+        // The holder of the lock is making a new one.
         if let Ok(mut connection) = self.connection.try_lock() {
             connection.1 = None;
         }

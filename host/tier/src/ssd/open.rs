@@ -1,4 +1,4 @@
-//! Opening the file of an SSD tier: ours alone, and never somebody else's.
+//! Opening the file of an SSD tier: ours alone, and never another's.
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io;
@@ -41,7 +41,7 @@ pub(super) fn open(path: &Path, bytes: u64, layout: &Layout) -> Result<(File, Pa
         }
         Err(error) => return Err(fail(error)),
     }
-    // Who made it failed, and took it away again, between our opening it and locking it.
+    // Its maker failed, and took it away again, between our opening it and locking it.
     if file.metadata().map_err(fail)?.nlink() == 0 {
         return refuse("it was removed a moment ago; try again");
     }
@@ -54,7 +54,7 @@ pub(super) fn open(path: &Path, bytes: u64, layout: &Layout) -> Result<(File, Pa
         // Nothing of the old layout must be taken for something of the new one.
         file.set_len(0).map_err(fail)?;
         file.write_all_at(&layout.encode(), 0).map_err(fail)?;
-        // Whose file it is must be known before there is anything in it, whenever power fails.
+        // The file must be marked as ours before there is anything in it, whenever power fails.
         file.sync_all().map_err(fail)?;
     }
     if file.metadata().map_err(fail)?.len() < layout.file_bytes() {
@@ -73,7 +73,7 @@ pub(super) struct Made {
 }
 
 impl Made {
-    /// It goes after all. The file must still be locked: then nobody else has begun to use it.
+    /// It goes after all. The file must still be locked: then no other process has begun to use it.
     pub(super) fn unmake(&mut self) {
         // Why there is no tier has been said; a folder in which there is something by now stays.
         let _ = self.file.take().map(std::fs::remove_file);
@@ -103,8 +103,8 @@ fn open_file(at: &Path, made: &mut Made) -> io::Result<File> {
     }
 }
 
-/// Whether nobody has written anything: so a crash or a full disk leaves a file that was about to
-/// become one of ours. What merely begins with zeros, as images of disks do, is somebody's.
+/// Whether nothing was written yet: so a crash or a full disk leaves a file that was about to
+/// become one of ours. A file that merely begins with zeros, as images of disks do, is in use.
 fn is_blank(file: &File, length: u64) -> io::Result<bool> {
     match rustix::fs::seek(file, SeekFrom::Data(0)) {
         Err(Errno::NXIO) => return Ok(true),
@@ -185,7 +185,7 @@ fn check_room(path: &Path, bytes: u64) -> Result<(), TierError> {
     let has = file.symlink_metadata().map_or(0, |found| found.blocks() * 512);
     let there =
         path.ancestors().map(|place| if place.as_os_str().is_empty() { Path::new(".") } else { place });
-    // Who may not ask is not refused: the system says what it thinks when the file is made.
+    // A user that may not ask is not refused: the system decides when the file is made.
     let Some(stat) = there.filter_map(|place| rustix::fs::statvfs(place).ok()).next() else { return Ok(()) };
     let room = has.saturating_add(stat.f_bavail.saturating_mul(stat.f_frsize));
     if bytes > room { Err(TierError::Room { path: path.to_owned(), bytes, room }) } else { Ok(()) }

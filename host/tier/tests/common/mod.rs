@@ -14,7 +14,7 @@ use pantler_tier::{
     Given, Key, News, Place, Put, RemoteOptions, RemoteTier, Retrieve, Seal, Stem, Tier, TierError, Wanted,
 };
 
-/// What a busy machine may take for what is soon done.
+/// Time for a short piece of work on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A server that serves until this is dropped.
@@ -111,7 +111,7 @@ pub fn key(index: u64) -> Key {
     Stem::new(None, 4096, [b"file".as_slice()]).block(index)
 }
 
-/// Puts a block whose bytes tell its number.
+/// Puts a block with bytes that tell its number.
 pub fn put(tier: &RemoteTier, index: u64, why: Put, age: Duration) -> Result<(), TierError> {
     let bytes = vec![index as u8; 4096];
     tier.put(&[Given { key: key(index), bytes: &bytes, why, age }])
