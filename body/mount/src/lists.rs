@@ -32,6 +32,9 @@ use crate::options::Interpose;
 const ENTRIES_MAX: usize = pantler_steward::lists::ENTRIES_MAX as usize;
 /// Owners that are between the two calls at a time.
 const RECORDINGS_MAX: usize = 1024;
+/// Lists of the owners of one user at a time, recorded ones included. Root may have as many as a
+/// mount has.
+const LISTS_PER_USER_MAX: usize = 16;
 
 /// The lists of a mount that are not in the steward, or not wholly.
 #[derive(Default)]
@@ -45,10 +48,31 @@ pub(crate) struct Lists {
 
 #[derive(Default)]
 struct State {
-    recordings: HashMap<OwnerId, Vec<ListEntry>>,
-    waiting: HashMap<OwnerId, VecDeque<ListEntry>>,
-    /// Entries in both, at most [`LIST_FILES_MAX`]: each costs a descriptor.
-    held: usize,
+    recordings: HashMap<OwnerId, Part>,
+    waiting: HashMap<OwnerId, Part>,
+}
+
+/// Entries of an owner's list that the steward does not have yet.
+struct Part {
+    /// The owner's user, which may hold [`LIST_FILES_MAX`] entries in all: each costs a descriptor.
+    uid: u32,
+    entries: VecDeque<ListEntry>,
+}
+
+impl State {
+    /// Whether a user may hold `count` entries more.
+    fn check_room(&self, uid: u32, count: usize) -> Result<(), HintError> {
+        let parts = self.recordings.values().chain(self.waiting.values());
+        let held: usize = parts.filter(|part| part.uid == uid).map(|part| part.entries.len()).sum();
+        if held + count <= LIST_FILES_MAX {
+            return Ok(());
+        }
+        Err(HintError::TooManyEntries { limit: LIST_FILES_MAX as u32 })
+    }
+
+    fn has(&self, owner: OwnerId) -> bool {
+        self.recordings.contains_key(&owner) || self.waiting.contains_key(&owner)
+    }
 }
 
 /// A file on a list, read with the rights of the user that gave the list.
@@ -87,12 +111,11 @@ impl Lists {
     /// An owner's list has room again.
     pub(crate) fn refill(&self, cache: &Cache, owner: OwnerId) {
         let mut state = self.lock();
-        let Some(waiting) = state.waiting.get_mut(&owner) else { return };
+        let Some(Part { entries: waiting, .. }) = state.waiting.get_mut(&owner) else { return };
         let taken = cache.list(owner).map_or(0, |list| list.ranges as usize);
         let room = ENTRIES_MAX.saturating_sub(taken).min(waiting.len());
         let now: Vec<ListEntry> = waiting.drain(..room).collect();
         let is_empty = waiting.is_empty();
-        state.held -= now.len();
         if is_empty {
             state.waiting.remove(&owner);
         }
@@ -107,22 +130,25 @@ impl Lists {
 
     /// These come after the list of `owner`: at once, or when that has been read so far that they
     /// fit.
-    fn append(&self, cache: &Cache, owner: OwnerId, mut entries: Vec<ListEntry>) -> Result<(), HintError> {
+    fn append(
+        &self,
+        cache: &Cache,
+        (owner, uid): (OwnerId, u32),
+        mut entries: Vec<ListEntry>,
+    ) -> Result<(), HintError> {
         let mut state = self.lock();
         let room = match state.waiting.contains_key(&owner) {
             true => 0,
             false => ENTRIES_MAX.saturating_sub(cache.list(owner).map_or(0, |list| list.ranges as usize)),
         };
         let rest = entries.split_off(entries.len().min(room));
-        if state.held + rest.len() > LIST_FILES_MAX {
-            return Err(HintError::TooManyEntries { limit: LIST_FILES_MAX as u32 });
-        }
+        state.check_room(uid, rest.len())?;
         if !entries.is_empty() {
             cache.extend_list(owner, &entries)?;
         }
         if !rest.is_empty() {
-            state.held += rest.len();
-            state.waiting.entry(owner).or_default().extend(rest);
+            let part = state.waiting.entry(owner).or_insert(Part { uid, entries: VecDeque::new() });
+            part.entries.extend(rest);
         }
         Ok(())
     }
@@ -142,14 +168,18 @@ impl Lists {
     /// An owner is no more, or wants no list, or its list is void.
     pub(crate) fn forget(&self, owner: OwnerId) {
         let mut state = self.lock();
-        let recorded = state.recordings.remove(&owner).map_or(0, |entries| entries.len());
-        let waited = state.waiting.remove(&owner).map_or(0, |entries| entries.len());
-        state.held -= recorded + waited;
+        state.recordings.remove(&owner);
+        state.waiting.remove(&owner);
         self.is_recording.store(!state.recordings.is_empty(), Ordering::Release);
     }
 
     /// Gives a list, of which the steward takes what it can at once.
-    fn give(&self, cache: &Cache, owner: OwnerId, mut entries: Vec<ListEntry>) -> Result<(), HintError> {
+    fn give(
+        &self,
+        cache: &Cache,
+        (owner, uid): (OwnerId, u32),
+        mut entries: Vec<ListEntry>,
+    ) -> Result<(), HintError> {
         self.forget(owner);
         let rest = entries.split_off(entries.len().min(ENTRIES_MAX));
         if entries.is_empty() {
@@ -159,11 +189,8 @@ impl Lists {
         cache.give_list(owner, &entries)?;
         if !rest.is_empty() {
             let mut state = self.lock();
-            if state.held + rest.len() > LIST_FILES_MAX {
-                return Err(HintError::TooManyEntries { limit: LIST_FILES_MAX as u32 });
-            }
-            state.held += rest.len();
-            state.waiting.insert(owner, rest.into());
+            state.check_room(uid, rest.len())?;
+            state.waiting.insert(owner, Part { uid, entries: rest.into() });
         }
         Ok(())
     }
@@ -176,12 +203,13 @@ impl Core {
         if files as usize > LIST_FILES_MAX {
             return Err(io::Error::from_raw_os_error(libc::E2BIG));
         }
+        let uid = self.check_list_share(owner).map_err(refused)?;
         self.lists.forget(owner);
         let mut state = self.lists.lock();
         if state.recordings.len() >= RECORDINGS_MAX {
             return Err(io::Error::from_raw_os_error(libc::ENOSPC));
         }
-        state.recordings.insert(owner, Vec::new());
+        state.recordings.insert(owner, Part { uid, entries: VecDeque::new() });
         self.lists.is_recording.store(true, Ordering::Release);
         Ok(())
     }
@@ -191,13 +219,36 @@ impl Core {
     pub(crate) fn end_file_list(&self, owner: OwnerId) -> io::Result<u32> {
         let mut state = self.lists.lock();
         let recorded = state.recordings.remove(&owner);
-        let entries = recorded.ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))?;
-        state.held -= entries.len();
+        let Part { uid, entries } = recorded.ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))?;
         self.lists.is_recording.store(!state.recordings.is_empty(), Ordering::Release);
         drop(state);
         let count = entries.len() as u32;
-        self.lists.give(self.cache(), owner, entries).map_err(refused)?;
+        self.lists.give(self.cache(), (owner, uid), entries.into()).map_err(refused)?;
         Ok(count)
+    }
+
+    /// The user of an owner, if the owner may have a list: a user other than root leaves lists to
+    /// others.
+    fn check_list_share(&self, owner: OwnerId) -> Result<u32, HintError> {
+        let uid = self.owners.get(owner).map_or(0, |owner| owner.uid);
+        let has = |owner: OwnerId| self.lists.lock().has(owner) || self.cache().list(owner).is_some();
+        if uid == 0 || has(owner) {
+            return Ok(uid);
+        }
+        let lists = self.owners.of_user(uid).into_iter().filter(|other| has(*other)).count();
+        if lists < LISTS_PER_USER_MAX {
+            return Ok(uid);
+        }
+        Err(HintError::TooManyLists { limit: LISTS_PER_USER_MAX as u32 })
+    }
+
+    /// Gives an owner a list, or appends to its list.
+    fn put_list(&self, owner: OwnerId, entries: Vec<ListEntry>, append: bool) -> Result<(), HintError> {
+        let uid = self.check_list_share(owner)?;
+        match append {
+            true => self.lists.append(self.cache(), (owner, uid), entries),
+            false => self.lists.give(self.cache(), (owner, uid), entries),
+        }
     }
 
     /// A program opened a file to read it, perhaps between the two calls.
@@ -208,13 +259,11 @@ impl Core {
         let owner = self.owner(request);
         let Some(entry) = self.listed(inode, &self.caller_of(request), file, None).pop() else { return };
         let mut state = self.lists.lock();
-        if state.held >= LIST_FILES_MAX {
-            return;
-        }
-        let State { recordings, held, .. } = &mut *state;
-        if let Some(recording) = recordings.get_mut(&owner) {
-            recording.push(entry);
-            *held += 1;
+        let Some(Part { uid, .. }) = state.recordings.get(&owner) else { return };
+        if state.check_room(*uid, 1).is_ok()
+            && let Some(recording) = state.recordings.get_mut(&owner)
+        {
+            recording.entries.push_back(entry);
         }
     }
 
@@ -226,7 +275,7 @@ impl Core {
         }
         let entries = self.listed(inode, &self.caller_of(request), file, None);
         // A list past its bound is no list; the file is read all the same.
-        let _ = self.lists.append(self.cache(), self.owner(request), entries);
+        let _ = self.put_list(self.owner(request), entries, true);
     }
 
     /// A program will read these ranges of bytes of a file that it has open.
@@ -244,10 +293,7 @@ impl Core {
         let inode = self.inodes.get(number)?;
         let owner = self.owner(request);
         let entries = self.listed(&inode, &self.caller_of(request), file, Some(ranges));
-        match append {
-            true => self.lists.append(self.cache(), owner, entries).map_err(refused),
-            false => self.lists.give(self.cache(), owner, entries).map_err(refused),
-        }
+        self.put_list(owner, entries, append).map_err(refused)
     }
 
     /// The list of `owner` ends here.
@@ -270,17 +316,15 @@ impl Core {
         self.noticing(inode.number, content, || content.look(&self.shelf, &file))?;
         let entries = self.listed(inode, &caller, &file, (!ranges.is_empty()).then_some(ranges));
         let trimmed = ranges.len().max(1).saturating_sub(entries.len()) as u64;
-        match append {
-            true if entries.is_empty() => {}
-            true => self.lists.append(self.cache(), owner, entries)?,
-            false => self.lists.give(self.cache(), owner, entries)?,
+        if !append || !entries.is_empty() {
+            self.put_list(owner, entries, append)?;
         }
         Ok(ListAnswer { trimmed, ..self.list_answer(owner) })
     }
 
     /// What is known of an owner's list.
     pub(crate) fn list_answer(&self, owner: OwnerId) -> ListAnswer {
-        let waiting = self.lists.lock().waiting.get(&owner).map_or(0, VecDeque::len) as u64;
+        let waiting = self.lists.lock().waiting.get(&owner).map_or(0, |part| part.entries.len()) as u64;
         let list = self.cache().list(owner);
         list.map_or(ListAnswer::default(), |list| ListAnswer {
             ranges: u64::from(list.ranges) + waiting,

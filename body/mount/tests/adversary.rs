@@ -410,6 +410,35 @@ for s in half: assert hear(s) is None
 assert "bodies" in say({"ask": "list"})
 "#,
     );
+    quote_rights(
+        "A user other than root has 16 access lists at a time; further ones are refused, and others get theirs.",
+    );
+    let body = reachable.fixture.mounted().body();
+    let listed = reachable.fixture.mnt.join("open");
+    let list = Hint::ListFile { path: "open".into(), ranges: vec![(0, 1)], append: false };
+    reachable.attack(
+        r#"
+def child():
+    ready, told = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        open(f"{MNT}/open", "rb").read()
+        os.write(told, b"x")
+        # It outlives its parent, which is waited for until its output ends.
+        for output in (1, 2): os.close(output)
+        time.sleep(5)
+        os._exit(0)
+    os.read(ready, 1)
+    return pid
+children = [child() for _ in range(17)]
+answers = [hint({"pid": pid}, named("open"), do="list-file", path="open", ranges=[[0, 1]]) for pid in children]
+for answer in answers[:16]: assert "error" not in answer, answer
+refused("bound", "16 owners", answers[16])
+"#,
+    );
+    let file = open_to_name(&listed).unwrap();
+    let owner = OwnerSelector::Pid(std::process::id());
+    body.hint(&speaker(0), &owner, &list, Some(file.as_fd())).unwrap();
     // Root is not in the way of that.
     assert!(Client::connect(&reachable.socket).unwrap().bodies().is_ok());
 }
