@@ -27,8 +27,8 @@
 //! R4  On each list ghosts stand before resident handles; `first` is the first resident one,
 //!     `resident` how many there are.
 //!
-//! Paper: Megiddo and Modha, ARC: A Self-Tuning, Low Overhead Replacement Cache, FAST 2003, figure
-//! 4. Differences: ghosts are trimmed when the newcomer enters and not before the victim leaves,
+//! Paper: Megiddo and Modha, ARC: A Self-Tuning, Low Overhead Replacement Cache, FAST 2003 (figure
+//! 4). Differences: ghosts are trimmed when the newcomer enters and not before the victim leaves,
 //! which forgets the same ghosts. Pinned handles are passed over, and when all of one list are
 //! pinned the other one gives. `p` is a real number, as in the paper; there are no parameters.
 
