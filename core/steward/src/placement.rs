@@ -8,12 +8,13 @@
 //! | rules | file |
 //! | --- | --- |
 //! | U1 to U4, U7 | [`Ulc`], over `stack` and `slot_map` |
-//! | U5, U6 | [`SharedTiers`] |
+//! | U5, U6 | [`Ages`], of one tier; [`SharedTiers`], of several |
 //! | U2, where blocks take room while they pass | [`Passage`] |
 //!
 //! Blocks are dense numbers here. Nothing performs I/O or reads a clock. The simulator (`lab/sim`)
 //! has the schemes that ULC is compared with.
 
+mod ages;
 mod fronts;
 mod passing;
 mod shared;
@@ -22,6 +23,7 @@ mod stack;
 mod tier;
 mod ulc;
 
+pub use ages::{Ages, Arrival, Standing};
 pub use passing::{Passage, Passing};
 pub use shared::{Answer, Notice, Order, SharedTiers};
 pub use tier::{Client, FRAMES_TOTAL_MAX, Retrieval, Sizes, SizesError, Step, TIERS_MAX, Tier};

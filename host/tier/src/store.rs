@@ -1,4 +1,4 @@
-//! What the server keeps: blocks by key, ordered by last use, at most so many bytes (rules U5 and
+//! What the server keeps: blocks by key, ordered by last use, at most `limit` bytes (rules U5 and
 //! U6).
 //!
 //! ```text
@@ -7,21 +7,22 @@
 //! ```
 //!
 //! What a client asks to be kept is the youngest. What it demotes comes with its age, and stands
-//! where that says. The pure part of `pantler tier serve`: no I/O and no clock; times arrive as
+//! where that says. The order is [`Ages`], which the simulator's shared tiers have, too. The pure part of `pantler tier serve`: no I/O and no clock; times arrive as
 //! numbers.
 //!
 //! R1  `used` is the sum of the charges of all entries, and at most `limit` between calls.
-//! R2  Every entry is in `order` once, under its time and slot.
+//! R2  Every entry is in `ages` under its slot, and nothing else is.
 //! R3  An owner has at most [`NOTICES_MAX`] notices waiting, and all owners together have at most
 //!     [`notices_bytes`] of them, which is memory beside `limit`; beyond, an owner is told that it
 //!     does not know.
 //! R4  `blocks` of an owner counts its entries.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::hash::BuildHasher;
 
 use bytes::Bytes;
 use hashbrown::{HashMap, HashTable};
+use pantler_steward::placement::{Ages, Arrival, Standing};
 
 /// Memory that an entry takes beside its key and value: the entry, its place in the table and in
 /// the order, and what the allocator adds to three pieces.
@@ -34,7 +35,8 @@ const NOTICE_BYTES: u64 = 48;
 const NOTICES_BYTES_MIN: u64 = 64 << 10;
 /// Share of the limit that they may take where that is more: one part in so many.
 const NOTICES_SHARE: u64 = 64;
-/// Blocks that are looked at for those of one owner: nobody else is served meanwhile.
+/// Blocks that came out of order and are looked at for those of one owner: other clients wait
+/// meanwhile.
 pub const LOOKED_MAX: usize = 1 << 19;
 /// Bytes of keys that are looked at in one go, for the same reason.
 pub const SCANNED_BYTES_MAX: usize = 1 << 20;
@@ -45,8 +47,19 @@ pub const OWNERS_MAX: usize = 4096;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Owner(u32);
 
-/// Nobody: who only speaks the common commands.
+/// The owner of blocks that come by the common commands.
 pub const NOBODY: Owner = Owner(u32::MAX);
+
+impl Owner {
+    /// As [`Ages`] numbers owners: from [`NOBODY`] on.
+    fn number(self) -> u32 {
+        self.0.wrapping_add(1)
+    }
+
+    fn of(number: u32) -> Self {
+        Self(number.wrapping_sub(1))
+    }
+}
 
 #[derive(Debug)]
 struct Entry {
@@ -54,8 +67,6 @@ struct Entry {
     value: Bytes,
     /// Bytes of the buffer that the value is in.
     room: u32,
-    time: u64,
-    owner: Owner,
 }
 
 impl Entry {
@@ -133,7 +144,7 @@ pub struct Store {
     seed: foldhash::quality::RandomState,
     slots: Vec<Option<Entry>>,
     free: Vec<u32>,
-    order: BTreeMap<(u64, u32), ()>,
+    ages: Ages,
     clients: Vec<Client>,
     names: HashMap<Box<str>, Owner, foldhash::quality::RandomState>,
     /// Charges of all notices that wait.
@@ -154,7 +165,7 @@ impl Store {
             seed: foldhash::quality::RandomState::default(),
             slots: Vec::new(),
             free: Vec::new(),
-            order: BTreeMap::new(),
+            ages: Ages::default(),
             clients: Vec::new(),
             names: HashMap::default(),
             notices: 0,
@@ -211,8 +222,8 @@ impl Store {
     /// else (U6).
     pub fn take(&mut self, key: &[u8], asker: Owner) -> Option<Bytes> {
         let slot = self.look(key)?;
-        if self.entry(slot).is_some_and(|entry| entry.owner == asker) {
-            return self.remove_slot(slot, false).map(|entry| entry.value);
+        if self.ages.take(slot, asker.number()) {
+            return self.clear(slot, asker, false).map(|entry| entry.value);
         }
         self.value(slot)
     }
@@ -220,19 +231,16 @@ impl Store {
     /// The block stays here for the asker, as the youngest; its former owner is told.
     pub fn keep(&mut self, key: &[u8], asker: Owner, now: u64) -> Option<Bytes> {
         let slot = self.look(key)?;
-        self.touch(slot, now);
-        self.pass(slot, asker);
+        self.enter(slot, asker, now, Arrival::Kept);
         self.value(slot)
     }
 
     /// The common command: the block leaves whoever owns it.
     pub fn get_and_delete(&mut self, key: &[u8], asker: Owner) -> Option<Bytes> {
         let slot = self.look(key)?;
-        let entry = self.remove_slot(slot, false)?;
-        if entry.owner != asker {
-            self.tell(entry.owner, entry.key);
-        }
-        Some(entry.value)
+        let value = self.value(slot);
+        self.delete_slot(slot, asker);
+        value
     }
 
     /// Puts a block, last used at `time`, for its new owner. A demoted block that is here already
@@ -263,22 +271,21 @@ impl Store {
             }
             return false;
         };
-        let time = match existing.and_then(|slot| self.entry(slot)) {
-            Some(entry) if demoted => time.max(entry.time),
-            _ => time,
-        };
-        if let Some(slot) = existing {
-            self.delete_slot(slot, asker);
-        }
         self.unit = charge;
         self.used += charge;
-        self.insert(Entry { key: key.into(), value, room, time, owner: asker });
-        self.count(asker, true);
+        let slot = match existing {
+            Some(slot) => {
+                self.replace(slot, value, room);
+                slot
+            }
+            None => self.insert(Entry { key: key.into(), value, room }),
+        };
+        let arrival = if demoted { Arrival::Demoted } else { Arrival::Kept };
+        self.enter(slot, asker, time, arrival);
         self.change(key, false);
-        if demoted {
-            self.counts.demoted += 1
-        } else {
-            self.counts.kept += 1
+        match arrival {
+            Arrival::Demoted => self.counts.demoted += 1,
+            Arrival::Kept => self.counts.kept += 1,
         }
         self.trim();
         true
@@ -288,10 +295,7 @@ impl Store {
     /// stays.
     pub fn bring(&mut self, key: &[u8], value: &Bytes, asker: Owner, now: u64) {
         match self.find(key) {
-            Some(slot) => {
-                self.touch(slot, now);
-                self.pass(slot, asker);
-            }
+            Some(slot) => self.enter(slot, asker, now, Arrival::Kept),
             None => drop(self.put(key, value.clone(), asker, now, false)),
         }
     }
@@ -305,15 +309,14 @@ impl Store {
     /// Removes a block if it is the asker's. Says whether it was.
     pub fn give_up(&mut self, key: &[u8], asker: Owner) -> bool {
         let Some(slot) = self.find(key) else { return false };
-        let owned = self.entry(slot).is_some_and(|entry| entry.owner == asker);
-        owned && self.remove_slot(slot, false).is_some()
+        self.ages.take(slot, asker.number()) && self.clear(slot, asker, false).is_some()
     }
 
     /// Removes everything. Owners do not learn which blocks, but that they do not know.
     pub fn flush(&mut self) {
         self.table = HashTable::new();
         (self.slots, self.free) = (Vec::new(), Vec::new());
-        self.order.clear();
+        self.ages = Ages::default();
         self.used = 0;
         for client in self.clients.iter_mut().filter(|client| client.blocks > 0) {
             client.blocks = 0;
@@ -332,7 +335,7 @@ impl Store {
     /// When a block was last used, and whose it is.
     pub fn standing(&self, key: &[u8]) -> Option<(u64, Owner)> {
         let slot = self.find(key)?;
-        self.entry(slot).map(|entry| (entry.time, entry.owner))
+        self.ages.standing(slot).map(|at| (at.time, Owner::of(at.owner)))
     }
 
     /// What an owner was not told yet. [`NOBODY`] is told nothing.
@@ -363,17 +366,14 @@ impl Store {
         self.changes.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Keys of one owner from the oldest on: its youngest, at most so many, among the
-    /// [`LOOKED_MAX`] youngest of all.
+    /// Keys of one owner from the oldest on: its `most` youngest. Of those that came out of order
+    /// only the ones among the [`LOOKED_MAX`] youngest of all owners.
     pub fn keys_of(&self, owner: Owner, most: usize) -> Vec<&[u8]> {
-        let blocks = self.clients.get(owner.0 as usize).map_or(0, |client| client.blocks);
-        let most = usize::try_from(blocks).unwrap_or(usize::MAX).min(most);
-        let entries = self.order.keys().rev().take(LOOKED_MAX).filter_map(|&(_, slot)| self.entry(slot));
-        let owned = entries.filter(|entry| entry.owner == owner).map(|entry| &*entry.key);
-        // It ends with the last one, and does not begin for who has none.
-        let mut keys: Vec<&[u8]> = owned.take(most).collect();
-        keys.reverse();
-        keys
+        if self.clients.get(owner.0 as usize).is_none_or(|client| client.blocks == 0) {
+            return Vec::new();
+        }
+        let slots = self.ages.youngest_of(owner.number(), most, LOOKED_MAX);
+        slots.into_iter().filter_map(|slot| Some(&*self.entry(slot)?.key)).collect()
     }
 
     /// Keys of at most so many places from `cursor` on, and of [`SCANNED_BYTES_MAX`] bytes or one
@@ -390,11 +390,6 @@ impl Store {
             at += 1;
         }
         (keys, if at < self.slots.len() { at } else { 0 })
-    }
-
-    /// Keys from the oldest on.
-    pub fn keys(&self) -> impl Iterator<Item = &[u8]> {
-        self.order.keys().filter_map(|&(_, slot)| Some(&*self.entry(slot)?.key))
     }
 
     /// Blocks here.
@@ -449,29 +444,37 @@ impl Store {
         self.entry(slot).map(|entry| entry.value.clone())
     }
 
+    /// The block becomes the youngest of its owner's, for whoever asked.
     fn touch(&mut self, slot: u32, now: u64) {
-        if let Some(Some(entry)) = self.slots.get_mut(slot as usize)
-            && entry.time < now
-        {
-            self.order.remove(&(entry.time, slot));
-            entry.time = now;
-            self.order.insert((now, slot), ());
+        if let Some(at) = self.ages.standing(slot).filter(|at| at.time < now) {
+            self.enter(slot, Owner::of(at.owner), now, Arrival::Kept);
         }
     }
 
-    fn pass(&mut self, slot: u32, asker: Owner) {
-        let Some(Some(entry)) = self.slots.get_mut(slot as usize) else { return };
-        if entry.owner == asker {
-            return;
+    /// The entry stands for `asker` from now on; a former owner is told (U5).
+    fn enter(&mut self, slot: u32, asker: Owner, time: u64, arrival: Arrival) {
+        let before = self.ages.standing(slot);
+        let former = self.ages.enter(slot, asker.number(), time, arrival);
+        if before.is_none() || former.is_some() {
+            self.count(asker, true);
         }
-        let former = std::mem::replace(&mut entry.owner, asker);
-        let key = entry.key.clone();
-        self.count(asker, true);
-        self.count(former, false);
-        self.tell(former, key);
+        if let Some(former) = former.map(Owner::of) {
+            self.count(former, false);
+            if let Some(key) = self.entry(slot).map(|entry| entry.key.clone()) {
+                self.tell(former, key);
+            }
+        }
     }
 
-    fn insert(&mut self, entry: Entry) {
+    /// Another value under the same key.
+    fn replace(&mut self, slot: u32, value: Bytes, room: u32) {
+        if let Some(Some(entry)) = self.slots.get_mut(slot as usize) {
+            self.used -= entry.charge();
+            (entry.value, entry.room) = (value, room);
+        }
+    }
+
+    fn insert(&mut self, entry: Entry) -> u32 {
         let slot = match self.free.pop() {
             Some(slot) => slot,
             None => {
@@ -479,43 +482,45 @@ impl Store {
                 (self.slots.len() - 1) as u32
             }
         };
-        self.order.insert((entry.time, slot), ());
         let hash = self.seed.hash_one(&*entry.key);
         self.slots[slot as usize] = Some(entry);
         let (slots, seed) = (&self.slots, &self.seed);
         self.table.insert_unique(hash, slot, |&slot| {
             slots[slot as usize].as_ref().map_or(0, |entry| seed.hash_one(&*entry.key))
         });
+        slot
     }
 
-    /// As `remove_slot`, and its owner is told if that is not who asked.
+    /// Removes an entry. Its owner is told if that is not the asker.
     fn delete_slot(&mut self, slot: u32, asker: Owner) -> bool {
-        let Some(entry) = self.remove_slot(slot, false) else { return false };
-        if entry.owner != asker {
-            self.tell(entry.owner, entry.key);
+        let Some(Standing { owner, .. }) = self.ages.remove(slot) else { return false };
+        let (owner, entry) = (Owner::of(owner), self.clear(slot, Owner::of(owner), false));
+        if let Some(entry) = entry.filter(|_| owner != asker) {
+            self.tell(owner, entry.key);
         }
         true
     }
 
-    fn remove_slot(&mut self, slot: u32, evicted: bool) -> Option<Entry> {
+    /// Removes an entry that `ages` has no more.
+    fn clear(&mut self, slot: u32, owner: Owner, evicted: bool) -> Option<Entry> {
         let entry = self.slots.get_mut(slot as usize)?.take()?;
         self.free.push(slot);
-        self.order.remove(&(entry.time, slot));
         if let Ok(place) = self.table.find_entry(self.seed.hash_one(&*entry.key), |&other| other == slot) {
             place.remove();
         }
         self.used -= entry.charge();
-        self.count(entry.owner, false);
+        self.count(owner, false);
         self.change(&entry.key, evicted);
         Some(entry)
     }
 
     fn trim(&mut self) {
         while self.used > self.limit {
-            let Some((&(_, slot), ())) = self.order.first_key_value() else { return };
-            if let Some(entry) = self.remove_slot(slot, true) {
+            let Some(slot) = self.ages.oldest() else { return };
+            let Some(Standing { owner, .. }) = self.ages.remove(slot) else { return };
+            if let Some(entry) = self.clear(slot, Owner::of(owner), true) {
                 self.counts.evicted += 1;
-                self.tell(entry.owner, entry.key);
+                self.tell(Owner::of(owner), entry.key);
             }
         }
     }
@@ -549,17 +554,21 @@ impl Store {
         assert_eq!(entries().map(|(_, entry)| entry.charge()).sum::<u64>(), self.used, "R1: used");
         assert!(self.used <= self.limit, "R1: {} of {} bytes", self.used, self.limit);
         assert_eq!(entries().count(), self.table.len(), "R2: table");
-        assert_eq!(self.order.len(), self.table.len(), "R2: order");
+        self.ages.validate();
+        assert_eq!(self.ages.len() as usize, self.table.len(), "R2: order");
         for (slot, entry) in entries() {
             assert_eq!(self.find(&entry.key), Some(slot), "R2: slot {slot}");
-            assert!(self.order.contains_key(&(entry.time, slot)), "R2: order of slot {slot}");
+            assert!(self.ages.standing(slot).is_some(), "R2: order of slot {slot}");
         }
         let notices = self.clients.iter().flat_map(|client| &client.notices);
         assert_eq!(notices.map(|key| charge_of_notice(key)).sum::<u64>(), self.notices, "R3: bytes");
         assert!(self.notices <= notices_bytes(self.limit), "R3: {} bytes", self.notices);
         for (number, client) in (0..).zip(&self.clients) {
             assert!(client.notices.len() <= NOTICES_MAX, "R3: owner {number}");
-            let blocks = entries().filter(|(_, entry)| entry.owner == Owner(number)).count() as u64;
+            let is_own = |at: &Standing| Owner::of(at.owner) == Owner(number);
+            let blocks =
+                entries().filter(|(slot, _)| self.ages.standing(*slot).is_some_and(|at| is_own(&at)));
+            let blocks = blocks.count() as u64;
             assert_eq!(blocks, client.blocks, "R4: owner {number}");
         }
     }

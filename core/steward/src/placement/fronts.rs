@@ -14,15 +14,25 @@ use alloc::vec::Vec;
 /// The time of an empty queue.
 pub(super) const EMPTY: u64 = u64::MAX;
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Fronts {
     /// The root is at 1, leaves take the upper half.
     nodes: Vec<u64>,
 }
 
 impl Fronts {
-    pub(super) fn new(queues: usize) -> Self {
-        Self { nodes: vec![EMPTY; queues.max(1).next_power_of_two() * 2] }
+    /// Room for `queues` of them; the new ones are empty.
+    pub(super) fn grow(&mut self, queues: usize) {
+        let leaves = queues.max(1).next_power_of_two();
+        let former = self.nodes.len() / 2;
+        if leaves <= former {
+            return;
+        }
+        let before = core::mem::replace(&mut self.nodes, vec![EMPTY; leaves * 2]);
+        self.nodes[leaves..leaves + former].copy_from_slice(&before[former..]);
+        for at in (1..leaves).rev() {
+            self.nodes[at] = self.nodes[2 * at].min(self.nodes[2 * at + 1]);
+        }
     }
 
     /// The front of a queue changed.
@@ -41,7 +51,7 @@ impl Fronts {
 
     /// The queue with the oldest front, and its time; of equals, the first queue.
     pub(super) fn oldest(&self) -> Option<(usize, u64)> {
-        let time = self.nodes[1];
+        let time = *self.nodes.get(1)?;
         if time == EMPTY {
             return None;
         }

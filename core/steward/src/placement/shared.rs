@@ -1,35 +1,20 @@
 //! Tiers that several clients share: one global list each, owners, and notices (rules U5 and U6).
 //!
-//! ```text
-//!   client 0, kept      [a 3] [f 9] [k 17]          each queue is in order of age, so its front is its oldest:
-//!   client 0, demoted   [c 5] [d 6]                 the victim is the oldest front
-//!   client 1, kept      [b 4] [g 12]
-//!   client 1, demoted   [e 8]
-//!   late                [h 2]                       what came older than the back of its queue
-//! ```
-//!
-//! The list is ordered by last access, and a demoted block comes with its age, somewhere in the
-//! middle. But what one client asks to be kept comes in order of age, since it was just referenced;
-//! and what it demotes comes in order of age, since a yardstick of a client's own tier only moves
-//! to younger blocks. Two queues per client are therefore in order by themselves: a step costs
-//! O(1), and O(log clients) to know the oldest front. What comes out of order (after a restart of
-//! the client, or from a tier above) goes to a table that is kept in order, for O(log n).
+//! Each tier has its blocks in one order of age, [`Ages`].
 //!
 //! Variant `ulc-request-order` gives every request the time of its arrival, as a tier does that
 //! knows no ages.
 //!
-//! G1  A block is in at most one shared tier, on one queue of its owner or in `late`.
-//! G2  Times increase along every queue.
-//! G3  Between requests a tier holds at most its frames, and `len` counts them.
-//! G4  `fronts` knows the time at the front of each queue.
+//! H1  A block is in at most one shared tier.
+//! H2  Between requests a tier holds at most its frames.
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use pantler_policy::{Handle, Links, List};
+use pantler_policy::Handle;
 
-use super::fronts::{EMPTY, Fronts};
+use super::ages::{Ages, Arrival, Standing};
 use super::tier::{Client, Sizes, Step, Tier};
 
 /// How a shared tier orders what it keeps.
@@ -62,32 +47,10 @@ pub struct Answer {
     pub kept: Tier,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Queue {
-    Kept,
-    Demoted,
-    Late,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Entry {
-    time: u64,
-    owner: Client,
-    /// Where the block is, or [`ABSENT`].
-    tier: u8,
-    queue: Queue,
-}
-
-const ABSENT: u8 = 0;
-
 #[derive(Clone, Debug)]
 struct SharedTier {
     frames: u32,
-    len: u32,
-    /// Kept and demoted of each client.
-    queues: Vec<List>,
-    fronts: Fronts,
-    late: BTreeMap<(u64, Handle), ()>,
+    ages: Ages,
 }
 
 /// All tiers that clients share, nearest first.
@@ -95,9 +58,6 @@ struct SharedTier {
 pub struct SharedTiers {
     first: Tier,
     tiers: Vec<SharedTier>,
-    /// By handle.
-    entries: Vec<Entry>,
-    links: Links,
     notices: Vec<VecDeque<Notice>>,
     order: Order,
     arrivals: u64,
@@ -106,19 +66,10 @@ pub struct SharedTiers {
 impl SharedTiers {
     /// The tiers of `sizes` below `own`, for that many clients.
     pub fn new(sizes: &Sizes, own: Tier, clients: u16, order: Order) -> Self {
-        let queues = usize::from(clients) * 2;
-        let tier = |frames| SharedTier {
-            frames,
-            len: 0,
-            queues: vec![List::default(); queues],
-            fronts: Fronts::new(queues),
-            late: BTreeMap::new(),
-        };
+        let tier = |frames| SharedTier { frames, ages: Ages::default() };
         Self {
             first: own.below(),
             tiers: sizes.iter().filter(|(at, _)| *at > own).map(|(_, frames)| tier(frames)).collect(),
-            entries: Vec::new(),
-            links: Links::default(),
             notices: vec![VecDeque::new(); usize::from(clients)],
             order,
             arrivals: 0,
@@ -137,31 +88,26 @@ impl SharedTiers {
     ) -> Answer {
         let found = self.tier_of(block);
         if keep < self.first {
-            // U6: a copy of another client's stays.
-            if found < self.out() && self.entries[block as usize].owner == client {
-                self.take(block);
+            // U6: a copy of another client's block stays.
+            if let Some(tier) = self.tier_mut(found) {
+                tier.ages.take(block, client.0.into());
             }
             return Answer { found, kept: keep };
         }
         if keep == self.out() || found < keep {
-            // A request never moves a block down: it stays where it is, and is not the asker's.
+            // A request moves no block down: it stays where it is, and is not the asker's.
             return Answer { found, kept: self.out() };
         }
-        self.pass(block, client);
         let time = self.time(now);
-        self.put(block, keep, client, time, Queue::Kept);
+        self.enter(block, keep, client, time, Arrival::Kept);
         self.trim(keep, steps);
         Answer { found, kept: keep }
     }
 
     /// A client gives a block that leaves its own tiers, last accessed at `time`.
     pub fn demote(&mut self, client: Client, block: Handle, time: u64, steps: &mut Vec<Step>) {
-        let mut time = self.time(time);
-        if self.tier_of(block) < self.out() {
-            time = time.max(self.entries[block as usize].time);
-        }
-        self.pass(block, client);
-        self.put(block, self.first, client, time, Queue::Demoted);
+        let time = self.time(time);
+        self.enter(block, self.first, client, time, Arrival::Demoted);
         self.trim(self.first, steps);
     }
 
@@ -179,30 +125,32 @@ impl SharedTiers {
 
     /// Shared tiers, and whether all frames of each are in use.
     pub fn fullness(&self) -> impl Iterator<Item = (Tier, bool)> + '_ {
-        self.tiers.iter().enumerate().map(|(index, tier)| (self.tier_at(index), tier.len == tier.frames))
+        self.tiers
+            .iter()
+            .enumerate()
+            .map(|(index, tier)| (self.tier_at(index), tier.ages.len() == tier.frames))
     }
 
     /// The shared tier that holds a block, or `out`.
     pub fn tier_of(&self, block: Handle) -> Tier {
-        match self.entries.get(block as usize) {
-            Some(entry) if entry.tier != ABSENT => Tier(entry.tier),
-            _ => self.out(),
-        }
+        let index = self.tiers.iter().position(|tier| tier.ages.standing(block).is_some());
+        self.tier_at(index.unwrap_or(self.tiers.len()))
     }
 
-    /// The owner of a block.
+    /// Whose block it is.
     pub fn owner_of(&self, block: Handle) -> Option<Client> {
-        (self.tier_of(block) < self.out()).then(|| self.entries[block as usize].owner)
+        let standing = self.tiers.iter().find_map(|tier| tier.ages.standing(block));
+        standing.map(|standing| client_of(standing.owner))
     }
 
     /// Blocks of a shared tier.
     pub fn len(&self, tier: Tier) -> u32 {
-        self.tiers[self.position(tier)].len
+        self.tiers[self.position(tier)].ages.len()
     }
 
     /// Whether no shared tier holds a block.
     pub fn is_empty(&self) -> bool {
-        self.tiers.iter().all(|tier| tier.len == 0)
+        self.tiers.iter().all(|tier| tier.ages.is_empty())
     }
 
     fn out(&self) -> Tier {
@@ -225,68 +173,28 @@ impl SharedTiers {
         }
     }
 
-    /// Takes the block out, if it is in, and tells its owner if that is not the one that asked.
-    fn pass(&mut self, block: Handle, asker: Client) {
-        let from = self.tier_of(block);
-        if from == self.out() {
-            return;
-        }
-        let owner = self.take(block).owner;
-        if owner != asker {
-            let to = self.out();
-            self.notices[owner.index()].push_back(Notice { block, from, to });
-        }
-    }
-
-    fn take(&mut self, block: Handle) -> Entry {
-        let entry = self.entries[block as usize];
-        let tier = usize::from(entry.tier - self.first.0);
-        let tier = &mut self.tiers[tier];
-        tier.len -= 1;
-        if entry.queue == Queue::Late {
-            tier.late.remove(&(entry.time, block));
-        } else {
-            let queue = queue_index(entry.owner, entry.queue);
-            let list = &mut tier.queues[queue];
-            let front = list.front() == Some(block);
-            list.remove(&mut self.links, block);
-            if front {
-                let time = list.front().map_or(EMPTY, |front| self.entries[front as usize].time);
-                tier.fronts.set(queue, time);
-            }
-        }
-        self.entries[block as usize].tier = ABSENT;
-        entry
-    }
-
-    /// The block, which is in no shared tier, enters one.
-    fn put(&mut self, block: Handle, tier: Tier, owner: Client, time: u64, wanted: Queue) {
-        self.reserve(block);
+    fn tier_mut(&mut self, tier: Tier) -> Option<&mut SharedTier> {
         let position = self.position(tier);
-        let at = &mut self.tiers[position];
-        at.len += 1;
-        let queue = queue_index(owner, wanted);
-        let list = &mut at.queues[queue];
-        let back = list.back().map(|back| self.entries[back as usize].time);
-        let kind = if back.is_none_or(|back| back < time) { wanted } else { Queue::Late };
-        if kind == Queue::Late {
-            at.late.insert((time, block), ());
-        } else {
-            list.push_back(&mut self.links, block);
-            if back.is_none() {
-                at.fronts.set(queue, time);
-            }
-        }
-        self.entries[block as usize] = Entry { time, owner, tier: tier.0, queue: kind };
+        self.tiers.get_mut(position)
     }
 
-    fn reserve(&mut self, block: Handle) {
-        let handles = block as usize + 1;
-        if self.entries.len() < handles {
-            let absent = Entry { time: 0, owner: Client(0), tier: ABSENT, queue: Queue::Late };
-            self.entries.resize(handles, absent);
-            let grown = handles.next_power_of_two().min(u32::MAX as usize - 1);
-            self.links.grow(grown as u32);
+    /// The block enters a tier for `asker`, from wherever it is; a former owner is told.
+    fn enter(&mut self, block: Handle, tier: Tier, asker: Client, mut time: u64, arrival: Arrival) {
+        let (from, out) = (self.tier_of(block), self.out());
+        let mut former = None;
+        if from != tier
+            && let Some(Standing { time: before, owner }) =
+                self.tier_mut(from).and_then(|tier| tier.ages.remove(block))
+        {
+            former = Some(owner).filter(|owner| *owner != asker.0.into());
+            if arrival == Arrival::Demoted {
+                time = time.max(before);
+            }
+        }
+        let position = self.position(tier);
+        let lost = self.tiers[position].ages.enter(block, asker.0.into(), time, arrival);
+        if let Some(owner) = former.or(lost) {
+            self.notices[owner as usize].push_back(Notice { block, from, to: out });
         }
     }
 
@@ -294,70 +202,39 @@ impl SharedTiers {
     /// and its owner is told.
     fn trim(&mut self, mut tier: Tier, steps: &mut Vec<Step>) {
         while tier < self.out() && self.len(tier) > self.tiers[self.position(tier)].frames {
-            let victim = self.oldest(tier).expect("G3: a tier over its frames holds a block");
-            let entry = self.take(victim);
+            let ages = &mut self.tiers[usize::from(tier.0 - self.first.0)].ages;
+            let victim = ages.oldest().expect("H2: a tier over its frames holds a block");
+            let Standing { time, owner } = ages.remove(victim).expect("G1: the oldest block is here");
             let to = tier.below();
-            if to < self.out() {
-                self.put(victim, to, entry.owner, entry.time, Queue::Demoted);
+            if let Some(below) = self.tier_mut(to) {
+                below.ages.enter(victim, owner, time, Arrival::Demoted);
                 steps.push(Step::Demote { block: victim, from: tier });
             } else {
                 steps.push(Step::Drop { block: victim, from: tier });
             }
-            self.notices[entry.owner.index()].push_back(Notice { block: victim, from: tier, to });
+            self.notices[owner as usize].push_back(Notice { block: victim, from: tier, to });
             tier = to;
-        }
-    }
-
-    fn oldest(&self, tier: Tier) -> Option<Handle> {
-        let tier = &self.tiers[self.position(tier)];
-        let late = tier.late.first_key_value().map(|(key, ())| *key);
-        let queued = tier.fronts.oldest();
-        match (late, queued) {
-            (Some((time, block)), queued) if queued.is_none_or(|(_, front)| time <= front) => Some(block),
-            (_, Some((queue, _))) => tier.queues[queue].front(),
-            _ => None,
         }
     }
 
     /// Blocks of a tier with their times and owners, oldest first. Takes O(n log n).
     pub fn contents(&self, tier: Tier) -> Vec<(u64, Handle, Client)> {
-        let entries = (0..).zip(&self.entries).filter(|(_, entry)| entry.tier == tier.0);
-        let mut contents: Vec<_> = entries.map(|(block, entry)| (entry.time, block, entry.owner)).collect();
-        contents.sort_unstable();
-        contents
+        let contents = self.tiers[self.position(tier)].ages.contents();
+        contents.into_iter().map(|(block, at)| (at.time, block, client_of(at.owner))).collect()
     }
 
-    /// Checks G1 to G4.
+    /// Checks H1 and H2.
     pub fn validate(&self) {
-        let time = |block: Handle| self.entries[block as usize].time;
         for (index, tier) in self.tiers.iter().enumerate() {
             let at = self.tier_at(index);
-            let mut blocks = tier.late.len() as u32;
-            assert!(tier.late.keys().all(|(_, block)| self.tier_of(*block) == at), "G1: late in {at:?}");
-            for (queue, list) in tier.queues.iter().enumerate() {
-                list.validate(&self.links);
-                blocks += list.len();
-                let mut before = None;
-                for block in list.iter(&self.links) {
-                    let entry = self.entries[block as usize];
-                    assert!(before < Some(entry.time), "G2: {block} in queue {queue}");
-                    let home = (entry.tier, queue_index(entry.owner, entry.queue));
-                    assert_eq!(home, (at.0, queue), "G1: {block}");
-                    before = Some(entry.time);
-                }
-                if let Some(front) = list.front() {
-                    let oldest = tier.fronts.oldest().map(|(_, oldest)| oldest);
-                    assert!(oldest <= Some(time(front)), "G4: queue {queue}");
-                }
-            }
-            tier.fronts.validate();
-            assert_eq!(blocks, tier.len, "G3: length of {at:?}");
-            assert_eq!(self.contents(at).len() as u32, tier.len, "G1: entries of {at:?}");
-            assert!(tier.len <= tier.frames, "G3: {at:?} is over its frames");
+            tier.ages.validate();
+            assert!(tier.ages.len() <= tier.frames, "H2: {at:?} is over its frames");
+            let is_here = |(block, _): &(Handle, Standing)| self.tier_of(*block) == at;
+            assert!(tier.ages.contents().iter().all(is_here), "H1: {at:?}");
         }
     }
 }
 
-fn queue_index(owner: Client, queue: Queue) -> usize {
-    owner.index() * 2 + usize::from(queue == Queue::Demoted)
+fn client_of(owner: u32) -> Client {
+    Client(owner as u16)
 }
