@@ -256,8 +256,8 @@ impl Cache {
         let count = (start + length).div_ceil(self.block_bytes()) as u64;
         let mut frames = self.lock();
         if count == 1 {
-            let (reading, _) = self.reference(frames, request, block, 1)?;
-            return Ok(Some(reading.narrow(start, length)));
+            let referenced = self.reference(frames, request, block, 1)?;
+            return Ok(Some(referenced.first.narrow(start, length)));
         }
         let Some(slot) = self.adjoining(&frames, block, count) else { return Ok(None) };
         let first = slot.buffer - (count as u32 - 1);
@@ -300,47 +300,39 @@ impl Cache {
     /// Copies the bytes block by block. Holds no buffer while it waits, so spare buffers come back
     /// soon.
     fn gather(&self, request: &Request<'_>, into: &mut [u8]) -> io::Result<usize> {
-        let (mut done, mut brought) = (0, 0);
+        let mut done = 0;
         while done < into.len() {
-            let (block, start) = self.locate(request.file, request.offset + done as u64);
+            let (block, mut start) = self.locate(request.file, request.offset + done as u64);
             let last = self.locate(request.file, request.offset + into.len() as u64 - 1).0.index;
             let run = (last - block.index + 1) as usize;
-            let frames = self.lock();
-            let there = if block.index < brought { self.brought(&frames, block) } else { None };
-            let reading = match there.map_or_else(|| self.reference(frames, request, block, run), Ok) {
-                Ok((reading, blocks)) => {
-                    brought = brought.max(block.index + blocks as u64);
-                    reading.narrow(start, into.len() - done)
-                }
+            let referenced = match self.reference(self.lock(), request, block, run) {
+                Ok(referenced) => referenced,
                 Err(_) if done > 0 => return Ok(done),
                 Err(error) => return Err(error),
             };
-            let bytes = reading.bytes();
-            into[done..done + bytes.len()].copy_from_slice(bytes);
-            done += bytes.len();
-            if start + bytes.len() < self.block_bytes() && done < into.len() {
-                break;
+            for reading in std::iter::once(referenced.first).chain(referenced.rest) {
+                let reading = reading.narrow(start, into.len() - done);
+                let bytes = reading.bytes();
+                into[done..done + bytes.len()].copy_from_slice(bytes);
+                done += bytes.len();
+                if start + bytes.len() < self.block_bytes() && done < into.len() {
+                    return Ok(done);
+                }
+                start = 0;
             }
         }
         Ok(done)
     }
 
-    /// A block that was referenced when the one before it was fetched, if it is still here: this is
-    /// that reference.
-    fn brought<'a>(&'a self, frames: &Frames, block: Block) -> Option<(Reading<'a>, usize)> {
-        let (_, slot) = frames.find(block).filter(|(_, slot)| slot.state == State::Ready)?;
-        Some((self.reading(slot), 1))
-    }
-
     /// References a block and waits until its bytes are here. A miss fetches up to `run` missing
-    /// blocks with it. Says how many blocks from there on it referenced.
+    /// blocks with it, and references them.
     pub(crate) fn reference<'a>(
         &'a self,
         mut frames: MutexGuard<'a, Frames>,
         request: &Request<'_>,
         block: Block,
         run: usize,
-    ) -> io::Result<(Reading<'a>, usize)> {
+    ) -> io::Result<Referenced<'a>> {
         loop {
             let plan = frames.plan(request.owner, block, &self.slab);
             let access = frames.steward.access_before(request.owner, block, self.end(request));
@@ -363,8 +355,8 @@ impl Cache {
                 // unless it goes with a batch.
                 Access::Arriving(frame) if frames.take_needed(frame, request.owner) => {
                     self.demand(&mut frames, request.owner, block, frame, run);
-                    if let Some(reading) = self.fetch_run(frames, request, block, frame, run)? {
-                        return Ok(reading);
+                    if let Some(referenced) = self.fetch_run(frames, request, block, frame, run)? {
+                        return Ok(referenced);
                     }
                     frames = self.lock();
                 }
@@ -372,12 +364,12 @@ impl Cache {
                     let reading;
                     (frames, reading) = self.await_ready(frames, frame);
                     if let Some(reading) = reading {
-                        return Ok((reading, 1));
+                        return Ok(reading.into());
                     }
                 }
                 Access::Miss(frame) => {
-                    if let Some(reading) = self.fetch_run(frames, request, block, frame, run)? {
-                        return Ok(reading);
+                    if let Some(referenced) = self.fetch_run(frames, request, block, frame, run)? {
+                        return Ok(referenced);
                     }
                     frames = self.lock();
                 }
@@ -467,6 +459,19 @@ pub(crate) struct Reading<'a> {
     count: u32,
     start: usize,
     end: usize,
+}
+
+/// Blocks side by side that one request referenced. The blocks may have left their frames again:
+/// reading them is no second reference.
+pub(crate) struct Referenced<'a> {
+    pub(crate) first: Reading<'a>,
+    pub(crate) rest: std::vec::IntoIter<Reading<'a>>,
+}
+
+impl<'a> From<Reading<'a>> for Referenced<'a> {
+    fn from(first: Reading<'a>) -> Self {
+        Self { first, rest: Vec::new().into_iter() }
+    }
 }
 
 impl Reading<'_> {

@@ -6,7 +6,7 @@ use std::sync::MutexGuard;
 use pantler_origin::READ_BUFFERS_MAX;
 use pantler_steward::{Access, Block, Frame, OwnerId, Why};
 
-use crate::cache::{Cache, Reading, Request};
+use crate::cache::{Cache, Reading, Referenced, Request};
 use crate::frames::{Frames, Slot, State, Wanted};
 
 /// A block whose bytes this thread fetches.
@@ -25,7 +25,7 @@ struct Fetching<'a> {
 }
 
 impl<'a> Fetching<'a> {
-    fn complete(mut self, count: &io::Result<usize>) -> Option<Reading<'a>> {
+    fn complete(mut self, count: &io::Result<usize>) -> Vec<Reading<'a>> {
         self.cache.complete(&std::mem::take(&mut self.missing), count)
     }
 }
@@ -49,8 +49,8 @@ impl Cache {
     }
 
     /// Fetches `block`, which was [demanded](Self::demand), and with it the missing blocks that
-    /// directly follow, `run` at most. Says how many that are. `None` when it was voided meanwhile:
-    /// then it has to be referenced again.
+    /// directly follow, `run` at most: these are their references. `None` when it was voided
+    /// meanwhile: then it has to be referenced again.
     pub(crate) fn fetch_run<'a>(
         &'a self,
         mut frames: MutexGuard<'a, Frames>,
@@ -58,7 +58,7 @@ impl Cache {
         block: Block,
         frame: Frame,
         run: usize,
-    ) -> io::Result<Option<(Reading<'a>, usize)>> {
+    ) -> io::Result<Option<Referenced<'a>>> {
         let ticket = frames.slot(frame).ticket;
         let slot = loop {
             match frames.equip(frame, &self.slab) {
@@ -81,7 +81,6 @@ impl Cache {
             frames = self.sleep(frames);
         }
         drop(frames);
-        let blocks = fetching.missing.len();
         let mut count = self.fetch(&**request.source, &fetching.missing);
         if count.is_err() && fetching.missing.len() > 1 {
             // The bytes before the bad spot can be had.
@@ -89,9 +88,9 @@ impl Cache {
             self.complete(&rest, &Err(io::ErrorKind::Other.into()));
             count = self.fetch(&**request.source, &fetching.missing);
         }
-        let reading = fetching.complete(&count);
+        let mut readings = fetching.complete(&count).into_iter();
         count?;
-        Ok(reading.map(|reading| (reading, blocks)))
+        Ok(readings.next().map(|first| Referenced { first, rest: readings }))
     }
 
     /// Takes the blocks after a miss along, up to the first that is cached, or that gets no frame.
@@ -115,6 +114,10 @@ impl Cache {
                 Some(_) => return,
                 None => None,
             };
+            // Before the reference: it is one only if the block is fetched.
+            if !frames.has_idle_buffer(&self.slab) {
+                return;
+            }
             let plan = frames.plan(request.owner, block, &self.slab);
             let access = frames.steward.access_before(request.owner, block, self.end(request));
             self.settle(frames, Some(request));
@@ -132,15 +135,15 @@ impl Cache {
         }
     }
 
-    /// Publishes what a fetch brought, and wakes who waits. The first block is returned to be read,
-    /// unless it was voided while its bytes were on their way: then they may be older than a write
-    /// that has been acknowledged since.
-    fn complete(&self, missing: &[Missing], count: &io::Result<usize>) -> Option<Reading<'_>> {
+    /// Publishes what a fetch brought, and wakes the readers that wait. Its blocks are returned to
+    /// be read, up to the first that was voided while its bytes were on their way: then they may be
+    /// older than a write that has been acknowledged since.
+    fn complete(&self, missing: &[Missing], count: &io::Result<usize>) -> Vec<Reading<'_>> {
         let mut frames = self.lock();
         // Of several the first is the demand; of the rest of one that failed nothing is known.
         frames.prefetching.scheduler.demanded(missing[0].slot.ticket);
         self.encourage(&frames);
-        let mut first = None;
+        let mut readings = Vec::new();
         for (position, one) in missing.iter().enumerate() {
             let valid = match count {
                 Ok(count) => count.saturating_sub(position * self.block_bytes()).min(self.block_bytes()),
@@ -152,8 +155,8 @@ impl Cache {
                 continue;
             }
             let ready = Slot { valid: valid as u32, state: State::Ready, ..slot };
-            if position == 0 && count.is_ok() {
-                first = Some(self.reading(ready));
+            if position == readings.len() && count.is_ok() {
+                readings.push(self.reading(ready));
             }
             if valid == 0 {
                 // Failed, or past the end of the file: there is nothing to keep.
@@ -167,6 +170,6 @@ impl Cache {
         self.settle(&mut frames, None);
         frames.release(&self.slab);
         self.wake(&frames);
-        first
+        readings
     }
 }

@@ -174,6 +174,10 @@ impl Frames {
 
     /// What left the frames goes to lower tiers.
     fn pass_down(&mut self, slab: &Slab) {
+        let Some(brain) = &self.brain else { return };
+        // What passes no more gives its frame back, before what is kept is counted.
+        brain.fit_passing(&mut self.steward);
+        self.settle(slab);
         let Some(brain) = &mut self.brain else { return };
         while let Some(leaver) = brain.next_leaver() {
             if !brain.pass_down(leaver) {
@@ -215,6 +219,7 @@ impl Frames {
         if !brain.arrived(block, frame, slot.buffer, slot.valid) {
             slab.leave(slot.buffer);
         }
+        brain.make_way(&mut self.steward, 0);
     }
 
     /// Gives a frame that awaits bytes an idle buffer, of which the caller becomes the only user.
@@ -289,6 +294,13 @@ impl Frames {
             return;
         }
         if slab.is_idle(buffer) { self.free.push(buffer) } else { self.retired.push(buffer) }
+    }
+
+    /// Whether a frame can be [equipped](Self::equip) now.
+    pub(crate) fn has_idle_buffer(&self, slab: &Slab) -> bool {
+        !self.free.is_empty()
+            || self.fresh < slab.buffers()
+            || self.retired.iter().any(|&buffer| slab.is_idle(buffer))
     }
 
     fn idle_buffer(&mut self, slab: &Slab) -> Option<u32> {

@@ -12,12 +12,15 @@
 //! that tiers know. A block that ULC wants lower than tier 1 passes through a few frames that are
 //! kept for such blocks (U2), so that a scan does not displace what is wanted nearer.
 //!
-//! B1  The frames of the steward are `base`, and one more for each block that passes, up to a
-//!     bound. More pass only while they are on their way: then they take frames of others.
+//! B1  The frames of the steward are `base`, and one more for each block that passes. Of those
+//!     whose bytes are here there are no more than may pass; those on their way use spare buffers,
+//!     and a request that finds none reads fewer blocks at a time. So no number of requests takes a
+//!     frame from what is kept in tier 1.
 //! B2  A block is handed to a tier only under the version that its file has now, and not while the
 //!     file changes.
-//! B3  Nobody who reads waits for a put. Queues are bounded by buffers; what finds no room is
-//!     dropped, and counted.
+//! B3  No reader waits for a put. Queues are bounded by buffers; what finds no room is dropped, and
+//!     counted. While no buffer is left, no block moves nearer at the cost of another. A block in a
+//!     queue is read from its buffer.
 //! B4  A tier that fails is left alone until its worker finds that it works again: a reader waits
 //!     for a broken tier once for its time limit, at most.
 //! B5  References to a block that passes are one, as long as fewer others come between two of them

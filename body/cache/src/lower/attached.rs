@@ -1,6 +1,6 @@
 //! A tier as the cache knows it: with a queue of what goes there, counters and a breaker.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
@@ -105,8 +105,19 @@ struct Queue {
     /// Orders that follow from a reference whose own block is still being retrieved: a tier that is
     /// full must give that one up before it takes others.
     held: VecDeque<Order>,
+    /// Orders with buffers, those of the worker among them.
     buffers: usize,
+    /// The blocks of these orders.
+    going: HashMap<Key, Going>,
     heavy_bytes: usize,
+}
+
+/// A block on its way to the tier: the buffer of its last order, which is a user of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Going {
+    orders: u32,
+    pub(crate) buffer: u32,
+    pub(crate) length: u32,
 }
 
 impl Attached {
@@ -149,7 +160,11 @@ impl Attached {
             return Err(order);
         }
         match &order {
-            Order::Buffer { .. } => queue.buffers += 1,
+            Order::Buffer { key, buffer, length, .. } => {
+                queue.buffers += 1;
+                let orders = queue.going.get(key).map_or(0, |going| going.orders) + 1;
+                queue.going.insert(*key, Going { orders, buffer: *buffer, length: *length });
+            }
             Order::Bytes { bytes, .. } => queue.heavy_bytes += bytes.len(),
             _ => {}
         }
@@ -185,10 +200,33 @@ impl Attached {
         taken
     }
 
-    /// Orders were carried out, so many of them with buffers.
-    pub(crate) fn done(&self, buffers: usize) {
-        self.lock().buffers -= buffers;
+    /// Orders were carried out. Their buffers are given up after this.
+    pub(crate) fn done(&self, orders: &[Order]) {
+        let mut queue = self.lock();
+        for order in orders {
+            let Order::Buffer { key, .. } = order else { continue };
+            queue.buffers -= 1;
+            if let Some(going) = queue.going.get_mut(key) {
+                going.orders -= 1;
+                if going.orders == 0 {
+                    queue.going.remove(key);
+                }
+            }
+        }
         self.under_way.store(0, Ordering::Release);
+    }
+
+    /// Whether another buffer may go to the tier.
+    pub(crate) fn has_room(&self, buffers_max: usize) -> bool {
+        self.lock().buffers < buffers_max
+    }
+
+    /// The bytes of a block that is going to the tier: it is not gone, though the tier does not have
+    /// it yet. `enter` makes the caller a user of its buffer.
+    pub(crate) fn going(&self, key: &Key, enter: impl FnOnce(u32)) -> Option<Going> {
+        let queue = self.lock();
+        let going = queue.going.get(key).copied();
+        going.inspect(|going| enter(going.buffer))
     }
 
     /// The worker ends after what waits, or drops that if it `gives_up`.

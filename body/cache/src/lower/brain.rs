@@ -44,8 +44,6 @@ pub(super) struct Placed {
     keep: Tier,
     /// It is to be put into the tier where ULC keeps it, once its bytes are here.
     put: bool,
-    /// Its bytes are here.
-    here: bool,
 }
 
 impl Placed {
@@ -304,12 +302,23 @@ impl Brain {
         }
         // What waits, looked ahead, takes its frames from the same.
         self.ulc.set_full(NEAREST, self.ulc.blocks_in(NEAREST) + steward.waiting_max() >= self.base);
-        let retrieval = self.ulc.plan(handle);
+        let mut retrieval = self.ulc.plan(handle);
+        let is_full = self.ulc.blocks_in(NEAREST) >= self.base;
+        let moves_nearer = retrieval.keep == NEAREST && retrieval.from > NEAREST;
+        if moves_nearer && is_full && retrieval.from < self.out() && !self.has_room_below() {
+            // The block that it would displace finds no room on its way down, and would be lost.
+            retrieval.keep = retrieval.from;
+        }
         let is_placed = resident.is_some_and(|frame| self.placed(frame).is_some());
         if !is_placed && retrieval.keep > NEAREST {
-            self.make_way(steward);
+            self.make_way(steward, 1);
         }
         Some(Plan { owner, block, key, retrieval })
+    }
+
+    /// Whether a block that leaves tier 1 can be sent down.
+    fn has_room_below(&self) -> bool {
+        self.attached.first().is_none_or(|one| one.has_room(self.buffers_max))
     }
 
     /// A block that is in tier 1 under a name which is not its own any more is referenced: it is as
@@ -323,21 +332,23 @@ impl Brain {
         }
     }
 
-    /// B1: room for one more block that passes. Who waits for one that is on its way would have to
-    ///     begin again if it left
-    /// now, and would find no end where a request asks for more of them than may pass.
-    fn make_way(&mut self, steward: &mut Steward) {
-        let here = |(_, frame): (Block, Frame)| self.placed(frame).is_some_and(|placed| placed.here);
-        let leaving: Vec<Block> = self.passing.giving_way(here).map(|(block, _)| block).collect();
-        for block in leaving {
+    /// B1: `more` blocks are going to pass.
+    pub(crate) fn make_way(&mut self, steward: &mut Steward, more: usize) {
+        let leaving: Vec<Block> = self.passing.surplus(more).map(|(block, _)| block).collect();
+        for &block in &leaving {
             steward.forget(block);
         }
-        self.fit(steward, 1);
+        self.fit(steward, self.passing.len() + more - leaving.len());
     }
 
-    fn fit(&self, steward: &mut Steward, more: usize) {
-        let passing = (self.passing.len() + more).min(self.passing.frames() as usize) as u32;
-        let frames = self.base + passing;
+    /// B1: as many frames as are kept and pass.
+    pub(crate) fn fit_passing(&self, steward: &mut Steward) {
+        self.fit(steward, self.passing.len());
+    }
+
+    /// B1: `passing` blocks pass.
+    fn fit(&self, steward: &mut Steward, passing: usize) {
+        let frames = self.base + passing as u32;
         if steward.capacity() != frames {
             // At least one: the base is.
             let _ = steward.set_capacity(frames);
@@ -351,7 +362,7 @@ impl Brain {
             Access::Miss(frame) => (frame, true),
             Access::Full => {
                 self.forget_unknown(plan.key);
-                return self.fit(steward, 0);
+                return self.fit_passing(steward);
             }
         };
         let Plan { owner, block, key, retrieval } = plan;
@@ -378,8 +389,8 @@ impl Brain {
         let moved = (passed || ahead != Ahead::No) && keep < retrieval.from;
         let put = (missed || moved) && keep > NEAREST && keep < self.out();
         let put = put || before.is_some_and(|before| before.put && before.keep == keep);
-        let here = matches!(access, Access::Hit(_));
-        self.placed[index] = Some(Placed { block, key, owner, keep, put, here });
+        let arriving = !matches!(access, Access::Hit(_));
+        self.placed[index] = Some(Placed { block, key, owner, keep, put });
         if let Ahead::Found(found) = ahead {
             self.is_in(frame, found);
         }
@@ -387,11 +398,11 @@ impl Brain {
             self.order(retrieval.from, key, Order::Remove { key });
         }
         match (keep > NEAREST, passed) {
-            (true, false) => self.passing.enter((block, frame)),
+            (true, false) => self.passing.enter((block, frame), arriving),
             (false, true) => drop(self.passing.leave((block, frame))),
             _ => {}
         }
-        self.fit(steward, 0);
+        self.fit_passing(steward);
     }
 
     /// A key that was named for a reference which did not take place has no number for it.
@@ -431,6 +442,9 @@ impl Brain {
                     let near = self.placed.iter().flatten().find(|one| Some(one.key) == key && !one.passes());
                     if let (Some(near), Some(steward)) = (near, steward.as_deref_mut()) {
                         steward.forget(near.block);
+                        if let Some(one) = self.attached.first() {
+                            one.counts.dropped.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                        }
                     }
                     self.ulc.left(handle, NEAREST.below(), self.out());
                 }
@@ -535,8 +549,8 @@ impl Brain {
     /// with a user of the buffer for it.
     pub(crate) fn arrived(&mut self, block: Block, frame: Frame, buffer: u32, length: u32) -> bool {
         let current = self.stem(block.file);
+        self.passing.arrived((block, frame));
         let Some(Some(placed)) = self.placed.get_mut(frame.0 as usize) else { return false };
-        placed.here = true;
         if !std::mem::take(&mut placed.put) {
             return false;
         }
@@ -666,7 +680,7 @@ impl Brain {
     pub(crate) fn validate(&self, steward: &Steward) {
         self.ulc.validate();
         self.passing.validate();
-        let most = self.base + self.passing.frames();
+        let most = self.base + self.passing.len() as u32;
         assert!(steward.capacity() <= most, "B1: {} frames", steward.capacity());
         for (frame, placed) in (0..).zip(&self.placed) {
             let Some(placed) = placed else { continue };

@@ -7,7 +7,7 @@ use pantler_origin::Source;
 use pantler_steward::placement::Tier;
 use pantler_tier::{Retrieve, Wanted};
 
-use super::attached::Attached;
+use super::attached::{Attached, Order};
 use super::brain::{NEAREST, Sought, tier_of};
 use crate::cache::Cache;
 use crate::fetch::Missing;
@@ -68,6 +68,12 @@ impl Cache {
         valid: &mut [Option<usize>],
     ) {
         let tier = tier_of(number);
+        for quest in quests.iter_mut() {
+            if valid[quest.position].is_none() {
+                valid[quest.position] = self.take_going(one, quest.sought, tier, &missing[quest.position]);
+                quest.found = valid[quest.position].map(|_| tier);
+            }
+        }
         let asked: Vec<usize> =
             (0..quests.len()).filter(|&quest| valid[quests[quest].position].is_none()).collect();
         if asked.is_empty() {
@@ -112,6 +118,25 @@ impl Cache {
             Err(error) => self.tier_failed(one, &error),
         }
         self.listen(number, one);
+    }
+
+    /// Copies a block that is still on its way down to `tier`. Says how many bytes it has.
+    fn take_going(&self, one: &Attached, sought: Sought, tier: Tier, missing: &Missing) -> Option<usize> {
+        let going = one.going(&sought.key, |buffer| self.slab.enter(buffer))?;
+        let length = going.length as usize;
+        // SAFETY: this thread is a user of the one buffer, so that nobody writes to it, and the only
+        // user of the other, whose slot is not ready (M1). They differ: the other was idle.
+        unsafe {
+            let from = &self.slab.bytes(going.buffer, 1)[..length];
+            self.slab.bytes_mut(missing.slot.buffer)[..length].copy_from_slice(from);
+        }
+        self.slab.leave(going.buffer);
+        if sought.keep.is_some_and(|keep| keep < tier) {
+            // It comes to the tier first: its worker keeps the order.
+            let _ = one.order(Order::Remove { key: sought.key }, 0);
+        }
+        one.counts.hits.fetch_add(1, Ordering::Relaxed);
+        Some(length)
     }
 
     pub(crate) fn tier_failed(&self, one: &Attached, error: &pantler_tier::TierError) {

@@ -269,14 +269,12 @@ impl Cache {
     }
 
     fn release_buffers(&self, one: &Attached, orders: &[Order]) {
-        let mut count = 0;
+        one.done(orders);
         for order in orders {
             if let Order::Buffer { buffer, .. } = order {
                 self.slab.leave(*buffer);
-                count += 1;
             }
         }
-        one.done(count);
     }
 
     fn try_again(&self, number: usize, one: &Attached) {

@@ -1,6 +1,7 @@
 //! A cache over lower tiers: what the simulator decides is what happens, and the bytes are right
 //! whatever breaks.
 
+mod concurrent;
 mod faults;
 
 use std::io::{self, IoSliceMut};

@@ -9,9 +9,13 @@
 //! closely count as one: fewer others lie between two of them than blocks may pass. In the paper
 //! nothing passes: a block goes straight to the application.
 //!
+//! A block whose bytes are on their way takes no room here: it has a frame of its own until it
+//! arrives, so that requests that run side by side take none from what is kept in tier 1.
+//!
 //! Z1  A block is in `line` under the number that it entered with, and as often as in `blocks`:
-//!     once.
-//! Z2  Between references no more pass than there is room for, and none that is kept in tier 1.
+//!     once. `arriving` counts those that are on their way.
+//! Z2  Between references no more blocks are here than there is room for, and none that is kept in
+//!     tier 1.
 
 use alloc::collections::BTreeMap;
 
@@ -47,6 +51,8 @@ struct Passer {
     entered: u64,
     /// Number of the last reference to it.
     seen: u64,
+    /// Its bytes are on their way.
+    arriving: bool,
 }
 
 /// Blocks that pass through one tier 1.
@@ -58,12 +64,14 @@ pub struct Passage<B> {
     /// Oldest first.
     line: BTreeMap<u64, B>,
     blocks: BTreeMap<B, Passer>,
+    arriving: usize,
 }
 
 impl<B: Copy + Ord> Passage<B> {
-    /// Room for so many.
+    /// Room for `frames` blocks.
     pub fn new(frames: u32) -> Self {
-        Self { frames, references: 0, entries: 0, line: BTreeMap::new(), blocks: BTreeMap::new() }
+        let (line, blocks) = (BTreeMap::new(), BTreeMap::new());
+        Self { frames, references: 0, entries: 0, line, blocks, arriving: 0 }
     }
 
     /// Room.
@@ -71,7 +79,7 @@ impl<B: Copy + Ord> Passage<B> {
         self.frames
     }
 
-    /// Blocks that pass just now. Whoever must wait for one can be past the room for a while.
+    /// Blocks that pass now, those on their way among them.
     pub fn len(&self) -> usize {
         self.line.len()
     }
@@ -95,26 +103,35 @@ impl<B: Copy + Ord> Passage<B> {
         between <= u64::from(self.frames)
     }
 
-    /// Who gives way for one more: the oldest of those that may leave.
-    pub fn giving_way(&self, may_leave: impl Fn(B) -> bool) -> impl Iterator<Item = B> {
-        let surplus = (self.len() + 1).saturating_sub(self.frames as usize);
-        self.iter().filter(move |block| may_leave(*block)).take(surplus)
+    /// The blocks that leave before `more` can be here: the oldest of those that have arrived.
+    pub fn surplus(&self, more: usize) -> impl Iterator<Item = B> {
+        let surplus = (self.len() - self.arriving + more).saturating_sub(self.frames as usize);
+        self.iter().filter(|block| !self.blocks[block].arriving).take(surplus)
     }
 
-    /// The block of the last reference passes from now on.
-    pub fn enter(&mut self, block: B) {
-        let passer = Passer { entered: self.entries, seen: self.references };
+    /// The block of the last reference passes from now on; its bytes are here, or `arriving`.
+    pub fn enter(&mut self, block: B, arriving: bool) {
+        self.leave(block);
+        let passer = Passer { entered: self.entries, seen: self.references, arriving };
         self.entries += 1;
-        if let Some(former) = self.blocks.insert(block, passer) {
-            self.line.remove(&former.entered);
-        }
+        self.arriving += usize::from(arriving);
+        self.blocks.insert(block, passer);
         self.line.insert(passer.entered, block);
+    }
+
+    /// The bytes of a block are here, if it passes.
+    pub fn arrived(&mut self, block: B) {
+        if let Some(passer) = self.blocks.get_mut(&block) {
+            self.arriving -= usize::from(core::mem::take(&mut passer.arriving));
+        }
     }
 
     /// It does not pass any more. Says whether it did.
     pub fn leave(&mut self, block: B) -> bool {
-        let passer = self.blocks.remove(&block);
-        passer.is_some_and(|passer| self.line.remove(&passer.entered).is_some())
+        let Some(passer) = self.blocks.remove(&block) else { return false };
+        self.arriving -= usize::from(passer.arriving);
+        self.line.remove(&passer.entered);
+        true
     }
 
     /// The reference took place: its block, if it `passes`, stays or enters, and the oldest gives
@@ -123,12 +140,10 @@ impl<B: Copy + Ord> Passage<B> {
         if !passes {
             self.leave(block);
         } else if self.frames > 0 && !self.holds(block) {
-            loop {
-                let oldest = self.giving_way(|_| true).next();
-                let Some(oldest) = oldest else { break };
+            while let Some(oldest) = { self.surplus(1).next() } {
                 self.leave(oldest);
             }
-            self.enter(block);
+            self.enter(block, false);
         }
     }
 
@@ -143,6 +158,8 @@ impl<B: Copy + Ord> Passage<B> {
         for (number, block) in &self.line {
             assert_eq!(self.blocks.get(block).map(|passer| passer.entered), Some(*number), "Z1: {number}");
         }
+        let arriving = self.blocks.values().filter(|passer| passer.arriving).count();
+        assert_eq!(arriving, self.arriving, "Z1: on their way");
     }
 }
 
@@ -191,6 +208,32 @@ mod tests {
     }
 
     proptest! {
+        /// Requests side by side, in any order of their answers: what is on its way never gives
+        /// way, and of the others no more are here than there is room for.
+        #[test]
+        fn blocks_on_their_way_take_no_room(
+            frames in 0..6_u32,
+            steps in proptest::collection::vec((0..24_u8, proptest::bool::ANY), 0..300),
+        ) {
+            let mut passage = Passage::new(frames);
+            let mut on_their_way = Vec::new();
+            for (block, asks) in steps {
+                if asks && !passage.holds(block) {
+                    passage.reference(block);
+                    passage.enter(block, true);
+                    on_their_way.push(block);
+                } else if !on_their_way.is_empty() {
+                    passage.arrived(on_their_way.swap_remove(usize::from(block) % on_their_way.len()));
+                    while let Some(oldest) = { passage.surplus(0).next() } {
+                        passage.leave(oldest);
+                    }
+                }
+                passage.validate();
+                prop_assert!(on_their_way.iter().all(|&block| passage.holds(block)));
+                prop_assert!(passage.len() - on_their_way.len() <= frames as usize);
+            }
+        }
+
         #[test]
         fn it_does_as_a_plain_list(
             frames in 0..6_u32,
