@@ -56,12 +56,6 @@ struct Serve {
     /// Most connections at a time
     #[arg(long, value_name = "COUNT", default_value = "1024")]
     clients: usize,
-    /// How long to look for the next request before sleeping, while most come so soon, in
-    /// microseconds; 0 to sleep at once. It spares clients waiting and burns that much of a
-    /// processor at most after each request
-    #[arg(long, value_name = "US", default_value = "50",
-          value_parser = |text: &str| args::whole(text, 0..=1000_u32))]
-    spin: u32,
     /// Read what is not here from this directory, object store or other tier server: clients need
     /// not, and may mount tier://HOST:PORT
     #[arg(long, value_name = "ORIGIN")]
@@ -148,7 +142,6 @@ pub fn tier(words: &Tier) -> Result<()> {
         password,
         metrics: serve.metrics,
         clients_max: serve.clients,
-        spin: Duration::from_micros(serve.spin.into()),
         inline: serve.inline()?,
         ..ServeOptions::new(serve.listen, serve.memory.bytes())
     };

@@ -12,15 +12,12 @@
 
 use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
 use pantler_rig::{Ready, Server as Child};
-use pantler_tier::serve::{SPIN, ServeOptions, Server};
+use pantler_tier::serve::{ServeOptions, Server};
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-#[path = "../../../benches/bars.rs"]
-mod bars;
 #[path = "../../../benches/environment.rs"]
 mod environment;
 
@@ -32,10 +29,10 @@ const SERVE: &str = "serve";
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    if let [word, port, spin_us] = words.as_slice()
+    if let [word, port] = words.as_slice()
         && word == SERVE
     {
-        serve(port.parse()?, Duration::from_micros(spin_us.parse()?));
+        serve(port.parse()?);
         return Ok(());
     }
     println!("{}", environment::line(None));
@@ -44,16 +41,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         pantler_rig::missing("redis-benchmark", "apt-get install redis-server");
         return Ok(());
     }
-    let (awake, asleep, redis) = (ours(SPIN), ours(Duration::ZERO), redis());
-    let servers = [&awake, &asleep, &redis];
+    let (ours, redis) = (ours(), redis());
+    let servers = [&ours, &redis];
     if !words.iter().any(|word| word == "unpinned") {
         pin(servers);
     }
     println!("\nRates in requests per second; ratios to redis-server's.\n");
-    println!("| bytes | connections | | awake {SPIN:?} | ratio | asleep | ratio | redis-server |");
-    println!("| ---: | ---: | --- | ---: | ---: | ---: | ---: | ---: |");
+    println!("| bytes | connections | | pantler | ratio | redis-server |");
+    println!("| ---: | ---: | --- | ---: | ---: | ---: |");
     let mut times = String::new();
-    let mut ratios = Vec::new();
     for bytes in [4096, 65_536] {
         for connections in [1, 50] {
             let requests = if connections == 1 { requests } else { requests.saturating_mul(5) };
@@ -61,36 +57,27 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 let rounds = rounds(servers, bytes, connections, requests, command);
                 let row = format!("| {bytes} | {connections} | {command} |");
                 println!("{row} {} |", cells(&rounds, |round| round.rate, 0));
-                ratios.push((
-                    format!("{command} of {bytes} bytes, {connections} connections"),
-                    ratio(&rounds, 0, |round| round.rate),
-                ));
                 times += &format!("{row} {} |\n", cells(&rounds, |round| round.processor_us, 1));
             }
         }
     }
     println!("\nProcessor time of the server for one request, in microseconds; ratios to redis-server's.\n");
-    println!("| bytes | connections | | awake {SPIN:?} | ratio | asleep | ratio | redis-server |");
-    println!("| ---: | ---: | --- | ---: | ---: | ---: | ---: | ---: |\n{times}");
-    let bars = bars::Bars::default();
-    ratios
-        .iter()
-        .for_each(|(row, ratio)| bars.at_least(&format!("{row}: rate against redis-server"), *ratio, 1.0));
-    Ok(bars.end()?)
+    println!("| bytes | connections | | pantler | ratio | redis-server |");
+    println!("| ---: | ---: | --- | ---: | ---: | ---: |\n{times}");
+    Ok(())
 }
 
 /// What the bench starts as another process, so that it is like Redis.
-fn serve(port: u16, spin: Duration) {
-    let mut options = ServeOptions::new(([127, 0, 0, 1], port).into(), MEMORY_BYTES);
-    options.spin = spin;
+fn serve(port: u16) {
+    let options = ServeOptions::new(([127, 0, 0, 1], port).into(), MEMORY_BYTES);
     Server::bind(&options).unwrap().run(&AtomicBool::new(false)).unwrap();
 }
 
 const READY: Ready = Ready::Answers("PING\r\n", "+PONG\r\n");
 
-fn ours(spin: Duration) -> Child {
+fn ours() -> Child {
     let program = std::env::current_exe().unwrap();
-    let words = |port: u16, _: &_| vec![SERVE.to_owned(), port.to_string(), spin.as_micros().to_string()];
+    let words = |port: u16, _: &_| vec![SERVE.to_owned(), port.to_string()];
     Child::start(program, "", READY, words).expect("this program")
 }
 
@@ -102,7 +89,7 @@ fn redis() -> Child {
 
 /// The servers, of which one works at a time, on one processor; this, and with it the client, on
 /// another.
-fn pin(servers: [&Child; 3]) {
+fn pin(servers: [&Child; 2]) {
     let allowed = sched_getaffinity(None).unwrap();
     let mut processors = (0..CpuSet::MAX_CPU).filter(|number| allowed.is_set(*number));
     let (Some(first), Some(second)) = (processors.next(), processors.next()) else {
@@ -120,13 +107,13 @@ fn pin(servers: [&Child; 3]) {
 
 /// Rounds of all servers in turns.
 fn rounds(
-    servers: [&Child; 3],
+    servers: [&Child; 2],
     bytes: u32,
     connections: u32,
     requests: u32,
     command: &str,
-) -> [Vec<Round>; 3] {
-    let mut rounds = [const { Vec::new() }; 3];
+) -> [Vec<Round>; 2] {
+    let mut rounds = [const { Vec::new() }; 2];
     for round in 0..ROUNDS {
         for turn in 0..servers.len() {
             let server = (round + turn) % servers.len();
@@ -137,22 +124,15 @@ fn rounds(
 }
 
 /// Cells of one row: ours, and Redis after them.
-fn cells(rounds: &[Vec<Round>; 3], of: impl Fn(&Round) -> f64, digits: usize) -> String {
+fn cells(rounds: &[Vec<Round>; 2], of: impl Fn(&Round) -> f64, digits: usize) -> String {
     let figures = |server: usize| Figures::of(rounds[server].iter().map(&of));
-    format!(
-        "{:.digits$} | {:.2} | {:.digits$} | {:.2} | {:.digits$}",
-        figures(0),
-        ratio(rounds, 0, &of),
-        figures(1),
-        ratio(rounds, 1, &of),
-        figures(2)
-    )
+    format!("{:.digits$} | {:.2} | {:.digits$}", figures(0), ratio(rounds, &of), figures(1))
 }
 
-/// One of our servers against Redis: the median of neighbours, which have the same of what else the
+/// Our server against Redis: the median of neighbours, which have the same of what else the
 /// machine does.
-fn ratio(rounds: &[Vec<Round>; 3], server: usize, of: impl Fn(&Round) -> f64) -> f64 {
-    let pairs = rounds[server].iter().zip(&rounds[2]);
+fn ratio(rounds: &[Vec<Round>; 2], of: impl Fn(&Round) -> f64) -> f64 {
+    let pairs = rounds[0].iter().zip(&rounds[1]);
     Figures::of(pairs.map(|(ours, theirs)| of(ours) / of(theirs))).median
 }
 

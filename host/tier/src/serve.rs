@@ -6,9 +6,8 @@
 //!
 //! One thread does everything: the store needs no lock, and orders what clients ask by itself. What
 //! is asked costs less than the system calls around it. Large values are taken over from the input
-//! buffer and written from the store, so that they are copied by the kernel alone. While the next
-//! request mostly comes soon, the thread looks for it for a while ([`ServeOptions::spin`]) before
-//! it sleeps: nobody has to wake it then.
+//! buffer and written from the store, so that they are copied by the kernel alone. Between requests
+//! the thread sleeps in `epoll_wait`.
 //!
 //! With an origin ([`InlineOptions`]) what is missing is read by other threads, and who asked is
 //! answered when it comes; what was asked after it on the same connection is carried out, and
@@ -31,7 +30,6 @@ mod inline;
 mod listing;
 mod metrics;
 mod output;
-mod spin;
 mod tls;
 
 use std::collections::VecDeque;
@@ -53,16 +51,11 @@ use connection::{Connection, State};
 pub use inline::InlineOptions;
 use inline::{Asker, Brought, How, Inline};
 use metrics::Gauges;
-use spin::Spin;
 
 /// Longest command: a block of the largest size with its envelope, and room.
 pub const COMMAND_BYTES_MAX: usize = 4 << 20;
 /// Output that may wait for a client that does not read.
 pub const OUTPUT_BYTES_MAX: usize = 8 << 20;
-/// How long a wait for requests is awake, unless it is chosen.
-pub const SPIN: Duration = Duration::from_micros(50);
-/// Longest time that can be chosen for that.
-pub const SPIN_MAX: Duration = Duration::from_millis(1);
 /// Least memory of a server.
 pub const MEMORY_BYTES_MIN: u64 = 1 << 20;
 /// Share of the memory that is kept for connections: one part in so many.
@@ -102,9 +95,6 @@ pub struct ServeOptions {
     pub metrics: Option<SocketAddr>,
     /// Most connections at a time.
     pub clients_max: usize,
-    /// How long the server looks for the next request before it sleeps, while that mostly comes so
-    /// soon; zero: it sleeps.
-    pub spin: Duration,
     /// What is read that is not here.
     pub inline: Option<InlineOptions>,
 }
@@ -112,7 +102,7 @@ pub struct ServeOptions {
 impl std::fmt::Debug for ServeOptions {
     /// Without the password.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { listen, memory_bytes, tls, password, metrics, clients_max, spin, inline } = self;
+        let Self { listen, memory_bytes, tls, password, metrics, clients_max, inline } = self;
         f.debug_struct("ServeOptions")
             .field("listen", listen)
             .field("memory_bytes", memory_bytes)
@@ -120,7 +110,6 @@ impl std::fmt::Debug for ServeOptions {
             .field("password", &password.as_ref().map(|_| "***"))
             .field("metrics", metrics)
             .field("clients_max", clients_max)
-            .field("spin", spin)
             .field("inline", inline)
             .finish()
     }
@@ -136,7 +125,6 @@ impl ServeOptions {
             password: None,
             metrics: None,
             clients_max: 1024,
-            spin: SPIN,
             inline: None,
         }
     }
@@ -161,9 +149,6 @@ pub struct Server {
     /// Until when nobody is let in, for want of descriptors or memory; meanwhile the listener is
     /// not looked at.
     resting: Option<Instant>,
-    spin: Spin,
-    /// Something came at the last turn: the next may come soon.
-    busy: bool,
     stranger_time: Duration,
 }
 
@@ -275,9 +260,6 @@ impl Server {
         if options.clients_max == 0 || options.clients_max > 65_536 {
             return refuse(format!("{} clients: expected 1 to 65536", options.clients_max));
         }
-        if options.spin > SPIN_MAX {
-            return refuse(format!("{:?} awake: expected at most {SPIN_MAX:?}", options.spin));
-        }
         let fail = |what: &str, error: io::Error| TierError::Remote {
             name: options.listen.to_string(),
             reason: format!("{what}: {error}"),
@@ -342,8 +324,6 @@ impl Server {
             tls,
             metrics,
             resting: None,
-            spin: Spin::new(options.spin),
-            busy: false,
             stranger_time: STRANGER_TIME,
         })
     }
@@ -399,7 +379,7 @@ impl Server {
         let deadline = self.shared.inline.as_ref().and_then(Inline::deadline);
         let wait = deadline.map_or(longest, |at| at.saturating_duration_since(Instant::now()).min(longest));
         let wait = if self.next_turn.is_empty() { wait } else { Duration::ZERO };
-        self.wait(events, wait)?;
+        self.poll(events, wait)?;
         let mut brought = deadline.is_some_and(|at| at <= Instant::now());
         for event in events.iter() {
             match event.data.u64() {
@@ -418,30 +398,6 @@ impl Server {
             }
         }
         self.settle_dirty();
-        Ok(())
-    }
-
-    /// Waits for something to do, awake at first where that pays off.
-    fn wait(&mut self, events: &mut Vec<epoll::Event>, longest: Duration) -> io::Result<()> {
-        if !self.busy || !self.spin.is_on() || longest.is_zero() {
-            self.poll(events, longest)?;
-            self.busy = !events.is_empty();
-            return Ok(());
-        }
-        let awake = self.spin.awake().min(longest);
-        let start = Instant::now();
-        let (mut now, mut was_interrupted) = (start, false);
-        while events.is_empty() && now - start < awake {
-            self.poll(events, Duration::ZERO)?;
-            let before = std::mem::replace(&mut now, Instant::now());
-            was_interrupted |= self.spin.is_interruption(now - before);
-        }
-        if events.is_empty() {
-            self.poll(events, longest - awake)?;
-            now = Instant::now();
-        }
-        self.spin.waited(now - start, was_interrupted);
-        self.busy = !events.is_empty();
         Ok(())
     }
 
@@ -649,7 +605,6 @@ mod tests {
     use std::net::TcpStream;
 
     use pantler_rig::eventually;
-    use rustix::time::{ClockId, clock_gettime};
 
     /// Until nothing happens any more; says how many commands each turn carried out.
     fn turns(server: &mut Server) -> Vec<u64> {
@@ -705,35 +660,6 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_is_asked_often_waits_awake_and_an_idle_one_takes_no_processor_time() {
-        let used = || Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap();
-        let mut options = ServeOptions::new("127.0.0.1:0".parse().unwrap(), 1 << 20);
-        options.spin = SPIN_MAX;
-        let mut server = Server::bind(&options).unwrap();
-        let mut client = TcpStream::connect(server.address().unwrap()).unwrap();
-        let (mut events, mut answer) = (Vec::with_capacity(256), [0; 7]);
-        turns(&mut server);
-        // What it waits for is there already, however busy the machine is.
-        eventually("it waits awake", || {
-            client.write_all(b"PING\r\n").unwrap();
-            server.turn(&mut events, Duration::from_secs(30)).unwrap();
-            server.busy && !server.spin.awake().is_zero()
-        });
-        assert!(server.busy);
-        client.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-        client.read_exact(&mut answer).unwrap();
-        // The first wait is awake for as long as it may, and no other one is.
-        let (start, began) = (used(), Instant::now());
-        for _ in 0..4 {
-            server.turn(&mut events, Duration::from_millis(LOOK_MS)).unwrap();
-        }
-        assert!(began.elapsed() > 3 * Duration::from_millis(LOOK_MS));
-        let spent = used() - start;
-        assert!(spent < 10 * SPIN_MAX, "{spent:?} of a processor");
-        assert!(!server.busy);
-    }
-
-    #[test]
     fn who_does_not_say_who_it_is_loses_its_place() {
         let mut options = ServeOptions::new("127.0.0.1:0".parse().unwrap(), 1 << 20);
         (options.password, options.clients_max) = (Some("s3cret".to_owned()), 2);
@@ -773,14 +699,6 @@ mod tests {
             stop.store(true, Ordering::Release);
             served.join().unwrap();
         });
-    }
-
-    #[test]
-    fn waits_awake_are_bounded() {
-        let mut options = ServeOptions::new("127.0.0.1:0".parse().unwrap(), 1 << 20);
-        options.spin = SPIN_MAX + Duration::from_micros(1);
-        let refused = Server::bind(&options).err().unwrap().to_string();
-        assert!(refused.contains("expected at most 1ms"), "{refused}");
     }
 
     #[test]

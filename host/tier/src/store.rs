@@ -235,14 +235,6 @@ impl Store {
         self.value(slot)
     }
 
-    /// The common command: the block leaves whoever owns it.
-    pub fn get_and_delete(&mut self, key: &[u8], asker: Owner) -> Option<Bytes> {
-        let slot = self.look(key)?;
-        let value = self.value(slot);
-        self.delete_slot(slot, asker);
-        value
-    }
-
     /// Puts a block, last used at `time`, for its new owner. A demoted block that is here already
     /// keeps the later time. What is too much leaves, the oldest first: that may be the block
     /// itself. Says whether it could ever fit.

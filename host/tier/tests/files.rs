@@ -292,7 +292,7 @@ fn answers_keep_their_order_and_many_ask_at_once() {
                     for number in 0..10_u8 {
                         let number = (number + round) % 10;
                         pipe.cmd("PANTLER.STAT").arg(format!("f{number}"));
-                        pipe.cmd("ECHO").arg(number);
+                        pipe.cmd("PING").arg(number);
                     }
                     let answers: Vec<Value> = pipe.query(&mut connection).unwrap();
                     for (index, pair) in answers.chunks(2).enumerate() {

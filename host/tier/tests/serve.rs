@@ -17,15 +17,15 @@ fn commands_in_any_pieces_are_answered_in_order() {
     let served = Served::new(|_| {});
     let mut stream = served.connect();
     say(&stream, b"PING\r\n", "+PONG\r\n");
-    say(&stream, b"*2\r\n$4\r\nECHO\r\n$2\r\nhi\r\n", "$2\r\nhi\r\n");
-    let many = b"SET a 1\r\nGET a\r\nSET a 2 GET\r\nGETDEL a\r\nGET a\r\nEXISTS a\r\nDBSIZE\r\n";
-    say(&stream, many, "+OK\r\n$1\r\n1\r\n$1\r\n1\r\n$1\r\n2\r\n$-1\r\n:0\r\n:0\r\n");
+    say(&stream, b"*2\r\n$4\r\nPING\r\n$2\r\nhi\r\n", "$2\r\nhi\r\n");
+    let many = b"SET a 1\r\nGET a\r\nEXISTS a\r\nDEL a\r\nGET a\r\nEXISTS a\r\nDBSIZE\r\n";
+    say(&stream, many, "+OK\r\n$1\r\n1\r\n:1\r\n:1\r\n$-1\r\n:0\r\n:0\r\n");
     for byte in b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$5\r\nvalue\r\n" {
         stream.write_all(&[*byte]).unwrap();
     }
     say(&stream, b"", "+OK\r\n");
     say(&stream, b"NX\r\n", "-ERR unknown command 'NX' with 0 arguments\r\n");
-    say(&stream, b"SET k v NX\r\nSET k v EX 5\r\n", "$-1\r\n-ERR a tier keeps");
+    say(&stream, b"SET k v EX 5\r\n", "-ERR unknown command 'SET' with 4 arguments\r\n");
 }
 
 #[test]
@@ -138,17 +138,14 @@ fn keys_are_listed_piece_by_piece_where_they_are_many() {
         keys.fold(format!("*{count}\r\n"), |list, at| list + &format!("$5\r\n{at:05}\r\n"))
     };
     put(0, 10_000);
-    say(&stream, b"KEYS 0000*\r\n", list(0..10));
     put(10_000, 12_000);
-    let refused = "-ERR 12000 keys are too many for KEYS, which looks at 10000 at most: use SCAN\r\n";
-    say(&stream, b"KEYS 0000*\r\n", refused);
     // However many are wanted, others are served in between.
     let part = |next: &str, keys| format!("*2\r\n${}\r\n{next}\r\n{}", next.len(), list(keys));
     say(&stream, b"SCAN 0 COUNT 1000000\r\n", part("10000", 0..10_000));
     say(&stream, b"SCAN 10000 COUNT 1000000\r\n", part("0", 10_000..12_000));
     say(&stream, b"SCAN 5 COUNT 2 MATCH *6\r\n", part("7", 6..7));
     say(&stream, b"SCAN 99999999999\r\n", part("0", 0..0));
-    let long = format!("KEYS {}\r\n", "*a".repeat(600));
+    let long = format!("SCAN 0 MATCH {}\r\n", "*a".repeat(600));
     say(&stream, long.as_bytes(), "-ERR the pattern is longer than 1024 bytes\r\n");
 }
 
@@ -164,8 +161,8 @@ fn strangers_get_nothing_without_the_password() {
     let stream = served.connect();
     let mut command = b"AUTH s3cret\r\n*3\r\n$3\r\nSET\r\n$1\r\nl\r\n$20000\r\n".to_vec();
     command.extend([b'v'; 20_000]);
-    command.extend(b"\r\nSTRLEN l\r\n");
-    say(&stream, &command, "+OK\r\n+OK\r\n:20000\r\n");
+    command.extend(b"\r\nEXISTS l\r\n");
+    say(&stream, &command, "+OK\r\n+OK\r\n:1\r\n");
     let wrong = client(served.port(), "c", |options| options.password = Some("wr0ng".into()));
     let error = wrong.heal().unwrap_err().to_string();
     assert!(!error.contains("wr0ng") && error.lines().count() == 1, "{error}");
@@ -236,7 +233,7 @@ fn who_tracks_hears_of_others_and_of_evictions() {
     say(&watcher, b"CLIENT TRACKING ON BCAST PREFIX p: NOLOOP\r\n", "+OK\r\n");
     say(&watcher, b"SET p:own 1\r\n", "+OK\r\n");
     let other = served.connect();
-    say(&other, b"SET q:x 1\r\nSET p:x 1\r\nGETDEL p:x\r\n", "+OK\r\n+OK\r\n$1\r\n1\r\n");
+    say(&other, b"SET q:x 1\r\nSET p:x 1\r\nDEL p:x\r\n", "+OK\r\n+OK\r\n:1\r\n");
     let heard = ">2\r\n$10\r\ninvalidate\r\n*2\r\n$3\r\np:x\r\n$3\r\np:x\r\n";
     say(&watcher, b"", heard);
     say(&other, b"FLUSHALL\r\n", "+OK\r\n");
@@ -287,18 +284,12 @@ fn only_values_are_long() {
         say(&stream, command.as_bytes(), expected);
     };
     let refused = "-ERR a word is too long\r\n";
-    for words in [
-        &["SET", &long, "v"][..],
-        &["MSET", "a", "v", &long, "v"],
-        &["PANTLER.SET", &long, "v", "KEEP", "0"],
-        &["SET", "k", "v", &long],
-    ] {
+    for words in [&["SET", &long, "v"][..], &["PANTLER.SET", &long, "v", "KEEP", "0"]] {
         send(words, refused);
     }
     send(&["DBSIZE"], ":0\r\n");
     send(&["SET", "k", &long], "+OK\r\n");
-    send(&["MSET", "a", &long, "b", &long], "+OK\r\n");
-    send(&["ECHO", &long], &bulk(&long));
+    send(&["PING", &long], &bulk(&long));
 }
 
 #[test]
@@ -483,9 +474,10 @@ fn tools_of_redis_work_against_the_server() {
     assert_eq!(cli(&["ping"]), "PONG\n");
     assert!(cli(&["-3", "hello", "3"]).contains("proto"));
     assert_eq!(cli(&["set", "a", "b"]), "OK\n");
-    assert_eq!(cli(&["getdel", "a"]), "b\n");
+    assert_eq!(cli(&["get", "a"]), "b\n");
+    assert_eq!(cli(&["--scan"]), "a\n");
+    assert_eq!(cli(&["del", "a"]), "1\n");
     assert!(cli(&["info"]).contains("redis_mode:standalone"));
-    assert!(cli(&["config", "get", "maxmemory*"]).contains("allkeys-lru"));
     assert_eq!(cli(&["dbsize"]), "0\n");
     let bench = Command::new("redis-benchmark")
         .args(["-p", &port, "-n", "2000", "-c", "20", "-P", "4", "-q", "-d", "4096"])

@@ -11,7 +11,7 @@ const FRAMES: u32 = 5;
 enum Step {
     Keep(usize, u32),
     Take(usize, u32),
-    Read(usize, u32),
+    Read(u32),
     Demote(usize, u32, u64),
     Listen(usize),
 }
@@ -21,7 +21,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         (client.clone(), block.clone()).prop_map(|(client, block)| Step::Keep(client, block)),
         (client.clone(), block.clone()).prop_map(|(client, block)| Step::Take(client, block)),
-        (client.clone(), block.clone()).prop_map(|(client, block)| Step::Read(client, block)),
+        block.clone().prop_map(Step::Read),
         (client.clone(), block, 0..40_u64).prop_map(|(client, block, age)| Step::Demote(client, block, age)),
         client.prop_map(Step::Listen),
     ]
@@ -108,7 +108,7 @@ impl Pair {
                 let found = self.store.take(&key(block), self.owners[client]).is_some();
                 assert_eq!(found, self.twin.take(client, block), "{step:?}");
             }
-            Step::Read(_, block) => {
+            Step::Read(block) => {
                 let found = self.store.read(&key(block)).is_some();
                 assert_eq!(found, self.twin.position(block).is_some(), "{step:?}");
             }
@@ -159,7 +159,7 @@ proptest! {
                 0 => drop(store.get(&key, now)),
                 1 => drop(store.take(&key, owner)),
                 2 => drop(store.keep(&key, owner, now)),
-                3 => drop(store.get_and_delete(&key, owner)),
+                3 => drop(store.give_up(&key, owner)),
                 4 => drop(store.delete(&key, owner)),
                 5 => drop(store.notices(owner)),
                 6 => drop(store.put(&key, vec![0; size * 8].into(), owner, now / 2, true)),

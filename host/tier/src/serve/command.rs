@@ -6,7 +6,7 @@ use super::connection::{Connection, Tracking};
 use super::inline::{self, How};
 use super::{Shared, listing};
 use crate::Retrieve;
-use crate::store::{LOOKED_MAX, Owner};
+use crate::store::LOOKED_MAX;
 use crate::wire::{Protocol, Reply, WORD_BYTES_MAX};
 
 /// Longest name of a client.
@@ -53,8 +53,7 @@ pub(super) fn execute(
     }
     let is_value = |at: usize| match name {
         b"SET" | b"PANTLER.SET" => at == 2,
-        b"MSET" => at > 0 && at.is_multiple_of(2),
-        b"ECHO" | b"PING" => at == 1,
+        b"PING" => at == 1,
         _ => false,
     };
     if words.iter().enumerate().any(|(at, word)| word.len() > WORD_BYTES_MAX && !is_value(at)) {
@@ -66,37 +65,16 @@ pub(super) fn execute(
             let now = shared.now();
             shared.store.get(words[1], now)
         }),
-        (b"SET", 3..) => set(connection, shared, words, taken),
+        (b"SET", 3) => set(connection, shared, words, taken),
         (b"PANTLER.GET", 3) => retrieve(connection, shared, words),
         (b"PANTLER.SET", 5) => put(connection, shared, words, taken),
-        (b"GETDEL", 2) => found(shared.store.get_and_delete(words[1], connection.owner)),
         (b"DEL" | b"UNLINK", 2..) => {
             let owner = connection.owner;
             Reply::Number(words[1..].iter().filter(|key| shared.store.delete(key, owner)).count() as i64)
         }
-        (b"EXISTS" | b"TOUCH", 2..) => {
+        (b"EXISTS", 2..) => {
             let there = words[1..].iter().filter(|key| shared.store.length(key).is_some());
             Reply::Number(there.count() as i64)
-        }
-        (b"MGET", 2..) => {
-            let now = shared.now();
-            Reply::List(words[1..].iter().map(|key| found(shared.store.get(key, now))).collect())
-        }
-        (b"MSET", 3..) if count % 2 == 1 => {
-            for pair in words[1..].chunks(2) {
-                let (now, value) = (shared.now(), Bytes::copy_from_slice(pair[1]));
-                if !shared.store.put(pair[0], value, connection.owner, now, false) {
-                    return too_large();
-                }
-            }
-            Reply::Simple("OK")
-        }
-        (b"STRLEN", 2) => Reply::Number(shared.store.length(words[1]).unwrap_or(0) as i64),
-        (b"TYPE", 2) => {
-            Reply::Simple(if shared.store.length(words[1]).is_some() { "string" } else { "none" })
-        }
-        (b"TTL" | b"PTTL" | b"EXPIRETIME" | b"PEXPIRETIME", 2) => {
-            Reply::Number(if shared.store.length(words[1]).is_some() { -1 } else { -2 })
         }
         (b"PANTLER.JOIN", 2) => join(connection, shared, words[1]),
         (b"PANTLER.DROP", 2..) => {
@@ -110,7 +88,7 @@ pub(super) fn execute(
         }
         (b"PANTLER.ORIGIN" | b"PANTLER.STAT" | b"PANTLER.LIST" | b"PANTLER.READ", _) => names(shared, words),
         (b"PING", 1) => Reply::Simple("PONG"),
-        (b"PING" | b"ECHO", 2) => Reply::Bytes(Bytes::copy_from_slice(words[1])),
+        (b"PING", 2) => Reply::Bytes(Bytes::copy_from_slice(words[1])),
         (b"HELLO", _) => hello(connection, shared, &words[1..]),
         (b"AUTH", 2) => authenticate(connection, shared, b"default", words[1]),
         (b"AUTH", 3) => authenticate(connection, shared, words[1], words[2]),
@@ -120,39 +98,17 @@ pub(super) fn execute(
             Reply::text(listing::info(shared, section))
         }
         (b"DBSIZE", 1) => Reply::Number(shared.store.len() as i64),
-        (b"FLUSHALL" | b"FLUSHDB", _) => {
+        (b"FLUSHALL", _) => {
             shared.store.flush();
             shared.flushed = true;
             Reply::Simple("OK")
         }
-        (b"MEMORY", 2..) => memory(shared, &words[1..]),
-        (b"OBJECT", 3) if words[1].eq_ignore_ascii_case(b"IDLETIME") => {
-            let now = shared.now();
-            let idle = shared.store.standing(words[2]).map(|(time, _)| now.saturating_sub(time));
-            idle.map_or(Reply::Null, |idle| Reply::Number((idle / 1_000_000_000) as i64))
-        }
-        (b"CONFIG", 3..) if words[1].eq_ignore_ascii_case(b"GET") => listing::config(shared, &words[2..]),
-        (b"CONFIG", 2) if words[1].eq_ignore_ascii_case(b"RESETSTAT") => Reply::Simple("OK"),
-        (b"COMMAND", 1) => Reply::List(Vec::new()),
-        (b"COMMAND", 2..) if words[1].eq_ignore_ascii_case(b"COUNT") => Reply::Number(40),
+        // redis-cli asks when it starts, and does without.
         (b"COMMAND", 2..) if words[1].eq_ignore_ascii_case(b"DOCS") => Reply::Map(Vec::new()),
-        (b"COMMAND", 2..) => Reply::List(Vec::new()),
-        (b"KEYS", 2) => keys(shared, words[1]),
+        (b"COMMAND", _) => Reply::List(Vec::new()),
         (b"SCAN", 2..) => scan(shared, &words[1..]),
         (b"SELECT", 2) if words[1] == b"0" => Reply::Simple("OK"),
         (b"SELECT", 2) => Reply::Error("ERR DB index is out of range".into()),
-        (b"TIME", 1) => {
-            let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-            Reply::List(vec![
-                Reply::text(now.as_secs().to_string()),
-                Reply::text(now.subsec_micros().to_string()),
-            ])
-        }
-        (b"RESET", 1) => {
-            connection.speak(shared, Protocol::Resp2);
-            connection.known = shared.password.is_none();
-            Reply::Simple("RESET")
-        }
         (b"QUIT", _) => {
             connection.close();
             Reply::Simple("OK")
@@ -198,30 +154,11 @@ fn too_large() -> Reply {
 }
 
 fn set(connection: &Connection, shared: &mut Shared, words: &Words<'_>, taken: Option<Taken>) -> Reply {
-    let (mut only_new, mut only_there, mut answer) = (false, false, false);
-    for word in &words[3..] {
-        match word.to_ascii_uppercase().as_slice() {
-            b"NX" => only_new = true,
-            b"XX" => only_there = true,
-            b"GET" => answer = true,
-            b"KEEPTTL" => {}
-            b"EX" | b"PX" | b"EXAT" | b"PXAT" => {
-                return Reply::Error("ERR a tier keeps what is used: nothing expires".into());
-            }
-            _ => return syntax(),
-        }
-    }
-    let before = if answer { shared.store.read(words[1]) } else { None };
-    let there = shared.store.length(words[1]).is_some();
-    if (only_new && there) || (only_there && !there) {
-        return if answer { found(before) } else { Reply::Null };
-    }
     let Taken { value, room } = Taken::or_copy(taken, words[2]);
     let now = shared.now();
     match shared.store.put_in(words[1], value, room, connection.owner, now, false) {
-        false => too_large(),
-        true if answer => found(before),
         true => Reply::Simple("OK"),
+        false => too_large(),
     }
 }
 
@@ -358,7 +295,6 @@ fn authenticate(connection: &mut Connection, shared: &Shared, user: &[u8], passw
 fn client(connection: &mut Connection, shared: &mut Shared, words: &Words<'_>) -> Reply {
     match (words[0].to_ascii_uppercase().as_slice(), words.len()) {
         (b"ID", 1) => Reply::Number(connection.id as i64),
-        (b"GETNAME", 1) => Reply::text(connection.name.clone()),
         (b"SETNAME", 2) => match client_name(words[1]) {
             Some(name) => {
                 connection.name = name;
@@ -366,15 +302,7 @@ fn client(connection: &mut Connection, shared: &mut Shared, words: &Words<'_>) -
             }
             None => syntax(),
         },
-        (b"SETINFO", 3) | (b"NO-EVICT" | b"NO-TOUCH", 2) => Reply::Simple("OK"),
-        (b"INFO" | b"LIST", _) => {
-            let owner: Owner = connection.owner;
-            Reply::text(format!("id={} name={} owner={owner:?}\n", connection.id, connection.name))
-        }
-        (b"TRACKINGINFO", 1) => {
-            let flag = if connection.tracking.is_some() { "on" } else { "off" };
-            Reply::Map(vec![(Reply::text("flags"), Reply::List(vec![Reply::text(flag)]))])
-        }
+        (b"SETINFO", 3) => Reply::Simple("OK"),
         (b"TRACKING", 2..) => track(connection, shared, &words[1..]),
         _ => Reply::Error("ERR unknown CLIENT subcommand".into()),
     }
@@ -411,37 +339,9 @@ fn track(connection: &mut Connection, shared: &mut Shared, words: &Words<'_>) ->
     Reply::Simple("OK")
 }
 
-fn memory(shared: &Shared, words: &Words<'_>) -> Reply {
-    match (words[0].to_ascii_uppercase().as_slice(), words.len()) {
-        (b"USAGE", 2..) => shared.store.length(words[1]).map_or(Reply::Null, |length| {
-            let charge = words[1].len().next_multiple_of(16) + length.next_multiple_of(16);
-            Reply::Number((charge as u64 + crate::store::ENTRY_BYTES) as i64)
-        }),
-        (b"STATS", 1) => Reply::Map(vec![
-            (Reply::text("keys.count"), Reply::Number(shared.store.len() as i64)),
-            (Reply::text("dataset.bytes"), Reply::Number(shared.store.used() as i64)),
-        ]),
-        (b"DOCTOR", 1) => Reply::text("The memory of this tier is bounded."),
-        _ => syntax(),
-    }
-}
-
 fn matching(keys: &[&[u8]], pattern: &[u8]) -> Reply {
     let keys = keys.iter().filter(|key| listing::matches(pattern, key));
     Reply::List(keys.map(|key| Reply::Bytes(Bytes::copy_from_slice(key))).collect())
-}
-
-/// `KEYS pattern`, where all keys are few enough for one go.
-fn keys(shared: &mut Shared, pattern: &[u8]) -> Reply {
-    shared.looked += shared.store.len().min(SCANNED_MAX);
-    match shared.store.scan(0, SCANNED_MAX) {
-        _ if pattern.len() > PATTERN_BYTES_MAX => long_pattern(),
-        (keys, 0) => matching(&keys, pattern),
-        _ => Reply::Error(format!(
-            "ERR {} keys are too many for KEYS, which looks at {SCANNED_MAX} at most: use SCAN",
-            shared.store.len()
-        )),
-    }
 }
 
 fn long_pattern() -> Reply {

@@ -1,9 +1,8 @@
-//! What tools ask about a server: `INFO`, `CONFIG GET`, `MEMORY`.
+//! What tools ask about a server: `INFO`, and which keys fit a pattern.
 
 use std::fmt::Write;
 
 use super::Shared;
-use crate::wire::Reply;
 
 /// The version of the protocol's commands that tools shall expect.
 const LIKE_VERSION: &str = "7.2.0";
@@ -82,23 +81,6 @@ pub(super) fn info(shared: &Shared, section: Option<&str>) -> String {
         text.push_str("\r\n");
     }
     text
-}
-
-/// What `CONFIG GET` finds.
-pub(super) fn config(shared: &Shared, patterns: &[&[u8]]) -> Reply {
-    let settings = [
-        ("maxmemory", shared.store.limit().to_string()),
-        ("maxmemory-policy", "allkeys-lru".to_owned()),
-        ("maxclients", shared.clients_max.to_string()),
-        ("databases", "1".to_owned()),
-        ("save", String::new()),
-        ("appendonly", "no".to_owned()),
-        ("port", shared.port.to_string()),
-    ];
-    let found = settings.into_iter().filter(|(name, _)| {
-        patterns.iter().any(|pattern| matches(&pattern.to_ascii_lowercase(), name.as_bytes()))
-    });
-    Reply::Map(found.map(|(name, value)| (Reply::text(name), Reply::text(value))).collect())
 }
 
 /// Whether a text fits a pattern of letters and stars. Others of the signs that Redis knows stand
