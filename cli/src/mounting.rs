@@ -34,7 +34,6 @@ pub struct Wish {
     lookahead: String,
     window: Option<u32>,
     prefetchers: Option<u16>,
-    simulate_disk: Option<String>,
     owner_by: String,
     allow_other: Option<bool>,
     read_only: bool,
@@ -316,7 +315,6 @@ impl Wish {
             lookahead: arguments.lookahead.clone(),
             window: arguments.window,
             prefetchers: arguments.prefetchers,
-            simulate_disk: arguments.simulate_disk.clone(),
             owner_by: arguments.owner_by.clone(),
             allow_other: arguments.allow_other.then_some(true),
             read_only: arguments.read_only,
@@ -380,8 +378,6 @@ impl Wish {
         }
         options.window = self.window.unwrap_or(options.window);
         options.prefetchers = self.prefetchers.map_or(options.prefetchers, usize::from);
-        options.simulate_disk =
-            self.simulate_disk.as_deref().map(str::parse).transpose().map_err(ControlError::invalid)?;
         options.owner_by = self.owner_by.parse::<OwnerBy>().map_err(control_error)?;
         options.allow_other = self.allow_other.unwrap_or(options.allow_other);
         options.read_only = self.read_only;

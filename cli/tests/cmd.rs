@@ -58,7 +58,7 @@ fn bad_values_are_refused_in_one_line() {
     );
     refused(
         &["run", "--memory", "1M", "--allocation", "fifo", "true"],
-        "invalid value 'fifo' for '--allocation <NAME>': expected global-lru, alloc-lru, lru-s, lru-sp, lru-sp-one",
+        "invalid value 'fifo' for '--allocation <NAME>': expected lru-sp, global-lru",
     );
     refused(
         &["run", "--memory", "1M", "--owner-name", "12", "true"],
@@ -257,7 +257,7 @@ fn half_of_the_credentials_of_a_bucket_is_named() {
 fn shells_complete_the_names_of_policies_profiles_and_lookaheads() {
     for shell in ["bash", "zsh", "fish"] {
         let (_, script, _) = transcript(&["completions", shell]);
-        for name in ["s3-fifo", "cscope-text", "even-w2r", "alloc-lru"] {
+        for name in ["s3-fifo", "cscope-text", "even-w2r", "global-lru"] {
             assert!(script.contains(name), "{shell} does not complete {name}");
         }
     }
