@@ -8,6 +8,7 @@ mod checks;
 mod demo;
 mod fuzz;
 mod install;
+mod lanes;
 mod node;
 mod packages;
 mod python;

@@ -38,6 +38,7 @@ pub fn test_if_possible() -> Result<()> {
         Err(error) => {
             Err(error.context("the Python package cannot be tested here, and PANTLER_NO_SKIP is set"))
         }
+        // The tests of the workspace built the command.
         Ok(()) => build_and_test(),
     }
 }
@@ -54,16 +55,16 @@ pub fn environment() -> Result<()> {
     install(PROGRAMS)
 }
 
-/// Lints, builds, installs and tests the package.
+/// Builds the command; lints, builds, installs and tests the package.
 pub fn test() -> Result<()> {
     environment()?;
+    run(&["cargo", "build", "--package", "pantler-cli"])?;
     build_and_test()
 }
 
 fn build_and_test() -> Result<()> {
     let manifest = format!("{FOLDER}/Cargo.toml");
     run(&["cargo", "fmt", "--manifest-path", &manifest, "--check"])?;
-    run(&["cargo", "build", "--package", "pantler-cli"])?;
     let program = |name: &str| format!("{ENVIRONMENT}/bin/{name}");
     let (python, pip, maturin) = (program("python"), program("pip"), program("maturin"));
     let target = ["--target-dir", "target/python/build"];
