@@ -9,7 +9,7 @@ use std::os::fd::BorrowedFd;
 
 use pantler_control::{DONE_WITH, LIST_FILES_MAX, Revocations};
 use pantler_pagecache::{Answer, Decision, Engine, Event, FileKey, Options, Origin, SteerCounters};
-use pantler_steward::Notice;
+use pantler_steward::{Notice, OwnerId};
 
 use crate::error::SteerError;
 use crate::hands::Hands;
@@ -30,6 +30,8 @@ pub struct Steering {
     pub(crate) revocations: Revocations,
     /// Events until then have been taken.
     pub(crate) taken_until_ns: u64,
+    /// The owner of the last event: it has begun.
+    last_owner: Option<OwnerId>,
 }
 
 impl Steering {
@@ -62,6 +64,7 @@ impl Steering {
             owners,
             revocations: Revocations::default(),
             taken_until_ns: 0,
+            last_owner: None,
         })
     }
 
@@ -70,8 +73,11 @@ impl Steering {
     pub fn event(&mut self, event: &trace::Event) {
         let origin = if event.source == SOURCE_RUN {
             let owner = self.owners.of(event.tid);
-            // A bound reached only means that the owner is served without its profile.
-            let _ = self.engine.tell(|steward| self.owners.begin(steward, owner));
+            if self.last_owner != Some(owner) {
+                // A bound reached only means that the owner is served without its profile.
+                let _ = self.engine.tell(|steward| self.owners.begin(steward, owner));
+                self.last_owner = Some(owner);
+            }
             Origin::Run { thread: event.tid, owner }
         } else {
             Origin::Outside

@@ -220,8 +220,14 @@ impl Beliefs {
         // dropped.
         self.steward.observed_by_stranger(OUTSIDE, block);
         if self.ledger.share(file, index) {
-            self.steward.pin(block);
             self.counters.shared += 1;
+            if !self.steward.pin(block) {
+                // Evicted at once, for a policy such as MRU: it comes back with a pin.
+                self.obey();
+                self.ledger.enter(file, index);
+                self.steward.kept(block);
+                self.ledger.share(file, index);
+            }
         }
         self.obey();
     }
@@ -283,10 +289,13 @@ impl Beliefs {
         self.obey();
     }
 
-    /// Another try at dropping blocks that stayed makes sense.
+    /// Another try at dropping blocks that stayed makes sense. A block that another program used
+    /// since keeps its pins: it may have left and come back, and has only that program's then.
     pub(crate) fn retry(&mut self, span: Span) {
         for index in span.indices() {
-            self.steward.unpin(self.block(span.file, index));
+            if self.ledger.belief(span.file, index) == Belief::Ours {
+                self.steward.unpin(self.block(span.file, index));
+            }
         }
     }
 
