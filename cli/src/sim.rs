@@ -348,6 +348,7 @@ fn read_jobs(word: &str) -> Result<Vec<Job>> {
 /// Words that make no sense are the user's, everything else is the file's.
 fn trace_error(error: TraceError) -> anyhow::Error {
     match error {
+        error if error.is_missing() => Usage::new(error).into(),
         TraceError::Option { .. } => Usage::new(error).into(),
         // One line says everything, its cause included.
         error => anyhow::Error::msg(error.to_string()),

@@ -260,9 +260,10 @@ fn formats() -> String {
     text + "\ngenerators, as " + &Specification::help()
 }
 
-/// Options that make no sense are a matter of usage.
+/// Options that make no sense, and a trace that is missing, are a matter of usage.
 fn failure(error: TraceError) -> anyhow::Error {
     match error {
+        error if error.is_missing() => Usage::new(error).into(),
         TraceError::Option { .. } => Usage::new(error).into(),
         // One line says everything, its cause included.
         error => anyhow::Error::msg(error.to_string()),

@@ -76,6 +76,8 @@ fn generators_are_listed_and_typos_named() {
         assert_eq!(trace(&["generate", words, "/no/such/folder/file"]), expected);
         assert_eq!(trace(&["info", words]), expected, "a misspelt generator is no missing file");
     }
+    let (status, _, err) = trace(&["info", "/no/such/trace"]);
+    assert!(status == 2 && err.contains("/no/such/trace"), "{status} {err}");
     let (status, _, err) = trace(&["generate", "loop:ids=3,requests=7"]);
     assert_eq!((status, err.as_str()), (2, "pantler: expected a file to write behind the specification\n"));
     let (status, _, err) = trace(&["info", "/no/such/a:b=c"]);

@@ -69,11 +69,11 @@ impl Core {
         };
         self.noticing(number, &content, || content.look(&self.shelf, &file))?;
         self.note_open(request, &inode, &file);
-        let rule = self.runs.apply_rule(self, request, &inode);
-        if rule.sequential {
+        let rule = self.runs.apply_rule(self, || self.owner(request), &inode);
+        if rule.is_sequential {
             self.read_ahead(request, &inode, &file);
         }
-        Ok(self.keep((number, content), file, flags, rule.done_with, charge))
+        Ok(self.keep((number, content), file, flags, rule.done_with.is_some(), charge))
     }
 
     /// Makes a handle of an open file.

@@ -4,8 +4,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use fuser::Request;
-use pantler_control::{ControlError, DONE_WITH, Prefetch, Profile, RunId, RunSpec, Speaker};
+use pantler_control::{Applied, ControlError, DONE_WITH, Profile, RunId, RunSpec, Speaker};
 use pantler_pagecache::ReadThrough;
 use pantler_steward::OwnerId;
 
@@ -36,15 +35,6 @@ struct Running {
     profile: Option<Arc<Profile>>,
 }
 
-/// The rule of a profile for an opened file.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Applied {
-    /// Its blocks are done with once they are read.
-    pub(crate) done_with: bool,
-    /// It is read from start to end.
-    pub(crate) sequential: bool,
-}
-
 impl Runs {
     fn running(&self) -> MutexGuard<'_, Vec<Running>> {
         self.running.lock().expect("runs are in order")
@@ -65,8 +55,8 @@ impl Runs {
         let what = if is_new { Inherits::All } else { Inherits::Nothing };
         core.inherit(owner, what, leader, run.uid, former);
         core.wishes.apply_defaults(core, run.uid, owner);
-        let mut policies = run.profile.iter().flat_map(|profile| &profile.policies);
-        let set = policies.try_for_each(|(&priority, &policy)| core.set_policy(owner, priority, policy));
+        let begin = |profile: &Profile| core.cache().with_steward(|steward| profile.begin(steward, owner));
+        let set = run.profile.as_ref().map_or(Ok(()), begin);
         if let Err(error) = set {
             end_owner(core, owner, leader, run.keep);
             return Err(error.into());
@@ -99,13 +89,13 @@ impl Runs {
         self.running().iter().any(|running| running.owner == owner)
     }
 
-    /// The owner of a request opened a file: applies the rule of its profile about it. Says what is
-    /// left to the caller.
-    pub(crate) fn apply_rule(&self, core: &Core, request: &Request, inode: &Inode) -> Applied {
+    /// An owner opened a file: applies the rule of its profile about it. Says what is left to the
+    /// caller. The owner is looked for only where any run has rules.
+    pub(crate) fn apply_rule(&self, core: &Core, owner: impl FnOnce() -> OwnerId, inode: &Inode) -> Applied {
         if !self.has_rules.load(Ordering::Acquire) {
             return Applied::default();
         }
-        let owner = core.owner(request);
+        let owner = owner();
         let profile = {
             let running = self.running();
             running.iter().find(|running| running.owner == owner).and_then(|running| running.profile.clone())
@@ -113,12 +103,7 @@ impl Runs {
         let (Some(profile), Some(path), Ok(content)) = (profile, core.path(inode), inode.content()) else {
             return Applied::default();
         };
-        let sequential = profile.prefetch == Some(Prefetch::Sequential);
-        let Some(rule) = profile.rule(&path) else { return Applied { done_with: false, sequential } };
-        let sequential = sequential || rule.prefetch == Some(Prefetch::Sequential);
-        // A wish past a bound has no effect, as everywhere.
-        let _ = core.cache().with_steward(|steward| rule.apply(steward, owner, content.file()));
-        Applied { done_with: rule.done_with, sequential }
+        core.cache().with_steward(|steward| profile.apply(steward, [owner], content.file(), &path))
     }
 
     /// Bytes were read of a file with blocks that are done with once they are read to their end.
@@ -180,5 +165,72 @@ mod tests {
         core.owner_of(leader, uid);
         assert!(core.owners.named("many").is_empty(), "its process is no run");
         core.janitor.stop();
+    }
+
+    /// docs/PROFILES.md: the same profile means the same on a mount and in a steered run.
+    #[test]
+    fn both_bodies_apply_a_profile_alike() {
+        let full: String = (0..64).map(|priority| format!("{priority} = \"mru\"\n")).collect();
+        let over: String = (0..65).map(|priority| format!("{priority} = \"mru\"\n")).collect();
+        let rule = "[[file]]\nglob = \"data\"\n";
+        let temporary =
+            |priority: i32| format!("temporary = {{ first = 0, last = 3, priority = {priority} }}\n");
+        for (text, begins) in [
+            (format!("[policies]\n0 = \"mru\"\n{rule}priority = 3\ndone-with = true\n"), true),
+            (format!("{rule}priority = -2\n{}", temporary(5)), true),
+            ("[[file]]\nglob = \"other\"\npriority = 3\ndone-with = true\n".into(), true),
+            // The owner has all priorities that it may have: one wish is refused, another counts.
+            (format!("[policies]\n{full}{rule}priority = 100\ndone-with = true\n"), true),
+            (format!("[policies]\n{full}{rule}priority = 7\n{}", temporary(100)), true),
+            (format!("[policies]\n{over}{rule}priority = 3\n"), false),
+        ] {
+            let profile = Profile::parse("test", &text).unwrap();
+            let (on_mount, steered) = (on_a_mount(&profile), in_a_steered_run(&profile));
+            assert_eq!(on_mount.is_some(), begins, "{text}");
+            assert_eq!(on_mount, steered, "{text}");
+        }
+    }
+
+    /// What holds for a file named `data`: its priority, the policies of its owner, and the
+    /// priority of its blocks that are done with. `None` where the run is refused.
+    type Outcome = Option<(i32, Vec<PolicyName>, Option<i32>)>;
+
+    fn policies(steward: &pantler_steward::Steward, owner: OwnerId) -> Vec<PolicyName> {
+        (-3..70).map(|priority| steward.policy(owner, priority)).collect()
+    }
+
+    fn on_a_mount(profile: &Profile) -> Outcome {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("data"), [7; 20_000]).unwrap();
+        let core = Core::new(MountOptions::new(folder.path(), folder.path())).unwrap();
+        let (leader, uid) = (std::process::id(), rustix::process::geteuid().as_raw());
+        let speaker = Speaker { uid, gid: uid, groups: Vec::new(), pid: leader };
+        let profile = Some(profile.clone());
+        let run = RunSpec { name: "job".into(), keep: false, leader, uid, profile };
+        let outcome = core.runs.begin(&core, &speaker, &run).ok().map(|_| {
+            let owner = core.owners.named("job")[0].id;
+            let root = core.inodes.get(crate::inodes::ROOT).unwrap();
+            let node = root.node.lookup("data".as_ref()).unwrap();
+            let (inode, _) = core.enter(node, || core.descriptors.take(0)).unwrap();
+            let applied = core.runs.apply_rule(&core, || owner, &inode);
+            let file = inode.content().unwrap().file();
+            core.cache().with_steward(|steward| {
+                (steward.priority(owner, file), policies(steward, owner), applied.done_with)
+            })
+        });
+        core.janitor.stop();
+        outcome
+    }
+
+    fn in_a_steered_run(profile: &Profile) -> Outcome {
+        let mut options = pantler_steer::SteerOptions::new("job", 1 << 20);
+        options.profile = Some(profile.clone());
+        let mut steward = pantler_steward::Steward::new(pantler_steward::Options::new(100)).unwrap();
+        let mut owners = pantler_steer::owners::RunOwners::new(&options, &mut steward).ok()?;
+        let file = pantler_steward::FileId(9);
+        let path = Some(std::path::Path::new("/some/data"));
+        let done_with = owners.apply_profile(&mut steward, 4, file, path);
+        let owner = owners.run();
+        Some((steward.priority(owner, file), policies(&steward, owner), done_with))
     }
 }

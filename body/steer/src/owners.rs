@@ -30,7 +30,6 @@ pub struct RunOwners {
     profile: Option<Profile>,
     processes: HashMap<u32, OwnerId, FixedState>,
     known: HashSet<OwnerId, FixedState>,
-    done_with: HashSet<u32, FixedState>,
     /// By slot, for owners that come later: bounded as the table of files is.
     priorities: HashMap<u32, (FileId, i32), FixedState>,
 }
@@ -50,7 +49,6 @@ impl RunOwners {
             profile: options.profile.clone(),
             processes: HashMap::default(),
             known: HashSet::default(),
-            done_with: HashSet::default(),
             priorities: HashMap::default(),
         };
         let run = owners.run;
@@ -110,8 +108,8 @@ impl RunOwners {
                 steward.born(owner, parent);
             }
         }
-        for (&priority, &policy) in self.profile.iter().flat_map(|profile| &profile.policies) {
-            steward.set_policy(owner, priority, policy)?;
+        if let Some(profile) = &self.profile {
+            profile.begin(steward, owner)?;
         }
         for &(file, priority) in self.priorities.values() {
             steward.set_priority(owner, file, priority)?;
@@ -124,35 +122,24 @@ impl RunOwners {
         self.profile.as_ref().is_some_and(|profile| !profile.files.is_empty())
     }
 
-    /// Whether blocks of the file are done with once they have been read.
-    pub fn is_done_with(&self, file: u32) -> bool {
-        !self.done_with.is_empty() && self.done_with.contains(&file)
-    }
-
-    /// Applies the profile's rule for a file; its path is known now.
-    ///
-    /// # Errors
-    /// A bound of the steward.
+    /// Applies the profile's rule for a file; its path is known now. Returns the priority of its
+    /// blocks that are done with, if the rule says so.
     pub fn apply_profile(
         &mut self,
         steward: &mut Steward,
         slot: u32,
         file: FileId,
         path: Option<&Path>,
-    ) -> Result<(), HintError> {
-        self.done_with.remove(&slot);
+    ) -> Option<i32> {
         self.priorities.remove(&slot);
-        let (Some(profile), Some(path)) = (&self.profile, path) else { return Ok(()) };
-        let Some(rule) = profile.rule(path) else { return Ok(()) };
-        if rule.done_with {
-            self.done_with.insert(slot);
-        }
-        if self.per_process && rule.priority != 0 {
+        let (profile, path) = (self.profile.as_ref()?, path?);
+        if self.per_process
+            && let Some(rule) = profile.rule(path)
+            && rule.priority != 0
+        {
             self.priorities.insert(slot, (file, rule.priority));
         }
-        // Every owner gets what it can, whatever is refused another.
-        let applied = self.known.iter().map(|&owner| rule.apply(steward, owner, file));
-        applied.fold(Ok(()), Result::and)
+        profile.apply(steward, self.known.iter().copied(), file, path).done_with
     }
 }
 
@@ -173,7 +160,7 @@ mod tests {
             for version in 0..1000u64 {
                 let (slot, file) = ((version % 7) as u32, FileId(version));
                 let path = Some(Path::new("/some/file"));
-                owners.apply_profile(&mut steward, slot, file, path).expect("applied");
+                owners.apply_profile(&mut steward, slot, file, path);
                 steward.set_priority(owners.run(), file, 0).expect("cleared");
             }
             assert_eq!(owners.priorities.len(), if per_process { 7 } else { 0 });

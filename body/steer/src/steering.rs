@@ -7,7 +7,7 @@
 
 use std::os::fd::BorrowedFd;
 
-use pantler_control::{DONE_WITH, LIST_FILES_MAX, Revocations};
+use pantler_control::{LIST_FILES_MAX, Revocations};
 use pantler_pagecache::{Answer, Decision, Engine, Event, FileKey, Options, Origin, SteerCounters};
 use pantler_steward::{Notice, OwnerId};
 
@@ -158,11 +158,7 @@ impl Steering {
     pub(crate) fn apply_profile(&mut self, file: u32) -> Option<i32> {
         let id = self.engine.files().id(file);
         let path = self.hands.files.path(file);
-        let applied = self.engine.tell(|steward| self.owners.apply_profile(steward, file, id, path));
-        if let Err(error) = applied {
-            tracing::warn!(%error, "a rule of the profile was not taken");
-        }
-        self.owners.is_done_with(file).then_some(DONE_WITH)
+        self.engine.tell(|steward| self.owners.apply_profile(steward, file, id, path))
     }
 
     /// The number of an opened file, new if need be.

@@ -78,12 +78,8 @@ pub struct FileRule {
 }
 
 impl FileRule {
-    /// Gives an owner what the rule says of a file. Each wish counts for itself: what a bound
-    /// refuses has no effect, and the rest has.
-    ///
-    /// # Errors
-    /// The first wish that was refused.
-    pub fn apply(&self, steward: &mut Steward, owner: OwnerId, file: FileId) -> Result<(), HintError> {
+    /// The error is the first wish that was refused; the others count.
+    fn apply(&self, steward: &mut Steward, owner: OwnerId, file: FileId) -> Result<(), HintError> {
         let lasting = match self.priority {
             0 => Ok(()),
             priority => steward.set_priority(owner, file, priority),
@@ -96,6 +92,15 @@ impl FileRule {
         };
         lasting.and(temporary.map(drop))
     }
+}
+
+/// What a profile says of a file that an owner opened.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Applied {
+    /// The priority of its blocks once they are read, if they are done with by then.
+    pub done_with: Option<i32>,
+    /// It is read from start to end.
+    pub is_sequential: bool,
 }
 
 /// A temporary priority for a range of blocks.
@@ -189,6 +194,39 @@ impl Profile {
             return too_large(format!("{RULES_MAX} rules"));
         }
         Ok(profile)
+    }
+
+    /// Gives a new owner its policies (C2).
+    ///
+    /// # Errors
+    /// The first policy that a bound of the steward refuses. The program must not start then:
+    /// without a policy of its own it would run by another strategy.
+    pub fn begin(&self, steward: &mut Steward, owner: OwnerId) -> Result<(), HintError> {
+        self.policies.iter().try_for_each(|(&priority, &policy)| steward.set_policy(owner, priority, policy))
+    }
+
+    /// Gives owners what the rule of a file says, once the file is open and its path known. Each
+    /// wish counts for itself: a refused one has no effect and is logged, and the rest has effect.
+    pub fn apply(
+        &self,
+        steward: &mut Steward,
+        owners: impl IntoIterator<Item = OwnerId>,
+        file: FileId,
+        path: &Path,
+    ) -> Applied {
+        let is_sequential = |prefetch: &Option<Prefetch>| *prefetch == Some(Prefetch::Sequential);
+        let Some(rule) = self.rule(path) else {
+            return Applied { done_with: None, is_sequential: is_sequential(&self.prefetch) };
+        };
+        for owner in owners {
+            if let Err(error) = rule.apply(steward, owner, file) {
+                tracing::warn!(%error, path = %path.display(), "a rule of the profile was refused");
+            }
+        }
+        Applied {
+            done_with: rule.done_with.then_some(DONE_WITH),
+            is_sequential: is_sequential(&self.prefetch) || is_sequential(&rule.prefetch),
+        }
     }
 
     /// The rule for a file: the first with a matching glob.

@@ -179,3 +179,10 @@ pub enum TraceError {
         remedy: &'static str,
     },
 }
+
+impl TraceError {
+    /// Whether there is no such file.
+    pub fn is_missing(&self) -> bool {
+        matches!(self, TraceError::Io { action: "open", source, .. } if source.kind() == io::ErrorKind::NotFound)
+    }
+}
