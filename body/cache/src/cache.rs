@@ -268,13 +268,10 @@ impl Cache {
             // What was fetched because of the one before may have replaced this one; its bytes are
             // in use, and stay.
             if frames.steward.lookup(block).is_some() {
-                let plan = frames.plan(request.owner, block, &self.slab);
-                let access = frames.steward.access_before(request.owner, block, self.end(request));
-                assert!(!matches!(access, Access::Miss(_)), "F1: a cached block is no miss");
-                frames.place(plan, access, &self.slab);
+                let access = self.access(&mut frames, request, block, None);
+                assert!(!matches!(access, Some(Access::Miss(_))), "F1: a cached block is no miss");
             }
         }
-        self.settle(&mut frames, Some(request));
         let end = (count as usize - 1) * self.block_bytes() + slot.valid as usize;
         let reading = Reading { slab: &self.slab, buffer: first, count: count as u32, start: 0, end };
         Ok(Some(reading.narrow(start, length)))
@@ -334,23 +331,8 @@ impl Cache {
         run: usize,
     ) -> io::Result<Referenced<'a>> {
         loop {
-            let plan = frames.plan(request.owner, block, &self.slab);
-            let access = frames.steward.access_before(request.owner, block, self.end(request));
-            let ticket = match access {
-                Access::Hit(frame) | Access::Arriving(frame) => frames.slot(frame).ticket,
-                Access::Miss(_) | Access::Full => 0,
-            };
-            if let Access::Miss(frame) = access {
-                // Before what is fetched because of it.
-                frames.settle(&self.slab);
-                self.demand(&mut frames, request.owner, block, frame, run);
-            }
-            self.settle(&mut frames, Some(request));
-            frames.place(plan, access, &self.slab);
+            let Some(access) = self.access(&mut frames, request, block, Some(run)) else { continue };
             match access {
-                // What was fetched because of it replaced it: the steward keeps that from
-                // happening.
-                Access::Hit(frame) | Access::Arriving(frame) if frames.slot(frame).ticket != ticket => {}
                 // Queued, and now somebody waits for it: not its turn decides, but who waits,
                 // unless it goes with a batch.
                 Access::Arriving(frame) if frames.take_needed(frame, request.owner) => {
@@ -376,6 +358,34 @@ impl Cache {
                 Access::Full => frames = self.sleep(frames),
             }
         }
+    }
+
+    /// One reference. The steward decides, and what it decided is carried out; over lower tiers the
+    /// block is given the tier where it is kept. A miss is demanded with up to `run` blocks, if the
+    /// caller is going to [fetch](Self::fetch_run) it by itself. `None` when what was fetched because
+    /// of the reference replaced its block.
+    pub(crate) fn access(
+        &self,
+        frames: &mut Frames,
+        request: &Request<'_>,
+        block: Block,
+        run: Option<usize>,
+    ) -> Option<Access> {
+        let plan = frames.plan(request.owner, block, &self.slab);
+        let access = frames.steward.access_before(request.owner, block, self.end(request));
+        let found = match access {
+            Access::Hit(frame) | Access::Arriving(frame) => Some((frame, frames.slot(frame).ticket)),
+            Access::Miss(_) | Access::Full => None,
+        };
+        if let (Access::Miss(frame), Some(run)) = (access, run) {
+            // Before what is fetched because of it.
+            frames.settle(&self.slab);
+            self.demand(frames, request.owner, block, frame, run);
+        }
+        self.settle(frames, Some(request));
+        frames.place(plan, access, &self.slab);
+        let has_left = found.is_some_and(|(frame, ticket)| frames.slot(frame).ticket != ticket);
+        (!has_left).then_some(access)
     }
 
     /// Waits for a frame that somebody fills. `None` when its content was voided instead.

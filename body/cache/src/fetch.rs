@@ -118,14 +118,10 @@ impl Cache {
             if !frames.has_idle_buffer(&self.slab) {
                 return;
             }
-            let plan = frames.plan(request.owner, block, &self.slab);
-            let access = frames.steward.access_before(request.owner, block, self.end(request));
-            self.settle(frames, Some(request));
-            frames.place(plan, access, &self.slab);
-            let frame = match (access, queued) {
-                (Access::Miss(frame), None) => frame,
+            let frame = match (self.access(frames, request, block, None), queued) {
+                (Some(Access::Miss(frame)), None) => frame,
                 // On its way, so it has not left; and nobody could begin it meanwhile.
-                (Access::Arriving(_), Some(frame)) if frames.take_queued(frame) => frame,
+                (Some(Access::Arriving(_)), Some(frame)) if frames.take_queued(frame) => frame,
                 _ => return,
             };
             match frames.equip(frame, &self.slab) {
