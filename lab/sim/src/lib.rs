@@ -15,6 +15,7 @@
 //!   of the blocks.
 //! * [`tiers`] is a hierarchy of caches, under any protocol.
 //! * [`processes`] is programs that run in virtual time, over the steward, its scheduler and disks.
+//! * [`pagecache`] is the engine of steered runs over a model of the kernel.
 //! * [`Job`] is one of these as a value, and [`Loaded`] runs them, side by side and with the same
 //!   result.
 
@@ -30,6 +31,7 @@ mod load;
 mod names;
 mod offline;
 mod outcome;
+pub mod pagecache;
 pub mod processes;
 mod record;
 mod report;

@@ -1,0 +1,26 @@
+//! The kernel's page cache as a model, and whole runs of steering over it.
+//!
+//! ```text
+//!   trace or test --reads--> Kernel --Event--> Engine (pantler_pagecache, the one that runs use)
+//!                              ^                  |
+//!                              +---- Hands <--Decision
+//! ```
+//!
+//! [`Kernel`] has files, folios, the kernel's readahead and an order of eviction, by default the
+//! kernel's two lists with refault distances. [`Machine`] puts the engine over it, in virtual time:
+//! events arrive late, as they do from a trace buffer, and may be lost. [`steer`] runs a trace with
+//! the engine and the kernel alone, which is `pantler sim --body steer`.
+//!
+//! The model leaves out: anonymous memory, the kernel's batches per CPU, page tables' young bits,
+//! writeback that takes time, and the multi-generational LRU.
+
+mod kernel;
+mod machine;
+mod readahead;
+mod record;
+mod run;
+
+pub use kernel::{Folio, Kernel, KernelEvent, Program};
+pub use machine::{FaithfulHands, Faults, Hands, Machine, Timing};
+pub use record::{SteerRecord, steer_table};
+pub use run::{SteerError, SteerSettings, steer};

@@ -1,0 +1,130 @@
+//! A trace, steered and by the kernel alone.
+
+use pantler_pagecache::Options;
+use pantler_policy::Spec;
+use pantler_steward::{OptionsError, OwnerId};
+use pantler_trace::Prepared;
+
+use super::kernel::{Kernel, Program};
+use super::machine::{FaithfulHands, Machine};
+use super::record::SteerRecord;
+use crate::watch::{Stopped, Watch};
+
+/// References between two looks at whether to stop.
+const BATCH: usize = 4096;
+/// Bytes of a block.
+pub(super) const BLOCK_BYTES: u32 = 4096;
+/// The smallest budget in blocks: as for runs, 1 MiB.
+const BUDGET_MIN: u32 = 256;
+
+/// How a trace is steered.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SteerSettings {
+    /// Policy of the run.
+    pub policy: Spec,
+    /// Budget in blocks.
+    pub budget: u32,
+    /// Seed of what is drawn.
+    pub seed: u64,
+}
+
+/// Why a trace cannot be steered.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SteerError {
+    /// The engine cannot run a policy that knows the future.
+    #[error("--body steer: policy {0} knows the future, and no run can use it")]
+    Offline(Spec),
+    /// Below it the reserves leave nothing to decide about.
+    #[error("--body steer: size {0} is less than {BUDGET_MIN} blocks (1 MiB): choose more")]
+    Budget(u32),
+    /// The engine refuses the budget.
+    #[error(transparent)]
+    Options(#[from] OptionsError),
+    /// Stopped from outside.
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
+}
+
+/// Runs a trace with the engine over the model of the kernel, and by that kernel alone with the
+/// budget as its limit. Each owner of the trace is a thread of one run.
+///
+/// # Errors
+///
+/// [`SteerError`].
+pub fn steer(trace: &Prepared, settings: SteerSettings, watch: &Watch) -> Result<SteerRecord, SteerError> {
+    if settings.budget < BUDGET_MIN {
+        return Err(SteerError::Budget(settings.budget));
+    }
+    let blocks = file_blocks(trace);
+    let refused = || SteerError::Offline(settings.policy);
+    let mut alone = kernel(settings.budget.into(), &blocks).ok_or_else(refused)?;
+    for at in 0..trace.requests().len() {
+        let (thread, file, page) = reference(trace, at);
+        alone.read(Program::Run(thread), file, page, page);
+        alone.take_events();
+        if at % BATCH == BATCH - 1 {
+            watch.advance(BATCH / 2)?;
+        }
+    }
+    let mut machine = machine(settings, &blocks)?;
+    for at in 0..trace.requests().len() {
+        let (thread, file, page) = reference(trace, at);
+        machine.read(thread, file, page, page);
+        if at % BATCH == BATCH - 1 {
+            watch.advance(BATCH / 2)?;
+        }
+    }
+    Ok(SteerRecord::new(trace.requests().len() as u64, settings, &machine, alone.device_reads()))
+}
+
+fn machine(settings: SteerSettings, blocks: &[u64]) -> Result<Machine<FaithfulHands>, SteerError> {
+    let is_lru = settings.policy == pantler_policy::PolicyName::Lru.spec();
+    let name = settings.policy.policy_name();
+    let options = Options {
+        // A profile's policy is a hint; what has no name there is the policy of those without.
+        common_policy: if name.is_some() { pantler_policy::PolicyName::Lru.spec() } else { settings.policy },
+        // As with a profile that names a policy.
+        hits_are_watched: !is_lru,
+        finds_files_early: !is_lru,
+        ..Options::new(settings.budget)
+    };
+    // The backstop of a run's control group.
+    let limit = u64::from(settings.budget) + (u64::from(settings.budget) / 8).max(2048);
+    let kernel = kernel(limit, blocks).ok_or(SteerError::Offline(settings.policy))?;
+    if pantler_policy::Replacement::new(settings.policy, 1).is_none() {
+        return Err(SteerError::Offline(settings.policy));
+    }
+    let mut machine = Machine::new(kernel, &options, FaithfulHands, settings.seed)?;
+    if let (Some(name), false) = (name, is_lru) {
+        // One policy is within every bound.
+        let _ = machine.tell(|steward| steward.set_policy(OwnerId(0), 0, name));
+    }
+    Ok(machine)
+}
+
+fn kernel(limit: u64, blocks: &[u64]) -> Option<Kernel> {
+    let mut kernel = Kernel::new(limit, None)?;
+    for &blocks in blocks {
+        kernel.add_file(blocks);
+    }
+    Some(kernel)
+}
+
+/// The thread, file and page of a reference.
+fn reference(trace: &Prepared, at: usize) -> (u32, u32, u64) {
+    let block = trace.block_of(trace.requests()[at]);
+    let thread = trace.owners().map_or(1, |owners| u32::from(owners[at]) + 1);
+    (thread, block.file, block.index)
+}
+
+/// The blocks of each file: up to the last that is referenced.
+fn file_blocks(trace: &Prepared) -> Vec<u64> {
+    let mut blocks = vec![0; trace.file_names().len().max(1)];
+    for id in 0..trace.distinct() {
+        let block = trace.block_of(id);
+        let blocks: &mut u64 = &mut blocks[block.file as usize];
+        *blocks = (*blocks).max(block.index + 1);
+    }
+    blocks
+}
