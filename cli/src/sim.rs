@@ -1,7 +1,7 @@
 //! `pantler sim`: policies and allocations over traces.
 
 use anyhow::{Context, Result};
-use pantler_sim::{Job, Loaded, Record, RunError, Source, Watch, csv, html, load_kept, table};
+use pantler_sim::{Footprint, Job, Loaded, Record, RunError, Source, Watch, csv, html, load_kept, table};
 use pantler_trace::TraceError;
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -19,6 +19,7 @@ mod help;
 mod interrupt;
 mod processes;
 mod progress;
+mod steer;
 mod tiers;
 mod words;
 
@@ -47,6 +48,9 @@ pub fn sim(words: &Sim) -> Result<u8> {
     let plan = Plan::new(words)?;
     for remark in &plan.remarks {
         eprintln!("pantler: {remark}");
+    }
+    if words.body.is_some() {
+        return session.run_steered(&plan);
     }
     if let Some(path) = &words.jobs_out {
         return session.write_jobs(&plan, path);
@@ -100,7 +104,7 @@ impl<'a> Session<'a> {
 
     fn run_source(&mut self, plan: &Plan, source: &Source) -> Result<()> {
         let Some(mut loaded) = self.load(source)? else { return Ok(()) };
-        let sizes = sizes(plan, source, &loaded)?;
+        let sizes = sizes(plan, source, loaded.footprint())?;
         self.run(&mut loaded, &plan.jobs(source, &sizes))
     }
 
@@ -142,7 +146,7 @@ impl<'a> Session<'a> {
             loaded.forget_blocks();
         }
         let references = loaded.references(jobs);
-        let progress = Progress::new(&self.watch, references, jobs.len(), self.words.progress);
+        let progress = self.progress(references, jobs.len());
         if self.words.timings {
             return self.run_timed(loaded, jobs);
         }
@@ -172,6 +176,10 @@ impl<'a> Session<'a> {
             }
         });
         failure.map_or(Ok(()), Err)
+    }
+
+    fn progress(&self, references: u64, runs: usize) -> Progress {
+        Progress::new(&self.watch, references, runs, self.words.progress)
     }
 
     /// Whether each run is told as a line of JSON.
@@ -240,7 +248,7 @@ impl<'a> Session<'a> {
         let mut text = String::new();
         for source in &plan.sources {
             let Some(loaded) = self.load(source)? else { return Ok(INTERRUPTED) };
-            let sizes = sizes(plan, source, &loaded)?;
+            let sizes = sizes(plan, source, loaded.footprint())?;
             for job in plan.jobs(source, &sizes) {
                 text += &serde_json::to_string(&job).context("a job becomes JSON")?;
                 text.push('\n');
@@ -276,9 +284,9 @@ impl<'a> Session<'a> {
 }
 
 /// The sizes for one trace. Says so where some of them come out equal.
-fn sizes(plan: &Plan, source: &Source, loaded: &Loaded) -> Result<Vec<u32>> {
-    let named = plan.sizes.resolve_each(loaded.footprint()).map_err(Usage::new)?.len();
-    let sizes = plan.sizes.resolve(loaded.footprint()).map_err(Usage::new)?;
+fn sizes(plan: &Plan, source: &Source, footprint: Footprint) -> Result<Vec<u32>> {
+    let named = plan.sizes.resolve_each(footprint).map_err(Usage::new)?.len();
+    let sizes = plan.sizes.resolve(footprint).map_err(Usage::new)?;
     if sizes.len() < named {
         let (name, kept) = (&source.trace, sizes.len());
         eprintln!(

@@ -33,6 +33,13 @@ pub struct Sim {
     /// the mean size
     #[arg(long, value_name = "SIZES", default_value = SIZES, conflicts_with = "job")]
     pub size: String,
+    /// Run the engine of a body over the trace instead of the policy alone. steer: what `pantler
+    /// run` does, over a model of the kernel's page cache, beside that kernel alone. References are
+    /// pages of 4 KiB, the trace's owners are threads of one run, and sizes are its budget
+    #[arg(long, value_name = "NAME", conflicts_with_all = [
+        "lookahead", "allocation", "sample", "warm_up", "csv", "html", "timings", "jobs_out", "job", "threads",
+    ])]
+    pub body: Option<BodyName>,
     /// Look ahead beside the policy: none, obl, obl-2, w2r, sa-w2r, even-w2r, streams, or several
     /// of them
     #[arg(long, value_name = "NAMES", conflicts_with_all = ["allocation", "sample", "job"])]
@@ -103,6 +110,13 @@ pub struct Sim {
     /// Run jobs of a file (- is standard input), or the one at a line of it
     #[arg(long, value_name = "FILE[:LINE]", conflicts_with_all = ["traces", "csv"], allow_hyphen_values = true)]
     pub job: Option<String>,
+}
+
+/// A body with an engine that the simulator runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum BodyName {
+    /// The kernel's page cache.
+    Steer,
 }
 
 /// What shall be run over each trace.
