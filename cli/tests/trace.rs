@@ -81,7 +81,7 @@ fn generators_are_listed_and_typos_named() {
     let (status, _, err) = trace(&["generate", "loop:ids=3,requests=7"]);
     assert_eq!((status, err.as_str()), (2, "pantler: expected a file to write behind the specification\n"));
     let (status, _, err) = trace(&["info", "/no/such/a:b=c"]);
-    assert!(status == 1 && err.starts_with("pantler: cannot open /no/such/a:b=c: "), "{err}");
+    assert!(status == 2 && err.starts_with("pantler: cannot open /no/such/a:b=c: "), "{err}");
 }
 
 /// Sectors count as objects by default, in whatever form they are kept, and can still be counted in
