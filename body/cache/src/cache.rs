@@ -6,6 +6,7 @@
 
 use std::cell::RefCell;
 use std::io;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
@@ -15,8 +16,11 @@ use pantler_steward::placement::Passing;
 use pantler_steward::scheduling::BATCH_SHARE;
 use pantler_steward::{Access, Block, FileId, Frame, Notice, OwnerId, Steward};
 
+use crate::buffers::Buffers;
+use crate::fetch::Missing;
 use crate::frames::{Frames, Slot, State};
 use crate::lower::{Attached, Brain};
+use crate::pages::{Cut, Pages};
 use crate::prefetch::Prefetching;
 use crate::slab::Slab;
 use crate::{CacheError, Options};
@@ -66,6 +70,7 @@ pub struct Activity {
 /// Blocks in memory. See the [crate] for an example.
 pub struct Cache {
     pub(crate) slab: Slab,
+    pub(crate) cut: Cut,
     frames: Mutex<Frames>,
     changed: Condvar,
     /// Rung when there is something to prefetch, or no more.
@@ -115,6 +120,9 @@ impl Cache {
             }
         };
         let base = brain.as_ref().map_or(capacity, Brain::base);
+        let waiting = if attached.is_empty() { 0 } else { options.demotions as usize + attached.len() };
+        let spare = options.spare.max(1) as usize + waiting;
+        let (slab, cut) = addresses(&options, capacity, spare, attached.is_empty())?;
         let steward = Steward::new(pantler_steward::Options {
             allocation: options.allocation,
             common_policy: options.policy,
@@ -124,18 +132,19 @@ impl Cache {
             prefetching: options.prefetching(),
             lookahead: options.lookahead,
             window: options.window,
-            ..pantler_steward::Options::new(base)
+            block_pages: cut.block_pages(),
+            ..pantler_steward::Options::new(base * cut.block_pages())
         });
         let steward = steward.map_err(CacheError::Steward)?;
-        let waiting = if attached.is_empty() { 0 } else { options.demotions as usize + attached.len() };
-        let buffers = capacity as usize + options.spare.max(1) as usize + waiting;
-        let slab = Slab::new(buffers, options.block_bytes).map_err(CacheError::Memory)?;
+        let pages_max = (capacity as usize + spare) as u64 * u64::from(cut.block_pages());
         // What lower tiers have is not where the origin's positions say.
         let batch_max = if attached.is_empty() { base / BATCH_SHARE } else { 0 };
         Ok(Self {
             slab,
+            cut,
             frames: Mutex::new(Frames::new(
                 steward,
+                Buffers::new(cut, pages_max),
                 Prefetching::new(options.order, options.prefetchers, batch_max),
                 brain,
             )),
@@ -231,11 +240,16 @@ impl Cache {
             let frames = self.lock();
             let last = (at / block_bytes + HELD_BATCH).min(end.div_ceil(block_bytes));
             for index in at / block_bytes..last {
-                let found = frames.find(Block::new(file, index));
-                if !found.is_some_and(|(_, slot)| slot.state == State::Ready) {
+                let (begin, until) = (index * block_bytes, ((index + 1) * block_bytes).min(end));
+                let Some((_, slot)) = frames.find(Block::new(file, index)) else { return at - start };
+                if slot.state != State::Ready {
                     return at - start;
                 }
-                at = ((index + 1) * block_bytes).min(end);
+                let asked = self.cut.touched((at - begin) as usize..(until - begin) as usize);
+                if let Some(gap) = slot.lacks(asked, self.cut).first_run() {
+                    return (begin + self.cut.bytes(&gap).start as u64).max(at) - start;
+                }
+                at = until;
             }
         }
         at - start
@@ -259,7 +273,7 @@ impl Cache {
             let referenced = self.reference(frames, request, block, 1)?;
             return Ok(Some(referenced.first.narrow(start, length)));
         }
-        let Some(slot) = self.adjoining(&frames, block, count) else { return Ok(None) };
+        let Some(slot) = self.adjoining(&frames, request, block, count) else { return Ok(None) };
         let first = slot.buffer - (count as u32 - 1);
         // Before the references: what they decide may make one of these very blocks leave.
         (first..=slot.buffer).for_each(|buffer| self.slab.enter(buffer));
@@ -279,14 +293,15 @@ impl Cache {
 
     /// The last of `count` blocks from `block` on, if all are ready, full but for the last, and in
     /// adjoining buffers.
-    fn adjoining(&self, frames: &Frames, block: Block, count: u64) -> Option<Slot> {
+    fn adjoining(&self, frames: &Frames, request: &Request<'_>, block: Block, count: u64) -> Option<Slot> {
         let mut before: Option<Slot> = None;
         for index in block.index..block.index + count {
-            let (_, slot) = frames.find(Block::new(block.file, index))?;
+            let block = Block { index, ..block };
+            let (_, slot) = frames.find(block)?;
             let follows = before.is_none_or(|before| {
                 before.buffer + 1 == slot.buffer && before.valid as usize == self.block_bytes()
             });
-            if slot.state != State::Ready || !follows {
+            if slot.state != State::Ready || !follows || self.lacks(slot, request, block) {
                 return None;
             }
             before = Some(slot);
@@ -321,6 +336,11 @@ impl Cache {
         Ok(done)
     }
 
+    /// Whether bytes of the block that are asked for, and that there are, are not here.
+    fn lacks(&self, slot: Slot, request: &Request<'_>, block: Block) -> bool {
+        !slot.lacks(self.pages_in(block, &self.asked(request).0), self.cut).is_empty()
+    }
+
     /// References a block and waits until its bytes are here. A miss fetches up to `run` missing
     /// blocks with it, and references them.
     pub(crate) fn reference<'a>(
@@ -331,26 +351,46 @@ impl Cache {
         run: usize,
     ) -> io::Result<Referenced<'a>> {
         loop {
+            let part = self.part(&frames, request, block);
             let Some(access) = self.access(&mut frames, request, block, Some(run)) else { continue };
             match access {
                 // Queued, and now somebody waits for it: not its turn decides, but who waits,
                 // unless it goes with a batch.
                 Access::Arriving(frame) if frames.take_needed(frame, request.owner) => {
                     self.demand(&mut frames, request.owner, block, frame, run);
-                    if let Some(referenced) = self.fetch_run(frames, request, block, frame, run)? {
+                    // It was to come as a whole.
+                    let first = self.missing(request, block, frame, self.cut.all());
+                    if let Some(referenced) = self.fetch_run(frames, request, first, run)? {
                         return Ok(referenced);
                     }
                     frames = self.lock();
                 }
                 Access::Hit(frame) | Access::Arriving(frame) => {
-                    let reading;
-                    (frames, reading) = self.await_ready(frames, frame);
-                    if let Some(reading) = reading {
-                        return Ok(reading.into());
+                    let slot;
+                    (frames, slot) = self.await_ready(frames, frame);
+                    match slot {
+                        Some(slot) if !self.lacks(slot, request, block) => {
+                            return Ok(self.reading(slot).into());
+                        }
+                        Some(slot) => {
+                            // Some of its pages are here, and others are asked for.
+                            let missing = slot.lacks(part, self.cut);
+                            let more = Missing {
+                                slot,
+                                extent: slot.valid,
+                                ..self.missing(request, block, frame, missing)
+                            };
+                            if let Some(reading) = self.fetch_more(frames, request, more)? {
+                                return Ok(reading.into());
+                            }
+                            frames = self.lock();
+                        }
+                        None => {}
                     }
                 }
                 Access::Miss(frame) => {
-                    if let Some(referenced) = self.fetch_run(frames, request, block, frame, run)? {
+                    let first = self.missing(request, block, frame, part);
+                    if let Some(referenced) = self.fetch_run(frames, request, first, run)? {
                         return Ok(referenced);
                     }
                     frames = self.lock();
@@ -358,6 +398,13 @@ impl Cache {
                 Access::Full => frames = self.sleep(frames),
             }
         }
+    }
+
+    /// The pages of `block` to fetch if `request` misses it. Asked before the reference, which may
+    /// change the answer.
+    pub(crate) fn part(&self, frames: &Frames, request: &Request<'_>, block: Block) -> Pages {
+        let (pages, end) = self.asked(request);
+        self.pages_in(block, &frames.steward.part(block, &pages, end))
     }
 
     /// One reference. The steward decides, and what it decided is carried out; over lower tiers the
@@ -372,7 +419,8 @@ impl Cache {
         run: Option<usize>,
     ) -> Option<Access> {
         let plan = frames.plan(request.owner, block, &self.slab);
-        let access = frames.steward.access_before(request.owner, block, self.end(request));
+        let (pages, end) = self.asked(request);
+        let access = frames.steward.access_part(request.owner, block, &pages, end);
         let found = match access {
             Access::Hit(frame) | Access::Arriving(frame) => Some((frame, frames.slot(frame).ticket)),
             Access::Miss(_) | Access::Full => None,
@@ -393,7 +441,7 @@ impl Cache {
         &'a self,
         mut frames: MutexGuard<'a, Frames>,
         frame: Frame,
-    ) -> (MutexGuard<'a, Frames>, Option<Reading<'a>>) {
+    ) -> (MutexGuard<'a, Frames>, Option<Slot>) {
         let ticket = frames.slot(frame).ticket;
         loop {
             let slot = frames.slot(frame);
@@ -401,8 +449,7 @@ impl Cache {
                 return (frames, None);
             }
             if slot.state == State::Ready {
-                let reading = self.reading(slot);
-                return (frames, Some(reading));
+                return (frames, Some(slot));
             }
             frames = self.sleep(frames);
         }
@@ -420,9 +467,24 @@ impl Cache {
         (Block::new(file, offset >> self.block_shift), start)
     }
 
-    /// Blocks of the file that is read: there are none behind its end to look ahead to.
-    pub(crate) fn end(&self, request: &Request<'_>) -> u64 {
-        request.size.div_ceil(self.block_bytes() as u64)
+    /// The pages of its file that a request asks for, and how many the file has: there are none
+    /// behind its end to look ahead to.
+    pub(crate) fn asked(&self, request: &Request<'_>) -> (Range<u64>, u64) {
+        let page = self.cut.page_bytes() as u64;
+        let end = request.offset.saturating_add(request.length as u64).min(request.size);
+        (request.offset / page..end.div_ceil(page), request.size.div_ceil(page))
+    }
+
+    /// Those of a block among pages of its file.
+    pub(crate) fn pages_in(&self, block: Block, pages: &Range<u64>) -> Pages {
+        let first = block.index.saturating_mul(u64::from(self.cut.block_pages()));
+        let within = |page: u64| page.saturating_sub(first).min(u64::from(self.cut.block_pages())) as u32;
+        Pages::range(within(pages.start)..within(pages.end))
+    }
+
+    /// Bytes that a block has in a file of this size.
+    pub(crate) fn extent(&self, block: Block, size: u64) -> u32 {
+        size.saturating_sub(self.offset(block)).min(self.block_bytes() as u64) as u32
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Frames> {
@@ -461,6 +523,20 @@ impl Cache {
     }
 }
 
+/// Addresses for the blocks, and how these are cut into pages. A block over lower tiers is one page:
+/// it goes up and down as a whole. So it is where the system gives no addresses without memory.
+fn addresses(options: &Options, frames: u32, spare: usize, may_cut: bool) -> Result<(Slab, Cut), CacheError> {
+    let pages = if may_cut { options.block_pages() } else { 1 };
+    let slab = |pages: u32| Slab::new(frames as usize * pages as usize + spare, options.block_bytes);
+    if pages > 1
+        && let Ok(slab) = slab(pages)
+    {
+        slab.back_by_page();
+        return Ok((slab, Cut::new(options.block_bytes, pages)));
+    }
+    Ok((slab(1).map_err(CacheError::Memory)?, Cut::new(options.block_bytes, 1)))
+}
+
 /// Bytes in a frame that stay as they are while this lives, even if the block is replaced.
 pub(crate) struct Reading<'a> {
     slab: &'a Slab,
@@ -494,7 +570,7 @@ impl Reading<'_> {
     fn bytes(&self) -> &[u8] {
         // SAFETY: this is a user of the buffers, which were ready when it became one; a buffer with
         // users is not written to (M1: writers wait for none, M2: it is not handed out again).
-        unsafe { &self.slab.bytes(self.buffer, self.count)[self.start..self.end] }
+        unsafe { self.slab.bytes(self.buffer, self.count, self.start..self.end) }
     }
 }
 

@@ -1,20 +1,44 @@
 //! Misses: one read of the origin for a run of missing blocks, however many readers wait for them.
 
 use std::io;
+use std::ops::Range;
 use std::sync::MutexGuard;
 
 use pantler_origin::READ_BUFFERS_MAX;
 use pantler_steward::{Access, Block, Frame, OwnerId, Why};
 
 use crate::cache::{Cache, Reading, Referenced, Request};
-use crate::frames::{Frames, Slot, State, Wanted};
+use crate::frames::{EMPTY, Frames, Slot, State, Wanted};
+use crate::pages::{Cut, Pages};
 
-/// A block whose bytes this thread fetches.
+/// A block, or pages of one, whose bytes this thread fetches.
 #[derive(Clone, Copy)]
 pub(crate) struct Missing {
     pub(crate) block: Block,
     pub(crate) frame: Frame,
+    /// As it was when the fetch began. If it held pages, others of them are fetched now.
     pub(crate) slot: Slot,
+    /// What is fetched: side by side.
+    pub(crate) pages: Pages,
+    /// Bytes that the block has, as far as is known.
+    pub(crate) extent: u32,
+}
+
+impl Missing {
+    /// Where in its block the bytes are.
+    pub(crate) fn range(&self, cut: Cut) -> Range<usize> {
+        cut.bytes(&self.pages.first_run().unwrap_or_default())
+    }
+
+    /// What the block holds once `count` bytes of this have come, and how many the file has of it.
+    /// Fewer than there should be are the last before the end of the file.
+    pub(crate) fn holds_with(&self, count: usize, cut: Cut) -> (Pages, u32) {
+        let range = self.range(cut);
+        let (end, expected) = (range.start + count, range.end.min(self.extent as usize));
+        let valid = if end < expected { end } else { end.max(self.extent as usize) };
+        let held = self.slot.held | cut.touched(range.start..end);
+        (held & cut.touched(0..valid), valid as u32)
+    }
 }
 
 /// Blocks that this thread promised to bring. Should the origin's answer never come because asking
@@ -48,24 +72,28 @@ impl Cache {
         frames.prefetching.scheduler.demand(owner, wanted, run as u32, position);
     }
 
-    /// Fetches `block`, which was [demanded](Self::demand), and with it the missing blocks that
+    /// Pages of `block` that `request` waits for, in a frame that has no buffer yet.
+    pub(crate) fn missing(&self, request: &Request<'_>, block: Block, frame: Frame, pages: Pages) -> Missing {
+        Missing { block, frame, slot: EMPTY, pages, extent: self.extent(block, request.size) }
+    }
+
+    /// Fetches `first`, which was [demanded](Self::demand), and with it the missing blocks that
     /// directly follow, `run` at most: these are their references. `None` when it was voided
     /// meanwhile: then it has to be referenced again.
     pub(crate) fn fetch_run<'a>(
         &'a self,
         mut frames: MutexGuard<'a, Frames>,
         request: &Request<'_>,
-        block: Block,
-        frame: Frame,
+        first: Missing,
         run: usize,
     ) -> io::Result<Option<Referenced<'a>>> {
-        let ticket = frames.slot(frame).ticket;
+        let ticket = frames.slot(first.frame).ticket;
         let slot = loop {
-            match frames.equip(frame, &self.slab) {
+            match frames.equip(first.frame, first.pages, &self.slab) {
                 Some(slot) => break slot,
                 None => {
                     frames = self.sleep(frames);
-                    if frames.slot(frame).ticket != ticket {
+                    if frames.slot(first.frame).ticket != ticket {
                         // Voided before it began.
                         frames.prefetching.scheduler.demanded(ticket);
                         self.encourage(&frames);
@@ -74,13 +102,9 @@ impl Cache {
                 }
             }
         };
-        let mut fetching = Fetching { cache: self, missing: vec![Missing { block, frame, slot }] };
+        let mut fetching = Fetching { cache: self, missing: vec![Missing { slot, ..first }] };
         self.extend_run(&mut frames, request, &mut fetching.missing, run);
-        while !frames.prefetching.scheduler.may_go(ticket) {
-            self.prefetches.notify_all();
-            frames = self.sleep(frames);
-        }
-        drop(frames);
+        self.await_turn(frames, ticket);
         let mut count = self.fetch(&**request.source, &fetching.missing);
         if count.is_err() && fetching.missing.len() > 1 {
             // The bytes before the bad spot can be had.
@@ -91,6 +115,59 @@ impl Cache {
         let mut readings = fetching.complete(&count).into_iter();
         count?;
         Ok(readings.next().map(|first| Referenced { first, rest: readings }))
+    }
+
+    /// Fetches pages of a block that holds others, run by run. `None` as for
+    /// [`fetch_run`](Self::fetch_run).
+    pub(crate) fn fetch_more<'a>(
+        &'a self,
+        mut frames: MutexGuard<'a, Frames>,
+        request: &Request<'_>,
+        mut more: Missing,
+    ) -> io::Result<Option<Reading<'a>>> {
+        let Missing { block, frame, mut pages, .. } = more;
+        while let Some(run) = pages.first_run() {
+            more.pages = Pages::range(run);
+            pages = pages & !more.pages;
+            self.begin_more(&mut frames, request, &more);
+            let fetching = Fetching { cache: self, missing: vec![more] };
+            self.await_turn(frames, more.slot.ticket);
+            let count = self.fetch(&**request.source, &fetching.missing);
+            let reading = fetching.complete(&count).pop();
+            count?;
+            if pages.is_empty() {
+                return Ok(reading);
+            }
+            frames = self.lock();
+            let slot = frames.slot(frame);
+            if slot.ticket != more.slot.ticket || slot.state != State::Ready {
+                return Ok(None);
+            }
+            pages = slot.lacks(pages, self.cut);
+            more.slot = slot;
+        }
+        debug_assert_eq!(frames.steward.lookup(block), Some(frame), "F1: {block} is in its frame");
+        Ok(Some(self.reading(more.slot)))
+    }
+
+    /// From now on the slot is being filled, and readers of its block wait.
+    fn begin_more(&self, frames: &mut Frames, request: &Request<'_>, more: &Missing) {
+        let pages = more.slot.held | more.pages;
+        frames.slot_mut(more.frame).state = State::Filling;
+        self.slab.enter(more.slot.buffer);
+        frames.buffers.back(more.slot.buffer, pages, &self.slab);
+        frames.steward.pin(more.block);
+        frames.steward.weigh(more.block, pages.count());
+        self.demand(frames, request.owner, more.block, more.frame, 1);
+        self.settle(frames, Some(request));
+    }
+
+    /// Demands wait for their turn, at most as long as a prefetch that has begun (Q).
+    fn await_turn(&self, mut frames: MutexGuard<'_, Frames>, ticket: u64) {
+        while !frames.prefetching.scheduler.may_go(ticket) {
+            self.prefetches.notify_all();
+            frames = self.sleep(frames);
+        }
     }
 
     /// Takes the blocks after a miss along, up to the first that is cached, or that gets no frame.
@@ -118,14 +195,18 @@ impl Cache {
             if !frames.has_idle_buffer(&self.slab) {
                 return;
             }
-            let frame = match (self.access(frames, request, block, None), queued) {
-                (Some(Access::Miss(frame)), None) => frame,
-                // On its way, so it has not left; and nobody could begin it meanwhile.
-                (Some(Access::Arriving(_)), Some(frame)) if frames.take_queued(frame) => frame,
+            let part = self.part(frames, request, block);
+            let (frame, pages) = match (self.access(frames, request, block, None), queued) {
+                (Some(Access::Miss(frame)), None) => (frame, part),
+                // On its way, so it has not left; and nobody could begin it meanwhile. It was to
+                // come as a whole.
+                (Some(Access::Arriving(_)), Some(frame)) if frames.take_queued(frame) => {
+                    (frame, self.cut.all())
+                }
                 _ => return,
             };
-            match frames.equip(frame, &self.slab) {
-                Some(slot) => missing.push(Missing { block, frame, slot }),
+            match frames.equip(frame, pages, &self.slab) {
+                Some(slot) => missing.push(Missing { slot, ..self.missing(request, block, frame, pages) }),
                 None => return frames.discard(block, &self.slab),
             }
         }
@@ -140,28 +221,34 @@ impl Cache {
         frames.prefetching.scheduler.demanded(missing[0].slot.ticket);
         self.encourage(&frames);
         let mut readings = Vec::new();
+        let mut left = *count.as_ref().unwrap_or(&0);
         for (position, one) in missing.iter().enumerate() {
-            let valid = match count {
-                Ok(count) => count.saturating_sub(position * self.block_bytes()).min(self.block_bytes()),
-                Err(_) => 0,
+            let came = one.range(self.cut).len().min(left);
+            left -= came;
+            let (held, valid) = match count {
+                Ok(_) => one.holds_with(came, self.cut),
+                Err(_) => (one.slot.held, one.slot.valid),
             };
             self.slab.leave(one.slot.buffer);
             let slot = frames.slot(one.frame);
             if slot.ticket != one.slot.ticket {
                 continue;
             }
-            let ready = Slot { valid: valid as u32, state: State::Ready, ..slot };
             if position == readings.len() && count.is_ok() {
-                readings.push(self.reading(ready));
+                readings.push(self.reading(Slot { valid, held, state: State::Ready, ..slot }));
             }
-            if valid == 0 {
+            if held.is_empty() {
                 // Failed, or past the end of the file: there is nothing to keep.
                 frames.discard(one.block, &self.slab);
                 continue;
             }
-            *frames.slot_mut(one.frame) = ready;
-            frames.steward.fetched(one.block);
-            frames.arrived(one.block, one.frame, &self.slab);
+            frames.publish(one.block, one.frame, held, valid, &self.slab);
+            if one.slot.held.is_empty() {
+                frames.steward.fetched(one.block);
+                frames.arrived(one.block, one.frame, &self.slab);
+            } else {
+                frames.steward.unpin(one.block);
+            }
         }
         self.settle(&mut frames, None);
         frames.release(&self.slab);

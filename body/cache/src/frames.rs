@@ -1,8 +1,8 @@
 //! The bookkeeping behind the cache's one lock: what each frame holds.
 //!
 //! F1  A slot that is not empty has a buffer; no two slots have the same.
-//! F2  Every buffer is in a slot, `free`, `retired`, or with a fetch or update whose slot was taken
-//!     away meanwhile (then in `retired` too).
+//! F2  Every buffer that was taken is in a slot, or was put back: also while a fetch or an update
+//!     goes on with it, whose slot was taken away meanwhile.
 //! F3  A slot's ticket changes whenever its content is voided, so who waited or worked outside the
 //!     lock can tell.
 //! F4  A slot that is queued belongs to nobody yet: whoever holds the lock may take it, a demand
@@ -12,8 +12,10 @@ use std::collections::VecDeque;
 
 use pantler_steward::{Access, Action, Block, Frame, Notice, OwnerId, Steward, Why};
 
+use crate::buffers::Buffers;
 use crate::fetch::Missing;
 use crate::lower::{Brain, Plan};
+use crate::pages::{Cut, Pages};
 use crate::prefetch::Prefetching;
 use crate::slab::Slab;
 
@@ -35,6 +37,10 @@ pub(crate) enum State {
     Ready,
 }
 
+/// A frame of no block.
+pub(crate) const EMPTY: Slot =
+    Slot { ticket: 0, buffer: NONE, valid: 0, state: State::Empty, held: Pages::NONE };
+
 /// One frame.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Slot {
@@ -43,6 +49,16 @@ pub(crate) struct Slot {
     /// Bytes that the file had in this block; fewer than a block at the end of the file.
     pub(crate) valid: u32,
     pub(crate) state: State,
+    /// Pages whose bytes are here. While others are brought, the slot is being filled, and readers
+    /// of the block wait.
+    pub(crate) held: Pages,
+}
+
+impl Slot {
+    /// Which of these pages are to be brought: those of the file that are not here.
+    pub(crate) fn lacks(&self, pages: Pages, cut: Cut) -> Pages {
+        pages & cut.touched(0..self.valid as usize) & !self.held
+    }
 }
 
 /// A block that the steward wants beside what somebody waits for.
@@ -59,11 +75,7 @@ pub(crate) struct Frames {
     /// Where blocks go that leave, when there are lower tiers.
     pub(crate) brain: Option<Brain>,
     slots: Vec<Slot>,
-    free: Vec<u32>,
-    /// Buffers whose block left while they had users.
-    retired: Vec<u32>,
-    /// Buffers that were never used, from here on.
-    fresh: u32,
+    pub(crate) buffers: Buffers,
     tickets: u64,
     /// Threads that sleep until something arrives or is given up.
     pub(crate) sleepers: u32,
@@ -76,18 +88,20 @@ pub(crate) struct Frames {
 }
 
 impl Frames {
-    pub(crate) fn new(steward: Steward, prefetching: Prefetching, brain: Option<Brain>) -> Self {
-        let (slots, free, retired, notices) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    pub(crate) fn new(
+        steward: Steward,
+        buffers: Buffers,
+        prefetching: Prefetching,
+        brain: Option<Brain>,
+    ) -> Self {
         Self {
             steward,
             brain,
-            slots,
-            free,
-            retired,
-            fresh: 0,
+            slots: Vec::new(),
+            buffers,
             tickets: 0,
             sleepers: 0,
-            notices,
+            notices: Vec::new(),
             bell: None,
             wanted: VecDeque::new(),
             prefetching,
@@ -222,15 +236,33 @@ impl Frames {
         brain.make_way(&mut self.steward, 0);
     }
 
-    /// Gives a frame that awaits bytes an idle buffer, of which the caller becomes the only user.
-    /// `None` while all spare buffers are in use.
-    pub(crate) fn equip(&mut self, frame: Frame, slab: &Slab) -> Option<Slot> {
-        let buffer = self.idle_buffer(slab)?;
+    /// Gives a frame that awaits bytes an idle buffer, with memory for `pages`, of which the caller
+    /// becomes the only user. `None` while all spare buffers are in use.
+    pub(crate) fn equip(&mut self, frame: Frame, pages: Pages, slab: &Slab) -> Option<Slot> {
+        let buffer = self.buffers.take(slab)?;
+        self.buffers.back(buffer, pages, slab);
         slab.enter(buffer);
         let slot = self.slot_mut(frame);
         assert!(slot.state == State::Filling && slot.buffer == NONE, "F1: {frame:?} has a buffer already");
         slot.buffer = buffer;
         Some(*slot)
+    }
+
+    /// A block holds these bytes from now on, `valid` of which the file has: readers may have them.
+    pub(crate) fn publish(
+        &mut self,
+        block: Block,
+        frame: Frame,
+        held: Pages,
+        valid: u32,
+        slab: &Slab,
+    ) -> Slot {
+        let slot = self.slot_mut(frame);
+        *slot = Slot { valid, held, state: State::Ready, ..*slot };
+        let slot = *slot;
+        self.buffers.back(slot.buffer, held, slab);
+        self.steward.weigh(block, held.count());
+        slot
     }
 
     /// The block leaves without being replaced: a failed fetch, or content that was voided.
@@ -273,11 +305,11 @@ impl Frames {
     fn reserve(&mut self, frame: Frame, state: State) -> u64 {
         let index = frame.0 as usize;
         if index >= self.slots.len() {
-            self.slots.resize(index + 1, Slot { ticket: 0, buffer: NONE, valid: 0, state: State::Empty });
+            self.slots.resize(index + 1, EMPTY);
         }
         assert!(self.slots[index].state == State::Empty, "F1: {frame:?} is not empty");
         self.tickets += 1;
-        self.slots[index] = Slot { ticket: self.tickets, buffer: NONE, valid: 0, state };
+        self.slots[index] = Slot { ticket: self.tickets, state, ..EMPTY };
         self.tickets
     }
 
@@ -286,57 +318,35 @@ impl Frames {
         let ticket = self.tickets;
         let slot = self.slot_mut(frame);
         let (buffer, before) = (slot.buffer, *slot);
-        *slot = Slot { ticket, buffer: NONE, valid: 0, state: State::Empty };
+        *slot = Slot { ticket, ..EMPTY };
         if before.state == State::Queued {
             self.prefetching.scheduler.cancel(before.ticket);
         }
-        if buffer == NONE {
-            return;
+        if buffer != NONE {
+            self.buffers.put_back(buffer, slab);
         }
-        if slab.is_idle(buffer) { self.free.push(buffer) } else { self.retired.push(buffer) }
     }
 
     /// Whether a frame can be [equipped](Self::equip) now.
     pub(crate) fn has_idle_buffer(&self, slab: &Slab) -> bool {
-        !self.free.is_empty()
-            || self.fresh < slab.buffers()
-            || self.retired.iter().any(|&buffer| slab.is_idle(buffer))
-    }
-
-    fn idle_buffer(&mut self, slab: &Slab) -> Option<u32> {
-        if let Some(buffer) = self.free.pop() {
-            return Some(buffer);
-        }
-        if let Some(index) = self.retired.iter().position(|&buffer| slab.is_idle(buffer)) {
-            return Some(self.retired.swap_remove(index));
-        }
-        if self.fresh == slab.buffers() {
-            return None;
-        }
-        self.fresh += 1;
-        Some(self.fresh - 1)
+        self.buffers.has_idle(slab)
     }
 
     /// Recomputes what must hold, and panics with the number of what does not.
     pub(crate) fn validate(&self, slab: &Slab) {
         self.steward.validate();
         self.prefetching.scheduler.validate();
-        let mut seen = vec![0u8; slab.buffers() as usize];
+        let mut used = vec![None; slab.buffers() as usize];
         for (index, slot) in self.slots.iter().enumerate() {
             let filled = slot.buffer != NONE;
             assert!(slot.state != State::Ready || filled, "F1: slot {index} is ready without a buffer");
             assert!(slot.state != State::Empty || !filled, "F1: slot {index} is empty with a buffer");
             assert!(slot.state != State::Queued || !filled, "F4: slot {index} is queued with a buffer");
             if filled {
-                seen[slot.buffer as usize] += 1;
+                let before = used[slot.buffer as usize].replace(slot.held);
+                assert_eq!(before, None, "F1: buffer {} is in two slots", slot.buffer);
             }
         }
-        for &buffer in self.free.iter().chain(&self.retired) {
-            seen[buffer as usize] += 1;
-        }
-        for (buffer, &count) in seen.iter().enumerate() {
-            let expected = u8::from((buffer as u32) < self.fresh);
-            assert_eq!(count, expected, "F2: buffer {buffer} has {count} places");
-        }
+        self.buffers.validate(&used);
     }
 }

@@ -31,6 +31,7 @@
 //! Each request locks the bookkeeping for as long as bookkeeping takes; bytes are copied, and
 //! origins asked, outside.
 
+mod buffers;
 mod cache;
 mod error;
 mod fetch;
@@ -38,6 +39,7 @@ mod frames;
 mod heap;
 mod lower;
 mod options;
+mod pages;
 mod prefetch;
 mod scheduler;
 mod sieve;

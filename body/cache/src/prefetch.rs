@@ -30,7 +30,8 @@ use pantler_steward::{Block, FileId, HintError, OwnerId, Why};
 
 use crate::cache::{Cache, Request};
 use crate::fetch::Missing;
-use crate::frames::{Frames, Slot, State, Wanted};
+use crate::frames::{Frames, State, Wanted};
+use crate::pages::Pages;
 use crate::scheduler::{Begun, Scheduler, Wish};
 
 /// Where the blocks of a file on a list come from.
@@ -284,11 +285,13 @@ impl Cache {
             }
             let Wanted { block, frame, .. } = wanted;
             frames.take_queued(frame);
-            let Some(slot) = frames.equip(frame, &self.slab) else {
+            // How much of it there is, it says when it comes.
+            let Some(slot) = frames.equip(frame, Pages::NONE, &self.slab) else {
                 frames.discard(block, &self.slab);
                 continue;
             };
-            let missing = Missing { block, frame, slot };
+            let extent = self.block_bytes() as u32;
+            let missing = Missing { block, frame, slot, pages: self.cut.all(), extent };
             match pieces.last_mut().filter(|piece| continues(&piece.missing, block)) {
                 Some(piece) => piece.missing.push(missing),
                 None => pieces.push(Piece { source, missing: vec![missing] }),
@@ -367,7 +370,7 @@ impl Cache {
                 frames.fail(one.block, one.frame, &self.slab);
                 continue;
             }
-            *frames.slot_mut(one.frame) = Slot { valid: valid as u32, state: State::Ready, ..slot };
+            frames.publish(one.block, one.frame, self.cut.touched(0..valid), valid as u32, &self.slab);
             frames.steward.fetched(one.block);
             frames.arrived(one.block, one.frame, &self.slab);
         }

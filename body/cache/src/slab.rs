@@ -1,19 +1,25 @@
-//! One piece of memory, cut into buffers of one block each.
+//! Addresses, cut into buffers of one block each.
 //!
-//! M1  A buffer is written only by who holds it exclusively: it is in no slot that readers may
-//!     take, and its user count was zero when the writer took it.
+//! There may be many more buffers than memory: a buffer takes memory by the page, when the page is
+//! first written to, until the page is [given back](Slab::give_back).
+//!
+//! M1  A page is written only by the thread that brings its bytes: no slot says yet that it holds
+//!     them, so that no reader looks at the page.
 //! M2  A buffer with users is never handed out again. The count goes up only under the lock of the
 //!     frames; it goes down anywhere.
 
 use std::io;
+use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Buffers, by number. Memory is taken from the system as buffers are first written to.
+/// Buffers, by number.
 pub(crate) struct Slab {
+    /// All buffers, then their counts of users.
     memory: NonNull<u8>,
+    length: usize,
+    buffers: usize,
     block_bytes: usize,
-    users: Box<[AtomicU32]>,
 }
 
 // SAFETY: the memory belongs to the slab for its life, and M1 and M2 say who may touch which part
@@ -24,7 +30,7 @@ unsafe impl Sync for Slab {}
 
 impl Slab {
     pub(crate) fn new(buffers: usize, block_bytes: usize) -> io::Result<Self> {
-        let length = buffers.checked_mul(block_bytes).filter(|&length| length > 0);
+        let length = buffers.checked_mul(block_bytes + size_of::<AtomicU32>()).filter(|&length| length > 0);
         let length = length.ok_or_else(|| io::Error::from(io::ErrorKind::OutOfMemory))?;
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
@@ -35,12 +41,43 @@ impl Slab {
         }
         let memory =
             NonNull::new(memory.cast()).ok_or_else(|| io::Error::from(io::ErrorKind::OutOfMemory))?;
-        let users = (0..buffers).map(|_| AtomicU32::new(0)).collect();
-        Ok(Self { memory, block_bytes, users })
+        Ok(Self { memory, length, buffers, block_bytes })
+    }
+
+    /// From now on each page takes memory for itself: the system does not back pages beside it that
+    /// hold nothing.
+    pub(crate) fn back_by_page(&self) {
+        // SAFETY: the mapping is this slab's. Where the kernel has no huge pages it refuses, and
+        // there is nothing to do.
+        unsafe { libc::madvise(self.memory.as_ptr().cast(), self.length, libc::MADV_NOHUGEPAGE) };
+    }
+
+    /// The memory of a range of a buffer, from one page to another, goes back to the system.
+    ///
+    /// # Safety
+    /// No slot says that these pages hold anything, and nobody brings them (M1).
+    pub(crate) unsafe fn give_back(&self, buffer: u32, range: Range<usize>) {
+        assert!(range.start <= range.end && range.end <= self.block_bytes, "M1: {range:?} is no part");
+        // SAFETY: the range lies in the buffer; the caller keeps readers and writers away. Without
+        // success the memory stays where it is.
+        unsafe {
+            let start = self.start(buffer).add(range.start);
+            libc::madvise(start.cast(), range.len(), libc::MADV_DONTNEED);
+        }
     }
 
     pub(crate) fn buffers(&self) -> u32 {
-        self.users.len() as u32
+        self.buffers as u32
+    }
+
+    fn users(&self, buffer: u32) -> &AtomicU32 {
+        assert!((buffer as usize) < self.buffers, "M1: there is no buffer {buffer}");
+        // SAFETY: the counts stand behind the last buffer, which ends at a multiple of 4096 bytes,
+        // and begin as zeros. Nothing else is made of that memory.
+        unsafe {
+            let counts = self.memory.as_ptr().add(self.buffers * self.block_bytes).cast::<AtomicU32>();
+            &*counts.add(buffer as usize)
+        }
     }
 
     pub(crate) fn block_bytes(&self) -> usize {
@@ -49,47 +86,59 @@ impl Slab {
 
     /// Whether nobody reads or fills the buffer. Sees everything that former users did.
     pub(crate) fn is_idle(&self, buffer: u32) -> bool {
-        self.users[buffer as usize].load(Ordering::Acquire) == 0
+        self.users(buffer).load(Ordering::Acquire) == 0
     }
 
     /// Becomes a user. Only under the lock of the frames (M2).
     pub(crate) fn enter(&self, buffer: u32) {
-        self.users[buffer as usize].fetch_add(1, Ordering::Relaxed);
+        self.users(buffer).fetch_add(1, Ordering::Relaxed);
     }
 
     /// Stops being a user.
     pub(crate) fn leave(&self, buffer: u32) {
-        let before = self.users[buffer as usize].fetch_sub(1, Ordering::Release);
+        let before = self.users(buffer).fetch_sub(1, Ordering::Release);
         assert!(before > 0, "M2: buffer {buffer} had no users");
     }
 
-    /// The bytes of `count` buffers side by side, to read.
+    /// The bytes in a range of `count` buffers side by side, to read.
     ///
     /// # Safety
-    /// The caller is a user of all these buffers, and nobody writes to them for the life of the
-    /// slice (M1).
-    pub(crate) unsafe fn bytes(&self, buffer: u32, count: u32) -> &[u8] {
+    /// The caller is a user of all these buffers, and nobody writes to the range for the life of
+    /// the slice (M1).
+    pub(crate) unsafe fn bytes(&self, buffer: u32, count: u32, range: Range<usize>) -> &[u8] {
         assert!(
             count > 0 && buffer + count <= self.buffers(),
             "M1: there are no {count} buffers at {buffer}"
         );
+        assert!(range.start <= range.end && range.end <= count as usize * self.block_bytes, "M1: {range:?}");
         // SAFETY: the range lies within the mapping, which lives as long as `self`; the caller
         // keeps writers away.
-        unsafe { std::slice::from_raw_parts(self.start(buffer), count as usize * self.block_bytes) }
+        unsafe { std::slice::from_raw_parts(self.start(buffer).add(range.start), range.len()) }
     }
 
     /// The bytes of a buffer, to write.
     ///
     /// # Safety
-    /// The caller is the only user of the buffer, and it is in no slot that others may take (M1).
+    /// The caller brings all of its pages (M1).
     #[allow(clippy::mut_from_ref, reason = "exclusive by M1, not by borrowing")]
     pub(crate) unsafe fn bytes_mut(&self, buffer: u32) -> &mut [u8] {
+        // SAFETY: as the caller says.
+        unsafe { self.part_mut(buffer, 0..self.block_bytes) }
+    }
+
+    /// The bytes in a range of a buffer, to write.
+    ///
+    /// # Safety
+    /// The caller brings all pages of the range (M1).
+    #[allow(clippy::mut_from_ref, reason = "exclusive by M1, not by borrowing")]
+    pub(crate) unsafe fn part_mut(&self, buffer: u32, range: Range<usize>) -> &mut [u8] {
+        assert!(range.start <= range.end && range.end <= self.block_bytes, "M1: {range:?} is no part");
         // SAFETY: as for `bytes`; the caller keeps everybody else away.
-        unsafe { std::slice::from_raw_parts_mut(self.start(buffer), self.block_bytes) }
+        unsafe { std::slice::from_raw_parts_mut(self.start(buffer).add(range.start), range.len()) }
     }
 
     fn start(&self, buffer: u32) -> *mut u8 {
-        assert!((buffer as usize) < self.users.len(), "M1: there is no buffer {buffer}");
+        assert!((buffer as usize) < self.buffers, "M1: there is no buffer {buffer}");
         // SAFETY: the product is below the length of the mapping, checked above.
         unsafe { self.memory.as_ptr().add(buffer as usize * self.block_bytes) }
     }
@@ -98,6 +147,6 @@ impl Slab {
 impl Drop for Slab {
     fn drop(&mut self) {
         // SAFETY: the mapping was made in `new` with this length, and no slice outlives `self`.
-        unsafe { libc::munmap(self.memory.as_ptr().cast(), self.users.len() * self.block_bytes) };
+        unsafe { libc::munmap(self.memory.as_ptr().cast(), self.length) };
     }
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use pantler_steward::{Access, Block, FileId, OwnerId};
 
 use crate::cache::Cache;
-use crate::frames::{Slot, State};
+use crate::frames::State;
 
 impl Cache {
     /// `data` was written at `offset` of the file, which had `before` bytes. A write is a reference
@@ -83,7 +83,8 @@ impl Cache {
             Some((_, slot)) => {
                 // Bytes that are being read or fetched cannot be changed under the reader.
                 let idle = slot.state == State::Ready && self.slab.is_idle(slot.buffer);
-                if !idle || start > slot.valid as usize {
+                let touched = self.cut.touched(start..end);
+                if !idle || start > slot.valid as usize || !slot.lacks(touched, self.cut).is_empty() {
                     frames.discard(block, &self.slab);
                     self.voided.fetch_add(1, Ordering::Relaxed);
                     return self.wake(&frames);
@@ -93,6 +94,7 @@ impl Cache {
                 let Some((frame, slot)) = frames.find(block) else { return };
                 frames.slot_mut(frame).state = State::Filling;
                 self.slab.enter(slot.buffer);
+                frames.buffers.back(slot.buffer, slot.held | touched, &self.slab);
                 (frame, slot)
             }
             None => {
@@ -101,11 +103,13 @@ impl Cache {
                 if !is_whole {
                     return;
                 }
-                let Access::Miss(frame) = frames.steward.access_to_write(owner, block, 1) else {
+                let pages = self.cut.touched(0..end);
+                let access = frames.steward.access_to_write(owner, block, pages.count());
+                let Access::Miss(frame) = access else {
                     return self.settle(&mut frames, None);
                 };
                 self.settle(&mut frames, None);
-                match frames.equip(frame, &self.slab) {
+                match frames.equip(frame, pages, &self.slab) {
                     Some(slot) => (frame, slot),
                     None => return frames.discard(block, &self.slab),
                 }
@@ -114,18 +118,14 @@ impl Cache {
         drop(frames);
         // SAFETY: the buffer was idle and this thread became its only user under the lock; the slot
         // is being filled, so that nobody else becomes one (M1).
-        let bytes = unsafe { self.slab.bytes_mut(slot.buffer) };
-        bytes[start..end].copy_from_slice(piece);
-        self.publish(block, frame, slot, end as u32);
-    }
-
-    fn publish(&self, block: Block, frame: pantler_steward::Frame, slot: Slot, end: u32) {
+        unsafe { self.slab.part_mut(slot.buffer, start..end) }.copy_from_slice(piece);
         let mut frames = self.lock();
         self.slab.leave(slot.buffer);
         if frames.slot(frame).ticket == slot.ticket {
-            let valid = slot.valid.max(end);
-            *frames.slot_mut(frame) = Slot { valid, state: State::Ready, ..slot };
+            let held = slot.held | self.cut.touched(start..end);
+            frames.publish(block, frame, held, slot.valid.max(end as u32), &self.slab);
             frames.steward.fetched(block);
+            self.settle(&mut frames, None);
         }
         self.wake(&frames);
     }

@@ -38,10 +38,15 @@ impl Source for Memory {
 }
 
 fn cache(frames: u64, allocation: Allocation) -> Cache {
+    cache_of(frames, BLOCK, allocation)
+}
+
+fn cache_of(frames: u64, block_bytes: usize, allocation: Allocation) -> Cache {
     let spare = 2;
-    let cache_bytes = frames * (BLOCK as u64 + pantler_cache::FRAME_METADATA_BYTES) + spare * BLOCK as u64;
+    let block = block_bytes as u64;
+    let cache_bytes = frames * (block + pantler_cache::FRAME_METADATA_BYTES) + spare * block;
     let spare = spare as u32;
-    Cache::new(Options { cache_bytes, block_bytes: BLOCK, spare, allocation, ..Options::default() }).unwrap()
+    Cache::new(Options { cache_bytes, block_bytes, spare, allocation, ..Options::default() }).unwrap()
 }
 
 fn read(
@@ -148,8 +153,10 @@ proptest! {
         size in 0usize..20 * BLOCK,
         steps in prop::collection::vec(step(), 1..120),
     ) {
-        for allocation in [Allocation::GlobalLru, Allocation::LruSp] {
-            let cache = cache(frames, allocation);
+        // Blocks of a page, and of four, which are there in parts.
+        let cuts = [(Allocation::GlobalLru, 1), (Allocation::LruSp, 1), (Allocation::LruSp, 4)];
+        for (allocation, pages) in cuts {
+            let cache = cache_of((frames / pages).max(4), BLOCK * pages as usize, allocation);
             let source = Arc::new(Memory::default());
             *source.bytes.lock().unwrap() = (0..size).map(|i| (i / 7) as u8).collect();
             for step in &steps {
@@ -323,5 +330,50 @@ fn a_fetch_that_panics_fails_and_holds_nobody_up() {
     for waiter in waiters {
         assert_eq!(waiter.recv_timeout(patience).expect("nobody waits for ever"), [7; 10]);
     }
+    cache.validate();
+}
+
+#[test]
+fn a_part_of_a_block_is_read_as_a_part_and_the_rest_after_three_requests_in_order() {
+    let cache = cache_of(8, 16 * BLOCK, Allocation::LruSp);
+    let source = Arc::new(Memory::default());
+    *source.bytes.lock().unwrap() = (0..32 * BLOCK).map(|i| (i / 11) as u8).collect();
+    let fetched = |page: usize, pages: usize| {
+        let before = cache.traffic().fetched_bytes;
+        check(&cache, 1, &source, page * BLOCK, pages * BLOCK);
+        cache.validate();
+        (cache.traffic().fetched_bytes - before) / BLOCK as u64
+    };
+    assert_eq!(fetched(9, 1), 1, "a page");
+    assert_eq!(fetched(9, 1), 0, "the same again");
+    assert_eq!(fetched(3, 1), 1, "another");
+    assert_eq!(fetched(7, 5), 4, "around one that is here");
+    assert_eq!(cache.held(FileId(1), 7 * BLOCK as u64, 16 * BLOCK as u64), 5 * BLOCK as u64);
+    assert_eq!(fetched(20, 1), 1);
+    assert_eq!(fetched(21, 1), 1);
+    assert_eq!(fetched(22, 1), 10, "the third in order brings what is left of the block");
+    assert_eq!(cache.with_steward(|steward| steward.pages_used()), 6 + 12);
+}
+
+#[test]
+fn readers_of_a_block_that_grows_read_what_is_there() {
+    const PAGES: usize = 64;
+    // Less than there is to read: blocks leave while others grow.
+    let cache = cache_of(6, 16 * BLOCK, Allocation::LruSp);
+    let source = Arc::new(Memory::default());
+    *source.bytes.lock().unwrap() = (0..2 * PAGES * BLOCK).map(|i| (i / 13) as u8).collect();
+    std::thread::scope(|scope| {
+        for reader in 0..4 {
+            let (cache, source) = (&cache, &source);
+            scope.spawn(move || {
+                let mut state: u64 = reader + 1;
+                for _ in 0..3000 {
+                    state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1) % 1_000_000_007;
+                    let page = state as usize % (2 * PAGES);
+                    check(cache, reader, source, page * BLOCK + 7, 1 + (state as usize / 7) % (3 * BLOCK));
+                }
+            });
+        }
+    });
     cache.validate();
 }

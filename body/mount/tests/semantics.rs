@@ -5,6 +5,7 @@ mod common;
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IoSliceMut, Read, Seek, SeekFrom, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -231,17 +232,20 @@ fn readers_at_once() {
     });
     let data = pattern(4 * BLOCK, 5);
     fs::write(fixture.origin.join("f"), &data).unwrap();
-    quote("Programs that read one missing block at the same time make one read of the origin.");
+    quote(
+        "Programs that read parts of one missing block at the same time read each part from the origin once.",
+    );
     for block in 0..4 {
         is_open.store(false, Ordering::SeqCst);
         reads.store(0, Ordering::SeqCst);
-        let (fetches, before) = (fixture.fetches(), fixture.mounted().counters().totals.references);
+        let counters = fixture.mounted().counters();
+        let (traffic, before) = (counters.traffic, counters.totals.references);
         let path = fixture.mnt.join("f");
-        // Programs of their own, each with a piece of its own: none is served by the kernel for
-        // another.
+        // Programs of their own, each with a page of its own: none is served by the kernel for
+        // another, and none goes on where another ended.
         let readers: Vec<_> = (0..READERS)
             .map(|reader| {
-                let skip = block * 16 + reader;
+                let skip = block * 16 + 2 * reader;
                 let script = format!("dd if={} bs=4k count=1 skip={skip} status=none", path.display());
                 Command::new("sh").args(["-c", &script]).stdout(Stdio::piped()).spawn().unwrap()
             })
@@ -252,12 +256,55 @@ fn readers_at_once() {
         });
         is_open.store(true, Ordering::SeqCst);
         for (reader, child) in readers.into_iter().enumerate() {
-            let at = block as usize * BLOCK + reader * 4096;
+            let at = block as usize * BLOCK + 2 * reader * 4096;
             assert!(child.wait_with_output().unwrap().stdout == data[at..at + 4096], "reader {reader}");
         }
-        assert_eq!(reads.load(Ordering::SeqCst), 1, "block {block}");
-        assert_eq!(fixture.fetches(), fetches + 1);
+        assert_eq!(reads.load(Ordering::SeqCst), READERS, "block {block}");
+        let now = fixture.mounted().counters().traffic;
+        assert_eq!(now.fetched_bytes - traffic.fetched_bytes, READERS * 4096, "block {block}");
+        assert_eq!(fixture.fetches(), traffic.fetches + READERS);
     }
+    quote(
+        "A request for a part of a missing block reads that part from the origin. The third request in order reads also what comes after it in the block.",
+    );
+    fs::write(fixture.origin.join("g"), &data).unwrap();
+    let file = File::open(fixture.mnt.join("g")).unwrap();
+    let fetched = |page: usize| {
+        let before = fixture.mounted().counters().traffic.fetched_bytes;
+        let mut bytes = [0; 4096];
+        file.read_exact_at(&mut bytes, page as u64 * 4096).unwrap();
+        assert!(bytes == data[page * 4096..][..4096], "page {page}");
+        (fixture.mounted().counters().traffic.fetched_bytes - before) / 4096
+    };
+    let brought: Vec<u64> = [9, 3, 20, 21, 22, 23, 10].into_iter().map(fetched).collect();
+    assert_eq!(brought, [1, 1, 1, 1, 10, 0, 1]);
+}
+
+/// Small files take the memory that they fill: as many fit as in the page cache.
+#[test]
+fn small_files_that_fit_are_read_once() {
+    if cannot_mount() {
+        return;
+    }
+    const FILES: usize = 1200;
+    // Fewer than 288 whole blocks.
+    let fixture = Fixture::with(|options| options.cache_bytes = 18 << 20);
+    for number in 0..FILES {
+        fs::write(fixture.origin.join(number.to_string()), pattern(3 * 4096, number as u64)).unwrap();
+    }
+    for _ in 0..2 {
+        for number in 0..FILES {
+            let file = File::open(fixture.mnt.join(number.to_string())).unwrap();
+            // Not by the kernel's cache.
+            // SAFETY: the call looks at the open file only.
+            let dropped = unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };
+            assert_eq!(dropped, 0);
+            let mut bytes = vec![0; 3 * 4096];
+            file.read_exact_at(&mut bytes, 0).unwrap();
+            assert!(bytes == pattern(3 * 4096, number as u64), "{number}");
+        }
+    }
+    assert_eq!(fixture.mounted().counters().traffic.fetched_bytes, (FILES * 3 * 4096) as u64);
 }
 
 /// An origin that fails when told to.

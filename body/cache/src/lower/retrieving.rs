@@ -127,7 +127,7 @@ impl Cache {
         // SAFETY: this thread is a user of the one buffer, so that nobody writes to it, and the only
         // user of the other, whose slot is not ready (M1). They differ: the other was idle.
         unsafe {
-            let from = &self.slab.bytes(going.buffer, 1)[..length];
+            let from = self.slab.bytes(going.buffer, 1, 0..length);
             self.slab.bytes_mut(missing.slot.buffer)[..length].copy_from_slice(from);
         }
         self.slab.leave(going.buffer);
@@ -205,14 +205,14 @@ impl Cache {
 
     /// Reads the blocks, which lie side by side, from the origin. The lock is not held.
     fn fetch_from_origin(&self, source: &dyn Source, missing: &[Missing]) -> io::Result<usize> {
-        let offset = missing[0].block.index * self.block_bytes() as u64;
+        let offset = self.offset(missing[0].block) + missing[0].range(self.cut).start as u64;
         let mut buffers: Vec<IoSliceMut<'_>> = missing
             .iter()
             .map(|one| {
-                // SAFETY: `equip` made this thread the buffer's only user, and the slot is not
-                // ready, so that nobody else takes it before `complete` (M1). The buffers of
-                // different slots are different (F1).
-                IoSliceMut::new(unsafe { self.slab.bytes_mut(one.slot.buffer) })
+                // SAFETY: the slot is being filled by this thread, and does not hold these pages,
+                // so that no reader looks at them before `complete` (M1). The buffers of different
+                // slots are different (F1).
+                IoSliceMut::new(unsafe { self.slab.part_mut(one.slot.buffer, one.range(self.cut)) })
             })
             .collect();
         self.read_origin(source, offset, &mut buffers)

@@ -163,7 +163,7 @@ impl Cache {
                 Order::Buffer { key, buffer, length, why, accessed_us } => {
                     // SAFETY: the order is a user of the buffer until `release_buffers`, so nobody
                     // writes to it (M1).
-                    let bytes = unsafe { &self.slab.bytes(*buffer, 1)[..*length as usize] };
+                    let bytes = unsafe { self.slab.bytes(*buffer, 1, 0..*length as usize) };
                     given.push(Given { key: *key, bytes, why: *why, age: age(*accessed_us) });
                 }
                 Order::Bytes { key, bytes, accessed_us } => {
