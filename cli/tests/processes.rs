@@ -137,5 +137,5 @@ fn mistakes_are_named() {
     refused(&["cs1", "--control", "c.toml"], "control is for traces");
     refused(&["loop:ids=3,requests=9", "--cpu-per-access", "-1"], "time \"-1\": expected milliseconds");
     let (status, out, err) = processes(&["/no/such/trace"]);
-    assert_eq!((status, out.as_str()), (1, ""), "{err}");
+    assert_eq!((status, out.as_str()), (2, ""), "{err}");
 }

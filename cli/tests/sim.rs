@@ -393,7 +393,7 @@ fn mistakes_are_one_line_with_the_nearest_name() {
         refused(&[&[trace], &words[..], allocation].concat(), expected);
     }
     let (status, out, err) = sim(&["/no/such/trace"]);
-    assert_eq!((status, out.as_str(), err.lines().count()), (1, "", 1), "{err}");
+    assert_eq!((status, out.as_str(), err.lines().count()), (2, "", 1), "{err}");
 }
 
 /// What is named twice is run once, and that is no secret.
