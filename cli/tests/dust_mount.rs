@@ -63,9 +63,9 @@ fn a_mount_with_each_of_ten_policies_is_named_by_timing_alone() {
         let origin = folder.path().join("origin").display().to_string();
         let cache = [
             "--cache",
-            "8M",
+            "1M",
             "--block-size",
-            "32K",
+            "4K",
             "--threads",
             "1",
             "--lookahead",
@@ -129,7 +129,6 @@ fn asked(folder: &Path, point: &str, seed: u32) -> serde_json::Value {
 /// eleven.
 #[test]
 fn a_mount_as_it_comes_is_named_right_or_not_at_all() {
-    const FRAMES: f64 = 240.0;
     if !is_root("a mount") {
         return;
     }
@@ -140,17 +139,22 @@ fn a_mount_as_it_comes_is_named_right_or_not_at_all() {
     }
     let [origin, point] = ["origin", "mnt"].map(|name| folder.path().join(name).display().to_string());
     let mount = |policy: &str, more: &[&str]| {
-        let words = ["mount", &origin, &point, "--cache", "8M", "--block-size", "32K", "--policy", policy];
+        // Blocks of one page: of larger ones a mount keeps the pages that are read, and Dust sees
+        // two sizes at once.
+        let words = ["mount", &origin, &point, "--cache", "1M", "--block-size", "4K", "--policy", policy];
         ok(folder.path(), &[&words[..], more].concat());
+        let stat = pantler(folder.path(), &["stat", &point, "--json"]).stdout;
+        let stat: serde_json::Value = serde_json::from_slice(&stat).expect("JSON");
+        stat["body"]["capacity_blocks"].as_f64().expect("a number")
     };
     for policy in ["lru", "fifo", "arc", "s3-fifo"] {
-        mount(policy, &[]);
+        let frames = mount(policy, &[]);
         for seed in 1..=3 {
             let found = asked(folder.path(), &point, seed);
             if found["verdict"] == "known" {
                 let blocks = found["capacity"].as_f64().expect("a number");
                 assert_eq!(found["family"], policy, "{found}");
-                assert!((blocks - FRAMES).abs() < 0.1 * FRAMES, "{policy}: {found}");
+                assert!((blocks - frames).abs() < 0.1 * frames, "{policy}: {found}");
             }
         }
         ok(folder.path(), &["umount", &point]);

@@ -1,13 +1,14 @@
 //! Running the test programs of the workspace in two lanes.
 //!
 //! ```text
-//!   cargo test --no-run  --->  machine: tests of host, body and the command, one after the other
-//!                        \-->  processor: tests of core and lab, then the work that is left
+//!   cargo test --no-run  --->  calm  --->  machine: tests of host, body and the command, one after the other
+//!                                    \-->  processor: tests of core and lab, then the work that is left
 //! ```
 //!
-//! Tests of the machine mostly wait: for a disk, a server, a limit. They may also disturb each
-//! other, so one program runs at a time. Tests of the other lane need a processor and little else;
-//! they run beside the first lane with a lower priority. Cargo is not in between, because it would
+//! Tests that find out a policy by timing alone run first, while nothing else does. Tests of the
+//! machine mostly wait: for a disk, a server, a limit. They may also disturb each other, so one
+//! program runs at a time. Tests of the other lane need a processor and little else; they run
+//! beside the first lane with a lower priority. Cargo is not in between, because it would
 //! hold the lock of the folder `target`.
 
 use anyhow::{Context, Result, bail};
@@ -22,8 +23,8 @@ use crate::shell::{command, describe, say};
 const PROCESSOR: [&str; 3] = ["core/", "lab/", "xtask"];
 /// How long the readers of traces are fed with mutated samples, all together.
 const FUZZ_SECONDS: &str = "180";
-/// The exception: this test measures the page cache of the kernel.
-const PAGE_CACHE: &str = "page_cache";
+/// Tests that measure time: they need a calm machine.
+const CALM: [&str; 2] = ["page_cache", "dust_mount"];
 
 /// A test program.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,7 +51,11 @@ impl Program {
     }
 
     fn needs_processor(&self) -> bool {
-        self.name != PAGE_CACHE && PROCESSOR.iter().any(|folder| self.folder.starts_with(folder))
+        PROCESSOR.iter().any(|folder| self.folder.starts_with(folder))
+    }
+
+    fn needs_calm(&self) -> bool {
+        CALM.contains(&self.name.as_str())
     }
 
     /// Runs the program. `is_beside` lowers its priority, and shows its output at its end.
@@ -113,15 +118,16 @@ fn build() -> Result<Vec<Program>> {
 ///
 /// The names of the programs that failed, and what `rest` said.
 pub fn run(prepared: impl FnOnce() -> Result<()>, rest: impl FnOnce() -> Result<()> + Send) -> Result<()> {
-    let (beside, first): (Vec<_>, Vec<_>) = build()?.into_iter().partition(Program::needs_processor);
+    let (calm, others): (Vec<_>, Vec<_>) = build()?.into_iter().partition(Program::needs_calm);
+    let (beside, first): (Vec<_>, Vec<_>) = others.into_iter().partition(Program::needs_processor);
     prepared()?;
-    let (failed, rest) = std::thread::scope(|scope| {
+    let mut failed = failures(&calm, false);
+    let (others, rest) = std::thread::scope(|scope| {
         let lane = scope.spawn(|| (failures(&beside, true), rest()));
-        let mut failed = failures(&first, false);
-        let (others, rest) = lane.join().expect("a lane reports its errors");
-        failed.extend(others);
-        (failed, rest)
+        failed.extend(failures(&first, false));
+        lane.join().expect("a lane reports its errors")
     });
+    failed.extend(others);
     rest?;
     if !failed.is_empty() {
         bail!("failed: {}", failed.join(", "));
@@ -163,15 +169,17 @@ mod tests {
     }
 
     #[test]
-    fn tests_that_wait_for_the_machine_run_alone_in_their_lane() {
-        for (folder, name, needs_processor) in [
-            ("cli", "mount", false),
-            ("body/steer", "pantler_steer", false),
-            ("lab/dust", "page_cache", false),
-            ("lab/dust", "all", true),
-            ("core/policy", "properties", true),
+    fn each_test_has_its_place() {
+        for (folder, name, is_calm, is_beside) in [
+            ("lab/dust", "page_cache", true, true),
+            ("cli", "dust_mount", true, false),
+            ("cli", "mount", false, false),
+            ("body/steer", "pantler_steer", false, false),
+            ("lab/dust", "all", false, true),
+            ("core/policy", "properties", false, true),
         ] {
-            assert_eq!(program(folder, name, true).unwrap().needs_processor(), needs_processor, "{name}");
+            let program = program(folder, name, true).unwrap();
+            assert_eq!((program.needs_calm(), program.needs_processor()), (is_calm, is_beside), "{name}");
         }
     }
 }
