@@ -1,8 +1,8 @@
 //! Reading through the cache.
 //!
 //! The lock over the frames is the only one here. It is never held while bytes are copied or an
-//! origin is asked. Who works on a buffer outside the lock is counted as its user, so that the
-//! block may be replaced meanwhile without the bytes changing under anybody (M2).
+//! origin is asked. A thread that works on a buffer outside the lock is counted as its user, so
+//! that the block may be replaced meanwhile while the bytes stay as they are for that thread (M2).
 
 use std::cell::RefCell;
 use std::io;
@@ -25,9 +25,9 @@ use crate::prefetch::Prefetching;
 use crate::slab::Slab;
 use crate::{CacheError, Options};
 
-/// Somebody wants bytes.
+/// A request for bytes.
 pub struct Request<'a> {
-    /// Who is charged.
+    /// The owner that is charged.
     pub owner: OwnerId,
     /// The version of the file.
     pub file: FileId,
@@ -59,11 +59,11 @@ pub struct Traffic {
 pub struct Activity {
     /// Readers that sleep until something arrives.
     pub sleepers: u32,
-    /// Reads of the origin that were begun: prefetches and what somebody waits for.
+    /// Reads of the origin that were begun: prefetches, and blocks that a reader waits for.
     pub on_their_way: u32,
     /// Prefetches that may begin now, whatever else is on its way.
     pub due: u32,
-    /// Blocks to prefetch that nobody has begun.
+    /// Blocks to prefetch that are not begun.
     pub waiting: u32,
 }
 
@@ -86,7 +86,7 @@ pub struct Cache {
     pub(crate) voided: AtomicU64,
 }
 
-/// How long a reader sleeps before it looks whether a spare buffer is idle: nobody announces that.
+/// How long a reader sleeps before it looks whether a spare buffer is idle: that is not announced.
 const SPARE_WAIT: Duration = Duration::from_millis(1);
 /// Blocks that [`Cache::held`] looks for under one lock.
 const HELD_BATCH: u64 = 1024;
@@ -230,7 +230,7 @@ impl Cache {
     }
 
     /// How many of a file's bytes are here from `start` on, before `end` or the first gap: what can
-    /// be read without waiting for anybody. Asking is no reference. What is here may leave before
+    /// be read without waiting. Asking is no reference. What is here may leave before
     /// it is read.
     pub fn held(&self, file: FileId, start: u64, end: u64) -> u64 {
         let block_bytes = self.block_bytes() as u64;
@@ -354,7 +354,7 @@ impl Cache {
             let part = self.part(&frames, request, block);
             let Some(access) = self.access(&mut frames, request, block, Some(run)) else { continue };
             match access {
-                // Queued, and now somebody waits for it: not its turn decides, but who waits,
+                // Queued, and now a reader waits for it: not its turn decides, but the reader,
                 // unless it goes with a batch.
                 Access::Arriving(frame) if frames.take_needed(frame, request.owner) => {
                     self.demand(&mut frames, request.owner, block, frame, run);
@@ -409,7 +409,8 @@ impl Cache {
 
     /// One reference. The steward decides, and what it decided is carried out; over lower tiers the
     /// block is given the tier where it is kept. A miss is demanded with up to `run` blocks, if the
-    /// caller is going to [fetch](Self::fetch_run) it by itself. `None` when what was fetched because
+    /// caller is going to [fetch](Self::fetch_run) it by itself. `None` when what was fetched
+    /// because
     /// of the reference replaced its block.
     pub(crate) fn access(
         &self,
@@ -436,7 +437,7 @@ impl Cache {
         (!has_left).then_some(access)
     }
 
-    /// Waits for a frame that somebody fills. `None` when its content was voided instead.
+    /// Waits for a frame that is being filled. `None` when its content was voided instead.
     fn await_ready<'a>(
         &'a self,
         mut frames: MutexGuard<'a, Frames>,
@@ -523,7 +524,8 @@ impl Cache {
     }
 }
 
-/// Addresses for the blocks, and how these are cut into pages. A block over lower tiers is one page:
+/// Addresses for the blocks, and how these are cut into pages. A block over lower tiers is one
+/// page:
 /// it goes up and down as a whole. So it is where the system gives no addresses without memory.
 fn addresses(options: &Options, frames: u32, spare: usize, may_cut: bool) -> Result<(Slab, Cut), CacheError> {
     let pages = if may_cut { options.block_pages() } else { 1 };

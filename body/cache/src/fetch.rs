@@ -42,7 +42,7 @@ impl Missing {
 }
 
 /// Blocks that this thread promised to bring. Should the origin's answer never come because asking
-/// for it panics, they fail, so that nobody waits for them for ever.
+/// for it panics, they fail, so that no reader waits for them for ever.
 struct Fetching<'a> {
     cache: &'a Cache,
     missing: Vec<Missing>,
@@ -63,7 +63,7 @@ impl Drop for Fetching<'_> {
 }
 
 impl Cache {
-    /// Somebody waits for `block` from now on, and reads as many blocks as are missing from there
+    /// A reader waits for `block` from now on, and reads as many blocks as are missing from there
     /// on, `run` at most. Until then prefetches hold back.
     pub(crate) fn demand(&self, frames: &mut Frames, owner: OwnerId, block: Block, frame: Frame, run: usize) {
         let wanted = Wanted { block, frame, ticket: frames.slot(frame).ticket, why: Why::Demand };
@@ -198,7 +198,7 @@ impl Cache {
             let part = self.part(frames, request, block);
             let (frame, pages) = match (self.access(frames, request, block, None), queued) {
                 (Some(Access::Miss(frame)), None) => (frame, part),
-                // On its way, so it has not left; and nobody could begin it meanwhile. It was to
+                // On its way, so it has not left; and it could not begin meanwhile. It was to
                 // come as a whole.
                 (Some(Access::Arriving(_)), Some(frame)) if frames.take_queued(frame) => {
                     (frame, self.cut.all())

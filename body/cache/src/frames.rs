@@ -3,9 +3,9 @@
 //! F1  A slot that is not empty has a buffer; no two slots have the same.
 //! F2  Every buffer that was taken is in a slot, or was put back: also while a fetch or an update
 //!     goes on with it, whose slot was taken away meanwhile.
-//! F3  A slot's ticket changes whenever its content is voided, so who waited or worked outside the
-//!     lock can tell.
-//! F4  A slot that is queued belongs to nobody yet: whoever holds the lock may take it, a demand
+//! F3  A slot's ticket changes whenever its content is voided, so a thread that waited or worked
+//!     outside the lock can tell.
+//! F4  A slot that is queued belongs to no thread yet: the holder of the lock may take it, a demand
 //!     before its turn unless it keeps its place in a batch.
 
 use std::collections::VecDeque;
@@ -21,7 +21,7 @@ use crate::slab::Slab;
 
 /// No buffer.
 const NONE: u32 = u32::MAX;
-/// Notices kept for whoever asks; older ones are lost.
+/// Notices kept until they are taken; older ones are lost.
 const NOTICES_MAX: usize = 64;
 
 /// What a frame holds.
@@ -29,9 +29,9 @@ const NOTICES_MAX: usize = 64;
 pub(crate) enum State {
     /// Nothing.
     Empty,
-    /// Nothing yet: a prefetch that nobody has begun (F4).
+    /// Nothing yet: a prefetch that is not begun (F4).
     Queued,
-    /// A buffer that somebody fills; wait for it.
+    /// A buffer that is being filled; wait for it.
     Filling,
     /// Bytes.
     Ready,
@@ -61,7 +61,7 @@ impl Slot {
     }
 }
 
-/// A block that the steward wants beside what somebody waits for.
+/// A block that the steward wants beside those that readers wait for.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wanted {
     pub(crate) block: Block,
@@ -272,7 +272,7 @@ impl Frames {
     }
 
     /// A block of this frame is needed by `owner`: takes it out of the queue, if it is there and
-    /// does not keep its place (Q6). Whoever gets it brings its bytes (F4); else they come.
+    /// does not keep its place (Q6). The caller that gets it brings its bytes (F4); else they come.
     pub(crate) fn take_needed(&mut self, frame: Frame, owner: OwnerId) -> bool {
         let Slot { ticket, state, .. } = self.slot(frame);
         if state == State::Queued && self.prefetching.scheduler.keeps_its_place(ticket) {
@@ -282,7 +282,7 @@ impl Frames {
         self.take_queued(frame)
     }
 
-    /// Takes a slot out of the queue, if it is there: whoever asks brings its bytes (F4).
+    /// Takes a slot out of the queue, if it is there: the caller brings its bytes (F4).
     pub(crate) fn take_queued(&mut self, frame: Frame) -> bool {
         let slot = self.slot_mut(frame);
         let is_queued = slot.state == State::Queued;

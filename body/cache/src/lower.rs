@@ -4,7 +4,7 @@
 //! ```text
 //!   reference --> brain: from which tier, to which                   under the lock of the frames
 //!   miss      --> tier 2, tier 3, ... origin                         by the thread that waits
-//!   eviction  --> queue of tier 2 --> its worker --> queue of 3      nobody waits
+//!   eviction  --> queue of tier 2 --> its worker --> queue of 3      no reader waits
 //! ```
 //!
 //! *Who* leaves the frames is the steward's choice, LRU-SP and managers; *where it goes* is ULC's

@@ -32,13 +32,13 @@ pub struct Options {
     /// Buffers beyond the frames, for readers that still copy from a block when it is replaced. One
     /// per thread.
     pub spare: u32,
-    /// Who gives way to whom.
+    /// Which owner gives way to which.
     pub allocation: Allocation,
     /// How blocks of owners without control are replaced.
     pub policy: Spec,
     /// When owners lose control.
     pub revocation: Revocation,
-    /// What is looked ahead. Nothing is before somebody [carries it
+    /// What is looked ahead. Nothing is before a thread [carries it
     /// out](crate::Cache::serve_prefetches).
     pub lookahead: Lookahead,
     /// Blocks looked ahead at a time.

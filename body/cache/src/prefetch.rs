@@ -1,4 +1,4 @@
-//! Blocks that the steward wants before anybody waits for them.
+//! Blocks that the steward wants before a reader waits for them.
 //!
 //! ```text
 //!   steward: fetch, why: list | lookahead
@@ -15,10 +15,12 @@
 //! A worker treats bytes as a demand does: should a block be voided while they are on their way (a
 //! write, a cut, another version), its ticket has changed, and they go nowhere (F3).
 //!
-//! A prefetch never waits for a buffer. Where nobody serves prefetches, what is wanted is given up
+//! A prefetch never waits for a buffer. Where no thread serves prefetches, what is wanted is given
+//! up
 //! at once.
 //!
-//! Why so: docs/decisions/0044-fetching-ahead-on-a-mount.md, and docs/decisions/0081-threads-read-ahead.md.
+//! Why so: docs/decisions/0044-fetching-ahead-on-a-mount.md, and
+//! docs/decisions/0081-threads-read-ahead.md.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, MutexGuard};
@@ -37,7 +39,7 @@ use crate::scheduler::{Begun, Scheduler, Wish};
 /// Where the blocks of a file on a list come from.
 #[derive(Clone)]
 pub struct Listed {
-    /// The file's bytes, with the rights of whoever gave the list.
+    /// The file's bytes, with the rights of the program that gave the list.
     pub source: Arc<dyn Source>,
     /// Where on its device the file begins, in bytes, if that is known: batches are sorted by it.
     pub position: Option<u64>,
@@ -52,7 +54,7 @@ pub struct ListEntry {
     pub listed: Listed,
 }
 
-/// What happens to blocks before anybody waits for them. Behind the cache's one lock.
+/// What happens to blocks before a reader waits for them. Behind the cache's one lock.
 pub(crate) struct Prefetching {
     pub(crate) scheduler: Scheduler,
     /// By owner, as long as the steward has a list of it.
@@ -68,7 +70,7 @@ impl Prefetching {
         Self { scheduler, sources: HashMap::new(), workers: 0, stopping: false }
     }
 
-    /// Where the file of a block begins, if it is on anybody's list and that is known.
+    /// Where the file of a block begins, if it is on a list and that is known.
     pub(crate) fn position(&self, block: Block) -> Option<u64> {
         self.sources.values().find_map(|sources| sources.files.get(&block.file)?.0.position)
     }
@@ -182,7 +184,7 @@ impl Cache {
         }
         frames.prefetching.workers -= 1;
         if frames.prefetching.workers == 0 {
-            // Nobody will bring what is queued, and a queued block is pinned.
+            // Queued blocks will not come now, and a queued block is pinned.
             for wish in frames.prefetching.scheduler.abandon() {
                 self.give_up(&mut frames, wish.wanted);
             }
@@ -251,7 +253,7 @@ impl Cache {
     fn wish_of_list(&self, frames: &Frames, wanted: Wanted) -> Option<Wish> {
         let owner = frames.steward.explain(wanted.block)?.owner?;
         let (listed, _) = frames.prefetching.sources.get(&owner)?.files.get(&wanted.block.file)?;
-        // Where nobody knows, files keep together.
+        // Where that is unknown, files keep together.
         let position = listed.position.map_or(0, |start| start.saturating_add(self.offset(wanted.block)));
         Some(Wish { wanted, owner, position, source: Arc::clone(&listed.source) })
     }
@@ -351,7 +353,7 @@ impl Cache {
         self.lock().prefetching.scheduler.set_clock(Arc::new(now_ns));
     }
 
-    /// Runs that may be on their way besides what somebody waits for, and how long they took on
+    /// Runs that may be on their way besides those that readers wait for, and how long they took on
     /// average, in nanoseconds.
     pub fn pace(&self) -> (u32, u64) {
         self.lock().prefetching.scheduler.pace()

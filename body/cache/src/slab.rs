@@ -55,7 +55,7 @@ impl Slab {
     /// The memory of a range of a buffer, from one page to another, goes back to the system.
     ///
     /// # Safety
-    /// No slot says that these pages hold anything, and nobody brings them (M1).
+    /// No slot says that these pages hold anything, and no thread brings them (M1).
     pub(crate) unsafe fn give_back(&self, buffer: u32, range: Range<usize>) {
         assert!(range.start <= range.end && range.end <= self.block_bytes, "M1: {range:?} is no part");
         // SAFETY: the range lies in the buffer; the caller keeps readers and writers away. Without
@@ -84,7 +84,7 @@ impl Slab {
         self.block_bytes
     }
 
-    /// Whether nobody reads or fills the buffer. Sees everything that former users did.
+    /// Whether the buffer is neither read nor filled. Sees everything that former users did.
     pub(crate) fn is_idle(&self, buffer: u32) -> bool {
         self.users(buffer).load(Ordering::Acquire) == 0
     }
@@ -103,7 +103,7 @@ impl Slab {
     /// The bytes in a range of `count` buffers side by side, to read.
     ///
     /// # Safety
-    /// The caller is a user of all these buffers, and nobody writes to the range for the life of
+    /// The caller is a user of all these buffers, and no thread writes to the range for the life of
     /// the slice (M1).
     pub(crate) unsafe fn bytes(&self, buffer: u32, count: u32, range: Range<usize>) -> &[u8] {
         assert!(
@@ -133,7 +133,7 @@ impl Slab {
     #[allow(clippy::mut_from_ref, reason = "exclusive by M1, not by borrowing")]
     pub(crate) unsafe fn part_mut(&self, buffer: u32, range: Range<usize>) -> &mut [u8] {
         assert!(range.start <= range.end && range.end <= self.block_bytes, "M1: {range:?} is no part");
-        // SAFETY: as for `bytes`; the caller keeps everybody else away.
+        // SAFETY: as for `bytes`; the caller keeps all others away.
         unsafe { std::slice::from_raw_parts_mut(self.start(buffer).add(range.start), range.len()) }
     }
 

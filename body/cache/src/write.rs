@@ -2,7 +2,7 @@
 //!
 //! The origin is always written first. Then, before the write is acknowledged, the cached blocks
 //! are updated or voided. A fetch that was on its way may carry bytes from before the write: its
-//! block is voided, and its readers ask again. Who calls these must not write to the same file from
+//! block is voided, and its readers ask again. The caller must not write to the same file from
 //! two threads at once.
 
 use std::sync::atomic::Ordering;
@@ -117,7 +117,7 @@ impl Cache {
         };
         drop(frames);
         // SAFETY: the buffer was idle and this thread became its only user under the lock; the slot
-        // is being filled, so that nobody else becomes one (M1).
+        // is being filled, so that no other thread becomes one (M1).
         unsafe { self.slab.part_mut(slot.buffer, start..end) }.copy_from_slice(piece);
         let mut frames = self.lock();
         self.slab.leave(slot.buffer);

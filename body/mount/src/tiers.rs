@@ -298,7 +298,7 @@ impl TierThreads {
             let shelf = Arc::clone(shelf);
             let thread = std::thread::Builder::new().name(format!("pantler-tier-{}", number + 2));
             let thread = thread.spawn(move || shelf.cache.serve_tier(number))?;
-            self.threads.lock().expect("nobody panics with threads").push(thread);
+            self.threads.lock().expect("no thread panics with threads").push(thread);
         }
         Ok(())
     }
@@ -306,7 +306,7 @@ impl TierThreads {
     /// Ends them, after what waits if that does not take long. Else it is dropped: the origin has
     /// it.
     pub(crate) fn stop(&self, shelf: &Shelf) {
-        let threads = std::mem::take(&mut *self.threads.lock().expect("nobody panics with threads"));
+        let threads = std::mem::take(&mut *self.threads.lock().expect("no thread panics with threads"));
         if threads.is_empty() {
             return;
         }

@@ -142,19 +142,19 @@ impl RemoteTier {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Connected>> {
-        self.connected.lock().expect("nobody panics with the connection")
+        self.connected.lock().expect("no thread panics with the connection")
     }
 
     fn ears(&self) -> MutexGuard<'_, Ears> {
-        self.ears.lock().expect("nobody panics while listening")
+        self.ears.lock().expect("no thread panics while listening")
     }
 
     fn owned(&self) -> MutexGuard<'_, HashSet<Key>> {
-        self.owned.lock().expect("nobody panics with keys")
+        self.owned.lock().expect("no thread panics with keys")
     }
 
     fn nodes(&self) -> MutexGuard<'_, Vec<Node>> {
-        self.nodes.lock().expect("nobody panics with nodes")
+        self.nodes.lock().expect("no thread panics with nodes")
     }
 
     fn broken(&self, reason: impl ToString) -> TierError {

@@ -40,7 +40,7 @@ struct State {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("nobody panics with errands")
+        self.state.lock().expect("no thread panics with errands")
     }
 
     fn serve(&self) {
@@ -54,7 +54,7 @@ impl Shared {
                 return;
             } else {
                 state.idle += 1;
-                state = self.changed.wait(state).expect("nobody panics with errands");
+                state = self.changed.wait(state).expect("no thread panics with errands");
                 state.idle -= 1;
             }
         }

@@ -9,8 +9,9 @@
 //! buffer and written from the store, so that they are copied by the kernel alone. Between requests
 //! the thread sleeps in `epoll_wait`.
 //!
-//! With an origin ([`InlineOptions`]) what is missing is read by other threads, and who asked is
-//! answered when it comes; what was asked after it on the same connection is carried out, and
+//! With an origin ([`InlineOptions`]) what is missing is read by other threads, and the client that
+//! asked is answered when it comes; what was asked after it on the same connection is carried out,
+//! and
 //! answered after it.
 //!
 //! Bounds: connections ([`ServeOptions::clients_max`]), a command ([`COMMAND_BYTES_MAX`]), output
@@ -19,9 +20,9 @@
 //!
 //! M1  Buffers of all connections together, with commands that are not whole and answers that wait,
 //!     take at most a 32nd of the memory (24 MiB at least), and what one turn of a connection adds.
-//!     From half of that on, who has answers waiting is not read from; beyond it, who holds most is
-//!     hung up on.
-//! M2  Who has not said the password, or not come through the handshake of TLS, in
+//!     From half of that on, a connection whose answers wait is not read from; beyond it, the one
+//!     that holds most is hung up on.
+//! M2  A connection that has not said the password, or not finished the handshake of TLS, in
 //!     [`STRANGER_TIME`] is hung up on.
 
 pub(crate) mod command;
@@ -58,12 +59,12 @@ pub const COMMAND_BYTES_MAX: usize = 4 << 20;
 pub const OUTPUT_BYTES_MAX: usize = 8 << 20;
 /// Least memory of a server.
 pub const MEMORY_BYTES_MIN: u64 = 1 << 20;
-/// Share of the memory that is kept for connections: one part in so many.
+/// Share of the memory that is kept for connections: one part in this many.
 const CONNECTIONS_SHARE: u64 = 32;
 /// Least that connections may hold, beside the memory where that has no such share: two that hold
 /// all that one may.
 const CONNECTIONS_BYTES_MIN: u64 = 2 * (COMMAND_BYTES_MAX + OUTPUT_BYTES_MAX) as u64;
-/// How long somebody may take to say who it is.
+/// How long a client may take to authenticate.
 pub const STRANGER_TIME: Duration = Duration::from_secs(10);
 /// Share of the memory that is kept for what is known of an origin.
 const INDEX_SHARE: u64 = 8;
@@ -146,7 +147,8 @@ pub struct Server {
     gauges: Arc<Gauges>,
     tls: Option<Arc<rustls::ServerConfig>>,
     metrics: Option<metrics::Listener>,
-    /// Until when nobody is let in, for want of descriptors or memory; meanwhile the listener is
+    /// Until when no client is accepted, for want of descriptors or memory; meanwhile the listener
+    /// is
     /// not looked at.
     resting: Option<Instant>,
     stranger_time: Duration,
@@ -171,7 +173,7 @@ pub(crate) struct Shared {
     pub(crate) memory_bytes: u64,
     /// Connections that track.
     pub(crate) trackers: usize,
-    /// Everything was removed: who tracks must know.
+    /// Everything was removed: clients that track must know.
     pub(crate) flushed: bool,
     /// Places of the store that commands of one connection looked at in its turn.
     pub(crate) looked: usize,
@@ -409,7 +411,7 @@ impl Server {
         }
     }
 
-    /// Answers who waits for what the origin has.
+    /// Answers clients that wait for blocks of the origin.
     fn bring(&mut self) {
         let Some(inline) = &mut self.shared.inline else { return };
         for Brought { asker, key, sealed } in inline.collect() {
@@ -417,14 +419,14 @@ impl Server {
             if connection.id == asker.id {
                 connection.bring(&mut self.shared, &asker, &key, sealed);
                 self.dirty.push_back(asker.number);
-                // Who asked did this, and may not want to be told so.
+                // The client that asked did this, and may not want to be told so.
                 self.tell_trackers(asker.number);
             }
         }
         self.answer_names();
     }
 
-    /// Answers who waits for names of the origin.
+    /// Answers clients that wait for names of the origin.
     fn answer_names(&mut self) {
         let Some(inline) = &self.shared.inline else { return };
         for (waiter, reply) in inline.found_out() {
@@ -436,7 +438,7 @@ impl Server {
         }
     }
 
-    /// Writes what was answered, and to whoever was told something.
+    /// Writes what was answered, and to each connection that was told something.
     fn settle_dirty(&mut self) {
         self.round_bytes = 0;
         while let Some(number) = self.dirty.pop_front() {
@@ -468,7 +470,7 @@ impl Server {
         }
     }
 
-    /// M2: who does not say who it is takes the place of somebody who would.
+    /// M2: a client that does not authenticate takes the place of one that would.
     fn end_strangers(&mut self) {
         let now = Instant::now();
         for number in 0..self.connections.len() {
@@ -487,14 +489,14 @@ impl Server {
     }
 
     fn accept(&mut self) {
-        // A bounded number each time, so that who is connected is served in between.
+        // A bounded number each time, so that connected clients are served in between.
         for _ in 0..64 {
             let stream = match self.listener.accept() {
                 Ok((stream, _)) => stream,
                 Err(error) => match Errno::from_io_error(&error) {
                     Some(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => return self.rest(),
                     Some(Errno::AGAIN) => return,
-                    // Who wanted in is gone already, or may not.
+                    // The client is gone already, or is refused.
                     _ => continue,
                 },
             };
@@ -524,7 +526,7 @@ impl Server {
         }
     }
 
-    /// Lets nobody in for a while: the listener stays readable, and would be all that the loop
+    /// Accepts no client for a while: the listener stays readable, and would be all that the loop
     /// does.
     fn rest(&mut self) {
         if self.resting.is_none() && epoll::delete(&self.poll, &self.listener).is_ok() {
@@ -546,14 +548,14 @@ impl Server {
         connection.charge(&mut self.shared);
         self.tell_trackers(number);
         self.dirty.push_back(number);
-        // Answers are written when everybody who asked was heard: a client of many connections
+        // Answers are written when all clients that asked were heard: a client of many connections
         // wakes once for all of them.
         if self.round_bytes > ROUND_BYTES_MAX {
             self.settle_dirty();
         }
     }
 
-    /// Tells who tracks what a connection's commands changed.
+    /// Tells clients that track what a connection's commands changed.
     fn tell_trackers(&mut self, by: usize) {
         let flushed = std::mem::take(&mut self.shared.flushed);
         let changes = self.shared.store.take_changes();
@@ -676,7 +678,7 @@ mod tests {
             };
             let enter = || {
                 let mut entered = None;
-                eventually("somebody who knows the password is let in", || {
+                eventually("a client that knows the password is let in", || {
                     let stream = TcpStream::connect(address).unwrap();
                     stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
                     let is_in = ask(&stream, b"AUTH s3cret\r\n", b"+OK\r\n");

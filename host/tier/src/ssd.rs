@@ -268,7 +268,7 @@ impl SsdTier {
     }
 
     fn lock(&self) -> MutexGuard<'_, Index> {
-        self.index.lock().expect("nobody panics with the index")
+        self.index.lock().expect("no thread panics with the index")
     }
 
     /// One that cannot be read must not come back with a restart; where this fails, too, that finds
@@ -501,7 +501,7 @@ impl Tier for SsdTier {
     }
 
     fn unmake(&self) {
-        self.made.lock().expect("nobody panics with paths").unmake();
+        self.made.lock().expect("no thread panics with paths").unmake();
     }
 
     fn close(&self) {

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! What a client asks to be kept is the youngest. What it demotes comes with its age, and stands
-//! where that says. The order is [`Ages`], which the simulator's shared tiers have, too. The pure part of `pantler tier serve`: no I/O and no clock; times arrive as
-//! numbers.
+//! where that says. The order is [`Ages`], which the simulator's shared tiers have, too. The pure
+//! part of `pantler tier serve`: no I/O and no clock; times arrive as numbers.
 //!
 //! R1  `used` is the sum of the charges of all entries, and at most `limit` between calls.
 //! R2  Every entry is in `ages` under its slot, and nothing else is.
@@ -33,7 +33,7 @@ pub const NOTICES_MAX: usize = 16_384;
 const NOTICE_BYTES: u64 = 48;
 /// Bytes that notices of all owners together may always take.
 const NOTICES_BYTES_MIN: u64 = 64 << 10;
-/// Share of the limit that they may take where that is more: one part in so many.
+/// Share of the limit that they may take where that is more: one part in this many.
 const NOTICES_SHARE: u64 = 64;
 /// Blocks that came out of order and are looked at for those of one owner: other clients wait
 /// meanwhile.
@@ -43,7 +43,7 @@ pub const SCANNED_BYTES_MAX: usize = 1 << 20;
 /// Owners that are known. More share none.
 pub const OWNERS_MAX: usize = 4096;
 
-/// Whose a block is: a number for the name that a client gave itself.
+/// The owner of a block: a number for the name that a client gave itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Owner(u32);
 
@@ -150,12 +150,12 @@ pub struct Store {
     /// Charges of all notices that wait.
     notices: u64,
     counts: Counts,
-    /// Keys whose value changed or left, and whether they were evicted, where somebody watches.
+    /// Keys whose value changed or left, and whether they were evicted, where a client watches.
     changes: Option<Vec<(Box<[u8]>, bool)>>,
 }
 
 impl Store {
-    /// An empty store of at most so many bytes.
+    /// An empty store of at most `limit` bytes.
     pub fn new(limit: u64) -> Self {
         Self {
             limit,
@@ -205,7 +205,7 @@ impl Store {
         }
     }
 
-    /// The common command: who asks becomes nobody's rival, and the block the youngest.
+    /// The common command: the client becomes no owner, and the block the youngest.
     pub fn get(&mut self, key: &[u8], now: u64) -> Option<Bytes> {
         let slot = self.look(key)?;
         self.touch(slot, now);
@@ -324,7 +324,7 @@ impl Store {
         self.entry(slot).map(|entry| entry.value.len())
     }
 
-    /// When a block was last used, and whose it is.
+    /// When a block was last used, and its owner.
     pub fn standing(&self, key: &[u8]) -> Option<(u64, Owner)> {
         let slot = self.find(key)?;
         self.ages.standing(slot).map(|at| (at.time, Owner::of(at.owner)))
@@ -436,7 +436,7 @@ impl Store {
         self.entry(slot).map(|entry| entry.value.clone())
     }
 
-    /// The block becomes the youngest of its owner's, for whoever asked.
+    /// The block becomes the youngest of its owner's.
     fn touch(&mut self, slot: u32, now: u64) {
         if let Some(at) = self.ages.standing(slot).filter(|at| at.time < now) {
             self.enter(slot, Owner::of(at.owner), now, Arrival::Kept);

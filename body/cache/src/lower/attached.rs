@@ -25,7 +25,7 @@ pub(crate) enum Order {
 
 /// Orders without a buffer that wait: cheap ones.
 const LIGHT_ORDERS_MAX: usize = 65_536;
-/// Orders with bytes of their own that wait, at most so many bytes.
+/// Orders with bytes of their own that wait: the most bytes of all of them.
 const HEAVY_BYTES_MAX: usize = 16 << 20;
 
 #[derive(Default)]
@@ -187,7 +187,7 @@ impl Attached {
     pub(crate) fn take(&self, block_bytes: usize, wait: Duration) -> Vec<Order> {
         let mut queue = self.lock();
         if queue.orders.is_empty() && !self.stop.load(Ordering::Acquire) {
-            (queue, _) = self.changed.wait_timeout(queue, wait).expect("nobody panics with orders");
+            (queue, _) = self.changed.wait_timeout(queue, wait).expect("no thread panics with orders");
         }
         let count = self.paces().together(&queue.orders, block_bytes);
         let taken: Vec<Order> = queue.orders.drain(..count).collect();
@@ -221,7 +221,8 @@ impl Attached {
         self.lock().buffers < buffers_max
     }
 
-    /// The bytes of a block that is going to the tier: it is not gone, though the tier does not have
+    /// The bytes of a block that is going to the tier: it is not gone, though the tier does not
+    /// have
     /// it yet. `enter` makes the caller a user of its buffer.
     pub(crate) fn going(&self, key: &Key, enter: impl FnOnce(u32)) -> Option<Going> {
         let queue = self.lock();
@@ -249,11 +250,11 @@ impl Attached {
     }
 
     pub(crate) fn paces(&self) -> MutexGuard<'_, Paces> {
-        self.paces.lock().expect("nobody panics with paces")
+        self.paces.lock().expect("no thread panics with paces")
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().expect("nobody panics with orders")
+        self.queue.lock().expect("no thread panics with orders")
     }
 
     pub(crate) fn stat(&self, blocks: u64, block_bytes: usize) -> TierStat {

@@ -25,7 +25,7 @@ const ENTRIES_PER_FRAME: u64 = 2;
 /// What an index without entries takes.
 const EMPTY_BYTES_MAX: u64 = 128 << 10;
 
-/// Most memory that is taken by what a cache of so many frames knows of the blocks of tiers of
+/// Most memory that is taken by what a cache of `frames` frames knows of the blocks of tiers of
 /// `tiers` frames, beside the cache and what tiers know themselves.
 pub fn tier_index_bytes_max(frames: u64, tiers: &[u64]) -> u64 {
     let tiers = tiers.iter().map(|&frames| frames.min(FRAMES_MAX.into()));
@@ -63,7 +63,7 @@ struct Brought {
     ahead: Ahead,
 }
 
-/// Whether bytes were asked for before a reference, when nobody knew where ULC would keep their
+/// Whether bytes were asked for before a reference, when it was unknown where ULC would keep their
 /// block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Ahead {
@@ -517,7 +517,7 @@ impl Brain {
         if self.leavers.is_empty() { None } else { Some(self.leavers.remove(0)) }
     }
 
-    /// It goes down. `false` when it is dropped instead: then nobody uses its buffer for it.
+    /// It goes down. `false` when it is dropped instead: then its buffer is not used for it.
     pub(crate) fn pass_down(&mut self, leaver: Leaver) -> bool {
         let Leaver { key, buffer, length } = leaver;
         let Some(handle) = self.handles.get(&key) else { return false };
@@ -633,7 +633,7 @@ impl Brain {
         placed.put &= found > placed.keep;
         let Placed { key, keep, .. } = *placed;
         if found < keep && keep < out {
-            // U5: it is somebody else's, nearer.
+            // U5: it is another client's, nearer.
             self.left(key, Some(keep));
         }
     }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 /// How soon a broken tier is tried again, and how seldom at last.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
-/// A failure is a relapse within so many of the last pauses.
+/// A failure is a relapse within this many of the last pauses.
 const RELAPSE_PAUSES: u32 = 10;
 
 #[derive(Default)]
@@ -41,7 +41,7 @@ impl Breaker {
         let is_news = !self.open.swap(true, Ordering::AcqRel);
         if is_news {
             self.trips.fetch_add(1, Ordering::Relaxed);
-            let pause = match *self.healed.lock().expect("nobody panics with a time") {
+            let pause = match *self.healed.lock().expect("no thread panics with a time") {
                 Some((at, pause)) if at.elapsed() < pause * RELAPSE_PAUSES => (pause * 2).min(PAUSES.1),
                 _ => PAUSES.0,
             };
@@ -67,7 +67,7 @@ impl Breaker {
     pub(crate) fn heal(&self) {
         let mut next = self.lock();
         if let Some((_, pause)) = next.take() {
-            *self.healed.lock().expect("nobody panics with a time") = Some((Instant::now(), pause));
+            *self.healed.lock().expect("no thread panics with a time") = Some((Instant::now(), pause));
         }
         if self.open.swap(false, Ordering::AcqRel) {
             self.heals.fetch_add(1, Ordering::Relaxed);
@@ -80,7 +80,7 @@ impl Breaker {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Option<(Instant, Duration)>> {
-        self.next.lock().expect("nobody panics with a time")
+        self.next.lock().expect("no thread panics with a time")
     }
 }
 

@@ -66,7 +66,7 @@ struct Lost {
 }
 
 impl Pace {
-    /// So many orders, of so many bytes together, took so long.
+    /// A batch of `orders` orders, of `bytes` bytes together, took `time`.
     pub(crate) fn took(&mut self, orders: usize, bytes: u64, time: Duration) {
         // One order cannot be less: what it takes is what the way takes by now.
         let least = self.least.filter(|&least| orders > 1 && least < time).unwrap_or(time);

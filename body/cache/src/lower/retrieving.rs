@@ -43,7 +43,7 @@ impl Cache {
         Ok(self.count(&valid))
     }
 
-    /// What was voided meanwhile is looked for by nobody: its frame may be another block's.
+    /// A block that was voided meanwhile is not looked for: its frame may be another block's.
     fn quests(&self, missing: &[Missing]) -> Vec<Quest> {
         let mut frames = self.lock();
         let waits: Vec<bool> = missing.iter().map(|one| frames.awaits(one)).collect();
@@ -124,7 +124,8 @@ impl Cache {
     fn take_going(&self, one: &Attached, sought: Sought, tier: Tier, missing: &Missing) -> Option<usize> {
         let going = one.going(&sought.key, |buffer| self.slab.enter(buffer))?;
         let length = going.length as usize;
-        // SAFETY: this thread is a user of the one buffer, so that nobody writes to it, and the only
+        // SAFETY: this thread is a user of the one buffer, so that nobody writes to it, and the
+        // only
         // user of the other, whose slot is not ready (M1). They differ: the other was idle.
         unsafe {
             let from = self.slab.bytes(going.buffer, 1, 0..length);

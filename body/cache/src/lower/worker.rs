@@ -283,7 +283,7 @@ impl Cache {
         }
         match one.tier.heal() {
             Ok(()) => {
-                // Before anybody asks it for more.
+                // Before it is asked for more.
                 let held = one.tier.held();
                 if let Some(brain) = &mut self.lock().brain {
                     brain.came(number, held);

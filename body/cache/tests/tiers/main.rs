@@ -46,7 +46,7 @@ impl Shared {
         self.client_that_learns(name, frames, frames)
     }
 
-    /// A client that was told so many frames, and hears how many there are when the tier works.
+    /// A client that was told a number of frames, and hears how many there are when the tier works.
     fn client_that_learns(self: &Arc<Self>, name: &str, frames: u32, real: u32) -> Arc<dyn Tier> {
         let owner = self.store.lock().unwrap().0.join(name);
         let told = AtomicBool::new(frames == real);
@@ -291,7 +291,7 @@ impl Cached {
         self.read_some(origin, file, index, 1).unwrap()
     }
 
-    /// The first of so many blocks.
+    /// The first of `count` blocks.
     fn read_some(&self, origin: &Arc<Origin>, file: u64, index: u64, blocks: usize) -> io::Result<Vec<u8>> {
         let (owner, file) = (OwnerId(1), FileId(file));
         let (offset, size) = (index * BLOCK as u64, 1 << 40);
@@ -351,7 +351,7 @@ struct Tallied {
 }
 
 impl Tallied {
-    /// What the simulator decides, with so many tiers.
+    /// What the simulator decides, with as many tiers.
     fn expected(protocol: &mut dyn Protocol, tiers: u8, references: &[(Client, u64)]) -> Self {
         let mut expected = Self::default();
         let mut steps = Vec::new();
@@ -423,7 +423,7 @@ fn what_was_kept_in_step_with_a_change_goes_to_no_tier() {
     for index in 0..4 {
         cached.read(&origin, 1, index);
     }
-    // We change the file, and somebody else does in the same moment, which nobody notices.
+    // We change the file, and another program does in the same moment, which goes unnoticed.
     cached.cache.share(FileId(1), None);
     origin.version.store(2, Ordering::SeqCst);
     cached.share(1, 2);
@@ -677,7 +677,7 @@ fn a_tier_that_breaks_is_left_alone_and_taken_back() {
     assert!(origin.reads.load(Ordering::SeqCst) - before <= 1, "and again");
 }
 
-/// A server that begins anew tells nobody what it lost: what was believed there and is never asked
+/// A server that begins anew does not tell what it lost: what was believed there and is never asked
 /// for again must not be believed for ever, or the oldest of it would be the yardstick for good.
 #[test]
 fn what_a_server_lost_is_not_believed_for_ever() {
@@ -691,7 +691,7 @@ fn what_a_server_lost_is_not_believed_for_ever() {
     };
     let believed = || cached.cache.tier_stats()[0].blocks;
     for round in 0..4 {
-        // Other blocks each time, so that nobody finds out by asking.
+        // Other blocks each time, so that asking does not find it out.
         (0..2).for_each(|_| scan(100 * round..100 * round + 60));
         assert!(believed() <= FRAMES.into(), "{} blocks in {FRAMES} frames", believed());
         shared.store.lock().unwrap().0.flush();
@@ -704,7 +704,7 @@ fn what_a_server_lost_is_not_believed_for_ever() {
     assert!(missed <= 80 - 50 + 2, "{missed} of 80 missed");
 }
 
-/// The server has room that this client was not given: it was full for nobody, and took whatever
+/// The server has room that this client was not given: it was never full, and took whatever
 /// came.
 #[test]
 fn no_more_is_kept_on_a_server_than_its_client_may_use() {
@@ -765,7 +765,7 @@ fn a_notice_that_comes_too_late_takes_nothing_back() {
             Given { key: foreign.block(index), bytes: &[7; BLOCK], why: Put::Keep, age: Duration::ZERO };
         other.put(&[given]).unwrap();
     }
-    assert_eq!(shared.owned("one"), 0, "all were pushed out, and nobody was told");
+    assert_eq!(shared.owned("one"), 0, "all were pushed out, and it was not told");
     let told = || cached.cache.tier_stats()[0].notices > 0;
     assert!(!told());
     for index in 0..20 {

@@ -28,12 +28,12 @@ pub enum Passing {
     /// What a mount takes: a hundredth, and in small caches room for what one request of the
     /// kernel's brings.
     Share,
-    /// So many frames.
+    /// This many frames.
     Frames(u32),
 }
 
 impl Passing {
-    /// Frames of a tier 1 of so many; at most half of it.
+    /// Frames of a tier 1 of this size; at most half of it.
     pub fn frames(self, all: u32) -> u32 {
         let wanted = match self {
             Self::None => return 0,

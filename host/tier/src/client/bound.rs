@@ -46,7 +46,7 @@ struct Balance {
 
 impl Account {
     fn balance(&self) -> MutexGuard<'_, Balance> {
-        self.0.lock().expect("nobody panics with numbers")
+        self.0.lock().expect("no thread panics with numbers")
     }
 
     /// B1.

@@ -230,7 +230,7 @@ pub(super) async fn connect(
     let hear = {
         let ears = Arc::clone(ears);
         move |said: PushInfo| -> Result<(), redis::aio::SendError> {
-            ears.lock().expect("nobody panics while listening").hear(line, &said);
+            ears.lock().expect("no thread panics while listening").hear(line, &said);
             Ok(())
         }
     };
@@ -270,7 +270,7 @@ async fn watch(manner: Manner, shards: Arc<Shards>, ears: Weak<Mutex<Ears>>, lin
         pause = (pause * 2).min(WATCH_PAUSES.1);
         let looked = Shards::look(&manner, &nodes).await;
         let Some(ears) = ears.upgrade() else { return };
-        let mut ears = ears.lock().expect("nobody panics while listening");
+        let mut ears = ears.lock().expect("no thread panics while listening");
         if !ears.is_line(line) {
             return;
         }
@@ -393,6 +393,6 @@ mod tests {
         assert!(advice("3145728", "noeviction").unwrap().contains("noeviction"));
         let rude = advice("1", "volatile-\u{1b}[2J\u{7}lru").unwrap();
         assert!(!rude.contains(char::is_control), "{rude:?}");
-        assert_eq!(super::advice("maxmemory:0\n"), None, "who says half says nothing");
+        assert_eq!(super::advice("maxmemory:0\n"), None, "half an answer is none");
     }
 }

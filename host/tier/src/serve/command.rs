@@ -15,7 +15,7 @@ const NAME_BYTES_MAX: usize = 128;
 const PREFIXES_MAX: usize = 16;
 /// Keys of one owner that an answer lists.
 pub(crate) const LISTED_MAX: usize = 100_000;
-/// Places of the store that are looked at for one answer: nobody else is served meanwhile.
+/// Places of the store that are looked at for one answer: no other client is served meanwhile.
 pub(super) const SCANNED_MAX: usize = 10_000;
 /// Longest pattern: each key is compared with it.
 const PATTERN_BYTES_MAX: usize = 1024;

@@ -50,7 +50,7 @@ pub(super) enum State {
     Ended,
 }
 
-/// Whom a connection tells about changes of others.
+/// The connection that is told about changes of others.
 #[derive(Default)]
 pub(super) struct Tracking {
     /// Only keys that begin so; all where there is none.
@@ -89,7 +89,7 @@ pub(super) struct Connection {
     pub(super) known: bool,
     pub(super) failures: u32,
     pub(super) owner: Owner,
-    /// Fullness as last told to who joined.
+    /// Fullness as last told to clients that joined.
     told_full: Option<bool>,
     pub(super) tracking: Option<Tracking>,
 }
@@ -232,7 +232,7 @@ impl Connection {
         self.output.trim();
     }
 
-    /// For how long it was seen without saying who it is (M2).
+    /// For how long it was seen without authentication (M2).
     pub(super) fn strange_for(&mut self, now: Instant) -> Duration {
         let is_stranger = !self.known || self.tls.as_ref().is_some_and(|tls| tls.is_handshaking());
         if !is_stranger {
@@ -247,7 +247,7 @@ impl Connection {
         self.ended = true;
     }
 
-    /// The peer is gone: nobody waits for what the origin would bring.
+    /// The peer is gone: it waits for no answer of the origin any more.
     pub(super) fn hang_up(&mut self) {
         self.ended |= !self.held.is_empty();
     }
@@ -434,7 +434,7 @@ impl Connection {
     /// tell.
     pub(super) fn tell_changes(&mut self, changes: &[(Box<[u8]>, bool)], flushed: bool, own: bool) -> bool {
         let Some(tracking) = &self.tracking else { return false };
-        // Who does not read loses the connection, and knows that it does not know.
+        // A client that does not read loses the connection, and knows that it does not know.
         let is_behind = self.waiting_bytes() > OUTPUT_BYTES_MAX;
         if flushed {
             self.ended |= is_behind;
@@ -471,7 +471,7 @@ impl Connection {
         State::Waits { read, write, changed }
     }
 
-    /// The connection is taken off everybody's lists.
+    /// The connection is taken off all lists.
     pub(super) fn end(&mut self, shared: &mut Shared) {
         shared.held_bytes -= std::mem::take(&mut self.charged);
         shared.store.leave(self.owner);
@@ -486,7 +486,8 @@ impl Connection {
         shared.store.watch(shared.trackers > 0);
     }
 
-    /// Answers in that protocol from now on. Who cannot be told anything owns and tracks nothing.
+    /// Answers in that protocol from now on. A client that cannot be told anything owns and tracks
+    /// nothing.
     pub(super) fn speak(&mut self, shared: &mut Shared, protocol: Protocol) {
         if protocol == Protocol::Resp2 {
             shared.store.leave(self.owner);
@@ -569,7 +570,7 @@ fn write_tls(tls: &mut rustls::ServerConnection, output: &mut Output, stream: &T
 
 /// Says that there is no room, and hangs up.
 pub(super) fn turn_away(mut stream: TcpStream) {
-    // Who does not read it need not know.
+    // A client that does not read it need not know.
     let _ = stream.set_nonblocking(true);
     let _ = stream.write(b"-ERR max number of clients reached\r\n");
 }

@@ -1,4 +1,4 @@
-//! An inline origin: the server reads what it does not have, so that who asks needs no access to
+//! An inline origin: the server reads what it does not have, so that its clients need no access to
 //! the bytes of files.
 //!
 //! ```text
@@ -16,10 +16,10 @@
 //!     that version before its bytes are read, settled, and after. Everything else is an answer
 //!     "not here".
 //! I2  Files are found from the origin down, one component at a time, without following links.
-//! I3  The loop waits for no file: it looks into the index, of which nobody holds more than a
+//! I3  The loop waits for no file: it looks into the index, of which no thread holds more than a
 //!     part's sweep or a few versions' notes at a time, and takes what readers brought.
 //! I4  Of one block one read is under way, however many ask for it.
-//! I5  Whoever asks is answered: by [`InlineOptions::wait`] at the latest that it is not here.
+//! I5  Each request is answered: by [`InlineOptions::wait`] at the latest that it is not here.
 //! I6  Bounds: [`QUEUE_MAX`] blocks that wait to be read, two for each reader that were read and
 //!     wait for the loop, and the bytes of the index.
 //!
@@ -86,7 +86,7 @@ impl std::fmt::Debug for InlineOptions {
     }
 }
 
-/// Who asked for a block.
+/// The request that asked for a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Asker {
     /// Number and id of the connection: numbers are used again.
@@ -106,7 +106,7 @@ pub(super) enum How {
     Retrieve(Retrieve),
 }
 
-/// The end of a read, for one who asked.
+/// The end of a read, for one request.
 pub(super) struct Brought {
     pub(super) asker: Asker,
     pub(super) key: Key,
@@ -120,7 +120,7 @@ pub(super) struct Counts {
     /// Blocks that were read, and their bytes.
     pub(super) reads: AtomicU64,
     pub(super) read_bytes: AtomicU64,
-    /// Askers that shared a read with somebody before them.
+    /// Requests that shared a read with an earlier one.
     pub(super) joined: AtomicU64,
     /// Asked for in vain: of a version that is not there.
     pub(super) absent: AtomicU64,
@@ -130,11 +130,11 @@ pub(super) struct Counts {
     pub(super) late: AtomicU64,
     /// Askers that found no room to wait.
     pub(super) refused: AtomicU64,
-    /// Times that somebody looked through the origin.
+    /// Times that the origin was looked through.
     pub(super) walks: AtomicU64,
 }
 
-/// Until when somebody waits for a block: later when somebody joins.
+/// Until when a request waits for a block: later when another joins.
 #[derive(Clone)]
 struct Until(Arc<Mutex<Instant>>);
 
@@ -169,7 +169,7 @@ struct Hall {
     done: Mutex<Vec<(Key, Option<Bytes>)>>,
     done_max: usize,
     taken: Condvar,
-    /// Somebody asked for a version that is not known.
+    /// A version was asked for that is not known.
     renew: Mutex<bool>,
     renewed: Condvar,
     wake: OwnedFd,
@@ -184,13 +184,13 @@ struct Hall {
 pub(super) struct Inline {
     hall: Arc<Hall>,
     pending: HashMap<Key, Pending, foldhash::quality::RandomState>,
-    /// In order: everybody waits as long.
+    /// In order: all wait as long.
     deadlines: VecDeque<(Instant, Key, u64, u64)>,
     wait: Duration,
 }
 
 impl Inline {
-    /// Opens the origin and begins to look through it. The index takes at most so many bytes.
+    /// Opens the origin and begins to look through it. The index takes at most `index_bytes` bytes.
     pub(super) fn start(options: &InlineOptions, index_bytes: u64) -> Result<Self, TierError> {
         let InlineOptions { readers, wait, .. } = *options;
         if !(1..=READERS_MAX).contains(&readers) {
@@ -239,7 +239,7 @@ impl Inline {
         &self.hall.wake
     }
 
-    /// Somebody asks for a block that is not in memory. Says whether an answer will come; else it
+    /// A request for a block that is not in memory. Says whether an answer will come; else it
     /// is not here.
     pub(super) fn ask(&mut self, key: Key, asker: Asker) -> bool {
         let hall = &*self.hall;
@@ -274,7 +274,7 @@ impl Inline {
         true
     }
 
-    /// What was brought, and who waited too long (I5).
+    /// What was brought, and which requests waited too long (I5).
     pub(super) fn collect(&mut self) -> Vec<Brought> {
         let mut all = Vec::new();
         // Nothing to read when it was a deadline that ended the wait.
@@ -295,7 +295,7 @@ impl Inline {
             let Some(Pending { askers, .. }) = self.pending.get_mut(&key) else { continue };
             let waits = |asker: &Asker| (asker.id, asker.ticket) == (id, ticket);
             if let Some(at) = askers.iter().position(waits) {
-                // The read goes on; who asks in the meantime shares it.
+                // The read goes on; requests in the meantime share it.
                 let asker = askers.swap_remove(at);
                 self.hall.counts.late.fetch_add(1, Ordering::Relaxed);
                 all.push(Brought { asker, key, sealed: None });
@@ -314,7 +314,7 @@ impl Inline {
         self.hall.files.has_room()
     }
 
-    /// Somebody asks about names; the answer comes with [`found_out`](Self::found_out).
+    /// A request about names; the answer comes with [`found_out`](Self::found_out).
     pub(super) fn find_out(&self, waiter: Waiter, errand: Errand) {
         self.hall.files.ask(waiter, errand);
     }
@@ -324,7 +324,7 @@ impl Inline {
         self.hall.files.collect()
     }
 
-    /// When somebody will have waited too long.
+    /// When a request will have waited too long.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.deadlines.front().map(|(deadline, ..)| *deadline)
     }
@@ -350,8 +350,8 @@ impl Drop for Inline {
     fn drop(&mut self) {
         let hall = &*self.hall;
         hall.stop.store(true, Ordering::Release);
-        // Who has just looked, and does not wait yet, holds the lock: without it nobody would wake
-        // it.
+        // A thread that has just looked, and does not wait yet, holds the lock: without it nothing
+        // would wake it.
         drop(hall.queue());
         hall.queued.notify_all();
         drop(hall.done());

@@ -11,9 +11,9 @@ use std::time::Duration;
 use super::Shared;
 use crate::TierError;
 
-/// How long somebody who asks may take.
+/// How long a client may take.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How long nobody is let in after that failed.
+/// How long no client is accepted after that failed.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// What is shown. Written by the one thread that serves, now and then.
@@ -39,7 +39,7 @@ const NAMES: [(&str, &str, &str); 28] = [
     ("pantler_tier_malformed_total", "counter", "Connections that spoke something else."),
     ("pantler_tier_origin_files", "gauge", "Versions of files of the origin that are known."),
     ("pantler_tier_origin_left_out", "gauge", "Files of the origin that memory had no room to know."),
-    ("pantler_tier_origin_walks_total", "counter", "Times that somebody looked through the origin."),
+    ("pantler_tier_origin_walks_total", "counter", "Times that the origin was looked through."),
     ("pantler_tier_origin_reads_total", "counter", "Blocks read from the origin."),
     ("pantler_tier_origin_read_bytes_total", "counter", "Bytes of those."),
     ("pantler_tier_origin_joined_total", "counter", "Askers that shared a read with another one."),
@@ -47,9 +47,9 @@ const NAMES: [(&str, &str, &str); 28] = [
     ("pantler_tier_origin_failed_total", "counter", "Times that the origin failed."),
     ("pantler_tier_origin_late_total", "counter", "Askers that were told no because it took too long."),
     ("pantler_tier_origin_refused_total", "counter", "Askers that found no room to wait."),
-    ("pantler_tier_origin_stats_total", "counter", "Times that somebody asked what a file is like."),
-    ("pantler_tier_origin_lists_total", "counter", "Times that somebody asked for entries of a directory."),
-    ("pantler_tier_origin_ranges_total", "counter", "Times that somebody asked for bytes of a file."),
+    ("pantler_tier_origin_stats_total", "counter", "Requests for the attributes of a file."),
+    ("pantler_tier_origin_lists_total", "counter", "Requests for entries of a directory."),
+    ("pantler_tier_origin_ranges_total", "counter", "Requests for bytes of a file."),
     ("pantler_tier_origin_range_bytes_total", "counter", "Bytes of those."),
 ];
 
@@ -111,7 +111,7 @@ impl Listener {
                     return;
                 }
                 match stream {
-                    // Who hangs up early misses the answer.
+                    // A client that hangs up early misses the answer.
                     Ok(stream) => drop(respond(stream, &gauges)),
                     // Out of descriptors, say: the next attempt fails as this one did.
                     Err(_) => std::thread::sleep(PAUSE),

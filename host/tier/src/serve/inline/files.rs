@@ -37,17 +37,17 @@ use crate::wire::Reply;
 const QUEUE_MAX: usize = 1024;
 /// Entries of one answer.
 const ENTRIES_MAX: usize = 512;
-/// Listings that somebody is expected to go on with, and for how long.
+/// Listings that a client is expected to go on with, and for how long.
 const LISTINGS_MAX: usize = 32;
 const LISTING_AGE: Duration = Duration::from_secs(5);
-/// How long a file stays open that nobody asks for.
+/// How long a file stays open that is not asked for.
 const IDLE: Duration = Duration::from_secs(1);
 /// What reads past the page cache have to be aligned to.
 const ALIGNMENT: usize = 4096;
 /// Bytes of an entry besides its name and where it leads.
 const ENTRY_BYTES: usize = 256;
 
-/// Who asked, and which of its answers waits.
+/// The connection that asked, and which of its answers waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Waiter {
     /// Number and id of the connection: numbers are used again.
@@ -123,7 +123,7 @@ impl Files {
         self.queue().len() < QUEUE_MAX
     }
 
-    /// Somebody waits from now on.
+    /// A request waits from now on.
     pub(super) fn ask(&self, waiter: Waiter, errand: Errand) {
         self.queue().push_back((waiter, errand));
         self.queued.notify_one();
@@ -136,7 +136,7 @@ impl Files {
         done
     }
 
-    /// Nobody waits without holding one of these locks.
+    /// A thread waits only while it holds one of these locks.
     pub(super) fn wake_all(&self) {
         drop(self.queue());
         self.queued.notify_all();

@@ -5,7 +5,7 @@ use hashbrown::HashMap;
 /// What a version is charged with beside its path: its place in a table that may be growing, and
 /// what the allocator adds.
 const FILE_BYTES: u64 = 160;
-/// Parts that the table is in, by the first byte of a version, which is a hash. Nobody waits for
+/// Parts that the table is in, by the first byte of a version, which is a hash. No thread waits for
 /// more than one to be swept, or to grow.
 pub(super) const PARTS: usize = 256;
 
@@ -34,7 +34,7 @@ fn charge(path: &[u8]) -> u64 {
 }
 
 impl Index {
-    /// An empty one of at most so many bytes.
+    /// An empty one of at most `limit` bytes.
     pub(super) fn new(limit: u64) -> Self {
         let parts = (0..PARTS).map(|_| HashMap::default()).collect();
         Self { limit, used: 0, parts, walk: 0, left_out: 0, leaving_out: 0 }

@@ -14,7 +14,7 @@ use super::{Hall, Until};
 use crate::Key;
 use crate::error::is_gone;
 
-/// How long a file stays open that nobody asks for.
+/// How long a file stays open that is not asked for.
 const IDLE: Duration = Duration::from_secs(1);
 /// What reads past the page cache have to be aligned to.
 const ALIGNMENT: usize = 4096;
@@ -32,7 +32,7 @@ struct Reader {
 pub(super) fn serve(hall: &Hall) {
     let mut reader = Reader::default();
     while let Some((key, until)) = next(hall, &mut reader) {
-        // Everybody who asked has been told otherwise.
+        // All requests for it have been answered otherwise.
         let sealed = if until.is_over() { None } else { reader.bring(hall, &key) };
         hall.hand_over(key, sealed);
     }

@@ -1,4 +1,4 @@
-//! Looks through the origin for the versions that are there: at the start, and after somebody asked
+//! Looks through the origin for the versions that are there: at the start, and after a request
 //! for one that is not known.
 //!
 //! The pause after a walk is nine times as long as the walk, so that at most a tenth of the time
@@ -23,7 +23,7 @@ const PAUSE_FACTOR: u32 = 9;
 const DEPTH_MAX: usize = 100;
 /// How long the walker leaves the index alone between two parts of it.
 const SWEEP_PAUSE: Duration = Duration::from_micros(50);
-/// Versions that go to the index together: nobody looks into it meanwhile.
+/// Versions that go to the index together: no thread looks into it meanwhile.
 const NOTED_MAX: usize = 64;
 
 /// What the walker's thread does.
@@ -89,7 +89,7 @@ fn walk(hall: &Hall) {
             note(hall, &mut noted);
             for part in 0..PARTS {
                 hall.write_index().sweep(part);
-                // Who waits for the index has it in between.
+                // A thread that waits for the index has it in between.
                 std::thread::sleep(SWEEP_PAUSE);
             }
             let mut index = hall.write_index();
