@@ -138,17 +138,18 @@ fn a_mount_as_it_comes_is_named_right_or_not_at_all() {
         fs::create_dir(folder.path().join(name)).unwrap();
     }
     let [origin, point] = ["origin", "mnt"].map(|name| folder.path().join(name).display().to_string());
-    let mount = |policy: &str, more: &[&str]| {
-        // Blocks of one page: of larger ones a mount keeps the pages that are read, and Dust sees
-        // two sizes at once.
-        let words = ["mount", &origin, &point, "--cache", "1M", "--block-size", "4K", "--policy", policy];
+    let mount = |sizes: [&str; 2], policy: &str, more: &[&str]| {
+        let [cache, block] = sizes;
+        let words = ["mount", &origin, &point, "--cache", cache, "--block-size", block, "--policy", policy];
         ok(folder.path(), &[&words[..], more].concat());
         let stat = pantler(folder.path(), &["stat", &point, "--json"]).stdout;
         let stat: serde_json::Value = serde_json::from_slice(&stat).expect("JSON");
         stat["body"]["capacity_blocks"].as_f64().expect("a number")
     };
     for policy in ["lru", "fifo", "arc", "s3-fifo"] {
-        let frames = mount(policy, &[]);
+        // Blocks of one page: of larger ones a mount keeps the pages that are read, and Dust sees
+        // two sizes at once.
+        let frames = mount(["1M", "4K"], policy, &[]);
         for seed in 1..=3 {
             let found = asked(folder.path(), &point, seed);
             if found["verdict"] == "known" {
@@ -160,7 +161,7 @@ fn a_mount_as_it_comes_is_named_right_or_not_at_all() {
         ok(folder.path(), &["umount", &point]);
     }
     // One that fetches ahead whatever is read is told so, and what to do about it.
-    mount("lru", &["--lookahead", "obl"]);
+    mount(["8M", "32K"], "lru", &["--lookahead", "obl"]);
     let begin = Instant::now();
     let told =
         (1..).take_while(|attempt| *attempt <= ATTEMPTS || begin.elapsed() < PATIENCE).any(|attempt| {

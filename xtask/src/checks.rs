@@ -4,7 +4,7 @@ use anyhow::{Context, Result, bail};
 use std::fs;
 
 use crate::shell::{command, output, run, run_command, say};
-use crate::{lanes, node, packages, python};
+use crate::{node, packages, programs, python};
 
 /// Crates that never perform I/O, read a clock or draw randomness.
 const PURE: [&str; 3] = ["pantler-policy", "pantler-steward", "pantler-pagecache"];
@@ -17,7 +17,7 @@ const BANNED_IN_PURE: [&str; 4] = ["libc", "rustix", "tokio", "rand"];
 pub fn test() -> Result<()> {
     packages::ensure(packages::TEST)?;
     // The network is waited for while compilers run.
-    let programs = std::thread::spawn(|| {
+    let preparing = std::thread::spawn(|| {
         // What is missing should be so at the start.
         for manifest in ["fuzz/Cargo.toml", "bindings/python/Cargo.toml"] {
             run(&["cargo", "fetch", "--quiet", "--manifest-path", manifest])?;
@@ -27,8 +27,8 @@ pub fn test() -> Result<()> {
     });
     run(&["cargo", "fmt", "--all", "--check"])?;
     run(&["cargo", "clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"])?;
-    let prepared = || programs.join().expect("preparations report their errors");
-    lanes::run(prepared, || {
+    let prepared = || preparing.join().expect("preparations report their errors");
+    programs::run(prepared, || {
         run(&["cargo", "test", "--workspace", "--all-features", "--doc"])?;
         pure()?;
         fuzz_targets()?;

@@ -1,15 +1,12 @@
-//! Running the test programs of the workspace in two lanes.
+//! Running the test programs of the workspace, one after the other.
 //!
 //! ```text
-//!   cargo test --no-run  --->  calm  --->  machine: tests of host, body and the command, one after the other
-//!                                    \-->  processor: tests of core and lab, then the work that is left
+//!   cargo test --no-run  --->  tests that measure time  --->  all others  --->  the work that is left
 //! ```
 //!
-//! Tests that find out a policy by timing alone run first, while nothing else does. Tests of the
-//! machine mostly wait: for a disk, a server, a limit. They may also disturb each other, so one
-//! program runs at a time. Tests of the other lane need a processor and little else; they run
-//! beside the first lane with a lower priority. Cargo is not in between, because it would
-//! hold the lock of the folder `target`.
+//! Tests that find out a policy by timing alone run first, right after the build. No two programs
+//! run at once: many of them wait for a disk, a server or a limit, and would disturb each other.
+//! Cargo is not in between, so that nothing is looked at again for each program.
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
@@ -19,8 +16,6 @@ use std::time::Instant;
 
 use crate::shell::{command, describe, say};
 
-/// Folders whose tests need a processor and little else.
-const PROCESSOR: [&str; 3] = ["core/", "lab/", "xtask"];
 /// How long the readers of traces are fed with mutated samples, all together.
 const FUZZ_SECONDS: &str = "180";
 /// Tests that measure time: they need a calm machine.
@@ -50,34 +45,20 @@ impl Program {
         })
     }
 
-    fn needs_processor(&self) -> bool {
-        PROCESSOR.iter().any(|folder| self.folder.starts_with(folder))
-    }
-
     fn needs_calm(&self) -> bool {
         CALM.contains(&self.name.as_str())
     }
 
-    /// Runs the program. `is_beside` lowers its priority, and shows its output at its end.
-    fn passes(&self, is_beside: bool) -> Result<bool> {
-        let mut test = if is_beside { command(&["nice", "-n", "10"]) } else { Command::new(&self.path) };
-        if is_beside {
-            test.arg(&self.path);
-        }
+    /// Runs the program.
+    fn passes(&self) -> Result<bool> {
         let folder = std::env::current_dir()?.join(&self.folder);
+        let mut test = Command::new(&self.path);
         test.current_dir(&folder)
             .env("CARGO_MANIFEST_DIR", &folder)
             .env("PANTLER_FUZZ_SECONDS", FUZZ_SECONDS);
+        say(format_args!("{}: {}", self.folder, self.name));
         let start = Instant::now();
-        let passes = if is_beside {
-            let output = test.stderr(Stdio::piped()).output()?;
-            print!("{}", String::from_utf8_lossy(&output.stdout));
-            eprint!("{}", String::from_utf8_lossy(&output.stderr));
-            output.status.success()
-        } else {
-            say(format_args!("{}: {}", self.folder, self.name));
-            test.status()?.success()
-        };
+        let passes = test.status()?.success();
         let word = if passes { "done" } else { "FAILED" };
         say(format_args!("{}: {}: {word} in {:.1} s", self.folder, self.name, start.elapsed().as_secs_f64()));
         Ok(passes)
@@ -111,24 +92,18 @@ fn build() -> Result<Vec<Program>> {
     Ok(programs)
 }
 
-/// Builds all tests, then `prepared` must be there, then runs them. `rest` is run after the tests
-/// of the processor's lane. A failure ends neither lane.
+/// Builds all tests, then `prepared` must be there, then runs them, and `rest` after them. A failure
+/// of a test ends nothing.
 ///
 /// # Errors
 ///
 /// The names of the programs that failed, and what `rest` said.
-pub fn run(prepared: impl FnOnce() -> Result<()>, rest: impl FnOnce() -> Result<()> + Send) -> Result<()> {
-    let (calm, others): (Vec<_>, Vec<_>) = build()?.into_iter().partition(Program::needs_calm);
-    let (beside, first): (Vec<_>, Vec<_>) = others.into_iter().partition(Program::needs_processor);
+pub fn run(prepared: impl FnOnce() -> Result<()>, rest: impl FnOnce() -> Result<()>) -> Result<()> {
+    let (mut programs, others): (Vec<_>, Vec<_>) = build()?.into_iter().partition(Program::needs_calm);
+    programs.extend(others);
     prepared()?;
-    let mut failed = failures(&calm, false);
-    let (others, rest) = std::thread::scope(|scope| {
-        let lane = scope.spawn(|| (failures(&beside, true), rest()));
-        failed.extend(failures(&first, false));
-        lane.join().expect("a lane reports its errors")
-    });
-    failed.extend(others);
-    rest?;
+    let failed = failures(&programs);
+    rest()?;
     if !failed.is_empty() {
         bail!("failed: {}", failed.join(", "));
     }
@@ -136,8 +111,8 @@ pub fn run(prepared: impl FnOnce() -> Result<()>, rest: impl FnOnce() -> Result<
 }
 
 /// Runs programs one after the other, and names those that fail.
-fn failures(programs: &[Program], are_beside: bool) -> Vec<String> {
-    let name = |program: &Program| match program.passes(are_beside) {
+fn failures(programs: &[Program]) -> Vec<String> {
+    let name = |program: &Program| match program.passes() {
         Ok(true) => None,
         Ok(false) => Some(format!("{} of {}", program.name, program.folder)),
         Err(error) => Some(format!("{} of {}: {error:#}", program.name, program.folder)),
@@ -169,17 +144,11 @@ mod tests {
     }
 
     #[test]
-    fn each_test_has_its_place() {
-        for (folder, name, is_calm, is_beside) in [
-            ("lab/dust", "page_cache", true, true),
-            ("cli", "dust_mount", true, false),
-            ("cli", "mount", false, false),
-            ("body/steer", "pantler_steer", false, false),
-            ("lab/dust", "all", false, true),
-            ("core/policy", "properties", false, true),
-        ] {
-            let program = program(folder, name, true).unwrap();
-            assert_eq!((program.needs_calm(), program.needs_processor()), (is_calm, is_beside), "{name}");
+    fn tests_that_measure_time_are_known() {
+        for (folder, name, is_calm) in
+            [("lab/dust", "page_cache", true), ("cli", "dust_mount", true), ("cli", "mount", false)]
+        {
+            assert_eq!(program(folder, name, true).unwrap().needs_calm(), is_calm, "{name}");
         }
     }
 }
