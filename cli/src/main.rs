@@ -38,6 +38,7 @@ mod steering;
 mod tier;
 mod trace;
 mod web;
+mod web_load;
 mod written;
 
 use args::{Arguments, Command};
@@ -78,6 +79,7 @@ fn dispatch(arguments: &Arguments) -> anyhow::Result<u8> {
         Command::Trace(words) => trace::trace(words)?,
         Command::Dust(words) => dust::dust(words)?,
         Command::Web(words) => web::web(words)?,
+        Command::WebLoad(words) => web_load::web_load(words)?,
         Command::Tier(words) => tier::tier(words)?,
         Command::Daemon => daemon::daemon()?,
         Command::Profiles(profiles) => profiles::show(profiles)?,
