@@ -4,7 +4,7 @@ use anyhow::{Context, Result, bail};
 use std::fs;
 
 use crate::shell::{command, output, run, run_command, say};
-use crate::{node, packages, programs, python};
+use crate::{node, packages, python};
 
 /// Crates that never perform I/O, read a clock or draw randomness.
 const PURE: [&str; 3] = ["pantler-policy", "pantler-steward", "pantler-pagecache"];
@@ -12,6 +12,9 @@ const PURE: [&str; 3] = ["pantler-policy", "pantler-steward", "pantler-pagecache
 const BARE_TARGET: &str = "x86_64-unknown-none";
 /// Crates that have no business below the bodies.
 const BANNED_IN_PURE: [&str; 4] = ["libc", "rustix", "tokio", "rand"];
+
+/// How long the readers of traces are fed with mutated samples, all together.
+const FUZZ_SECONDS: &str = "180";
 
 /// Formatting, lints, tests, purity, fuzz targets, documentation.
 pub fn test() -> Result<()> {
@@ -27,16 +30,18 @@ pub fn test() -> Result<()> {
     });
     run(&["cargo", "fmt", "--all", "--check"])?;
     run(&["cargo", "clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"])?;
-    let prepared = || preparing.join().expect("preparations report their errors");
-    programs::run(prepared, || {
-        run(&["cargo", "test", "--workspace", "--all-features", "--doc"])?;
-        pure()?;
-        fuzz_targets()?;
-        python::test_if_possible()?;
-        let mut doc = command(&["cargo", "doc", "--workspace", "--no-deps", "--document-private-items"]);
-        doc.env("RUSTDOCFLAGS", "-D warnings");
-        run_command(doc)
-    })
+    preparing.join().expect("preparations report their errors")?;
+    // Tests of the command start the binary; building all targets first keeps its build out of
+    // their time.
+    let mut tests = command(&["cargo", "test", "--workspace", "--all-features", "--no-fail-fast"]);
+    tests.env("PANTLER_FUZZ_SECONDS", FUZZ_SECONDS);
+    run_command(tests)?;
+    pure()?;
+    fuzz_targets()?;
+    python::test_if_possible()?;
+    let mut doc = command(&["cargo", "doc", "--workspace", "--no-deps", "--document-private-items"]);
+    doc.env("RUSTDOCFLAGS", "-D warnings");
+    run_command(doc)
 }
 
 /// As `test`, but a missing kernel feature is a failure.

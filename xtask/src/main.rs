@@ -10,7 +10,6 @@ mod fuzz;
 mod install;
 mod node;
 mod packages;
-mod programs;
 mod python;
 mod shell;
 mod stores;

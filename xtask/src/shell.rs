@@ -53,7 +53,7 @@ pub fn output(words: &[&str]) -> Result<String> {
 }
 
 /// The words of a command.
-pub fn describe(command: &Command) -> String {
+fn describe(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }
