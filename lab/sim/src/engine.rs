@@ -75,9 +75,9 @@ impl Visitor for Run<'_> {
 
     fn online<P: Online>(self, policy: P) -> Self::Output {
         if is_sparse::<P>(self.trace.distinct(), self.frames) {
-            return self.through(Sparse::new(policy, self.frames));
+            return self.refer(Sparse::new(policy, self.frames));
         }
-        self.through(Dense::new(policy, self.trace.distinct(), self.frames))
+        self.refer(Dense::new(policy, self.trace.distinct(), self.frames))
     }
 
     fn offline(self, policy: Offline) -> Self::Output {
@@ -86,34 +86,47 @@ impl Visitor for Run<'_> {
 }
 
 impl Run<'_> {
-    fn through(self, mut cache: impl Demand) -> Result<Outcome, Stopped> {
-        let ids = self.trace.requests();
-        let mut tally = Tally::new(self.trace, self.warm_up);
-        let mut missed = [0; BATCH];
-        let mut start = 0;
-        while start < ids.len() {
-            let end = (start + BATCH).min(ids.len());
-            let ahead = (end + 2 * AHEAD).min(ids.len());
-            let misses = cache.batch(&ids[start..ahead], end - start, &mut missed);
-            tally.batch(start..end, &missed[..misses]);
-            self.watch.advance(end - start)?;
-            start = end;
-        }
-        Ok(tally.finish())
+    /// All references of the trace to a cache.
+    fn refer(self, cache: impl Demand) -> Result<Outcome, Stopped> {
+        drive(self.trace, self.trace.requests(), self.warm_up, self.watch, cache)
     }
+}
+
+/// Makes all references to a cache, in batches. `words` has what the cache is told of each.
+pub(crate) fn drive(
+    trace: &Prepared,
+    words: &[u32],
+    warm_up: u64,
+    watch: &Watch,
+    mut cache: impl Demand,
+) -> Result<Outcome, Stopped> {
+    let mut tally = Tally::new(trace, warm_up);
+    let mut missed = [0; BATCH];
+    let mut start = 0;
+    while start < words.len() {
+        let end = (start + BATCH).min(words.len());
+        let ahead = (end + 2 * AHEAD).min(words.len());
+        let misses = cache.batch(&words[start..ahead], end - start, &mut missed);
+        tally.batch(start..end, &missed[..misses]);
+        watch.advance(end - start)?;
+        start = end;
+    }
+    Ok(tally.finish())
 }
 
 /// A demand cache.
 pub(crate) trait Demand {
-    /// Makes the first `count` references of `ids`, writes the positions of misses to `missed`, and
-    /// returns how many there are. The rest of `ids` is what comes next.
-    fn batch(&mut self, ids: &[u32], count: usize, missed: &mut [u32; BATCH]) -> usize;
+    /// Makes the first `count` references of `words`, writes the positions of misses to `missed`,
+    /// and returns how many there are. The rest of `words` is what comes next. A word is the id of
+    /// a block, or for an offline policy the time of its next reference.
+    fn batch(&mut self, words: &[u32], count: usize, missed: &mut [u32; BATCH]) -> usize;
 }
 
 /// A policy with the ids of the trace as handles, and which blocks are in the cache.
+#[derive(Clone, Debug)]
 pub(crate) struct Dense<P> {
-    policy: P,
-    links: Links,
+    pub(crate) policy: P,
+    pub(crate) links: Links,
     resident: Resident,
     frames: u32,
 }
@@ -124,8 +137,21 @@ impl<P: Online> Dense<P> {
         Self { policy, links: Links::new(handles), resident: Resident::new(handles), frames }
     }
 
+    /// Makes room for more handles.
+    pub(crate) fn grow(&mut self, handles: u32) {
+        self.links.grow(handles);
+        self.policy.reserve(handles);
+        self.resident.grow(handles);
+    }
+
     #[inline(always)]
-    fn bring_in(&mut self, id: Handle) {
+    pub(crate) fn is_resident(&self, handle: Handle) -> bool {
+        self.resident.contains(handle)
+    }
+
+    /// A reference to a handle that is not resident.
+    #[inline(always)]
+    pub(crate) fn bring_in(&mut self, id: Handle) {
         self.policy.miss(&mut self.links, id);
         if self.policy.len() >= self.frames {
             // Nothing is ever pinned here.

@@ -178,17 +178,15 @@ impl Names {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pantler_trace::generate::Random;
     use std::collections::HashMap;
 
     /// Ids that come, are looked for and are forgotten, beside a map of the standard library.
     #[test]
     fn names_are_those_of_a_map() {
         for seed in 0..50_u64 {
-            let mut state = seed;
-            let mut draw = |below: u32| {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                ((state >> 33) as u32) % below
-            };
+            let mut random = Random::new(seed);
+            let mut draw = |below: u32| random.below(below.into()) as u32;
             let ids = [20, 200, 4_000_000_000][seed as usize % 3];
             let mut names = Names::new(16);
             let mut twin: HashMap<u32, Handle> = HashMap::new();

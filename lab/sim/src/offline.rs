@@ -4,8 +4,8 @@ use pantler_policy::Offline;
 use pantler_policy::min::{Min, Reference};
 use pantler_trace::Prepared;
 
-use crate::engine::{AHEAD, BATCH};
-use crate::outcome::{Outcome, Tally};
+use crate::engine::{AHEAD, BATCH, Demand, drive};
+use crate::outcome::Outcome;
 use crate::watch::{Stopped, Watch};
 
 /// Simulates an offline policy. It needs no names of blocks: a block in the cache is the time of
@@ -19,18 +19,8 @@ pub(crate) fn run(
 ) -> Result<Outcome, Stopped> {
     let next_uses = next_uses(trace, watch)?;
     let length = u32::try_from(next_uses.len()).expect("a prepared trace counts its references in 32 bits");
-    let mut min = Min::new(frames, length, policy == Offline::MinWithBypass);
-    let mut tally = Tally::new(trace, warm_up);
-    let mut missed = [0; BATCH];
-    let mut start = 0;
-    while start < next_uses.len() {
-        let end = (start + BATCH).min(next_uses.len());
-        let misses = batch(&mut min, next_uses, start..end, &mut missed);
-        tally.batch(start..end, &missed[..misses]);
-        watch.advance(end - start)?;
-        start = end;
-    }
-    Ok(tally.finish())
+    let min = Min::new(frames, length, policy == Offline::MinWithBypass);
+    drive(trace, next_uses, warm_up, watch, Foretold { min, now: 0 })
 }
 
 /// The next uses of a trace, computed by the first that asks.
@@ -42,24 +32,27 @@ pub fn next_uses<'a>(trace: &'a Prepared, watch: &Watch) -> Result<&'a [u32], St
     trace.next_uses_while(&|references| watch.advance(references).is_ok()).ok_or(Stopped)
 }
 
-/// Makes the references at `batch`, writes the positions of misses to `missed`, and returns how
-/// many there are.
-#[inline(never)]
-fn batch(
-    min: &mut Min,
-    next_uses: &[u32],
-    batch: std::ops::Range<usize>,
-    missed: &mut [u32; BATCH],
-) -> usize {
-    let mut misses = 0;
-    for now in batch.clone() {
-        if let Some(&soon) = next_uses.get(now + AHEAD) {
-            min.prefetch(soon);
+/// A cache under an offline policy, told of each reference when its block is referenced next.
+struct Foretold {
+    min: Min,
+    /// References made.
+    now: u32,
+}
+
+impl Demand for Foretold {
+    #[inline(never)]
+    fn batch(&mut self, next_uses: &[u32], count: usize, missed: &mut [u32; BATCH]) -> usize {
+        let mut misses = 0;
+        for (at, &next_use) in next_uses[..count].iter().enumerate() {
+            if let Some(&soon) = next_uses.get(at + AHEAD) {
+                self.min.prefetch(soon);
+            }
+            if self.min.reference(self.now, next_use) != Reference::Hit {
+                missed[misses % BATCH] = at as u32;
+                misses += 1;
+            }
+            self.now += 1;
         }
-        if min.reference(now as u32, next_uses[now]) != Reference::Hit {
-            missed[misses % BATCH] = (now - batch.start) as u32;
-            misses += 1;
-        }
+        misses
     }
-    misses
 }

@@ -11,11 +11,10 @@
 //! It decides as a cache with a handle for every id, to the last miss: a handle goes to another id
 //! only after the policy forgot the one before.
 
-use pantler_policy::{Handle, Links, Online};
+use pantler_policy::{Handle, Online};
 
-use crate::engine::{AHEAD, BATCH, Demand};
+use crate::engine::{AHEAD, BATCH, Demand, Dense};
 use crate::names::Names;
-use crate::resident::Resident;
 
 /// With fewer ids than this the tables of a dense cache lie in the processor's caches, and are
 /// faster.
@@ -30,42 +29,16 @@ pub(crate) fn is_sparse<P: Online>(ids: u32, frames: u32) -> bool {
     ids >= IDS_MIN && ids / IDS_PER_FRAME_MIN >= frames && !P::REMEMBERS_ALL
 }
 
-/// A policy, names for the blocks it knows, and which of them are in the cache.
+/// A cache whose handles are names, given to the blocks that its policy knows.
 pub(crate) struct Sparse<P> {
-    policy: P,
-    links: Links,
+    cache: Dense<P>,
     names: Names,
-    /// By handle.
-    resident: Resident,
-    frames: u32,
 }
 
 impl<P: Online> Sparse<P> {
     pub(crate) fn new(policy: P, frames: u32) -> Self {
-        let none = Links::new(0);
-        let mut cache =
-            Self { policy, links: none, names: Names::new(0), resident: Resident::new(0), frames };
-        cache.make_room(frames + frames / 2 + 64);
-        cache
-    }
-
-    fn make_room(&mut self, handles: u32) {
-        self.names.grow(handles);
-        self.links.grow(handles);
-        self.policy.reserve(handles);
-        self.resident.grow(handles);
-    }
-
-    #[inline(always)]
-    fn bring_in(&mut self, handle: Handle) {
-        self.policy.miss(&mut self.links, handle);
-        if self.policy.len() >= self.frames {
-            // Nothing is ever pinned here.
-            let Some(victim) = self.policy.evict(&mut self.links, &|_| false) else { return };
-            self.resident.remove(victim);
-        }
-        self.policy.insert(&mut self.links, handle);
-        self.resident.insert(handle);
+        let handles = frames + frames / 2 + 64;
+        Self { cache: Dense::new(policy, handles, frames), names: Names::new(handles) }
     }
 
     #[inline]
@@ -74,17 +47,18 @@ impl<P: Online> Sparse<P> {
             self.find_forgotten();
         }
         let handle = self.names.name(id).expect("room was made");
-        self.policy.identify(handle, id);
+        self.cache.policy.identify(handle, id);
         handle
     }
 
     #[cold]
     fn find_forgotten(&mut self) {
-        let Self { policy, links, resident, names, .. } = self;
-        names.forget(|handle| resident.contains(handle) || policy.is_ghost(links, handle));
-        let handles = self.names.handles();
-        if self.names.free() < handles / FREE_ONE_OF {
-            self.make_room(handles + handles / 4);
+        let Self { cache, names } = self;
+        names.forget(|handle| cache.is_resident(handle) || cache.policy.is_ghost(&cache.links, handle));
+        let handles = names.handles();
+        if names.free() < handles / FREE_ONE_OF {
+            names.grow(handles + handles / 4);
+            cache.grow(handles + handles / 4);
         }
     }
 }
@@ -96,20 +70,20 @@ impl<P: Online> Demand for Sparse<P> {
         for (at, &id) in ids[..count].iter().enumerate() {
             if let Some(&later) = ids.get(at + 2 * AHEAD) {
                 self.names.expect(later);
-                self.policy.expect(later);
+                self.cache.policy.expect(later);
             }
             if let Some(handle) = ids.get(at + AHEAD).and_then(|&soon| self.names.find(soon)) {
-                self.policy.prefetch(&self.links, handle);
+                self.cache.policy.prefetch(&self.cache.links, handle);
             }
             let known = self.names.find(id);
-            if let Some(handle) = known.filter(|&handle| self.resident.contains(handle)) {
-                self.policy.hit(&mut self.links, handle);
+            if let Some(handle) = known.filter(|&handle| self.cache.is_resident(handle)) {
+                self.cache.policy.hit(&mut self.cache.links, handle);
                 continue;
             }
             missed[misses % BATCH] = at as u32;
             misses += 1;
             let handle = known.unwrap_or_else(|| self.name(id));
-            self.bring_in(handle);
+            self.cache.bring_in(handle);
         }
         misses
     }
@@ -118,8 +92,8 @@ impl<P: Online> Demand for Sparse<P> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::Dense;
     use pantler_policy::{Offline, Spec, Visitor};
+    use pantler_trace::generate::Random;
 
     /// Misses of both kinds of cache over the same ids, batch by batch.
     struct Both<'a> {
@@ -143,7 +117,7 @@ mod tests {
                 let now = sparse.batch(ahead, count, &mut missed);
                 assert_eq!(missed[..now], expected[..misses], "{} from {start} on", P::NAME);
             }
-            sparse.policy.validate(&sparse.links);
+            sparse.cache.policy.validate(&sparse.cache.links);
         }
 
         fn offline(self, _: Offline) {}
@@ -151,11 +125,8 @@ mod tests {
 
     #[test]
     fn every_policy_decides_as_with_a_handle_for_every_id() {
-        let mut state = 1_u64;
-        let mut draw = |below: u32| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            ((state >> 33) as u32) % below
-        };
+        let mut random = Random::new(1);
+        let mut draw = |below: u32| random.below(below.into()) as u32;
         let uniform: Vec<u32> = (0..30_000).map(|_| draw(4_000)).collect();
         let skewed: Vec<u32> = (0..30_000)
             .map(|_| {
