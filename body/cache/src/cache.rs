@@ -279,11 +279,11 @@ impl Cache {
         (first..=slot.buffer).for_each(|buffer| self.slab.enter(buffer));
         for index in block.index..block.index + count {
             let block = Block::new(request.file, index);
-            // What was fetched because of the one before may have replaced this one; its bytes are
+            // A fetch because of the one before may have replaced this one; its bytes are
             // in use, and stay.
             if frames.steward.lookup(block).is_some() {
                 let access = self.access(&mut frames, request, block, None);
-                assert!(!matches!(access, Some(Access::Miss(_))), "F1: a cached block is no miss");
+                assert!(!matches!(access, Some((Access::Miss(_), _))), "F1: a cached block is no miss");
             }
         }
         let end = (count as usize - 1) * self.block_bytes() + slot.valid as usize;
@@ -351,8 +351,9 @@ impl Cache {
         run: usize,
     ) -> io::Result<Referenced<'a>> {
         loop {
-            let part = self.part(&frames, request, block);
-            let Some(access) = self.access(&mut frames, request, block, Some(run)) else { continue };
+            let Some((access, part)) = self.access(&mut frames, request, block, Some(run)) else {
+                continue;
+            };
             match access {
                 // Queued, and now a reader waits for it: not its turn decides, but the reader,
                 // unless it goes with a batch.
@@ -400,28 +401,21 @@ impl Cache {
         }
     }
 
-    /// The pages of `block` to fetch if `request` misses it. Asked before the reference, which may
-    /// change the answer.
-    pub(crate) fn part(&self, frames: &Frames, request: &Request<'_>, block: Block) -> Pages {
-        let (pages, end) = self.asked(request);
-        self.pages_in(block, &frames.steward.part(block, &pages, end))
-    }
-
     /// One reference. The steward decides, and what it decided is carried out; over lower tiers the
     /// block is given the tier where it is kept. A miss is demanded with up to `run` blocks, if the
-    /// caller is going to [fetch](Self::fetch_run) it by itself. `None` when what was fetched
-    /// because
-    /// of the reference replaced its block.
+    /// caller is going to [fetch](Self::fetch_run) it by itself. Gives also the pages to fetch
+    /// where they are missing. `None` when what was fetched because of the reference replaced its
+    /// block.
     pub(crate) fn access(
         &self,
         frames: &mut Frames,
         request: &Request<'_>,
         block: Block,
         run: Option<usize>,
-    ) -> Option<Access> {
+    ) -> Option<(Access, Pages)> {
         let plan = frames.plan(request.owner, block, &self.slab);
         let (pages, end) = self.asked(request);
-        let access = frames.steward.access_part(request.owner, block, &pages, end);
+        let (access, part) = frames.steward.access_part(request.owner, block, &pages, end);
         let found = match access {
             Access::Hit(frame) | Access::Arriving(frame) => Some((frame, frames.slot(frame).ticket)),
             Access::Miss(_) | Access::Full => None,
@@ -434,7 +428,7 @@ impl Cache {
         self.settle(frames, Some(request));
         frames.place(plan, access, &self.slab);
         let has_left = found.is_some_and(|(frame, ticket)| frames.slot(frame).ticket != ticket);
-        (!has_left).then_some(access)
+        (!has_left).then(|| (access, self.pages_in(block, &part)))
     }
 
     /// Waits for a frame that is being filled. `None` when its content was voided instead.

@@ -195,12 +195,11 @@ impl Cache {
             if !frames.has_idle_buffer(&self.slab) {
                 return;
             }
-            let part = self.part(frames, request, block);
             let (frame, pages) = match (self.access(frames, request, block, None), queued) {
-                (Some(Access::Miss(frame)), None) => (frame, part),
+                (Some((Access::Miss(frame), part)), None) => (frame, part),
                 // On its way, so it has not left; and it could not begin meanwhile. It was to
                 // come as a whole.
-                (Some(Access::Arriving(_)), Some(frame)) if frames.take_queued(frame) => {
+                (Some((Access::Arriving(_), _)), Some(frame)) if frames.take_queued(frame) => {
                     (frame, self.cut.all())
                 }
                 _ => return,

@@ -49,6 +49,6 @@ mod write;
 pub use cache::{Activity, Cache, Request, Traffic};
 pub use error::CacheError;
 pub use heap::hold_little;
-pub use lower::{TierStat, tier_index_bytes_max};
+pub use lower::tier_index_bytes_max;
 pub use options::{BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, FRAME_METADATA_BYTES, Options};
 pub use prefetch::{ListEntry, Listed};

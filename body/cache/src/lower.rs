@@ -7,8 +7,8 @@
 //!   eviction  --> queue of tier 2 --> its worker --> queue of 3      no reader waits
 //! ```
 //!
-//! *Who* leaves the frames is the steward's choice, LRU-SP and managers; *where it goes* is ULC's
-//! (rules U). The brain holds a stack of [`Ulc`](pantler_steward::placement::Ulc) over the keys
+//! *Which block* leaves the frames is the steward's choice, LRU-SP and managers; *where it goes* is
+//! ULC's (rules U). The brain holds a stack of [`Ulc`](pantler_steward::placement::Ulc) over the keys
 //! that tiers know. A block that ULC wants lower than tier 1 passes through a few frames that are
 //! kept for such blocks (U2), so that a scan does not displace what is wanted nearer.
 //!
@@ -42,6 +42,5 @@ mod retrieving;
 mod worker;
 
 pub(crate) use attached::Attached;
-pub use attached::TierStat;
 pub use brain::tier_index_bytes_max;
 pub(crate) use brain::{Brain, Plan};

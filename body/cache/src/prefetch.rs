@@ -16,8 +16,7 @@
 //! write, a cut, another version), its ticket has changed, and they go nowhere (F3).
 //!
 //! A prefetch never waits for a buffer. Where no thread serves prefetches, what is wanted is given
-//! up
-//! at once.
+//! up at once.
 //!
 //! Why so: docs/decisions/0044-fetching-ahead-on-a-mount.md, and
 //! docs/decisions/0081-threads-read-ahead.md.
@@ -198,7 +197,7 @@ impl Cache {
     }
 
     /// Ends all threads that [serve prefetches](Self::serve_prefetches), once what they read has
-    /// arrived, and whoever would begin.
+    /// arrived, and runs that would begin.
     pub fn stop_prefetches(&self) {
         // Where the lock is broken they end by themselves.
         if !self.is_broken() {

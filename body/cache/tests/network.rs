@@ -122,7 +122,7 @@ fn clients_in_namespaces_do_as_in_the_simulator() {
     let demoted =
         steps.iter().filter(|step| matches!(step, Step::Demote { from: Level(1), .. })).count() as u64;
     let stats: Vec<_> = caches.iter().map(|cache| cache.tier_stats().remove(0)).collect();
-    let sum = |of: fn(&pantler_cache::TierStat) -> u64| stats.iter().map(of).sum::<u64>();
+    let sum = |of: fn(&pantler_control::TierStat) -> u64| stats.iter().map(of).sum::<u64>();
     let found_near: u64 =
         caches.iter().map(|cache| cache.with_steward(|steward| steward.totals()).hits).sum();
     let moved = (below + demoted + placed) * BLOCK as u64;

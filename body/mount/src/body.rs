@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use pantler_control::{
     Body, BodyInfo, BodyKind, BodyStat, ControlError, Counters, DecisionLine, FILES_SHOWN, FileExplanation,
     FileStat, Hint, HintAnswer, OwnerSelector, OwnerStat, PrefetchStat, PriorityStat, RunId, RunSpec,
-    Speaker, TierStat,
+    Speaker,
 };
 use pantler_origin::{Attributes, Origin};
 use pantler_steward::{Block, Decision, FileId, HintError, OwnerId, Steward};
@@ -385,7 +385,7 @@ impl Body for MountBody {
             files,
             files_left_out,
             revocations: self.core.revocations(),
-            tiers: tiers.into_iter().map(tier_stat).collect(),
+            tiers,
             body_counters,
         })
     }
@@ -455,29 +455,6 @@ fn naming(path: &Path, error: ControlError) -> ControlError {
 
 fn not_here(path: &Path) -> ControlError {
     ControlError::not_found(format!("file {} on this mount", path.display()))
-}
-
-fn tier_stat(stat: pantler_cache::TierStat) -> TierStat {
-    TierStat {
-        name: stat.name,
-        works: stat.works,
-        blocks: stat.blocks,
-        capacity_blocks: stat.frames,
-        hits: stat.hits,
-        misses: stat.misses,
-        read_bytes: stat.read_bytes,
-        demotions: stat.demotions,
-        placements: stat.placements,
-        written_bytes: stat.written_bytes,
-        dropped: stat.dropped,
-        notices: stat.notices,
-        unknown: stat.unknown,
-        skipped: stat.skipped,
-        damaged: stat.damaged,
-        failures: stat.failures,
-        heals: stat.heals,
-        queued: stat.queued,
-    }
 }
 
 /// What file a descriptor is, as far as its kernel knows them without asking the server of the

@@ -228,10 +228,8 @@ impl Core {
     }
 
     /// Does something that looks at a file before and after a change. If the change took
-    /// permissions
-    /// away, set-id bits above all, the kernel is told to forget the ones it remembers: after a
-    /// write
-    /// it asks for size and times alone.
+    /// permissions away, set-id bits above all, the kernel is told to forget the ones it remembers:
+    /// after a write it asks for size and times alone.
     pub(crate) fn noticing_permissions<R>(
         &self,
         number: u64,

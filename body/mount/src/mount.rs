@@ -43,7 +43,7 @@ pub struct MountedCounters {
 
 impl Mounted {
     /// What it counted about each lower tier, nearest first.
-    pub fn tiers(&self) -> Vec<pantler_cache::TierStat> {
+    pub fn tiers(&self) -> Vec<pantler_control::TierStat> {
         self.core.cache().tier_stats()
     }
 

@@ -21,8 +21,7 @@ use crate::turns::Begin;
 pub(crate) const OPEN_FLAGS: FopenFlags = FopenFlags::FOPEN_DIRECT_IO;
 
 /// Among the flags of an opened file: it is opened to be run. Programs cannot set it: `open` takes
-/// it
-/// away, and `openat2` refuses it.
+/// it away, and `openat2` refuses it.
 const FMODE_EXEC: i32 = 0x20;
 
 /// A read that the kernel waits for.

@@ -38,7 +38,7 @@ fn two_passes(
     cache: u64,
     tier: u64,
     lookahead: Lookahead,
-) -> ([u64; 2], u64, pantler_cache::TierStat) {
+) -> ([u64; 2], u64, pantler_control::TierStat) {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let read = Arc::new(AtomicU64::new(0));
     let counted = Arc::clone(&read);
@@ -69,7 +69,7 @@ fn two_passes(
     });
     let stat = fixture.mounted().tiers().remove(0);
     assert_eq!(stat.damaged + stat.failures, 0, "{stat:?}");
-    let held = u64::from(fixture.mounted().counters().capacity_blocks) + stat.frames;
+    let held = u64::from(fixture.mounted().counters().capacity_blocks) + stat.capacity_blocks;
     println!(
         "{bytes} bytes, {cache} + {tier}, {lookahead:?}: passes read {passes:?}; tiers hold {held} blocks; {stat:?}"
     );
@@ -88,13 +88,13 @@ fn a_second_scan_reads_from_the_origin_what_no_tier_could_hold() {
         for (bytes, cache, tier) in [(32 << 20, 8 << 20, 16 << 20), (96 << 20, 16 << 20, 64 << 20)] {
             let (passes, held, stat) = two_passes(bytes, cache, tier, lookahead);
             // What waits, looked ahead, has up to an eighth of tier 1.
-            let waiting = if lookahead == Lookahead::None { 0 } else { (held - stat.frames) / 8 };
+            let waiting = if lookahead == Lookahead::None { 0 } else { (held - stat.capacity_blocks) / 8 };
             let (most, dropped) = (bytes - (held - waiting) * BLOCK, stat.dropped);
             println!("  at most {most}, {dropped} dropped");
             assert!(passes[1] <= most + dropped * BLOCK, "{passes:?}, {most}");
             // What is there already is not put there again.
             let put = stat.placements + stat.demotions;
-            assert!(put <= stat.frames + stat.frames / 8 + dropped, "{stat:?}");
+            assert!(put <= stat.capacity_blocks + stat.capacity_blocks / 8 + dropped, "{stat:?}");
         }
     }
 }

@@ -117,7 +117,7 @@ fn a_server_keeps_no_more_of_a_mount_than_was_typed_for_it() {
         assert!(blocks * BLOCK as u64 <= typed, "{blocks} blocks are there");
     }
     let stat = &fixture.mounted().tiers()[0];
-    assert!(stat.hits > 0 && stat.frames * BLOCK as u64 <= typed, "{stat:?}");
+    assert!(stat.hits > 0 && stat.capacity_blocks * BLOCK as u64 <= typed, "{stat:?}");
 }
 
 #[test]
@@ -145,8 +145,8 @@ fn a_second_scan_reads_from_the_origin_what_no_tier_could_hold() {
         // Blocks that come faster than the tier takes them are dropped (B3): here they do not.
         scan_and(&path, &bytes, || assert!(fixture.mounted().drain_tiers(PATIENCE)));
         let read = read_bytes(&fixture) - before;
-        let held =
-            u64::from(fixture.mounted().counters().capacity_blocks) + fixture.mounted().tiers()[0].frames;
+        let held = u64::from(fixture.mounted().counters().capacity_blocks)
+            + fixture.mounted().tiers()[0].capacity_blocks;
         println!("pass {pass}: {read} bytes from the origin; the tiers hold {held} blocks");
         if pass == 1 {
             second = read;
@@ -195,7 +195,7 @@ fn a_file_larger_than_memory_and_an_ssd_goes_on_to_a_server_and_comes_back() {
     };
     pass();
     let read = pass();
-    let frames: Vec<u64> = tiers().iter().map(|tier| tier.frames).collect();
+    let frames: Vec<u64> = tiers().iter().map(|tier| tier.capacity_blocks).collect();
     let most = bytes.len() as u64 - held(&frames);
     println!(
         "the second pass read {read} bytes from the origin, at most {most}; {frames:?} frames below memory"
@@ -557,16 +557,20 @@ fn a_server_that_is_reached_late_is_known_by_what_it_holds() {
         scan_and(&point.join("f"), &bytes, || assert!(mounted.drain_tiers(PATIENCE)));
     }
     let before = mounted.tiers().remove(0);
-    assert!(before.blocks > 30 && before.blocks <= before.frames, "{before:?}");
+    assert!(before.blocks > 30 && before.blocks <= before.capacity_blocks, "{before:?}");
     mounted.unmount().unwrap();
     net.cut(true);
     let mounted = mount();
     fs::read(point.join("g")).unwrap();
     let stat = || mounted.tiers().remove(0);
-    assert!(!stat().works && stat().blocks == 0 && stat().frames > 2 * before.frames, "{:?}", stat());
+    assert!(
+        !stat().works && stat().blocks == 0 && stat().capacity_blocks > 2 * before.capacity_blocks,
+        "{:?}",
+        stat()
+    );
     net.cut(false);
     eventually("the server is reached", || stat().works);
-    assert_eq!((stat().blocks, stat().frames), (before.blocks, before.frames));
+    assert_eq!((stat().blocks, stat().capacity_blocks), (before.blocks, before.capacity_blocks));
     scan_and(&point.join("f"), &bytes, || assert!(mounted.drain_tiers(PATIENCE)));
     assert!(stat().hits > 0, "{:?}", stat());
     mounted.unmount().unwrap();

@@ -161,7 +161,10 @@ fn found(behind: &Behind, references: &[(u64, u64)], clients: usize) -> Option<F
         },
         moved_bytes: sum(&stats, |stat| stat.read_bytes + stat.written_bytes),
         wire,
-        frames: (mounts[0].counters().capacity_blocks, if is_redis { held } else { stats[0].frames }),
+        frames: (
+            mounts[0].counters().capacity_blocks,
+            if is_redis { held } else { stats[0].capacity_blocks },
+        ),
     })
 }
 

@@ -182,11 +182,17 @@ impl Steward {
     }
 
     /// As [`access_before`](Self::access_before), for a request for `pages` of the file, some of
-    /// which are in `block`. What is fetched after a miss is what [`part`](Self::part) says, asked
-    /// before.
-    pub fn access_part(&mut self, owner: OwnerId, block: Block, pages: &Range<u64>, end: u64) -> Access {
-        let part = self.part(block, pages, end);
+    /// which are in `block`. Gives also what to fetch of `block` where it is missing, in pages of
+    /// the file (V10).
+    pub fn access_part(
+        &mut self,
+        owner: OwnerId,
+        block: Block,
+        pages: &Range<u64>,
+        end: u64,
+    ) -> (Access, Range<u64>) {
         let asked = self.asked(block, pages, end);
+        let part = self.part(block, &asked);
         let knows_streams = self.options.lookahead == Lookahead::Streams && self.looks_ahead();
         let moved = (!knows_streams && !asked.is_whole).then(|| asked.clone());
         let access = self.shadowed(owner, block, |steward| {
@@ -195,17 +201,17 @@ impl Steward {
         if let Some(asked) = moved {
             self.streams.reach(block.file, &asked);
         }
-        access
+        (access, part)
     }
 
-    /// V10: what to fetch of `block`, in pages of its file, for a request for `pages` of that file:
-    ///     those, and where a stream goes on, those after them. Decides nothing.
-    pub fn part(&self, block: Block, pages: &Range<u64>, end: u64) -> Range<u64> {
-        let Asked { pages, is_whole, .. } = self.asked(block, pages, end);
-        if is_whole || !self.streams.runs_into(block.file, &pages) {
-            return pages;
+    /// V10: what to fetch of `block`, in pages of its file: those that are asked for, and where a
+    ///     stream goes on, those after them. Decides nothing.
+    #[inline]
+    fn part(&self, block: Block, asked: &Asked) -> Range<u64> {
+        if asked.is_whole || !self.streams.runs_into(block.file, &asked.pages) {
+            return asked.pages.clone();
         }
-        pages.start..self.extent(block, end).end
+        asked.pages.start..self.extent(block, asked.end).end
     }
 
     /// The pages of a block in its file, before `end`.

@@ -11,8 +11,7 @@
 //!
 //! With an origin ([`InlineOptions`]) what is missing is read by other threads, and the client that
 //! asked is answered when it comes; what was asked after it on the same connection is carried out,
-//! and
-//! answered after it.
+//! and answered after it.
 //!
 //! Bounds: connections ([`ServeOptions::clients_max`]), a command ([`COMMAND_BYTES_MAX`]), output
 //! that waits ([`OUTPUT_BYTES_MAX`], beyond which a connection is not read from), and the memory of
@@ -148,8 +147,7 @@ pub struct Server {
     tls: Option<Arc<rustls::ServerConfig>>,
     metrics: Option<metrics::Listener>,
     /// Until when no client is accepted, for want of descriptors or memory; meanwhile the listener
-    /// is
-    /// not looked at.
+    /// is not looked at.
     resting: Option<Instant>,
     stranger_time: Duration,
 }

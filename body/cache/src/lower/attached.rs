@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
+use pantler_control::TierStat;
 use pantler_tier::{Key, Put, Tier};
 
 use super::breaker::Breaker;
@@ -40,47 +41,6 @@ pub(crate) struct Counts {
     pub(crate) notices: AtomicU64,
     pub(crate) unknown: AtomicU64,
     pub(crate) skipped: AtomicU64,
-}
-
-/// What is counted about a lower tier.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TierStat {
-    /// Which, without secrets.
-    pub name: String,
-    /// Whether it works now.
-    pub works: bool,
-    /// Blocks that it holds for this cache, as far as known.
-    pub blocks: u64,
-    /// Blocks that fit, as far as known.
-    pub frames: u64,
-    /// Blocks found there.
-    pub hits: u64,
-    /// Blocks looked for in vain.
-    pub misses: u64,
-    /// Bytes of blocks found there.
-    pub read_bytes: u64,
-    /// Blocks that came from the tier above.
-    pub demotions: u64,
-    /// Blocks that came from the origin or from farther tiers.
-    pub placements: u64,
-    /// Bytes of both.
-    pub written_bytes: u64,
-    /// Blocks that should have come and were dropped: no room to wait in, or a tier that failed.
-    pub dropped: u64,
-    /// Blocks that left, as the tier told.
-    pub notices: u64,
-    /// Times that it was unknown what left.
-    pub unknown: u64,
-    /// Blocks that were not looked for because the tier did not work.
-    pub skipped: u64,
-    /// Blocks that were not what they should be.
-    pub damaged: u64,
-    /// Times that it broke.
-    pub failures: u64,
-    /// Times that it worked again.
-    pub heals: u64,
-    /// Orders that wait.
-    pub queued: u64,
 }
 
 /// One lower tier.
@@ -182,8 +142,8 @@ impl Attached {
         }
     }
 
-    /// The next orders, as many as go together (B7); waits for some, and at most so long. Buffers
-    /// count until they are [done](Self::done).
+    /// The next orders, as many as go together (B7); waits for some, and at most for `wait`.
+    /// Buffers count until they are [done](Self::done).
     pub(crate) fn take(&self, block_bytes: usize, wait: Duration) -> Vec<Order> {
         let mut queue = self.lock();
         if queue.orders.is_empty() && !self.stop.load(Ordering::Acquire) {
@@ -222,8 +182,7 @@ impl Attached {
     }
 
     /// The bytes of a block that is going to the tier: it is not gone, though the tier does not
-    /// have
-    /// it yet. `enter` makes the caller a user of its buffer.
+    /// have it yet. `enter` makes the caller a user of its buffer.
     pub(crate) fn going(&self, key: &Key, enter: impl FnOnce(u32)) -> Option<Going> {
         let queue = self.lock();
         let going = queue.going.get(key).copied();
@@ -265,7 +224,7 @@ impl Attached {
             name: self.tier.name().to_owned(),
             works: !self.breaker.is_open(),
             blocks,
-            frames: self.tier.frames(block_bytes).into(),
+            capacity_blocks: self.tier.frames(block_bytes).into(),
             hits: of(&counts.hits),
             misses: of(&counts.misses),
             read_bytes: of(&counts.read_bytes),

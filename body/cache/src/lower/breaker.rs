@@ -4,8 +4,8 @@
 //!   closed --failure--> open --its worker found it working--> closed
 //! ```
 //!
-//! What fails again soon after it was found working is tried ever more seldom: each time, somebody
-//! may have waited for it.
+//! A tier that fails again soon after it was found working is tried ever more seldom: each time, a
+//! reader may have waited for it.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -5,7 +5,7 @@
 //!   a slow link   [1] [1] [2] [1] ...                  each answered long before the limit
 //! ```
 //!
-//! Orders that go together share a round trip, and the time limit. On a slow link so many would
+//! Orders that go together share a round trip, and the time limit. On a slow link many orders would
 //! take longer than that, and all be lost. They would also hold up a reader, whose answer comes
 //! behind theirs.
 //!
@@ -92,7 +92,7 @@ impl Pace {
         }
     }
 
-    /// A batch of so many orders, of so many bytes together, failed: what can be done now is
+    /// A batch of `orders` orders, of `bytes` bytes together, failed: what can be done now is
     /// unknown.
     pub(crate) fn failed(&mut self, orders: usize, bytes: u64) {
         let mut failed = Self { limit: self.limit, lost: self.lost, ..Self::default() };
@@ -173,8 +173,8 @@ mod tests {
     const BLOCK: u64 = 65_536;
     const MS: Duration = Duration::from_millis(1);
 
-    /// Orders of the last batches over a link with so long a way, on which a block takes so long.
-    /// `limit` is when a batch is lost.
+    /// Orders of the last batches over a link, by the times of its round trip and of a block. After
+    /// `limit` a batch is lost.
     fn batches(way: Duration, block: Duration, limit: Duration) -> Vec<u32> {
         let mut pace = Pace { limit: Some(limit), ..Pace::default() };
         let count = (0..100).map(|_| {

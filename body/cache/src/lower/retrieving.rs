@@ -124,9 +124,8 @@ impl Cache {
     fn take_going(&self, one: &Attached, sought: Sought, tier: Tier, missing: &Missing) -> Option<usize> {
         let going = one.going(&sought.key, |buffer| self.slab.enter(buffer))?;
         let length = going.length as usize;
-        // SAFETY: this thread is a user of the one buffer, so that nobody writes to it, and the
-        // only
-        // user of the other, whose slot is not ready (M1). They differ: the other was idle.
+        // SAFETY: this thread is a user of the one buffer, so that no other writes to it, and the
+        // only user of the other, whose slot is not ready (M1). They differ: the other was idle.
         unsafe {
             let from = self.slab.bytes(going.buffer, 1, 0..length);
             self.slab.bytes_mut(missing.slot.buffer)[..length].copy_from_slice(from);

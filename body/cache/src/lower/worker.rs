@@ -4,10 +4,11 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use pantler_control::TierStat;
 use pantler_steward::FileId;
 use pantler_tier::{Given, Key, Put, Retrieve, Stem, Wanted};
 
-use super::attached::{Attached, Order, TierStat};
+use super::attached::{Attached, Order};
 use super::brain::tier_of;
 use crate::cache::Cache;
 
@@ -161,8 +162,8 @@ impl Cache {
         for order in orders {
             match order {
                 Order::Buffer { key, buffer, length, why, accessed_us } => {
-                    // SAFETY: the order is a user of the buffer until `release_buffers`, so nobody
-                    // writes to it (M1).
+                    // SAFETY: the order is a user of the buffer until `release_buffers`, so no
+                    // thread writes to it (M1).
                     let bytes = unsafe { self.slab.bytes(*buffer, 1, 0..*length as usize) };
                     given.push(Given { key: *key, bytes, why: *why, age: age(*accessed_us) });
                 }

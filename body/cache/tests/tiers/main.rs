@@ -917,14 +917,14 @@ fn a_tier_that_comes_late_is_known_by_what_it_holds() {
         drop(cached.read(&origin, 1, index));
     }
     let stat = || cached.cache.tier_stats().remove(0);
-    assert_eq!((stat().works, stat().blocks, stat().frames), (false, 0, 1000));
+    assert_eq!((stat().works, stat().blocks, stat().capacity_blocks), (false, 0, 1000));
     shared.broken.store(false, Ordering::SeqCst);
     let begun = Instant::now();
     while !stat().works {
         assert!(begun.elapsed() < PATIENCE, "it does not come");
         std::thread::sleep(Duration::from_millis(5));
     }
-    assert_eq!((stat().blocks, stat().frames), (owned, FRAMES.into()));
+    assert_eq!((stat().blocks, stat().capacity_blocks), (owned, FRAMES.into()));
     // They are found there, and believed as far as they are there.
     let before = origin.reads.load(Ordering::SeqCst);
     for index in 0..50 {

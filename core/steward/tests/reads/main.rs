@@ -54,8 +54,7 @@ impl Body {
         let (pages, end) = (bytes.start / PAGE..bytes.end.div_ceil(PAGE), size.div_ceil(PAGE));
         for index in bytes.start / BLOCK..bytes.end.div_ceil(BLOCK) {
             let block = Block::new(file, index);
-            let part = self.steward.part(block, &pages, end);
-            let access = self.steward.access_part(owner, block, &pages, end);
+            let (access, part) = self.steward.access_part(owner, block, &pages, end);
             self.carry_out(&part, size);
             if let Access::Hit(_) = access {
                 self.bring_missing(block, &pages, &part, size);
