@@ -8,8 +8,8 @@ use alloc::vec::Vec;
 use pantler_policy::Handle;
 use pantler_policy::prefetch::prefetch;
 
+use crate::ids::{NOBODY, OwnerKey};
 use crate::index::BlockIndex;
-use crate::owners::{NOBODY, OwnerKey};
 use crate::{Block, Names};
 
 /// Where a block is (rule A2).

@@ -7,6 +7,15 @@ use core::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct OwnerId(pub u64);
 
+/// The slot of an owner's record.
+pub(crate) type OwnerKey = u32;
+
+/// The common owner: all live owners without control of their own, together. It never exits.
+pub(crate) const COMMON: OwnerKey = 0;
+
+/// No owner, for good.
+pub(crate) const NOBODY: OwnerKey = u32::MAX;
+
 /// One version of a file. A file that changes gets a new one, so that blocks of different versions
 /// never meet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

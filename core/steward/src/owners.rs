@@ -13,17 +13,9 @@ use pantler_policy::Handle;
 
 use crate::counters::Counters;
 use crate::directory::Directory;
+pub(crate) use crate::ids::{COMMON, NOBODY, OwnerKey};
 use crate::manager::Manager;
 use crate::{Names, OwnerId, Steward};
-
-/// The slot of an owner's record.
-pub(crate) type OwnerKey = u32;
-
-/// The common owner: all live owners without control of their own, together. It never exits.
-pub(crate) const COMMON: OwnerKey = 0;
-
-/// No owner, for good.
-pub(crate) const NOBODY: OwnerKey = u32::MAX;
 
 #[derive(Clone, Debug)]
 pub(crate) struct OwnerRecord {
