@@ -115,13 +115,13 @@ pub struct Run {
     pub program: Vec<OsString>,
 }
 
-/// Mount a directory, an object store or a tier server with a cache of its own.
+/// Mount a directory or an object store with a cache of its own.
 ///
 /// Returns once the mount is ready; the cache is served in the background.
 #[derive(Debug, Args)]
 pub struct Mount {
-    /// The directory to cache; or s3://BUCKET/PREFIX, gs://, az://, http(s):// or tier://HOST:PORT
-    /// (`pantler tier serve --origin`; over TLS tiers://), which are mounted read only
+    /// The directory to cache; or s3://BUCKET/PREFIX, gs://, az:// or http(s)://, which are mounted
+    /// read only
     pub origin: PathBuf,
     /// Where to mount it: a directory; its own content is hidden meanwhile
     pub mount_point: PathBuf,
@@ -230,7 +230,7 @@ pub struct Tiers {
     /// What blocks are protected with there: checksum; with a secret mac or encrypt
     #[arg(long = "tier-protect", value_name = "HOW", value_parser = ["checksum", "mac", "encrypt"])]
     pub protect: Option<String>,
-    /// Certificate of the authority to trust with rediss: and tiers:, in PEM
+    /// Certificate of the authority to trust with rediss:, in PEM
     #[arg(long = "tier-authority", value_name = "FILE")]
     pub authority: Option<PathBuf>,
     /// Most memory for what is known of blocks in tiers; without it what limits of memory leave

@@ -7,7 +7,7 @@ use pantler_mount::{
     Credentials, Mount, MountError, MountOptions, Mounted, OwnerBy, Place, StoreAddress, StoreOptions,
     TierMissing, TierOptions,
 };
-use pantler_tier::{OriginAddress, OriginOptions, Seal, Secret, open_origin, read_secret, read_secret_file};
+use pantler_tier::{Seal, Secret, read_secret, read_secret_file};
 use serde::{Deserialize, Serialize};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -39,8 +39,6 @@ pub struct Wish {
     read_only: bool,
     #[serde(default)]
     store: Option<StoreWish>,
-    #[serde(default)]
-    server: Option<ServerWish>,
     #[serde(default)]
     tiers: TierWish,
 }
@@ -94,69 +92,6 @@ impl StoreWish {
             options.credentials = Credentials::parse(&text).map_err(wrong)?;
         }
         Ok(Place::Store(address, options))
-    }
-}
-
-/// How a tier server is dealt with that is the origin. The password stays in its file.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ServerWish {
-    address: String,
-    timeout_ms: u32,
-    retries: u32,
-    refresh_ms: u32,
-    password_file: Option<PathBuf>,
-    authority: Option<PathBuf>,
-}
-
-/// What is typed for the server of an origin, beside how any origin far away is dealt with.
-pub struct ServerWords<'a> {
-    pub password_file: Option<&'a Path>,
-    pub authority: Option<&'a Path>,
-}
-
-impl ServerWish {
-    /// `None` when what was typed is no server.
-    fn new(origin: &Path, words: &args::Store, server: &ServerWords<'_>) -> Result<Option<ServerWish>> {
-        let address =
-            origin.to_str().map_or(Ok(None), OriginAddress::parse).map_err(ControlError::invalid)?;
-        let Some(address) = address else { return Ok(None) };
-        if words.credentials.is_some() {
-            let text = "--origin-credentials: expected an object store as origin";
-            return Err(ControlError::invalid(text).into());
-        }
-        let absolute = |path: Option<&Path>| path.map(std::path::absolute).transpose();
-        Ok(Some(ServerWish {
-            address: address.to_string(),
-            timeout_ms: words.timeout_ms,
-            retries: words.retries,
-            refresh_ms: words.refresh_ms,
-            password_file: absolute(server.password_file)?,
-            authority: absolute(server.authority)?,
-        }))
-    }
-
-    fn refresh(&self) -> Duration {
-        Duration::from_millis(self.refresh_ms.into())
-    }
-
-    /// The password is in the file, or in the variable if there may be one.
-    fn place(&self, variable: Option<&str>) -> Result<Place, ControlError> {
-        let address = OriginAddress::parse(&self.address).map_err(ControlError::invalid)?;
-        let address = address.ok_or_else(|| ControlError::invalid("origin: expected an address"))?;
-        let password = match (&self.password_file, variable) {
-            (Some(file), _) => Some(read_secret_file(file).map_err(tier::refused)?),
-            (None, Some(variable)) => read_secret(None, variable).map_err(tier::refused)?,
-            (None, None) => None,
-        };
-        let options = OriginOptions {
-            timeout: Duration::from_millis(self.timeout_ms.max(1).into()),
-            retries: self.retries,
-            refresh: self.refresh(),
-            password,
-            authority: self.authority.clone(),
-        };
-        open_origin(&address, &options).map(Place::Opened).map_err(tier::refused)
     }
 }
 
@@ -259,15 +194,7 @@ pub fn seal(whose: &str, protect: Option<&str>, secret_file: Option<&Path>) -> R
 }
 
 /// Where the files of a server's origin are.
-pub fn origin(origin: &Path, words: &args::Store, server: &ServerWords<'_>) -> Result<Place> {
-    if let Some(server) = ServerWish::new(origin, words, server)? {
-        // The variable has the password of the server itself, which others must not see.
-        return Ok(server.place(None)?);
-    }
-    if server.password_file.is_some() || server.authority.is_some() {
-        let text = "--origin-password-file, --origin-authority: expected a tier server as origin";
-        return Err(ControlError::invalid(text).into());
-    }
+pub fn origin(origin: &Path, words: &args::Store) -> Result<Place> {
     Ok(match StoreWish::new(origin, words)? {
         Some(store) => store.place()?,
         None => Place::from(folder(origin, "origin")?),
@@ -279,31 +206,13 @@ impl Wish {
     pub fn new(arguments: &args::Mount) -> Result<Wish> {
         let tiers = &arguments.tiers;
         let passwords = PasswordFiles::new(&tiers.password_files)?;
-        let address = arguments.origin.to_str().map_or(Ok(None), OriginAddress::parse);
-        let address = address.map_err(ControlError::invalid)?;
-        let words = ServerWords {
-            password_file: match &address {
-                Some(address) => passwords.of_origin(address),
-                None => passwords.of_all(),
-            },
-            authority: tiers.authority.as_deref(),
-        };
-        let server = ServerWish::new(&arguments.origin, &arguments.store, &words)?;
-        if server.is_some() && tiers.origin_name.is_some() {
-            let text = "--tier-origin: expected no tier server as origin, which names versions itself (--origin-name)";
-            return Err(ControlError::invalid(text).into());
-        }
-        let store = match &server {
-            Some(_) => None,
-            None => StoreWish::new(&arguments.origin, &arguments.store)?,
-        };
+        let store = StoreWish::new(&arguments.origin, &arguments.store)?;
         let tiers = TierWish::new(tiers, passwords)?;
         let places: Vec<_> = tiers.places()?.into_iter().map(|(place, _)| place).collect();
-        tiers.passwords.check(address.as_ref(), &places)?;
-        let address = server.as_ref().map(|server| &server.address);
+        tiers.passwords.check(&places)?;
         Ok(Wish {
-            origin: match address.or(store.as_ref().map(|store| &store.address)) {
-                Some(address) => PathBuf::from(address),
+            origin: match &store {
+                Some(store) => PathBuf::from(&store.address),
                 None => folder(&arguments.origin, "origin")?,
             },
             mount_point: folder(&arguments.mount_point, "mount point")?,
@@ -319,7 +228,6 @@ impl Wish {
             allow_other: arguments.allow_other.then_some(true),
             read_only: arguments.read_only,
             store,
-            server,
             tiers,
         })
     }
@@ -332,9 +240,8 @@ impl Wish {
     /// Whether the environment of the calling command counts, which a daemon does not have.
     pub fn needs_environment(&self) -> bool {
         let has_password = std::env::var_os(tier::PASSWORD).is_some_and(|password| !password.is_empty());
-        let asks_origin = self.server.as_ref().is_some_and(|server| server.password_file.is_none());
         self.store.as_ref().is_some_and(|store| store.credentials.is_none())
-            || (has_password && (asks_origin || self.tiers.needs_environment()))
+            || (has_password && self.tiers.needs_environment())
     }
 
     /// Mounts.
@@ -344,16 +251,11 @@ impl Wish {
     }
 
     fn options(&self) -> Result<MountOptions, ControlError> {
-        let place = match (&self.server, &self.store) {
-            (Some(server), _) => server.place(Some(tier::PASSWORD))?,
-            (None, Some(store)) => store.place()?,
-            (None, None) => Place::from(&self.origin),
+        let place = match &self.store {
+            Some(store) => store.place()?,
+            None => Place::from(&self.origin),
         };
         let mut options = MountOptions::new(place, &self.mount_point);
-        if let Some(server) = &self.server {
-            // The other half is the origin's own memory.
-            options.refresh = server.refresh() / 2;
-        }
         if let Some(size) = self.cache {
             options.cache_bytes = size.bytes();
         }

@@ -3,7 +3,7 @@
 
 use anyhow::Result;
 use pantler_control::ControlError;
-use pantler_tier::{OriginAddress, Place};
+use pantler_tier::Place;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -63,11 +63,10 @@ impl PasswordFiles {
     }
 
     /// A password for no server is a mistake, and so are two for one server.
-    pub fn check(&self, origin: Option<&OriginAddress>, tiers: &[Place]) -> Result<(), ControlError> {
+    pub fn check(&self, tiers: &[Place]) -> Result<(), ControlError> {
         for one in &self.each {
             let server = one.server();
-            let is_origin = origin.is_some_and(|origin| origin.is_at(&server));
-            if !is_origin && !tiers.iter().any(|place| place.is_at(&server)) {
+            if !tiers.iter().any(|place| place.is_at(&server)) {
                 return Err(one.refuse("expected a server of this mount"));
             }
         }
@@ -76,9 +75,7 @@ impl PasswordFiles {
             let first = found.next();
             found.find(|other| first.is_some_and(|first| first.file != other.file))
         };
-        let of_tiers = tiers.iter().find_map(|place| twice(&|server| place.is_at(server)));
-        let of_origin = || origin.and_then(|origin| twice(&|server| origin.is_at(server)));
-        match of_tiers.or_else(of_origin) {
+        match tiers.iter().find_map(|place| twice(&|server| place.is_at(server))) {
             Some(second) => Err(second.refuse("expected one password for a server or a cluster")),
             None => Ok(()),
         }
@@ -87,12 +84,6 @@ impl PasswordFiles {
     /// The file for all servers that have none of their own.
     pub fn of_all(&self) -> Option<&Path> {
         self.all.as_deref()
-    }
-
-    /// The file for a server of an origin.
-    pub fn of_origin(&self, origin: &OriginAddress) -> Option<&Path> {
-        let own = self.each.iter().find(|one| origin.is_at(&one.server()));
-        own.map(|one| one.file.as_path()).or(self.of_all())
     }
 
     /// Whether a tier has a password that is not of the environment.
@@ -122,17 +113,19 @@ mod tests {
     #[test]
     fn each_server_has_its_own_and_the_others_that_of_all() {
         let files = files(&["/all", "a:1=/one", "[::1]:2=/t=wo"]).unwrap();
-        let origin = |text: &str| OriginAddress::parse(text).unwrap().unwrap();
-        assert_eq!(files.of_origin(&origin("tier://A:1/x")), Some(Path::new("/one")));
-        assert_eq!(files.of_origin(&origin("tier://[::1]:2")), Some(Path::new("/t=wo")));
-        assert_eq!(files.of_origin(&origin("tier://a:2")), Some(Path::new("/all")));
-        files.check(Some(&origin("tier://a:1")), &tiers(&["ssd:/x", "redis-cluster://b:7+[::1]:2"])).unwrap();
+        assert_eq!(files.of_all(), Some(Path::new("/all")));
+        let of = |server: (&str, u16)| {
+            files.of_each().find(|((host, port), _)| (host.as_str(), *port) == server).map(|(_, file)| file)
+        };
+        assert_eq!((of(("a", 1)), of(("a", 2))), (Some(Path::new("/one")), None));
+        assert_eq!(of(("::1", 2)), Some(Path::new("/t=wo")));
+        files.check(&tiers(&["ssd:/x", "redis://A:1", "redis-cluster://b:7+[::1]:2"])).unwrap();
     }
 
     #[test]
     fn what_makes_no_sense_is_refused_in_one_line() {
         let error = |words: &[&str], places: &[&str]| {
-            let checked = files(words).and_then(|files| Ok(files.check(None, &tiers(places))?));
+            let checked = files(words).and_then(|files| Ok(files.check(&tiers(places))?));
             let text = checked.unwrap_err().to_string();
             assert_eq!(text.lines().count(), 1, "{text}");
             text

@@ -56,8 +56,7 @@ struct Serve {
     /// Most connections at a time
     #[arg(long, value_name = "COUNT", default_value = "1024")]
     clients: usize,
-    /// Read what is not here from this directory, object store or other tier server: clients need
-    /// not, and may mount tier://HOST:PORT
+    /// Read what is not here from this directory or object store: clients need not
     #[arg(long, value_name = "ORIGIN")]
     origin: Option<PathBuf>,
     /// What clients call the origin, if they do (--tier-origin)
@@ -77,12 +76,6 @@ struct Serve {
     #[arg(long, value_name = "MS", default_value = "150",
           value_parser = |text: &str| args::whole(text, 1..=60_000_u32))]
     origin_wait: u32,
-    /// File with the password of the tier server that is the origin, readable by you alone
-    #[arg(long, value_name = "FILE", requires = "origin")]
-    origin_password_file: Option<PathBuf>,
-    /// Certificate of the authority to trust with tiers:, in PEM
-    #[arg(long, value_name = "FILE", requires = "origin")]
-    origin_authority: Option<PathBuf>,
     #[command(flatten)]
     store: args::Store,
     /// Say where it listens as one JSON object
@@ -93,10 +86,6 @@ struct Serve {
 impl Serve {
     fn inline(&self) -> Result<Option<InlineOptions>> {
         let Some(origin) = &self.origin else { return Ok(None) };
-        let server = mounting::ServerWords {
-            password_file: self.origin_password_file.as_deref(),
-            authority: self.origin_authority.as_deref(),
-        };
         Ok(Some(InlineOptions {
             name: self.origin_name.clone(),
             seal: mounting::seal(
@@ -106,7 +95,7 @@ impl Serve {
             )?,
             readers: self.origin_readers,
             wait: Duration::from_millis(self.origin_wait.into()),
-            ..InlineOptions::new(mounting::origin(origin, &self.store, &server)?)
+            ..InlineOptions::new(mounting::origin(origin, &self.store)?)
         }))
     }
 }

@@ -280,7 +280,7 @@ pub(crate) fn stems(options: &MountOptions, origin: &Origin) -> Option<Stems> {
     let tiers = &options.tiers;
     let made = || {
         let name = tiers.origin_name.clone();
-        Stems::new(&tiers.seal, name, origin.identity(), options.block_bytes as u32).named(origin.names())
+        Stems::new(&tiers.seal, name, origin.identity(), options.block_bytes as u32)
     };
     (!tiers.places.is_empty()).then(made)
 }

@@ -12,9 +12,7 @@ fn what_makes_no_sense_is_refused_in_one_line() {
     let silent = format!("http://{}/", silent.local_addr().unwrap());
     let brief = ["--origin-timeout", "1000", "--origin-retries", "1"];
     let nobody = [("AWS_ENDPOINT", "http://127.0.0.1:1"), ("AWS_METADATA_ENDPOINT", "http://127.0.0.1:1")];
-    let port = silent.trim_start_matches("http://").trim_end_matches('/');
-    let silent_tier = format!("tier://{port}");
-    let cases: [(&str, Environment, i32, &str); 13] = [
+    let cases: [(&str, Environment, i32, &str); 9] = [
         ("ftp://host/x", &[], 2, "origin scheme \"ftp\""),
         ("s3://", &[], 2, "expected"),
         ("s3://me:s3cret@bucket/", &[], 2, "--origin-credentials"),
@@ -23,11 +21,7 @@ fn what_makes_no_sense_is_refused_in_one_line() {
         ("az://container", &[], 1, "AZURE_STORAGE_ACCOUNT_NAME"),
         ("http://127.0.0.1:1/x", &[], 1, "origin http://127.0.0.1:1/x: "),
         (&silent, &[], 1, "origin http://127.0.0.1:"),
-        ("tier://", &[], 2, "expected tier://HOST:PORT"),
-        ("tier://me:s3cret@host", &[], 2, "--tier-password-file"),
-        ("redis://127.0.0.1:1", &[], 2, "tier://HOST:PORT"),
-        ("tier://127.0.0.1:1", &[], 1, "origin tier://127.0.0.1:1: "),
-        (&silent_tier, &[], 1, "no answer within 1000 ms"),
+        ("redis://127.0.0.1:1", &[], 2, "origin scheme \"redis\""),
     ];
     for (origin, environment, status, words) in cases {
         let start = Instant::now();

@@ -99,7 +99,7 @@ impl Node {
     pub fn read_link(&self) -> io::Result<OsString> {
         match self {
             Self::Local(node) => node.read_link(),
-            Self::Stored(node) => node.read_link(),
+            Self::Stored(_) => Err(Errno::INVAL.into()),
         }
     }
 

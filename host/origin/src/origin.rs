@@ -64,15 +64,6 @@ impl Origin {
         }
     }
 
-    /// A mark of the secret by which the server of the origin names versions as tiers do; `None`
-    /// where it does not.
-    pub fn names(&self) -> Option<[u8; 16]> {
-        match self {
-            Self::Directory(_) => None,
-            Self::Store(store) => store.names(),
-        }
-    }
-
     /// The same value for all users of one object store, and another for every other store.
     pub fn identity(&self) -> Option<[u8; 16]> {
         match self {

@@ -96,7 +96,7 @@ pub struct StoreAddress {
     pub prefix: String,
 }
 
-const EXPECTED: &str = "expected a directory, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://CONTAINER/PREFIX, http(s)://HOST/PATH or tier://HOST:PORT";
+const EXPECTED: &str = "expected a directory, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://CONTAINER/PREFIX or http(s)://HOST/PATH";
 
 impl StoreAddress {
     /// Reads what was typed; `None` when it is a path.

@@ -105,11 +105,6 @@ impl Store {
         self.identity
     }
 
-    /// Tells apart by which secret versions are named as tiers do, where they are.
-    pub fn names(&self) -> Option<[u8; 16]> {
-        self.objects.names()
-    }
-
     /// How often keys were left out of listings because they are no paths, such as `a//b`.
     pub fn left_out(&self) -> u64 {
         self.objects.left_out()
@@ -128,22 +123,24 @@ impl Store {
     }
 
     fn attributes(&self, path: &str, found: &Found) -> Attributes {
-        let (kind, permissions, size) = match found {
-            Found::Object(object) => return self.version_attributes(path, object),
-            Found::Directory => (Kind::Directory, 0o555, 0),
-            Found::Link(target) => (Kind::Symlink, 0o777, target.len() as u64),
-        };
-        Attributes { kind, permissions, size, ..self.common(node::numbers(path, found), self.opened) }
+        match found {
+            Found::Object(object) => self.version_attributes(path, object),
+            Found::Directory => Attributes {
+                kind: Kind::Directory,
+                permissions: 0o555,
+                size: 0,
+                ..self.common(node::numbers(path, found), self.opened)
+            },
+        }
     }
 
     fn version_attributes(&self, path: &str, object: &Object) -> Attributes {
         let version = object.version(path);
-        let tag = object.tag.as_ref().filter(|_| !object.young);
         Attributes {
-            permissions: if object.executable { 0o555 } else { 0o444 },
+            permissions: 0o444,
             size: object.size,
             blocks: object.size.div_ceil(512),
-            tag: tag.map(|_| object.named.unwrap_or(version)),
+            tag: object.tag.as_ref().map(|_| version),
             ..self.common(node::split(version.0), object.modified)
         }
     }
@@ -160,14 +157,6 @@ impl Store {
             modified: time,
             changed: time,
             ..Attributes::default()
-        }
-    }
-
-    /// A version that was young, as it is known now.
-    fn grown(&self, path: &str, object: &Object) -> Object {
-        match self.find(path) {
-            Ok(Found::Object(now)) if now.tag == object.tag => now,
-            _ => object.clone(),
         }
     }
 

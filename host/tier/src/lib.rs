@@ -7,7 +7,6 @@
 //! | what a tier is asked and says | [`Tier`] |
 //! | a file of this machine | [`SsdTier`] |
 //! | Redis, Valkey, a cluster of them, or our own server | [`RemoteTier`] |
-//! | our own server as origin of a mount: `tier://HOST:PORT` | [`open_origin`], [`OriginAddress`] |
 //! | our own server: pure parts | [`wire`], [`store`] |
 //! | our own server: sockets, and an origin that it reads | [`serve`] |
 //! | what is typed: `ssd:PATH,SIZE`, `redis://HOST:PORT,SIZE` | [`TierSpec`] |
@@ -18,10 +17,8 @@
 mod client;
 mod errands;
 mod error;
-mod files;
 pub mod fuzzing;
 mod key;
-mod origin;
 mod seal;
 mod secret_file;
 pub mod serve;
@@ -35,7 +32,6 @@ pub mod wire;
 pub use client::{RemoteOptions, RemoteTier};
 pub use error::TierError;
 pub use key::{Key, PREFIX, Stem};
-pub use origin::{OriginAddress, OriginOptions, open_origin};
 pub use seal::{ENVELOPE_BYTES_MAX, Seal, Secret};
 pub use secret_file::{read_secret, read_secret_file};
 pub use spec::{Place, TierSpec};

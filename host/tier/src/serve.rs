@@ -188,11 +188,10 @@ impl Shared {
     }
 
     /// What is counted about the origin, by the names that `INFO` has for it.
-    fn origin(&self) -> [(&'static str, u64); 14] {
+    fn origin(&self) -> [(&'static str, u64); 10] {
         let none = inline::Counts::default();
         let counts = self.inline.as_ref().map_or(&none, Inline::counts);
         let (files, left_out) = self.inline.as_ref().map_or((0, 0), Inline::files);
-        let names = self.inline.as_ref().map_or([0; 4], Inline::names_asked);
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
         [
             ("pantler_origin_files", files),
@@ -205,10 +204,6 @@ impl Shared {
             ("pantler_origin_failed", of(&counts.failed)),
             ("pantler_origin_late", of(&counts.late)),
             ("pantler_origin_refused", of(&counts.refused)),
-            ("pantler_origin_stats", names[0]),
-            ("pantler_origin_lists", names[1]),
-            ("pantler_origin_ranges", names[2]),
-            ("pantler_origin_range_bytes", names[3]),
         ]
     }
 
@@ -419,19 +414,6 @@ impl Server {
                 self.dirty.push_back(asker.number);
                 // The client that asked did this, and may not want to be told so.
                 self.tell_trackers(asker.number);
-            }
-        }
-        self.answer_names();
-    }
-
-    /// Answers clients that wait for names of the origin.
-    fn answer_names(&mut self) {
-        let Some(inline) = &self.shared.inline else { return };
-        for (waiter, reply) in inline.found_out() {
-            let Some(Some(connection)) = self.connections.get_mut(waiter.number) else { continue };
-            if connection.id == waiter.id {
-                connection.answer_held(waiter.ticket, None, &reply);
-                self.dirty.push_back(waiter.number);
             }
         }
     }

@@ -89,7 +89,7 @@ fn real(path: &Path) -> PathBuf {
 }
 
 /// Names of machines have no case, and addresses several ways to be written.
-pub(crate) fn is_same_node((host, port): &(String, u16), (other, at): &(String, u16)) -> bool {
+fn is_same_node((host, port): &(String, u16), (other, at): &(String, u16)) -> bool {
     let plain = |host: &str| {
         let host = host.trim_end_matches('.').to_ascii_lowercase();
         let host = if host == "localhost" { "127.0.0.1".to_owned() } else { host };
@@ -180,14 +180,14 @@ fn shown(text: &str) -> String {
 }
 
 /// Text that may hold a password, as far as it may be shown.
-pub(crate) fn hide(text: &str) -> String {
+fn hide(text: &str) -> String {
     match text.rsplit_once('@') {
         Some((_, after)) => format!("...@{after}"),
         None => text.to_owned(),
     }
 }
 
-pub(crate) fn node(text: &str) -> Option<(String, u16)> {
+fn node(text: &str) -> Option<(String, u16)> {
     // [::1]:6379
     let (host, port) = match text.strip_prefix('[') {
         Some(rest) => {

@@ -11,8 +11,6 @@ pub struct Stems {
     origin_name: Option<String>,
     /// What names an object store.
     identity: Option<[u8; 16]>,
-    /// Whether the server of the origin names versions by the same secret.
-    is_named: bool,
     block_bytes: u32,
 }
 
@@ -26,27 +24,12 @@ impl Stems {
         identity: Option<[u8; 16]>,
         block_bytes: u32,
     ) -> Self {
-        Self { secret: seal.stem_secret(), origin_name, identity, is_named: false, block_bytes }
-    }
-
-    /// The same, with versions called as the server of the origin
-    /// [calls](pantler_origin::Origin::names) them, if that is by the same secret: so blocks have
-    /// the same names for a mount of a directory, for a server that reads it, and for a mount of
-    /// that server.
-    #[must_use]
-    pub fn named(mut self, names: Option<[u8; 16]>) -> Self {
-        self.is_named = names == Some(self.check());
-        self
+        Self { secret: seal.stem_secret(), origin_name, identity, block_bytes }
     }
 
     /// The stem of what was looked at. A version that could still change without a trace has none.
     pub fn of(&self, look: &Look) -> Option<Stem> {
         self.sized(look, self.block_bytes)
-    }
-
-    /// Tells apart by which secret versions are named, and nothing about the secret.
-    pub(crate) fn check(&self) -> [u8; 16] {
-        Stem::new(self.secret.as_ref(), 0, [&b"check"[..]]).hash
     }
 
     /// The same, in blocks of another size.
@@ -64,9 +47,6 @@ impl Stems {
             (None, Some(identity)) => (b"shop", &identity[..]),
             (None, None) => (b"disk", &device[..]),
         };
-        if let Some(Tag(hash)) = tag.filter(|_| self.is_named) {
-            return Some(Stem { hash, block_bytes });
-        }
         if let Some(Tag(tag)) = tag {
             return Some(Stem::new(secret, block_bytes, [&b"object"[..], kind, origin, &tag]));
         }
@@ -86,23 +66,6 @@ mod tests {
         let mut version = pantler_origin::Attributes::default().version();
         change(&mut version);
         Look { version, settled: true }
-    }
-
-    #[test]
-    fn names_that_are_given_count_where_the_secret_is_the_same() {
-        use crate::Secret;
-        let seals = [None, Some(&b"one secret"[..]), Some(&b"another secret"[..])]
-            .map(|secret| secret.map_or(Seal::Checksum, |secret| Seal::Encrypted(Secret::new(secret))));
-        let tagged = look(|version| version.tag = Some(Tag([7; 16])));
-        let stems = |seal: &Seal| Stems::new(seal, None, Some([3; 16]), 4096);
-        for (number, own) in seals.iter().enumerate() {
-            for (other, theirs) in seals.iter().enumerate() {
-                let stem = stems(own).named(Some(stems(theirs).check())).of(&tagged).unwrap();
-                assert_eq!(stem.hash == [7; 16], number == other, "{number} and {other}");
-                assert_eq!(stem == stems(own).of(&tagged).unwrap(), number != other);
-            }
-            assert_eq!(stems(own).named(None).of(&tagged), stems(own).of(&tagged));
-        }
     }
 
     #[test]

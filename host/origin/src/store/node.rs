@@ -7,7 +7,7 @@
 
 use rustix::fs::{StatVfs, StatVfsMountFlags};
 use rustix::io::Errno;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::io::{self, IoSliceMut};
 use std::sync::Arc;
 
@@ -36,17 +36,7 @@ impl StoreNode {
     }
 
     pub(crate) fn attributes(&self) -> Attributes {
-        match &self.found {
-            Found::Object(object) => attributes(&self.store, &self.path, object),
-            found => self.store.attributes(&self.path, found),
-        }
-    }
-
-    pub(crate) fn read_link(&self) -> io::Result<OsString> {
-        match &self.found {
-            Found::Link(target) => Ok(target.into()),
-            _ => Err(Errno::INVAL.into()),
-        }
+        self.store.attributes(&self.path, &self.found)
     }
 
     pub(crate) fn lookup(&self, child: &OsStr) -> io::Result<StoreNode> {
@@ -61,7 +51,6 @@ impl StoreNode {
         }
         match &self.found {
             Found::Directory => Err(Errno::ISDIR.into()),
-            Found::Link(_) => Err(Errno::LOOP.into()),
             Found::Object(object) => Ok(StoreFile {
                 store: Arc::clone(&self.store),
                 path: self.path.clone(),
@@ -80,7 +69,6 @@ impl StoreNode {
             inode: self.store.attributes(&join(&self.path, &child), &found).inode,
             kind: Some(match found {
                 Found::Directory => Kind::Directory,
-                Found::Link(_) => Kind::Symlink,
                 Found::Object(_) => Kind::Regular,
             }),
             name: child.into(),
@@ -117,14 +105,6 @@ impl StoreNode {
     }
 }
 
-/// What a version is like; it stays so, but for how far it is believed.
-fn attributes(store: &Store, path: &str, object: &Object) -> Attributes {
-    match object.young {
-        true => store.version_attributes(path, &store.grown(path, object)),
-        false => store.version_attributes(path, object),
-    }
-}
-
 pub(super) fn join(path: &str, child: &str) -> String {
     if path.is_empty() { child.to_owned() } else { format!("{path}/{child}") }
 }
@@ -139,7 +119,7 @@ pub struct StoreFile {
 
 impl StoreFile {
     pub(crate) fn attributes(&self) -> Attributes {
-        attributes(&self.store, &self.path, &self.object)
+        self.store.version_attributes(&self.path, &self.object)
     }
 }
 
@@ -173,7 +153,6 @@ pub(super) fn numbers(path: &str, found: &Found) -> (u64, u64) {
     let hash = match found {
         Found::Object(object) => object.version(path).0,
         Found::Directory => name(&[b"directory", path.as_bytes()]).0,
-        Found::Link(target) => name(&[b"link", path.as_bytes(), target.as_bytes()]).0,
     };
     split(hash)
 }

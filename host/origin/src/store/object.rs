@@ -15,13 +15,6 @@ pub struct Object {
     pub modified: Time,
     /// The entity tag as the server writes it, where it gives one.
     pub tag: Option<String>,
-    /// Whether another change could leave the tag as it is: it is believed when the server says so
-    /// no more.
-    pub young: bool,
-    /// Whether it is a program.
-    pub executable: bool,
-    /// The name that tiers have for this version, where the server knows it.
-    pub named: Option<Tag>,
 }
 
 impl Object {
@@ -65,8 +58,6 @@ pub enum Found {
     Object(Object),
     /// What keys of objects begin with.
     Directory,
-    /// A symbolic link with that text.
-    Link(String),
 }
 
 /// The server side of a store. Calls wait for the answer, for a bounded time; paths are relative to
@@ -95,11 +86,6 @@ pub trait Objects: Send + Sync {
             Err(refused) if refused.raw_os_error() == Some(libc::EOPNOTSUPP) => Err(missing),
             Err(failed) => Err(failed),
         }
-    }
-
-    /// Tells apart by which secret versions are [named](Object::named), where they are.
-    fn names(&self) -> Option<[u8; 16]> {
-        None
     }
 
     /// What is at `path` or directly below, by name; everything, in any order.

@@ -17,7 +17,6 @@ use redis::{Arg, AsyncConnectionConfig, Cmd, RedisConnectionInfo, RedisResult, V
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::task::JoinHandle;
 
-use crate::files::{LIST_BYTES, PATH_BYTES_MAX, READ_BYTES_MAX};
 use crate::serve::command::LISTED_MAX;
 use crate::tier::NEWS_MAX;
 use crate::{ENVELOPE_BYTES_MAX, Key};
@@ -99,12 +98,6 @@ fn answer_bytes_max(command: &Cmd) -> u64 {
             (block + ENVELOPE_BYTES_MAX) as u64
         }
         [b"PANTLER.KEYS"] => LISTED_MAX as u64 * KEY_BYTES_MAX,
-        [b"PANTLER.READ", _, _, _, length] => {
-            let length = std::str::from_utf8(length).ok().and_then(|length| length.parse::<usize>().ok());
-            length.unwrap_or(0).min(READ_BYTES_MAX) as u64
-        }
-        [b"PANTLER.LIST", ..] => 2 * LIST_BYTES as u64,
-        [b"PANTLER.STAT", ..] => PATH_BYTES_MAX as u64,
         _ => 0,
     };
     bytes + WORDS_BYTES_MAX
@@ -227,8 +220,6 @@ mod tests {
         assert_eq!(of(&["PANTLER.GET", &key, "TAKE"]), block);
         assert_eq!(of(&["GETDEL", &key]), block);
         assert_eq!(of(&["GET", "somebody's"]), ENVELOPE_BYTES_MAX as u64 + WORDS_BYTES_MAX);
-        assert_eq!(of(&["PANTLER.READ", "f", "v", "0", "5000"]), 5000 + WORDS_BYTES_MAX);
-        assert_eq!(of(&["PANTLER.READ", "f", "v", "0", "99999999"]), READ_BYTES_MAX as u64 + WORDS_BYTES_MAX);
         assert_eq!(of(&["PING"]), WORDS_BYTES_MAX);
         let keys = of(&["PANTLER.KEYS"]);
         assert!(keys >= LISTED_MAX as u64 * (key.len() as u64 + 8));

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::connection::{Connection, Tracking};
-use super::inline::{self, How};
+use super::inline::How;
 use super::{Shared, listing};
 use crate::Retrieve;
 use crate::store::LOOKED_MAX;
@@ -86,7 +86,6 @@ pub(super) fn execute(
             let keys = shared.store.keys_of(connection.owner, LISTED_MAX);
             Reply::List(keys.into_iter().map(|key| Reply::Bytes(Bytes::copy_from_slice(key))).collect())
         }
-        (b"PANTLER.ORIGIN" | b"PANTLER.STAT" | b"PANTLER.LIST" | b"PANTLER.READ", _) => names(shared, words),
         (b"PING", 1) => Reply::Simple("PONG"),
         (b"PING", 2) => Reply::Bytes(Bytes::copy_from_slice(words[1])),
         (b"HELLO", _) => hello(connection, shared, &words[1..]),
@@ -190,23 +189,6 @@ fn put(connection: &Connection, shared: &mut Shared, words: &Words<'_>, taken: O
     match shared.store.put_in(words[1], value, room, connection.owner, time, demoted) {
         true => Reply::Simple("OK"),
         false => too_large(),
-    }
-}
-
-/// What is asked about files of the origin. `Null` means that the origin is to be asked, which the
-/// connection does.
-fn names(shared: &Shared, words: &Words<'_>) -> Reply {
-    let Some(inline) = &shared.inline else {
-        return Reply::Error("NOORIGIN this tier reads no origin: start it with --origin".into());
-    };
-    match inline::files::parse(words) {
-        None if words.len() == 1 => inline.introduce(),
-        None => syntax(),
-        Some(Err(refused)) => refused,
-        Some(Ok(_)) if !inline.has_room() => {
-            Reply::Error("BUSY too many wait for the origin: ask again".into())
-        }
-        Some(Ok(_)) => Reply::Null,
     }
 }
 

@@ -10,7 +10,6 @@ use bytes::Bytes;
 
 use super::command::{self, SCANNED_MAX, Taken};
 use super::inline::Asker;
-use super::inline::files::Waiter;
 use super::output::Output;
 use super::{COMMAND_BYTES_MAX, OUTPUT_BYTES_MAX, Shared};
 use crate::store::{NOBODY, Notices, Owner};
@@ -349,7 +348,7 @@ impl Connection {
 
     /// Asks the origin for what a command did not find. Says whether the answer waits.
     fn ask_origin(&mut self, shared: &mut Shared, words: &[&[u8]]) -> bool {
-        let Some(how) = command::retrieves(words) else { return self.ask_names(shared, words) };
+        let Some(how) = command::retrieves(words) else { return false };
         self.tickets += 1;
         let asker = Asker { number: self.number, id: self.id, ticket: self.tickets, how };
         let waits = shared.ask_origin(words[1], asker);
@@ -366,17 +365,6 @@ impl Connection {
         waits
     }
 
-    /// Asks the origin about names. Says whether the answer waits.
-    fn ask_names(&mut self, shared: &mut Shared, words: &[&[u8]]) -> bool {
-        let Some(Ok(errand)) = super::inline::files::parse(words) else { return false };
-        let Some(inline) = &shared.inline else { return false };
-        self.tickets += 1;
-        let (ticket, expected) = (self.tickets, errand.expected());
-        inline.find_out(Waiter { number: self.number, id: self.id, ticket }, errand);
-        self.held.push_back(Held { ticket, expected, answer: None, after: Output::default() });
-        true
-    }
-
     /// An answer that waited has come: the block, or that it is not here.
     pub(super) fn bring(&mut self, shared: &mut Shared, asker: &Asker, key: &Key, sealed: Option<Bytes>) {
         if let Some(sealed) = &sealed {
@@ -387,7 +375,7 @@ impl Connection {
     }
 
     /// An answer that waited has come, with what is told before it.
-    pub(super) fn answer_held(&mut self, ticket: u64, news: Option<Reply>, reply: &Reply) {
+    fn answer_held(&mut self, ticket: u64, news: Option<Reply>, reply: &Reply) {
         let Some(held) = self.held.iter_mut().find(|held| held.ticket == ticket) else { return };
         let mut answer = Output::default();
         if let Some(news) = news {

@@ -25,7 +25,6 @@
 //!
 //! Why so: docs/decisions/0046-inline-origin.md.
 
-pub(super) mod files;
 mod index;
 mod reader;
 mod walk;
@@ -42,10 +41,7 @@ use hashbrown::HashMap;
 use pantler_origin::Origin;
 use rustix::event::EventfdFlags;
 
-use crate::files::Errand;
-use crate::wire::Reply;
 use crate::{Key, Retrieve, Seal, Stems, TierError};
-use files::{Files, Waiter};
 use index::Index;
 
 /// Blocks that wait to be read; for more it is said that they are not here.
@@ -173,8 +169,6 @@ struct Hall {
     renew: Mutex<bool>,
     renewed: Condvar,
     wake: OwnedFd,
-    /// What is asked about names.
-    files: Files,
     counts: Counts,
     stop: AtomicBool,
 }
@@ -201,12 +195,9 @@ impl Inline {
         let origin = Origin::open(&options.place)?;
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         let wake = rustix::event::eventfd(0, flags).map_err(|error| fail(error.to_string()))?;
-        let stems =
-            Stems::new(&options.seal, options.name.clone(), origin.identity(), 0).named(origin.names());
-        let files = Files::new(&origin, options.name.as_deref(), stems.check(), readers);
+        let stems = Stems::new(&options.seal, options.name.clone(), origin.identity(), 0);
         let hall = Arc::new(Hall {
             stems,
-            files: files.map_err(|error| fail(error.to_string()))?,
             seal: options.seal.clone(),
             origin,
             index: RwLock::new(Index::new(index_bytes)),
@@ -230,7 +221,6 @@ impl Inline {
         };
         spawn("pantler-walk", walk::serve)?;
         (0..readers).try_for_each(|_| spawn("pantler-inline", reader::serve))?;
-        (0..readers).try_for_each(|_| spawn("pantler-files", files::serve))?;
         Ok(inline)
     }
 
@@ -304,26 +294,6 @@ impl Inline {
         all
     }
 
-    /// The answer to `PANTLER.ORIGIN`.
-    pub(super) fn introduce(&self) -> Reply {
-        self.hall.files.introduce()
-    }
-
-    /// Whether something more can be asked about names.
-    pub(super) fn has_room(&self) -> bool {
-        self.hall.files.has_room()
-    }
-
-    /// A request about names; the answer comes with [`found_out`](Self::found_out).
-    pub(super) fn find_out(&self, waiter: Waiter, errand: Errand) {
-        self.hall.files.ask(waiter, errand);
-    }
-
-    /// What was found out about names.
-    pub(super) fn found_out(&self) -> Vec<(Waiter, Reply)> {
-        self.hall.files.collect()
-    }
-
     /// When a request will have waited too long.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.deadlines.front().map(|(deadline, ..)| *deadline)
@@ -331,12 +301,6 @@ impl Inline {
 
     pub(super) fn counts(&self) -> &Counts {
         &self.hall.counts
-    }
-
-    /// How often names were asked for: what files are like, listings, ranges, and bytes of those.
-    pub(super) fn names_asked(&self) -> [u64; 4] {
-        let files::Counts { stats, lists, ranges, range_bytes } = &self.hall.files.counts;
-        [stats, lists, ranges, range_bytes].map(|count| count.load(Ordering::Relaxed))
     }
 
     /// Versions of files that are known, and files that found no room.
@@ -358,7 +322,6 @@ impl Drop for Inline {
         hall.taken.notify_all();
         drop(hall.renew.lock().unwrap_or_else(PoisonError::into_inner));
         hall.renewed.notify_all();
-        hall.files.wake_all();
     }
 }
 

@@ -22,7 +22,7 @@ pub(super) struct Gauges {
     values: [AtomicU64; NAMES.len()],
 }
 
-const NAMES: [(&str, &str, &str); 28] = [
+const NAMES: [(&str, &str, &str); 24] = [
     ("pantler_tier_blocks", "gauge", "Blocks kept."),
     ("pantler_tier_used_bytes", "gauge", "Memory charged for blocks."),
     ("pantler_tier_limit_bytes", "gauge", "Most memory for blocks."),
@@ -47,10 +47,6 @@ const NAMES: [(&str, &str, &str); 28] = [
     ("pantler_tier_origin_failed_total", "counter", "Times that the origin failed."),
     ("pantler_tier_origin_late_total", "counter", "Askers that were told no because it took too long."),
     ("pantler_tier_origin_refused_total", "counter", "Askers that found no room to wait."),
-    ("pantler_tier_origin_stats_total", "counter", "Requests for the attributes of a file."),
-    ("pantler_tier_origin_lists_total", "counter", "Requests for entries of a directory."),
-    ("pantler_tier_origin_ranges_total", "counter", "Requests for bytes of a file."),
-    ("pantler_tier_origin_range_bytes_total", "counter", "Bytes of those."),
 ];
 
 impl Gauges {
