@@ -6,6 +6,7 @@ mod place;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use pantler_rig::eventually;
@@ -200,6 +201,35 @@ fn stopped_hosts_hold_up_what_is_not_theirs_once_at_most() {
     for name in ["s1", "s2", "s3"] {
         place.ok(&["umount", &at(name)]);
     }
+}
+
+/// A server that takes requests about its file system and answers none.
+#[derive(Default)]
+struct Mute {
+    unanswered: Mutex<Vec<fuser::ReplyStatfs>>,
+}
+
+impl fuser::Filesystem for Mute {
+    fn statfs(&self, _: &fuser::Request, _: fuser::INodeNo, reply: fuser::ReplyStatfs) {
+        self.unanswered.lock().unwrap().push(reply);
+    }
+}
+
+/// Protects from commands that never end: a request that a server took before it stopped held the
+/// command's exit up, unkillably, in a thread that nothing waited for.
+#[test]
+fn a_server_that_took_a_request_and_stopped_holds_no_command_up() {
+    let Some(place) = Place::new() else { return };
+    let point = place.folder.path().join("mute");
+    fs::create_dir(&point).unwrap();
+    let mut config = fuser::Config::default();
+    config.mount_options =
+        vec![fuser::MountOption::FSName("mute".into()), fuser::MountOption::Subtype("pantler".into())];
+    let _mute = fuser::spawn_mount(Mute::default(), &point, &config).unwrap();
+    let mut mount = place.command(&["mount", "--cache", "16M"]);
+    mount.arg(place.origin()).arg(place.point()).stdout(Stdio::null());
+    assert!(ends(mount.spawn().unwrap()).success());
+    place.umount();
 }
 
 /// Protects its name in a list of processes: a host was once called `exe`, after the path

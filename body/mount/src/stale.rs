@@ -3,9 +3,10 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pantler_kernel::mount_table::unescape;
+use pantler_kernel::unserved::unserved;
 use rustix::io::Errno;
 
 use crate::MountError;
@@ -114,28 +115,12 @@ fn mounts(table: &[u8]) -> impl Iterator<Item = (PathBuf, bool)> {
 /// How long servers of mounts are waited for. Without a server the kernel answers at once.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Those with a connection that has no server. All are asked at the same time, so that stopped
-/// servers cost one wait together.
+/// Those with a connection that has no server.
 fn dead(paths: Vec<PathBuf>) -> Vec<PathBuf> {
-    let (sender, receiver) = std::sync::mpsc::channel();
-    let deadline = Instant::now() + PATIENCE;
-    for path in paths {
-        let sender = sender.clone();
-        // Asking for the file system's parameters reaches the server, if there is one, which may be
-        // stopped: then the thread waits on alone.
-        let ask = move || {
-            let answer = rustix::fs::statvfs(&path).err();
-            let is_dead = matches!(answer, Some(Errno::NOTCONN | Errno::CONNABORTED));
-            // The receiver may have given up.
-            let _ = sender.send(is_dead.then_some(path));
-        };
-        if let Err(error) = std::thread::Builder::new().spawn(ask) {
-            tracing::debug!(%error, "a mount was not looked at");
-        }
-    }
-    drop(sender);
-    let left = || deadline.saturating_duration_since(Instant::now());
-    std::iter::from_fn(|| receiver.recv_timeout(left()).ok()).flatten().collect()
+    unserved(paths, PATIENCE).unwrap_or_else(|error| {
+        tracing::debug!(%error, "mounts were not looked at");
+        Vec::new()
+    })
 }
 
 #[cfg(test)]

@@ -5,7 +5,8 @@
 //! * [`held`]: what a mount of Pantler holds of a file.
 //! * [`group`]: the control group of one run, version 1 or 2; [`memory`]: limits of the groups that
 //!   this process is in.
-//! * [`process`], [`pid_namespace`], [`mount_table`]: what `/proc` says.
+//! * [`process`], [`pid_namespace`], [`mount_table`]: what `/proc` says; [`unserved`]: mounts without a
+//!   server.
 //! * [`limits`], [`clock`]: descriptors, the clock, scheduling.
 //! * [`file_handle`]: names of files that survive closing.
 //! * [`names`]: names of what a run leaves in the kernel, and cleaning up after crashed runs.
@@ -25,5 +26,6 @@ pub mod names;
 pub mod pages;
 pub mod pid_namespace;
 pub mod process;
+pub mod unserved;
 
 pub use error::KernelError;
