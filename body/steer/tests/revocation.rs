@@ -15,14 +15,15 @@ use pantler_steward::{Allocation, PolicyName, Revocation};
 const MIB: u64 = 1 << 20;
 
 /// A program that does what it is told. It is foolish: it reads a piece again and again, then the
-/// next one (ReadN of the paper), which MRU drops while it is wanted.
+/// next one (ReadN of the paper), which MRU drops while it is wanted. What another rereads beside it
+/// is in an order that no lookahead knows: blocks fetched in time are no misses.
 const SCRIPT: &str = r"
 import os, sys
 file = os.open(sys.argv[1], os.O_RDONLY)
 os.posix_fadvise(file, 0, 0, os.POSIX_FADV_RANDOM)
 def read(first, blocks): [os.pread(file, 4096, 4096 * block) for block in range(first, first + blocks)]
 def fool(group): [read(256 * group, 256) for again in range(4)]
-def reread(): read(3500, 500)
+def reread(): [os.pread(file, 4096, 4096 * (3500 + 211 * turn % 500)) for turn in range(500)]
 def fork():
     child = os.fork()
     if child: return child
