@@ -439,7 +439,7 @@ impl Body for MountBody {
 
     fn stop(&self, speaker: &Speaker) -> Result<(), ControlError> {
         speaker.check_speaks_for(rustix::process::geteuid().as_raw())?;
-        crate::mount::detach(&self.mountpoint).map_err(|error| ControlError::failed(error.to_string()))?;
+        crate::stale::detach(&self.mountpoint).map_err(|error| ControlError::failed(error.to_string()))?;
         self.core.stopped.store(true, Ordering::SeqCst);
         Ok(())
     }

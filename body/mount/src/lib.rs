@@ -23,7 +23,7 @@
 //! | which reads may wait | `turns` |
 //! | every change of content | `writing` |
 //! | which version of a file is cached | `content` |
-//! | writes beside mappings | `pages` |
+//! | writes beside mappings | `pages`, `dropping` |
 //! | inodes the kernel knows, open files | `inodes`, `handles` |
 //! | descriptors that each user may hold, and names the kernel is asked to forget | `descriptors`, `pruning` |
 //! | the owner that is charged | `owners`, `groups` |
@@ -54,6 +54,7 @@ mod core;
 mod descent;
 mod descriptors;
 pub mod device;
+mod dropping;
 mod errno;
 mod error;
 mod filesystem;

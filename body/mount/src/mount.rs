@@ -16,7 +16,7 @@ use crate::body::MountBody;
 use crate::connection::Connection;
 use crate::core::Core;
 use crate::filesystem::Served;
-use crate::stale::{FILE_SYSTEM_TYPE, SUBTYPE, Top};
+use crate::stale::{self, FILE_SYSTEM_TYPE, SUBTYPE, Top};
 use crate::{MountError, MountOptions};
 
 /// How long requests under way may take after the mount point was detached, before the mount is
@@ -100,7 +100,7 @@ impl Claim {
     fn take(mountpoint: &Path) -> Result<Claim, MountError> {
         let refuse = |what: &str| MountError::Option(format!("mount point {mountpoint:?}: {what}"));
         let failed = |error: io::Error| MountError::Mount { path: mountpoint.to_owned(), error };
-        let check = || match crate::stale::top(mountpoint).map_err(failed)? {
+        let check = || match stale::top(mountpoint).map_err(failed)? {
             Top::Ours => Err(refuse("there is a mount already")),
             _ => Ok(()),
         };
@@ -155,7 +155,7 @@ fn open_session(served: Served, mountpoint: &Path, options: &MountOptions) -> io
     let device = mount_as_root(mountpoint, options)?;
     Session::from_fd(served, device, config.acl, config).inspect_err(|_| {
         // The handshake's failure is what is reported.
-        let _ = detach(mountpoint);
+        let _ = stale::detach(mountpoint);
     })
 }
 
@@ -250,9 +250,9 @@ impl Mounted {
         // Serving that ended by a panic leaves the mount, and the kernel may not have noticed yet
         // that there is no server; serving that ended because of an unmount may leave another's
         // mount.
-        let is_ours = || self.is_broken() || crate::stale::is_left_behind(&self.mountpoint);
+        let is_ours = || self.is_broken() || stale::is_left_behind(&self.mountpoint);
         if !self.is_stopped() && (!thread.is_finished() || is_ours()) {
-            detach(&self.mountpoint)?;
+            stale::detach(&self.mountpoint)?;
         }
         let start = Instant::now();
         // Requests may wait for one that panicked.
@@ -297,36 +297,6 @@ impl Mounted {
     /// The mount as the control doors see it.
     pub fn body(&self) -> Arc<dyn pantler_control::Body> {
         Arc::new(MountBody::new(Arc::clone(&self.core), self.mountpoint.clone()))
-    }
-}
-
-/// Takes the mount point away: new requests by name do not reach the mount any more. What is not
-/// ours stays: unmounting takes whatever lies on top.
-pub(crate) fn detach(mountpoint: &Path) -> Result<(), MountError> {
-    let failed = |error| MountError::Unmount { path: mountpoint.to_owned(), error };
-    match crate::stale::top(mountpoint).map_err(failed)? {
-        Top::Ours => {}
-        // Not mounted any more: another process was faster.
-        Top::Nothing | Top::Strange { above_ours: false } => return Ok(()),
-        Top::Strange { above_ours: true } => {
-            let text = "something else is mounted over it, which must be unmounted first";
-            return Err(failed(io::Error::other(text)));
-        }
-    }
-    match rustix::mount::unmount(mountpoint, rustix::mount::UnmountFlags::DETACH) {
-        // Not mounted any more: another process was faster.
-        Ok(()) | Err(rustix::io::Errno::INVAL) => Ok(()),
-        // Without privileges, the helper that mounted also unmounts.
-        Err(rustix::io::Errno::PERM) => {
-            let helper = std::process::Command::new("fusermount3").arg("-uz").arg(mountpoint).output();
-            match helper.map_err(failed)? {
-                output if output.status.success() => Ok(()),
-                output => {
-                    Err(failed(io::Error::other(String::from_utf8_lossy(&output.stderr).trim().to_owned())))
-                }
-            }
-        }
-        Err(error) => Err(failed(error.into())),
     }
 }
 

@@ -21,17 +21,9 @@
 //! Why so: docs/decisions/0064-writes-beside-mappings.md.
 
 use std::collections::BTreeSet;
-use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use std::thread::JoinHandle;
-
-use fuser::{INodeNo, Notifier};
-
-use crate::content::Content;
-
 /// Pages are noted in this unit. Larger ones are several.
 const PAGE_BYTES: u64 = 4096;
 
@@ -48,7 +40,7 @@ pub(crate) struct Pages {
 
 /// A change that pages may not show.
 pub(crate) struct Change {
-    range: Range<u64>,
+    pub(crate) range: Range<u64>,
     /// Pages that show it.
     seen: Mutex<BTreeSet<u64>>,
 }
@@ -82,7 +74,7 @@ impl Pages {
         Some(change)
     }
 
-    fn forget(&self, change: &Arc<Change>) {
+    pub(crate) fn forget(&self, change: &Arc<Change>) {
         self.remembered().retain(|known| !Arc::ptr_eq(known, change));
     }
 
@@ -141,74 +133,6 @@ fn overlap(a: &Range<u64>, b: &Range<u64>) -> Range<u64> {
 
 fn pages(range: &Range<u64>) -> Range<u64> {
     if range.is_empty() { 0..0 } else { range.start / PAGE_BYTES..range.end.div_ceil(PAGE_BYTES) }
-}
-
-/// A change that is acknowledged when the kernel has dropped the pages that it covers.
-pub(crate) struct Unseen {
-    pub(crate) number: u64,
-    pub(crate) content: Arc<Content>,
-    pub(crate) change: Arc<Change>,
-}
-
-impl Unseen {
-    /// Waits for what the kernel has to write back first, so no thread that serves requests may
-    /// call it.
-    fn drop_pages(&self, notifier: &Notifier) {
-        let Range { start, end } = self.change.range;
-        // No length means to the end.
-        let length = i64::try_from(end - start).unwrap_or(0);
-        // It fails when the kernel does not know the file any more, or the mount ended: then there
-        // are no pages.
-        let _ = notifier.inval_inode(INodeNo(self.number), start as i64, length);
-    }
-}
-
-type Answer = Box<dyn FnOnce() + Send>;
-
-/// The thread that has pages dropped.
-#[derive(Default)]
-pub(crate) struct PageDropper {
-    // Each order is a request that a program waits for: there are never more than threads of
-    // programs.
-    orders: Mutex<Option<Sender<(Unseen, Answer)>>>,
-}
-
-impl PageDropper {
-    pub(crate) fn start(&self, notifier: Notifier) -> io::Result<JoinHandle<()>> {
-        let (sender, receiver) = channel();
-        let thread = std::thread::Builder::new().name("pantler-pages".into());
-        let thread = thread.spawn(move || serve(&receiver, &notifier))?;
-        *self.orders() = Some(sender);
-        Ok(thread)
-    }
-
-    /// Ends the thread, after what was ordered.
-    pub(crate) fn stop(&self) {
-        *self.orders() = None;
-    }
-
-    /// Answers once no page of the kernel's hides the change (M2).
-    pub(crate) fn answer(&self, unseen: Option<Unseen>, answer: impl FnOnce() + Send + 'static) {
-        let Some(unseen) = unseen else { return answer() };
-        match self.orders().as_ref() {
-            // It cannot fail: the thread ends after the sender does.
-            Some(orders) => drop(orders.send((unseen, Box::new(answer)))),
-            // The mount ends, and its pages with it.
-            None => answer(),
-        }
-    }
-
-    fn orders(&self) -> MutexGuard<'_, Option<Sender<(Unseen, Answer)>>> {
-        self.orders.lock().expect("nothing panics under it")
-    }
-}
-
-fn serve(orders: &Receiver<(Unseen, Answer)>, notifier: &Notifier) {
-    for (unseen, answer) in orders {
-        unseen.drop_pages(notifier);
-        unseen.content.pages.forget(&unseen.change);
-        answer();
-    }
 }
 
 #[cfg(test)]

@@ -34,7 +34,37 @@ pub fn unmount(path: &Path) -> Result<bool, MountError> {
     if !is_mounted(path).map_err(|error| MountError::Unmount { path: path.to_owned(), error })? {
         return Ok(false);
     }
-    crate::mount::detach(path).map(|()| true)
+    detach(path).map(|()| true)
+}
+
+/// Takes the mount point away: new requests by name do not reach the mount any more. What is not
+/// ours stays: unmounting takes whatever lies on top.
+pub(crate) fn detach(mountpoint: &Path) -> Result<(), MountError> {
+    let failed = |error| MountError::Unmount { path: mountpoint.to_owned(), error };
+    match top(mountpoint).map_err(failed)? {
+        Top::Ours => {}
+        // Not mounted any more: another process was faster.
+        Top::Nothing | Top::Strange { above_ours: false } => return Ok(()),
+        Top::Strange { above_ours: true } => {
+            let text = "something else is mounted over it, which must be unmounted first";
+            return Err(failed(io::Error::other(text)));
+        }
+    }
+    match rustix::mount::unmount(mountpoint, rustix::mount::UnmountFlags::DETACH) {
+        // Not mounted any more: another process was faster.
+        Ok(()) | Err(Errno::INVAL) => Ok(()),
+        // Without privileges, the helper that mounted also unmounts.
+        Err(Errno::PERM) => {
+            let helper = std::process::Command::new("fusermount3").arg("-uz").arg(mountpoint).output();
+            match helper.map_err(failed)? {
+                output if output.status.success() => Ok(()),
+                output => {
+                    Err(failed(io::Error::other(String::from_utf8_lossy(&output.stderr).trim().to_owned())))
+                }
+            }
+        }
+        Err(error) => Err(failed(error.into())),
+    }
 }
 
 /// Whether a path is a mount point of ours.

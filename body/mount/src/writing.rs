@@ -10,8 +10,8 @@ use pantler_origin::{Attributes, Changes};
 use pantler_steward::FileId;
 
 use crate::core::Core;
+use crate::dropping::Unseen;
 use crate::handles::Handle;
-use crate::pages::Unseen;
 
 /// Nothing of a file.
 const NOTHING: Range<u64> = 0..0;

@@ -15,7 +15,8 @@ use pantler_control::{
 use pantler_pagecache::{Engine, FileKey};
 use pantler_steward::{Block, FileId, OwnerId};
 
-use crate::steer::{Shared, Steer};
+use crate::shared::Shared;
+use crate::steer::Steer;
 use crate::steering::Steering;
 use crate::watch;
 use pantler_kernel::clock;

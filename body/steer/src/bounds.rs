@@ -4,7 +4,7 @@
 //! take their time. What the kernel drops here is seen as dropped by others, because this thread is
 //! not one of those that are left out.
 
-use crate::steer::Shared;
+use crate::shared::Shared;
 use pantler_kernel::pages;
 
 /// Room left below a bound on everything: the kernel charges in batches per CPU, and needs some to

@@ -21,9 +21,11 @@ use pantler_kernel::pages::BLOCK_BYTES;
 
 pub(crate) mod devices;
 mod layers;
+pub(crate) mod mounted;
 
 pub use devices::Descriptor;
-use devices::{Devices, kernel_dev};
+use devices::Devices;
+use mounted::kernel_dev;
 
 /// Descriptors held at once.
 pub const DESCRIPTORS_MAX: usize = 256;

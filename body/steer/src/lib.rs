@@ -20,6 +20,7 @@
 mod body;
 mod bounds;
 mod doctor;
+mod doors;
 pub mod error;
 pub mod files;
 mod hands;
@@ -29,6 +30,7 @@ mod lists;
 pub mod options;
 pub mod owners;
 mod reader;
+mod shared;
 mod steer;
 pub mod steering;
 pub mod takeover;

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 
-use crate::steer::Shared;
+use crate::shared::Shared;
 use crate::steering::Steering;
 use crate::trace::feed::Feed;
 use pantler_kernel::clock;

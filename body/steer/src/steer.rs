@@ -1,91 +1,31 @@
 //! A steered run, from start to stop.
 
 use std::fs;
-use std::io::{self, Write};
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::io;
+use std::os::fd::BorrowedFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use pantler_kernel::group::{self, RunGroup, mounts};
 use pantler_kernel::{KernelError, clock, names, pages, pid_namespace};
 use pantler_pagecache::SteerCounters;
 
+use crate::doors::Doors;
 use crate::error::SteerError;
 use crate::kernel::{Kernel, TRACEPOINTS};
 use crate::leftovers::clean_leftovers;
 use crate::options::SteerOptions;
 use crate::reader;
+use crate::shared::Shared;
 use crate::steering::Steering;
 use crate::trace::Kind;
 use crate::trace::feed::Feed;
 use crate::trace::instance::{self, Instance, InstanceOptions};
-use crate::unsteered::Lookout;
 use crate::watch;
-
-/// What the threads of a run share.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) steering: Mutex<Steering>,
-    pub(crate) options: SteerOptions,
-    pub(crate) group: Box<dyn RunGroup>,
-    pub(crate) run: Instance,
-    pub(crate) others: Option<Instance>,
-    pub(crate) stopping: AtomicBool,
-    /// Open lists of threads that commands carry until they are started; emptied at the end,
-    /// because an instance is busy while its files are open.
-    doors: Mutex<Vec<Weak<Mutex<Option<Doors>>>>>,
-    /// Files of the run on which steering has no effect.
-    pub(crate) lookout: Mutex<Lookout>,
-    /// Written to wake the reading thread.
-    pub(crate) wake: OwnedFd,
-}
-
-impl Shared {
-    /// What steers. A panic elsewhere has left it in a state that is at worst a wrong belief, which
-    /// heals.
-    pub(crate) fn steering(&self) -> MutexGuard<'_, Steering> {
-        self.steering.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Has the threads end soon: nothing is steered any more.
-    pub(crate) fn ask_to_stop(&self) {
-        self.stopping.store(true, Ordering::Release);
-        self.wake_reader();
-    }
-
-    /// Has the reading thread look for events now, if it waits for one.
-    fn wake_reader(&self) {
-        // A full counter wakes the thread as well.
-        let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
-    }
-}
-
-/// What a child needs to put itself into the run: opened with our rights, which the kernel checks,
-/// not the child's.
-#[derive(Debug)]
-struct Doors {
-    groups: Vec<fs::File>,
-    lists: Vec<fs::File>,
-}
-
-impl Doors {
-    /// Called between fork and exec: neither allocates nor waits.
-    fn enter(&self) -> io::Result<()> {
-        for mut group in &self.groups {
-            group.write_all(b"0")?;
-        }
-        let mut text = [0u8; 12];
-        let pid = decimal(std::process::id(), &mut text);
-        for mut list in &self.lists {
-            list.write_all(pid)?;
-        }
-        Ok(())
-    }
-}
 
 /// A run with a steered page cache. Stopping (or dropping it) gives readahead back and removes
 /// what it made.
@@ -217,7 +157,7 @@ impl Steer {
                 .map_err(|error| SteerError::call("dup, for a program to list its threads", error))?;
             lists.push(copy);
         }
-        let doors = Arc::new(Mutex::new(Some(Doors { groups, lists })));
+        let doors = Arc::new(Mutex::new(Some(Doors::new(groups, lists))));
         self.shared.doors.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(&doors));
         let hook = move || match doors.try_lock() {
             Ok(doors) => doors.as_ref().ok_or(io::ErrorKind::BrokenPipe)?.enter(),
@@ -436,19 +376,6 @@ fn leave(home: &[PathBuf]) {
     }
 }
 
-/// Writes a number in decimal without allocating.
-fn decimal(mut number: u32, text: &mut [u8; 12]) -> &[u8] {
-    let mut at = text.len();
-    loop {
-        at -= 1;
-        text[at] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            return &text[at..];
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -461,13 +388,5 @@ mod tests {
         assert!(error.is_missing());
         let expected = "cachestat is missing: this is Linux 6.1.0-18-amd64; run Linux 6.12 or newer";
         assert_eq!(error.to_string(), expected);
-    }
-
-    #[test]
-    fn numbers_are_written_without_allocating() {
-        let mut text = [0; 12];
-        assert_eq!(decimal(0, &mut text), b"0");
-        assert_eq!(decimal(4_194_304, &mut text), b"4194304");
-        assert_eq!(decimal(u32::MAX, &mut text), b"4294967295");
     }
 }

@@ -6,7 +6,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::files::devices::{Devices, MountedAt};
+use crate::files::devices::Devices;
+use crate::files::mounted::MountedAt;
 use pantler_kernel::group::{self, RunGroup};
 
 /// A smaller file is not worth a word: scripts, libraries.

@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::bounds;
-use crate::steer::Shared;
+use crate::shared::Shared;
 use crate::trace::Kind;
 use pantler_pagecache::FileKey;
 

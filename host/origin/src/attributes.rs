@@ -1,59 +1,12 @@
 //! What a file is like, and what may be changed about it.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::io;
+use std::os::fd::BorrowedFd;
 
+use rustix::fs::{AtFlags, StatxFlags};
+
+use crate::time::Time;
 use crate::version::{Tag, Version};
-
-/// A point in time as file systems keep it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
-pub struct Time {
-    /// Seconds since 1970; negative before.
-    pub seconds: i64,
-    /// Nanoseconds within the second, below 1,000,000,000.
-    pub nanoseconds: u32,
-}
-
-impl Time {
-    /// The wall clock now.
-    pub fn now() -> Self {
-        SystemTime::now().into()
-    }
-
-    /// This time and `more`, saturating.
-    pub fn plus(self, more: Duration) -> Self {
-        let nanoseconds = self.nanoseconds + more.subsec_nanos();
-        let carry = i64::from(nanoseconds / 1_000_000_000);
-        let seconds = i64::try_from(more.as_secs()).unwrap_or(i64::MAX);
-        Self {
-            seconds: self.seconds.saturating_add(seconds).saturating_add(carry),
-            nanoseconds: nanoseconds % 1_000_000_000,
-        }
-    }
-}
-
-impl From<SystemTime> for Time {
-    fn from(time: SystemTime) -> Self {
-        match time.duration_since(UNIX_EPOCH) {
-            Ok(after) => Self { seconds: after.as_secs() as i64, nanoseconds: after.subsec_nanos() },
-            Err(error) => {
-                let before = error.duration();
-                let borrow = i64::from(before.subsec_nanos() > 0);
-                let nanoseconds = (1_000_000_000 - before.subsec_nanos()) % 1_000_000_000;
-                Self { seconds: -(before.as_secs() as i64) - borrow, nanoseconds }
-            }
-        }
-    }
-}
-
-impl From<Time> for SystemTime {
-    fn from(time: Time) -> Self {
-        let whole = Duration::from_secs(time.seconds.unsigned_abs());
-        let base =
-            if time.seconds < 0 { UNIX_EPOCH.checked_sub(whole) } else { UNIX_EPOCH.checked_add(whole) };
-        base.and_then(|base| base.checked_add(Duration::from_nanos(u64::from(time.nanoseconds))))
-            .unwrap_or(UNIX_EPOCH)
-    }
-}
 
 /// The type of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -84,6 +37,8 @@ impl Kind {
         })
     }
 }
+
+const STAT: StatxFlags = StatxFlags::BASIC_STATS.union(StatxFlags::BTIME);
 
 /// Everything `stat` tells about a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -127,8 +82,9 @@ impl Attributes {
     ///
     /// # Errors
     /// The system's.
-    pub fn of(file: std::os::fd::BorrowedFd<'_>) -> std::io::Result<Self> {
-        crate::directory::attributes_of(file)
+    pub fn of(file: BorrowedFd<'_>) -> io::Result<Self> {
+        let stat = rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW, STAT)?;
+        Ok(Self::from(&stat))
     }
 
     /// The version of the file these attributes belong to.
@@ -148,7 +104,7 @@ impl Attributes {
 impl From<&rustix::fs::Statx> for Attributes {
     fn from(stat: &rustix::fs::Statx) -> Self {
         let time = |t: &rustix::fs::StatxTimestamp| Time { seconds: t.tv_sec, nanoseconds: t.tv_nsec };
-        let has_birth = stat.stx_mask & rustix::fs::StatxFlags::BTIME.bits() != 0;
+        let has_birth = stat.stx_mask & StatxFlags::BTIME.bits() != 0;
         let mode = u32::from(stat.stx_mode);
         Self {
             device: rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor),
@@ -181,23 +137,4 @@ pub struct Changes {
     pub size: Option<u64>,
     pub accessed: Option<Option<Time>>,
     pub modified: Option<Option<Time>>,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_survive_the_way_there_and_back() {
-        for (seconds, nanoseconds) in [(0, 0), (5, 999_999_999), (-1, 1), (-1, 0), (1 << 33, 7)] {
-            let time = Time { seconds, nanoseconds };
-            assert_eq!(Time::from(SystemTime::from(time)), time);
-        }
-    }
-
-    #[test]
-    fn adding_carries() {
-        let time = Time { seconds: 1, nanoseconds: 900_000_000 }.plus(Duration::from_millis(200));
-        assert_eq!(time, Time { seconds: 2, nanoseconds: 100_000_000 });
-    }
 }

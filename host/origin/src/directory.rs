@@ -20,7 +20,6 @@ pub use entries::LocalEntries;
 pub use file::LocalFile;
 pub use foreign::MOUNT_TYPE;
 pub use node::LocalNode;
-pub(crate) use node::attributes_of;
 pub use writers::has_writers;
 
 /// A directory tree, and what is known about the file system that holds it.
@@ -106,7 +105,7 @@ impl Directory {
             Stamps::Multigrain if attributes.device == self.device => Duration::ZERO,
             _ => TICK,
         };
-        Look::new(attributes, Time::now(), tick)
+        Look::new(attributes.version(), Time::now(), tick)
     }
 }
 

@@ -31,9 +31,10 @@ mod place;
 mod simulated;
 mod source;
 mod store;
+mod time;
 mod version;
 
-pub use attributes::{Attributes, Changes, Kind, Time};
+pub use attributes::{Attributes, Changes, Kind};
 pub use caller::{Acting, Caller};
 pub use directory::{Directory, LocalEntries, LocalFile, LocalNode, MOUNT_TYPE, Stamps, has_writers};
 pub use entries::{Entries, Entry};
@@ -46,4 +47,5 @@ pub use place::{Credentials, Place, Scheme, StoreAddress, StoreOptions};
 pub use simulated::{DiskModel, SimulatedDisk};
 pub use source::{READ_BUFFERS_MAX, Source};
 pub use store::{Found, Object, Objects, Store, StoreEntries, StoreFile, StoreNode};
+pub use time::Time;
 pub use version::{Look, Tag, Version};

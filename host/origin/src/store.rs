@@ -24,9 +24,9 @@ use std::time::{Duration, Instant};
 pub use node::{StoreEntries, StoreFile, StoreNode};
 pub use object::{Found, Object, Objects};
 
-use crate::attributes::{Attributes, Kind, Time};
+use crate::attributes::{Attributes, Kind};
 use crate::place::{Scheme, StoreAddress, StoreOptions};
-use crate::{Look, OriginError};
+use crate::{Look, OriginError, Time};
 use client::Client;
 use recent::Recent;
 

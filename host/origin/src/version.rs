@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::attributes::{Attributes, Time};
+use crate::time::Time;
 
 /// What names the content of a file at one moment: two looks with equal versions saw the same
 /// bytes, if the first one was [settled](Look::settled).
@@ -90,11 +90,10 @@ impl Look {
         !self.version.is_younger_than(WRITE)
     }
 
-    /// Judges `attributes` seen at `now` (wall clock), on a file system whose stamps advance in
+    /// Judges a version seen at `now` (wall clock), on a file system whose stamps advance in
     /// steps of `tick`. A zero `tick` means that every change that can be told from the one before
     /// has a stamp of its own.
-    pub fn new(attributes: &Attributes, now: Time, tick: Duration) -> Self {
-        let version = attributes.version();
+    pub fn new(version: Version, now: Time, tick: Duration) -> Self {
         let newest = version.modified.max(version.changed);
         // A stamp on a whole second hints at a file system that keeps no finer time.
         let tick = if newest.nanoseconds == 0 { tick.max(COARSE_TICK) } else { tick };
@@ -110,8 +109,9 @@ mod tests {
     use super::*;
 
     fn look(changed: Time, now: Time, tick_ms: u64) -> bool {
-        let attributes = Attributes { changed, modified: changed, ..Attributes::default() };
-        Look::new(&attributes, now, Duration::from_millis(tick_ms)).settled
+        let version =
+            Version { device: 0, inode: 0, born: None, size: 0, modified: changed, changed, tag: None };
+        Look::new(version, now, Duration::from_millis(tick_ms)).settled
     }
 
     fn at(seconds: i64, nanoseconds: u32) -> Time {

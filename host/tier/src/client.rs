@@ -25,11 +25,12 @@
 //! W6  What a server that works refuses (it is full, cannot save, finds a value too large) costs
 //!     that block alone: it is not there, and the connection goes on.
 
-pub(crate) mod bound;
-pub(crate) mod connect;
-pub(crate) mod engine;
+mod bound;
+mod connect;
+mod engine;
 mod hear;
-pub(crate) mod shards;
+mod manner;
+mod shards;
 
 use std::collections::HashSet;
 use std::future::Future;
@@ -46,7 +47,7 @@ use crate::{Given, Key, News, Place, Put, Retrieve, Seal, Tier, TierError, Wante
 use connect::{Connected, Kind};
 use engine::Engine;
 use hear::Ears;
-use shards::Node;
+use manner::Node;
 
 /// Keys that one client believes its own on Redis.
 pub(crate) const OWNED_MAX: usize = 1 << 22;
@@ -189,7 +190,7 @@ impl RemoteTier {
 
     /// Sends commands side by side, and waits for all answers.
     fn ask(&self, connected: &Connected, deadline: Instant, commands: &[Cmd]) -> Result<Answers, TierError> {
-        self.ask_unless(connected, deadline, commands, connect::REFUSALS)
+        self.ask_unless(connected, deadline, commands, manner::REFUSALS)
     }
 
     /// Sends commands side by side, and waits for all answers. Errors that begin with one of those
@@ -206,12 +207,12 @@ impl RemoteTier {
             Ok(value) => Ok(Some(value)),
             Err(error) if error.code().is_some_and(|word| refusals.contains(&word)) => {
                 if !self.refused.swap(true, Ordering::Relaxed) {
-                    let error = connect::plain(&error);
+                    let error = manner::plain(&error);
                     tracing::warn!(tier = self.name, error, "it refuses blocks, which are dropped");
                 }
                 Ok(None)
             }
-            Err(error) => Err(self.broken(connect::plain(&error))),
+            Err(error) => Err(self.broken(manner::plain(&error))),
         };
         let answers = answers.and_then(|answers| answers.into_iter().map(understood).collect());
         if answers.is_err() {
@@ -334,7 +335,7 @@ impl Tier for RemoteTier {
         missed.iter().for_each(|one| self.ears().miss(one.key));
         for given in served.chunks(BATCH_MAX) {
             let commands: Vec<Cmd> = given.iter().map(|one| self.putting(connected.kind, one)).collect();
-            let answers = self.ask_unless(&connected, deadline, &commands, connect::REFUSALS_OF_VALUES)?;
+            let answers = self.ask_unless(&connected, deadline, &commands, manner::REFUSALS_OF_VALUES)?;
             let refused = given.iter().zip(answers).filter(|(_, answer)| answer.is_none());
             refused.for_each(|(one, _)| self.ears().miss(one.key));
         }

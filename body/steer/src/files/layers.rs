@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 
 use super::FileKey;
-use super::devices::{MountedAt, kernel_dev};
+use super::mounted::{MountedAt, kernel_dev};
 use pantler_kernel::file_handle::FileHandle;
 
 /// Whether the overlay's number of an inode can be that of the inode below: it may hold the number

@@ -8,7 +8,6 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::node::attributes_of;
 use super::past_cache::PastCache;
 use super::writers::has_writers;
 use crate::OpenMode;
@@ -53,7 +52,7 @@ impl LocalFile {
     /// # Errors
     /// The system's.
     pub fn attributes(&self) -> io::Result<Attributes> {
-        attributes_of(self.plain.as_fd())
+        Attributes::of(self.plain.as_fd())
     }
 
     /// See [`has_writers`]; nothing where it is open for writing here.

@@ -1,6 +1,6 @@
 //! One inode of a directory and everything that can be done with it.
 
-use rustix::fs::{Access, AtFlags, FileType, Mode, OFlags, RenameFlags, ResolveFlags, StatxFlags};
+use rustix::fs::{Access, AtFlags, FileType, Mode, OFlags, RenameFlags, ResolveFlags};
 use rustix::io::Errno;
 use std::ffi::{CString, OsStr, OsString};
 use std::io;
@@ -9,7 +9,8 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use super::{LocalEntries, LocalFile, foreign};
 use crate::OpenMode;
-use crate::attributes::{Attributes, Changes, Kind, Time};
+use crate::Time;
+use crate::attributes::{Attributes, Changes, Kind};
 
 /// A handle on one inode. It stays that inode whatever happens to its names.
 ///
@@ -22,8 +23,6 @@ pub struct LocalNode {
     avoids_mounts: bool,
 }
 
-const STAT: StatxFlags = StatxFlags::BASIC_STATS.union(StatxFlags::BTIME);
-
 impl LocalNode {
     pub(crate) fn new(fd: OwnedFd, avoids_mounts: bool) -> Self {
         Self { fd, avoids_mounts }
@@ -34,7 +33,7 @@ impl LocalNode {
     /// # Errors
     /// The system's.
     pub fn attributes(&self) -> io::Result<Attributes> {
-        attributes_of(self.fd.as_fd())
+        Attributes::of(self.fd.as_fd())
     }
 
     /// The inode that `name` names in this directory. A symbolic link is itself, not what it points
@@ -130,7 +129,7 @@ impl LocalNode {
             }
             opened => opened?,
         };
-        let attributes = attributes_of(fd.as_fd())?;
+        let attributes = Attributes::of(fd.as_fd())?;
         if attributes.kind != Kind::Regular {
             return Err(Errno::INVAL.into());
         }
@@ -309,11 +308,6 @@ impl AsFd for LocalNode {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
-}
-
-pub(crate) fn attributes_of(fd: BorrowedFd<'_>) -> io::Result<Attributes> {
-    let stat = rustix::fs::statx(fd, c"", AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW, STAT)?;
-    Ok(Attributes::from(&stat))
 }
 
 fn reopen_path(fd: BorrowedFd<'_>) -> io::Result<OwnedFd> {

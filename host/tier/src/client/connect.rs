@@ -1,42 +1,22 @@
 //! Connecting, and finding out what is on the other side.
 
-use std::io;
-use std::path::Path;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use redis::cluster::ClusterClient;
 use redis::cluster_async::ClusterConnection;
 use redis::cluster_routing::{MultipleNodeRoutingInfo, ResponsePolicy, RoutingInfo};
-use redis::{
-    AsyncConnectionConfig, Cmd, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion,
-    PushInfo, RedisConnectionInfo, RedisError, RedisResult, TlsCertificates, Value, cmd,
-};
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
-use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
+use redis::{Cmd, PushInfo, RedisError, RedisResult, Value, cmd};
 
 use super::RemoteOptions;
-use super::bound::{Account, Bounded, bytes_of};
+use super::bound::Bounded;
 use super::hear::Ears;
-use super::shards::{LOOK_TIMEOUT, Node, Shards};
+use super::manner::{LOOK_TIMEOUT, Manner, Node, one_line, plain};
+use super::shards::Shards;
 use crate::{Key, PREFIX, Place};
 
-/// Longest text of an error that is passed on.
-const REASON_CHARS_MAX: usize = 200;
-/// What is around news.
-const PUSH_BYTES: u64 = 64;
 /// How soon a cluster is looked at again, and how seldom at last.
 const WATCH_PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(5));
-
-/// How errors begin of a server that works, and does not write now.
-pub(super) const REFUSALS: &[&str] = &["OOM", "MISCONF", "NOREPLICAS"];
-/// The same, and of one that does not take this value, or none from us. To other requests, a proxy
-/// without its server says such things, too.
-pub(super) const REFUSALS_OF_VALUES: &[&str] = &["OOM", "MISCONF", "NOREPLICAS", "ERR", "NOPERM", "READONLY"];
 
 /// What is on the other side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,134 +68,6 @@ impl Connected {
     }
 }
 
-/// An error as one short line.
-pub(crate) fn plain(error: &RedisError) -> String {
-    one_line(&error.to_string())
-}
-
-/// Foreign text as one short line.
-fn one_line(text: &str) -> String {
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    line.chars().filter(|c| !c.is_control()).take(REASON_CHARS_MAX).collect()
-}
-
-/// How servers are spoken to: with which name and password, and over what.
-#[derive(Clone)]
-pub(crate) struct Manner {
-    settings: RedisConnectionInfo,
-    tls: bool,
-    authority: Option<Vec<u8>>,
-}
-
-impl Manner {
-    pub(crate) fn new(
-        password: Option<&str>,
-        authority: Option<&Path>,
-        tls: bool,
-        user: Option<&str>,
-    ) -> Result<Self, String> {
-        let mut settings =
-            RedisConnectionInfo::default().set_protocol(ProtocolVersion::RESP3).set_skip_set_lib_name();
-        if let Some(user) = user {
-            settings = settings.set_username(user);
-        }
-        if let Some(password) = password {
-            settings = settings.set_password(password);
-        }
-        let authority = match authority {
-            Some(path) if tls => {
-                Some(std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?)
-            }
-            _ => None,
-        };
-        if tls {
-            // Another part of the process may have chosen one already, which will do.
-            let _ = rustls::crypto::ring::default_provider().install_default();
-        }
-        Ok(Self { settings, tls, authority })
-    }
-
-    fn info(&self, (host, port): &Node) -> RedisResult<ConnectionInfo> {
-        let (host, port) = (host.clone(), *port);
-        let address = match self.tls {
-            true => ConnectionAddr::TcpTls { host, port, insecure: false, tls_params: None },
-            false => ConnectionAddr::Tcp(host, port),
-        };
-        Ok(address.into_connection_info()?.set_redis_settings(self.settings.clone()))
-    }
-
-    fn certificates(&self) -> Option<TlsCertificates> {
-        let root = self.authority.clone()?;
-        Some(TlsCertificates { client_tls: None, root_cert: Some(root) })
-    }
-
-    /// A connection to look at a server by.
-    pub(crate) async fn dial(&self, node: &Node) -> RedisResult<Bounded> {
-        self.one(node, |_| Ok::<_, redis::aio::SendError>(())).await
-    }
-
-    async fn one(&self, node: &Node, hear: impl redis::aio::AsyncPushSender) -> RedisResult<Bounded> {
-        let account = Arc::new(Account::default());
-        let taken = Arc::clone(&account);
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(None)
-            // The limit on the whole of a request is ours.
-            .set_response_timeout(None)
-            .set_push_sender(move |said: PushInfo| {
-                taken.taken(bytes_of(&said.data) + PUSH_BYTES);
-                hear.send(said)
-            });
-        let (host, port) = node;
-        let stream = TcpStream::connect((host.as_str(), *port)).await?;
-        stream.set_nodelay(true)?;
-        if !self.tls {
-            return Bounded::new(&self.settings, stream, config, account).await;
-        }
-        let name = ServerName::try_from(host.clone()).map_err(io::Error::other)?;
-        let connector = TlsConnector::from(Arc::new(self.trust()?));
-        let stream = connector.connect(name, stream).await?;
-        Bounded::new(&self.settings, stream, config, account).await
-    }
-
-    /// The certificates that are believed.
-    fn trust(&self) -> io::Result<ClientConfig> {
-        let mut roots = RootCertStore::empty();
-        match &self.authority {
-            Some(text) => {
-                for certificate in CertificateDer::pem_slice_iter(text) {
-                    roots.add(certificate.map_err(io::Error::other)?).map_err(io::Error::other)?;
-                }
-            }
-            None => {
-                let found = rustls_native_certs::load_native_certs();
-                roots.add_parsable_certificates(found.certs);
-            }
-        }
-        Ok(ClientConfig::builder().with_root_certificates(roots).with_no_client_auth())
-    }
-
-    /// All nodes of a cluster that answer.
-    async fn several(
-        &self,
-        shards: &Shards,
-        timeout: Duration,
-        hear: impl redis::aio::AsyncPushSender,
-    ) -> RedisResult<ClusterConnection> {
-        let infos = shards.up().map(|node| self.info(node)).collect::<RedisResult<Vec<_>>>()?;
-        let mut builder = ClusterClient::builder(infos)
-            .use_protocol(ProtocolVersion::RESP3)
-            // While it looks for a node that is not there, nothing else goes on.
-            .connection_timeout(LOOK_TIMEOUT)
-            .response_timeout(timeout)
-            .retries(1)
-            .push_sender(hear);
-        if let Some(certificates) = self.certificates() {
-            builder = builder.certs(certificates);
-        }
-        builder.build()?.get_async_connection().await
-    }
-}
-
 /// Connects; what the server says unasked goes to `ears` as from `line`. `known` are nodes beside
 /// those that were given.
 pub(super) async fn connect(
@@ -246,7 +98,7 @@ pub(super) async fn connect(
         true => {
             let asked: Vec<Node> = nodes.iter().chain(known).cloned().collect();
             let shards = Shards::look(&manner, &asked).await?;
-            let link = Link::Cluster(manner.several(&shards, options.timeout, hear).await.map_err(said)?);
+            let link = Link::Cluster(manner.several(shards.up(), options.timeout, hear).await.map_err(said)?);
             Connected { link, kind: Kind::Redis, line, shards: Some(Arc::new(shards)), advice: None }
         }
     };
@@ -363,7 +215,7 @@ fn advice(info: &str) -> Option<String> {
     })
 }
 
-pub(crate) fn is_unknown_command(error: &RedisError) -> bool {
+fn is_unknown_command(error: &RedisError) -> bool {
     error.to_string().to_ascii_lowercase().contains("unknown command")
 }
 

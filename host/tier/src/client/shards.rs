@@ -5,19 +5,12 @@
 //! keeps such requests from being made.
 
 use std::collections::{HashMap, HashSet};
-use std::time::Duration;
 
 use futures_util::future::join_all;
 use redis::cluster_routing::Slot;
 use redis::{RedisResult, Value, cmd};
 
-use super::connect::{Manner, REFUSALS, plain};
-
-/// How long one node may take to show that it is there. No reader waits for it.
-pub(super) const LOOK_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// Name or address, and port.
-pub(crate) type Node = (String, u16);
+use super::manner::{LOOK_TIMEOUT, Manner, Node, REFUSALS, plain};
 
 /// What a cluster looks like at some moment.
 #[derive(Debug, Default, PartialEq, Eq)]

@@ -1,0 +1,68 @@
+//! One line of `mountinfo`.
+
+use std::path::PathBuf;
+
+use pantler_kernel::mount_table::unescape;
+
+/// The device number as events write it.
+pub fn kernel_dev(st_dev: u64) -> u32 {
+    rustix::fs::major(st_dev) << 20 | rustix::fs::minor(st_dev)
+}
+
+/// What is mounted somewhere.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct MountedAt {
+    pub id: u32,
+    pub dev: u32,
+    pub place: PathBuf,
+    /// Type of the file system: `ext4`, `overlay`.
+    pub kind: String,
+    /// The directory that takes the writes of an overlay.
+    pub upper: Option<PathBuf>,
+}
+
+impl MountedAt {
+    pub fn is_overlay(&self) -> bool {
+        self.kind == "overlay"
+    }
+
+    pub(super) fn parse(line: &[u8]) -> Option<MountedAt> {
+        let text = |word| std::str::from_utf8(word).ok();
+        let mut words = line.split(|&byte| byte == b' ');
+        let id = text(words.next()?)?.parse().ok()?;
+        let (major, minor) = text(words.nth(1)?)?.split_once(':')?;
+        let dev = major.parse::<u32>().ok()? << 20 | minor.parse::<u32>().ok()?;
+        let place = unescape(words.nth(1)?);
+        // Optional fields end with a dash; type, source and options of the file system follow.
+        let mut of_device = words.skip_while(|&word| word != b"-").skip(1);
+        let kind = of_device.next().and_then(text).unwrap_or_default().to_owned();
+        let options = of_device.nth(1).unwrap_or_default();
+        let upper = options.split(|&byte| byte == b',').find_map(|word| word.strip_prefix(b"upperdir="));
+        Some(MountedAt { id, dev, place, kind, upper: upper.map(unescape) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mount_line_is_read() {
+        let line = br"36 35 254:3 / /mnt/a\040b rw,noatime master:1 - ext4 /dev/root rw";
+        let mount = MountedAt::parse(line).expect("a mount");
+        assert_eq!((mount.id, mount.dev, mount.place), (36, 254 << 20 | 3, PathBuf::from("/mnt/a b")));
+        assert_eq!((mount.kind.as_str(), mount.upper), ("ext4", None));
+        assert!(MountedAt::parse(b"36 35 x / /").is_none() && MountedAt::parse(b"").is_none());
+        // What is no text is a name like any other.
+        let odd = MountedAt::parse(b"36 35 254:3 / /mnt/caf\xe9 rw").expect("a mount");
+        assert_eq!(odd.place.as_os_str().as_encoded_bytes(), b"/mnt/caf\xe9");
+    }
+
+    #[test]
+    fn of_an_overlay_the_upper_directory_is_known() {
+        let line = br"44 27 0:39 / /m rw,relatime - overlay none rw,lowerdir=/l,upperdir=/a\040b,workdir=/w";
+        let mount = MountedAt::parse(line).expect("a mount");
+        assert!(mount.is_overlay());
+        assert_eq!(mount.upper, Some(PathBuf::from("/a b")));
+    }
+}

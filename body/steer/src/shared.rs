@@ -1,0 +1,51 @@
+//! What the threads of a run share.
+
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
+
+use pantler_kernel::group::RunGroup;
+
+use crate::doors::Doors;
+use crate::options::SteerOptions;
+use crate::steering::Steering;
+use crate::trace::instance::Instance;
+use crate::unsteered::Lookout;
+
+/// What the threads of a run share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) steering: Mutex<Steering>,
+    pub(crate) options: SteerOptions,
+    pub(crate) group: Box<dyn RunGroup>,
+    pub(crate) run: Instance,
+    pub(crate) others: Option<Instance>,
+    pub(crate) stopping: AtomicBool,
+    /// Open lists of threads that commands carry until they are started; emptied at the end,
+    /// because an instance is busy while its files are open.
+    pub(crate) doors: Mutex<Vec<Weak<Mutex<Option<Doors>>>>>,
+    /// Files of the run on which steering has no effect.
+    pub(crate) lookout: Mutex<Lookout>,
+    /// Written to wake the reading thread.
+    pub(crate) wake: OwnedFd,
+}
+
+impl Shared {
+    /// What steers. A panic elsewhere has left it in a state that is at worst a wrong belief, which
+    /// heals.
+    pub(crate) fn steering(&self) -> MutexGuard<'_, Steering> {
+        self.steering.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has the threads end soon: nothing is steered any more.
+    pub(crate) fn ask_to_stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+        self.wake_reader();
+    }
+
+    /// Has the reading thread look for events now, if it waits for one.
+    pub(crate) fn wake_reader(&self) {
+        // A full counter wakes the thread as well.
+        let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+    }
+}
