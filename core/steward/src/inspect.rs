@@ -222,6 +222,9 @@ impl Steward {
         if self.looks_ahead() {
             self.sizing.validate();
         }
+        if let Some(positions) = &self.positions {
+            positions.validate(self.waiting.iter(&self.links));
+        }
         if let Some(shadow) = &self.shadow {
             shadow.validate();
         }

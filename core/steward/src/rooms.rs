@@ -70,9 +70,21 @@ mod ghosts;
 mod positions;
 mod sizing;
 mod streams;
-mod two_rooms;
 
 pub(crate) use positions::Positions;
 pub(crate) use sizing::Sizing;
 pub(crate) use streams::{Asked, Streams};
-pub use two_rooms::{Looked, Reference, RoomOptions, TwoRooms};
+
+/// What lookahead did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Looked {
+    /// Blocks that lookahead brought in.
+    pub prefetched: u64,
+    /// Those that were referenced afterwards.
+    pub used: u64,
+    /// Those of them that were referenced while they were on their way. 0 where fetches take no
+    /// time.
+    pub used_late: u64,
+    /// Those that left before a reference. The rest is still cached.
+    pub wasted: u64,
+}

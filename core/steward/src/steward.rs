@@ -63,7 +63,7 @@ pub struct Steward {
     /// How large the waiting room is, when the steward looks ahead.
     pub(crate) sizing: Sizing,
     /// Positions in the waiting room; kept where a rule asks for them.
-    positions: Option<Positions>,
+    pub(crate) positions: Option<Positions>,
     /// Where references come in order; kept where a rule asks for it.
     pub(crate) streams: Streams,
     pub(crate) looked: Looked,

@@ -1,16 +1,17 @@
-//! Lookahead beside a policy: the two rooms over a trace.
+//! Lookahead beside a policy: the [`Steward`] of a mount, with one owner, over a trace.
 //!
-//! All blocks of a trace without files are one endless file, so i+1 is the next number.
+//! All blocks of a trace without files are one endless file, so i+1 is the next number. Fetches take
+//! no time.
 
-use pantler_policy::{Offline, Online, Spec, Visitor};
-use pantler_steward::rooms::{Looked, RoomOptions, TwoRooms};
-use pantler_steward::{Block, FileId, Lookahead};
+use pantler_policy::Spec;
+use pantler_steward::rooms::Looked;
+use pantler_steward::{Access, Action, Block, FRAMES_MAX, FileId, Lookahead, Options, OwnerId, Steward};
 use pantler_trace::Prepared;
 
+use crate::allocation::SharedError;
 use crate::engine::BATCH;
-use crate::offline;
 use crate::outcome::{Outcome, Tally};
-use crate::watch::{Stopped, Watch};
+use crate::watch::Watch;
 
 /// What is looked ahead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,11 +34,10 @@ pub struct LookedAhead {
 /// Simulates `spec` with `frames` frames and a lookahead over a trace. `seen` is told the size of
 /// the waiting room after every reference. The first `warm_up` references are made and not counted.
 ///
-/// Offline policies run without lookahead: the future that they know has none.
-///
 /// # Errors
 ///
-/// [`Stopped`] when `watch` was told so.
+/// [`SharedError::Options`] of a policy that must know the future, [`SharedError::Stopped`] when
+/// `watch` was told so.
 pub fn simulate_ahead(
     trace: &Prepared,
     spec: Spec,
@@ -45,13 +45,45 @@ pub fn simulate_ahead(
     frames: u32,
     warm_up: u64,
     watch: &Watch,
-    seen: impl FnMut(u32),
-) -> Result<(Outcome, LookedAhead), Stopped> {
+    mut seen: impl FnMut(u32),
+) -> Result<(Outcome, LookedAhead), SharedError> {
+    let Ahead { lookahead, window } = ahead;
     // No more blocks can come in than are referenced and looked ahead, and policies that count by
     // frames would cost memory without bound.
-    let blocks = (trace.requests().len() as u64).saturating_mul(2 * u64::from(ahead.window) + 2).max(1);
-    let frames = frames.min(u32::try_from(blocks).unwrap_or(u32::MAX));
-    spec.with(frames.max(1), Run { trace, ahead, frames, warm_up, watch, seen })
+    let blocks = (trace.requests().len() as u64).saturating_mul(2 * u64::from(window) + 2);
+    let frames = u64::from(frames).min(blocks).clamp(1, FRAMES_MAX.into()) as u32;
+    let mut steward =
+        Steward::new(Options { lookahead, window, common_policy: spec, ..Options::new(frames) })?;
+    let mut tally = Tally::new(trace, warm_up);
+    let mut missed = Vec::with_capacity(BATCH);
+    let mut sum = 0;
+    let ids = trace.requests();
+    for (batch, start) in ids.chunks(BATCH).zip((0..).step_by(BATCH)) {
+        missed.clear();
+        for (at, &id) in (0..).zip(batch) {
+            let block = trace.block_of(id);
+            if !is_hit(&mut steward, Block::new(FileId(block.file.into()), block.index)) {
+                missed.push(at);
+            }
+            sum += u64::from(steward.waiting_max());
+            seen(steward.waiting_max());
+        }
+        tally.batch(start..start + batch.len(), &missed);
+        watch.advance(batch.len())?;
+    }
+    let room = if ids.is_empty() { 0.0 } else { sum as f64 / ids.len() as f64 };
+    Ok((tally.finish(), LookedAhead { looked: steward.looked(), room }))
+}
+
+/// One reference, and all that is fetched because of it.
+fn is_hit(steward: &mut Steward, block: Block) -> bool {
+    let access = steward.access(OwnerId(1), block);
+    while let Some(action) = steward.poll() {
+        if let Action::Fetch { block, .. } = action {
+            steward.fetched(block);
+        }
+    }
+    matches!(access, Access::Hit(_))
 }
 
 /// Sizes of a room that are kept of a run.
@@ -83,49 +115,6 @@ impl Course {
     pub(crate) fn finish(mut self) -> Vec<u32> {
         self.sizes.truncate(if self.sizes.iter().all(|size| *size == 0) { 0 } else { COURSE_LENGTH });
         self.sizes
-    }
-}
-
-struct Run<'a, F> {
-    trace: &'a Prepared,
-    ahead: Ahead,
-    frames: u32,
-    warm_up: u64,
-    watch: &'a Watch,
-    seen: F,
-}
-
-impl<F: FnMut(u32)> Visitor for Run<'_, F> {
-    type Output = Result<(Outcome, LookedAhead), Stopped>;
-
-    fn online<P: Online>(mut self, policy: P) -> Self::Output {
-        let Ahead { lookahead, window } = self.ahead;
-        let options = RoomOptions { window, ..RoomOptions::new(self.frames, lookahead) };
-        let mut rooms = TwoRooms::new(options, policy);
-        let mut tally = Tally::new(self.trace, self.warm_up);
-        let mut missed = Vec::with_capacity(BATCH);
-        let mut sum = 0;
-        let ids = self.trace.requests();
-        for (batch, start) in ids.chunks(BATCH).zip((0..).step_by(BATCH)) {
-            missed.clear();
-            for (at, &id) in (0..).zip(batch) {
-                let block = self.trace.block_of(id);
-                if !rooms.reference(Block::new(FileId(u64::from(block.file)), block.index)).is_hit() {
-                    missed.push(at);
-                }
-                sum += u64::from(rooms.room());
-                (self.seen)(rooms.room());
-            }
-            tally.batch(start..start + batch.len(), &missed);
-            self.watch.advance(batch.len())?;
-        }
-        let room = if ids.is_empty() { 0.0 } else { sum as f64 / ids.len() as f64 };
-        Ok((tally.finish(), LookedAhead { looked: rooms.looked(), room }))
-    }
-
-    fn offline(self, policy: Offline) -> Self::Output {
-        let outcome = offline::run(self.trace, policy, self.frames, self.warm_up, self.watch)?;
-        Ok((outcome, LookedAhead::default()))
     }
 }
 

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use pantler_policy::Spec;
 use pantler_trace::Prepared;
 
-use crate::ahead::{Course, simulate_ahead};
+use crate::ahead::{Ahead, Course, simulate_ahead};
 use crate::allocation::{SharedError, Sharing, share};
 use crate::curve::LruCurve;
 use crate::engine::simulate;
@@ -167,10 +167,10 @@ impl Loaded {
         self.check_sample(job)?;
         match &job.what {
             What::Sharing(sharing) => self.run_sharing(job, sharing, warm_up, watch),
-            What::Policy(spec) => Ok(Record::Policy(match job.sample {
-                Some(sampling) => self.estimate(job, *spec, sampling, warm_up, watch)?,
-                None if job.ahead.is_some() => self.run_ahead(job, *spec, warm_up, watch)?,
-                None => self.run_policy(job, *spec, warm_up, watch)?,
+            What::Policy(spec) => Ok(Record::Policy(match (job.sample, job.ahead) {
+                (Some(sampling), _) => self.estimate(job, *spec, sampling, warm_up, watch)?,
+                (None, Some(ahead)) => self.run_ahead(job, *spec, ahead, warm_up, watch)?,
+                (None, None) => self.run_policy(job, *spec, warm_up, watch)?,
             })),
         }
     }
@@ -207,8 +207,14 @@ impl Loaded {
         Ok(self.whole_record(job, spec, outcome, warm_up))
     }
 
-    fn run_ahead(&self, job: &Job, spec: Spec, warm_up: u64, watch: &Watch) -> Result<PolicyRecord, Stopped> {
-        let Some(ahead) = job.ahead else { return self.run_policy(job, spec, warm_up, watch) };
+    fn run_ahead(
+        &self,
+        job: &Job,
+        spec: Spec,
+        ahead: Ahead,
+        warm_up: u64,
+        watch: &Watch,
+    ) -> Result<PolicyRecord, RunError> {
         let mut course = Course::new(self.trace.requests().len());
         let seen = |room| course.see(room);
         let (outcome, did) = simulate_ahead(&self.trace, spec, ahead, job.size, warm_up, watch, seen)?;

@@ -1,8 +1,8 @@
 //! Lookahead in the steward: what is fetched after a reference, and where it goes (rules W1 to W6).
 //!
 //! The sizes of the rooms follow [`rooms`](crate::rooms); the weighing room's policy is LRU-SP,
-//! that is the steward. Unlike there, fetches take time: a waiting block is pinned until it
-//! arrives, and when all of the waiting room is on its way nothing more is looked ahead.
+//! that is the steward. Fetches take time: a waiting block is pinned until it arrives, and when all
+//! of the waiting room is on its way nothing more is looked ahead.
 //!
 //! Where a file ends is learnt: a block that lookahead could not read is not looked ahead again
 //! until a reference goes beyond it.

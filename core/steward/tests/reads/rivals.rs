@@ -2,9 +2,8 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use pantler_policy::{Linux, LinuxParameters, Lru, Online, Policy};
-use pantler_steward::rooms::{Reference, RoomOptions, TwoRooms};
-use pantler_steward::{Block, FileId, Lookahead};
+use pantler_policy::PolicyName;
+use pantler_steward::{Access, Block, FileId, Options, OwnerId, Steward};
 
 use crate::{BLOCK, FRAMES, PAGE, Pattern};
 
@@ -15,13 +14,13 @@ pub fn uncached(pattern: &Pattern) -> u64 {
 
 /// LRU without lookahead, in blocks.
 pub fn lru(pattern: &Pattern) -> u64 {
-    missed(pattern, BLOCK, FRAMES, Lru::default())
+    missed(pattern, BLOCK, FRAMES, PolicyName::Lru)
 }
 
 /// The page cache of Linux.
 pub fn kernel(pattern: &Pattern) -> u64 {
     let frames = FRAMES * (BLOCK / PAGE) as u32;
-    missed(pattern, PAGE, frames, Linux::new(frames, LinuxParameters::default()))
+    missed(pattern, PAGE, frames, PolicyName::Linux)
 }
 
 fn units(pattern: &Pattern, unit: u64) -> impl Iterator<Item = Block> {
@@ -31,9 +30,14 @@ fn units(pattern: &Pattern, unit: u64) -> impl Iterator<Item = Block> {
     })
 }
 
-fn missed(pattern: &Pattern, unit: u64, frames: u32, policy: impl Policy) -> u64 {
-    let mut rooms = TwoRooms::new(RoomOptions::new(frames, Lookahead::None), policy);
-    let missed = |block: &Block| rooms.reference(*block) == Reference::Miss;
+fn missed(pattern: &Pattern, unit: u64, frames: u32, policy: PolicyName) -> u64 {
+    let options = Options { common_policy: policy.into(), ..Options::new(frames) };
+    let mut steward = Steward::new(options).expect("at least one frame");
+    let missed = |block: &Block| {
+        let access = steward.observed(OwnerId(1), *block);
+        while steward.poll().is_some() {}
+        matches!(access, Access::Miss(_))
+    };
     let bytes = |block: Block| unit.min(pattern.sizes[block.file.0 as usize] - block.index * unit);
     units(pattern, unit).filter(missed).map(bytes).sum()
 }

@@ -3,5 +3,6 @@
 mod naive;
 mod owners;
 mod props;
+mod rooms;
 mod steward;
 mod worth;

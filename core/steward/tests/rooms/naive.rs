@@ -4,8 +4,19 @@
 //! Every vector runs from what leaves first to what leaves last.
 
 use pantler_policy::PolicyName;
-use pantler_steward::rooms::{Looked, Reference, RoomOptions};
+use pantler_steward::rooms::Looked;
 use pantler_steward::{Block, Lookahead};
+
+use crate::rooms::RoomOptions;
+
+/// What a reference met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reference {
+    Hit,
+    /// A block that lookahead had brought in: a hit too.
+    Foreseen,
+    Miss,
+}
 
 #[derive(Clone, Debug)]
 pub struct Twin {
@@ -135,7 +146,8 @@ impl Twin {
         self.weighing.contains(&block) || self.waiting.contains(&block)
     }
 
-    pub fn reference(&mut self, i: Block) -> Reference {
+    /// `true` for a hit.
+    pub fn reference(&mut self, i: Block) -> bool {
         // Find where i−1, i and i+1 are.
         let weighed_before =
             shifted(i, -1).filter(|b| self.weighing.contains(b) && !self.unproved.contains(b));
@@ -213,7 +225,7 @@ impl Twin {
             self.weigh(i);
         }
         self.look_ahead(i, weighed_before.is_some());
-        met
+        met != Reference::Miss
     }
 
     /// A block enters the weighing room, where there is a frame for it.

@@ -6,33 +6,25 @@
 
 use std::iter;
 
-use pantler_policy::Lru;
-use pantler_steward::rooms::{Reference, RoomOptions, TwoRooms};
 use pantler_steward::{Access, Action, Block, FileId, Lookahead, Options, OwnerId, PolicyName, Steward};
 use proptest::prelude::*;
 
+use crate::naive::Twin;
 use crate::props::{check, options, traces};
+use crate::rooms::Rooms;
 
 #[test]
 fn owners_without_wishes_are_as_one() {
     check(400, &(options(), traces(), any::<u64>()), |(options, trace, owners)| {
-        let RoomOptions { frames, lookahead, window, .. } = *options;
-        let chosen = Options { lookahead, window, ..Options::new(frames) };
-        let mut steward = Steward::new(chosen).expect("options are in range");
-        let mut rooms = TwoRooms::new(*options, <Lru>::default());
+        let mut rooms = Rooms::new(*options, PolicyName::Lru);
+        let mut twin = Twin::new(*options, PolicyName::Lru);
         for (time, &(file, index)) in (0..).zip(trace) {
             let block = Block::new(FileId(file), index);
             let owner = OwnerId(1 + (owners.rotate_left(time) & 3));
-            let access = steward.access(owner, block);
-            complete(&mut steward);
-            steward.validate();
-            assert_eq!(
-                matches!(access, Access::Hit(_)),
-                rooms.reference(block) != Reference::Miss,
-                "{block}"
-            );
-            assert_eq!(steward.looked(), rooms.looked(), "{block}");
-            assert_eq!(steward.waiting_max(), rooms.room());
+            assert_eq!(rooms.reference_by(owner, block), twin.reference(block), "{block}");
+            rooms.steward.validate();
+            assert_eq!(rooms.looked(), twin.looked, "{block}");
+            assert_eq!(rooms.room() as usize, twin.held);
         }
     });
 }

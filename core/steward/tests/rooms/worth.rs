@@ -3,9 +3,11 @@
 //! `cargo test -p pantler-steward --test rooms worth -- --nocapture` prints the rows that are
 //! asserted here.
 
-use pantler_policy::{Lru, Mru};
-use pantler_steward::rooms::{Looked, Reference, RoomOptions, TwoRooms};
+use pantler_policy::PolicyName;
+use pantler_steward::rooms::Looked;
 use pantler_steward::{Block, FileId, Lookahead};
+
+use crate::rooms::{RoomOptions, Rooms};
 
 /// SplitMix64 (G. L. Steele, D. Lea, C. H. Flood, OOPSLA 2014).
 struct Numbers(u64);
@@ -43,8 +45,8 @@ fn zipf(a: f64, b: f64, shuffled: bool) -> Vec<u64> {
 
 /// Hits in percent, and what lookahead did.
 fn run(trace: &[u64], frames: u32, lookahead: Lookahead) -> (f64, Looked) {
-    let mut rooms = TwoRooms::new(RoomOptions::new(frames, lookahead), Lru::default());
-    let hits = trace.iter().filter(|&&index| rooms.reference(Block::new(FileId(0), index)).is_hit()).count();
+    let mut rooms = Rooms::new(RoomOptions::new(frames, lookahead), PolicyName::Lru);
+    let hits = trace.iter().filter(|&&index| rooms.reference(Block::new(FileId(0), index))).count();
     (100.0 * hits as f64 / trace.len() as f64, rooms.looked())
 }
 
@@ -87,9 +89,9 @@ fn self_adjusting_rooms_lose_to_lru_without_sequentiality() {
 fn a_scan_hits_always_but_for_its_first_block() {
     for lookahead in [Lookahead::Obl, Lookahead::W2r, Lookahead::SaW2r, Lookahead::EvenW2r] {
         for frames in [2, 100] {
-            let mut rooms = TwoRooms::new(RoomOptions::new(frames, lookahead), Lru::default());
+            let mut rooms = Rooms::new(RoomOptions::new(frames, lookahead), PolicyName::Lru);
             let met = |index| rooms.reference(Block::new(FileId(0), index));
-            let misses = (0..10_000).map(met).filter(|met| *met == Reference::Miss).count();
+            let misses = (0..10_000).map(met).filter(|is_hit| !is_hit).count();
             assert_eq!(misses, 1, "{lookahead} with {frames} frames");
         }
     }
@@ -149,8 +151,8 @@ fn even_rooms_lose_streams_that_are_more_than_a_fifth_of_the_frames() {
 fn a_loop_leaves_the_waiting_room_one_frame() {
     let trace: Vec<u64> = (0..60_000).map(|time| time % 3000).collect();
     let fetched = |lookahead| {
-        let mut rooms = TwoRooms::new(RoomOptions::new(1000, lookahead), <Mru>::default());
-        let mut missed = |index| rooms.reference(Block::new(FileId(0), index)) == Reference::Miss;
+        let mut rooms = Rooms::new(RoomOptions::new(1000, lookahead), PolicyName::Mru);
+        let mut missed = |index| !rooms.reference(Block::new(FileId(0), index));
         let missed = trace.iter().filter(|&&index| missed(index)).count() as u64;
         (missed + rooms.looked().prefetched, rooms.room())
     };
