@@ -2,13 +2,20 @@
 //! missing.
 
 use anyhow::Result;
+use clap::Args;
 use pantler_kernel::memory::Limit;
 use pantler_steer::{Kernel, Version};
 use serde::Serialize;
 
-use crate::args;
 use crate::output;
 use crate::program;
+
+#[derive(Debug, Args)]
+pub struct Doctor {
+    /// One JSON object per line
+    #[arg(long)]
+    json: bool,
+}
 
 /// One thing a part of pantler needs.
 #[derive(Debug, Serialize)]
@@ -32,7 +39,7 @@ pub struct Finding {
 }
 
 /// Looks at everything. Ends with 3 when something that is needed is missing.
-pub fn doctor(arguments: &args::Doctor) -> Result<u8> {
+pub fn doctor(arguments: &Doctor) -> Result<u8> {
     let mut findings = findings();
     for finding in findings.iter_mut().filter(|finding| finding.present) {
         finding.remedy = None;

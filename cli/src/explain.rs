@@ -1,19 +1,36 @@
 //! `pantler explain`: what is cached of a file, for which owner, and the last decisions about it.
 
 use anyhow::{Result, bail};
+use clap::Args;
 use pantler_control::client::unexpected;
 use pantler_control::wire::{Answer, Request};
 use pantler_control::{BodyKind, FileExplanation};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::path::PathBuf;
 
-use crate::args;
 use crate::ask::{self, Found};
 use crate::output;
+use crate::values;
+
+#[derive(Debug, Args)]
+pub struct Explain {
+    /// The file
+    file: PathBuf,
+    /// Show this many of the last decisions; all of them with `all`
+    #[arg(long, value_name = "COUNT|all", default_value = "10", value_parser = values::last)]
+    last: usize,
+    /// Mount point or run to ask; without it all that could know the file
+    #[arg(long, value_name = "MOUNT|RUN")]
+    on: Option<String>,
+    /// One JSON object per line
+    #[arg(long)]
+    json: bool,
+}
 
 /// Asks the mount that holds the file, or every run that could know it.
-pub fn explain(arguments: &args::Explain) -> Result<()> {
+pub fn explain(arguments: &Explain) -> Result<()> {
     let file = ask::file(&arguments.file)?;
     let bodies: Vec<Found> = match &arguments.on {
         Some(on) => vec![ask::named(on)?],

@@ -1,13 +1,81 @@
 //! `pantler hint`: one hint to one body.
 
 use anyhow::Result;
+use clap::{Args, Subcommand};
 use pantler_control::client::unexpected;
 use pantler_control::wire::{Answer, Request};
-use pantler_control::{ControlError, Hint, HintAnswer};
+use pantler_control::{self as control, ControlError, HintAnswer};
+use pantler_control::{OwnerSelector, PolicyName};
 use serde::Serialize;
+use std::path::PathBuf;
 
-use crate::args::{self, HintWords};
+use crate::named::named;
+use crate::values;
 use crate::{ask, output};
+
+/// Say which blocks matter.
+///
+/// A hint is about the owner named by --owner. Without it, it becomes the default of your present
+/// and future owners on that mount or run, until cleared.
+#[derive(Debug, Args)]
+pub struct Hint {
+    /// Mount point or run the hint is for; needed where the file does not tell and several could be
+    /// meant
+    #[arg(long, global = true, value_name = "MOUNT|RUN")]
+    on: Option<String>,
+    /// Owner the hint is about, by name or by one of its processes
+    #[arg(long, global = true, value_name = "NAME|PID")]
+    pub owner: Option<OwnerSelector>,
+    /// Answer as one JSON object
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    pub what: HintWords,
+}
+
+#[derive(Debug, Clone, Subcommand)]
+pub enum HintWords {
+    /// Set the priority of a file; lower goes first, 0 is the default
+    SetPriority {
+        file: PathBuf,
+        #[arg(allow_negative_numbers = true, value_parser = values::priority)]
+        priority: i32,
+    },
+    /// Show the priority of a file
+    GetPriority { file: PathBuf },
+    /// Set the replacement policy of a priority
+    SetPolicy {
+        #[arg(allow_negative_numbers = true, value_parser = values::priority)]
+        priority: i32,
+        /// Such as lru, mru or arc; by name, without parameters
+        #[arg(value_parser = named(values::policies, values::policy), hide_possible_values = true)]
+        policy: PolicyName,
+    },
+    /// Show the replacement policy of a priority
+    GetPolicy {
+        #[arg(allow_negative_numbers = true, value_parser = values::priority)]
+        priority: i32,
+    },
+    /// Give the cached blocks FIRST to LAST of a file a priority until their next use
+    SetTemporaryPriority {
+        file: PathBuf,
+        #[arg(value_parser = |text: &str| values::whole(text, 0..=u64::MAX))]
+        first: u64,
+        #[arg(value_parser = |text: &str| values::whole(text, 0..=u64::MAX))]
+        last: u64,
+        #[arg(allow_negative_numbers = true, value_parser = values::priority)]
+        priority: i32,
+    },
+    /// Take back all hints
+    Clear,
+    /// Give an owner that lost control its control back; for root and the user that started the
+    /// mount or run
+    Grant {
+        /// Its name, or one of its processes
+        #[arg(value_name = "NAME|PID")]
+        who: OwnerSelector,
+    },
+}
 
 /// What a question comes back with.
 #[derive(Serialize)]
@@ -30,7 +98,7 @@ impl HintRecord<'_> {
 }
 
 /// Gives a hint. Questions are answered on standard output; other hints say nothing.
-pub fn hint(arguments: &args::Hint) -> Result<()> {
+pub fn hint(arguments: &Hint) -> Result<()> {
     let owner = match (&arguments.what, &arguments.owner) {
         (HintWords::Grant { .. }, Some(owner)) => {
             let text = format!("--owner, {owner}: grant names its owner itself");
@@ -66,16 +134,16 @@ pub fn hint(arguments: &args::Hint) -> Result<()> {
     }
 }
 
-fn words(words: &HintWords) -> Hint {
+fn words(words: &HintWords) -> control::Hint {
     match words.clone() {
-        HintWords::SetPriority { file, priority } => Hint::SetPriority { path: file, priority },
-        HintWords::GetPriority { file } => Hint::GetPriority { path: file },
-        HintWords::SetPolicy { priority, policy } => Hint::SetPolicy { priority, policy },
-        HintWords::GetPolicy { priority } => Hint::GetPolicy { priority },
+        HintWords::SetPriority { file, priority } => control::Hint::SetPriority { path: file, priority },
+        HintWords::GetPriority { file } => control::Hint::GetPriority { path: file },
+        HintWords::SetPolicy { priority, policy } => control::Hint::SetPolicy { priority, policy },
+        HintWords::GetPolicy { priority } => control::Hint::GetPolicy { priority },
         HintWords::SetTemporaryPriority { file, first, last, priority } => {
-            Hint::SetTemporaryPriority { path: file, first, last, priority }
+            control::Hint::SetTemporaryPriority { path: file, first, last, priority }
         }
-        HintWords::Clear => Hint::Clear,
-        HintWords::Grant { .. } => Hint::Grant,
+        HintWords::Clear => control::Hint::Clear,
+        HintWords::Grant { .. } => control::Hint::Grant,
     }
 }

@@ -37,6 +37,7 @@ mod stat;
 mod steering;
 mod tier;
 mod trace;
+mod values;
 mod web;
 mod web_load;
 mod written;
@@ -83,7 +84,7 @@ fn dispatch(arguments: &Arguments) -> anyhow::Result<u8> {
         Command::Tier(words) => tier::tier(words)?,
         Command::Daemon => daemon::daemon()?,
         Command::Profiles(profiles) => profiles::show(profiles)?,
-        Command::Completions(completions) => profiles::completions(completions)?,
+        Command::Completions(completions) => args::completions(completions)?,
         Command::Stage(stage) => stage::stage(stage)?,
     }
     Ok(0)

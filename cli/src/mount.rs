@@ -4,6 +4,7 @@
 //! background, as the host of the one mount, and ends when that one says it is ready.
 
 use anyhow::{Context, Result};
+use clap::Args;
 use pantler_control::client::{Client, unexpected};
 use pantler_control::server::{Host, Server};
 use pantler_control::wire::{Answer, Request};
@@ -15,17 +16,24 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::args;
 use crate::ask;
 use crate::failure;
 use crate::log::Log;
+use crate::mounting::Mount;
 use crate::mounting::{self, Wish};
 use crate::output;
+
+#[derive(Debug, Args)]
+pub struct Umount {
+    /// Where it is mounted
+    pub mount_point: PathBuf,
+}
 
 /// How often a host looks whether its mount is still there.
 const LOOK: Duration = Duration::from_millis(50);
@@ -63,7 +71,7 @@ fn ready(record: &MountRecord<'_>, json: bool) -> Result<()> {
 }
 
 /// Mounts a directory. The status is 0, or that of a host that could not start.
-pub fn mount(arguments: &args::Mount) -> Result<u8> {
+pub fn mount(arguments: &Mount) -> Result<u8> {
     // The process that starts a host in the background has looked already.
     let left = if arguments.detached { Vec::new() } else { mounting::clean() };
     for path in left {
@@ -137,7 +145,7 @@ fn nameless_file() -> Result<File> {
 }
 
 /// Hosts one mount until it is unmounted or the process is told to end.
-fn host(wish: &Wish, arguments: &args::Mount) -> Result<()> {
+fn host(wish: &Wish, arguments: &Mount) -> Result<()> {
     let detached = arguments.detached;
     let ending = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
@@ -194,7 +202,7 @@ fn open_door(host: Arc<Host>) -> Result<Server> {
 }
 
 /// Unmounts what `mount` mounted.
-pub fn umount(arguments: &args::Umount) -> Result<()> {
+pub fn umount(arguments: &Umount) -> Result<()> {
     let point = &arguments.mount_point;
     let (absolute, resolved) = (std::path::absolute(point)?, mounting::resolved(point));
     let ours = |info: &BodyInfo| {

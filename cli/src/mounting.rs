@@ -2,20 +2,167 @@
 //! the daemon.
 
 use anyhow::Result;
+use clap::Args;
+use pantler_control::SizeError;
 use pantler_control::{ControlError, Size};
 use pantler_mount::{
-    Credentials, Mount, MountError, MountOptions, Mounted, OwnerBy, Place, StoreAddress, StoreOptions,
-    TierMissing, TierOptions,
+    Credentials, MountError, MountOptions, Mounted, OwnerBy, Place, StoreAddress, StoreOptions, TierMissing,
+    TierOptions,
 };
+use pantler_policy::Spec;
 use pantler_tier::{Seal, Secret, read_secret, read_secret_file};
 use serde::{Deserialize, Serialize};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::args;
-use crate::passwords::PasswordFiles;
-use crate::tier;
+use crate::named::named;
+use crate::passwords::{PASSWORD, PasswordFiles, refused};
+use crate::values;
+
+/// Mount a directory or an object store with a cache of its own.
+///
+/// Returns once the mount is ready; the cache is served in the background.
+#[derive(Debug, Args)]
+pub struct Mount {
+    /// The directory to cache; or s3://BUCKET/PREFIX, gs://, az:// or http(s)://, which are mounted
+    /// read only
+    pub origin: PathBuf,
+    /// Where to mount it: a directory; its own content is hidden meanwhile
+    pub mount_point: PathBuf,
+    /// Memory for cached blocks, such as 512M; without it 256M, or half of the memory that limits
+    /// allow here
+    #[arg(long, value_name = "SIZE|%", value_parser = values::memory, allow_negative_numbers = true)]
+    pub cache: Option<Size>,
+    /// Bytes in a block: a power of two from 4K to 1M
+    #[arg(long, value_name = "SIZE", value_parser = values::block_size, allow_negative_numbers = true)]
+    pub block_size: Option<Size>,
+    /// Reads that wait for the origin at a time, a thread each; one thread more answers what need
+    /// not wait
+    #[arg(long, value_name = "COUNT", value_parser = |text: &str| values::whole(text, 1..=256_u16))]
+    pub threads: Option<u16>,
+    /// How frames are shared between owners
+    #[arg(long, value_name = "NAME", default_value = "lru-sp", value_parser = named(values::allocations, values::allocation_of_mount), hide_possible_values = true)]
+    pub allocation: String,
+    /// How blocks of programs that give no hints are replaced, such as arc or s3-fifo; see `pantler
+    /// sim --policy help`
+    #[arg(long, value_name = "POLICY", default_value = "lru", value_parser = named(values::policies, values::online), hide_possible_values = true)]
+    pub policy: Spec,
+    /// What is fetched ahead of a reader: none, obl, obl-2, w2r, sa-w2r, even-w2r, streams, or auto
+    /// for what measured best
+    #[arg(long, value_name = "NAME", default_value = "auto", value_parser = named(values::lookaheads, values::lookahead), hide_possible_values = true)]
+    pub lookahead: String,
+    /// Blocks that are looked ahead at a time
+    #[arg(long, value_name = "COUNT", value_parser = |text: &str| values::whole(text, 1..=pantler_mount::WINDOW_MAX))]
+    pub window: Option<u32>,
+    /// Threads that fetch ahead; 0 for nothing fetched ahead at all
+    #[arg(long, value_name = "COUNT", value_parser = |text: &str| values::whole(text, 0..=256_u16))]
+    pub prefetchers: Option<u16>,
+    /// What an owner is: process, cgroup, user, or fixed:NAME for all together
+    #[arg(long, value_name = "WHAT", default_value = "process", value_parser = named(values::owners, values::owner_by), hide_possible_values = true)]
+    pub owner_by: String,
+    /// Let other users in; file permissions still decide
+    #[arg(long)]
+    pub allow_other: bool,
+    /// Refuse all changes
+    #[arg(long)]
+    pub read_only: bool,
+    #[command(flatten)]
+    pub store: Store,
+    #[command(flatten)]
+    pub tiers: Tiers,
+    /// Where its log goes, about 2 MiB at most; in the background without it beside the control
+    /// sockets
+    #[arg(long, value_name = "FILE")]
+    pub log: Option<PathBuf>,
+    /// Say what is mounted as one JSON object
+    #[arg(long)]
+    pub json: bool,
+    /// Stay in the foreground until unmounted
+    #[arg(long)]
+    pub foreground: bool,
+    /// Be the host in the background
+    #[arg(long, hide = true, requires = "foreground")]
+    pub detached: bool,
+}
+
+/// How an object store is dealt with.
+#[derive(Debug, Args)]
+pub struct Store {
+    /// Longest wait of a reader for an object store or server, repetitions included, in
+    /// milliseconds
+    #[arg(id = "origin_timeout", long = "origin-timeout", value_name = "MS", default_value = "30000",
+          value_parser = |text: &str| values::whole(text, 10..=600_000_u32))]
+    pub timeout_ms: u32,
+    /// How often a request is repeated that failed for a reason that may pass, within that wait: a
+    /// server that refuses connections uses up 5 in about 2 seconds
+    #[arg(id = "origin_retries", long = "origin-retries", value_name = "COUNT", default_value = "5",
+          value_parser = |text: &str| values::whole(text, 0..=100_u32))]
+    pub retries: u32,
+    /// How old what is known of its names may be, in milliseconds
+    #[arg(id = "origin_refresh", long = "origin-refresh", value_name = "MS", default_value = "1000",
+          value_parser = |text: &str| values::whole(text, 0..=3_600_000_u32))]
+    pub refresh_ms: u32,
+    /// File with NAME=VALUE lines such as AWS_ACCESS_KEY_ID=..., readable by you alone; without it
+    /// the environment
+    #[arg(id = "origin_credentials", long = "origin-credentials", value_name = "FILE")]
+    pub credentials: Option<PathBuf>,
+}
+
+/// Where blocks go that leave the cache.
+#[derive(Debug, Args)]
+pub struct Tiers {
+    /// A lower tier, nearest first: ssd:PATH,SIZE or redis://HOST:PORT,SIZE (also rediss:,
+    /// redis-cluster:)
+    // Read later: the parser would repeat what is refused, and that may hold a password.
+    #[arg(long = "tier", value_name = "TIER")]
+    pub places: Vec<String>,
+    /// When a tier is not there at the start: fail, or go without until it is
+    #[arg(long = "tier-missing", value_name = "WHAT", default_value = "fail", value_parser = ["fail", "without"])]
+    pub missing: String,
+    /// Longest wait of a reader for a tier that does not answer, a server or a disk, in
+    /// milliseconds
+    #[arg(long = "tier-timeout", value_name = "MS", default_value = "250",
+          value_parser = |text: &str| values::whole(text, 1..=60_000_u32))]
+    pub timeout_ms: u32,
+    /// File with the password of servers, readable by you alone; HOST:PORT=FILE for that server,
+    /// and again for others; without it PANTLER_TIER_PASSWORD
+    #[arg(long = "tier-password-file", value_name = "[HOST:PORT=]FILE")]
+    pub password_files: Vec<PathBuf>,
+    /// File with a secret that all who share the tier know, and the tier does not
+    #[arg(long = "tier-secret-file", value_name = "FILE")]
+    pub secret_file: Option<PathBuf>,
+    /// What blocks are protected with there: checksum; with a secret mac or encrypt
+    #[arg(long = "tier-protect", value_name = "HOW", value_parser = ["checksum", "mac", "encrypt"])]
+    pub protect: Option<String>,
+    /// Certificate of the authority to trust with rediss:, in PEM
+    #[arg(long = "tier-authority", value_name = "FILE")]
+    pub authority: Option<PathBuf>,
+    /// Most memory for what is known of blocks in tiers; without it what limits of memory leave
+    /// beside --cache
+    #[arg(long = "tier-index", value_name = "SIZE", allow_negative_numbers = true)]
+    pub index: Option<Size>,
+    /// Name of the origin in tiers, the same on all machines that mount it; without it its device
+    /// number
+    #[arg(long = "tier-origin", value_name = "NAME")]
+    pub origin_name: Option<String>,
+}
+
+/// A tier as typed, with its size.
+#[derive(Debug, Clone)]
+pub struct Tier {
+    /// Everything but the size.
+    pub place: pantler_tier::Place,
+    /// Bytes.
+    pub size: Size,
+}
+
+/// What was typed for a tier.
+pub fn tier(text: &str) -> Result<Tier, String> {
+    let spec = pantler_tier::TierSpec::parse(text)?;
+    let size: Size = spec.size.parse().map_err(|error: SizeError| error.to_string())?;
+    Ok(Tier { place: spec.place, size })
+}
 
 /// Decisions that `pantler explain` can tell about.
 const LOG_DECISIONS: u32 = 4096;
@@ -56,7 +203,7 @@ struct StoreWish {
 
 impl StoreWish {
     /// `None` when what was typed is a path.
-    fn new(origin: &Path, words: &args::Store) -> Result<Option<StoreWish>> {
+    fn new(origin: &Path, words: &Store) -> Result<Option<StoreWish>> {
         let address = origin.to_str().map_or(Ok(None), StoreAddress::parse).map_err(ControlError::invalid)?;
         let Some(address) = address else {
             return match &words.credentials {
@@ -87,7 +234,7 @@ impl StoreWish {
             ..StoreOptions::default()
         };
         if let Some(file) = &self.credentials {
-            let text = read_secret_file(file).map_err(tier::refused)?;
+            let text = read_secret_file(file).map_err(refused)?;
             let wrong = |what| ControlError::invalid(format!("{}: {what}", file.display()));
             options.credentials = Credentials::parse(&text).map_err(wrong)?;
         }
@@ -112,10 +259,10 @@ struct TierWish {
 }
 
 impl TierWish {
-    fn new(arguments: &args::Tiers, passwords: PasswordFiles) -> Result<TierWish> {
+    fn new(arguments: &Tiers, passwords: PasswordFiles) -> Result<TierWish> {
         let absolute = |path: &Option<PathBuf>| path.as_ref().map(std::path::absolute).transpose();
         let place = |text: &String| {
-            let tier = args::tier(text).map_err(ControlError::invalid)?;
+            let tier = tier(text).map_err(ControlError::invalid)?;
             Ok(match &tier.place {
                 pantler_tier::Place::Ssd(path) => {
                     format!("ssd:{},{}", std::path::absolute(path)?.display(), tier.size)
@@ -139,7 +286,7 @@ impl TierWish {
     /// Where they are, and their sizes.
     fn places(&self) -> Result<Vec<(pantler_tier::Place, u64)>, ControlError> {
         let place = |text: &String| {
-            let tier = args::tier(text).map_err(ControlError::invalid)?;
+            let tier = tier(text).map_err(ControlError::invalid)?;
             Ok((tier.place, tier.size.bytes()))
         };
         self.places.iter().map(place).collect()
@@ -158,13 +305,13 @@ impl TierWish {
             return Ok(TierOptions::default());
         }
         let read = |(server, file): (_, &Path)| {
-            read_secret_file(file).map(|password| (server, password)).map_err(tier::refused)
+            read_secret_file(file).map(|password| (server, password)).map_err(refused)
         };
         Ok(TierOptions {
             places,
             timeout: Duration::from_millis(self.timeout_ms.max(1).into()),
             missing: if self.without_missing { TierMissing::Without } else { TierMissing::Fail },
-            password: read_secret(self.passwords.of_all(), tier::PASSWORD).map_err(tier::refused)?,
+            password: read_secret(self.passwords.of_all(), PASSWORD).map_err(refused)?,
             passwords: self.passwords.of_each().map(read).collect::<Result<_, _>>()?,
             authority: self.authority.clone(),
             origin_name: self.origin_name.clone(),
@@ -177,7 +324,7 @@ impl TierWish {
 /// How blocks are protected, by two options that begin with `--` and `whose`.
 pub fn seal(whose: &str, protect: Option<&str>, secret_file: Option<&Path>) -> Result<Seal, ControlError> {
     let secret = match secret_file {
-        Some(file) => Some(Secret::new(read_secret_file(file).map_err(tier::refused)?.as_bytes())),
+        Some(file) => Some(Secret::new(read_secret_file(file).map_err(refused)?.as_bytes())),
         None => None,
     };
     let refuse = |how: &str, what: &str| {
@@ -194,7 +341,7 @@ pub fn seal(whose: &str, protect: Option<&str>, secret_file: Option<&Path>) -> R
 }
 
 /// Where the files of a server's origin are.
-pub fn origin(origin: &Path, words: &args::Store) -> Result<Place> {
+pub fn origin(origin: &Path, words: &Store) -> Result<Place> {
     Ok(match StoreWish::new(origin, words)? {
         Some(store) => store.place()?,
         None => Place::from(folder(origin, "origin")?),
@@ -203,7 +350,7 @@ pub fn origin(origin: &Path, words: &args::Store) -> Result<Place> {
 
 impl Wish {
     /// What the words say, with paths made absolute: a daemon stands elsewhere.
-    pub fn new(arguments: &args::Mount) -> Result<Wish> {
+    pub fn new(arguments: &Mount) -> Result<Wish> {
         let tiers = &arguments.tiers;
         let passwords = PasswordFiles::new(&tiers.password_files)?;
         let store = StoreWish::new(&arguments.origin, &arguments.store)?;
@@ -239,7 +386,7 @@ impl Wish {
 
     /// Whether the environment of the calling command counts, which a daemon does not have.
     pub fn needs_environment(&self) -> bool {
-        let has_password = std::env::var_os(tier::PASSWORD).is_some_and(|password| !password.is_empty());
+        let has_password = std::env::var_os(PASSWORD).is_some_and(|password| !password.is_empty());
         self.store.as_ref().is_some_and(|store| store.credentials.is_none())
             || (has_password && self.tiers.needs_environment())
     }
@@ -247,7 +394,7 @@ impl Wish {
     /// Mounts.
     pub fn mount(&self) -> Result<Mounted, ControlError> {
         let options = self.options()?;
-        Mount::new(options).and_then(Mount::spawn).map_err(control_error)
+        pantler_mount::Mount::new(options).and_then(pantler_mount::Mount::spawn).map_err(control_error)
     }
 
     fn options(&self) -> Result<MountOptions, ControlError> {

@@ -3,9 +3,12 @@
 
 use anyhow::Result;
 use pantler_control::ControlError;
-use pantler_tier::Place;
+use pantler_tier::{Place, TierError};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
+
+/// Where a password comes from without a file.
+pub const PASSWORD: &str = "PANTLER_TIER_PASSWORD";
 
 /// Where passwords are. They stay there: only this travels.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -94,6 +97,14 @@ impl PasswordFiles {
     /// Servers with files of their own.
     pub fn of_each(&self) -> impl Iterator<Item = ((String, u16), &Path)> {
         self.each.iter().map(|one| (one.server(), one.file.as_path()))
+    }
+}
+
+/// Words that make no sense are a usage error, everything else a failure.
+pub fn refused(error: TierError) -> ControlError {
+    match error {
+        TierError::Invalid(text) => ControlError::invalid(text),
+        error => ControlError::failed(error.to_string()),
     }
 }
 

@@ -1,15 +1,23 @@
 //! Choosing a profile, and showing those that exist.
 
 use anyhow::{Context, Result};
-use clap::CommandFactory;
+use clap::Args;
 use pantler_control::{ControlError, Profile, ProfileError};
 use pantler_trace::perhaps;
 use std::path::{Path, PathBuf};
 
-use crate::args::{self, Arguments};
 use crate::failure::Usage;
 use crate::identity::Identity;
+use crate::named::named;
 use crate::output;
+use crate::values;
+
+#[derive(Debug, Args)]
+pub struct Profiles {
+    /// Show the text of this one
+    #[arg(value_parser = named(values::profile_names, |text| Ok(text.to_owned())), hide_possible_values = true)]
+    name: Option<String>,
+}
 
 /// Profiles of this machine; a file there replaces the built-in one of its name.
 const SYSTEM_FOLDER: &str = "/etc/pantler/profiles";
@@ -83,7 +91,7 @@ fn own_profiles(identity: &Identity) -> impl Iterator<Item = PathBuf> {
 }
 
 /// Lists the built-in profiles, or shows the text of one.
-pub fn show(arguments: &args::Profiles) -> Result<()> {
+pub fn show(arguments: &Profiles) -> Result<()> {
     if let Some(name) = &arguments.name {
         // The name is checked first, for its message.
         builtin(name)?;
@@ -95,11 +103,4 @@ pub fn show(arguments: &args::Profiles) -> Result<()> {
         output::text(&format!("{name:<12} {}\n", profile.description))?;
     }
     Ok(())
-}
-
-/// Prints completions for a shell.
-pub fn completions(arguments: &args::Completions) -> Result<()> {
-    let mut script = Vec::new();
-    clap_complete::generate(arguments.shell, &mut Arguments::command(), "pantler", &mut script);
-    output::text(&String::from_utf8(script)?)
 }

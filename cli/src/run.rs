@@ -1,31 +1,82 @@
 //! `pantler run`: a program and its children as one owner.
 
 use anyhow::{Context, Result};
+use clap::Args;
+use pantler_control::Size;
 use pantler_control::client::Client;
 use pantler_control::server::{Host, Server};
 use pantler_control::wire::{Answer, Request};
 use pantler_control::{BodyKind, BodyStat, ControlError, Profile, RunSpec, runtime};
+use pantler_policy::Spec;
 use rustix::process::{getpid, set_child_subreaper};
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::AsFd;
 use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::args;
 use crate::children::{self, Relay};
 use crate::closing;
 use crate::failure;
 use crate::foretell;
 use crate::identity::Identity;
+use crate::named::named;
 use crate::output;
 use crate::profiles;
 use crate::program;
 use crate::stage::Staged;
 use crate::steering::{Session, Wish};
+use crate::values;
+
+/// Run a program and its children as one owner.
+///
+/// With --memory the kernel's page cache is steered: blocks of files that the program reads are
+/// kept or dropped by its policies, under that budget. Every running mount takes the program as one
+/// owner too.
+/// The exit status is the program's; 128+n when signal n ended it.
+#[derive(Debug, Args)]
+pub struct Run {
+    /// Budget for file blocks in the kernel's page cache, such as 64M, or 10% of the memory that
+    /// there is
+    #[arg(long, value_name = "SIZE|%", value_parser = values::memory, allow_negative_numbers = true)]
+    memory: Option<Size>,
+    /// Aim for everything the run holds: file blocks make way for other memory, which is never
+    /// limited itself
+    #[arg(long, value_name = "SIZE|%", value_parser = values::memory, requires = "memory", allow_negative_numbers = true)]
+    total: Option<Size>,
+    /// Profile by name or file; without it the one for the program's name; `none` for none
+    #[arg(long, value_name = "NAME|FILE", value_parser = named(values::profile_names, |text| Ok(text.to_owned())), hide_possible_values = true)]
+    profile: Option<String>,
+    /// Name of the owner; a later run with the same name continues it
+    #[arg(long, value_name = "NAME", value_parser = values::owner_name)]
+    owner_name: Option<String>,
+    /// How frames are shared between owners
+    #[arg(long, value_name = "NAME", default_value = "lru-sp", value_parser = named(values::allocations, values::allocation), hide_possible_values = true)]
+    allocation: String,
+    /// How blocks that no hint or profile names are replaced, such as arc or s3-fifo; see `pantler
+    /// sim --policy help`
+    #[arg(long, value_name = "POLICY", value_parser = named(values::policies, values::online), hide_possible_values = true, requires = "memory")]
+    policy: Option<Spec>,
+    /// Run the program unsteered, and say so, when something that steering needs is missing
+    #[arg(long)]
+    best_effort: bool,
+    /// Write the counters of the run to this file when it ends, as JSON; needs --memory
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+    /// Say nothing in the end of what was read, and what LRU would have read
+    #[arg(long)]
+    quiet: bool,
+    // Without hyphens before it: a mistyped option is refused, and a program of such a name goes
+    // after `--`.
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
+    pub program: Vec<OsString>,
+}
 
 /// Runs the program and ends with its status.
-pub fn run(arguments: &args::Run) -> Result<u8> {
+pub fn run(arguments: &Run) -> Result<u8> {
     if let (Some(memory), Some(total)) = (arguments.memory, arguments.total)
         && total < memory
     {
@@ -106,12 +157,7 @@ struct Steered {
     server: Option<Server>,
 }
 
-fn spec(
-    arguments: &args::Run,
-    program: &str,
-    identity: &Identity,
-    profile: Option<(String, Profile)>,
-) -> RunSpec {
+fn spec(arguments: &Run, program: &str, identity: &Identity, profile: Option<(String, Profile)>) -> RunSpec {
     let leader = getpid().as_raw_nonzero().get().unsigned_abs();
     if let Some((profile, _)) = &profile {
         tracing::info!(profile, program, "profile");
@@ -133,12 +179,7 @@ fn owner_name(program: &str, leader: u32) -> String {
 }
 
 /// Starts a session and opens its door. `None` when it cannot and `--best-effort` allows that.
-fn steer(
-    arguments: &args::Run,
-    spec: &RunSpec,
-    identity: &Identity,
-    memory: pantler_control::Size,
-) -> Result<Option<Steered>> {
+fn steer(arguments: &Run, spec: &RunSpec, identity: &Identity, memory: Size) -> Result<Option<Steered>> {
     for removed in crate::steering::clean() {
         tracing::info!("removed what an earlier run left: {removed}");
     }
@@ -165,7 +206,7 @@ fn steer(
 
 /// Says if steering will have no effect on what the program will read, as far as its arguments name
 /// it: there, or else where it starts. What it opens besides is looked at while it runs.
-fn mention(session: &Session, arguments: &args::Run, identity: &Identity) {
+fn mention(session: &Session, arguments: &Run, identity: &Identity) {
     let named = arguments.program[1..].iter().map(Path::new);
     for path in named.chain([Path::new(".")]) {
         if let Ok(file) = identity.open_to_name(path) {
@@ -232,12 +273,7 @@ fn revocation(stat: &BodyStat, spec: &RunSpec) -> Option<String> {
     Some(format!("{name} lost control on {}{}{advice}", stat.body.name, why.unwrap_or_default()))
 }
 
-fn execute(
-    arguments: &args::Run,
-    identity: &Identity,
-    relay: &Relay,
-    steered: Option<&Steered>,
-) -> Result<u8> {
+fn execute(arguments: &Run, identity: &Identity, relay: &Relay, steered: Option<&Steered>) -> Result<u8> {
     let staged = Staged::start(&arguments.program, identity)?;
     if let Some(Steered { session, .. }) = steered {
         session.take(staged.pid().as_raw_nonzero().get().unsigned_abs())?;

@@ -5,15 +5,28 @@
 //! ordinary program.
 
 use anyhow::{Context, Result};
+use clap::Args;
 use pantler_control::ControlError;
 use rustix::process::{Pid, Signal, getpid, kill_process, set_parent_process_death_signal};
 use rustix::process::{WaitOptions, waitpid};
+use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 
-use crate::args::Stage;
 use crate::identity::Identity;
+
+#[derive(Debug, Args)]
+pub struct Stage {
+    /// User to become, with group and supplementary groups: `uid:gid:group,group`
+    #[arg(long)]
+    identity: Option<crate::identity::Credentials>,
+    /// File with the program's environment
+    #[arg(long)]
+    environment: String,
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    pub program: Vec<OsString>,
+}
 
 /// The hidden word.
 pub const WORD: &str = "internal-stage";
@@ -25,7 +38,7 @@ pub struct Staged {
 
 impl Staged {
     /// Starts the stage for a program and waits until it stands still.
-    pub fn start(program: &[std::ffi::OsString], identity: &Identity) -> Result<Staged> {
+    pub fn start(program: &[OsString], identity: &Identity) -> Result<Staged> {
         // The stage is still us, perhaps root: it must not start in an environment that another
         // user wrote, in which LD_PRELOAD names what to run. The program's environment travels in
         // memory that no other process can open.

@@ -3,21 +3,41 @@
 mod table;
 
 use anyhow::Result;
+use clap::Args;
 use pantler_control::BodyStat;
 use pantler_control::client::unexpected;
 use pantler_control::wire::{Answer, Request};
 use rustix::termios::tcgetwinsize;
 use std::collections::HashMap;
 use std::io::{IsTerminal, stdout};
+use std::time::Duration;
 
-use crate::args;
 use crate::ask::{self, Found};
 use crate::output;
+use crate::values;
 pub use table::Column;
 use table::Table;
 
+#[derive(Debug, Args)]
+pub struct Stat {
+    /// Mount point or run; without it all of them
+    #[arg(value_name = "MOUNT|RUN")]
+    on: Option<String>,
+    /// One JSON object per line
+    #[arg(long)]
+    json: bool,
+    /// Repeat every SECONDS, such as 0.5: the first table counts from the start, each later one
+    /// from the table before it. JSON always counts from the start
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1",
+          value_parser = values::interval)]
+    watch: Option<Duration>,
+    /// Order of owners and of files, most first
+    #[arg(long, value_name = "COLUMN")]
+    sort: Option<Column>,
+}
+
 /// Shows counters once, or again and again.
-pub fn stat(arguments: &args::Stat) -> Result<()> {
+pub fn stat(arguments: &Stat) -> Result<()> {
     let mut bodies = match &arguments.on {
         Some(on) => vec![ask::named(on)?],
         None => ask::some()?,

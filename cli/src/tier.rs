@@ -2,9 +2,9 @@
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use pantler_control::{ControlError, Size};
+use pantler_control::Size;
+use pantler_tier::read_secret;
 use pantler_tier::serve::{InlineOptions, ServeOptions, Server};
-use pantler_tier::{TierError, read_secret};
 use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::net::SocketAddr;
@@ -13,11 +13,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use crate::args::address;
-use crate::{args, mounting, output};
-
-/// Where a password comes from without a file.
-pub const PASSWORD: &str = "PANTLER_TIER_PASSWORD";
+use crate::passwords::{PASSWORD, refused};
+use crate::{mounting, output, values};
 
 /// Keep blocks for several mounts.
 #[derive(Debug, Args)]
@@ -35,10 +32,10 @@ enum What {
 #[derive(Debug, Args)]
 struct Serve {
     /// Where to listen, such as 127.0.0.1:6379; port 0 for any
-    #[arg(long, value_name = "HOST:PORT", value_parser = address)]
+    #[arg(long, value_name = "HOST:PORT", value_parser = values::address)]
     listen: SocketAddr,
     /// Memory for blocks and everything around them, such as 8G
-    #[arg(long, value_name = "SIZE|%", value_parser = args::memory)]
+    #[arg(long, value_name = "SIZE|%", value_parser = values::memory)]
     memory: Size,
     /// Certificate chain for TLS, in PEM
     #[arg(long, value_name = "FILE", requires = "tls_key")]
@@ -51,7 +48,7 @@ struct Serve {
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
     /// Show counters over HTTP there, at /metrics
-    #[arg(long, value_name = "HOST:PORT", value_parser = address)]
+    #[arg(long, value_name = "HOST:PORT", value_parser = values::address)]
     metrics: Option<SocketAddr>,
     /// Most connections at a time
     #[arg(long, value_name = "COUNT", default_value = "1024")]
@@ -74,10 +71,10 @@ struct Serve {
     /// How long a client waits for the origin before it is told that a block is not here, in
     /// milliseconds; less than its own --tier-timeout
     #[arg(long, value_name = "MS", default_value = "150",
-          value_parser = |text: &str| args::whole(text, 1..=60_000_u32))]
+          value_parser = |text: &str| values::whole(text, 1..=60_000_u32))]
     origin_wait: u32,
     #[command(flatten)]
-    store: args::Store,
+    store: mounting::Store,
     /// Say where it listens as one JSON object
     #[arg(long)]
     json: bool,
@@ -158,12 +155,4 @@ pub fn tier(words: &Tier) -> Result<()> {
         output::text(&record.sentence())?;
     }
     Ok(server.run(&stop)?)
-}
-
-/// Words that make no sense are a usage error, everything else a failure.
-pub fn refused(error: TierError) -> ControlError {
-    match error {
-        TierError::Invalid(text) => ControlError::invalid(text),
-        error => ControlError::failed(error.to_string()),
-    }
 }

@@ -17,9 +17,9 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::args::address;
 use crate::failure::Usage;
 use crate::output;
+use crate::values::address;
 
 /// What a head may be limited to: hyper takes no less, and a megabyte for each client is more than
 /// enough.

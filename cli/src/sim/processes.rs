@@ -19,9 +19,9 @@ use super::interrupt::Interrupt;
 use super::progress::Progress;
 use super::tiers::Reading;
 use super::words;
-use crate::args::whole;
 use crate::failure::Usage;
 use crate::output;
+use crate::values::whole;
 
 /// Bytes of a block of the workloads.
 const WORKLOAD_BLOCK_BYTES: f64 = 8192.0;

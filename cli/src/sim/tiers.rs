@@ -65,7 +65,7 @@ pub struct TiersWords {
     #[command(flatten)]
     reading: Reading,
     /// Runs side by side; as many as processors without
-    #[arg(long, value_name = "COUNT", value_parser = crate::args::count)]
+    #[arg(long, value_name = "COUNT", value_parser = crate::values::count)]
     threads: Option<NonZeroUsize>,
     /// One JSON object per protocol and sizes
     #[arg(long)]

@@ -84,7 +84,7 @@ pub struct Sim {
     #[arg(long, value_name = "NUMBER", default_value_t = 1, conflicts_with = "job")]
     pub seed: u64,
     /// Runs side by side; as many as processors without
-    #[arg(long, value_name = "COUNT", value_parser = crate::args::count)]
+    #[arg(long, value_name = "COUNT", value_parser = crate::values::count)]
     pub threads: Option<NonZeroUsize>,
     /// One JSON object per run
     #[arg(long)]
