@@ -19,7 +19,7 @@ use pantler_steward::{Access, Block, FileId, Frame, Notice, OwnerId, Steward};
 use crate::buffers::Buffers;
 use crate::fetch::Missing;
 use crate::frames::{Frames, Slot, State};
-use crate::lower::{Attached, Brain};
+use crate::lower::{Attached, Below};
 use crate::pages::{Cut, Pages};
 use crate::prefetch::Prefetching;
 use crate::slab::Slab;
@@ -108,22 +108,10 @@ impl Cache {
     pub fn with_tiers(options: Options, tiers: Vec<Arc<dyn pantler_tier::Tier>>) -> Result<Self, CacheError> {
         let capacity = options.frames()?;
         let attached: Arc<[Attached]> = tiers.into_iter().map(Attached::new).collect();
-        let brain = match attached.is_empty() {
-            true => None,
-            false => {
-                let buffers = (options.demotions as usize / attached.len()).max(1);
-                // One at least: what is read passes a frame.
-                let passing = options.passing.map_or(Passing::Share, |frames| Passing::Frames(frames.max(1)));
-                let block_bytes = options.block_bytes;
-                let brain = Brain::new(capacity, passing, block_bytes, Arc::clone(&attached), buffers);
-                Some(brain.map_err(CacheError::Tiers)?)
-            }
-        };
-        let base = brain.as_ref().map_or(capacity, Brain::base);
         let waiting = if attached.is_empty() { 0 } else { options.demotions as usize + attached.len() };
         let spare = options.spare.max(1) as usize + waiting;
         let (slab, cut) = addresses(&options, capacity, spare, attached.is_empty())?;
-        let steward = Steward::new(pantler_steward::Options {
+        let decides = pantler_steward::Options {
             allocation: options.allocation,
             common_policy: options.policy,
             revocation: options.revocation,
@@ -133,21 +121,36 @@ impl Cache {
             lookahead: options.lookahead,
             window: options.window,
             block_pages: cut.block_pages(),
-            ..pantler_steward::Options::new(base * cut.block_pages())
+            ..pantler_steward::Options::new(capacity * cut.block_pages())
+        };
+        let below = (!attached.is_empty()).then(|| {
+            let buffers = (options.demotions as usize / attached.len()).max(1);
+            Below::new(Arc::clone(&attached), options.block_bytes, buffers)
         });
+        let steward = match &below {
+            None => Steward::new(decides),
+            Some(below) => {
+                // One at least: what is read passes a frame.
+                let passing = options.passing.map_or(Passing::Share, |frames| Passing::Frames(frames.max(1)));
+                below.steward(decides, passing)
+            }
+        };
         let steward = steward.map_err(CacheError::Steward)?;
+        let base = steward.capacity() / cut.block_pages();
         let pages_max = (capacity as usize + spare) as u64 * u64::from(cut.block_pages());
         // What lower tiers have is not where the origin's positions say.
         let batch_max = if attached.is_empty() { base / BATCH_SHARE } else { 0 };
+        let mut frames = Frames::new(
+            steward,
+            Buffers::new(cut, pages_max),
+            Prefetching::new(options.order, options.prefetchers, batch_max),
+            below,
+        );
+        frames.release(&slab);
         Ok(Self {
             slab,
             cut,
-            frames: Mutex::new(Frames::new(
-                steward,
-                Buffers::new(cut, pages_max),
-                Prefetching::new(options.order, options.prefetchers, batch_max),
-                brain,
-            )),
+            frames: Mutex::new(frames),
             changed: Condvar::new(),
             prefetches: Condvar::new(),
             attached,
@@ -259,9 +262,6 @@ impl Cache {
     pub fn validate(&self) {
         let frames = self.lock();
         frames.validate(&self.slab);
-        if let Some(brain) = &frames.brain {
-            brain.validate(&frames.steward);
-        }
     }
 
     /// The bytes where they are, when one block holds them all, or several in adjoining buffers.
@@ -401,8 +401,7 @@ impl Cache {
         }
     }
 
-    /// One reference. The steward decides, and what it decided is carried out; over lower tiers the
-    /// block is given the tier where it is kept. A miss is demanded with up to `run` blocks, if the
+    /// One reference. The steward decides, and what it decided is carried out. A miss is demanded with up to `run` blocks, if the
     /// caller is going to [fetch](Self::fetch_run) it by itself. Gives also the pages to fetch
     /// where they are missing. `None` when what was fetched because of the reference replaced its
     /// block.
@@ -413,7 +412,7 @@ impl Cache {
         block: Block,
         run: Option<usize>,
     ) -> Option<(Access, Pages)> {
-        let plan = frames.plan(request.owner, block, &self.slab);
+        frames.tell();
         let (pages, end) = self.asked(request);
         let (access, part) = frames.steward.access_part(request.owner, block, &pages, end);
         let found = match access {
@@ -426,7 +425,10 @@ impl Cache {
             self.demand(frames, request.owner, block, frame, run);
         }
         self.settle(frames, Some(request));
-        frames.place(plan, access, &self.slab);
+        // A miss brings its block first.
+        if !matches!(access, Access::Miss(_)) {
+            frames.release(&self.slab);
+        }
         let has_left = found.is_some_and(|(frame, ticket)| frames.slot(frame).ticket != ticket);
         (!has_left).then(|| (access, self.pages_in(block, &part)))
     }

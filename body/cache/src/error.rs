@@ -25,9 +25,6 @@ pub enum CacheError {
     /// The steward refused its options.
     #[error("{0}")]
     Steward(pantler_steward::OptionsError),
-    /// The tiers make no hierarchy.
-    #[error("tiers: {0}")]
-    Tiers(pantler_steward::placement::SizesError),
     /// The address space for the frames could not be had.
     #[error("memory for the frames: {0}")]
     Memory(io::Error),

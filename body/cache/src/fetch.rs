@@ -244,7 +244,6 @@ impl Cache {
             frames.publish(one.block, one.frame, held, valid, &self.slab);
             if one.slot.held.is_empty() {
                 frames.steward.fetched(one.block);
-                frames.arrived(one.block, one.frame, &self.slab);
             } else {
                 frames.steward.unpin(one.block);
             }

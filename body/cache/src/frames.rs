@@ -10,11 +10,12 @@
 
 use std::collections::VecDeque;
 
-use pantler_steward::{Access, Action, Block, Frame, Notice, OwnerId, Steward, Why};
+use pantler_steward::{Action, Block, Frame, Kept, Notice, OwnerId, Steward, Why};
+use pantler_tier::Put;
 
 use crate::buffers::Buffers;
 use crate::fetch::Missing;
-use crate::lower::{Brain, Plan};
+use crate::lower::Below;
 use crate::pages::{Cut, Pages};
 use crate::prefetch::Prefetching;
 use crate::slab::Slab;
@@ -72,8 +73,8 @@ pub(crate) struct Wanted {
 
 pub(crate) struct Frames {
     pub(crate) steward: Steward,
-    /// Where blocks go that leave, when there are lower tiers.
-    pub(crate) brain: Option<Brain>,
+    /// Lower tiers, when there are some.
+    pub(crate) below: Option<Below>,
     slots: Vec<Slot>,
     pub(crate) buffers: Buffers,
     tickets: u64,
@@ -92,11 +93,11 @@ impl Frames {
         steward: Steward,
         buffers: Buffers,
         prefetching: Prefetching,
-        brain: Option<Brain>,
+        below: Option<Below>,
     ) -> Self {
         Self {
             steward,
-            brain,
+            below,
             slots: Vec::new(),
             buffers,
             tickets: 0,
@@ -131,14 +132,26 @@ impl Frames {
     pub(crate) fn settle(&mut self, slab: &Slab) {
         while let Some(action) = self.steward.poll() {
             match action {
-                Action::Drop { block, frame } => {
-                    self.demote(block, frame, slab);
+                Action::Drop { frame, to, .. } => {
+                    if let Some(to) = to {
+                        self.put(frame, to, Put::Demote, slab);
+                    }
                     self.empty(frame, slab);
                 }
-                Action::Fetch { block, frame, why } => {
-                    if let Some(brain) = &mut self.brain {
-                        brain.awaits(frame);
+                Action::Put { frame, to } => self.put(frame, to, Put::Keep, slab),
+                Action::Pass { label, from, accessed_us } => {
+                    let below = self.below.as_ref();
+                    if !below.is_some_and(|below| below.pass(label, from, accessed_us)) {
+                        self.steward.left(label, None);
                     }
+                }
+                Action::Remove { label, from } => {
+                    if let Some(below) = &self.below {
+                        below.remove(label, from);
+                    }
+                }
+                // Whichever tier has it: another client may have moved it.
+                Action::Fetch { block, frame, why, from: _ } => {
                     if why == Why::Demand {
                         self.reserve(frame, State::Filling);
                         continue;
@@ -160,80 +173,32 @@ impl Frames {
         }
     }
 
-    /// Before a reference: where its block is to be kept, when there are lower tiers.
-    pub(crate) fn plan(&mut self, owner: OwnerId, block: Block, slab: &Slab) -> Option<Plan> {
-        let plan = self.brain.as_mut()?.plan(&mut self.steward, owner, block);
-        self.settle(slab);
-        plan
-    }
-
-    /// The reference that was planned took place, and what the steward decided was carried out.
-    pub(crate) fn place(&mut self, plan: Option<Plan>, access: Access, slab: &Slab) {
-        let Some(brain) = &mut self.brain else { return };
-        if let Some(plan) = plan {
-            brain.place(&mut self.steward, plan, access);
-            // More or fewer blocks pass now, and another may leave for that.
-            self.settle(slab);
-            if let Access::Hit(frame) = access {
-                // Fetched ahead, and kept elsewhere.
-                self.arrived(plan.block, frame, slab);
-            }
+    /// Before a reference: what the steward has to know of lower tiers.
+    pub(crate) fn tell(&mut self) {
+        if let Some(below) = &self.below {
+            below.tell(&mut self.steward);
         }
-        self.pass_down(slab);
-        // A miss brings its block first.
-        if !matches!(access, Access::Miss(_)) {
-            self.release(slab);
-        }
-    }
-
-    /// What left the frames goes to lower tiers.
-    fn pass_down(&mut self, slab: &Slab) {
-        let Some(brain) = &self.brain else { return };
-        // What passes no more gives its frame back, before what is kept is counted.
-        brain.fit_passing(&mut self.steward);
-        self.settle(slab);
-        let Some(brain) = &mut self.brain else { return };
-        while let Some(leaver) = brain.next_leaver() {
-            if !brain.pass_down(leaver) {
-                slab.leave(leaver.buffer);
-            }
-        }
-        brain.settle(&mut self.steward);
-        self.settle(slab);
     }
 
     /// What was ordered of lower tiers may be done.
     pub(crate) fn release(&mut self, slab: &Slab) {
-        if self.brain.is_some() {
-            self.pass_down(slab);
-        }
-        if let Some(brain) = &self.brain {
-            brain.release_orders();
+        self.settle(slab);
+        if let Some(below) = &self.below {
+            below.release_orders();
         }
     }
 
-    /// A block leaves its frame: its bytes may go to a lower tier.
-    fn demote(&mut self, block: Block, frame: Frame, slab: &Slab) {
-        let Some(brain) = &mut self.brain else { return };
+    /// The bytes of a frame go to a lower tier, if they are here and there is room on the way.
+    fn put(&mut self, frame: Frame, to: Kept, why: Put, slab: &Slab) {
         let Slot { state, buffer, valid, .. } = self.slots[frame.0 as usize];
-        let holds = (state == State::Ready).then_some((buffer, valid));
-        if brain.leaving(&self.steward, block, frame, holds) {
+        if let Some(below) = self.below.as_ref().filter(|_| state == State::Ready) {
             slab.enter(buffer);
+            if below.put(to, why, (buffer, valid)) {
+                return;
+            }
+            slab.leave(buffer);
         }
-    }
-
-    /// The bytes of a block have come: they may go to a lower tier.
-    pub(crate) fn arrived(&mut self, block: Block, frame: Frame, slab: &Slab) {
-        let Some(brain) = &mut self.brain else { return };
-        let slot = self.slots[frame.0 as usize];
-        if slot.state != State::Ready {
-            return;
-        }
-        slab.enter(slot.buffer);
-        if !brain.arrived(block, frame, slot.buffer, slot.valid) {
-            slab.leave(slot.buffer);
-        }
-        brain.make_way(&mut self.steward, 0);
+        self.steward.left(to.label, Some(to.tier));
     }
 
     /// Gives a frame that awaits bytes an idle buffer, with memory for `pages`, of which the caller
@@ -296,7 +261,6 @@ impl Frames {
 
     /// A prefetch brought nothing: counted and forgotten.
     pub(crate) fn fail(&mut self, block: Block, frame: Frame, slab: &Slab) {
-        self.demote(block, frame, slab);
         self.empty(frame, slab);
         self.steward.failed(block);
         self.settle(slab);

@@ -2,15 +2,16 @@
 //! the origin.
 //!
 //! ```text
-//!   reference --> brain: from which tier, to which                   under the lock of the frames
+//!   reference --> steward: from which tier, to which                 under the lock of the frames
 //!   miss      --> tier 2, tier 3, ... origin                         by the thread that waits
 //!   eviction  --> queue of tier 2 --> its worker --> queue of 3      no reader waits
 //! ```
 //!
-//! *Which block* leaves the frames is the steward's choice, LRU-SP and managers; *where it goes* is
-//! ULC's (rules U). The brain holds a stack of [`Ulc`](pantler_steward::placement::Ulc) over the keys
-//! that tiers know. A block that ULC wants lower than tier 1 passes through a few frames that are
-//! kept for such blocks (U2), so that a scan does not displace what is wanted nearer.
+//! Which block leaves the frames and where it goes is one decision of the
+//! [steward](pantler_steward::Steward::with_tiers): LRU-SP and managers, and ULC (rules U) over the
+//! keys that tiers know. A block that ULC wants lower than tier 1 passes through a few frames that
+//! are kept for such blocks (U2), so that a scan does not displace what is wanted nearer. Here is
+//! what carries it out.
 //!
 //! B1  The frames of the steward are `base`, and one more for each block that passes. Of those
 //!     whose bytes are here there are no more than may pass; those on their way use spare buffers,
@@ -34,13 +35,12 @@
 //!     link loses no batch to the time limit, and holds up no reader behind one.
 
 mod attached;
-mod brain;
+mod below;
 mod breaker;
-mod handles;
 mod pace;
 mod retrieving;
 mod worker;
 
 pub(crate) use attached::Attached;
-pub use brain::tier_index_bytes_max;
-pub(crate) use brain::{Brain, Plan};
+pub(crate) use below::Below;
+pub use below::tier_index_bytes_max;

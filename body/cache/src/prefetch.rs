@@ -373,7 +373,6 @@ impl Cache {
             }
             frames.publish(one.block, one.frame, self.cut.touched(0..valid), valid as u32, &self.slab);
             frames.steward.fetched(one.block);
-            frames.arrived(one.block, one.frame, &self.slab);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What the steward answers, and what it wants done.
 
-use crate::{Block, Frame, OwnerId};
+use crate::placement::Tier;
+use crate::{Block, Frame, Label, OwnerId};
 
 /// What a reference met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +41,8 @@ pub enum Action {
         frame: Frame,
         /// The reason.
         why: Why,
+        /// The lower tier where it is believed to be. `None`: it has to come from the origin.
+        from: Option<Tier>,
     },
     /// Give up `block`. `frame` is free from here on, and may carry another block in a later action
     /// already.
@@ -48,6 +51,34 @@ pub enum Action {
         block: Block,
         /// Where it was.
         frame: Frame,
+        /// Where its bytes go: they are to be put there before the frame is used again. `None`:
+        /// nowhere. A body that cannot says [`left`](crate::Steward::left).
+        to: Option<Kept>,
+    },
+    /// Put a copy of the bytes of `frame` into a lower tier: the block is kept there, and only
+    /// passes here (U2). A body that cannot says [`left`](crate::Steward::left).
+    Put {
+        /// Where the bytes are.
+        frame: Frame,
+        /// Where they go.
+        to: Kept,
+    },
+    /// Pass a block from this lower tier to the next one (U3). A body that cannot says
+    /// [`left`](crate::Steward::left).
+    Pass {
+        /// Which block.
+        label: Label,
+        /// The tier that it leaves.
+        from: Tier,
+        /// When it was referenced last, in microseconds.
+        accessed_us: u64,
+    },
+    /// Remove a block from this lower tier.
+    Remove {
+        /// Which block.
+        label: Label,
+        /// The tier that it leaves.
+        from: Tier,
     },
     /// Tell an owner.
     Notice {
@@ -56,6 +87,17 @@ pub enum Action {
         /// What.
         notice: Notice,
     },
+}
+
+/// A block that is kept in a lower tier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// Which block.
+    pub label: Label,
+    /// Where.
+    pub tier: Tier,
+    /// When it was referenced last, in microseconds.
+    pub accessed_us: u64,
 }
 
 /// What owners are told.

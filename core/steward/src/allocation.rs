@@ -223,6 +223,7 @@ impl Steward {
             newcomer,
             newcomer_owner: id(owner),
             rule,
+            to: None,
         };
         self.log.push(decision);
     }

@@ -3,9 +3,10 @@
 use alloc::collections::VecDeque;
 use core::fmt;
 
+use crate::placement::Tier;
 use crate::{Block, OwnerId};
 
-/// Why a block left.
+/// Why a block left, or where it was placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Rule {
@@ -17,6 +18,19 @@ pub enum Rule {
     Overruled,
     /// It was the oldest of a full waiting room (W4).
     NeverReferenced,
+    /// It is kept in a lower tier, or in none, and only passes memory: its last two references are
+    /// too far apart (U1, U2).
+    Passes,
+    /// It left memory, and its bytes go to a lower tier (U3).
+    Demoted,
+    /// It left memory for nowhere: it is older than everything in lower tiers (U3).
+    TooOld,
+    /// It left memory for nowhere: its owner gave it a negative priority.
+    Unwanted,
+    /// It left memory for nowhere: its file has changed, or its bytes never came (B2).
+    Void,
+    /// It left memory for nowhere: tier 2 does not work (B4).
+    TierClosed,
 }
 
 impl Rule {
@@ -27,6 +41,12 @@ impl Rule {
             Self::Placeholder => "placeholder",
             Self::Overruled => "overruled",
             Self::NeverReferenced => "never-referenced",
+            Self::Passes => "passes",
+            Self::Demoted => "demoted",
+            Self::TooOld => "too-old",
+            Self::Unwanted => "unwanted",
+            Self::Void => "void",
+            Self::TierClosed => "tier-closed",
         }
     }
 }
@@ -37,12 +57,12 @@ impl fmt::Display for Rule {
     }
 }
 
-/// One block that was replaced.
+/// One block that was replaced, or that has a place in a hierarchy of tiers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision {
     /// Counts decisions from 0.
     pub sequence: u64,
-    /// What left.
+    /// What left, or was placed.
     pub victim: Block,
     /// The owner that lost it, if it had one.
     pub victim_owner: Option<OwnerId>,
@@ -54,6 +74,8 @@ pub struct Decision {
     pub newcomer_owner: Option<OwnerId>,
     /// By which rule.
     pub rule: Rule,
+    /// The lower tier where it is from now on, by one of the rules U.
+    pub to: Option<Tier>,
 }
 
 /// The last decisions, at most as many as it was made for.

@@ -189,6 +189,10 @@ impl Entries {
         }
     }
 
+    pub(crate) fn in_use(&self, frame: Handle) -> Option<&Entry> {
+        self.entries.get(frame as usize).filter(|entry| entry.is_in_use())
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Handle, &Entry)> {
         (0..).zip(&self.entries).filter(|(_, entry)| entry.is_in_use())
     }

@@ -44,6 +44,20 @@ impl Block {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Frame(pub u32);
 
+/// What a version of a file is called in lower tiers, chosen by the body so that no two versions of
+/// any file have the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Version(pub [u8; 20]);
+
+/// What a block is called in lower tiers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Label {
+    /// The version of its file.
+    pub version: Version,
+    /// Offset in the file, in blocks.
+    pub index: u64,
+}
+
 impl fmt::Display for Block {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.file.0, self.index)

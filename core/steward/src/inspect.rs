@@ -4,6 +4,7 @@ use pantler_policy::{Handle, PolicyName};
 
 use crate::entry::{NO_LEVEL, Room};
 use crate::owners::{NOBODY, OwnerKey, OwnerRecord};
+use crate::placement::Tier;
 use crate::{Block, Counters, Decision, FileId, Frame, Options, OwnerId, Steward, Traffic};
 
 /// What is known of one cached block.
@@ -24,6 +25,9 @@ pub struct Explanation {
     pub pinned: bool,
     /// Whether its fetch is on its way.
     pub arriving: bool,
+    /// The tier that keeps it, over lower tiers: 1 is memory. In another it is kept from here on,
+    /// and only passes; one past the last is none.
+    pub keep: Option<Tier>,
 }
 
 /// What is known of an owner.
@@ -183,6 +187,7 @@ impl Steward {
             temporary: entry.temporary,
             pinned: entry.pins > 0,
             arriving: entry.arriving,
+            keep: self.keeps(frame),
         })
     }
 
@@ -228,6 +233,7 @@ impl Steward {
         if let Some(shadow) = &self.shadow {
             shadow.validate();
         }
+        self.validate_tiers();
         let is_over = self.waiting.len() > self.waiting_limit();
         assert!(!is_over || self.waiting_is_over, "S4: too many blocks wait");
     }

@@ -49,6 +49,7 @@
 //! | P5, P7, Q1 to Q7 order and number of reads | [`scheduling`] |
 //! | W4 to W6 lookahead | `lookahead` |
 //! | U1 to U7 tiers | [`placement`] |
+//! | B1 to B6 tiers of one steward | [`tiers`], [`steward`](mod@steward) |
 //!
 //! Papers: P. Cao, E. W. Felten, K. Li, *Implementation and performance of application-controlled
 //! file caching*, OSDI 1994; P. Cao, E. W. Felten, A. R. Karlin, K. Li, *Implementation and
@@ -86,13 +87,14 @@ pub mod scheduling;
 mod shadow;
 mod standing;
 pub mod steward;
+pub mod tiers;
 
-pub use action::{Access, Action, Notice, Why};
+pub use action::{Access, Action, Kept, Notice, Why};
 pub use control::HintError;
 pub use counters::{Counters, Traffic};
 pub use decision::{Decision, Rule};
 pub use entry::Room;
-pub use ids::{Block, FileId, Frame, OwnerId};
+pub use ids::{Block, FileId, Frame, Label, OwnerId, Version};
 pub use inspect::{Explanation, FileStat, OwnerStat, PriorityStat};
 pub use lookahead::{Lookahead, UnknownLookahead};
 pub use options::{

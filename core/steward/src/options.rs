@@ -9,6 +9,7 @@ pub use pantler_policy::{PolicyName, Spec};
 
 use crate::Lookahead;
 use crate::lists::{self, Prefetching};
+use crate::placement::SizesError;
 
 /// How frames are shared between owners (docs/RULES.md, L). The default is the paper's; the others
 /// show what its parts are good for.
@@ -276,6 +277,8 @@ pub enum OptionsError {
         /// Its name.
         policy: &'static str,
     },
+    /// Tiers that make no hierarchy.
+    Tiers(SizesError),
 }
 
 impl fmt::Display for OptionsError {
@@ -291,6 +294,7 @@ impl fmt::Display for OptionsError {
                 write!(f, "a block of {pages} pages is outside 1 to {PAGES_MAX}")
             }
             Self::Offline { policy } => write!(f, "`{policy}` would have to know the future"),
+            Self::Tiers(error) => write!(f, "tiers: {error}"),
         }
     }
 }

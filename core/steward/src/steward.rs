@@ -2,7 +2,7 @@
 //!
 //! References are here. `waiting` has what happens to blocks without a reference, `outside`
 //! what bodies and others do to blocks, `frames` what all of it comes to: blocks that come, change
-//! hands, and go.
+//! hands, and go. `below` has what lower tiers add to that.
 //!
 //! S1  Every entry is on exactly one of `weighing` (the list `G`) and `waiting`, as its room says.
 //! S2  An entry in the weighing room is on its manager's list if a manager keeps it, and on none
@@ -27,8 +27,10 @@ use crate::owners::{COMMON, NOBODY, OwnerKey, Owners};
 use crate::placeholders::Placeholders;
 use crate::rooms::{Asked, Looked, Positions, Sizing, Streams};
 use crate::shadow::Shadow;
+use crate::tiers::Tiers;
 use crate::{Access, Action, Block, Frame, Lookahead, Options, OptionsError, OwnerId, Why};
 
+mod below;
 mod frames;
 mod outside;
 mod waiting;
@@ -74,6 +76,8 @@ pub struct Steward {
     /// The cache without control (L7), while it is needed.
     pub(crate) shadow: Option<Box<Shadow>>,
     recent_drops: RecentDrops,
+    /// Lower tiers, where there are some.
+    tiers: Option<Box<Tiers>>,
     /// Waiting room and frames as they were at first. Shares of shares would lose the waiting
     /// room on the way.
     waiting_share: (u32, u32),
@@ -117,6 +121,7 @@ impl Steward {
             harm: Harm::new(seed),
             shadow: None,
             recent_drops: RecentDrops::default(),
+            tiers: None,
             waiting_share: (options.waiting, frames),
             options,
         })
@@ -124,7 +129,10 @@ impl Steward {
 
     /// The next thing to do, oldest first. Poll after every event until there is none.
     pub fn poll(&mut self) -> Option<Action> {
-        self.actions.pop_front()
+        match self.tiers {
+            None => self.actions.pop_front(),
+            Some(_) => self.poll_over_tiers(),
+        }
     }
 
     /// From now on there are `pages` pages, of which the waiting room gets the same share as at
@@ -178,7 +186,7 @@ impl Steward {
     pub fn access_before(&mut self, owner: OwnerId, block: Block, end: u64) -> Access {
         let asked = self.asked(block, &(0..u64::MAX), end);
         let pages = (asked.pages.end - asked.pages.start) as u32;
-        self.shadowed(owner, block, |steward| steward.access_asked(owner, block, asked, pages))
+        self.access_placed(owner, block, asked, pages)
     }
 
     /// As [`access_before`](Self::access_before), for a request for `pages` of the file, some of
@@ -195,9 +203,7 @@ impl Steward {
         let part = self.part(block, &asked);
         let knows_streams = self.options.lookahead == Lookahead::Streams && self.looks_ahead();
         let moved = (!knows_streams && !asked.is_whole).then(|| asked.clone());
-        let access = self.shadowed(owner, block, |steward| {
-            steward.access_asked(owner, block, asked, (part.end - part.start) as u32)
-        });
+        let access = self.access_placed(owner, block, asked, (part.end - part.start) as u32);
         if let Some(asked) = moved {
             self.streams.reach(block.file, &asked);
         }
@@ -233,6 +239,18 @@ impl Steward {
         Asked { is_whole: asked == whole, pages: asked, end }
     }
 
+    /// A reference, over lower tiers with a place for its block.
+    #[inline]
+    fn access_placed(&mut self, owner: OwnerId, block: Block, asked: Asked, pages: u32) -> Access {
+        let reference = |steward: &mut Self| {
+            steward.shadowed(owner, block, |steward| steward.access_asked(owner, block, asked, pages))
+        };
+        match self.tiers {
+            None => reference(self),
+            Some(_) => self.over_tiers(owner, block, reference),
+        }
+    }
+
     #[inline]
     fn access_asked(&mut self, owner: OwnerId, block: Block, asked: Asked, pages: u32) -> Access {
         // Before anything changes: the caller tries again, and that is the same reference.
@@ -255,7 +273,7 @@ impl Steward {
         let entry = &mut self.entries[frame];
         entry.arriving = true;
         entry.pins += 1;
-        self.actions.push_back(Action::Fetch { block, frame: Frame(frame), why: Why::Demand });
+        self.fetch(block, frame, Why::Demand);
         self.after_reference(owner, block, ahead, true);
         Access::Miss(Frame(frame))
     }
@@ -388,7 +406,7 @@ impl Steward {
             self.placeholders.clear(frame);
             self.weighing.move_to_back(&mut self.links, frame);
             if self.entries[frame].owner != owner {
-                self.share(owner, frame);
+                self.share_between(owner, frame);
             }
             self.tell_accessed(frame);
         }
@@ -434,7 +452,7 @@ impl Steward {
 
     /// A1: a second live owner references the block. Owners without control count as one, the
     ///     common owner.
-    fn share(&mut self, owner: OwnerKey, frame: Handle) {
+    fn share_between(&mut self, owner: OwnerKey, frame: Handle) {
         let holder = self.entries[frame].owner;
         let Some(record) = self.owners.alive(holder) else { return };
         let in_control =

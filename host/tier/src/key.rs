@@ -16,6 +16,8 @@
 
 use std::fmt;
 
+use pantler_steward::{Label, Version};
+
 /// What all keys begin with.
 pub const PREFIX: &str = "pantler:";
 /// Number of this way to make keys.
@@ -57,6 +59,36 @@ impl Stem {
     /// The block of that index.
     pub fn block(self, index: u64) -> Key {
         Key { stem: self, index }
+    }
+}
+
+impl From<Stem> for Version {
+    fn from(stem: Stem) -> Self {
+        let mut version = [0; 20];
+        version[..16].copy_from_slice(&stem.hash);
+        version[16..].copy_from_slice(&stem.block_bytes.to_le_bytes());
+        Self(version)
+    }
+}
+
+impl From<Version> for Stem {
+    fn from(Version(version): Version) -> Self {
+        let (mut hash, mut size) = ([0; 16], [0; 4]);
+        hash.copy_from_slice(&version[..16]);
+        size.copy_from_slice(&version[16..]);
+        Self { hash, block_bytes: u32::from_le_bytes(size) }
+    }
+}
+
+impl From<Key> for Label {
+    fn from(key: Key) -> Self {
+        Self { version: key.stem.into(), index: key.index }
+    }
+}
+
+impl From<Label> for Key {
+    fn from(label: Label) -> Self {
+        Self { stem: label.version.into(), index: label.index }
     }
 }
 

@@ -5,10 +5,11 @@ use std::sync::atomic::Ordering;
 
 use pantler_origin::Source;
 use pantler_steward::placement::Tier;
-use pantler_tier::{Retrieve, Wanted};
+use pantler_steward::tiers::Sought;
+use pantler_tier::{Key, Retrieve, Wanted};
 
 use super::attached::{Attached, Order};
-use super::brain::{NEAREST, Sought, tier_of};
+use super::below::tier_of;
 use crate::cache::Cache;
 use crate::fetch::Missing;
 
@@ -46,13 +47,8 @@ impl Cache {
     /// A block that was voided meanwhile is not looked for: its frame may be another block's.
     fn quests(&self, missing: &[Missing]) -> Vec<Quest> {
         let mut frames = self.lock();
-        let waits: Vec<bool> = missing.iter().map(|one| frames.awaits(one)).collect();
-        let Some(brain) = &mut frames.brain else { return Vec::new() };
         let quest = |(position, one): (usize, &Missing)| {
-            if !waits[position] {
-                return None;
-            }
-            let sought = brain.sought(one.block, one.frame)?;
+            let sought = if frames.awaits(one) { frames.steward.seek(one.block)? } else { return None };
             Some(Quest { position, sought, found: None })
         };
         missing.iter().enumerate().filter_map(quest).collect()
@@ -86,13 +82,13 @@ impl Cache {
         let wanted: Vec<Wanted> = asked
             .iter()
             .map(|&quest| {
-                let Sought { key, keep } = quests[quest].sought;
+                let Sought { label, keep } = quests[quest].sought;
                 let how = match keep.map(|keep| keep.cmp(&tier)) {
                     Some(std::cmp::Ordering::Less) => Retrieve::Take,
                     Some(std::cmp::Ordering::Equal) => Retrieve::Keep,
                     Some(std::cmp::Ordering::Greater) | None => Retrieve::Read,
                 };
-                Wanted { key, how }
+                Wanted { key: label.into(), how }
             })
             .collect();
         let mut hits = 0;
@@ -122,7 +118,8 @@ impl Cache {
 
     /// Copies a block that is still on its way down to `tier`. Says how many bytes it has.
     fn take_going(&self, one: &Attached, sought: Sought, tier: Tier, missing: &Missing) -> Option<usize> {
-        let going = one.going(&sought.key, |buffer| self.slab.enter(buffer))?;
+        let key = Key::from(sought.label);
+        let going = one.going(&key, |buffer| self.slab.enter(buffer))?;
         let length = going.length as usize;
         // SAFETY: this thread is a user of the one buffer, so that no other writes to it, and the
         // only user of the other, whose slot is not ready (M1). They differ: the other was idle.
@@ -133,7 +130,7 @@ impl Cache {
         self.slab.leave(going.buffer);
         if sought.keep.is_some_and(|keep| keep < tier) {
             // It comes to the tier first: its worker keeps the order.
-            let _ = one.order(Order::Remove { key: sought.key }, 0);
+            let _ = one.order(Order::Remove { key }, 0);
         }
         one.counts.hits.fetch_add(1, Ordering::Relaxed);
         Some(length)
@@ -147,23 +144,19 @@ impl Cache {
 
     pub(crate) fn listen(&self, number: usize, one: &Attached) {
         let news = one.tier.news();
-        if let Some(brain) = &mut self.lock().brain {
-            brain.listen(number, news);
-        }
+        self.tell_steward(|below, steward| below.listen(steward, number, news));
     }
 
     fn note_found(&self, missing: &[Missing], quests: &[Quest]) {
         let mut frames = self.lock();
-        let out = tier_of(self.attached.len());
         for quest in quests {
             let one = &missing[quest.position];
             if !frames.awaits(one) {
                 continue;
             }
-            if let Some(brain) = &mut frames.brain {
-                brain.was_found(one.frame, quest.sought, quest.found.unwrap_or(out));
-            }
+            frames.steward.found(one.block, quest.sought, quest.found);
         }
+        frames.settle(&self.slab);
     }
 
     /// Reads what no tier had, in as few pieces as there are gaps.
@@ -234,5 +227,3 @@ impl Cache {
         count
     }
 }
-
-const _: () = assert!(NEAREST.0 == 1, "tier 2 is the first that is attached");

@@ -5,11 +5,11 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use pantler_control::TierStat;
-use pantler_steward::FileId;
+use pantler_steward::{FileId, Steward};
 use pantler_tier::{Given, Key, Put, Retrieve, Stem, Wanted};
 
 use super::attached::{Attached, Order};
-use super::brain::tier_of;
+use super::below::{Below, tier_of};
 use crate::cache::Cache;
 
 /// How long a worker without orders sleeps.
@@ -27,9 +27,7 @@ impl Cache {
         if self.attached.is_empty() {
             return;
         }
-        if let Some(brain) = &mut self.lock().brain {
-            brain.share(file, stem);
-        }
+        self.lock().steward.share(file, stem.map(Into::into));
     }
 
     /// Serves a lower tier until [`stop_tiers`](Self::stop_tiers) or
@@ -93,16 +91,19 @@ impl Cache {
             return Vec::new();
         }
         let frames = self.lock();
-        let blocks = |number| frames.brain.as_ref().map_or(0, |brain| brain.blocks_in(number));
+        let blocks = |number| frames.steward.blocks_in(tier_of(number)).into();
         let numbered = self.attached.iter().enumerate();
-        numbered.map(|(number, one)| one.stat(blocks(number), self.block_bytes())).collect()
+        let stat = |(number, one): (usize, &Attached)| one.stat(blocks(number), self.block_bytes());
+        let mut stats: Vec<TierStat> = numbered.map(stat).collect();
+        stats[0].dropped += frames.steward.crowded_out();
+        stats
     }
 
     /// Memory that is taken by what is known of blocks in lower tiers, here and by tiers of this
     /// machine.
     pub fn tier_index_bytes(&self) -> u64 {
         let own: u64 = self.attached.iter().map(|one| one.tier.index_bytes()).sum();
-        own + self.lock().brain.as_ref().map_or(0, super::Brain::index_bytes)
+        own + self.lock().steward.tier_index_bytes()
     }
 
     /// A tier that did not work at the start is left alone until it does.
@@ -113,7 +114,7 @@ impl Cache {
     }
 
     fn now_us(&self) -> u64 {
-        self.lock().brain.as_ref().map_or(0, super::Brain::now_us)
+        self.lock().below.as_ref().map_or(0, Below::now_us)
     }
 
     fn carry_out(&self, number: usize, one: &Attached, orders: Vec<Order>) {
@@ -264,9 +265,19 @@ impl Cache {
         if keys.is_empty() {
             return;
         }
-        if let Some(brain) = &mut self.lock().brain {
-            keys.iter().for_each(|key| brain.left(*key, Some(tier_of(number))));
+        self.tell_steward(|_, steward| {
+            keys.iter().for_each(|key| steward.left((*key).into(), Some(tier_of(number))));
+        });
+    }
+
+    /// Tells the steward something of lower tiers, and carries out what it decides.
+    pub(super) fn tell_steward(&self, tell: impl FnOnce(&Below, &mut Steward)) {
+        let mut guard = self.lock();
+        let frames = &mut *guard;
+        if let Some(below) = &frames.below {
+            tell(below, &mut frames.steward);
         }
+        frames.settle(&self.slab);
     }
 
     fn release_buffers(&self, one: &Attached, orders: &[Order]) {
@@ -286,9 +297,7 @@ impl Cache {
             Ok(()) => {
                 // Before it is asked for more.
                 let held = one.tier.held();
-                if let Some(brain) = &mut self.lock().brain {
-                    brain.came(number, held);
-                }
+                self.tell_steward(|below, steward| below.came(steward, number, &held));
                 // No reference releases what follows from that.
                 one.release();
                 one.breaker.heal();

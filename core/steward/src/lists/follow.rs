@@ -17,7 +17,7 @@ use pantler_policy::Handle;
 use super::{Chunk, List, ListStat, Met, Prefetched};
 use crate::entry::{Brought, NO_LEVEL, Room};
 use crate::owners::OwnerKey;
-use crate::{Action, Block, Frame, HintError, Notice, OwnerId, Steward, Why};
+use crate::{Action, Block, HintError, Notice, OwnerId, Steward, Why};
 
 impl Steward {
     // The calls.
@@ -270,7 +270,7 @@ impl Steward {
         // Neighbours stand together, so that the body can merge them.
         batch.sort_unstable();
         for (block, frame) in batch {
-            self.actions.push_back(Action::Fetch { block, frame: Frame(frame), why: Why::List });
+            self.fetch(block, frame, Why::List);
         }
     }
 

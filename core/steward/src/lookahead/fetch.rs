@@ -10,7 +10,7 @@
 use crate::entry::{Brought, Room};
 use crate::owners::{NOBODY, OwnerKey};
 use crate::rooms::{Asked, Looked};
-use crate::{Action, Block, Frame, Lookahead, Steward, Why};
+use crate::{Block, Lookahead, Steward, Why};
 
 impl Steward {
     /// What lookahead of the steward's own did so far.
@@ -111,7 +111,7 @@ impl Steward {
             entry.arriving = true;
             entry.pins += 1;
         }
-        self.actions.push_back(Action::Fetch { block, frame: Frame(frame), why: Why::Lookahead });
+        self.fetch(block, frame, Why::Lookahead);
         true
     }
 

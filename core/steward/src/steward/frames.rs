@@ -5,7 +5,7 @@ use pantler_policy::Handle;
 use super::Steward;
 use crate::entry::{Brought, Entry, NO_LEVEL, Room};
 use crate::owners::OwnerKey;
-use crate::{Action, Block, Frame};
+use crate::{Action, Block, Frame, Why};
 
 impl Steward {
     /// Gives a block of `pages` a frame, in no list of its room yet.
@@ -19,7 +19,16 @@ impl Steward {
             self.managed.grow(frames);
         }
         self.files.add(file, frame);
+        if let Some(tiers) = &mut self.tiers {
+            tiers.awaits(frame, block.file);
+        }
         frame
+    }
+
+    /// The body is to read a block that has a frame.
+    pub(crate) fn fetch(&mut self, block: Block, frame: Handle, why: Why) {
+        let from = self.tiers.as_ref().and_then(|tiers| tiers.expected(block));
+        self.actions.push_back(Action::Fetch { block, frame: Frame(frame), why, from });
     }
 
     /// A block enters `G` at the MRU end.
@@ -28,8 +37,21 @@ impl Steward {
         self.more_pages += self.entries.pages(frame) - 1;
     }
 
-    /// L8: a block leaves otherwise than as victim.
+    /// L8: a block leaves otherwise than as victim. Its bytes are not there to go anywhere.
     pub(crate) fn remove(&mut self, frame: Handle) {
+        self.leave(frame, false);
+        self.detach(frame);
+    }
+
+    /// The same, where the body has the bytes yet: queues the drop.
+    pub(crate) fn give_up(&mut self, frame: Handle) {
+        let (block, to) = (self.entries[frame].block, self.leave(frame, true));
+        self.remember(frame);
+        self.detach(frame);
+        self.actions.push_back(Action::Drop { block, frame: Frame(frame), to });
+    }
+
+    fn detach(&mut self, frame: Handle) {
         if self.entries[frame].room == Room::Weighing {
             self.placeholders.clear(frame);
         }
@@ -39,10 +61,10 @@ impl Steward {
 
     /// Takes a block, which no manager lists any more, out of its room, and queues its drop.
     pub(crate) fn drop_frame(&mut self, frame: Handle) {
-        let block = self.entries[frame].block;
+        let (block, to) = (self.entries[frame].block, self.leave(frame, true));
         self.remember(frame);
         self.release(frame);
-        self.actions.push_back(Action::Drop { block, frame: Frame(frame) });
+        self.actions.push_back(Action::Drop { block, frame: Frame(frame), to });
     }
 
     fn release(&mut self, frame: Handle) {

@@ -7,7 +7,7 @@ use pantler_policy::Handle;
 use super::Steward;
 use crate::entry::{Brought, Room};
 use crate::owners::{COMMON, NOBODY};
-use crate::{Action, Block, FileId, Frame, OwnerId};
+use crate::{Block, FileId, OwnerId};
 
 /// Drops that are remembered with their owner, in case the body cannot carry them out.
 const RECENT_DROPS_MAX: usize = 4096;
@@ -59,6 +59,7 @@ impl Steward {
                 } else {
                     self.list_settled(block, room);
                 }
+                self.has_come(block);
             }
         }
     }
@@ -148,9 +149,7 @@ impl Steward {
     /// `block` is void: it leaves without having been a victim (L8). Queues its drop.
     pub fn forget(&mut self, block: Block) {
         if let Some(frame) = self.entries.find(block) {
-            self.remember(frame);
-            self.remove(frame);
-            self.actions.push_back(Action::Drop { block, frame: Frame(frame) });
+            self.give_up(frame);
         }
         self.in_shadow(|shadow| shadow.gone(block));
     }

@@ -217,7 +217,7 @@ impl Pair {
                     assert_eq!(self.steward.lookup(block), Some(frame));
                     done.push(Deed::Fetch(block));
                 }
-                Action::Drop { block, frame } => {
+                Action::Drop { block, frame, .. } => {
                     if let Some(known) = self.frames.remove(&block) {
                         assert_eq!(known, frame, "{block} was dropped from another frame");
                     }

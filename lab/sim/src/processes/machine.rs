@@ -416,7 +416,7 @@ impl<'a> Machine<'a> {
     fn collect(&mut self) {
         while let Some(action) = self.steward.poll() {
             match action {
-                Action::Fetch { block, frame, why } => self.fetch(block, u64::from(frame.0), why),
+                Action::Fetch { block, frame, why, .. } => self.fetch(block, u64::from(frame.0), why),
                 Action::Notice { owner, notice } => self.tell(owner, notice),
                 _ => {}
             }

@@ -1,0 +1,155 @@
+//! The tiers below a cache, by the names that its steward has for them.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use pantler_steward::placement::{Passing, Tier};
+use pantler_steward::tiers::{Hierarchy, WayDown};
+use pantler_steward::{Kept, Label, Options, OptionsError, Steward};
+use pantler_tier::{Key, News, Put};
+
+use super::attached::{Attached, Order};
+
+/// Frames of a tier that are used: what is known of its blocks is kept in memory.
+const FRAMES_MAX: u32 = 1 << 25;
+/// What an entry of the steward's index takes at most, right after its tables were doubled;
+/// `Steward::tier_index_bytes` is at most that.
+const ENTRY_BYTES_MAX: u64 = 184;
+/// Entries for each frame: the stack knows as many blocks that are nowhere (U4).
+const ENTRIES_PER_FRAME: u64 = 2;
+/// What an index without entries takes.
+const EMPTY_BYTES_MAX: u64 = 128 << 10;
+
+/// Most memory that is taken by what a cache of `frames` frames knows of the blocks of tiers of
+/// `tiers` frames, beside the cache and what tiers know themselves.
+pub fn tier_index_bytes_max(frames: u64, tiers: &[u64]) -> u64 {
+    let tiers = tiers.iter().map(|&frames| frames.min(FRAMES_MAX.into()));
+    let entries = tiers.fold(frames, u64::saturating_add).saturating_mul(ENTRIES_PER_FRAME);
+    entries.saturating_mul(ENTRY_BYTES_MAX).saturating_add(EMPTY_BYTES_MAX)
+}
+
+/// Carries out what the steward decides about lower tiers, as far as queues take it, and tells it
+/// what tiers say. Guarded by the lock of the frames.
+pub(crate) struct Below {
+    attached: Arc<[Attached]>,
+    block_bytes: usize,
+    buffers_max: usize,
+    /// Since 1970, and from then on.
+    started: (Duration, Instant),
+}
+
+impl Below {
+    /// Over these tiers, each of which may use that many buffers.
+    pub(crate) fn new(attached: Arc<[Attached]>, block_bytes: usize, buffers_max: usize) -> Self {
+        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self { attached, block_bytes, buffers_max, started: (since_1970, Instant::now()) }
+    }
+
+    /// The steward over these tiers, which knows what they hold.
+    pub(crate) fn steward(&self, options: Options, passing: Passing) -> Result<Steward, OptionsError> {
+        let frames: Vec<u32> = self.attached.iter().map(|one| self.frames_of(one)).collect();
+        let own = self.attached.iter().take_while(|one| one.tier.is_own()).count();
+        let mut steward = Steward::with_tiers(options, &Hierarchy { below: &frames, own, passing })?;
+        // Farther tiers hold older blocks, which go below.
+        for (number, one) in self.attached.iter().enumerate() {
+            self.came(&mut steward, number, &one.tier.held());
+        }
+        Ok(steward)
+    }
+
+    /// Time of references, in microseconds: of a clock that does not go back, and that went before
+    /// this mount did.
+    pub(crate) fn now_us(&self) -> u64 {
+        let (started, since) = self.started;
+        u64::try_from((started + since.elapsed()).as_micros()).unwrap_or(u64::MAX)
+    }
+
+    /// What the steward has to know of now.
+    pub(crate) fn tell(&self, steward: &mut Steward) {
+        let way_down = match self.attached.first() {
+            Some(one) if one.breaker.is_open() => WayDown::Closed,
+            Some(one) if !one.has_room(self.buffers_max) => WayDown::Full,
+            _ => WayDown::Open,
+        };
+        steward.tell_tiers(self.now_us(), way_down);
+    }
+
+    /// A tier works that did not, or was not known. It may be of another size than was believed,
+    /// and hold blocks from before (U7).
+    pub(crate) fn came(&self, steward: &mut Steward, number: usize, held: &[Key]) {
+        let Some(one) = self.attached.get(number) else { return };
+        self.tell(steward);
+        let now = self.now_us();
+        let time = |age: Duration| now.saturating_sub(u64::try_from(age.as_micros()).unwrap_or(u64::MAX));
+        let held: Vec<_> = held.iter().map(|key| (Label::from(*key), one.tier.age(key).map(time))).collect();
+        steward.tier_came(tier_of(number), self.frames_of(one), one.tier.has_more(), &held);
+    }
+
+    /// What a tier told (U5).
+    pub(crate) fn listen(&self, steward: &mut Steward, number: usize, news: News) {
+        let Some(one) = self.attached.get(number) else { return };
+        one.counts.notices.fetch_add(news.gone.len() as u64, Ordering::Relaxed);
+        one.counts.unknown.fetch_add(news.unknown.into(), Ordering::Relaxed);
+        for key in news.gone {
+            steward.left(key.into(), Some(tier_of(number)));
+        }
+        steward.tier_is_full(tier_of(number), news.full);
+    }
+
+    /// Bytes of a buffer, of which the order becomes a user, go down. `false`: they cannot.
+    pub(crate) fn put(&self, to: Kept, why: Put, (buffer, length): (u32, u32)) -> bool {
+        let Kept { label, tier, accessed_us } = to;
+        let order = Order::Buffer { key: label.into(), buffer, length, why, accessed_us };
+        self.order(tier, order)
+    }
+
+    /// A block goes from a tier to the next. `false`: it cannot.
+    pub(crate) fn pass(&self, label: Label, from: Tier, accessed_us: u64) -> bool {
+        self.order(from, Order::Pass { key: label.into(), accessed_us })
+    }
+
+    /// What finds no room to wait stays until it is the oldest there.
+    pub(crate) fn remove(&self, label: Label, from: Tier) {
+        if let Some(one) = self.attached.get(number_of(from)) {
+            // Also before a tier that works again is used again.
+            let _ = one.accept(Order::Remove { key: label.into() }, 0);
+        }
+    }
+
+    fn order(&self, tier: Tier, order: Order) -> bool {
+        let Some(one) = self.attached.get(number_of(tier)) else { return false };
+        let taken = one.order(order, self.buffers_max).is_ok();
+        one.counts.dropped.fetch_add((!taken).into(), Ordering::Relaxed);
+        taken
+    }
+
+    /// What was ordered may be done: no reference that it follows from is on its way any more, as
+    /// far as known.
+    pub(crate) fn release_orders(&self) {
+        self.attached.iter().for_each(Attached::release);
+    }
+
+    /// Frames of a tier, as far as they are used.
+    fn frames_of(&self, one: &Attached) -> u32 {
+        let frames = one.tier.frames(self.block_bytes);
+        if frames > FRAMES_MAX {
+            tracing::warn!(
+                tier = one.tier.name(),
+                frames,
+                used = FRAMES_MAX,
+                "larger than what is used: larger blocks reach farther"
+            );
+        }
+        frames.clamp(1, FRAMES_MAX)
+    }
+}
+
+/// Tier 2 is the first that is attached.
+pub(super) fn tier_of(number: usize) -> Tier {
+    Tier(number as u8 + 2)
+}
+
+fn number_of(tier: Tier) -> usize {
+    usize::from(tier.0).saturating_sub(2)
+}
