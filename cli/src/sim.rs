@@ -1,7 +1,7 @@
 //! `pantler sim`: policies and allocations over traces.
 
 use anyhow::{Context, Result};
-use pantler_sim::{Footprint, Job, Loaded, Record, RunError, Source, Watch, csv, html, load_kept, table};
+use pantler_sim::{Footprint, Job, Loaded, Record, RunError, Source, Watch, csv, html, load, table};
 use pantler_trace::TraceError;
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -74,9 +74,6 @@ struct Session<'a> {
 impl<'a> Session<'a> {
     fn new(words: &'a Sim) -> Result<Self> {
         let watch = Arc::new(Watch::default());
-        if let Some(folder) = &words.keep_prepared {
-            check_folder(folder)?;
-        }
         let create = |path: &Option<PathBuf>| path.as_deref().map(Written::create).transpose();
         let available = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         Ok(Self {
@@ -111,11 +108,11 @@ impl<'a> Session<'a> {
     /// Reads and prepares a trace; `None` when Ctrl-C came first.
     fn load(&self, source: &Source) -> Result<Option<Loaded>> {
         let (done, result) = mpsc::sync_channel(1);
-        let (wanted, folder) = (source.clone(), self.words.keep_prepared.clone());
+        let wanted = source.clone();
         // Reading cannot be stopped, so it is left to itself.
         std::thread::spawn(move || {
             let clock = Clock::start();
-            let loaded = load_kept(&wanted, folder.as_deref());
+            let loaded = load(&wanted);
             let _ = done.send((loaded, clock.to_string()));
         });
         let (loaded, took) = loop {
@@ -304,18 +301,6 @@ fn remarks(record: &Record, said: &mut BTreeSet<String>) {
             eprintln!("pantler: {sentence}");
         }
     }
-}
-
-/// A folder that is there, or can be made in one that is: a mistyped path makes no folders.
-fn check_folder(folder: &Path) -> Result<()> {
-    let parent =
-        folder.parent().map(|parent| if parent.as_os_str().is_empty() { Path::new(".") } else { parent });
-    if folder.is_dir() || parent.is_some_and(Path::is_dir) && !folder.exists() {
-        return Ok(());
-    }
-    let text =
-        format!("--keep-prepared {folder:?}: expected a folder, or a new one in a folder that is there");
-    Err(Usage::new(text).into())
 }
 
 fn write(path: &Path, content: &[u8]) -> Result<()> {

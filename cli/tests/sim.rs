@@ -135,11 +135,8 @@ fn bytes_of_objects_of_one_size() {
     };
     let bytes: Vec<u8> = (0..).zip([1_u64, 2, 1]).flat_map(record).collect();
     std::fs::write(&general, bytes).unwrap();
-    let kept = folder.path("kept");
-    let kept = kept.to_str().unwrap();
-    // The second time what was prepared is only mapped.
-    for trace in [&csv, general.to_str().unwrap(), &csv] {
-        let found = &lines(&[trace, "--size", "8K", "--keep-prepared", kept, "--json"])[0];
+    for trace in [&csv, general.to_str().unwrap()] {
+        let found = &lines(&[trace, "--size", "8K", "--json"])[0];
         let said = (&found["size"], &found["hit_ratio"], &found["byte_hit_ratio"]);
         assert_eq!(said, (&json!(2), &json!(1.0 / 3.0), &json!(1.0 / 3.0)), "{trace}");
     }
@@ -687,20 +684,18 @@ fn tiers_and_localities_are_shown() {
     );
 }
 
-/// Protects hours of runs from a name that cannot be written, and the machine from folders that
-/// were not asked for.
+/// Protects hours of runs from a name that cannot be written.
 #[test]
 fn what_cannot_be_written_is_refused_before_the_first_run() {
     let folder = Folder::new();
     let missing = folder.path("missing");
     let at = |name: &str| missing.join(name).display().to_string();
     let trace = "zipf:ids=500,requests=5000";
-    for (option, file, status) in [("--html", at("x.html"), 1), ("--keep-prepared", at("kept"), 2)] {
-        let words = [trace, "--policy", "lru", "--size", "50", "--timings", option, &file];
-        let (found, out, err) = sim(&words);
-        // With `--timings` each run says a line.
-        assert_eq!((found, err.lines().count()), (status, 1), "{option}: {err}");
-        assert!(err.contains(&file) && out.is_empty(), "{option}: {err}");
-        assert!(!missing.exists(), "{option}");
-    }
+    let file = at("x.html");
+    let words = [trace, "--policy", "lru", "--size", "50", "--timings", "--html", &file];
+    let (found, out, err) = sim(&words);
+    // With `--timings` each run says a line.
+    assert_eq!((found, err.lines().count()), (1, 1), "{err}");
+    assert!(err.contains(&file) && out.is_empty(), "{err}");
+    assert!(!missing.exists());
 }

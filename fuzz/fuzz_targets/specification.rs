@@ -1,4 +1,4 @@
 //! Arbitrary bytes as a generator's specification.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| pantler_trace::fuzzing::run("specification", bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| pantler_fuzz::run("specification", bytes));

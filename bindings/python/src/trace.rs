@@ -1,5 +1,7 @@
 //! A trace ready for jobs, as a Python object.
 
+use std::fs::File;
+use std::io;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -7,7 +9,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use numpy::PyArray1;
 use pantler_policy::Spec;
 use pantler_sim::{Footprint, Job, Loaded, RunError, Sampling, Sizes, Source, WarmUp, Watch, What, load};
-use pantler_trace::Prepared;
+use pantler_trace::{Content, Prepared, Request, TraceError, Unit, WriteFormat, Writer};
 use pyo3::prelude::*;
 
 use crate::array::Ids;
@@ -137,12 +139,13 @@ impl Trace {
         interruptible(py, move |watch| run(&loaded, &jobs, threads, watch))?.map_err(of_run)
     }
 
-    /// Writes the trace prepared, so that it can be opened as a file.
+    /// Writes the trace as a recorded one, so that it can be opened as a file.
     fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
         let loaded = self.loaded.clone();
         let save = move |_: &Watch| {
             let loaded = loaded.read().unwrap_or_else(PoisonError::into_inner);
-            loaded.trace().save(&path, "")
+            let written = File::create(&path).and_then(|file| write(loaded.trace(), file));
+            written.map_err(|source| TraceError::Io { action: "write", path, source })
         };
         interruptible(py, save)?.map_err(of_trace)
     }
@@ -203,4 +206,22 @@ fn checked_share(name: &str, share: f64) -> PyResult<f64> {
     sensible.then_some(share).ok_or_else(|| {
         of_words(format!("{name} {share}: expected a share above 0, at most 1.0, such as 0.1"))
     })
+}
+
+/// Each reference is one record: an object, or the range of bytes of a block.
+fn write(trace: &Prepared, file: File) -> io::Result<()> {
+    let (content, block_bytes) = match trace.unit() {
+        Unit::Object => (Content::Keys, 1),
+        Unit::Block(bytes) => (Content::Ranges, bytes),
+    };
+    let mut writer = Writer::new(file, WriteFormat::Recorded, content)?;
+    for (at, &id) in trace.requests().iter().enumerate() {
+        let block = trace.block_of(id);
+        let offset = block.index.saturating_mul(block_bytes.into());
+        let length = trace.sizes().map_or(trace.equal_bytes().unwrap_or(0), |sizes| sizes[id as usize]);
+        let owner = trace.owners().map_or(0, |owners| owners[at].into());
+        let request = Request { owner, file: block.file, offset, length, ..Request::object(offset) };
+        writer.write(&request, trace.owner_names(), trace.file_names())?;
+    }
+    writer.finish()
 }

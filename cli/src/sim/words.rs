@@ -101,9 +101,6 @@ pub struct Sim {
     /// Say on standard error what preparing and each run took; runs go one by one
     #[arg(long)]
     pub timings: bool,
-    /// Keep prepared traces in this folder, and use them again
-    #[arg(long, value_name = "FOLDER")]
-    pub keep_prepared: Option<PathBuf>,
     /// Write the runs as jobs to this file, and run nothing; - is standard output
     #[arg(long, value_name = "FILE", conflicts_with = "job")]
     pub jobs_out: Option<PathBuf>,

@@ -17,7 +17,6 @@
 mod client;
 mod errands;
 mod error;
-pub mod fuzzing;
 mod key;
 mod seal;
 mod secret_file;

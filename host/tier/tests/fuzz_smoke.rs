@@ -3,6 +3,10 @@
 //! longer.
 
 mod common;
+#[path = "../../../fuzz/src/tier.rs"]
+mod fuzzing;
+#[path = "../../../fuzz/src/mutated.rs"]
+mod mutated;
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -10,8 +14,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::{Duration, Instant};
 
 use common::{Served, say};
-use pantler_tier::fuzzing;
-use pantler_trace::fuzzing::mutated;
+use mutated::mutated;
 use pantler_trace::generate::Random;
 
 /// Inputs, however little time there is.
@@ -90,6 +93,6 @@ fn fuzzers_run_the_same() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/fuzz_targets");
     for name in ["envelope", "wire"] {
         let text = std::fs::read_to_string(format!("{folder}/tier_{name}.rs")).unwrap();
-        assert!(text.contains(&format!("pantler_tier::fuzzing::{name}(bytes)")), "{text}");
+        assert!(text.contains(&format!("pantler_fuzz::tier::{name}(bytes)")), "{text}");
     }
 }

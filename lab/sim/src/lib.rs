@@ -49,7 +49,7 @@ pub use control::{CONTROL_BYTES_MAX, Control, ControlError};
 pub use curve::LruCurve;
 pub use engine::simulate;
 pub use job::{JOB_VERSION, Job, JobError, Sampling, Source, WINDOW_MAX, WarmUp, What};
-pub use load::{load, load_kept};
+pub use load::load;
 pub use outcome::{Counts, Outcome};
 pub use pantler_trace::nearest;
 pub use record::{

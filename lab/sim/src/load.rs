@@ -14,16 +14,6 @@ use crate::sweep::Loaded;
 ///
 /// Whatever is wrong with the words or the file, see [`TraceError`].
 pub fn load(source: &Source) -> Result<(Loaded, Option<Report>), TraceError> {
-    load_kept(source, None)
-}
-
-/// As [`load`], but a file that was prepared before is only mapped, if it did not change; `folder`
-/// is where.
-///
-/// # Errors
-///
-/// As for [`load`].
-pub fn load_kept(source: &Source, folder: Option<&Path>) -> Result<(Loaded, Option<Report>), TraceError> {
     let options = Options {
         read: ReadOptions {
             format: source.format.as_deref().map(str::parse).transpose()?,
@@ -32,7 +22,6 @@ pub fn load_kept(source: &Source, folder: Option<&Path>) -> Result<(Loaded, Opti
             ..ReadOptions::default()
         },
         unit: source.unit.as_deref().map(str::parse).transpose()?,
-        cache: folder.map(Path::to_owned),
         ..Options::default()
     };
     let (trace, report) = prepare(Path::new(&source.trace), &options)?;

@@ -138,21 +138,21 @@ impl PreparedBuilder {
             }
         };
         let (sizes, object_bytes) = match self.sizes {
-            Sizes::Each(sizes) if sizes.windows(2).any(|pair| pair[0] != pair[1]) => (Some(sizes.into()), 0),
+            Sizes::Each(sizes) if sizes.windows(2).any(|pair| pair[0] != pair[1]) => (Some(sizes), 0),
             Sizes::Each(sizes) => (None, sizes.first().copied().unwrap_or(0)),
             Sizes::Equal(bytes) => (None, bytes),
         };
         let object_bytes = if self.unit == Unit::Object { object_bytes } else { 0 };
         Prepared {
             unit: self.unit,
-            requests: self.requests.into(),
+            requests: self.requests,
             next_uses: OnceLock::new(),
             computing: Mutex::default(),
-            owners: (!self.owners.is_empty()).then(|| self.owners.into()),
+            owners: (!self.owners.is_empty()).then_some(self.owners),
             owner_names,
             distinct: u32::try_from(blocks.len()).expect("bounded by IDS_MAX"),
-            blocks: blocks.into(),
-            files: files.map(Into::into),
+            blocks,
+            files,
             file_names,
             sizes,
             object_bytes,

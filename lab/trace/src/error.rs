@@ -136,20 +136,6 @@ pub enum TraceError {
         /// As what it was read.
         format: crate::Format,
     },
-    /// A prepared trace where one was to be read request by request.
-    #[error("{}: this trace is prepared already: it can be simulated, not read", path.display())]
-    AlreadyPrepared {
-        /// The file.
-        path: PathBuf,
-    },
-    /// A prepared trace that cannot be used.
-    #[error("{}: {problem}: prepare the trace again", path.display())]
-    Prepared {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        problem: String,
-    },
     /// No format fits.
     #[error("{}: {problem}: {remedy}", path.display())]
     Unknown {

@@ -76,8 +76,6 @@ pub enum Format {
     Recorded,
     /// Our own recorded traces as text.
     RecordedJson,
-    /// A trace that was prepared before.
-    Prepared,
     /// No file at all: a generator.
     Generated,
 }
@@ -100,17 +98,13 @@ const FORMATS: &[(Format, &str, &str)] = &[
     (Format::OracleGeneral, "oracle-general", "libCacheSim's binary records of 24 bytes"),
     (Format::Keys64, "int64-be", "big-endian keys of 8 bytes"),
     (Format::Keys32, "int32-be", "big-endian keys of 4 bytes"),
-    (Format::Prepared, "prepared", "a trace that was prepared before"),
     (Format::Generated, "generated", "no file: a generator's specification"),
 ];
 
 impl Format {
     /// All that a file can be read as.
     pub fn all() -> impl Iterator<Item = Format> {
-        FORMATS
-            .iter()
-            .map(|entry| entry.0)
-            .filter(|format| !matches!(format, Format::Prepared | Format::Generated))
+        FORMATS.iter().map(|entry| entry.0).filter(|format| *format != Format::Generated)
     }
 
     /// The name as typed.
@@ -140,8 +134,8 @@ impl Format {
 
     /// Whether it is made of records and not of lines.
     pub(crate) fn is_binary(self) -> bool {
-        use Format::{Keys32, Keys64, Lcs, OracleGeneral, Prepared, Recorded, Vscsi};
-        matches!(self, Recorded | Lcs | Vscsi | OracleGeneral | Keys64 | Keys32 | Prepared)
+        use Format::{Keys32, Keys64, Lcs, OracleGeneral, Recorded, Vscsi};
+        matches!(self, Recorded | Lcs | Vscsi | OracleGeneral | Keys64 | Keys32)
     }
 
     /// Whether a line that is cut may look whole: as a shorter number.

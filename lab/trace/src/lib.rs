@@ -26,8 +26,6 @@ mod builder;
 mod densify;
 mod error;
 mod formats;
-#[doc(hidden)]
-pub mod fuzzing;
 pub mod generate;
 mod guess;
 mod input;
@@ -38,7 +36,6 @@ mod prepare;
 mod prepared;
 mod reader;
 mod request;
-mod store;
 #[doc(hidden)]
 pub mod testing;
 mod unit;

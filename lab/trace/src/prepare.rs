@@ -1,8 +1,6 @@
 //! From a file of any format to a prepared trace, in one pass.
 
-mod cache;
-
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::formats::Format;
 use crate::generate::{GENERATORS, Specification};
@@ -30,8 +28,6 @@ pub struct Options {
     pub unit: Option<Unit>,
     /// Stop after this number of references.
     pub references_max: Option<u64>,
-    /// Keep prepared traces in this folder, and use them again. `None` keeps nothing.
-    pub cache: Option<PathBuf>,
 }
 
 /// What was met on the way.
@@ -49,24 +45,12 @@ pub struct Report {
     pub skipped: u64,
     /// What was wrong with the first of them.
     pub first_bad: Option<String>,
-    /// What to tell people: a guess that could be wrong, a cache that could not be written.
+    /// What to tell people: a guess that could be wrong.
     pub note: Option<String>,
-    /// Whether the trace was there already prepared.
-    pub cached: bool,
 }
 
-impl Report {
-    fn of(format: Format, unit: Unit, requests: u64) -> Report {
-        let (compression, first_bad, note) = (None, None, None);
-        Report { format, compression, unit, requests, skipped: 0, first_bad, note, cached: false }
-    }
-}
-
-/// Reads and prepares a trace: a file of any format, a file that was prepared before, or a
-/// generator's specification such as `zipf:ids=1000,requests=5000`.
-///
-/// With a cache folder, a file that was prepared in the same way and did not change since is only
-/// mapped.
+/// Reads and prepares a trace: a file of any format, or a generator's specification such as
+/// `zipf:ids=1000,requests=5000`.
 ///
 /// # Errors
 ///
@@ -86,25 +70,7 @@ pub fn prepare(path: &Path, options: &Options) -> Result<(Prepared, Report), Tra
             format!("a file, or that generator with its parameters, {name}:KEY=VALUE,...: {parameters}");
         return Err(TraceError::Option { name: "trace", value: (*name).to_owned(), remedy });
     }
-    let place = options.cache.as_deref().and_then(|folder| cache::place(folder, path, options));
-    if let Some(place) = &place
-        && let Some(found) = cache::find(place)
-    {
-        return Ok(found);
-    }
-    let input = Input::open(path)?;
-    let reader = match Reader::new(input, &options.read) {
-        Err(TraceError::AlreadyPrepared { .. }) => return load(path, options),
-        other => other?,
-    };
-    let (trace, mut report) = prepare_reader(reader, options)?;
-    if let (Some(place), Some(folder)) = (place, &options.cache)
-        && let Err(error) = cache::keep(&place, folder, path, options, &trace, &report)
-    {
-        let text = format!("the prepared trace is not kept: {error}");
-        report.note = Some(report.note.map_or(text.clone(), |note| format!("{note}; {text}")));
-    }
-    Ok((trace, report))
+    prepare_reader(Reader::new(Input::open(path)?, &options.read)?, options)
 }
 
 /// A generated trace, as if it had been a file.
@@ -116,21 +82,9 @@ fn generate(text: &str, options: &Options) -> Result<(Prepared, Report), TraceEr
     }
     let trace = specification.prepare_up_to(options.references_max.unwrap_or(u64::MAX))?;
     let requests = trace.requests().len() as u64;
-    Ok((trace, Report::of(Format::Generated, Unit::Object, requests)))
-}
-
-/// A prepared trace by its own name.
-fn load(path: &Path, options: &Options) -> Result<(Prepared, Report), TraceError> {
-    let (trace, about) = Prepared::load(path)?;
-    if options.unit.is_some_and(|unit| unit != trace.unit()) || options.references_max.is_some() {
-        let remedy = "prepare the trace again for another unit or length".to_owned();
-        let value = format!("a prepared trace of {}", trace.unit());
-        return Err(TraceError::Option { name: "trace", value, remedy });
-    }
-    let report = cache::report(&about);
-    let report =
-        report.unwrap_or_else(|| Report::of(Format::Prepared, trace.unit(), trace.requests().len() as u64));
-    Ok((trace, report))
+    let (format, unit) = (Format::Generated, Unit::Object);
+    let (compression, first_bad, note) = (None, None, None);
+    Ok((trace, Report { format, compression, unit, requests, skipped: 0, first_bad, note }))
 }
 
 /// Prepares what a reader gives.
@@ -180,7 +134,6 @@ pub fn prepare_reader(mut reader: Reader, options: &Options) -> Result<(Prepared
         skipped: reader.skipped(),
         first_bad: reader.first_bad().map(ToString::to_string),
         note: reader.note().map(str::to_owned),
-        cached: false,
     };
     let (owner_names, file_names) = reader.into_names();
     Ok((builder.finish(owner_names, file_names), report))

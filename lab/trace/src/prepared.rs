@@ -21,7 +21,6 @@
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use crate::memory::Column;
 use crate::{PreparedBuilder, Unit};
 
 /// The position after the last: a block is not referenced again.
@@ -40,17 +39,17 @@ pub struct Block {
 #[derive(Debug, Default)]
 pub struct Prepared {
     pub(crate) unit: Unit,
-    pub(crate) requests: Column<u32>,
-    pub(crate) next_uses: OnceLock<Column<u32>>,
+    pub(crate) requests: Vec<u32>,
+    pub(crate) next_uses: OnceLock<Vec<u32>>,
     /// Held while next uses are computed, so that they are computed once.
     pub(crate) computing: Mutex<()>,
-    pub(crate) owners: Option<Column<u16>>,
+    pub(crate) owners: Option<Vec<u16>>,
     pub(crate) owner_names: Vec<String>,
     pub(crate) distinct: u32,
-    pub(crate) blocks: Column<u64>,
-    pub(crate) files: Option<Column<u32>>,
+    pub(crate) blocks: Vec<u64>,
+    pub(crate) files: Option<Vec<u32>>,
     pub(crate) file_names: Vec<String>,
-    pub(crate) sizes: Option<Column<u32>>,
+    pub(crate) sizes: Option<Vec<u32>>,
     /// Bytes of every object, where all are equal and known; else 0.
     pub(crate) object_bytes: u32,
 }
@@ -106,10 +105,10 @@ impl Prepared {
             let _computing = self.computing.lock().unwrap_or_else(PoisonError::into_inner);
             if self.next_uses.get().is_none() {
                 let computed = next_uses(self.requests(), self.distinct(), go_on)?;
-                self.next_uses.get_or_init(|| computed.into());
+                self.next_uses.get_or_init(|| computed);
             }
         }
-        self.next_uses.get().map(|column| &**column)
+        self.next_uses.get().map(Vec::as_slice)
     }
 
     /// Whether next uses are there already.
@@ -146,7 +145,7 @@ impl Prepared {
     /// Forgets which blocks ids name, and of which files they are: 8 bytes for each id, and a
     /// simulation of policies needs ids only. From now on each block is named by its id.
     pub fn forget_blocks(&mut self) {
-        self.blocks = Column::default();
+        self.blocks = Vec::new();
         self.files = None;
     }
 

@@ -23,7 +23,7 @@ use crate::formats::{recorded, recorded_json, spc, strace, text, vscsi};
 use crate::guess::{self, Guess};
 use crate::input::{Input, LINE_BYTES_MAX};
 use crate::names::Names;
-use crate::{Request, TraceError, Unit, store};
+use crate::{Request, TraceError, Unit};
 
 /// Records parsed at once: their requests fit the first-level cache.
 const BATCH_RECORDS: usize = 512;
@@ -95,9 +95,6 @@ impl Reader {
     }
 
     pub(crate) fn new(mut input: Input, options: &ReadOptions) -> Result<Reader, TraceError> {
-        if input.peek(store::MAGIC.len())? == store::MAGIC {
-            return Err(TraceError::AlreadyPrepared { path: input.path().to_owned() });
-        }
         let guess = match (options.format, &options.columns) {
             (Some(format), _) => Guess { format, note: None },
             (None, Some(_)) => Guess { format: Format::Csv, note: None },
@@ -407,7 +404,7 @@ fn parser(input: &mut Input, format: Format, options: &ReadOptions) -> Result<Pa
         }
         Format::Keys32 => records(Box::new(keys::Keys::<4>)),
         Format::Keys64 => records(Box::new(keys::Keys::<8>)),
-        Format::Prepared | Format::Generated => Err(TraceError::Option {
+        Format::Generated => Err(TraceError::Option {
             name: "format",
             value: format.to_string(),
             remedy: "nothing: such a trace is known without".to_owned(),

@@ -1,10 +1,10 @@
-//! What fuzzers call: arbitrary bytes as what a tier returns, and as what a client sends.
+//! Arbitrary bytes as what a tier returns, and as what a client sends.
 //!
-//! The same functions run under `cargo fuzz` (folder `fuzz/`, `make fuzz`), which follows coverage,
-//! and in an ordinary test with mutated samples. They assert what must hold whatever the bytes are.
+//! The same functions run under `cargo fuzz` (`make fuzz`), which follows coverage, and in an
+//! ordinary test with mutated samples. They assert what must hold whatever the bytes are.
 
-use crate::wire::{Begin, begin};
-use crate::{Key, Seal, Secret, Stem};
+use pantler_tier::wire::{Begin, begin};
+use pantler_tier::{Key, Seal, Secret, Stem};
 
 /// Longest command that a target takes.
 const COMMAND_BYTES_MAX: usize = 1 << 16;

@@ -1,29 +1,20 @@
-//! What fuzzers call: every reader, fed with arbitrary bytes, and a driver that mutates samples
-//! without a fuzzer.
+//! Every reader of traces, fed with arbitrary bytes.
 //!
-//! The same functions run under `cargo fuzz` (folder `fuzz/`, `make fuzz`), which follows coverage,
-//! and in an ordinary test, which draws the same inputs each time. They assert what must hold
-//! whatever the bytes are: no panic, bounded batches, short messages, and prepared traces that obey
-//! their rules.
-
-mod samples;
-
-pub use samples::mutated;
+//! The same functions run under `cargo fuzz` (`make fuzz`), which follows coverage, and in an
+//! ordinary test, which draws the same inputs each time. They assert what must hold whatever the
+//! bytes are: no panic, bounded batches, short messages, and prepared traces that obey their rules.
 
 use std::io::Cursor;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use crate::generate::{Generator, Random, Specification};
-use crate::input::LINE_BYTES_MAX;
-use crate::reader::{ReadOptions, Reader};
-use crate::{Columns, Format, Options, Prepared, Unit, prepare_reader, store};
+use pantler_trace::generate::{Generator, Specification};
+use pantler_trace::{Columns, Format, Options, ReadOptions, Reader, Unit, prepare_reader};
 
 /// Most references that a target prepares.
 const REFERENCES_MAX: u64 = 5_000;
 /// Most batches that a target reads.
 const BATCHES_MAX: usize = 50;
 /// Requests in a batch: those wanted at least, and those of one line more.
-const BATCH_MAX: usize = 512 + LINE_BYTES_MAX;
+const BATCH_MAX: usize = 512 + (1 << 20);
 /// Characters in a message, whatever the value was.
 const MESSAGE_CHARS_MAX: usize = 1_200;
 
@@ -38,14 +29,12 @@ pub enum Target {
     Columns,
     /// A generator's specification.
     Specification,
-    /// A prepared trace.
-    Prepared,
 }
 
 impl Target {
     /// All of them.
     pub fn all() -> impl Iterator<Item = Target> {
-        let others = [Target::Guess, Target::Columns, Target::Specification, Target::Prepared];
+        let others = [Target::Guess, Target::Columns, Target::Specification];
         Format::all().map(Target::Reader).chain(others)
     }
 
@@ -56,7 +45,6 @@ impl Target {
             Target::Guess => "guess".to_owned(),
             Target::Columns => "columns".to_owned(),
             Target::Specification => "specification".to_owned(),
-            Target::Prepared => "prepared".to_owned(),
         }
     }
 
@@ -69,32 +57,8 @@ impl Target {
             Target::Guess => read(bytes, &ReadOptions::default()),
             Target::Columns => columns(bytes),
             Target::Specification => specification(bytes),
-            Target::Prepared => prepared(bytes),
         }
     }
-
-    /// Runs `count` mutations of the samples, drawn from a seed. The input of a panic is printed.
-    pub fn smoke(self, count: u32, seed: u64) {
-        let samples = samples::of(self);
-        let mut random = Random::new(seed);
-        for _ in 0..count {
-            let input = mutated(&samples, &samples::PIECES, &mut random);
-            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.run(&input))) {
-                eprintln!("target {}, seed {seed}, input b\"{}\"", self.name(), input.escape_ascii());
-                resume_unwind(panic);
-            }
-        }
-    }
-}
-
-/// Runs a target by its name.
-///
-/// # Panics
-///
-/// If there is no such target; or if the target finds something.
-pub fn run(name: &str, bytes: &[u8]) {
-    let target = Target::all().find(|target| target.name() == name);
-    target.unwrap_or_else(|| panic!("no fuzz target {name}")).run(bytes);
 }
 
 /// Reads and prepares, with and without bad lines.
@@ -161,18 +125,4 @@ fn specification(bytes: &[u8]) {
         }
         Err(error) => message(&error.to_string()),
     }
-}
-
-fn prepared(bytes: &[u8]) {
-    let path = std::env::temp_dir().join(format!("pantler-fuzz-{}.prepared", std::process::id()));
-    // As it is, then with checksums that fit, so that what they protect is tried too.
-    for bytes in [bytes.to_vec(), store::sealed(bytes.to_vec())] {
-        std::fs::write(&path, bytes).expect("the folder for temporary files can be written");
-        match Prepared::load(&path) {
-            Ok((trace, _)) => trace.validate(),
-            Err(error) => message(&error.to_string()),
-        }
-    }
-    // Left behind when it panics, to be looked at.
-    std::fs::remove_file(&path).expect("it was just written");
 }

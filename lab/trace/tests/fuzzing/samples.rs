@@ -1,10 +1,10 @@
-//! Samples of every format, and what is done to them.
+//! Samples of every format.
 
 use std::io::Write;
 
-use super::Target;
-use crate::generate::Random;
-use crate::{Content, Format, Prepared, Request, WriteFormat, Writer, store};
+use pantler_trace::{Content, Format, Request, WriteFormat, Writer};
+
+use crate::targets::Target;
 
 /// Small inputs that a target takes.
 pub fn of(target: Target) -> Vec<Vec<u8>> {
@@ -36,11 +36,6 @@ pub fn of(target: Target) -> Vec<Vec<u8>> {
             "phases:(loop:ids=9,requests=50),(scan:ids=9),repeat=3",
             "mix:a=(loop:ids=9,requests=50),b=(phases:(scan:ids=9)),burst=3,turns=round",
         ]),
-        Target::Prepared => {
-            let trace = Prepared::from_ids([1, 2, 1, 3, 2, 9]);
-            trace.next_uses();
-            vec![store::to_bytes(&trace).expect("the folder for temporary files can be written")]
-        }
     }
 }
 
@@ -88,7 +83,7 @@ fn of_format(format: Format) -> Vec<Vec<u8>> {
             .map(|version| {
                 let mut bytes = vec![0; 1024];
                 for at in [0, 1016] {
-                    bytes[at..at + 8].copy_from_slice(&crate::formats::lcs::MAGIC);
+                    bytes[at..at + 8].copy_from_slice(&0x1234_5678_9abc_def0_u64.to_le_bytes());
                 }
                 bytes[8] = version;
                 bytes.extend(fixed(100, &[(4, 5), (12, 9), (17, 3), (21, 4)]));
@@ -97,7 +92,7 @@ fn of_format(format: Format) -> Vec<Vec<u8>> {
             .collect(),
         Format::Keys32 => vec![fixed(4, &[(3, 7)])],
         Format::Keys64 => vec![fixed(8, &[(7, 7)])],
-        Format::Prepared | Format::Generated => Vec::new(),
+        _ => Vec::new(),
     }
 }
 
@@ -154,39 +149,3 @@ pub const PIECES: [&[u8]; 16] = [
     b"\xff\xfe",
     b"4294967296",
 ];
-
-/// One of the samples, changed in a few places, some by such pieces.
-pub fn mutated(samples: &[Vec<u8>], pieces: &[&[u8]], random: &mut Random) -> Vec<u8> {
-    let some = |random: &mut Random| samples[random.below(samples.len() as u64) as usize].clone();
-    let mut bytes = some(random);
-    for _ in 0..random.below(6) {
-        let length = bytes.len() as u64;
-        let at = random.below(length + 1) as usize;
-        let to = at + random.below(length - at as u64 + 1) as usize;
-        match random.below(8) {
-            0 if at < bytes.len() => bytes[at] ^= 1 << random.below(8),
-            1 if at < bytes.len() => bytes[at] = random.bits() as u8,
-            2 => bytes.truncate(at),
-            3 => drop(bytes.drain(at..to.min(at + 16))),
-            4 => {
-                let copy = bytes[at..to].to_vec();
-                bytes.splice(at..at, copy);
-            }
-            5 => {
-                let piece = pieces[random.below(pieces.len() as u64) as usize];
-                bytes.splice(at..at, piece.iter().copied());
-            }
-            6 => {
-                let other = some(random);
-                let from = random.below(other.len() as u64 + 1) as usize;
-                bytes.splice(at..to, other[from..].iter().copied());
-            }
-            _ => {
-                let noise: Vec<u8> = (0..random.below(40)).map(|_| random.bits() as u8).collect();
-                bytes.splice(at..at, noise);
-            }
-        }
-        bytes.truncate(8192);
-    }
-    bytes
-}
