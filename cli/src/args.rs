@@ -40,8 +40,6 @@ pub enum Command {
     Dust(crate::dust::Dust),
     /// Serve static files, what is cached first
     Web(Box<crate::web::Web>),
-    /// Measure a web server
-    WebLoad(crate::web_load::WebLoad),
     /// Keep blocks for several mounts
     Tier(crate::tier::Tier),
     /// List what this machine offers and what is missing

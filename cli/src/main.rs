@@ -39,7 +39,6 @@ mod tier;
 mod trace;
 mod values;
 mod web;
-mod web_load;
 mod written;
 
 use args::{Arguments, Command};
@@ -80,7 +79,6 @@ fn dispatch(arguments: &Arguments) -> anyhow::Result<u8> {
         Command::Trace(words) => trace::trace(words)?,
         Command::Dust(words) => dust::dust(words)?,
         Command::Web(words) => web::web(words)?,
-        Command::WebLoad(words) => web_load::web_load(words)?,
         Command::Tier(words) => tier::tier(words)?,
         Command::Daemon => daemon::daemon()?,
         Command::Profiles(profiles) => profiles::show(profiles)?,

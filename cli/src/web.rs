@@ -4,13 +4,10 @@ use anyhow::{Context, Result};
 use clap::Args;
 use pantler_control::{ControlError, Size};
 use pantler_policy::Spec;
-use pantler_web::opened::Below;
-use pantler_web::root::Root;
 use pantler_web::{
-    AccessLog, Keep, Limits, LogFormat, Misses, Model, Options, Order, Overtake, Server, StoreKind, Tls,
-    WebError,
+    AccessLog, Keep, Limits, LogFormat, Misses, Options, Order, Server, StoreKind, Tls, WebError, is_on_mount,
 };
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::net::SocketAddr;
@@ -42,45 +39,32 @@ pub struct Web {
     /// Where /metrics (Prometheus) and the live page are; nowhere without it
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = address)]
     pub admin: Option<SocketAddr>,
-    /// A name by which that page may be asked for, beside addresses and localhost; may be given
-    /// several times
+    /// A host name of that page, beside addresses and localhost; may be given several times
     #[arg(long, value_name = "NAME", requires = "admin", value_parser = host_name)]
     pub admin_name: Vec<String>,
-    /// In which order: fifo, mirror, truth or mirror+verify
-    #[arg(long, value_name = "ORDER", default_value = "mirror+verify")]
+    /// Which requests are served first: those for cached files (truth) or the oldest (fifo)
+    #[arg(long, value_name = "ORDER", default_value = "truth")]
     pub order: Order,
-    /// What models the cache below: a file that `pantler dust --json` wrote, with :SIZE behind it
-    /// if it says none, or POLICY:SIZE such as linux:80M; a guess that verification corrects
-    /// without it
-    #[arg(long, value_name = "FILE[:SIZE]|POLICY:SIZE", value_parser = model)]
-    pub model: Option<Model>,
-    /// Who decides what stays in the page cache of what is read here, with mirror+verify: a policy
-    /// (the server lets go of what it evicts) or kernel. Without it w-tinylfu, or the kernel where
-    /// --model says how the kernel decides
+    /// What decides which of the files that the server reads stay in the page cache: a policy (the
+    /// server drops what it evicts), w-tinylfu by default, or kernel
     #[arg(long, value_name = "POLICY|kernel", value_parser = keep)]
     pub keep: Option<Keep>,
-    /// Where bytes lie while they are served: files (the kernel's page cache) or cache:SIZE (a
-    /// cache of our own)
+    /// Where bytes lie while they are served: files (the page cache) or cache:SIZE (a Pantler cache
+    /// in the server)
     #[arg(long, value_name = "STORE", default_value = "files", value_parser = store)]
     pub store: StoreKind,
     /// Most reads of the disk at a time
     #[arg(long, value_name = "COUNT", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=512))]
     pub disk_reads: u32,
-    /// How long a request should wait for the disk at most, such as 5s or 500ms: from half of this
-    /// on nobody who came later is read before it. A disk that needs longer than the other half for
-    /// what came earlier makes it wait longer. 5s without it
+    /// How long a request shall wait for the disk, such as 5s (the default) or 500ms. From half of
+    /// this on it is read before all later ones; a disk that needs longer than the other half for
+    /// earlier requests makes it wait longer
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub age_cap: Option<Duration>,
-    /// Which of several misses is read first: oldest, as without it, or wanted (the one most
-    /// requests wait for)
+    /// Which missing piece is read first: oldest (the default), or wanted (by most requests)
     #[arg(long, value_name = "WHICH", value_parser = misses)]
     pub misses: Option<Misses>,
-    /// How far requests that need no disk get ahead of those that wait for it: until the line for
-    /// the disk is so many times as long as if all stood in one line (1x, as without it), until the
-    /// disk needs so long for it (300ms), or as far as they like (free)
-    #[arg(long, value_name = "TIMES|DURATION|free", value_parser = overtake)]
-    pub overtake: Option<Overtake>,
-    /// Threads that answer; as many as there are processors without it
+    /// Threads that answer; by default one for each processor
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=256))]
     pub threads: Option<u32>,
     /// Memory for bytes between disk and network
@@ -95,7 +79,7 @@ pub struct Web {
     /// Serve names that begin with a dot
     #[arg(long)]
     pub hidden: bool,
-    /// Leave .br, .zst and .gz beside a file alone
+    /// Do not serve the .br, .zst and .gz beside a file instead of it
     #[arg(long)]
     pub no_precompressed: bool,
     /// Note requests in this file, or on standard error with `-`
@@ -122,7 +106,7 @@ pub struct Web {
     /// How long a client may take for a whole head
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration)]
     pub head_time: Duration,
-    /// How long a connection may lie idle, or a client may take nothing of its answer
+    /// How long a connection may be idle, or a client may take no byte of its answer
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration)]
     pub idle_time: Duration,
     /// How long a request may wait for its file to be opened; then it is answered with 503
@@ -131,7 +115,7 @@ pub struct Web {
     /// How long a stop waits for answers to end
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration)]
     pub stop_time: Duration,
-    /// Say as one JSON object on standard output where it listens
+    /// Print the addresses as one JSON object on standard output
     #[arg(long)]
     pub json: bool,
 }
@@ -149,15 +133,17 @@ struct Started<'a> {
 pub fn web(words: &Web) -> Result<()> {
     agree(words).map_err(Usage)?;
     let mut signals = Signals::new([SIGINT, SIGTERM]).context("cannot catch signals")?;
-    if Root::open(&words.root).map_err(refused)?.below() == Below::Mount {
-        agree_over_a_mount(words).map_err(Usage)?;
+    if is_on_mount(&words.root).map_err(refused)? && words.keep.is_some() {
+        let what =
+            "--keep means nothing over a Pantler mount, whose steward decides what stays: leave it out";
+        return Err(Usage(what.to_owned()).into());
     }
     let options = options(words);
     options.hold_little();
     let server = Server::start(options).map_err(refused)?;
     let scheme = if words.tls_key.is_some() { "https" } else { "http" };
     let started = Started {
-        root: server.site().root.path().to_string_lossy().into_owned(),
+        root: server.root().to_string_lossy().into_owned(),
         url: format!("{scheme}://{}/", server.address()),
         admin: server.admin().map(|address| format!("http://{address}/")),
         order: words.order.as_str(),
@@ -183,41 +169,20 @@ pub fn web(words: &Web) -> Result<()> {
 fn agree(words: &Web) -> Result<(), String> {
     let order = words.order.as_str();
     let is_cache = words.store != StoreKind::Files;
-    let why_no_model = match words.order {
-        Order::Fifo => Some(("--order fifo, which believes nothing", ", or give --order mirror+verify")),
-        Order::Truth => Some(("--order truth, which asks the kernel", ", or give --order mirror+verify")),
-        _ if is_cache => Some(("--store cache:SIZE, whose steward knows what is there", "")),
-        _ => None,
-    };
-    if let (Some(_), Some((why, or))) = (&words.model, why_no_model) {
-        return Err(format!("--model means nothing with {why}: leave it out{or}"));
-    }
     if words.keep.is_some() && is_cache {
         let what =
             "--keep means nothing with --store cache:SIZE, whose steward decides what stays: leave it out";
         return Err(what.to_owned());
     }
-    if matches!(words.keep, Some(Keep::Policy(_))) && words.order != Order::MirrorVerify {
+    if matches!(words.keep, Some(Keep::Policy(_))) && words.order == Order::Fifo {
         return Err(format!(
-            "--keep means nothing with --order {order}, in which the kernel decides what stays: leave it out, or give --order mirror+verify"
+            "--keep means nothing with --order {order}, in which the kernel decides what stays: leave it out, or give --order truth"
         ));
     }
-    if let (Some(Keep::Policy(keep)), Some(model)) = (&words.keep, &words.model)
-        && *keep != model.policy
-    {
-        let Model { policy, .. } = model;
-        return Err(format!(
-            "--keep {keep} makes what stays follow {keep}, and --model says {policy}: give --model {keep}:SIZE, or --keep kernel"
-        ));
-    }
-    let of_lines = [
-        ("--age-cap", words.age_cap.is_some()),
-        ("--misses", words.misses.is_some()),
-        ("--overtake", words.overtake.is_some()),
-    ];
+    let of_lines = [("--age-cap", words.age_cap.is_some()), ("--misses", words.misses.is_some())];
     if let Some((option, _)) = of_lines.iter().find(|(_, is_given)| *is_given && words.order == Order::Fifo) {
         return Err(format!(
-            "{option} means nothing with --order fifo, in which nobody is overtaken: leave it out, or give --order mirror+verify"
+            "{option} means nothing with --order fifo, which serves the oldest request first: leave it out, or give --order truth"
         ));
     }
     if words.admin == Some(words.listen) && words.listen.port() != 0 {
@@ -229,30 +194,16 @@ fn agree(words: &Web) -> Result<(), String> {
     Ok(())
 }
 
-/// The same of what only the root shows.
-fn agree_over_a_mount(words: &Web) -> Result<(), String> {
-    let given = [("--model", words.model.is_some()), ("--keep", words.keep.is_some())];
-    match given.iter().find(|(_, is_given)| *is_given) {
-        Some((option, _)) => Err(format!(
-            "{option} means nothing over a Pantler mount, whose steward knows what is cached and decides what stays: leave it out"
-        )),
-        None => Ok(()),
-    }
-}
-
 fn options(words: &Web) -> Options {
     let mut options = Options::new(&words.root, words.listen);
     options.admin = words.admin;
     options.admin_names = words.admin_name.clone();
     options.order = words.order;
-    options.model = words.model.unwrap_or(options.model);
-    let default = if words.model.is_some() { Keep::Kernel } else { options.keep };
-    options.keep = words.keep.unwrap_or(default);
+    options.keep = words.keep.unwrap_or(options.keep);
     options.store = words.store;
     options.disk_reads = words.disk_reads;
     options.age_cap = words.age_cap.unwrap_or(options.age_cap);
     options.misses = words.misses.unwrap_or(options.misses);
-    options.overtake = words.overtake.unwrap_or(options.overtake);
     options.threads = words.threads.unwrap_or(options.threads);
     options.buffer_bytes = words.buffers.bytes();
     options.index = words.index.clone();
@@ -315,18 +266,6 @@ fn misses(text: &str) -> Result<Misses, String> {
     }
 }
 
-fn overtake(text: &str) -> Result<Overtake, String> {
-    let expected = "expected a number of times such as 1x, a duration such as 300ms, or free";
-    if text == "free" {
-        return Ok(Overtake::Free);
-    }
-    if let Some(times) = text.strip_suffix('x') {
-        let times = times.parse().ok().filter(|times| (0.0..=1000.0).contains(times));
-        return times.map(Overtake::Times).ok_or_else(|| expected.to_owned());
-    }
-    duration(text).map(Overtake::For).map_err(|_| expected.to_owned())
-}
-
 fn log_format(text: &str) -> Result<LogFormat, String> {
     match text {
         "combined" => Ok(LogFormat::Combined),
@@ -349,7 +288,7 @@ fn store(text: &str) -> Result<StoreKind, String> {
 }
 
 /// `500ms`, `5s`, `2m`; plain numbers are seconds.
-pub fn duration(text: &str) -> Result<Duration, String> {
+fn duration(text: &str) -> Result<Duration, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = match &text[digits.len()..] {
         "ms" => 0.001,
@@ -365,55 +304,6 @@ pub fn duration(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "expected a duration such as 500ms, 5s or 2m".to_owned())
 }
 
-/// What of Dust's JSON makes a model.
-#[derive(Deserialize)]
-struct Verdict {
-    verdict: String,
-    policy: String,
-    capacity: u64,
-    block_bytes: Option<u64>,
-}
-
-impl Verdict {
-    /// `bytes`, if its size is given by hand.
-    fn model(&self, bytes: Option<u64>) -> Result<Model, String> {
-        let Self { policy, capacity, .. } = self;
-        let by_hand = "to take it all the same, give POLICY:SIZE";
-        if self.verdict != "known" {
-            return Err(format!("Dust could not tell what this cache does (nearest: `{policy}`); {by_hand}"));
-        }
-        if let Some(bytes) = bytes {
-            return Ok(Model { policy: online(policy)?, bytes });
-        }
-        let block_bytes = self.block_bytes.ok_or(
-            "it says nothing of the bytes of a block, as of a simulated cache: give the size behind it, as FILE:80M",
-        )?;
-        let bytes = capacity.checked_mul(block_bytes).filter(|bytes| *bytes > 0);
-        let bytes = bytes.ok_or_else(|| format!("{capacity} blocks of {block_bytes} bytes are no cache"))?;
-        Ok(Model { policy: online(policy)?, bytes })
-    }
-}
-
-fn model(text: &str) -> Result<Model, String> {
-    let verdict = |file: String| {
-        let verdict: Result<Verdict, _> = serde_json::from_str(&file);
-        verdict.map_err(|error| format!("not what `pantler dust --json` prints: {error}"))
-    };
-    if let Ok(file) = std::fs::read_to_string(text) {
-        return verdict(file)?.model(None);
-    }
-    // A policy's own parameters stand behind a colon too: the size is what follows the last one.
-    let expected = "expected a file that `pantler dust --json` wrote, or POLICY:SIZE such as linux:80M";
-    let (policy, bytes) = text.rsplit_once(':').ok_or(expected)?;
-    let bytes = size(bytes).map_err(|error| format!("{expected} ({error})"))?;
-    // A file may have the name of a policy.
-    match (online(policy), std::fs::read_to_string(policy)) {
-        (Ok(policy), _) => Ok(Model { policy, bytes }),
-        (_, Ok(file)) => verdict(file)?.model(Some(bytes)),
-        (Err(error), _) => Err(error),
-    }
-}
-
 fn keep(text: &str) -> Result<Keep, String> {
     if text == "kernel" { Ok(Keep::Kernel) } else { online(text).map(Keep::Policy) }
 }
@@ -423,7 +313,7 @@ fn online(text: &str) -> Result<Spec, String> {
     if spec.policy_name().is_some() {
         Ok(spec)
     } else {
-        Err(format!("`{spec}` would have to know the future"))
+        Err(format!("`{spec}` needs to know the future: give an online policy"))
     }
 }
 
@@ -439,41 +329,7 @@ mod tests {
             assert!(duration(bad).is_err(), "{bad}");
         }
         assert_eq!(store("cache:1M"), Ok(StoreKind::Cache(1 << 20)));
-        assert_eq!(overtake("2x"), Ok(Overtake::Times(2.0)));
-        assert_eq!(overtake("300ms"), Ok(Overtake::For(Duration::from_millis(300))));
-        assert_eq!(overtake("free"), Ok(Overtake::Free));
-        assert!(overtake("x").is_err() && overtake("-1x").is_err() && overtake("nanx").is_err());
         assert!(store("cache").is_err() && store("cache:x").is_err());
-        let found = model("2q:in=0.3:80M").unwrap();
-        assert_eq!((found.policy.to_string().as_str(), found.bytes), ("2q:in=0.3", 80 << 20));
-        for bad in ["linux", "opt:80M", "nothing:1M", "linux:", "/no/such/file"] {
-            assert!(model(bad).is_err(), "{bad}");
-        }
         assert!(index("a/b").is_err() && index("..").is_err());
-    }
-
-    #[test]
-    fn a_verdict_of_dust_is_a_model_if_it_is_one() {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        let of = |fields: &str| {
-            let text = format!(r#"{{"version":1,"kind":"dust","policy":"linux",{fields}}}"#);
-            std::fs::write(file.path(), text).unwrap();
-            model(file.path().to_str().unwrap())
-        };
-        for (block_bytes, bytes) in [(4096, 409_600), (65_536, 6_553_600)] {
-            let found =
-                of(&format!(r#""verdict":"known","capacity":100,"block_bytes":{block_bytes}"#)).unwrap();
-            assert_eq!((found.policy.name(), found.bytes), ("linux", bytes));
-        }
-        for (fields, reason) in [
-            (r#""verdict":"unknown","capacity":100,"block_bytes":4096"#, "nearest: `linux`"),
-            (r#""verdict":"known","capacity":100,"block_bytes":null"#, "bytes of a block"),
-            (r#""verdict":"known","capacity":0,"block_bytes":4096"#, "no cache"),
-            (r#""verdict":"known","capacity":18446744073709551615,"block_bytes":4096"#, "no cache"),
-            (r#""capacity":100,"block_bytes":4096"#, "missing field `verdict`"),
-        ] {
-            let error = of(fields).unwrap_err();
-            assert!(error.contains(reason), "{fields}: {error}");
-        }
     }
 }

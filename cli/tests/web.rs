@@ -47,7 +47,7 @@ fn it_says_where_it_listens_serves_and_ends_when_told() {
         .spawn()
         .unwrap();
     let started = url(&mut child);
-    assert_eq!((&started["kind"], &started["order"]), (&"web".into(), &"mirror+verify".into()));
+    assert_eq!((&started["kind"], &started["order"]), (&"web".into(), &"truth".into()));
     assert!(started["admin"].as_str().unwrap().starts_with("http://127.0.0.1:"));
     let address = started["url"].as_str().unwrap().trim_start_matches("http://").trim_end_matches('/');
     let mut stream = TcpStream::connect(address).unwrap();
@@ -73,8 +73,8 @@ fn what_is_wrong_is_said_with_a_status() {
     let (status, text) = refused(&["--root", "/no/such/folder", "--listen", "127.0.0.1:0"]);
     assert!(status == Some(1) && text.contains("/no/such/folder"), "{text}");
     for (words, hint) in [
-        (["--order", "best"], "mirror+verify"),
-        (["--model", "linux"], "POLICY:SIZE"),
+        (["--order", "best"], "truth"),
+        (["--keep", "opt"], "online"),
         (["--store", "disk"], "cache:SIZE"),
         (["--store", "cache:1K"], "cache size"),
         (["--age-cap", "soon"], "duration"),
@@ -92,18 +92,11 @@ fn words_that_mean_nothing_together_are_refused_with_a_remedy() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().to_str().unwrap();
     for words in [
-        "--model linux:80M --order fifo|--model means nothing with --order fifo|--order mirror+verify",
-        "--model linux:80M --order truth|--model means nothing with --order truth|leave it out",
-        "--model linux:80M --store cache:64M|--model means nothing with --store|leave it out",
-        "--model :80M|--model|expected one of",
-        "--keep lru --order mirror|--keep means nothing with --order mirror|--order mirror+verify",
         "--keep lru --order fifo|--keep means nothing with --order fifo|leave it out",
         "--admin 127.0.0.1:0 --admin-name http://stats:9090|--admin-name|without scheme and port",
         "--keep lru --store cache:64M|--keep means nothing with --store|leave it out",
-        "--keep s3-fifo --model linux:80M|--model says linux|--model s3-fifo:SIZE",
         "--age-cap 2s --order fifo|--age-cap means nothing with --order fifo|leave it out",
         "--misses wanted --order fifo|--misses means nothing|leave it out",
-        "--overtake 2x --order fifo|--overtake means nothing|leave it out",
         "--listen 127.0.0.1:8080 --admin 127.0.0.1:8080|--admin 127.0.0.1:8080|another port",
         "--admin-name stats.example.org|--admin <|not provided",
         "--log-format json|--log <|not provided",
@@ -115,67 +108,6 @@ fn words_that_mean_nothing_together_are_refused_with_a_remedy() {
         let all: Vec<&str> = ["--root", root].into_iter().chain(words.split(' ')).collect();
         let (status, text) = refused(&all);
         assert!(status == Some(2) && text.contains(what) && text.contains(remedy), "{words}: {text}");
-    }
-    let load = |words: &str| {
-        let output = pantler().arg("web-load").args(words.split(' ')).output().unwrap();
-        (output.status.code(), String::from_utf8(output.stderr).unwrap())
-    };
-    for (words, what) in [
-        ("--zipf 1.2", "--zipf means nothing with --make"),
-        ("--clients 3", "--clients means nothing with --make"),
-        ("--rate 3", "--rate means nothing with --make"),
-        ("--time 3s", "--time means nothing with --make"),
-        ("--warm-up 3s", "--warm-up means nothing with --make"),
-        ("--json", "--json means nothing with --make"),
-    ] {
-        let (status, text) = load(&format!("--make {root}/made {words}"));
-        assert!(status == Some(2) && text.contains(what) && text.contains("leave it out"), "{words}: {text}");
-    }
-    assert!(!folder.path().join("made").exists(), "nothing is made");
-    let (status, text) = load("http://127.0.0.1:9 --clients 3 --rate 3");
-    assert!(status == Some(2) && text.contains("--clients") && text.contains("leave one out"), "{text}");
-}
-
-#[test]
-fn what_dust_found_out_is_a_model() {
-    let folder = tempfile::tempdir().unwrap();
-    let found = pantler().args(["dust", "policy:lru", "--size", "100", "--json"]).output().unwrap();
-    assert!(found.status.success(), "{}", String::from_utf8_lossy(&found.stderr));
-    let verdict: serde_json::Value = serde_json::from_slice(&found.stdout).unwrap();
-    assert_eq!((&verdict["verdict"], &verdict["policy"]), (&"known".into(), &"lru".into()));
-    let file = folder.path().join("cache.json");
-    std::fs::write(&file, &found.stdout).unwrap();
-    let file = file.to_str().unwrap();
-    let root = folder.path().to_str().unwrap();
-    // Blocks of a simulated cache have no bytes.
-    let (status, text) = refused(&["--root", root, "--model", file]);
-    assert!(status == Some(2) && text.contains("FILE:80M"), "{text}");
-    let with_size = format!("{file}:8M");
-    let bytes = |factor: u64| {
-        let text = String::from_utf8(found.stdout.clone()).unwrap();
-        text.replace("\"block_bytes\":null", &format!("\"block_bytes\":{factor}"))
-    };
-    // As of a real cache.
-    std::fs::write(folder.path().join("real.json"), bytes(65_536)).unwrap();
-    let real = folder.path().join("real.json");
-    let capacity = verdict["capacity"].as_u64().unwrap();
-    for (model, expected) in [(with_size.as_str(), 8 << 20), (real.to_str().unwrap(), capacity * 65_536)] {
-        let child = pantler()
-            .args(["web", "--json", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--order", "mirror"])
-            .args(["--root", root, "--model", model])
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut child = Ends(child);
-        let started = url(&mut child.0);
-        let admin = started["admin"].as_str().unwrap().trim_start_matches("http://").trim_end_matches('/');
-        let (status, state) = get(admin, "/state.json");
-        let state: serde_json::Value = serde_json::from_slice(&state).unwrap();
-        assert_eq!(
-            (status, &state["model"]["policy"], &state["knows"]),
-            (200, &"lru".into(), &"model".into())
-        );
-        assert_eq!(state["model"]["bytes"].as_u64(), Some(expected), "{model}");
     }
 }
 

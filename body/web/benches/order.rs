@@ -4,64 +4,61 @@
 //! ```text
 //! cargo bench -p pantler-web --bench order                        # everything, about half an hour
 //! cargo bench -p pantler-web --bench order -- --quick             # shorter runs, fewer sizes
-//! cargo bench -p pantler-web --bench order -- files surge accuracy memory wrk open starve crowd idle bound soak   # some parts; soak only if named
-//! cargo bench -p pantler-web --bench order -- surge --few         # of the disk-bound rows only `fifo`, nginx, the default and how far hits get ahead
+//! cargo bench -p pantler-web --bench order -- files surge memory  # some parts
+//! cargo bench -p pantler-web --bench order -- surge --few         # fewer rows
 //! ```
 //!
 //! Each run gets a fresh control group with a memory limit for everything in it (page cache,
 //! buffers, server) and a throttled disk; the server runs inside, the clients outside. All files
 //! are dropped from the page cache before. nginx has `aio threads` and `sendfile`, two workers, and
 //! no log; in memory `sendfile` alone, and one worker. Rows that lose are printed like the others.
-//! What each row must show is told as `ok` or `MISS`, and whatever is missed makes the bench fail
-//! at its end. So does a rival (nginx, wrk) that is not there and cannot be installed, unless
-//! `--without-rivals` is given.
+//! Each row has a bar, told as `ok` or `MISS`, and a `MISS` makes the bench fail at its end. So
+//! does a rival (nginx, wrk) that cannot be installed, unless `--without-rivals` is given.
 
 use anyhow::{Context, Result, bail};
 use pantler_kernel::group::{self, RunGroup, Throttle};
-use pantler_web::load::{Load, Pace, Plan, Report, Sizes, run};
-use pantler_web::{Keep, Options, Order, Overtake, Server};
+use pantler_web::{Keep, Options, Order, Server};
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Memory of a group: 80 MB of cache, and what the server itself holds.
 const LIMIT_BYTES: u64 = 92 << 20;
-const CACHE_BYTES: u64 = 80_000_000;
 const CLIENTS: u32 = 144;
 const DISK_BYTES_PER_S: u64 = 20_000_000;
 const DISK_READS_PER_S: u64 = 400;
 const AGE_CAP: &str = "5000";
-/// How far requests that need no disk get ahead, beside the default.
-const OVERTAKE: [&str; 3] = ["free", "times:1.5", "for:100"];
 /// Files as of a web site, and how they are asked for.
 const SURGE: Plan = Plan { files: 12_000, sizes: Sizes::Surge, seed: 1 };
 const SURGE_ZIPF: f64 = 1.0;
 
-#[path = "order/accuracy.rs"]
-mod accuracy;
 #[path = "../../../benches/bars.rs"]
 mod bars;
 #[path = "order/bound.rs"]
 mod bound;
 #[path = "order/crowd.rs"]
 mod crowd;
+#[allow(dead_code, unused_imports, reason = "its tests run in tests/wrk.rs")]
+#[path = "order/load.rs"]
+mod load;
 #[path = "order/memory.rs"]
 mod memory;
 #[path = "order/wrk.rs"]
 mod wrk;
 
 use bars::Bars;
+use load::{Load, Pace, Plan, Report, Sizes, run};
 
 fn main() -> Result<()> {
     let words: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words[..] {
-        ["serve", root, order, model, age_cap, threads, overtake] => {
-            return serve(root, order, model, age_cap, threads, overtake);
+        ["serve", root, order, keep, age_cap, threads] => {
+            return serve(root, order, keep, age_cap, threads);
         }
         ["enter", doors, program, ..] => return enter(doors, program, &words[3..]),
         ["hold", address, count] => return hold(address, count),
@@ -93,9 +90,6 @@ fn main() -> Result<()> {
     if wants("surge") {
         bench.disk_bound("12,000 files of SURGE-like sizes", &SURGE, SURGE_ZIPF)?;
     }
-    if wants("accuracy") {
-        bench.accuracy()?;
-    }
     if wants("open") {
         bench.open_loop()?;
     }
@@ -121,24 +115,17 @@ fn main() -> Result<()> {
 }
 
 /// Becomes a server until standard input ends.
-fn serve(root: &str, order: &str, model: &str, age_cap: &str, threads: &str, overtake: &str) -> Result<()> {
+fn serve(root: &str, order: &str, keep: &str, age_cap: &str, threads: &str) -> Result<()> {
     let mut options = Options::new(root, "127.0.0.1:0".parse()?);
     options.admin = Some("127.0.0.1:0".parse()?);
     options.order = order.parse().map_err(anyhow::Error::msg)?;
-    if let Some((keeper, bytes)) = model.split_once(':') {
-        options.model.bytes = bytes.parse()?;
-        if keeper == "kernel" {
-            options.keep = Keep::Kernel;
-        }
+    match keep {
+        "own" => {}
+        "kernel" => options.keep = Keep::Kernel,
+        bytes => options.keep_bytes = bytes.parse()?,
     }
     options.age_cap = Duration::from_millis(age_cap.parse()?);
     options.threads = threads.parse()?;
-    match overtake.split_once(':') {
-        Some(("times", times)) => options.overtake = Overtake::Times(times.parse()?),
-        Some(("for", time)) => options.overtake = Overtake::For(Duration::from_millis(time.parse()?)),
-        _ if overtake == "free" => options.overtake = Overtake::Free,
-        _ => {}
-    }
     // What the server holds comes out of the same memory as what it caches.
     options.buffer_bytes = 16 << 20;
     options.limits.idle_time = Duration::from_secs(600);
@@ -146,7 +133,7 @@ fn serve(root: &str, order: &str, model: &str, age_cap: &str, threads: &str, ove
     options.hold_little();
     let server = Server::start(options)?;
     println!("{} {}", server.address(), server.admin().context("asked for")?);
-    accuracy::answer(&server)?;
+    std::io::stdin().read_to_end(&mut Vec::new())?;
     server.stop();
     Ok(())
 }
@@ -171,56 +158,40 @@ fn hold(address: &str, count: &str) -> Result<()> {
     Ok(())
 }
 
-/// What the server believes of the cache at first.
+/// A server of ours.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Guess {
-    /// What it finds.
-    Own,
-    /// So many bytes, of which it decides itself what they hold.
-    Keep(u64),
-    /// So many bytes, of which the kernel decides what they hold.
-    Kernel(u64),
+struct Own {
+    order: Order,
+    /// What decides what stays: `own` for the default, `kernel`, or bytes to begin with.
+    keep: &'static str,
+    age_cap: &'static str,
 }
 
-impl Guess {
-    fn word(self) -> String {
-        match self {
-            Guess::Own => "own".to_owned(),
-            Guess::Keep(bytes) => format!("keep:{bytes}"),
-            Guess::Kernel(bytes) => format!("kernel:{bytes}"),
-        }
-    }
+impl Own {
+    const DEFAULT: Own = Own { order: Order::Truth, keep: "own", age_cap: AGE_CAP };
 }
 
 /// Which server.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Rival {
-    Own { order: Order, guess: Guess, age_cap: &'static str, overtake: &'static str },
+    Own(Own),
     Nginx { aio: bool },
 }
 
 impl Rival {
-    fn own(order: Order) -> Rival {
-        let guess = if order == Order::Mirror { Guess::Kernel(CACHE_BYTES) } else { Guess::Own };
-        Rival::Own { order, guess, age_cap: AGE_CAP, overtake: "own" }
-    }
+    const OWN: Rival = Rival::Own(Own::DEFAULT);
+    const FIFO: Rival = Rival::Own(Own { order: Order::Fifo, ..Own::DEFAULT });
+    const KERNEL: Rival = Rival::Own(Own { keep: "kernel", ..Own::DEFAULT });
 
     fn name(&self) -> String {
         match self {
             Rival::Nginx { aio: true } => "nginx, aio threads".to_owned(),
             Rival::Nginx { aio: false } => "nginx, sendfile".to_owned(),
-            Rival::Own { order, overtake, .. } if *overtake != "own" => {
-                format!("{}, {}", order.as_str(), overtake.replace(':', " "))
-            }
-            Rival::Own { order, .. } if !matches!(order, Order::Mirror | Order::MirrorVerify) => {
-                order.as_str().to_owned()
-            }
-            Rival::Own { order, guess: Guess::Own, .. } => order.as_str().to_owned(),
-            Rival::Own { order, guess: Guess::Keep(bytes), .. } => {
-                format!("{}, {} MB", order.as_str(), bytes / 1_000_000)
-            }
-            Rival::Own { order, guess: Guess::Kernel(bytes), .. } => {
-                format!("{}, linux:{}M", order.as_str(), bytes / 1_000_000)
+            Rival::Own(Own { order: Order::Fifo, .. }) => "fifo".to_owned(),
+            Rival::Own(Own { order, keep: "own", .. }) => format!("{}, the default", order.as_str()),
+            Rival::Own(Own { order, keep: "kernel", .. }) => format!("{}, --keep kernel", order.as_str()),
+            Rival::Own(Own { order, keep, .. }) => {
+                format!("{}, from {} MB", order.as_str(), keep.trim_end_matches("000000"))
             }
         }
     }
@@ -229,8 +200,6 @@ impl Rival {
 /// A server in its group. Both end with it.
 struct Running {
     child: Child,
-    /// What it says after where it listens.
-    said: Option<BufReader<ChildStdout>>,
     address: SocketAddr,
     admin: Option<SocketAddr>,
     group: Option<Box<dyn RunGroup>>,
@@ -239,7 +208,7 @@ struct Running {
 impl Drop for Running {
     fn drop(&mut self) {
         drop(self.child.stdin.take());
-        // nginx is told; its workers end with it.
+        // The workers of nginx end with it.
         let _ = rustix::process::kill_process(
             rustix::process::Pid::from_child(&self.child),
             rustix::process::Signal::TERM,
@@ -268,7 +237,7 @@ impl Row {
         self.device_bytes as f64 / 1000.0 / self.report.requests.max(1) as f64
     }
 
-    /// Seconds that somebody waited for a read.
+    /// The longest wait of a request for a read, in seconds.
     fn longest_wait(&self) -> Option<f64> {
         self.state.as_ref()?["longest_wait_seconds"].as_f64()
     }
@@ -283,7 +252,7 @@ struct Bench {
     is_quick: bool,
     is_few: bool,
     has_nginx: bool,
-    /// Whether others are compared with.
+    /// Whether there are rivals.
     has_rivals: bool,
     bars: Bars,
 }
@@ -377,24 +346,22 @@ impl Bench {
         }
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         match rival {
-            Rival::Own { order, guess, age_cap, overtake } => {
+            Rival::Own(Own { order, keep, age_cap }) => {
                 let root = root.display().to_string();
                 command.arg(&self.own).args([
                     "serve",
                     &root,
                     order.as_str(),
-                    &guess.word(),
+                    keep,
                     age_cap,
                     &threads.to_string(),
-                    overtake,
                 ]);
                 let mut child = command.spawn()?;
                 let mut line = String::new();
-                let mut said = BufReader::new(child.stdout.take().context("piped")?);
-                said.read_line(&mut line)?;
+                BufReader::new(child.stdout.take().context("piped")?).read_line(&mut line)?;
                 let (address, admin) = line.trim().split_once(' ').context("the server did not start")?;
-                let (address, admin, said) = (address.parse()?, Some(admin.parse()?), Some(said));
-                Ok(Running { child, said, address, admin, group })
+                let (address, admin) = (address.parse()?, Some(admin.parse()?));
+                Ok(Running { child, address, admin, group })
             }
             Rival::Nginx { aio } => {
                 let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
@@ -409,7 +376,7 @@ impl Bench {
                     }
                     std::thread::sleep(Duration::from_millis(50));
                 }
-                Ok(Running { child, said: None, address, admin: None, group })
+                Ok(Running { child, address, admin: None, group })
             }
         }
     }
@@ -471,29 +438,14 @@ impl Bench {
             total / 1_000_000,
             self.time
         );
-        let mut rivals = vec![Rival::own(Order::Fifo)];
+        let mut rivals = vec![Rival::FIFO];
         if self.has_nginx {
             rivals.push(Rival::Nginx { aio: true });
         }
-        rivals.push(Rival::own(Order::MirrorVerify));
-        rivals.extend(OVERTAKE.map(|overtake| {
-            let order = Order::MirrorVerify;
-            Rival::Own { order, guess: Guess::Own, age_cap: AGE_CAP, overtake }
-        }));
+        rivals.extend([Rival::OWN, Rival::KERNEL]);
+        let starts = ["10000000", "64000000", "96000000", "160000000"];
         if !self.is_few {
-            rivals.push(Rival::own(Order::Truth));
-        }
-        let sizes: &[u64] = if self.is_quick { &[10, 64, 96, 160] } else { &[10, 20, 40, 64, 96, 120, 160] };
-        for megabytes in sizes.iter().filter(|_| !self.is_few) {
-            for guess in [Guess::Keep(megabytes * 1_000_000), Guess::Kernel(megabytes * 1_000_000)] {
-                let order = Order::MirrorVerify;
-                rivals.push(Rival::Own { order, guess, age_cap: AGE_CAP, overtake: "own" });
-            }
-        }
-        let mirrors: &[u64] = if self.is_quick { &[80] } else { &[40, 64, 80, 96, 160] };
-        for megabytes in mirrors.iter().filter(|_| !self.is_few) {
-            let guess = Guess::Kernel(megabytes * 1_000_000);
-            rivals.push(Rival::Own { order: Order::Mirror, guess, age_cap: AGE_CAP, overtake: "own" });
+            rivals.extend(starts.map(|keep| Rival::Own(Own { keep, ..Own::DEFAULT })));
         }
         header();
         let mut rows: Vec<(Rival, Row)> = Vec::new();
@@ -506,9 +458,9 @@ impl Bench {
         Ok(())
     }
 
-    /// What the default order must show against the first row, `fifo`, and against nginx; what it
-    /// must gain when it begins with a size that is a fifth too large or too small; and that no
-    /// other order, guess or way to overtake costs answers.
+    /// What the default must show against the first row, `fifo`, and against nginx; what it must
+    /// gain when it begins with a size that is a fifth too large or too small; and that no other
+    /// row costs answers.
     fn disk_bars(&self, title: &str, rows: &[(Rival, Row)]) {
         let rate = |row: &Row| row.report.per_second();
         let fifo = &rows[0].1;
@@ -516,7 +468,7 @@ impl Bench {
             let against = |what: &str| format!("{title}: {}, {what}", row.name);
             match rival {
                 Rival::Nginx { .. } => {}
-                rival if *rival == Rival::own(Order::MirrorVerify) => {
+                &Rival::OWN => {
                     self.bars.at_least(&against("answers/s against fifo"), rate(row) / rate(fifo), 1.33);
                     if let Some((_, nginx)) =
                         rows.iter().find(|(rival, _)| matches!(rival, Rival::Nginx { .. }))
@@ -530,17 +482,13 @@ impl Bench {
                     self.bars.at_most(&against("p99 against fifo"), tail, 1.5);
                     self.bars.at_most(&against("answers that failed"), row.report.errors as f64, 0.0);
                 }
-                Rival::Own {
-                    order: Order::MirrorVerify,
-                    guess: Guess::Keep(bytes) | Guess::Kernel(bytes),
-                    ..
-                } if [CACHE_BYTES * 4 / 5, CACHE_BYTES * 6 / 5].contains(bytes) => {
+                Rival::Own(Own { keep: "64000000" | "96000000", .. }) => {
                     self.bars.at_least(&against("answers/s against fifo"), rate(row) / rate(fifo), 1.0);
                 }
-                Rival::Own { order: Order::Fifo, .. } => {
+                &Rival::FIFO => {
                     self.bars.at_most(&against("answers that failed"), row.report.errors as f64, 0.0);
                 }
-                Rival::Own { .. } => {
+                Rival::Own(_) => {
                     self.bars.at_least(&against("answers/s against fifo"), rate(row) / rate(fifo), 0.95);
                 }
             }
@@ -555,9 +503,7 @@ impl Bench {
             println!("\n200 files of 1 MB, open loop, {rate} requests/s, {:?} each", self.time);
             header();
             let mut base = None;
-            let order = Order::MirrorVerify;
-            let free = Rival::Own { order, guess: Guess::Own, age_cap: AGE_CAP, overtake: "free" };
-            let mut rivals = vec![Rival::own(Order::Fifo), Rival::own(order), free];
+            let mut rivals = vec![Rival::FIFO, Rival::OWN, Rival::KERNEL];
             if self.has_nginx {
                 rivals.insert(1, Rival::Nginx { aio: true });
             }
@@ -589,7 +535,7 @@ impl Bench {
     fn idle(&self) -> Result<()> {
         let plan = Plan { files: 64, sizes: Sizes::Fixed(4096), seed: 3 };
         let root = self.root("memory-4096", &plan)?;
-        let running = self.start(Rival::own(Order::MirrorVerify), &root, false, 2, None)?;
+        let running = self.start(Rival::OWN, &root, false, 2, None)?;
         let mut holder = Command::new(&self.own);
         holder
             .args(["hold", &running.address.to_string(), "10000"])
@@ -612,14 +558,14 @@ impl Bench {
         Ok(())
     }
 
-    /// What the server holds must not grow: in the last third of the time no more than in the
-    /// middle one, but for 2 %. In the two minutes of a quick run there are still files that nobody
-    /// has asked for before, so there it is only said.
+    /// The memory of the server must not grow: in the last third of the time at most 2 % more than
+    /// in the middle one. In the two minutes of a quick run some files are still requested for the
+    /// first time, so there it is only told.
     fn soak(&self) -> Result<()> {
         const LOOKS: u64 = 30;
         let plan = SURGE;
         let root = self.root("surge", &plan)?;
-        let running = self.start(Rival::own(Order::MirrorVerify), &root, true, 2, None)?;
+        let running = self.start(Rival::OWN, &root, true, 2, None)?;
         let time = Duration::from_secs(if self.is_quick { 4 } else { 20 });
         let minutes = (time * LOOKS as u32).as_secs() / 60;
         println!(
@@ -634,13 +580,12 @@ impl Bench {
             let state = state(running.admin.context("own")?)?;
             held.push(resident_bytes(running.child.id()) as f64 / 1e6);
             println!(
-                "{:>4} s: {:.0} answers/s, {} failed, server holds {:.1} MB, beliefs right {:.2} %, model {:.1} MB",
+                "{:>4} s: {:.0} answers/s, {} failed, server holds {:.1} MB, keeps {:.1} MB",
                 look * time.as_secs(),
                 report.per_second(),
                 report.errors,
                 held[held.len() - 1],
-                100.0 * state["beliefs"]["recent_share"].as_f64().unwrap_or(0.0),
-                state["model"]["bytes"].as_f64().unwrap_or(0.0) / 1e6,
+                state["keep"]["bytes"].as_f64().unwrap_or(0.0) / 1e6,
             );
         }
         let third = held.len() / 3;
@@ -656,7 +601,7 @@ impl Bench {
 
 fn header() {
     println!(
-        "{:<24}{:>9}{:>8}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}{:>8}{:>8}{:>7}",
+        "{:<24}{:>9}{:>8}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}{:>8}{:>8}{:>8}",
         "server",
         "answers/s",
         "MB/s",
@@ -668,7 +613,7 @@ fn header() {
         "wait s",
         "rate",
         "p99",
-        "right"
+        "keep MB"
     );
 }
 
@@ -676,10 +621,10 @@ fn header() {
 fn print_row(row: &Row, base: Option<&Row>) {
     let report = &row.report;
     let seconds = |percent| report.percentile_ms(percent) / 1000.0;
-    let number = |path: [&str; 2]| row.state.as_ref().and_then(|state| state[path[0]][path[1]].as_f64());
+    let kept = row.state.as_ref().and_then(|state| state["keep"]["bytes"].as_f64());
     let base = base.unwrap_or(row);
     println!(
-        "{:<24}{:>9.1}{:>8.2}{:>9.1}{:>9.3}{:>9.3}{:>9.3}{:>9.3}{:>9}{:>8.2}{:>8.2}{:>7}",
+        "{:<24}{:>9.1}{:>8.2}{:>9.1}{:>9.3}{:>9.3}{:>9.3}{:>9.3}{:>9}{:>8.2}{:>8.2}{:>8}",
         row.name,
         report.per_second(),
         report.megabytes_per_second(),
@@ -691,7 +636,7 @@ fn print_row(row: &Row, base: Option<&Row>) {
         row.longest_wait().map_or("-".to_owned(), |wait| format!("{wait:.2}")),
         report.per_second() / base.report.per_second(),
         seconds(99.0) / (base.report.percentile_ms(99.0) / 1000.0),
-        number(["beliefs", "recent_share"]).map_or("-".to_owned(), |share| format!("{:.1}%", 100.0 * share)),
+        kept.map_or("-".to_owned(), |bytes| format!("{:.1}", bytes / 1e6)),
     );
     if report.errors > 0 || report.unanswered > 0 {
         println!(
@@ -701,9 +646,6 @@ fn print_row(row: &Row, base: Option<&Row>) {
             report.first_error.as_deref().unwrap_or(""),
             report.unanswered
         );
-    }
-    if let Some(bytes) = number(["model", "bytes"]) {
-        println!("{:24}model ended at {:.1} MB", "", bytes / 1e6);
     }
 }
 

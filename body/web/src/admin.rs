@@ -1,4 +1,4 @@
-//! For who runs the server: `/metrics`, the live page, and its numbers. On an address of its own.
+//! `/metrics`, the live page and its numbers, at an address of their own.
 
 use bytes::Bytes;
 use http_body_util::Full;
@@ -24,8 +24,8 @@ pub const CONNECTIONS_MAX: usize = 64;
 const FILES_SHOWN: usize = 50;
 /// How long a connection may go without a whole head.
 const IDLE_TIME: std::time::Duration = std::time::Duration::from_secs(30);
-/// How long one may go on when the server stops: answers are there at once, and who says nothing
-/// must not hold it up.
+/// How long a connection may go on when the server stops: answers are ready at once, and a silent
+/// client must not delay the stop.
 const STOP_TIME: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// The live page: no other file, no other host.
@@ -41,7 +41,7 @@ pub async fn serve(site: Arc<Site>, mut stop: watch::Receiver<bool>, stream: Tcp
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(IDLE_TIME)
-        // A page that is left open must not hold up a stop.
+        // A page that is left open must not delay a stop.
         .keep_alive(false)
         .serve_connection(TokioIo::new(stream), service);
     let stopped = async {
@@ -56,13 +56,13 @@ pub async fn serve(site: Arc<Site>, mut stop: watch::Receiver<bool>, stream: Tcp
     }
 }
 
-/// What does not ask us, or says twice whom it asks.
+/// Refuses requests for another host, or for two.
 fn refuse(request: &Request<Incoming>, names: &[String]) -> Option<Response<Full<Bytes>>> {
     let is_ours = |host: &str| host::is_ours(host, names);
     let hosts: Vec<_> = request.headers().get_all(HOST).iter().collect();
     let said = match hosts[..] {
         [host] => is_ours(host.to_str().unwrap_or_default()),
-        // As it was then; no browser leaves the field out.
+        // HTTP/1.0 has no such field; every browser sends it.
         [] if request.version() == Version::HTTP_10 => true,
         _ => return Some(plain(StatusCode::BAD_REQUEST)),
     };
@@ -106,10 +106,10 @@ fn answer(site: &Site, request: &Request<Incoming>) -> Response<Full<Bytes>> {
 fn state(site: &Site) -> String {
     let desk = &site.desk;
     let (lengths, oldest) = desk.lengths();
-    let (score, recent, model, files) = desk.with_belief(|belief| {
-        (belief.score(), belief.recent_share(), belief.model(), belief.cached_files(FILES_SHOWN))
-    });
+    let kept = desk.ask_keeper(|keeper, files| (keeper.model(), keeper.largest(files, FILES_SHOWN)));
+    let (model, files) = kept.unzip();
     let files: Vec<_> = files
+        .unwrap_or_default()
         .into_iter()
         .map(|(name, cached, size)| json!({"name": name, "cached_bytes": cached, "size": size}))
         .collect();
@@ -119,7 +119,7 @@ fn state(site: &Site) -> String {
         "version": 1,
         "kind": "web-state",
         "order": site.options.order.as_str(),
-        "knows": desk.who_knows(),
+        "knows": site.knows(),
         "root": site.root.path().to_string_lossy(),
         "queues": {"line": lengths.line, "cold": lengths.cold, "warming": lengths.warming, "reading": lengths.reading},
         "oldest_wait_seconds": oldest.as_secs_f64(),
@@ -127,12 +127,7 @@ fn state(site: &Site) -> String {
         "age_cap_seconds": site.options.age_cap.as_secs_f64(),
         "buffer_bytes": desk.buffers.outstanding(),
         "numbers": numbers,
-        // Who knows, or believes nothing, has none.
-        "beliefs": desk.can_be_wrong().then(|| json!({
-            "checked": score.checked, "falsely_cached": score.falsely_cached, "falsely_missing": score.falsely_absent,
-            "right_share": score.share(), "recent_share": recent,
-        })),
-        "model": model.map(|(policy, bytes)| json!({"policy": policy, "bytes": bytes})),
+        "keep": model.map(|(policy, bytes)| json!({"policy": policy, "bytes": bytes})),
         "files": files,
     });
     state.to_string()

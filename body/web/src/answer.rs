@@ -25,9 +25,9 @@ use crate::encoding::{self, Encoding};
 use crate::feed::{CHANGED, Feed};
 use crate::listing;
 use crate::log::{Line, Log};
-use crate::opened::Opened;
+use crate::opened::{Below, Opened};
 use crate::opener::{Asker, Opener};
-use crate::options::{Limits, Options};
+use crate::options::{Limits, Options, Order};
 use crate::path::{self, Names, Refusal};
 use crate::pulse::Pulse;
 use crate::range::{self, Asked, Span};
@@ -35,11 +35,11 @@ use crate::root::{Found, Root};
 
 /// What may be asked for.
 const ALLOWED: &str = "GET, HEAD, OPTIONS";
-/// The status of those who went away before there was an answer, in the log only.
+/// The status of a client that left before there was an answer, in the log only.
 const GONE: u16 = 499;
 /// How often a file is opened that changes before its first bytes are read.
 const TRIES: u32 = 3;
-/// What a path in `Location` may not hold as it is.
+/// Bytes that are escaped in the path of `Location`.
 const PATH: &AsciiSet =
     &CONTROLS.add(b' ').add(b'"').add(b'#').add(b'%').add(b'<').add(b'>').add(b'?').add(b'`');
 
@@ -48,7 +48,7 @@ const PATH: &AsciiSet =
 pub struct Site {
     /// The directory.
     pub root: Arc<Root>,
-    /// Who opens what lies below it.
+    /// Opens the files below it.
     pub opener: Opener,
     /// Where requests wait.
     pub desk: Arc<Desk>,
@@ -100,6 +100,15 @@ impl Draft {
 }
 
 impl Site {
+    /// What says what is cached, for people.
+    pub fn knows(&self) -> &'static str {
+        match self.options.order {
+            Order::Fifo => "nobody",
+            Order::Truth if self.root.below() == Below::Mount || self.desk.store.is_own() => "steward",
+            Order::Truth => "kernel",
+        }
+    }
+
     /// Answers a request. Never fails: what goes wrong is a status.
     pub async fn answer(
         self: Arc<Self>,
@@ -129,8 +138,7 @@ impl Site {
             draft.set(CONTENT_LENGTH, draft.length.into());
             draft.set(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         }
-        // A body that nobody reads must not be taken for the next request, whatever its length is
-        // thought to be.
+        // A body that is not read must not be taken for the next request, whatever its length.
         if request.version() != Version::HTTP_2 && has_body(&request) {
             draft.set(CONNECTION, HeaderValue::from_static("close"));
         }
@@ -177,7 +185,7 @@ impl Site {
             Found::File(file) => self.serve(file, names, request, pulse, asker).await,
             Found::Directory(_) if !names.is_directory => Ok(redirect(names, request)),
             Found::Directory(directory) => {
-                // Nobody holds one descriptor while it waits for another.
+                // A request waits for a descriptor only while it holds none.
                 drop(directory);
                 for index in &self.options.index {
                     let below = below(names, index);
@@ -322,7 +330,7 @@ impl Site {
             if let Ok(Found::File(mut file)) = self.opener.open_beside(&names, asker).await
                 && file.version.modified >= plain.version.modified
             {
-                // Nobody else has it but for its descriptor.
+                // It is not shared yet, but for its descriptor.
                 if let Some(file) = Arc::get_mut(&mut file) {
                     file.validators.tell_apart(encoding.name());
                 }
@@ -390,7 +398,7 @@ impl Site {
     }
 }
 
-/// What is refused before anybody looks at the path.
+/// Refusals that need no look at the path.
 fn refuse(request: &Request<Incoming>, limits: &Limits) -> Option<Draft> {
     let target = request.uri();
     if target.path().len() + target.query().map_or(0, str::len) > limits.target_bytes as usize {
@@ -401,7 +409,7 @@ fn refuse(request: &Request<Incoming>, limits: &Limits) -> Option<Draft> {
     if hosts > 1 || (hosts == 0 && request.version() == Version::HTTP_11) {
         return Some(Draft::plain(StatusCode::BAD_REQUEST));
     }
-    // Who says a length in two ways has something in mind.
+    // Two lengths in one request are an attack.
     if request.headers().contains_key(TRANSFER_ENCODING) && request.headers().contains_key(CONTENT_LENGTH) {
         return Some(Draft::plain(StatusCode::BAD_REQUEST));
     }

@@ -30,7 +30,7 @@ pub struct Buffers {
 }
 
 impl Buffers {
-    /// With a budget in bytes. What a single answer cannot do without is given beyond it.
+    /// With a budget in bytes. A single answer gets what it needs beyond it.
     pub fn new(budget: u64) -> Arc<Self> {
         Arc::new(Self { budget, outstanding: AtomicU64::new(0), idle: Default::default() })
     }
@@ -40,7 +40,7 @@ impl Buffers {
         self.outstanding.load(Ordering::Relaxed)
     }
 
-    /// Whether so many more are within the budget.
+    /// Whether `bytes` more are within the budget.
     pub fn has_room(&self, bytes: u64) -> bool {
         self.outstanding() + bytes <= self.budget
     }
@@ -61,7 +61,7 @@ impl Buffers {
     pub fn take(self: &Arc<Self>, length: usize) -> Buffer {
         assert!(length <= CHUNK_BYTES, "B1: buffers have a largest size");
         let class = SIZES.iter().position(|size| length <= *size).unwrap_or(SIZES.len() - 1);
-        let kept = self.idle[class].lock().expect("nobody panics holding it").pop();
+        let kept = self.idle[class].lock().expect("no panic while it is held").pop();
         let bytes = kept.unwrap_or_else(|| vec![0; SIZES[class]]);
         self.outstanding.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         Buffer { bytes, length, buffers: self.clone() }
@@ -82,7 +82,7 @@ pub struct Held {
 }
 
 impl Held {
-    /// Counts so many bytes more.
+    /// Counts `bytes` bytes more.
     ///
     /// # Errors
     /// `NOMEM` when that is beyond the budget.

@@ -53,7 +53,7 @@ pub fn builder(limits: &Limits) -> Builder<TokioExecutor> {
 
 /// What one listener's connections share.
 pub struct Reception {
-    /// Who answers.
+    /// The site that answers.
     pub site: Arc<Site>,
     /// How.
     pub builder: Builder<TokioExecutor>,
@@ -80,7 +80,7 @@ impl Reception {
                 let mut stop = self.stop.clone();
                 let opening = tokio::select! {
                     opening = tokio::time::timeout(limits.head_time, tls.accept(stream)) => opening,
-                    // Whoever has not even said hello has asked for nothing that would have to be
+                    // Before its handshake a client has requested nothing that would have to be
                     // answered.
                     _ = stop.wait_for(|stop| *stop) => return,
                 };
@@ -135,8 +135,8 @@ impl Reception {
                     (None, Verdict::Until(until)) => {
                         let has_ended = pulse.needs_a_look() && watch.has_ended();
                         if has_ended && had_ended {
-                            // Who sends no more may still take its answer, but nobody can tell it
-                            // from one that has left: it has had a second, and others wait.
+                            // A client that ended its side may still take its answer, but looks the
+                            // same as one that has left: it has had a second, and others wait.
                             metrics.left.fetch_add(1, Ordering::Relaxed);
                             return tracing::debug!("{address}: left while it waited");
                         }
@@ -157,7 +157,7 @@ impl Reception {
         }
     }
 
-    /// Notes that what came was no request: whoever answers has not seen it.
+    /// Counts a malformed request: it was answered elsewhere.
     fn note(&self, address: IpAddr, error: &(dyn Error + 'static)) {
         let Some(nonsense) = Nonsense::of(error) else { return };
         let ended = nonsense.status.map(|status| Ended {

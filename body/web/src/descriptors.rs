@@ -1,5 +1,5 @@
-//! Descriptors of files: one for all who are answered from the same version of a file, and no more
-//! than this process may have.
+//! Descriptors of files: all requests for the same version of a file share one, and there are no
+//! more than this process may have.
 //!
 //! ```text
 //!   connections --> [ kept for connections ] --none left--+
@@ -9,11 +9,13 @@
 //!
 //! * E1  Each descriptor that outlives the opening of its file has a seat, and gives it back when
 //!   it is closed.
-//! * E2  Nobody waits for a seat who has one: whoever has one will give it back.
-//! * E3  Who opens a version that others have open takes their descriptor.
+//! * E2  A request that holds a seat does not wait for another: so each seat is given back.
+//! * E3  A request for a version that is open elsewhere takes the descriptor that is there.
 //!
 //! The file is opened for each request all the same: that alone says what lies at its path now. As
 //! many are being opened as there are threads for it, so these descriptors need no seat.
+//!
+//! Why so: docs/decisions/0063-rights-and-descriptors.md.
 
 use foldhash::HashMap;
 use pantler_origin::Version;
@@ -24,10 +26,10 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 use crate::opened::Opened;
 
-/// Descriptors that only files take, so that who is connected can be answered, and that only
+/// Descriptors that only files take, so that connections can be answered, and that only
 /// connections take; or a quarter of all, if that is less.
 const KEPT: usize = 64;
-/// Connections and files together have at least so many, whatever else there is.
+/// Connections and files together have at least this many.
 const LEAST: usize = 16;
 
 /// The right to one descriptor.
@@ -37,18 +39,18 @@ pub struct Seat {
     _permit: OwnedSemaphorePermit,
 }
 
-/// A descriptor of a file, for all who are answered from it.
+/// A descriptor of a file, shared by all requests for it.
 #[derive(Debug)]
 pub struct Descriptor {
     owned: OwnedFd,
-    /// Who knows it by which version.
+    /// Where it is shared, and under which version.
     known: Option<(Weak<Descriptors>, Version)>,
     /// Given back after it is closed.
     seat: Option<Seat>,
 }
 
 impl From<OwnedFd> for Descriptor {
-    /// Nobody else's, and without a seat.
+    /// Not shared, and without a seat.
     fn from(owned: OwnedFd) -> Self {
         Self { owned, known: None, seat: None }
     }
@@ -66,7 +68,7 @@ impl Drop for Descriptor {
             && let Some(descriptors) = descriptors.upgrade()
         {
             let mut shared = descriptors.shared();
-            // Somebody may have come between the last one who had it and us, and found none.
+            // Another request may have shared the version anew meanwhile.
             if shared.get(&version).is_some_and(|other| other.strong_count() == 0) {
                 shared.remove(&version);
             }
@@ -81,14 +83,14 @@ pub struct Descriptors {
     for_connections: Arc<Semaphore>,
     for_files: Arc<Semaphore>,
     shared: Mutex<HashMap<Version, Weak<Descriptor>>>,
-    /// Who waits for a seat, by the version that was found: rung when somebody else shares it.
+    /// Requests that wait for a seat, by the version that they found: rung when it is shared.
     wanted: Mutex<HashMap<Version, (Arc<Notify>, usize)>>,
     /// Requests that found no descriptor for their file: they waited, or were refused.
     crowded: Arc<AtomicU64>,
 }
 
 impl Descriptors {
-    /// So many for connections and files together.
+    /// With `total` for connections and files together.
     pub fn new(count: usize, crowded: Arc<AtomicU64>) -> Arc<Self> {
         let count = count.clamp(LEAST, Semaphore::MAX_PERMITS);
         let kept = KEPT.min(count / 4);
@@ -114,7 +116,7 @@ impl Descriptors {
         kept.or_else(|_| self.common.clone().try_acquire_owned()).ok().map(|permit| Seat { _permit: permit })
     }
 
-    /// A seat for a file, when there is one. Only for who has none (E2).
+    /// A seat for a file, when there is one. Only for a request that holds none (E2).
     pub async fn file(&self) -> Seat {
         self.wait(&self.for_files).await
     }
@@ -128,7 +130,7 @@ impl Descriptors {
         Seat { _permit: permit.expect("it is never closed") }
     }
 
-    /// For who waits for a seat: to be told when somebody else shares this version.
+    /// For a request that waits for a seat: rings when this version is shared.
     pub fn want(&self, version: Version) -> Wanted<'_> {
         let mut wanted = self.wanted();
         let (shared, count) = wanted.entry(version).or_default();
@@ -140,7 +142,7 @@ impl Descriptors {
         self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Somebody found no descriptor.
+    /// A request found no descriptor.
     pub fn crowd(&self) {
         self.crowded.fetch_add(1, Ordering::Relaxed);
     }
@@ -156,16 +158,16 @@ impl Descriptors {
         has_joined
     }
 
-    /// Gives others the descriptor of what was just opened, unless somebody was faster.
+    /// Shares the descriptor that was just opened, unless another one of the version is shared.
     pub fn share(self: &Arc<Self>, file: &mut Opened, seat: Seat) {
         if self.join(file) {
             return;
         }
         let version = file.version;
         let own = file.descriptor_mut();
-        let fresh = Arc::get_mut(own).expect("nobody else has what was just opened");
+        let fresh = Arc::get_mut(own).expect("it was just opened, and is not shared");
         (fresh.known, fresh.seat) = (Some((Arc::downgrade(self), version)), Some(seat));
-        // Of two at the same moment each keeps its own, and who comes later gets the second.
+        // Of two at the same moment each keeps its own, and later requests get the second.
         self.shared().insert(version, Arc::downgrade(own));
         if let Some((shared, _)) = self.wanted().get(&version) {
             shared.notify_waiters();
@@ -178,7 +180,7 @@ impl Descriptors {
     }
 }
 
-/// Of somebody who waits for a seat.
+/// Of a request that waits for a seat.
 #[derive(Debug)]
 pub struct Wanted<'a> {
     descriptors: &'a Descriptors,
@@ -187,7 +189,7 @@ pub struct Wanted<'a> {
 }
 
 impl Wanted<'_> {
-    /// When somebody shares it, or at once if somebody does.
+    /// When the version is shared, or at once if it is.
     pub async fn shared(&self) {
         let shared = self.shared.notified();
         let is_shared =
@@ -275,7 +277,7 @@ mod tests {
             async move { descriptors.file().await }
         });
         tokio::task::yield_now().await;
-        // Of a connection or of a file: whoever leaves makes room.
+        // Of a connection or of a file: each that is closed makes room.
         drop(connections);
         let seat = tokio::time::timeout(Duration::from_secs(60), waiting).await;
         assert!(seat.is_ok_and(|seat| seat.is_ok()));

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-/// Why a server cannot start. Whoever runs it decides what that means for a process.
+/// Why a server cannot start. The caller decides what that means for its process.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WebError {

@@ -10,23 +10,21 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use tokio::time::Sleep;
 
-use crate::desk::{Asked, Desk, Told, Turn, Waiting};
+use crate::desk::{Desk, Notice, Reply, Waited, Waiting};
 use crate::opened::Opened;
 use crate::pieces;
 use crate::pulse::Pulse;
 use crate::range::Span;
 use crate::scheduler::Wish;
 
-/// How often somebody who waits for buffers looks whether there are some: nobody tells it when
-/// others give theirs back.
+/// How often a request that waits for buffers looks whether there are some: it is not told when
+/// another one gives its buffers back.
 const ROOM_TIME: Duration = Duration::from_secs(1);
 
-/// How long it counts that all of a window is there: what a steward has said of it is old news when
-/// a client takes its time.
+/// How long an answer of a steward about a whole window counts: a slow client takes its time.
 const KNOWN_TIME: Duration = Duration::from_millis(1);
 
-/// What is said of a file to which somebody has written since it was opened: its answer would be of
-/// several versions.
+/// The file was written to since it was opened, so its answer would be of several versions.
 pub const CHANGED: io::ErrorKind = io::ErrorKind::StaleNetworkFileHandle;
 
 /// A span of a file on its way out.
@@ -38,26 +36,22 @@ pub struct Feed {
     number: u64,
     at: u64,
     end: u64,
-    /// Up to here nobody needs to be asked.
+    /// Up to here nothing needs to be asked.
     asked_until: u64,
-    /// Up to here the desk has noted what is asked for.
+    /// Up to here the keeper was told what is read.
     noted_until: u64,
     /// Since when all of what was asked for is known to be there, if more than its first piece was.
     known_since: Option<Instant>,
     ready: VecDeque<Bytes>,
-    /// The turn it came with.
-    turn: Option<Turn>,
     waiting: Option<Waiting>,
-    /// Since when it waits for its next bytes, however often it was told to look and found nothing.
+    /// Since when it waits for its next bytes, however often it looked and found nothing.
     since: Option<Duration>,
-    /// Until when it is held back at most.
-    patience: Option<Pin<Box<Sleep>>>,
-    /// Until when it does not look whether there is room for its next piece, unless its connection
-    /// makes some.
+    /// Until when it does not look for buffers for its next piece, unless its connection makes
+    /// room.
     pause: Option<Pin<Box<Sleep>>>,
-    /// Times in a row that nothing was there.
+    /// Looks in a row that found nothing.
     misses: u32,
-    /// Whether it ever waited.
+    /// Whether it has waited for a read.
     pub has_waited: bool,
 }
 
@@ -70,9 +64,8 @@ impl Feed {
         name: impl FnOnce() -> Vec<u8>,
         span: Span,
     ) -> Self {
-        let (number, turn) = desk.introduce(&file, name, span);
+        let number = desk.number(&file, name);
         Self {
-            turn,
             desk,
             file,
             pulse,
@@ -85,7 +78,6 @@ impl Feed {
             ready: VecDeque::new(),
             waiting: None,
             since: None,
-            patience: None,
             pause: None,
             misses: 0,
             has_waited: false,
@@ -107,7 +99,7 @@ impl Feed {
     /// The next bytes; `None` at the end of the span.
     ///
     /// # Errors
-    /// The system's, and [`CHANGED`] when somebody has written to the file, or cut it.
+    /// The system's, and [`CHANGED`] when a program has written to the file, or cut it.
     pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Option<Bytes>>> {
         loop {
             if self.is_done() {
@@ -119,45 +111,32 @@ impl Feed {
             if self.waiting.is_none() && !self.has_room(context) {
                 return Poll::Pending;
             }
-            let asked = match self.waiting.take() {
-                Some(mut waiting) => match Pin::new(&mut waiting.told).poll(context) {
-                    Poll::Pending if self.is_patient(&waiting, context) => {
+            let reply = match self.waiting.take() {
+                Some(mut waiting) => match Pin::new(&mut waiting.notice).poll(context) {
+                    Poll::Pending => {
                         self.waiting = Some(waiting);
                         return Poll::Pending;
                     }
-                    Poll::Pending => {
+                    Poll::Ready(notice) => {
                         self.pulse.resume();
-                        self.patience = None;
-                        let since = waiting.since;
-                        let turn = self.desk.pass_by(waiting);
-                        self.desk.take_turn(turn, &self.file, self.wish(), since, self.misses)?
-                    }
-                    Poll::Ready(told) => {
-                        self.pulse.resume();
-                        self.patience = None;
-                        // The desk drops a sender that it has not told only when it begins anew.
-                        let told = told.map_err(|_| io::Error::from(io::ErrorKind::ResourceBusy))?;
-                        match self.heed(told, waiting)? {
-                            Some(asked) => asked,
+                        // The desk drops a sender without a notice only when its queues are reset.
+                        let notice = notice.map_err(|_| io::Error::from(io::ErrorKind::ResourceBusy))?;
+                        match self.heed(notice, waiting.since)? {
+                            Some(reply) => reply,
                             None => continue,
                         }
                     }
                 },
                 None if self.at < self.asked_until => {
                     let is_known = self.known_since.is_some_and(|since| since.elapsed() < KNOWN_TIME);
-                    let told = (is_known, self.noted_until);
-                    self.desk.look_on(&self.file, self.wish(), (self.since, self.misses), told)?
+                    let waited = self.since.map(|since| Waited { since, misses: self.misses });
+                    self.desk.look_on(&self.file, self.wish(), waited, is_known, self.noted_until)?
                 }
-                None => match self.turn.take() {
-                    Some(turn) => {
-                        self.desk.take_turn(turn, &self.file, self.wish(), self.desk.now(), self.misses)?
-                    }
-                    None => self.desk.ask(&self.file, self.wish())?,
-                },
+                None => self.desk.ask(&self.file, self.wish())?,
             };
-            match asked {
-                Asked::Bytes { bytes, .. } if bytes.is_empty() => return Poll::Ready(Err(cut())),
-                Asked::Bytes { bytes, noted } => {
+            match reply {
+                Reply::Bytes(bytes, _) if bytes.is_empty() => return Poll::Ready(Err(cut())),
+                Reply::Bytes(bytes, noted) => {
                     self.noted_until = noted;
                     let end = self.wish().end;
                     if self.at >= self.asked_until && self.at + (bytes.len() as u64) < end {
@@ -166,7 +145,7 @@ impl Feed {
                     self.asked_until = end;
                     return Poll::Ready(self.pass(bytes).map(Some));
                 }
-                Asked::Wait(waiting) => {
+                Reply::Wait(waiting) => {
                     self.pulse.wait();
                     self.has_waited = true;
                     self.misses += 1;
@@ -178,8 +157,8 @@ impl Feed {
         }
     }
 
-    /// Whether its connection may get one more piece (P1). Its client makes it wait if not: that is
-    /// no waiting for us.
+    /// Whether its connection may get one more piece (P1). If not, its client makes it wait, which
+    /// does not count as waiting.
     fn has_room(&mut self, context: &mut Context<'_>) -> bool {
         while !self.desk.buffers.has_room(1) && !self.pulse.pieces.are_few(context) {
             let pause = self.pause.get_or_insert_with(|| Box::pin(tokio::time::sleep(ROOM_TIME)));
@@ -192,34 +171,27 @@ impl Feed {
         true
     }
 
-    /// Whether it goes on waiting.
-    fn is_patient(&mut self, waiting: &Waiting, context: &mut Context<'_>) -> bool {
-        let Some(patience) = waiting.patience else { return true };
-        let sleep = self.patience.get_or_insert_with(|| Box::pin(tokio::time::sleep(patience)));
-        sleep.as_mut().poll(context).is_pending()
-    }
-
-    /// Does as told. What must be polled again is returned.
-    fn heed(&mut self, told: Told, waiting: Waiting) -> io::Result<Option<Asked>> {
-        match told {
-            Told::Turn(turn) => {
-                let asked = self.desk.take_turn(turn, &self.file, self.wish(), waiting.since, self.misses)?;
-                return Ok(Some(asked));
+    /// Does what the notice says. Without a reply it is to be polled again.
+    fn heed(&mut self, notice: Notice, since: Duration) -> io::Result<Option<Reply>> {
+        match notice {
+            Notice::Turn(turn) => {
+                let waited = Waited { since, misses: self.misses };
+                return Ok(Some(self.desk.take_turn(turn, &self.file, self.wish(), waited)?));
             }
-            Told::Bytes(start, chunks) => {
+            Notice::Bytes(start, chunks) => {
                 self.take(start, &chunks);
                 if self.ready.is_empty() {
                     return Err(cut());
                 }
                 self.asked_until = self.wish().end;
             }
-            Told::Look => self.asked_until = self.wish().end,
-            Told::Failed(kind) => return Err(kind.into()),
+            Notice::Look => self.asked_until = self.wish().end,
+            Notice::Failed(kind) => return Err(kind.into()),
         }
         Ok(None)
     }
 
-    /// Takes its own part of what was read for several.
+    /// Takes its own part of what was read for several requests.
     fn take(&mut self, start: u64, chunks: &[Bytes]) {
         let mut offset = start;
         for chunk in chunks {
@@ -232,7 +204,7 @@ impl Feed {
         }
     }
 
-    /// Whoever writes leaves a stamp before the first byte, so bytes are of the version that was
+    /// A writer changes the stamps before the first byte. So bytes are of the version that was
     /// opened if its stamps are still there after they were read.
     fn pass(&mut self, bytes: Bytes) -> io::Result<Bytes> {
         if self.file.is_mixed()? {

@@ -1,7 +1,7 @@
-//! By which names the page for who runs the server may be asked for. A browser that was told that
-//! some name is our address (DNS rebinding) would show the page to whoever owns that name, who
-//! would be its origin: it says the name as `Host`. An address has no owner elsewhere, and whoever
-//! forwards to us may have another one than ours. Pure.
+//! The names by which the administrator's page may be requested. A browser that was told that some
+//! name is our address (DNS rebinding) would show the page to the owner of that name: its request
+//! has the name as `Host`. An address belongs to no other owner, and a proxy may have another one
+//! than ours. Pure.
 
 use hyper::http::uri::Authority;
 use std::net::IpAddr;
@@ -14,7 +14,7 @@ pub fn is_ours(host: &str, names: &[String]) -> bool {
         return false;
     }
     let host = authority.host();
-    // What stands behind an address in brackets is taken for a part of it.
+    // Text after an address in brackets is taken for a part of it.
     let rest = authority.as_str().strip_prefix(host).unwrap_or_default();
     if !rest.is_empty() && !rest.starts_with(':') {
         return false;

@@ -2,60 +2,57 @@
 //!
 //! ```text
 //!   connection --> answer --> feed --> desk --> scheduler (pure): turn, cold, warming
-//!   (hyper, TLS)   (rules)    (bytes)   |  \--> belief (pure): a model of the cache below
+//!   (hyper, TLS)   (rules)    (bytes)   |  \--> keeper (pure): a steward decides what stays
 //!                                       v
 //!                                    readers, a bounded number of them --> disk
 //! ```
 //!
-//! * [`Server`]: starts, listens, stops. Its doc has an example.
-//! * [`Options`], [`Order`]: what can be chosen.
-//! * [`scheduler`]: who is next. Pure, with its rules numbered.
-//! * [`belief`]: what is believed cached, and how right that was.
-//! * [`path`], [`range`], [`conditions`], [`encoding`]: the rules of HTTP that need no I/O.
-//! * [`desk`], [`feed`]: where requests meet the disk; [`opener`], [`descriptors`]: how their files
-//!   are opened.
-//! * [`audit`]: all that is believed against what the kernel says, for benches and tests.
+//! * [`Server`]: starts, listens, stops. Its documentation has an example.
+//! * [`Options`], [`Order`], [`Keep`]: what can be chosen.
+//! * `knowledge`: how the server knows what is cached.
+//! * `scheduler`: which request is next. Pure, with numbered rules.
+//! * `keeper`: which files stay in the page cache. Pure.
+//! * `path`, `range`, `conditions`, `encoding`: the rules of HTTP that need no I/O.
+//! * `desk`, `feed`: where requests meet the disk; `opener`, `descriptors`: how files are opened.
 //!
-//! docs/WEB.md says how to use it, docs/decisions/0060-web-server.md why it is built from these
-//! parts.
+//! README.md beside this folder says which threads and locks there are, docs/WEB.md how to use the
+//! server, docs/decisions/0060-web-server.md why it is built from these parts.
 
 #![forbid(unsafe_code)]
 
-pub mod answer;
-pub mod audit;
-pub mod belief;
-pub mod body;
-pub mod buffers;
-pub mod conditions;
-pub mod descriptors;
-pub mod desk;
-pub mod encoding;
-pub mod feed;
-pub mod listing;
-pub mod load;
-pub mod log;
-pub mod metrics;
-pub mod opened;
-pub mod opener;
-pub mod path;
-pub mod range;
-pub mod root;
-pub mod scheduler;
-pub mod store;
-
 mod admin;
+mod answer;
+mod body;
+mod buffers;
+mod conditions;
 mod connection;
+mod descriptors;
+mod desk;
+mod encoding;
 mod error;
+mod feed;
+mod files;
 mod host;
+mod keeper;
+mod knowledge;
+mod listing;
+mod log;
+mod metrics;
+mod opened;
+mod opener;
 mod options;
+mod path;
 mod pieces;
 mod pulse;
+mod range;
+mod root;
+mod scheduler;
 mod server;
+mod store;
 mod stream;
 mod tls;
 
 pub use error::WebError;
-pub use options::{
-    AccessLog, Keep, Limits, LogFormat, Misses, Model, Options, Order, Overtake, StoreKind, Tls,
-};
-pub use server::Server;
+pub use options::{AccessLog, Keep, Limits, LogFormat, Misses, Options, Order, StoreKind, Tls};
+pub use scheduler::Lengths;
+pub use server::{Server, Stats, is_on_mount};

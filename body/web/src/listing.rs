@@ -11,7 +11,7 @@ use crate::buffers::Held;
 
 /// Most entries that are listed.
 const ENTRIES_MAX: usize = 10_000;
-/// What a name in a link may not hold as it is.
+/// Bytes that are escaped in a link.
 const NAME: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
 /// A page of links to what lies in a directory, sorted by name, directories with a slash. Its

@@ -1,6 +1,6 @@
-//! The access log: lines made by those who answer, written by a thread of its own.
+//! The access log: lines made by the threads that answer, written by a thread of its own.
 //!
-//! Nobody waits for the log: when it cannot keep up, lines are lost and counted.
+//! Answers do not wait for the log: when it cannot keep up, lines are lost and counted.
 //!
 //! A1  No more than `LINES_MAX` lines and `QUEUE_BYTES` bytes wait to be written.
 
@@ -111,7 +111,7 @@ impl Log {
             LogFormat::Json => json(line, ended),
         };
         let size = text.len();
-        // A1: counted first, so that two who come at once do not both find the last room.
+        // A1: counted first, so that two lines at once do not both find the last place.
         let has_room = self.queued.fetch_add(size, Ordering::Relaxed) + size <= QUEUE_BYTES;
         let is_queued = has_room && self.lines.try_send(Some(text)).is_ok();
         if !is_queued {
@@ -152,7 +152,7 @@ fn write_on(
     let mut is_over = false;
     while !is_over && let Ok(Some(line)) = lines.recv() {
         let mut result = write(&mut out, &line);
-        // What waits goes out with it; then it is flushed, for those who read along.
+        // All lines that wait go out with it; then it is flushed, for `tail -f`.
         while let Ok(line) = lines.try_recv() {
             let Some(line) = line else {
                 is_over = true;

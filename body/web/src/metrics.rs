@@ -56,34 +56,32 @@ pub struct Metrics {
     pub accepted: AtomicU64,
     /// Connections that are open.
     pub connections: AtomicU64,
-    /// Connections that a watchdog ended.
+    /// Connections that timed out.
     pub timed_out: AtomicU64,
     /// Connections whose client left while it waited.
     pub left: AtomicU64,
-    /// What came over connections and was no request.
+    /// Malformed requests.
     malformed: AtomicU64,
     /// Answers by the first digit of their status.
     statuses: [AtomicU64; 6],
     /// Bytes of answers.
     sent_bytes: AtomicU64,
-    /// Answers whose bytes were all there at once, and answers that waited.
+    /// Answers whose bytes were all cached, and answers that waited for a read.
     at_once: AtomicU64,
     after_waiting: AtomicU64,
     /// Answers that broke off.
     broken: AtomicU64,
-    /// Reads by readers, their bytes, and those that found everything there.
+    /// Reads by readers, their bytes, and those that found everything cached.
     reads: AtomicU64,
     read_bytes: AtomicU64,
     needless_reads: AtomicU64,
-    /// Times that somebody who needed no disk was held back.
-    pub held: AtomicU64,
-    /// Bytes of the page cache that were let go of.
+    /// Bytes of the page cache that were dropped.
     let_go_bytes: AtomicU64,
-    /// Lines of the access log that were lost because it could not keep up, or be written.
+    /// Lines of the access log that were lost: the disk was too slow, or full.
     pub log_lost: Arc<AtomicU64>,
-    /// Requests that found no descriptor for their file.
+    /// Requests that found no free descriptor for their file.
     pub crowded: Arc<AtomicU64>,
-    /// Times that the queues began anew after a fault of ours.
+    /// Resets of the queues after a fault.
     pub faults: AtomicU64,
     waits: Histogram,
     read_times: Histogram,
@@ -127,7 +125,7 @@ impl Metrics {
         Connected(self.clone())
     }
 
-    /// A reader came back.
+    /// A reader has read a piece.
     pub fn read(&self, bytes: u64, time: Duration, was_needless: bool) {
         add(&self.reads, 1);
         add(&self.read_bytes, bytes);
@@ -135,17 +133,17 @@ impl Metrics {
         self.read_times.add(time);
     }
 
-    /// Bytes of the page cache were let go of.
+    /// `bytes` bytes of the page cache were dropped.
     pub fn let_go(&self, bytes: u64) {
         add(&self.let_go_bytes, bytes);
     }
 
-    /// Somebody waited so long for a read to end.
+    /// A request has waited for a read to end.
     pub fn waited(&self, time: Duration) {
         self.waits.add(time);
     }
 
-    /// The longest that anybody waited.
+    /// The longest wait for a read.
     pub fn longest_wait(&self) -> Duration {
         self.waits.max()
     }
@@ -159,7 +157,7 @@ impl Metrics {
         self.answers.add(ended.time);
     }
 
-    /// What came was no request; it was answered, or the connection ended.
+    /// A malformed request came; it was answered, or the connection ended.
     pub fn malformed(&self, answer: Option<&Ended>) {
         add(&self.malformed, 1);
         if let Some(ended) = answer {
@@ -179,7 +177,6 @@ impl Metrics {
             ("reads", get(&self.reads)),
             ("read_bytes", get(&self.read_bytes)),
             ("needless_reads", get(&self.needless_reads)),
-            ("held", get(&self.held)),
             ("let_go_bytes", get(&self.let_go_bytes)),
             ("broken", get(&self.broken)),
             ("timed_out", get(&self.timed_out)),
@@ -202,19 +199,14 @@ impl Metrics {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed) as f64;
         one("connections_accepted_total", "counter", "Connections accepted.", get(&self.accepted));
         one("connections", "gauge", "Connections that are open.", get(&self.connections));
+        one("connections_timed_out_total", "counter", "Connections that timed out.", get(&self.timed_out));
         one(
-            "connections_timed_out_total",
+            "connections_left_total",
             "counter",
-            "Connections ended because nothing moved.",
-            get(&self.timed_out),
+            "Connections whose client left while it waited.",
+            get(&self.left),
         );
-        one("connections_left_total", "counter", "Connections whose client left waiting.", get(&self.left));
-        one(
-            "malformed_total",
-            "counter",
-            "Times that what came over a connection was no request.",
-            get(&self.malformed),
-        );
+        one("malformed_total", "counter", "Malformed requests.", get(&self.malformed));
         one("sent_bytes_total", "counter", "Bytes of bodies sent.", get(&self.sent_bytes));
         one("answers_at_once_total", "counter", "Answers that waited for no read.", get(&self.at_once));
         one(
@@ -229,50 +221,31 @@ impl Metrics {
         one(
             "reads_needless_total",
             "counter",
-            "Pieces that were cached although believed missing.",
+            "Pieces that were cached when their read began.",
             get(&self.needless_reads),
         );
-        one("held_total", "counter", "Times that who needed no disk was held back.", get(&self.held));
         one(
             "let_go_bytes_total",
             "counter",
-            "Bytes of the page cache that were let go of.",
+            "Bytes of the page cache that --keep dropped.",
             get(&self.let_go_bytes),
         );
-        one("log_lines_lost_total", "counter", "Lines the access log could not take.", get(&self.log_lost));
+        one("log_lines_lost_total", "counter", "Lines that the access log lost.", get(&self.log_lost));
         one(
             "crowded_total",
             "counter",
-            "Requests that found no descriptor for their file: they waited, or were refused.",
+            "Requests that found no free descriptor for their file: they waited, or were refused.",
             get(&self.crowded),
         );
         let asked = desk.store.asked() as f64;
-        one("asked_total", "counter", "Times that somebody was asked what is cached.", asked);
-        one("faults_total", "counter", "Times that the queues began anew after a fault.", get(&self.faults));
+        one("asked_total", "counter", "Questions to the kernel or a steward what is cached.", asked);
+        one("faults_total", "counter", "Resets of the queues after a fault.", get(&self.faults));
         one("buffer_bytes", "gauge", "Memory between disk and network.", desk.buffers.outstanding() as f64);
         one("wait_seconds_max", "gauge", "Longest wait for a read so far.", self.waits.max().as_secs_f64());
         let (lengths, oldest) = desk.lengths();
-        one("oldest_wait_seconds", "gauge", "Since when the oldest waits.", oldest.as_secs_f64());
-        let (score, recent, model) =
-            desk.with_belief(|belief| (belief.score(), belief.recent_share(), belief.model()));
-        if desk.can_be_wrong() {
-            one("beliefs_verified_total", "counter", "Beliefs that were verified.", score.checked as f64);
-            one(
-                "beliefs_falsely_cached_total",
-                "counter",
-                "Believed cached, and not there.",
-                score.falsely_cached as f64,
-            );
-            one(
-                "beliefs_falsely_missing_total",
-                "counter",
-                "Believed missing, and there.",
-                score.falsely_absent as f64,
-            );
-            one("beliefs_right_share", "gauge", "Share of right beliefs, of the last few thousand.", recent);
-        }
-        if let Some((_, bytes)) = model {
-            one("model_bytes", "gauge", "Size that the model takes the cache to have.", bytes as f64);
+        one("oldest_wait_seconds", "gauge", "How long the oldest request has waited.", oldest.as_secs_f64());
+        if let Some((_, bytes)) = desk.ask_keeper(|keeper, _| keeper.model()) {
+            one("kept_bytes_max", "gauge", "Size of the page cache that --keep fills.", bytes as f64);
         }
         let _ = writeln!(
             text,

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::conditions::Validators;
 use crate::descriptors::Descriptor;
 
-/// Who keeps a file's bytes in memory.
+/// What keeps a file's bytes in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Below {
     /// The kernel's page cache.
@@ -22,7 +22,7 @@ pub enum Below {
 /// What came of reading without waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Now {
-    /// So many bytes; none where the file ends.
+    /// This many bytes; none where the file ends.
     Read(usize),
     /// The first of them is not in memory.
     Missing,
@@ -37,8 +37,8 @@ pub struct Opened {
     descriptor: Arc<Descriptor>,
     /// What names its content.
     pub version: Version,
-    /// Whether every change since it was opened gives another version: else what is read may be
-    /// kept under its name by nobody.
+    /// Whether every change since it was opened gives another version. Without that its bytes may
+    /// not be kept under its name.
     pub is_settled: bool,
     /// The version, as HTTP says it.
     pub validators: Validators,
@@ -62,7 +62,7 @@ impl Opened {
         &mut self.descriptor
     }
 
-    /// Who keeps its bytes in memory.
+    /// What keeps its bytes in memory.
     pub fn below(&self) -> Below {
         self.below
     }
@@ -72,9 +72,9 @@ impl Opened {
         self.version.size
     }
 
-    /// Whether the bytes that were read so far may be of several versions: of what is not settled
-    /// nobody can say. The time of modification may have been set back by who wrote, as by `cp -p`;
-    /// that of change counts unless a name came or went, as when another version takes it.
+    /// Whether the bytes that were read so far may be of several versions; `false` for a file that
+    /// is not settled. A writer may have set back the time of modification, as `cp -p` does; the
+    /// time of change counts unless a name came or went, as when another version takes it.
     ///
     /// # Errors
     /// The system's.
@@ -122,7 +122,7 @@ impl Opened {
         }
     }
 
-    /// Lets go of a piece: what of it is clean, and mapped by nobody, leaves the page cache.
+    /// Drops a piece from the page cache, but for pages that are dirty or mapped.
     ///
     /// # Errors
     /// The system's.
@@ -133,7 +133,7 @@ impl Opened {
         Ok(rustix::fs::fadvise(self.as_fd(), start, Some(length), Advice::DontNeed)?)
     }
 
-    /// How many bytes of a piece are in memory; `None` where nobody tells us.
+    /// How many bytes of a piece are in memory; `None` where that is not told.
     pub fn held(&self, start: u64, end: u64) -> Option<u64> {
         match self.below {
             Below::PageCache => pantler_kernel::pages::cached_bytes(self.as_fd(), start, end).ok(),

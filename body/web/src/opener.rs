@@ -31,21 +31,21 @@ pub struct Asker<'a> {
 #[derive(Debug)]
 pub struct Opener {
     root: Arc<Root>,
-    /// Whoever waits for one is in line: the semaphore is fair.
+    /// Requests wait for one in line: the semaphore is fair.
     seats: Arc<Semaphore>,
     descriptors: Arc<Descriptors>,
     patience: Duration,
 }
 
 impl Opener {
-    /// With so many seats; who has waited for `patience`, in line, for the disk or for a
+    /// With `seats` seats. A request that has waited for `patience`, in line, for the disk or for a
     /// descriptor, is refused.
     pub fn new(root: Arc<Root>, seats: usize, patience: Duration, descriptors: Arc<Descriptors>) -> Self {
         Self { root, seats: Arc::new(Semaphore::new(seats.max(1))), descriptors, patience }
     }
 
-    /// Opens what lies at a path, at once if that can be. For who has no other file open: it waits
-    /// for a descriptor if others have all of them, and none has this file.
+    /// Opens a path, at once if that can be. For a request that has no other file open: it waits
+    /// for a descriptor if all are taken and this file is not open elsewhere.
     ///
     /// # Errors
     /// The system's, and `TimedOut`.
@@ -79,8 +79,8 @@ impl Opener {
         }
     }
 
-    /// The same for who has another file open, and does without this one where descriptors are
-    /// short (E2).
+    /// The same for a request that has another file open: it goes without this one where
+    /// descriptors are short (E2).
     ///
     /// # Errors
     /// The system's, and `TimedOut`.
@@ -110,7 +110,7 @@ impl Opener {
         found.inspect_err(|error| {
             let errno = error.raw_os_error().map(Errno::from_raw_os_error);
             if matches!(errno, Some(Errno::MFILE | Errno::NFILE)) {
-                // Somebody else in this process, or on this machine, has them.
+                // Another part of this process, or another program, has them.
                 self.descriptors.crowd();
             }
         })
@@ -120,7 +120,7 @@ impl Opener {
         if let Some(found) = self.root.open_now(names)? {
             return Ok(found);
         }
-        // The names are not in memory: somebody who may wait looks for them.
+        // The names are not in memory: a thread that may wait looks for them.
         let (root, names, patience) = (self.root.clone(), names.clone(), self.patience);
         let patience = patience.saturating_sub(asker.since.elapsed());
         self.run(asker, move || root.open_waiting(&names, patience)).await
@@ -138,7 +138,7 @@ impl Opener {
         let working = async {
             let seat = self.seats.clone().acquire_owned().await.map_err(io::Error::other)?;
             let working = tokio::task::spawn_blocking(move || {
-                // Kept until it has ended, whoever waits for it still (O1).
+                // Kept until it has ended, even if its request has given up (O1).
                 let _seat = seat;
                 work()
             });
@@ -152,7 +152,7 @@ impl Opener {
     }
 }
 
-/// A file that nobody else has yet.
+/// A file that is not shared yet.
 fn file(found: &mut Found) -> Option<&mut Opened> {
     match found {
         Found::File(file) => Arc::get_mut(file),
@@ -201,8 +201,8 @@ mod tests {
             // One runtime, one thread: it runs until it has asked for its seat.
             tokio::task::yield_now().await;
         }
-        assert!(ended.try_recv().is_err(), "nobody has a seat but those who are held up");
-        // One of the two goes on, so that one seat serves all who wait, one after the other.
+        assert!(ended.try_recv().is_err(), "only openers that hang have a seat");
+        // One of the two goes on, so that one seat serves all that wait, one after the other.
         go.send(()).unwrap();
         for task in tasks.drain(2..) {
             task.await.unwrap().unwrap();
@@ -231,7 +231,7 @@ mod tests {
         };
         let waiting: Vec<_> = (0..50).map(|_| tokio::spawn(ask())).collect();
         tokio::task::yield_now().await;
-        // One seat for all of them, who keep what they get.
+        // One seat for all of them, and each keeps what it gets.
         seats.pop();
         let mut found = Vec::new();
         for one in waiting {

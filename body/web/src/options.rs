@@ -7,34 +7,27 @@ use std::time::Duration;
 
 use pantler_policy::Spec;
 
-pub use crate::scheduler::{Misses, Overtake};
+pub use crate::scheduler::Misses;
 
 /// In which order requests are served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Order {
-    /// As they come, believing nothing.
+    /// As they come.
     Fifo,
-    /// First what a model of the cache believes to be there.
-    Mirror,
-    /// First what the kernel says is there.
-    Truth,
-    /// As `mirror`; beliefs are verified before the first byte, and what is found corrects the
-    /// model and its size.
+    /// First what is cached: a steward or the kernel says what is.
     #[default]
-    MirrorVerify,
+    Truth,
 }
 
 impl Order {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Fifo, Self::Mirror, Self::Truth, Self::MirrorVerify];
+    pub const ALL: [Self; 2] = [Self::Fifo, Self::Truth];
 
     /// As typed.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Fifo => "fifo",
-            Self::Mirror => "mirror",
             Self::Truth => "truth",
-            Self::MirrorVerify => "mirror+verify",
         }
     }
 }
@@ -76,7 +69,7 @@ pub struct Tls {
     pub key: PathBuf,
 }
 
-/// What no client gets more of.
+/// Limits of one client, and of all.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     /// Connections at a time; further ones wait in the kernel's queue.
@@ -85,13 +78,13 @@ pub struct Limits {
     pub head_bytes: u32,
     /// Bytes of the target in the first line.
     pub target_bytes: u32,
-    /// Bytes of a body, which is of no use here and never read.
+    /// Bytes of the body of a request. Bodies are never read.
     pub body_bytes: u64,
     /// Requests at a time on one connection of HTTP/2.
     pub streams: u32,
     /// How long a client may take for a whole head.
     pub head_time: Duration,
-    /// How long a connection may lie idle, or a client may take nothing of its answer.
+    /// How long a connection may be idle, or a client may take no byte of its answer.
     pub idle_time: Duration,
     /// How long a request may wait for its file to be opened, in line for it or on the disk.
     pub open_time: Duration,
@@ -115,21 +108,12 @@ impl Default for Limits {
     }
 }
 
-/// What a model of the cache is made of.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Model {
-    /// The policy.
-    pub policy: Spec,
-    /// Bytes of the cache.
-    pub bytes: u64,
-}
-
-/// Who decides what stays in the kernel's page cache of what is read here.
+/// What decides which files stay in the kernel's page cache of those that the server reads.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Keep {
     /// The kernel.
     Kernel,
-    /// The server, by this policy: it lets go of what the policy evicts.
+    /// A steward with this policy: the server drops what the policy evicts.
     Policy(Spec),
 }
 
@@ -139,7 +123,7 @@ pub enum StoreKind {
     /// In the kernel's page cache.
     #[default]
     Files,
-    /// In a Pantler cache of so many bytes within the server.
+    /// In a Pantler cache of this many bytes within the server.
     Cache(u64),
 }
 
@@ -152,8 +136,7 @@ pub struct Options {
     pub listen: SocketAddr,
     /// Where `/metrics` and the live page are.
     pub admin: Option<SocketAddr>,
-    /// By which names or addresses these are asked for, beside the address of `admin` and this
-    /// machine's own.
+    /// Names of the host in requests to that address, beside addresses and `localhost`.
     pub admin_names: Vec<String>,
     /// Threads that answer.
     pub threads: u32,
@@ -163,16 +146,13 @@ pub struct Options {
     pub misses: Misses,
     /// Most reads of the disk at a time.
     pub disk_reads: u32,
-    /// From half of this on nobody who waits for the disk is overtaken by who came later, so that
-    /// nobody waits longer if the disk reads in the other half what had come earlier.
+    /// From half of this on a piece is read before all that were requested later, so a request
+    /// waits no longer if the disk reads in the other half what was requested earlier.
     pub age_cap: Duration,
-    /// How far who needs no disk gets ahead of those who wait for it.
-    pub overtake: Overtake,
-    /// What is believed at first, by the orders that have a model.
-    pub model: Model,
-    /// Who decides what stays, in the order `mirror+verify` over the page cache. A policy takes the
-    /// place of the model's.
+    /// What decides which files stay in the page cache, in the order `truth`.
     pub keep: Keep,
+    /// The bytes that a policy of `keep` begins with. The server looks for the right size.
+    pub keep_bytes: u64,
     /// Where the bytes lie.
     pub store: StoreKind,
     /// Memory for bytes between the disk and the network.
@@ -183,13 +163,13 @@ pub struct Options {
     pub listing: bool,
     /// Whether names that begin with a dot are served.
     pub hidden: bool,
-    /// Whether `.br`, `.zst` and `.gz` beside a file are served in its stead.
+    /// Whether `.br`, `.zst` and `.gz` beside a file are served instead of it.
     pub precompressed: bool,
     /// Where requests are noted.
     pub log: Option<AccessLog>,
     /// Certificate and key.
     pub tls: Option<Tls>,
-    /// What no client gets more of.
+    /// Limits of one client, and of all.
     pub limits: Limits,
 }
 
@@ -207,12 +187,8 @@ impl Options {
             misses: Misses::default(),
             disk_reads: 8,
             age_cap: Duration::from_secs(5),
-            overtake: Overtake::default(),
-            model: Model {
-                policy: pantler_policy::PolicyName::Linux.spec(),
-                bytes: pantler_kernel::memory::available(),
-            },
             keep: Keep::Policy(pantler_policy::PolicyName::WTinyLfu.spec()),
+            keep_bytes: pantler_kernel::memory::available(),
             store: StoreKind::default(),
             buffer_bytes: 64 << 20,
             index: vec!["index.html".into()],
@@ -225,9 +201,9 @@ impl Options {
         }
     }
 
-    /// Makes this process hold on to little of what it gives back: what a server holds is missing
-    /// from the page cache. For who has a process for the server alone; to be called before it is
-    /// [started](crate::Server::start). Whether that worked.
+    /// Makes this process keep little of the memory that it frees: it is missing from the page
+    /// cache. For a process that does nothing but serve; call it before the server is
+    /// [started](crate::Server::start). Gives whether that worked.
     pub fn hold_little(&self) -> bool {
         pantler_cache::hold_little((self.threads / 4).max(1))
     }

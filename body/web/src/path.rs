@@ -2,7 +2,7 @@
 //!
 //! T1  No name that comes out is empty, `.` or `..`, nor holds a slash, a backslash or a zero byte.
 //!
-//! Whoever opens the names lets the kernel check as well (`RESOLVE_BENEATH`), because links are not
+//! The kernel checks as well when the names are opened (`RESOLVE_BENEATH`), because links are not
 //! visible here.
 
 use percent_encoding::percent_decode_str;
@@ -24,7 +24,7 @@ pub struct Names {
 pub enum Refusal {
     /// It makes no sense: 400.
     Malformed,
-    /// It may make sense, and is nobody's business: 404.
+    /// It may make sense, but is hidden: 404.
     Hidden,
 }
 
@@ -59,7 +59,7 @@ pub fn names(path: &str, hidden: bool) -> Result<Names, Refusal> {
     Ok(Names { is_directory: rest.is_empty() || rest.ends_with('/'), joined })
 }
 
-/// A decoded component that could lead elsewhere was put there by somebody who wants to get there.
+/// A decoded component that could lead elsewhere is an attack.
 fn check(name: &[u8]) -> Result<(), Refusal> {
     let leads_away =
         name == b"." || name == b".." || name.iter().any(|byte| matches!(byte, b'/' | b'\\' | 0));

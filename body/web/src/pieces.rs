@@ -1,8 +1,9 @@
 //! The pieces of answers that one connection holds: read for it, and not taken by its socket.
 //!
 //! P1  While buffers are over their budget, a connection gets a piece only if it holds fewer than
-//!     `PIECES_LEAST`. So all of them together hold no more than the budget and so many of the
-//!     smallest pieces each, however many streams they have, and however large their windows are.
+//!     `PIECES_LEAST`. So all of them together hold no more than the budget and `PIECES_LEAST` of
+//!     the smallest pieces each, whatever the number of their streams and the size of their
+//!     windows.
 
 use bytes::Bytes;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -18,7 +19,7 @@ const PIECES_LEAST: u32 = 4;
 /// were given up.
 const WAITING_MAX: usize = 256;
 
-/// What a connection holds, and who waits for it to hold less.
+/// The pieces of a connection, and the tasks that wait for it to hold fewer.
 #[derive(Debug, Default)]
 pub struct Pieces {
     held: AtomicU32,
@@ -30,7 +31,7 @@ impl Pieces {
     /// Whether it holds few enough to get one more. If not, the task is woken when it may be so.
     pub fn are_few(&self, context: &Context<'_>) -> bool {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        // Under the lock: who gives one back after this finds us waiting.
+        // Under the lock: a piece that is given back after this finds us waiting.
         if self.held.load(Ordering::SeqCst) < PIECES_LEAST {
             return true;
         }
@@ -74,7 +75,7 @@ impl AsRef<[u8]> for Piece {
 
 impl Drop for Piece {
     fn drop(&mut self) {
-        // Whoever is woken finds the room that it makes.
+        // A woken task finds the place that it makes.
         self.bytes = Bytes::new();
         self.pulse.pieces.give_back();
     }

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use crate::options::Limits;
 use crate::pieces::Pieces;
 
-/// How often somebody looks whether a client that waits for us is still there.
+/// How often the server looks whether a client that waits for an answer is still there.
 const LOOK_TIME: Duration = Duration::from_secs(1);
 
 /// With what a client begins that speaks HTTP/2 without having asked (RFC 9113, section 3.4).
@@ -34,8 +34,8 @@ pub struct Pulse {
     waiting: AtomicU32,
     /// Since when there are such.
     waiting_since: AtomicU64,
-    /// When the client last took bytes of an answer; later by as long as anybody has waited for us
-    /// since.
+    /// When the client last took bytes of an answer; later by the time that requests have waited
+    /// for the server since.
     progress: AtomicU64,
     is_http2: AtomicBool,
     /// Whether nothing has come yet.
@@ -47,7 +47,7 @@ pub struct Pulse {
     pub pieces: Pieces,
 }
 
-/// Somebody who waits for us, until it is dropped.
+/// A request that waits for the server, until it is dropped.
 #[derive(Debug)]
 pub struct Wait<'a>(&'a Pulse);
 
@@ -107,9 +107,9 @@ impl Pulse {
         }
     }
 
-    /// The client took bytes of an answer. Nothing else is progress over HTTP/2: who asks for
-    /// something new now and then, or sends frames that want to be confirmed, could otherwise hold
-    /// for ever what it does not take.
+    /// The client took bytes of an answer. Nothing else is progress over HTTP/2: a client that
+    /// sends requests or frames now and then could otherwise hold for ever the bytes that it does
+    /// not take.
     pub fn took(&self) {
         self.progress.store(self.now(), Ordering::Relaxed);
     }
@@ -128,7 +128,7 @@ impl Pulse {
         let was_last = self.active.fetch_sub(1, Ordering::Relaxed) == 1;
         self.quiet.store(self.now(), Ordering::Relaxed);
         if was_last && self.is_within_head() {
-            // What came behind the request begins to count now: nobody could have read it before.
+            // Bytes behind the request count from now on: they could not be read before.
             self.head.store(self.now() + 1, Ordering::Relaxed);
         }
     }
@@ -153,7 +153,7 @@ impl Pulse {
         Wait(self)
     }
 
-    /// The bytes are there, or nobody wants them.
+    /// The bytes are there, or no request wants them.
     pub fn resume(&self) {
         let since = self.waiting_since.load(Ordering::Relaxed);
         if self.waiting.fetch_sub(1, Ordering::Relaxed) == 1 {
@@ -164,15 +164,10 @@ impl Pulse {
         }
     }
 
-    /// Whether a client waits for us of which nobody would hear that it has left: over HTTP/2 all
+    /// Whether a client waits for the server and its leaving would go unnoticed: over HTTP/2 all
     /// that it sends is read.
     pub fn needs_a_look(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) > 0 && !self.is_http2.load(Ordering::Relaxed)
-    }
-
-    /// Whether nothing is asked.
-    pub fn is_idle(&self) -> bool {
-        self.active.load(Ordering::Relaxed) == 0
     }
 
     /// What the watchdog does at a time since the connection was opened. Over HTTP/2 bytes of all

@@ -1,7 +1,7 @@
 //! Byte ranges of a request (RFC 9110, section 14). Pure.
 
-/// Most ranges that are answered one by one. Who asks for more gets the whole file: a flood of
-/// ranges costs the server more than the client (RFC 9110, section 17.15).
+/// Most ranges that are answered one by one. With more the whole file is sent: a flood of ranges
+/// costs the server more than the client (RFC 9110, section 17.15).
 pub const RANGES_MAX: usize = 16;
 
 /// Bytes of a file: the first, and one past the last.
@@ -63,7 +63,7 @@ pub fn asked(field: &str, size: u64) -> Asked {
     }
 }
 
-/// One range: `None` if it makes no sense, `Some(None)` if the file has nothing of it.
+/// One range: `None` if it is malformed, `Some(None)` if the file has nothing of it.
 fn one(text: &str, size: u64) -> Option<Option<Span>> {
     let (first, last) = text.split_once('-')?;
     if first.is_empty() {

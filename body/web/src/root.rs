@@ -66,7 +66,7 @@ impl Root {
         self.directory.path()
     }
 
-    /// Who keeps the bytes of its files in memory. Another file system mounted below it is taken
+    /// What keeps the bytes of its files in memory. Another file system mounted below it is taken
     /// for the same.
     pub fn below(&self) -> Below {
         self.below
@@ -93,7 +93,7 @@ impl Root {
         let mut pause = PAUSE_MIN;
         loop {
             // EAGAIN: a rename elsewhere raced with the check that the path stays beneath, which is
-            // over at once; or somebody has a lease on the file, which may take the kernel most of
+            // over at once; or a program has a lease on the file, which may take the kernel most of
             // a minute to break.
             match self.resolve(names, ResolveFlags::empty()) {
                 Err(Errno::INTR) => {}
@@ -108,7 +108,7 @@ impl Root {
     }
 
     fn resolve(&self, names: &Names, more: ResolveFlags) -> Result<OwnedFd, Errno> {
-        // Without NONBLOCK a pipe would hold us up until somebody writes to it.
+        // Without NONBLOCK opening a pipe would wait for a writer.
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | more;
         let path: &[u8] = if names.joined.is_empty() { b"." } else { &names.joined };
@@ -133,13 +133,13 @@ impl Root {
     }
 }
 
-/// A file that could change again without showing it, because its stamps are young or somebody may
-/// be writing to it, has a weak tag, and another one each time, and no date: who asks whether its
-/// bytes are still the same is never told so.
+/// A file that could change again without showing it, because its stamps are young or a program may
+/// be writing to it, has a weak tag, a new one each time, and no date: a client is never told that
+/// its bytes are still the same.
 ///
-/// The time of modification is whatever somebody has set, and all files of a reproducible build
-/// have the same; the time of change is the kernel's, but two files may have the same. So the tag
-/// has both, and which file it is: as a hash, because numbers of inodes are nobody's business.
+/// Programs can set the time of modification, and all files of a reproducible build have the same;
+/// the time of change is the kernel's, but two files may have the same. So the tag has both, and
+/// which file it is: as a hash, because numbers of inodes are private.
 fn validators(attributes: &Attributes, is_settled: bool, now: SystemTime) -> Validators {
     let Attributes { size, modified, .. } = attributes;
     let nanoseconds = i128::from(modified.seconds) * 1_000_000_000 + i128::from(modified.nanoseconds);

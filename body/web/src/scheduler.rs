@@ -1,35 +1,32 @@
-//! Who is served next, and what is read next. Pure: no I/O, no clock; every time is passed in.
+//! Which request is served next, and which piece is read next. Pure: no I/O, no clock; every time
+//! is passed in.
 //!
 //! ```text
-//!   arrive --believed cached--> turn --bytes there--> leave
-//!      |                          |
-//!      |                          +--not there--> warming --+
-//!      +--believed missing------> cold ---------------------+--> reading (at most `reads_max`) --> done
+//!   arrive --cached--> turn --bytes there--> leave
+//!      |                 |
+//!      |                 +--not there--> warming --+
+//!      +--missing------> cold ---------------------+--> reading (at most `reads_max`) --> done
 //! ```
 //!
-//! A *wish* is a piece of one file. Who wishes for what is believed cached gets a *turn* at once:
-//! it looks for itself, and either has its bytes or comes back, *warming*. Wishes for the same
-//! piece wait as one *group*, are read once, and end together. In `in_order`, the oblivious twin of
-//! the same server, nothing is believed: turns are given strictly in order of arrival, `reads_max`
-//! at a time, each kept until its bytes are there.
+//! A *wish* is a piece of one file. A request whose wish is cached gets a *turn* at once: it looks
+//! for its bytes, and either has them or waits, *warming*. Wishes for the same piece wait as one
+//! *group*, are read once, and end together. With `in_order`, the oblivious twin of the same
+//! server, turns are given in order of arrival, `reads_max` at a time, and each is kept until its
+//! bytes are there.
 //!
 //! The idea is that of Burnett et al. (Exploiting Gray-Box Knowledge of Buffer-Cache Management,
 //! USENIX 2002, section 5): serving what is cached first saves disk reads, because it is used
-//! before it is evicted. Differences: turns are checked, misses are merged, and nobody waits for
-//! ever.
+//! before it is evicted. Differences: turns are checked, misses are merged, and waiting is bounded.
 //!
 //! * Q1  A ticket waits in one place: the line, or one group that is pending or being read.
 //! * Q2  At most `reads_max` groups are being read.
 //! * Q3  A group waits as long as its oldest ticket does. Once that is half of `age_cap`, no
-//!   younger group is read before it. So nobody waits longer than half of `age_cap` and the time in
-//!   which the disk reads what came earlier and waits then: no longer than `age_cap` if it reads
-//!   that in half of it, and longer if it does not. The cap makes no disk faster.
+//!   younger group is read before it. So a ticket waits at most for half of `age_cap` and for the
+//!   time in which the disk reads what came earlier: at most `age_cap` if the disk reads that in
+//!   the other half. The cap makes no disk faster.
 //! * Q4  With merging, at most one pending group wishes for a piece.
 //! * Q5  In order, turns and reads that are out never exceed `reads_max`, and the line moves only
-//!   at its head.
-//! * Q6  Out of order, who needs no disk is *held back* only while every read is taken and more
-//!   groups that came before it wait than [`Overtake`] allows, for no longer than half of
-//!   `age_cap`, and not at all once no read has ended for so long.
+//!   at its head. Out of order the line is empty.
 //!
 //! Why so: docs/decisions/0062-faults-of-the-web-server.md.
 
@@ -38,16 +35,11 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
-mod ages;
-mod tempo;
 #[cfg(test)]
 mod tests;
 
-use ages::Ages;
-use tempo::Tempo;
-
-/// Bytes in a window. A wish lies within one window, so that nobody holds a turn for long.
-pub const WINDOW_BYTES: u64 = 1 << 20;
+/// Bytes in a window. A wish lies within one window, so that no request holds a turn for long.
+pub(crate) const WINDOW_BYTES: u64 = 1 << 20;
 
 /// A piece of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,7 +74,7 @@ impl Wish {
     }
 }
 
-/// Names somebody who waits.
+/// Names a request that waits.
 pub type Ticket = u64;
 
 /// Names a group.
@@ -98,59 +90,34 @@ pub enum Misses {
     Wanted,
 }
 
-/// How far those who need no disk may get ahead of those who wait for it. In a closed loop whoever
-/// is answered at once asks again, until all of them wait for the disk, which makes them wait
-/// longer and gives no more answers.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Overtake {
-    /// As far as they like.
-    Free,
-    /// Until the line for the disk is this many times as long as it would be if all who are here
-    /// stood in one line.
-    Times(f64),
-    /// Until the disk needs this long for those who wait.
-    For(Duration),
-}
-
-impl Default for Overtake {
-    fn default() -> Self {
-        Self::Times(1.0)
-    }
-}
-
 /// What can be chosen.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
-    /// Serve in order of arrival, believing nothing and merging nothing.
+    /// Serve in order of arrival, whatever is cached.
     pub in_order: bool,
     /// Whether wishes for the same piece are read once.
     pub merge: bool,
     /// Most reads at a time.
     pub reads_max: u32,
-    /// From half of this on nobody is overtaken by who came later (Q3).
+    /// From half of this on a group is read before all younger ones (Q3).
     pub age_cap: Duration,
     /// Which cold group goes first.
     pub misses: Misses,
-    /// How far who is believed cached gets ahead.
-    pub overtake: Overtake,
 }
 
-/// What becomes of somebody who arrives.
+/// What becomes of a request that arrives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arrival {
     /// Look for your bytes now, then [`leave`](Scheduler::leave) or [`miss`](Scheduler::missed).
     Turn,
     /// Wait until told.
     Wait(Ticket),
-    /// You need no disk, but wait until told all the same, for half of the age cap at most: then
-    /// [`cancel`](Scheduler::cancel) and look.
-    Held(Ticket),
 }
 
 /// What is to be done next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Work {
-    /// This one's turn has come.
+    /// The turn of this one has come.
     Turn(Ticket),
     /// Read this; then say that it is [`done`](Scheduler::done).
     Read {
@@ -160,19 +127,19 @@ pub enum Work {
         wish: Wish,
         /// The one of the group that waits longest.
         oldest: Ticket,
-        /// Whether somebody believed that it is cached, and was wrong.
+        /// Whether a request had a turn for it and found it missing.
         is_warming: bool,
     },
 }
 
-/// How many wait where.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// How many requests wait where.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
 pub struct Lengths {
-    /// Tickets in line: in order, all that wait for their turn; else those that are held back.
+    /// Tickets that wait for their turn, in order.
     pub line: usize,
-    /// Tickets believed missing whose read has not begun.
+    /// Tickets of missing pieces whose read has not begun.
     pub cold: usize,
-    /// Tickets whose belief was wrong, and whose read has not begun.
+    /// Tickets that had a turn and found nothing, and whose read has not begun.
     pub warming: usize,
     /// Tickets whose bytes are being read.
     pub reading: usize,
@@ -185,7 +152,7 @@ pub struct Lengths {
 #[derive(Debug, Clone)]
 struct Group {
     wish: Wish,
-    /// When each arrived, and who; oldest first. Never empty while pending.
+    /// When each arrived, and its ticket; oldest first. Never empty while pending.
     tickets: Vec<(Duration, Ticket)>,
     is_warming: bool,
 }
@@ -205,13 +172,13 @@ impl Group {
 #[derive(Debug)]
 pub struct Scheduler {
     options: Options,
-    /// In order, all that wait for their turn; else those that are held back.
-    line: VecDeque<(Ticket, Duration, Wish)>,
+    /// Tickets that wait for their turn, in order, and since when.
+    line: VecDeque<(Ticket, Duration)>,
     /// Turns that are out, and reads on behalf of those that had one (in order only).
     in_service: u32,
     pending: HashMap<GroupId, Group>,
     pending_by_piece: HashMap<(u64, u64), GroupId>,
-    by_age: Ages,
+    by_age: BTreeSet<(Duration, GroupId)>,
     warming_by_age: BTreeSet<(Duration, GroupId)>,
     by_worth: BTreeSet<(Reverse<usize>, Duration, GroupId)>,
     reading: HashMap<GroupId, Group>,
@@ -219,97 +186,77 @@ pub struct Scheduler {
     reading_by_piece: HashMap<(u64, u64), Vec<GroupId>>,
     /// In which group a ticket waits.
     group_of: HashMap<Ticket, GroupId>,
-    tempo: Tempo,
     next_number: u64,
 }
 
 impl Scheduler {
-    /// Nobody waits.
+    /// No request waits.
     pub fn new(options: Options) -> Self {
-        assert!(options.reads_max > 0, "Q2: somebody must read");
+        assert!(options.reads_max > 0, "Q2: at least one read at a time");
         Self {
             options,
             line: VecDeque::new(),
             in_service: 0,
             pending: HashMap::new(),
             pending_by_piece: HashMap::new(),
-            by_age: Ages::default(),
+            by_age: BTreeSet::new(),
             warming_by_age: BTreeSet::new(),
             by_worth: BTreeSet::new(),
             reading: HashMap::new(),
             reading_by_piece: HashMap::new(),
             group_of: HashMap::new(),
-            tempo: Tempo::new(),
             next_number: 0,
         }
     }
 
     /// What was chosen.
+    #[cfg(test)]
     pub fn options(&self) -> &Options {
         &self.options
     }
 
-    /// Nobody waits, whatever was before. Tickets and groups of before name nothing, now or later.
+    /// Drops all requests that wait. Their tickets and groups are never given out again.
     pub fn begin_anew(&mut self) {
         *self = Self { next_number: self.next_number, ..Self::new(self.options) };
     }
 
-    /// Somebody wishes for a piece, which is `believed` cached or not.
-    pub fn arrive(&mut self, now: Duration, wish: Wish, believed: bool) -> Arrival {
+    /// A request wishes for a piece that `is_cached` or not.
+    pub fn arrive(&mut self, now: Duration, wish: Wish, is_cached: bool) -> Arrival {
         if self.options.in_order {
             if self.line.is_empty() && self.in_service < self.options.reads_max {
                 self.in_service += 1;
                 return Arrival::Turn;
             }
             let ticket = self.number();
-            self.line.push_back((ticket, now, wish));
+            self.line.push_back((ticket, now));
             return Arrival::Wait(ticket);
         }
-        if !believed {
-            return Arrival::Wait(self.join(now, wish, false));
-        }
-        if self.lets_pass(now) {
-            return Arrival::Turn;
-        }
-        let ticket = self.number();
-        self.line.push_back((ticket, now, wish));
-        Arrival::Held(ticket)
+        if is_cached { Arrival::Turn } else { Arrival::Wait(self.join(now, wish, false)) }
     }
 
-    /// Whether somebody who arrives now, out of order and needing no disk, has a turn at once.
-    pub fn lets_pass(&mut self, now: Duration) -> bool {
-        self.line.is_empty() && !self.is_held(now, now)
-    }
-
-    /// Whether somebody waits already for a piece of the same window.
+    /// Whether a request waits already for a piece of the same window.
     pub fn is_waited_for(&self, wish: Wish) -> bool {
         let key = wish.key();
         self.pending_by_piece.contains_key(&key) || self.reading_by_piece.contains_key(&key)
     }
 
-    /// Whether somebody waits, or is held back, who wishes for a piece of the same window.
-    pub fn is_wished_for(&self, wish: Wish) -> bool {
-        self.is_waited_for(wish) || self.line.iter().any(|(_, _, other)| other.key() == wish.key())
-    }
-
-    /// Somebody who had a turn has its bytes, or went away.
+    /// A request that had a turn has its bytes, or went away.
     pub fn leave(&mut self) {
-        self.tempo.served();
         if self.options.in_order {
             self.in_service = self.in_service.checked_sub(1).expect("Q5: a turn was out");
         }
     }
 
-    /// Somebody who arrived at `since` had a turn and found nothing: it waits until the piece was
+    /// A request that arrived at `since` had a turn and found nothing: it waits until the piece was
     /// read.
     pub fn missed(&mut self, since: Duration, wish: Wish) -> Ticket {
         self.join(since, wish, true)
     }
 
-    /// Somebody who waits goes away. What is being read for it is read to the end.
+    /// A request that waits goes away. What is being read for it is read to the end.
     pub fn cancel(&mut self, ticket: Ticket) {
         let Some(id) = self.group_of.remove(&ticket) else {
-            self.line.retain(|(other, ..)| *other != ticket);
+            self.line.retain(|(other, _)| *other != ticket);
             return;
         };
         if let Some(group) = self.reading.get_mut(&id) {
@@ -328,12 +275,9 @@ impl Scheduler {
 
     /// The next thing to do. Ask until there is none after everything that happened.
     pub fn next(&mut self, now: Duration) -> Option<Work> {
-        self.tempo.pass(now, self.reading.len(), self.options.reads_max);
-        if !self.options.in_order {
-            return self.next_read(now).or_else(|| self.next_held(now));
-        }
-        if self.in_service < self.options.reads_max
-            && let Some((ticket, ..)) = self.line.pop_front()
+        if self.options.in_order
+            && self.in_service < self.options.reads_max
+            && let Some((ticket, _)) = self.line.pop_front()
         {
             self.in_service += 1;
             return Some(Work::Turn(ticket));
@@ -352,19 +296,10 @@ impl Scheduler {
             self.reading_by_piece.entry(wish.key()).or_default().push(id);
         }
         self.reading.insert(id, group);
-        self.tempo.pass(now, self.reading.len(), self.options.reads_max);
         Some(Work::Read { id, wish, oldest, is_warming })
     }
 
-    fn next_held(&mut self, now: Duration) -> Option<Work> {
-        let since = self.line.front()?.1;
-        if self.is_held(now, since) {
-            return None;
-        }
-        self.line.pop_front().map(|(ticket, ..)| Work::Turn(ticket))
-    }
-
-    /// A read has ended, well or not. Those who waited for it wait no more.
+    /// A read has ended, well or not. Gives the tickets that waited for it.
     pub fn done(&mut self, id: GroupId) -> Vec<Ticket> {
         let group = self.reading.remove(&id).expect("Q2: what is done was being read");
         if let Some(same) = self.reading_by_piece.get_mut(&group.wish.key()) {
@@ -376,7 +311,6 @@ impl Scheduler {
         if self.options.in_order {
             self.leave();
         }
-        self.tempo.read(group.tickets.len());
         for (_, ticket) in &group.tickets {
             self.group_of.remove(ticket);
         }
@@ -388,12 +322,12 @@ impl Scheduler {
         self.reading.contains_key(&id)
     }
 
-    /// Those who wait for a group that is being read.
+    /// The tickets that wait for a group that is being read.
     pub fn tickets(&self, id: GroupId) -> impl Iterator<Item = Ticket> {
         self.reading.get(&id).into_iter().flat_map(|group| group.tickets.iter().map(|(_, ticket)| *ticket))
     }
 
-    /// How many wait where.
+    /// How many requests wait where.
     pub fn lengths(&self) -> Lengths {
         let mut lengths = Lengths {
             line: self.line.len(),
@@ -409,14 +343,15 @@ impl Scheduler {
         lengths
     }
 
-    /// Since when the oldest waits whose read has not begun.
+    /// Since when the oldest request waits whose read has not begun.
     pub fn oldest(&self) -> Option<Duration> {
-        let line = self.line.front().map(|(_, since, _)| *since);
-        let group = self.by_age.first().map(|(since, _)| since);
+        let line = self.line.front().map(|(_, since)| *since);
+        let group = self.by_age.first().map(|(since, _)| *since);
         line.into_iter().chain(group).min()
     }
 
     /// Recomputes every rule, and panics with the number of one that does not hold. For tests.
+    #[cfg(test)]
     pub fn validate(&self) {
         let groups = self.pending.iter().chain(&self.reading);
         let tickets: usize = groups.clone().map(|(_, group)| group.tickets.len()).sum();
@@ -429,7 +364,7 @@ impl Scheduler {
         }
         assert!(self.reading.len() <= self.options.reads_max as usize, "Q2: reads");
         for (id, group) in &self.pending {
-            assert!(self.by_age.contains((group.since(), *id)), "Q3: age of {id}");
+            assert!(self.by_age.contains(&(group.since(), *id)), "Q3: age of {id}");
             let is_warming = self.warming_by_age.contains(&(group.since(), *id));
             assert_eq!(is_warming, group.is_warming, "Q3: warming {id}");
             let worth = (Reverse(group.tickets.len()), group.since(), *id);
@@ -438,38 +373,12 @@ impl Scheduler {
                 assert_eq!(self.pending_by_piece.get(&group.wish.key()), Some(id), "Q4: piece of {id}");
             }
         }
-        self.by_age.validate();
         assert_eq!(self.by_age.len(), self.pending.len(), "Q3: ages");
         assert_eq!(self.by_worth.len(), self.pending.len(), "Q3: worths");
         let held = self.pending.len() + self.reading.len();
+        assert!(self.options.in_order || self.line.is_empty(), "Q5: the line");
         assert!(!self.options.in_order || held <= self.in_service as usize, "Q5: reads keep their turns");
         assert!(!self.options.in_order || self.in_service <= self.options.reads_max, "Q5: turns");
-    }
-
-    /// Whether somebody who needs no disk and came at `since` waits for those who came before (Q6).
-    fn is_held(&mut self, now: Duration, since: Duration) -> bool {
-        let patience = self.options.age_cap / 2;
-        if self.reading.len() < self.options.reads_max as usize
-            || now.saturating_sub(since) >= patience
-            || self.tempo.hangs(now) >= patience
-        {
-            return false;
-        }
-        let most = self.overtaken_max();
-        self.pending.len() > most && self.by_age.nth(most).is_some_and(|(other, _)| other < since)
-    }
-
-    /// Of how many groups that came before one may get ahead; always of as many as are read at a
-    /// time, so that readers never have a rest because somebody is held back.
-    fn overtaken_max(&self) -> usize {
-        let most = match self.options.overtake {
-            Overtake::Free => return usize::MAX,
-            Overtake::Times(times) => {
-                times * self.tempo.share() * (self.group_of.len() + self.line.len()) as f64
-            }
-            Overtake::For(time) => self.tempo.reads_in(time).unwrap_or(f64::INFINITY),
-        };
-        (most as usize).max(self.options.reads_max as usize)
     }
 
     fn number(&mut self) -> u64 {
@@ -477,10 +386,10 @@ impl Scheduler {
         self.next_number
     }
 
-    /// Whose read begins next: by age from half of the cap on, else what is warming, else as
-    /// chosen.
+    /// The group whose read begins next: by age from half of the cap on, else one that is warming,
+    /// else as chosen.
     fn choose(&self, now: Duration) -> Option<GroupId> {
-        let (since, oldest) = self.by_age.first()?;
+        let &(since, oldest) = self.by_age.first()?;
         let is_overdue = now.saturating_sub(since) >= self.options.age_cap / 2;
         if is_overdue || self.options.in_order {
             return Some(oldest);
@@ -522,7 +431,7 @@ impl Scheduler {
     /// Takes a pending group out of every order; its tickets stay its own.
     fn take(&mut self, id: GroupId) -> Group {
         let group = self.pending.remove(&id).expect("Q1: a ticket's group is pending or being read");
-        self.by_age.remove((group.since(), id));
+        self.by_age.remove(&(group.since(), id));
         self.warming_by_age.remove(&(group.since(), id));
         self.by_worth.remove(&(Reverse(group.tickets.len()), group.since(), id));
         if self.pending_by_piece.get(&group.wish.key()) == Some(&id) {

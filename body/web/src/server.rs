@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener as StdListener};
+use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
@@ -15,9 +16,11 @@ use crate::descriptors::{Descriptors, Seat};
 use crate::desk::Desk;
 use crate::log::Log;
 use crate::metrics::Metrics;
+use crate::opened::Below;
 use crate::opener::Opener;
 use crate::options::Options;
 use crate::root::Root;
+use crate::scheduler::Lengths;
 use crate::{WebError, admin, tls};
 
 /// Connections that wait to be accepted.
@@ -80,6 +83,36 @@ fn join(threads: impl IntoIterator<Item = JoinHandle<()>>, until: Instant) -> bo
     all
 }
 
+/// What a server does at one moment.
+#[derive(Debug, Clone)]
+pub struct Stats {
+    /// Counters by name, as the live page shows them.
+    pub numbers: Vec<(&'static str, u64)>,
+    /// Requests that wait.
+    pub lengths: Lengths,
+    /// Memory between disk and network.
+    pub buffer_bytes: u64,
+    /// Questions to the kernel or a steward what is cached.
+    pub asked: u64,
+    /// The policy that decides what stays in the page cache, and the bytes that it may fill.
+    pub keep: Option<(String, u64)>,
+}
+
+impl Stats {
+    /// A counter by its name; 0 without it.
+    pub fn number(&self, name: &str) -> u64 {
+        self.numbers.iter().find(|(other, _)| *other == name).map_or(0, |(_, value)| *value)
+    }
+}
+
+/// Whether a folder lies on a Pantler mount, whose steward decides what stays.
+///
+/// # Errors
+/// When the folder cannot be opened.
+pub fn is_on_mount(root: &Path) -> Result<bool, WebError> {
+    Ok(Root::open(root)?.below() == Below::Mount)
+}
+
 #[derive(Debug, Default)]
 struct Running {
     count: Mutex<u32>,
@@ -105,7 +138,7 @@ impl Server {
         let metrics = Arc::new(Metrics::default());
         let log = options.log.as_ref().map(|log| Log::open(log, metrics.log_lost.clone()));
         let (log, log_writer) = log.transpose()?.unzip();
-        let (desk, readers) = Desk::open(&options, root.clone(), metrics)?;
+        let (desk, readers) = Desk::open(&options, &root, metrics)?;
         let (stop, stopped) = watch::channel(false);
         let threads = options.threads.max(1);
         let seats = Arc::new(Semaphore::new(options.limits.connections.max(threads) as usize));
@@ -168,9 +201,21 @@ impl Server {
         self.admin
     }
 
-    /// What it does with requests, for whoever watches.
-    pub fn site(&self) -> &Arc<Site> {
-        &self.site
+    /// The folder that is served, without links.
+    pub fn root(&self) -> &Path {
+        self.site.root.path()
+    }
+
+    /// What the server does at this moment.
+    pub fn stats(&self) -> Stats {
+        let desk = &self.site.desk;
+        Stats {
+            numbers: desk.metrics.numbers(),
+            lengths: desk.lengths().0,
+            buffer_bytes: desk.buffers.outstanding(),
+            asked: desk.store.asked(),
+            keep: desk.ask_keeper(|keeper, _| keeper.model()),
+        }
     }
 
     /// Accepts nothing more, lets answers end for as long as the limits allow, and ends. Whether
@@ -185,7 +230,7 @@ impl Server {
         }
         let _ = self.stop.send(true);
         let limit = Instant::now() + self.site.options.limits.stop_time;
-        let mut count = self.running.count.lock().expect("nobody panics holding it");
+        let mut count = self.running.count.lock().expect("no panic while it is held");
         while *count > 0 {
             let left = limit.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -193,15 +238,15 @@ impl Server {
                 self.has_given_up = true;
                 return false;
             }
-            (count, _) = self.running.ended.wait_timeout(count, left).expect("nobody panics holding it");
+            (count, _) = self.running.ended.wait_timeout(count, left).expect("no panic while it is held");
         }
         drop(count);
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
         self.site.desk.close();
-        // The disk may hang under a reader whose client is gone, and who reads the log may have
-        // gone to sleep.
+        // The disk may hang under a reader whose client is gone, and the reader of the log may be
+        // asleep.
         let limit = limit.max(Instant::now() + GRACE);
         let mut have_ended = join(self.readers.drain(..), limit);
         if let (Some(log), Some(writer)) = (&self.site.log, self.log_writer.take()) {
@@ -219,12 +264,12 @@ impl Server {
             .build()
             .map_err(WebError::Start)?;
         let running = self.running.clone();
-        *running.count.lock().expect("nobody panics holding it") += 1;
+        *running.count.lock().expect("no panic while it is held") += 1;
         let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
             runtime.block_on(work);
-            // Openers may hang in a file system: nobody waits for them.
+            // Openers may hang in a file system: they are not waited for.
             runtime.shutdown_background();
-            *running.count.lock().expect("nobody panics holding it") -= 1;
+            *running.count.lock().expect("no panic while it is held") -= 1;
             running.ended.notify_all();
         });
         self.threads.push(thread.map_err(WebError::Start)?);
@@ -247,8 +292,8 @@ fn listen(address: SocketAddr) -> Result<StdListener, WebError> {
     Ok(listener)
 }
 
-/// How many of the descriptors that this process may have are for connections and files for them. A
-/// quarter at least: seldom does everybody open something at the same moment.
+/// How many of the descriptors of this process are for connections and files for them: a quarter at
+/// least, because openers and readers seldom all open a file at the same moment.
 fn for_clients(descriptors: usize, options: &Options) -> usize {
     let left = descriptors.saturating_sub(own_descriptors(options)).max(descriptors / 4);
     if left < options.limits.connections as usize {
@@ -262,15 +307,15 @@ fn for_clients(descriptors: usize, options: &Options) -> usize {
 fn own_descriptors(options: &Options) -> usize {
     let [process, thread] = DESCRIPTORS;
     let threads = options.threads.max(1) as usize;
-    // Who answers opens one at a time, and so does each of its openers, and each reader for what it
-    // lets go of.
+    // Each thread that answers opens one at a time, and so does each of its openers, and each
+    // reader for what it drops.
     let opening = threads * (OPENERS + 1) + options.disk_reads as usize;
     process + thread * (threads + 1) + opening + options.admin.map_or(0, |_| admin::CONNECTIONS_MAX)
 }
 
-/// Who may come in.
+/// Admits connections.
 struct Door {
-    /// So many at a time.
+    /// One for each connection.
     seats: Arc<Semaphore>,
     /// Each with a descriptor, where those are counted.
     descriptors: Option<Arc<Descriptors>>,
@@ -367,30 +412,29 @@ mod tests {
         let mut stream = std::net::TcpStream::connect(server.address()).unwrap();
         stream.write_all(b"GET /big HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
         stream.read_exact(&mut [0; 1000]).unwrap();
-        assert!(!server.end(), "somebody still takes its answer");
+        assert!(!server.end(), "a client still takes its answer");
         drop(stream);
         let mut count = server.running.count.lock().unwrap();
         while *count > 0 {
             count = server.running.ended.wait(count).unwrap();
         }
         drop(count);
-        // Now nobody would have to be waited for; who drops the server asks all the same, and must
-        // not wait either.
+        // Now there is nothing to wait for; dropping the server asks all the same, and must not
+        // wait either.
         assert!(!server.end(), "it began anew");
     }
 
     #[test]
-    fn who_leaves_while_it_waits_is_read_for_no_more() {
-        let folder = tempfile::tempdir().unwrap();
+    fn nothing_is_read_for_a_client_that_left() {
+        // In memory nothing says what is cached, so all requests wait for readers; those are gone.
+        let folder = tempfile::tempdir_in("/dev/shm").unwrap();
         std::fs::write(folder.path().join("f"), vec![1; 5000]).unwrap();
         std::fs::write(folder.path().join("g"), vec![1; 5000]).unwrap();
-        let mut options = Options::new(folder.path(), "127.0.0.1:0".parse().unwrap());
-        // Nothing is verified, so that all wait for readers; and those are gone.
-        options.order = crate::Order::Mirror;
+        let options = Options::new(folder.path(), "127.0.0.1:0".parse().unwrap());
         let mut server = Server::start(options).unwrap();
-        server.site().desk.close();
+        server.site.desk.close();
         server.readers.drain(..).for_each(|reader| reader.join().unwrap());
-        let desk = &server.site().desk;
+        let desk = &server.site.desk;
         let waits = |count| {
             let until = Instant::now() + Duration::from_secs(60);
             while desk.lengths().0.cold + desk.lengths().0.reading != count && Instant::now() < until {

@@ -30,17 +30,16 @@ pub enum Seen {
     },
     /// Its beginning is not there.
     Missing,
-    /// Nobody can say.
+    /// The file system cannot say.
     Unknown,
 }
 
 /// See the head of this file.
 pub struct Store {
-    /// The cache of our own, whose steward decides what stays, and says exactly what is there.
-    /// Files that are not settled pass it by. Without it the kernel decides; it is asked, or a
-    /// model of it.
+    /// The cache of our own, whose steward decides what stays. Files that are not settled pass it
+    /// by.
     cache: Option<Box<Cache>>,
-    /// How often anybody was asked what is there.
+    /// Questions what is there.
     asked: AtomicU64,
 }
 
@@ -52,18 +51,18 @@ impl Store {
     pub fn new(kind: StoreKind, threads: u32) -> Result<Self, WebError> {
         let asked = AtomicU64::new(0);
         let StoreKind::Cache(cache_bytes) = kind else { return Ok(Self { cache: None, asked }) };
-        // A buffer for each who may copy from a block while it is replaced.
+        // One buffer for each thread that may copy from a block while it is replaced.
         let options =
             pantler_cache::Options { cache_bytes, spare: threads, ..pantler_cache::Options::default() };
         Ok(Self { cache: Some(Box::new(Cache::new(options)?)), asked })
     }
 
-    /// How often the kernel, a mount or the cache of our own was asked what is there, so far.
+    /// Questions to the kernel, a mount or our own cache what is there, so far.
     pub fn asked(&self) -> u64 {
         self.asked.load(Ordering::Relaxed)
     }
 
-    /// How many bytes of a piece are there: exactly, or `None` where that is not known.
+    /// How many bytes of a piece are there; `None` where that is not told.
     pub fn held(&self, file: &Opened, wish: Wish) -> Option<u64> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         match self.cache(file) {
@@ -72,8 +71,8 @@ impl Store {
         }
     }
 
-    /// The cache of our own, if it may keep this file: what could change again without showing it
-    /// would stay there for ever.
+    /// The cache of our own, if it may hold this file. A file that could change again without
+    /// showing it would stay there for ever.
     fn cache(&self, file: &Opened) -> Option<&Cache> {
         self.cache.as_deref().filter(|_| file.is_settled)
     }
@@ -83,16 +82,14 @@ impl Store {
         self.cache.is_some()
     }
 
-    /// Whether a steward of ours says what is there. It gives what it holds at once, and answers no
-    /// read that must not wait.
+    /// Whether a steward says what is there. Reads of what it holds return at once.
     pub fn has_steward(&self, file: &Opened) -> bool {
         self.cache(file).is_some() || file.below() == Below::Mount
     }
 
     /// The beginning of a piece, if it is there; empty where the file ends. The kernel is asked by
-    /// reading, and gives what lies in front of the first missing page. A steward is asked first,
-    /// unless it has just said that it holds all of it (`is_known`): asking costs as much as
-    /// reading, and what leaves in between is read again.
+    /// reading: it gives what lies before the first missing page. A steward is asked first, unless
+    /// it said just now that it holds all (`is_known`): what leaves in between is read again.
     ///
     /// # Errors
     /// The system's.
@@ -126,8 +123,8 @@ impl Store {
         })
     }
 
-    /// Reads a piece, waiting for the disk. What comes is short where the file ends. With `keep`,
-    /// the bytes are returned; else they are only brought in.
+    /// Reads a piece, waiting for the disk. The result is short where the file ends. With `keep`
+    /// the bytes are returned, else they are only brought into the cache.
     ///
     /// # Errors
     /// The system's.
@@ -138,53 +135,15 @@ impl Store {
         keep: bool,
         buffers: &Arc<Buffers>,
     ) -> io::Result<Vec<Bytes>> {
-        Ok(self.read_from(file, wish, keep, buffers, false)?.0)
-    }
-
-    /// The same, and how many bytes of its beginning came without waiting, where reading can tell:
-    /// all in front of the first page that was missing. Of what lies behind that nothing is known,
-    /// because the kernel reads ahead from there.
-    ///
-    /// # Errors
-    /// The system's.
-    pub fn read_watching(
-        &self,
-        file: &Arc<Opened>,
-        wish: Wish,
-        keep: bool,
-        buffers: &Arc<Buffers>,
-    ) -> io::Result<(Vec<Bytes>, Option<u64>)> {
-        self.read_from(file, wish, keep, buffers, !self.has_steward(file))
-    }
-
-    fn read_from(
-        &self,
-        file: &Arc<Opened>,
-        wish: Wish,
-        keep: bool,
-        buffers: &Arc<Buffers>,
-        mut watches: bool,
-    ) -> io::Result<(Vec<Bytes>, Option<u64>)> {
         let mut chunks = Vec::new();
         let mut at = wish.start;
-        let mut there = watches.then_some(0);
         while at < wish.end {
             let end = wish.end.min(at + CHUNK_BYTES as u64);
             let bytes = match self.cache(file) {
                 Some(cache) => copy(cache, file, Wish { start: at, end, ..wish }, buffers)?,
                 None => {
                     let mut buffer = buffers.take((end - at) as usize);
-                    let mut count = 0;
-                    if watches {
-                        match file.read_now(buffer.space(), at)? {
-                            Now::Read(came) => count = came,
-                            Now::Missing => {}
-                            Now::Unknown => there = None,
-                        }
-                        there = there.map(|there| there + count as u64);
-                        watches = count == (end - at) as usize;
-                    }
-                    count += file.read_waiting(&mut buffer.space()[count..], at + count as u64)?;
+                    let count = file.read_waiting(buffer.space(), at)?;
                     buffer.freeze(count)
                 }
             };
@@ -196,7 +155,7 @@ impl Store {
                 chunks.push(bytes);
             }
         }
-        Ok((chunks, there))
+        Ok(chunks)
     }
 }
 

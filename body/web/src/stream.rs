@@ -41,8 +41,8 @@ pub struct Stream {
 pub struct Watch(Arc<Mutex<Wire>>);
 
 impl Watch {
-    /// Whether the client has said that it sends no more, or the connection has broken. What it has
-    /// sent before and nobody has read yet does not hide that.
+    /// Whether the client has ended its side, or the connection has broken. Bytes that it sent
+    /// before and that are not read yet do not hide that.
     pub fn has_ended(&self) -> bool {
         let wire = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let stream = match &*wire {
@@ -67,12 +67,12 @@ impl Stream {
         Self { wire: Arc::new(Mutex::new(wire)), pulse, has_ended: false, linger: None }
     }
 
-    /// Whoever looks after its other end while nobody reads from it.
+    /// Looks after its other end while its bytes are not read.
     pub fn watch(&self) -> Watch {
         Watch(self.wire.clone())
     }
 
-    /// Only the task of the connection takes it, so that nobody ever waits for it.
+    /// Only the task of the connection takes it, so it is never waited for.
     fn wire(&self) -> MutexGuard<'_, Wire> {
         self.wire.lock().unwrap_or_else(PoisonError::into_inner)
     }

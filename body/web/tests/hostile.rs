@@ -10,7 +10,7 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
-/// By then who is to be cut off has been, on a busy machine too; the client gives up after 10 s.
+/// By then a client that is to be cut off has been; the client gives up after 10 s.
 const LATE: Duration = Duration::from_secs(9);
 
 /// What may come of a request.
@@ -218,7 +218,7 @@ fn hostile_requests(site: &Site) {
             One(&[416]),
         ),
         (
-            "a body that nobody wants",
+            "a body without a reader",
             format!("POST /hello.txt HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n{body}", body.len()),
             One(&[405, 413]),
         ),
@@ -295,9 +295,8 @@ fn idle_connections_and_those_who_take_nothing_are_cut_off() {
     let mut nothing = Vec::new();
     let _ = idle.read_to_end(&mut nothing);
     assert!(nothing.is_empty() && start.elapsed() < LATE, "{:?}", start.elapsed());
-    let metrics = &site.server.site().desk.metrics;
-    while metrics.timed_out.load(std::sync::atomic::Ordering::Relaxed) < 2 {
-        assert!(start.elapsed() < 2 * LATE, "who takes nothing is still waited for");
+    while number(&site, "timed_out") < 2 {
+        assert!(start.elapsed() < 2 * LATE, "a client that takes nothing is still waited for");
         std::thread::sleep(Duration::from_millis(5));
     }
     let mut taken = Vec::new();
@@ -325,8 +324,8 @@ fn who_takes_its_time_but_takes_is_served() {
     assert!(count > 60 << 20, "{count}");
 }
 
-/// Long after the last piece of an answer was handed to who writes it: none of it has ended before
-/// all bytes are taken.
+/// Long after the last piece of an answer was handed over: an answer has not ended before all its
+/// bytes are taken.
 #[test]
 fn who_takes_the_last_bytes_slowly_is_served() {
     let site = site(|options| options.limits.idle_time = Duration::from_secs(3));
@@ -353,8 +352,7 @@ fn who_takes_the_last_bytes_slowly_is_served() {
 const PIECE_BYTES: usize = 256 << 10;
 
 fn number(site: &Site, name: &str) -> u64 {
-    let numbers = site.server.site().desk.metrics.numbers();
-    numbers.into_iter().find(|(other, _)| *other == name).expect("a number of this name").1
+    site.server.stats().number(name)
 }
 
 #[test]
@@ -448,7 +446,7 @@ fn floods_of_http2_frames_end_the_connection() {
     let nonsense = std::iter::once(frame(1, 5, 1, &[0xff; 40]));
     assert!(went_away(&flood(&site, &[], nonsense)), "nonsense in HPACK");
     assert_eq!(site.get("/hello.txt").status, 200);
-    let held = site.server.site().desk.buffers.outstanding();
+    let held = site.server.stats().buffer_bytes;
     assert!(held < 1 << 20, "{held} bytes are still held");
 }
 
@@ -522,7 +520,7 @@ fn half_a_head_behind_a_request_is_cut_off_as_any_other() {
     assert_eq!(parse(&until_closed(stream, b"").1, false).len(), 3);
 }
 
-/// The beginning of a connection on which so many bytes of a stream may be sent.
+/// The beginning of a connection on which `window` bytes of a stream may be sent.
 fn start_of_http2(window: u32) -> Vec<u8> {
     [PREFACE, &frame(4, 0, 0, &[&[0, 4][..], &window.to_be_bytes()].concat())].concat()
 }
@@ -591,7 +589,7 @@ fn neither_pings_nor_requests_hold_what_nobody_takes() {
         at += 1;
         std::thread::sleep(Duration::from_millis(100));
     }
-    eventually("its buffers are free", || site.server.site().desk.buffers.outstanding() == 0);
+    eventually("its buffers are free", || site.server.stats().buffer_bytes == 0);
     assert_eq!((number(&site, "sent_bytes"), number(&site, "timed_out")), (0, 1));
 }
 
@@ -662,14 +660,14 @@ fn buffers_stay_within_their_budget_whoever_takes_nothing() {
     let budget = 1 << 20;
     let site = site(|options| options.buffer_bytes = budget);
     std::fs::write(site.path("huge.bin"), vec![1; 16 << 20]).unwrap();
-    let outstanding = || site.server.site().desk.buffers.outstanding();
+    let outstanding = || site.server.stats().buffer_bytes;
     let mut lazy = Vec::new();
     for _ in 0..CLIENTS {
         let mut stream = site.connect_narrowly();
         stream.write_all(b"GET /huge.bin HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
         stream.read_exact(&mut [0; 17]).unwrap();
         lazy.push(stream);
-        // The smallest pieces are given to whoever comes, and some of them wait in the connection.
+        // The smallest pieces are given to each request, and some of them wait in the connection.
         let most = budget + (lazy.len() * PIECE_BYTES / 4) as u64;
         assert!(outstanding() <= most, "{} bytes for {}", outstanding(), lazy.len());
     }
@@ -679,7 +677,7 @@ fn buffers_stay_within_their_budget_whoever_takes_nothing() {
     eventually("all buffers are free", || outstanding() == 0);
 }
 
-/// GET of a path as so many streams, all windows as large as can be.
+/// GET of a path as `streams` streams, all windows as large as can be.
 fn ask_for_all(stream: &mut TcpStream, path: &str, streams: u32) {
     let asks: Vec<u8> = (0..streams).flat_map(|at| get_over_http2(at * 2 + 1, path)).collect();
     let window = frame(8, 0, 0, &0x7fff_0000u32.to_be_bytes());
@@ -693,8 +691,8 @@ fn neither_streams_nor_windows_get_a_connection_more_buffers() {
     let budget = 1 << 20;
     let site = site(|options| options.buffer_bytes = budget);
     std::fs::write(site.path("huge.bin"), vec![1; 4 << 20]).unwrap();
-    let outstanding = || site.server.site().desk.buffers.outstanding();
-    // What each thread reads while the budget is full to the last piece comes on top.
+    let outstanding = || site.server.stats().buffer_bytes;
+    // Each thread may read one piece more while the budget is full.
     let most = budget + ((CLIENTS + 2 + 2) * PIECE_BYTES / 4) as u64;
     let mut lazy: Vec<TcpStream> = (0..CLIENTS).map(|_| site.connect_narrowly()).collect();
     lazy.iter_mut().for_each(|stream| ask_for_all(stream, "/huge.bin", STREAMS));
@@ -704,7 +702,7 @@ fn neither_streams_nor_windows_get_a_connection_more_buffers() {
         std::thread::sleep(Duration::from_millis(5));
     }
     assert!(outstanding() >= budget, "they hold hardly anything: {}", outstanding());
-    // Who takes what it asks for gets all of it meanwhile.
+    // A client that takes its answer gets all of it meanwhile.
     let mut stream = site.connect();
     ask_for_all(&mut stream, "/large.bin", 20);
     let (mut taken, mut ended) = (0, 0);
@@ -730,7 +728,7 @@ fn lists_that_nobody_takes_count_as_buffers() {
     for at in 0..1000 {
         std::fs::write(site.path(&format!("many/a name as long as many are {at}.html")), "").unwrap();
     }
-    let outstanding = || site.server.site().desk.buffers.outstanding();
+    let outstanding = || site.server.stats().buffer_bytes;
     let mut stream = site.connect();
     stream.write_all(&start_of_http2(0)).unwrap();
     let mut at = 0;

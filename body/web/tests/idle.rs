@@ -65,8 +65,7 @@ fn ten_thousand_idle_connections_take_little() {
     let mut lines = BufReader::new(holder.stdout.take().unwrap()).lines();
     let held = lines.find_map(|line| line.unwrap().strip_prefix("held ").map(str::to_owned));
     assert_eq!(held, Some(count.to_string()), "the holder could not connect");
-    let metrics = site.server.site().desk.metrics.clone();
-    let open = || metrics.connections.load(std::sync::atomic::Ordering::Relaxed);
+    let open = || site.server.stats().number("connections");
     let until = Instant::now() + Duration::from_secs(20);
     while open() < count && Instant::now() < until {
         std::thread::yield_now();

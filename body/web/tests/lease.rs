@@ -1,4 +1,4 @@
-//! A file that somebody has a lease on is waited for, but not by spinning, and not for ever.
+//! A file with a lease is waited for, but not by spinning, and not for ever.
 
 mod common;
 
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// Chooses the signal of a broken lease; the crate does not name it.
 const F_SETSIG: libc::c_int = 10;
 
-/// Takes a lease that every other open must wait for. Whoever breaks it makes the kernel send a
+/// Takes a lease that every other open must wait for. Breaking it makes the kernel send a
 /// signal, here one that is ignored.
 fn lease(file: &File) {
     // SAFETY: plain numbers go in; the descriptor is open.
@@ -44,7 +44,7 @@ fn a_lease_is_waited_for_without_spinning_and_not_for_ever() {
     drop(file);
     assert_eq!(limited.get("/hello.txt").status, 200);
 
-    // Who waits for us is not taken for who takes nothing of its answer.
+    // A request that waits for the server is not cut off as one that takes nothing.
     let watchful = site(|options| {
         options.limits.open_time = Duration::from_secs(3);
         options.limits.idle_time = Duration::from_millis(500);

@@ -23,7 +23,7 @@ fn serve(order: Order, store: StoreKind, misses: Misses) -> Site {
         options.store = store;
         options.misses = misses;
         options.disk_reads = 3;
-        options.model.bytes = 1 << 20;
+        options.keep_bytes = 1 << 20;
     });
     let sizes = [1, 4096, 10_000, 300_000, 1 << 20, 2_500_000];
     for number in 0..12 {
@@ -58,18 +58,17 @@ fn serve(order: Order, store: StoreKind, misses: Misses) -> Site {
     site
 }
 
-/// Nothing is left when nobody asks.
+/// Nothing is left without requests.
 fn settled(site: &Site) {
-    let desk = &site.server.site().desk;
     let until = Instant::now() + Duration::from_secs(60);
     while Instant::now() < until {
-        let (lengths, _) = desk.lengths();
-        if lengths == Default::default() && desk.buffers.outstanding() == 0 {
+        let stats = site.server.stats();
+        if stats.lengths == Default::default() && stats.buffer_bytes == 0 {
             return;
         }
         std::thread::yield_now();
     }
-    panic!("left: {:?}, {} bytes", desk.lengths(), desk.buffers.outstanding());
+    panic!("left: {:?}", site.server.stats());
 }
 
 #[test]
@@ -78,46 +77,36 @@ fn fifo_serves() {
 }
 
 #[test]
-fn mirror_serves() {
-    serve(Order::Mirror, StoreKind::Files, Misses::Wanted);
-}
-
-#[test]
 fn truth_serves() {
-    serve(Order::Truth, StoreKind::Files, Misses::Oldest);
+    let site = serve(Order::Truth, StoreKind::Files, Misses::Oldest);
+    let stats = site.server.stats();
+    assert!(stats.asked > 50 && stats.keep.is_some(), "{stats:?}");
 }
 
 #[test]
-fn mirror_and_verify_serves_and_learns() {
-    let site = serve(Order::MirrorVerify, StoreKind::Files, Misses::Oldest);
-    let (score, model) = site.server.site().desk.with_belief(|belief| (belief.score(), belief.model()));
-    assert!(score.checked > 50, "{score:?}");
-    assert!(model.is_some());
+fn the_most_wanted_is_read_first() {
+    serve(Order::Truth, StoreKind::Files, Misses::Wanted);
 }
 
 #[test]
 fn a_cache_of_our_own_serves_and_knows_exactly() {
-    let site = serve(Order::MirrorVerify, StoreKind::Cache(4 << 20), Misses::Oldest);
-    let desk = &site.server.site().desk;
-    assert_eq!(desk.with_belief(|belief| belief.score().checked), 0, "who knows need not be verified");
-    let numbers = desk.metrics.numbers();
-    let number = |name: &str| numbers.iter().find(|(other, _)| *other == name).unwrap().1;
-    assert!(number("at_once") > 20 && number("reads") > 0, "{numbers:?}");
-    assert!(desk.store.asked() > 0);
+    let site = serve(Order::Truth, StoreKind::Cache(4 << 20), Misses::Oldest);
+    let stats = site.server.stats();
+    assert!(stats.number("at_once") > 20 && stats.number("reads") > 0, "{stats:?}");
+    assert!(stats.asked > 0 && stats.keep.is_none(), "its own steward keeps: {stats:?}");
 }
 
 #[test]
-fn what_the_model_knows_is_asked_of_nobody() {
+fn a_small_file_is_asked_about_once() {
     let site = site(|_| ());
-    let asked = || site.server.site().desk.store.asked();
+    let asked = || site.server.stats().asked;
     assert_eq!(site.get("/hello.txt").status, 200);
     let before = asked();
     for _ in 0..100 {
         assert_eq!(site.get("/hello.txt").status, 200);
     }
-    // Who reads it at once verifies by reading; only if the machine has taken the page back
-    // meanwhile is the kernel asked.
-    assert!(asked() - before < 10, "asked {} times about 100 requests", asked() - before);
+    // Once more only if the machine has taken the page back meanwhile.
+    assert!((100..110).contains(&(asked() - before)), "{} questions", asked() - before);
 }
 
 #[test]
@@ -141,7 +130,7 @@ fn a_file_that_is_cut_while_it_is_served_ends_the_connection_and_nothing_else() 
 
 #[test]
 fn clients_that_go_away_leave_nothing_behind() {
-    for order in [Order::Fifo, Order::MirrorVerify] {
+    for order in Order::ALL {
         let site = site(|options| {
             options.order = order;
             options.disk_reads = 1;
@@ -191,7 +180,7 @@ fn a_stop_is_bounded() {
     let mut first = vec![0; 1000];
     stream.read_exact(&mut first).unwrap();
     let start = Instant::now();
-    assert!(!site.server.stop(), "somebody still takes its answer");
+    assert!(!site.server.stop(), "a client still takes its answer");
     assert!(start.elapsed() < Duration::from_secs(3));
 }
 
@@ -203,7 +192,7 @@ fn who_connects_to_the_page_and_says_nothing_holds_up_no_stop() {
     });
     let address = site.server.admin().unwrap();
     let _silent = std::net::TcpStream::connect(address).unwrap();
-    // Whoever came later was answered, so it was accepted.
+    // A later connection was answered, so this one was accepted.
     let mut stream = std::net::TcpStream::connect(address).unwrap();
     stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
     stream.read_to_end(&mut Vec::new()).unwrap();
@@ -229,7 +218,7 @@ fn prometheus_and_the_page_say_how_it_goes() {
         assert!(value.parse::<f64>().is_ok(), "{line}");
     }
     let state: serde_json::Value = serde_json::from_str(&ask("/state.json").text()).unwrap();
-    assert_eq!((&state["order"], &state["numbers"]["answers"]), (&"mirror+verify".into(), &1.into()));
+    assert_eq!((&state["order"], &state["numbers"]["answers"]), (&"truth".into(), &1.into()));
     let page = ask("/");
     assert!(page.field("content-type").unwrap().starts_with("text/html"));
     assert!(!page.text().contains("http://") && !page.text().contains("https://"), "nothing from elsewhere");
@@ -268,7 +257,7 @@ fn the_page_is_told_to_nobody_who_asks_for_another_host() {
     for host in [own.as_str(), "127.0.0.1", "localhost:1", "[::1]", "10.9.8.7:80", "stats.example.org"] {
         assert_eq!(ask("/metrics", &format!("Host: {host}\r\n")).status, 200, "{host}");
     }
-    // Files are for everybody, by whatever name.
+    // Files are served by whatever name.
     assert_eq!(site.get("/hello.txt").status, 200);
 }
 
@@ -293,7 +282,7 @@ fn what_is_popular_stays_and_the_rest_is_let_go() {
     for keep in [Keep::Policy(pantler_policy::PolicyName::WTinyLfu.spec()), Keep::Kernel] {
         let site = site(|options| {
             options.keep = keep;
-            options.model.bytes = 2 << 20;
+            options.keep_bytes = 2 << 20;
         });
         let popular = |number| format!("popular{number}");
         let rare = |number| format!("rare{number}");
@@ -309,7 +298,7 @@ fn what_is_popular_stays_and_the_rest_is_let_go() {
         }
         (0..5).for_each(|number| forget(&site, &popular(number)));
         (0..100).for_each(|number| forget(&site, &rare(number)));
-        // Somebody else has read these before the server does.
+        // Another program has read these before the server does.
         (0..10).for_each(|number| drop(std::fs::read(site.path(&rare(number))).unwrap()));
         // And these, of which the server knows nothing: what they lose, the machine is short of.
         (0..10).for_each(|number| forget(&site, &control(number)));
@@ -321,19 +310,18 @@ fn what_is_popular_stays_and_the_rest_is_let_go() {
         settled(&site);
         let left = || cached(&site, (10..100).map(rare));
         // The size grows as long as the kernel evicts nothing: from 2 MB to 3 or 4 of the 18 that
-        // were asked for. What is let go of leaves after the last client has its answer.
+        // were requested. Dropped pages leave after the last client has its answer.
         let until = Instant::now() + Duration::from_secs(10);
         while keep != Keep::Kernel && left() >= 6_000_000 && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(5));
         }
-        let numbers = site.server.site().desk.metrics.numbers();
-        let let_go = numbers.iter().find(|(name, _)| *name == "let_go_bytes").unwrap().1;
+        let let_go = site.server.stats().number("let_go_bytes");
         let (others, kept, left) =
             (cached(&site, (0..10).map(rare)), cached(&site, (0..5).map(popular)), left());
         // Counted last: whatever the machine took back for others meanwhile, it took of these too.
         let share = cached(&site, (0..10).map(control)) as f64 / 2e6 * 0.8;
         let most = |bytes: u64, of: f64| bytes as f64 >= of * share;
-        assert!(most(others, 2e6), "{keep:?}: {others} bytes of what somebody else has read, {share}");
+        assert!(most(others, 2e6), "{keep:?}: {others} bytes that another program has read, {share}");
         assert!(most(kept, 1e6), "{keep:?}: {kept} bytes of what is popular, {share}");
         match keep {
             Keep::Kernel => {

@@ -86,7 +86,7 @@ fn http2_and_http1_are_offered_by_tls() {
         let mut answer = String::new();
         one.read_to_string(&mut answer).await.unwrap();
         assert!(answer.starts_with("HTTP/1.1 200 OK") && answer.ends_with("hello, world\n"), "{answer}");
-        // Who does not speak TLS hears an alert at most, and no bytes of files.
+        // A client without TLS gets an alert at most, and no bytes of files.
         let mut plain = TcpStream::connect(site.address()).await.unwrap();
         plain.write_all(b"GET /hello.txt HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
         let mut heard = Vec::new();
@@ -108,10 +108,7 @@ fn who_says_nothing_over_tls_holds_up_no_stop() {
         options.limits.stop_time = Duration::from_secs(120);
     });
     let _silent = std::net::TcpStream::connect(site.address()).unwrap();
-    let is_open = || {
-        let numbers = site.server.site().desk.metrics.numbers();
-        numbers.iter().any(|(name, count)| *name == "connections" && *count == 1)
-    };
+    let is_open = || site.server.stats().number("connections") == 1;
     let limit = Instant::now() + Duration::from_secs(60);
     while !is_open() {
         assert!(Instant::now() < limit, "it was never accepted");

@@ -242,12 +242,9 @@ fn what_is_no_request_is_logged_and_counted() {
     }
     // Over HTTP/2 there is nothing to be answered: a frame where the settings should be.
     site.raw(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x04\x08\x00\x00\x00\x00\x00\x00\x00\x00\x00");
-    // Who leaves in the middle of a request has said nothing wrong.
+    // A client that leaves in the middle of a request has sent nothing malformed.
     site.raw(b"GET /hello.txt HT");
-    let number = |name| {
-        let numbers = site.server.site().desk.metrics.numbers();
-        numbers.into_iter().find(|(other, _)| *other == name).unwrap().1
-    };
+    let number = |name| site.server.stats().number(name);
     pantler_rig::eventually("all three are counted", || {
         number("malformed") >= 3 && number("connections") == 0
     });

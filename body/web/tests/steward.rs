@@ -4,8 +4,7 @@ mod common;
 
 use common::{parse, pattern};
 use pantler_mount::{Mount, MountOptions};
-use pantler_web::opened::Below;
-use pantler_web::{Options, Order, Server};
+use pantler_web::{Options, Order, Server, is_on_mount};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::fd::AsFd;
@@ -48,7 +47,7 @@ fn over_a_mount_the_steward_is_asked_once_per_request_and_right() {
     for number in 0..FILES {
         std::fs::write(origin.join(format!("f{number}")), pattern(FILE_BYTES + number)).unwrap();
     }
-    for order in [Order::MirrorVerify, Order::Truth, Order::Mirror, Order::Fifo] {
+    for order in Order::ALL {
         let mut options = MountOptions::new(&origin, &point);
         // Five of twelve files fit.
         options.cache_bytes = 5 << 18;
@@ -61,16 +60,13 @@ fn over_a_mount_the_steward_is_asked_once_per_request_and_right() {
         options.threads = 2;
         options.disk_reads = 2;
         let server = Server::start(options).unwrap();
-        assert_eq!(server.site().root.below(), Below::Mount);
-        let number = |name: &str| {
-            let numbers = server.site().desk.metrics.numbers();
-            numbers.iter().find(|(other, _)| *other == name).unwrap().1
-        };
-        let asked = || server.site().desk.store.asked();
+        assert!(is_on_mount(&point).unwrap());
+        let number = |name: &str| server.stats().number(name);
+        let asked = || server.stats().asked;
         let (mut hits, mut misses) = (0, 0);
         for at in [0, 1, 2, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 11, 10, 0, 1, 2] {
             let path = point.join(format!("f{at}"));
-            // Nobody else reads, so what is held now is held when the request comes.
+            // There are no other readers, so what is held now is held when the request comes.
             let held = {
                 let file = std::fs::File::open(&path).unwrap();
                 pantler_kernel::held::is_held(file.as_fd(), 0, (FILE_BYTES + at) as u64).unwrap()
@@ -88,13 +84,7 @@ fn over_a_mount_the_steward_is_asked_once_per_request_and_right() {
             (hits, misses) = (hits + u32::from(held), misses + u32::from(!held));
         }
         assert!(hits >= 3 && misses >= 12, "{order:?}: {hits} hits, {misses} misses");
-        let score = server.site().desk.with_belief(|belief| belief.score());
-        assert_eq!(score.checked, 0, "who knows need not be verified");
-        assert_eq!(
-            server.site().desk.with_belief(|belief| belief.model()),
-            None,
-            "{order:?}: nobody asks a model"
-        );
+        assert_eq!(server.stats().keep, None, "{order:?}: the steward of the mount keeps");
         let tell = |path: &str| {
             let mut stream = TcpStream::connect(server.admin().unwrap()).unwrap();
             write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
@@ -103,10 +93,10 @@ fn over_a_mount_the_steward_is_asked_once_per_request_and_right() {
             parse(&bytes, false).remove(0).text()
         };
         let state: serde_json::Value = serde_json::from_str(&tell("/state.json")).unwrap();
-        assert!(state["model"].is_null() && state["beliefs"].is_null(), "{order:?}: {state}");
+        assert!(state["keep"].is_null(), "{order:?}: {state}");
         assert_eq!(state["knows"], if order == Order::Fifo { "nobody" } else { "steward" });
         let metrics = tell("/metrics");
-        assert!(!metrics.contains("_model_") && !metrics.contains("_beliefs_"), "{order:?}: {metrics}");
+        assert!(!metrics.contains("_kept_"), "{order:?}: {metrics}");
         drop(server);
         mounted.unmount().unwrap();
     }

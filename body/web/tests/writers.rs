@@ -1,5 +1,5 @@
-//! Files that are written while they are served: no answer mixes two versions, and nobody is told
-//! that it has what it has not.
+//! Files that are written while they are served: no answer mixes two versions, and no client is
+//! told that it has bytes that it does not have.
 
 mod common;
 
@@ -151,7 +151,7 @@ impl Told {
 #[test]
 fn no_answer_mixes_versions_whoever_writes_when() {
     const BYTES: usize = 600_000;
-    for order in [Order::MirrorVerify, Order::Fifo] {
+    for order in [Order::Truth, Order::Fifo] {
         let site = site(|options| options.order = order);
         std::fs::write(site.path("written"), vec![0; BYTES]).unwrap();
         let until = Instant::now() + Duration::from_secs(4);
@@ -161,7 +161,7 @@ fn no_answer_mixes_versions_whoever_writes_when() {
             scope.spawn(|| {
                 let mut number = 0u8;
                 while !is_over.load(Ordering::SeqCst) && Instant::now() < until + PATIENCE {
-                    // In place: now and then so long ago that dates are told.
+                    // In place: now and then with old stamps, so that dates are told.
                     for _ in 0..20 {
                         number = number % 250 + 1;
                         // As most programs do that write a file anew: it is empty for a moment.

@@ -1,13 +1,17 @@
 //! What our clients find is what wrk finds, and what a server that knows says.
 
+use load::{Load, Pace, Plan, Sizes, run};
 use pantler_rig::eventually;
-use pantler_web::load::{Load, Pace, Plan, Sizes, run};
 use std::net::SocketAddr;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+
+#[allow(dead_code, unused_imports, reason = "the bench uses the rest")]
+#[path = "../benches/order/load.rs"]
+mod load;
 
 const CLIENTS: u32 = 100;
 const TIME: Duration = Duration::from_secs(3);
@@ -83,7 +87,7 @@ impl Found {
     }
 }
 
-/// What somebody finds, and what the server knows of the same time.
+/// What a client finds, and what the server knows of the same time.
 fn beside(record: &Shared, ask: impl FnOnce() -> Found) -> (Found, Found) {
     eventually("nobody asks", || record.lock().unwrap().active == 0);
     record.lock().unwrap().times.clear();

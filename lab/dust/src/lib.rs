@@ -21,7 +21,6 @@
 
 pub mod html;
 pub mod infer;
-mod mirror;
 pub mod paper;
 mod plot;
 pub mod record;
@@ -35,7 +34,6 @@ use infer::counterexample::Shrinking;
 pub use infer::inquiry::{Inquiry, Observed, Options};
 pub use infer::trace::{Step, Trace};
 pub use infer::verdict::{Doubt, Known, Verdict};
-pub use mirror::{Accuracy, Evidence, Mirror};
 pub use report::Report;
 use targets::Stop;
 pub use targets::{Target, TargetError};

@@ -1,13 +1,12 @@
-//! What could be kept at best: the SURGE-like load as references to pages, by policies and by who
-//! knows more than they may.
+//! What could be kept at best: the SURGE-like load as references to pages, by policies and by
+//! oracles.
 //!
-//! Simulated, not measured: no server, no disk. Clients ask independently of each other, so that
-//! nobody who does not know the future misses less than who knows from the start how popular each
-//! file is.
+//! Simulated, not measured: no server, no disk. Requests are independent of each other, so without
+//! knowing the future no policy misses less than one that is told how popular each file is.
 
+use super::load::{Plan, Popularity, Random};
 use pantler_policy::min::{Min, NEVER, Reference};
 use pantler_policy::{Demand, Handle, PolicyName, Replacement};
-use pantler_web::load::{Plan, Popularity, Random};
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -17,7 +16,7 @@ const FRAMES: [u32; 2] = [15_400, 20_000];
 /// warm-up, and later.
 const REQUESTS: usize = 200_000;
 const PARTS: [Range<usize>; 2] = [12_000..44_000, 75_000..REQUESTS];
-/// Under a load that changes, so many requests leave popularity as it is; then one file in ten
+/// Under a load that changes, popularity stays for this many requests; then one file in ten
 /// changes places with another.
 const STEADY: usize = 20_000;
 const BLOCK_BYTES: u64 = 4096;
@@ -41,7 +40,7 @@ impl Trace {
         let requests = (0..REQUESTS).map(|at| {
             if changes && at > 0 && at % STEADY == 0 {
                 for _ in 0..plan.files / 20 {
-                    let (one, other) = (random.below(plan.files), random.below(plan.files));
+                    let (one, other) = (random.below(plan.files.into()), random.below(plan.files.into()));
                     places.swap(one as usize, other as usize);
                 }
             }
@@ -87,7 +86,7 @@ impl Trace {
         self.shares(|_, pages| pages.filter(|page| !held[*page as usize]).count() as u32)
     }
 
-    /// Belady's: who knows every request to come.
+    /// Belady's: it knows every request to come.
     fn by_the_future(&self, frames: u32) -> [f64; PARTS.len()] {
         let pages: Vec<u32> = self.requests.iter().flat_map(|&file| self.pages(file)).collect();
         let mut seen: HashMap<&u32, u32> = HashMap::new();

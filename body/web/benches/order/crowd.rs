@@ -1,24 +1,22 @@
-//! Who waits for the disk while others do not, and what the age cap does for them.
+//! Requests that wait for the disk while others do not, and what the age cap does for them.
 
+use super::load::{Pace, Plan, Sizes};
 use anyhow::{Result, bail};
-use pantler_web::Order;
-use pantler_web::load::{Pace, Plan, Sizes};
 
-use super::{AGE_CAP, Bench, CLIENTS, Guess, Rival, Row, header, print_row};
+use super::{AGE_CAP, Bench, CLIENTS, Own, Rival, Row, header, print_row};
 
 /// Clients of a crowd.
 const CROWD: u32 = 1000;
 
 impl Bench {
-    /// Popular files keep the server busy; those that few ask for must come all the same.
+    /// Popular files keep the server busy; files with few requests must come all the same.
     pub(super) fn starvation(&self) -> Result<()> {
         let plan = Plan { files: 200, sizes: Sizes::Fixed(1_000_000), seed: 1 };
         let root = self.root("files", &plan)?;
         println!("\nStarvation: 200 files of 1 MB, Zipf 1.2, {CLIENTS} clients, by age cap");
         header();
         for age_cap in ["2000", "5000", "600000"] {
-            let rival =
-                Rival::Own { order: Order::MirrorVerify, guess: Guess::Own, age_cap, overtake: "own" };
+            let rival = Rival::Own(Own { age_cap, ..Own::DEFAULT });
             let mut row =
                 self.row(rival, &root, &self.load(&plan, 1.2, Pace::Closed { clients: CLIENTS }))?;
             row.name = format!("cap {} s", age_cap.parse::<f64>()? / 1000.0);
@@ -39,7 +37,7 @@ impl Bench {
     }
 
     /// Many more clients than the disk can serve within the cap, with the cap and without: then all
-    /// are overdue, and who goes by age must lose nothing by that.
+    /// are overdue, and going by age must cost nothing.
     pub(super) fn crowd(&self) -> Result<()> {
         let plan = Plan { files: 200, sizes: Sizes::Fixed(1_000_000), seed: 1 };
         let root = self.root("files", &plan)?;
@@ -47,8 +45,7 @@ impl Bench {
         header();
         let mut rows: Vec<Row> = Vec::new();
         for (name, age_cap) in [("without a cap", "86400000"), ("cap 5 s", AGE_CAP)] {
-            let rival =
-                Rival::Own { order: Order::MirrorVerify, guess: Guess::Own, age_cap, overtake: "own" };
+            let rival = Rival::Own(Own { age_cap, ..Own::DEFAULT });
             let mut row = self.row(rival, &root, &self.load(&plan, 1.2, Pace::Closed { clients: CROWD }))?;
             row.name = name.to_owned();
             print_row(&row, rows.first());

@@ -1,8 +1,7 @@
-//! What the order costs where everything is in memory, beside nginx.
+//! The cost of the order where everything is in memory, beside nginx.
 
+use super::load::{Pace, Plan, Sizes, run};
 use anyhow::{Result, bail};
-use pantler_web::Order;
-use pantler_web::load::{Pace, Plan, Sizes, run};
 use std::fs;
 use std::time::Duration;
 
@@ -10,8 +9,8 @@ use super::{Bench, Rival, Running, pin_to_cpu};
 
 impl Bench {
     /// Everything in memory, server and clients pinned to a processor each. All servers run all the
-    /// time and are asked in turns, each round beginning with another one, so that what else the
-    /// machine does meets all of them alike; each round compares with `fifo` in the same round. A
+    /// time and are asked in turns, each round beginning with another one, so that other work on
+    /// the machine meets all of them alike; each round compares with `fifo` in the same round. A
     /// second `fifo` says how far that can be trusted.
     pub(super) fn in_memory(&self) -> Result<()> {
         const ROUNDS: usize = 9;
@@ -27,15 +26,13 @@ impl Bench {
                 "{:<24}{:>12}{:>12}{:>16}{:>10}{:>10}{:>18}",
                 "server", "answers/s", "MB/s", "CPU s/million", "rate", "CPU", "CPU: least, most"
             );
-            let mut rivals = vec![(Rival::own(Order::Fifo), "fifo".to_owned())];
+            let mut rivals = vec![(Rival::FIFO, "fifo".to_owned())];
             if self.has_nginx {
                 let nginx = Rival::Nginx { aio: false };
                 rivals.push((nginx, nginx.name()));
             }
-            for order in [Order::MirrorVerify, Order::Mirror, Order::Truth] {
-                rivals.push((Rival::own(order), order.as_str().to_owned()));
-            }
-            rivals.push((Rival::own(Order::Fifo), "fifo, again".to_owned()));
+            rivals.extend([Rival::OWN, Rival::KERNEL].map(|rival| (rival, rival.name())));
+            rivals.push((Rival::FIFO, "fifo, again".to_owned()));
             let servers: Vec<Running> = rivals
                 .iter()
                 .map(|(rival, _)| self.start(*rival, &root, false, 1, Some("0")))
@@ -97,23 +94,18 @@ impl Bench {
             "1 MiB" => (0.95, 0.6),
             _ => (0.85, 0.4),
         };
-        let (Some(own), Some(fifo)) = (at(Rival::own(Order::MirrorVerify)), at(Rival::own(Order::Fifo)))
-        else {
-            return;
-        };
+        let (Some(own), Some(fifo)) = (at(Rival::OWN), at(Rival::FIFO)) else { return };
         let bar = |other: &str, ratio, bar| {
             self.bars.at_least(
-                &format!("in memory, {name}: mirror+verify, answers/s against {other}"),
+                &format!("in memory, {name}: the default, answers/s against {other}"),
                 ratio,
                 bar,
             );
         };
         bar("fifo", ratio(own, fifo), fifo_bar);
-        for order in [Order::Mirror, Order::Truth] {
-            if let Some(other) = at(Rival::own(order)) {
-                let what = format!("in memory, {name}: {}, answers/s against fifo", order.as_str());
-                self.bars.at_least(&what, ratio(other, fifo), 0.85);
-            }
+        if let Some(other) = at(Rival::KERNEL) {
+            let what = format!("in memory, {name}: {}, answers/s against fifo", Rival::KERNEL.name());
+            self.bars.at_least(&what, ratio(other, fifo), 0.85);
         }
         if let Some(nginx) = at(Rival::Nginx { aio: false }) {
             bar("nginx, sendfile", ratio(own, nginx), nginx_bar);

@@ -1,9 +1,8 @@
-//! The same load by our own clients and by wrk, at the same servers, in turns: who measures must
-//! find the same.
+//! The same load by our own clients and by wrk, at the same servers, in turns: both must find the
+//! same.
 
+use super::load::{Load, Pace, Plan, Sizes, run};
 use anyhow::{Context, Result};
-use pantler_web::Order;
-use pantler_web::load::{Load, Pace, Plan, Sizes, run};
 use std::process::Command;
 use std::time::Duration;
 
@@ -24,7 +23,7 @@ struct Found {
 }
 
 impl Bench {
-    /// Files in memory; the server on one processor, whoever asks on the other, with one thread.
+    /// Files in memory; the server on one processor, the clients on the other, with one thread.
     pub(super) fn wrk(&self) -> Result<()> {
         if !self.has_rivals {
             println!("\nno comparison with wrk: --without-rivals");
@@ -37,7 +36,7 @@ impl Bench {
         pin_to_cpu(1);
         let time = Duration::from_secs(if self.is_quick { 2 } else { 5 });
         println!(
-            "\nwrk beside web-load: {FILES} files in memory, server on CPU 0, clients on CPU 1; medians of {ROUNDS} rounds of {time:?}"
+            "\nwrk beside the clients of this bench: {FILES} files in memory, server on CPU 0, clients on CPU 1; medians of {ROUNDS} rounds of {time:?}"
         );
         println!(
             "{:<44}{:>12}{:>10}{:>10}{:>10}",
@@ -48,7 +47,7 @@ impl Bench {
         {
             let plan = Plan { files: FILES, sizes: Sizes::Fixed(size), seed: 3 };
             let root = self.root(&format!("memory-{size}"), &plan)?;
-            let server = self.start(Rival::own(Order::MirrorVerify), &root, false, 1, Some("0"))?;
+            let server = self.start(Rival::OWN, &root, false, 1, Some("0"))?;
             let load =
                 Load { address: server.address, time, ..self.load(&plan, 0.0, Pace::Closed { clients }) };
             by_us(&Load { time: Duration::from_millis(700), ..load.clone() })?;
@@ -58,9 +57,9 @@ impl Bench {
                 theirs.push(self.by_wrk(&load, clients)?);
             }
             let (ours, theirs) = (medians(&ours), medians(&theirs));
-            for (who, found) in [("web-load", ours), ("wrk", theirs)] {
+            for (clients_are, found) in [("this bench", ours), ("wrk", theirs)] {
                 let [p50, p90, p99] = found.latencies;
-                let row = format!("mirror+verify, {name}, {clients} clients, {who}");
+                let row = format!("{name}, {clients} clients, {clients_are}");
                 println!("{row:<44}{:>12.0}{p50:>10.3}{p90:>10.3}{p99:>10.3}", found.rate);
             }
             let differ = |one: f64, other: f64| (one / other).max(other / one);

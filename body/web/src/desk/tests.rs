@@ -1,38 +1,55 @@
-//! The desk: who is served next, and what is read for whom.
+//! The desk: which request is served next, and what is read for which.
 
 use super::*;
 use crate::feed::Feed;
-use crate::options::StoreKind;
+use crate::keeper::{BLOCK_BYTES, Piece};
+use crate::path::Names;
 use crate::pulse::Pulse;
 use crate::range::Span;
+use crate::root::Found;
+use crate::scheduler::Work;
+use pantler_trace::generate::{Random, Zipf};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// A request that has not looked yet.
+const FIRST: Waited = Waited { since: Duration::ZERO, misses: 0 };
+
+/// A folder where Cargo keeps what tests write: a file system in memory has no pages to ask about.
+fn folder_on_disk() -> tempfile::TempDir {
+    let program = std::env::current_exe().unwrap();
+    let folder = program.ancestors().nth(3).expect("target/debug/deps").join("tmp");
+    std::fs::create_dir_all(&folder).unwrap();
+    tempfile::tempdir_in(folder).unwrap()
+}
 
 /// A folder, and a desk over it.
 struct Place {
     folder: tempfile::TempDir,
+    root: Arc<Root>,
     desk: Arc<Desk>,
     readers: Vec<JoinHandle<()>>,
 }
 
 impl Place {
     fn new(change: impl FnOnce(&mut Options)) -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = folder_on_disk();
         let mut options = Options::new(folder.path(), "127.0.0.1:0".parse().unwrap());
         change(&mut options);
         let root = Arc::new(Root::open(folder.path()).unwrap());
-        let (desk, readers) = Desk::open(&options, root, Arc::default()).unwrap();
-        Self { folder, desk, readers }
+        let (desk, readers) = Desk::open(&options, &root, Arc::default()).unwrap();
+        Self { folder, root, desk, readers }
     }
 
     fn open(&self, name: &str) -> Arc<Opened> {
         let names = Names { joined: name.into(), is_directory: false };
-        let Ok(Found::File(file)) = self.desk.root.open_waiting(&names, Duration::from_secs(60)) else {
+        let Ok(Found::File(file)) = self.root.open_waiting(&names, Duration::from_secs(60)) else {
             panic!("no file `{name}`")
         };
         file
     }
 
     fn number(&self, file: &Opened) -> u64 {
-        self.desk.introduce(file, || b"f".to_vec(), Span { start: 0, end: 0 }).0
+        self.desk.number(file, || b"f".to_vec())
     }
 
     /// All of a file, as a client gets it.
@@ -63,7 +80,7 @@ impl Drop for Place {
 fn a_file_never_gets_the_bytes_of_one_that_was_forgotten() {
     for store in [StoreKind::Files, StoreKind::Cache(8 << 20)] {
         let place = Place::new(|options| options.store = store);
-        place.desk.lock().belief.forget_after(2);
+        place.desk.lock().files = Files::with_files_max(2);
         for at in 0..20u8 {
             let name = format!("f{at}");
             std::fs::write(place.folder.path().join(&name), [at; 5000]).unwrap();
@@ -81,11 +98,10 @@ fn a_file_never_gets_the_bytes_of_one_that_was_forgotten() {
 /// Panics under the lock, as a fault of ours would.
 fn poison(desk: &Arc<Desk>) {
     let poisoning = catch_unwind(AssertUnwindSafe(|| {
-        desk.with(|inner, _| {
-            // Half done: K1 no longer holds.
-            inner.waiters.clear();
-            panic!("a fault that this test wants");
-        });
+        let mut state = desk.lock();
+        // Half done: K1 no longer holds.
+        state.queues.lose_waiters();
+        panic!("a fault that this test wants");
     }));
     assert!(poisoning.is_err());
 }
@@ -102,26 +118,32 @@ fn a_panic_under_the_lock_is_the_end_of_those_who_wait_and_of_nobody_else() {
         // One has a turn, one waits: in order for the turn, else for a read that no reader has been
         // sent on.
         let (turn, mut waiting) = {
-            let mut inner = place.desk.lock();
+            let mut state = place.desk.lock();
             let now = place.desk.start.elapsed();
-            assert_eq!(inner.scheduler.arrive(now, wish, true), Arrival::Turn);
-            let turn = Turn { desk: Some(place.desk.clone()), age: inner.age, trusts: false };
-            let Arrival::Wait(ticket) = inner.scheduler.arrive(now, wish, false) else { panic!("a turn") };
-            (turn, place.desk.wait(&mut inner, ticket, &file, now, false))
+            assert_eq!(state.queues.scheduler.arrive(now, wish, true), Arrival::Turn);
+            let turn = Turn { desk: Some(place.desk.clone()), age: state.queues.age() };
+            let Arrival::Wait(ticket) = state.queues.scheduler.arrive(now, wish, false) else {
+                panic!("a turn")
+            };
+            (turn, place.desk.enqueue(&mut state, ticket, &file, Waited { since: now, misses: 0 }))
         };
         poison(&place.desk);
-        assert!(waiting.told.try_recv().is_err(), "nobody has told it yet");
+        assert!(waiting.notice.try_recv().is_err(), "nobody has told it yet");
         assert_eq!(place.get("f").unwrap(), [7; 5000], "{order:?}: the server goes on");
         assert!(
-            matches!(waiting.told.try_recv(), Err(oneshot::error::TryRecvError::Closed)),
+            matches!(waiting.notice.try_recv(), Err(oneshot::error::TryRecvError::Closed)),
             "{order:?}: it is not kept waiting"
         );
         // What comes back from before changes nothing.
         drop((turn, waiting));
         assert_eq!(place.get("f").unwrap(), [7; 5000], "{order:?}: once more");
-        let inner = place.desk.lock();
-        inner.scheduler.validate();
-        assert_eq!((inner.age, inner.scheduler.lengths()), (1, Lengths::default()), "{order:?}");
+        let state = place.desk.lock();
+        state.queues.scheduler.validate();
+        assert_eq!(
+            (state.queues.age(), state.queues.scheduler.lengths()),
+            (1, Lengths::default()),
+            "{order:?}"
+        );
         assert_eq!(place.desk.metrics.faults.load(Relaxed), 1);
     }
 }
@@ -135,40 +157,40 @@ fn a_turn_of_before_gives_its_bytes_and_is_not_given_back() {
     let number = place.number(&file);
     let wish = Wish { file: number, start: 0, end: 5000 };
     let turn = {
-        let mut inner = place.desk.lock();
-        assert_eq!(inner.scheduler.arrive(Duration::ZERO, wish, true), Arrival::Turn);
-        Turn { desk: Some(place.desk.clone()), age: inner.age, trusts: false }
+        let mut state = place.desk.lock();
+        assert_eq!(state.queues.scheduler.arrive(Duration::ZERO, wish, true), Arrival::Turn);
+        Turn { desk: Some(place.desk.clone()), age: state.queues.age() }
     };
     poison(&place.desk);
-    match place.desk.take_turn(turn, &file, wish, Duration::ZERO, 0) {
-        Ok(Asked::Bytes { bytes, .. }) => assert_eq!(bytes[..], [7; 5000]),
-        Ok(Asked::Wait(_)) => panic!("a turn that nobody counts waits for a read"),
+    match place.desk.take_turn(turn, &file, wish, FIRST) {
+        Ok(Reply::Bytes(bytes, _)) => assert_eq!(bytes[..], [7; 5000]),
+        Ok(Reply::Wait(_)) => panic!("a turn that is not counted waits for a read"),
         // The machine took the page back meanwhile.
         Err(error) => assert_eq!(error.kind(), io::ErrorKind::ResourceBusy),
     }
-    assert_eq!(place.desk.lock().scheduler.lengths(), Lengths::default());
+    assert_eq!(place.desk.lengths().0, Lengths::default());
     assert_eq!(place.get("f").unwrap(), [7; 5000]);
 }
 
 #[test]
 fn a_reader_that_panics_refuses_those_who_wait_and_reads_on() {
-    // One reader: if it were gone, nobody would read.
-    let place = Place::new(|options| (options.order, options.disk_reads) = (Order::MirrorVerify, 1));
+    // One reader: without it there would be no reads.
+    let place = Place::new(|options| (options.order, options.disk_reads) = (Order::Truth, 1));
     std::fs::write(place.folder.path().join("f"), [7; 5000]).unwrap();
     let file = place.open("f");
     let number = place.number(&file);
     for _ in 0..3 {
-        let mut inner = place.desk.lock();
-        // Nobody can ask for this; whoever reads it panics.
+        let mut state = place.desk.lock();
+        // No request can ask for this, and a reader that reads it panics.
         let wish = Wish { file: number, start: 9, end: 5 };
-        let Arrival::Wait(ticket) = inner.scheduler.arrive(Duration::ZERO, wish, false) else {
+        let Arrival::Wait(ticket) = state.queues.scheduler.arrive(Duration::ZERO, wish, false) else {
             panic!("a turn")
         };
-        let mut waiting = place.desk.wait(&mut inner, ticket, &file, Duration::ZERO, false);
-        place.desk.finish(Vec::new(), inner);
+        let mut waiting = place.desk.enqueue(&mut state, ticket, &file, FIRST);
+        place.desk.finish(Vec::new(), state);
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let told = runtime.block_on(&mut waiting.told);
-        assert!(matches!(told, Ok(Told::Failed(io::ErrorKind::Other))), "{told:?}");
+        let told = runtime.block_on(&mut waiting.notice);
+        assert!(matches!(told, Ok(Notice::Failed(io::ErrorKind::Other))), "{told:?}");
         assert_eq!(place.get("f").unwrap(), [7; 5000]);
     }
 }
@@ -194,18 +216,21 @@ fn what_is_being_read_is_not_let_go() {
     std::fs::write(place.folder.path().join("f"), [7; 5000]).unwrap();
     let file = place.open("f");
     let number = place.number(&file);
-    let part = Piece { version: file.version, name: b"f".to_vec(), start: 0, end: 5000 };
-    let mut inner = place.desk.lock();
-    assert!(!inner.is_wanted(&part));
-    let wish = Wish { file: number, start: 0, end: 5000 };
-    let Arrival::Wait(ticket) = inner.scheduler.arrive(Duration::ZERO, wish, false) else { panic!("a turn") };
-    assert!(inner.is_wanted(&part), "it waits to be read");
-    let Some(Work::Read { id, .. }) = inner.scheduler.next(Duration::ZERO) else { panic!("no read") };
-    assert!(inner.is_wanted(&part), "it is being read");
-    assert_eq!(inner.scheduler.done(id), [ticket]);
-    assert!(!inner.is_wanted(&part));
-    inner.belief.read(wish);
-    assert!(inner.is_wanted(&part), "it was read");
+    let piece = Piece { version: file.version, name: b"f".to_vec(), file: number, start: 0, end: 5000 };
+    let is_wanted = || reader::is_wanted(&place.desk, &piece);
+    assert!(!is_wanted());
+    let wish = piece.wish();
+    let Arrival::Wait(ticket) = place.desk.lock().queues.scheduler.arrive(Duration::ZERO, wish, false) else {
+        panic!("a turn")
+    };
+    assert!(is_wanted(), "it waits to be read");
+    let work = place.desk.lock().queues.scheduler.next(Duration::ZERO);
+    let Some(Work::Read { id, .. }) = work else { panic!("no read") };
+    assert!(is_wanted(), "it is being read");
+    assert_eq!(place.desk.lock().queues.scheduler.done(id), [ticket]);
+    assert!(!is_wanted());
+    place.desk.lock().note(wish);
+    assert!(is_wanted(), "it was read");
 }
 
 /// A file in memory, whose file system cannot say what of it is there.
@@ -225,7 +250,8 @@ fn blind_file(bytes: &[u8]) -> Arc<Opened> {
 fn a_file_system_that_cannot_say_what_it_holds_is_no_evidence() {
     for order in Order::ALL {
         let place = Place::new(|options| options.order = order);
-        let size = place.desk.with_belief(|belief| belief.model());
+        let model = || place.desk.ask_keeper(|keeper, _| keeper.model());
+        let size = model();
         let bytes: Vec<u8> = (0..700_000).map(|at| (at / 7) as u8).collect();
         let files = [blind_file(&bytes), blind_file(&bytes[..5000])];
         for round in 0..300 {
@@ -235,9 +261,7 @@ fn a_file_system_that_cannot_say_what_it_holds_is_no_evidence() {
             let feed = Feed::new(place.desk.clone(), file, Arc::new(Pulse::new()), || b"f".to_vec(), span);
             assert!(all_of(feed).unwrap() == expected, "{order:?}");
         }
-        let (after, score) = place.desk.with_belief(|belief| (belief.model(), belief.score()));
-        assert_eq!(after, size, "{order:?}");
-        assert!(score.falsely_cached <= 1, "{order:?}: {score:?}");
+        assert_eq!(model(), size, "{order:?}");
         assert_eq!(number(&place, "let_go_bytes"), 0, "{order:?}");
     }
 }
@@ -249,7 +273,7 @@ fn number(place: &Place, name: &str) -> u64 {
 /// A file where this program lies: there pages can be asked about and dropped. What lies in memory
 /// alone has none.
 fn file_on_disk(bytes: &[u8]) -> (tempfile::TempDir, Arc<Opened>) {
-    let folder = tempfile::tempdir_in(std::env::current_exe().unwrap().parent().unwrap()).unwrap();
+    let folder = folder_on_disk();
     std::fs::write(folder.path().join("f"), bytes).unwrap();
     let file = std::fs::File::open(folder.path().join("f")).unwrap();
     file.sync_all().unwrap();
@@ -284,39 +308,60 @@ fn a_part_of_a_file_is_not_taken_for_all_of_it() {
     for _ in 0..50 {
         leave_the_first(&folder, &opened, 8192);
         let held = opened.held(0, 200_000).unwrap();
+        let before = number(&place, "reads");
         assert!(get(&place, &opened) == [7; 200_000]);
-        // Pages that somebody looks at just now are not dropped: then once more.
+        // Pages that another program looks at just now are not dropped: then once more.
         if (1..100_000).contains(&held) {
-            assert_ne!(place.desk.with_belief(|belief| belief.score().falsely_cached), 0);
+            assert_eq!(number(&place, "reads"), before + 1);
             return;
         }
     }
     panic!("it never left");
 }
 
+/// All that the steward of `--keep` holds is in the page cache, and of its files nothing else is.
 #[test]
-fn where_beliefs_are_right_the_kernel_is_hardly_asked() {
-    const TIMES: u64 = 700;
-    let bytes: Vec<u8> = (0..1 << 20).map(|at| (at / 7) as u8).collect();
-    let (folder, opened) = file_on_disk(&bytes);
-    let place = Place::new(|_| ());
-    for _ in 0..TIMES {
-        assert!(get(&place, &opened) == bytes);
+fn the_page_cache_follows_the_steward() {
+    const FILES: u64 = 300;
+    let place = Place::new(|options| options.keep_bytes = 2 << 20);
+    let name = |number: u64| format!("f{number}");
+    for number in 0..FILES {
+        let bytes = vec![number as u8; (number as usize * 7919) % 60_000 + 1];
+        std::fs::write(place.folder.path().join(name(number)), bytes).unwrap();
     }
-    // Each wrong belief, if the machine has taken a page back, makes it ask anew for a while.
-    let wrong = place.desk.with_belief(|belief| belief.score()).falsely_cached;
-    let asked = place.desk.store.asked();
-    assert!(asked <= 300 * (wrong + 1) + TIMES / 8, "asked {asked} times, wrong {wrong} times");
-    // What has left without anybody asking is found out by reading, and is no fault of the answer.
-    let before = place.desk.with_belief(|belief| belief.score()).falsely_cached;
-    for _ in 0..50 {
-        leave_the_first(&folder, &opened, 300 << 10);
-        assert!(get(&place, &opened) == bytes);
-        if place.desk.with_belief(|belief| belief.score()).falsely_cached > before {
-            return;
+    rustix::fs::syncfs(std::fs::File::open(place.folder.path()).unwrap()).unwrap();
+    (0..FILES).for_each(|number| place.open(&name(number)).drop_cached(0, 1 << 20).unwrap());
+    // Pages that the steward holds, pages that are cached, and pages that are both.
+    let look = || {
+        let (mut kept, mut cached, mut both) = (0, 0, 0);
+        for number in 0..FILES {
+            let file = place.open(&name(number));
+            let size = file.size();
+            let blocks =
+                place.desk.ask_keeper(|keeper, files| keeper.kept_blocks(files.find(&file.version), size));
+            for (at, is_kept) in (0..).zip(blocks.expect("a keeper")) {
+                let (start, end) = (at * BLOCK_BYTES, size.min((at + 1) * BLOCK_BYTES));
+                let is_cached = file.held(start, end).unwrap() == end - start;
+                kept += u32::from(is_kept);
+                cached += u32::from(is_cached);
+                both += u32::from(is_kept && is_cached);
+            }
+        }
+        (kept, cached, both)
+    };
+    assert_eq!(look(), (0, 0, 0));
+    let (popularity, mut random) = (Zipf::new(FILES, 1.0), Random::new(7));
+    for request in 0..2000 {
+        let number = popularity.draw(&mut random);
+        assert!(place.get(&name(number)).unwrap().iter().all(|byte| *byte == number as u8));
+        if request > 500 && request % 100 == 0 {
+            // One read, and what it made the keeper drop, may be under way.
+            let (kept, cached, both) = look();
+            assert!(kept > 300 && 50 * (kept - both) <= kept, "{kept} kept, {both} of them cached");
+            assert!(25 * (cached - both) <= cached, "{cached} cached, {both} of them kept");
         }
     }
-    panic!("nobody noticed what left");
+    assert!(number(&place, "let_go_bytes") > 4 << 20, "hardly anything was dropped");
 }
 
 #[test]
@@ -330,21 +375,21 @@ fn a_panic_while_turns_are_given_out_holds_nobody_up() {
     let desk = place.desk.clone();
     std::thread::spawn(move || {
         let panicking = catch_unwind(AssertUnwindSafe(|| {
-            let mut inner = desk.lock();
+            let mut state = desk.lock();
             for _ in 0..2 {
-                assert_eq!(inner.scheduler.arrive(Duration::ZERO, wish, true), Arrival::Turn);
+                assert_eq!(state.queues.scheduler.arrive(Duration::ZERO, wish, true), Arrival::Turn);
             }
             for is_known in [true, false] {
-                let Arrival::Wait(ticket) = inner.scheduler.arrive(Duration::ZERO, wish, true) else {
+                let Arrival::Wait(ticket) = state.queues.scheduler.arrive(Duration::ZERO, wish, true) else {
                     panic!("a third turn")
                 };
                 if is_known {
-                    std::mem::forget(desk.wait(&mut inner, ticket, &file, Duration::ZERO, false));
+                    std::mem::forget(desk.enqueue(&mut state, ticket, &file, FIRST));
                 }
             }
-            (0..2).for_each(|_| inner.scheduler.leave());
+            (0..2).for_each(|_| state.queues.scheduler.leave());
             // The first is told of its turn; the second breaks K1.
-            desk.finish(Vec::new(), inner);
+            desk.finish(Vec::new(), state);
         }));
         ended.send(panicking.is_err()).unwrap();
     });
@@ -354,17 +399,17 @@ fn a_panic_while_turns_are_given_out_holds_nobody_up() {
 
 #[test]
 fn who_looks_in_vain_goes_on_waiting_since_it_began_to() {
-    let place = Place::new(|options| options.order = Order::Mirror);
+    let place = Place::new(|_| ());
     let (_folder, file) = file_on_disk(&[7; 5000]);
     let wish = Wish::first(place.number(&file), 0, 5000);
     let since = Duration::from_nanos(7);
     // It was told that its bytes were read, but they have left again; unless the disk is faster
-    // than who looks.
+    // than this loop.
     let found = (0..1000).find_map(|_| {
         file.drop_cached(0, 1 << 20).unwrap();
-        match place.desk.look_on(&file, wish, (Some(since), 1), (false, 0)).unwrap() {
-            Asked::Wait(waiting) => Some(waiting.since),
-            Asked::Bytes { .. } => None,
+        match place.desk.look_on(&file, wish, Some(Waited { since, misses: 1 }), false, 0).unwrap() {
+            Reply::Wait(waiting) => Some(waiting.since),
+            Reply::Bytes(..) => None,
         }
     });
     assert_eq!(found, Some(since), "its age counts for the cap");

@@ -3,10 +3,8 @@
 use super::*;
 use proptest::prelude::*;
 
-mod loops;
-
 fn options(in_order: bool, misses: Misses) -> Options {
-    Options { in_order, merge: !in_order, reads_max: 2, age_cap: ms(100), misses, overtake: Overtake::Free }
+    Options { in_order, merge: !in_order, reads_max: 2, age_cap: ms(100), misses }
 }
 
 fn ms(count: u64) -> Duration {
@@ -94,12 +92,6 @@ fn in_order_the_head_holds_up_the_line() {
     assert_eq!(scheduler.arrive(ms(9), wish(4), false), Arrival::Turn, "nobody is left");
 }
 
-/// What may be overtaken now.
-struct Bound {
-    most: usize,
-    hangs: bool,
-}
-
 /// The rules, said once more with lists that are searched from end to end.
 #[derive(Debug)]
 struct Twin {
@@ -109,8 +101,6 @@ struct Twin {
     waiting: Vec<(Duration, Ticket, GroupId)>,
     pending: Vec<(GroupId, Wish, bool)>,
     reading: Vec<(GroupId, Wish)>,
-    /// Who is held back, and since when.
-    held: Vec<(Ticket, Duration)>,
 }
 
 impl Twin {
@@ -139,30 +129,12 @@ impl Twin {
         }
     }
 
-    /// Whether too many groups wait that came before.
-    fn is_held(&self, now: Duration, since: Duration, bound: &Bound) -> bool {
-        let before = self.pending.iter().filter(|(id, ..)| self.since(*id) < since).count();
-        let is_busy = self.reading.len() == self.options.reads_max as usize;
-        is_busy && before > bound.most && now - since < self.options.age_cap / 2 && !bound.hangs
-    }
-
-    /// Whether somebody who comes now is.
-    fn holds_back(&self, now: Duration, bound: &Bound) -> bool {
-        !self.held.is_empty() || self.is_held(now, now, bound)
-    }
-
-    fn next(&mut self, now: Duration, bound: &Bound) -> Option<Work> {
+    fn next(&mut self, now: Duration) -> Option<Work> {
         if self.turns < self.options.reads_max && !self.line.is_empty() {
             self.turns += 1;
             return Some(Work::Turn(self.line.remove(0)));
         }
-        self.next_read(now).or_else(|| {
-            let (ticket, since) = *self.held.first()?;
-            (!self.is_held(now, since, bound)).then(|| {
-                self.held.remove(0);
-                Work::Turn(ticket)
-            })
-        })
+        self.next_read(now)
     }
 
     fn next_read(&mut self, now: Duration) -> Option<Work> {
@@ -205,7 +177,7 @@ impl Twin {
 
 #[derive(Debug, Clone)]
 enum Step {
-    Arrive { file: u64, start: u64, length: u64, believed: bool },
+    Arrive { file: u64, start: u64, length: u64, is_cached: bool },
     Leave,
     Missed { file: u64, ago: u64 },
     Cancel { which: usize },
@@ -216,8 +188,8 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        4 => (0..4u64, 0..3u64, 1..4u64, any::<bool>()).prop_map(|(file, start, length, believed)| {
-            Step::Arrive { file, start: start * 4096 + (start / 2) * WINDOW_BYTES, length: length * 4096, believed }
+        4 => (0..4u64, 0..3u64, 1..4u64, any::<bool>()).prop_map(|(file, start, length, is_cached)| {
+            Step::Arrive { file, start: start * 4096 + (start / 2) * WINDOW_BYTES, length: length * 4096, is_cached }
         }),
         1 => Just(Step::Leave),
         2 => (0..4u64, 0..40u64).prop_map(|(file, ago)| Step::Missed { file, ago }),
@@ -228,55 +200,27 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn overtake() -> impl Strategy<Value = Overtake> {
-    prop_oneof![
-        (0..30u32).prop_map(|tenths| Overtake::Times(f64::from(tenths) / 10.0)),
-        (0..60u64).prop_map(|milliseconds| Overtake::For(ms(milliseconds))),
-        Just(Overtake::Free),
-    ]
-}
-
 fn same_as_twin(options: Options, steps: Vec<Step>) {
     let mut scheduler = Scheduler::new(options);
-    let mut twin = Twin {
-        options,
-        line: vec![],
-        turns: 0,
-        waiting: vec![],
-        pending: vec![],
-        reading: vec![],
-        held: vec![],
-    };
+    let mut twin =
+        Twin { options, line: vec![], turns: 0, waiting: vec![], pending: vec![], reading: vec![] };
     let mut now = ms(1000);
     // Turns that are out.
     let mut turns = 0u32;
     for step in steps {
-        if matches!(step, Step::Next) {
-            // It does so itself, and what it says of the past is not the twin's business.
-            scheduler.tempo.pass(now, scheduler.reading.len(), options.reads_max);
-        }
-        let bound = Bound {
-            most: scheduler.overtaken_max(),
-            hangs: scheduler.tempo.hangs(now) >= options.age_cap / 2,
-        };
         match step {
-            Step::Arrive { file, start, length, believed } => {
+            Step::Arrive { file, start, length, is_cached } => {
                 let wish = Wish { file, start, end: start + length };
-                match scheduler.arrive(now, wish, believed) {
+                match scheduler.arrive(now, wish, is_cached) {
                     Arrival::Turn => {
                         let is_free = twin.line.is_empty() && twin.turns < options.reads_max;
-                        let passes = believed && !twin.holds_back(now, &bound);
-                        assert!(if options.in_order { is_free } else { passes });
+                        assert!(if options.in_order { is_free } else { is_cached });
                         twin.turns += u32::from(options.in_order);
                         turns += 1;
                     }
-                    Arrival::Held(ticket) => {
-                        assert!(believed && !options.in_order && twin.holds_back(now, &bound));
-                        twin.held.push((ticket, now));
-                    }
                     Arrival::Wait(ticket) if options.in_order => twin.line.push(ticket),
                     Arrival::Wait(ticket) => {
-                        assert!(!believed);
+                        assert!(!is_cached);
                         twin.join(now, wish, false, ticket);
                     }
                 }
@@ -293,17 +237,11 @@ fn same_as_twin(options: Options, steps: Vec<Step>) {
                 twin.join(since, wish(file), true, ticket);
             }
             Step::Cancel { which } => {
-                let all: Vec<Ticket> = twin
-                    .line
-                    .iter()
-                    .copied()
-                    .chain(twin.held.iter().map(|held| held.0))
-                    .chain(twin.waiting.iter().map(|w| w.1))
-                    .collect();
+                let all: Vec<Ticket> =
+                    twin.line.iter().copied().chain(twin.waiting.iter().map(|w| w.1)).collect();
                 let Some(&ticket) = all.get(which % all.len().max(1)) else { continue };
                 scheduler.cancel(ticket);
                 twin.line.retain(|other| *other != ticket);
-                twin.held.retain(|held| held.0 != ticket);
                 let group = twin.waiting.iter().find(|w| w.1 == ticket).map(|w| w.2);
                 twin.waiting.retain(|w| w.1 != ticket);
                 if let Some(id) = group
@@ -317,7 +255,7 @@ fn same_as_twin(options: Options, steps: Vec<Step>) {
             }
             Step::Next => {
                 let work = scheduler.next(now);
-                assert_eq!(work, twin.next(now, &bound));
+                assert_eq!(work, twin.next(now));
                 turns += u32::from(matches!(work, Some(Work::Turn(_))));
             }
             Step::Done { which } => {
@@ -329,11 +267,10 @@ fn same_as_twin(options: Options, steps: Vec<Step>) {
         }
         scheduler.validate();
         let lengths = scheduler.lengths();
-        assert_eq!(lengths.line, twin.line.len() + twin.held.len());
+        assert_eq!(lengths.line, twin.line.len());
         assert_eq!(lengths.cold + lengths.warming + lengths.reading, twin.waiting.len());
         let oldest = twin.pending.iter().map(|group| twin.since(group.0));
-        let oldest = oldest.chain(twin.held.first().map(|held| held.1)).min();
-        assert!(options.in_order || scheduler.oldest() == oldest);
+        assert!(options.in_order || scheduler.oldest() == oldest.min());
     }
 }
 
@@ -344,19 +281,13 @@ proptest! {
         same_as_twin(Options { reads_max: reads, ..options(false, misses) }, steps);
     }
 
-    /// Nobody gets ahead of more than the bound, and nobody is held back for another reason.
-    #[test]
-    fn holding_back_is_as_the_twin(steps in prop::collection::vec(step(), 1..200), reads in 1..4u32, overtake in overtake()) {
-        same_as_twin(Options { reads_max: reads, overtake, ..options(false, Misses::Oldest) }, steps);
-    }
-
     #[test]
     fn in_order_is_as_the_twin(steps in prop::collection::vec(step(), 1..120), reads in 1..4u32) {
         same_as_twin(Options { reads_max: reads, ..options(true, Misses::Oldest) }, steps);
     }
 
-    /// However slow the disk is: who has waited for half of the cap is overtaken by nobody who came
-    /// later. That is all that the cap promises by itself.
+    /// However slow the disk is: a request that has waited for half of the cap is read before all
+    /// later ones. That is all that the cap promises by itself.
     #[test]
     fn after_half_of_the_cap_nobody_is_overtaken(
         arrivals in prop::collection::vec((0..60u64, 0..40u64, prop_oneof![3 => Just(true), 1 => Just(false)]), 50..300),
@@ -389,18 +320,19 @@ proptest! {
                 Arrival::Turn => scheduler.missed(now, wish(file)),
                 other => wait(other),
             };
-            // Who joins a read that is under way waits for no other.
+            // A request that joins a read that is under way waits for no other.
             if !ends.iter().any(|(_, id)| scheduler.tickets(*id).any(|other| other == ticket)) {
                 pending.insert(ticket, now);
             }
             begin(&mut scheduler, now, ms(took), &mut ends, &mut pending, half, &mut overdue)?;
         }
         prop_assert!(pending.is_empty(), "all were served");
-        prop_assert!(took < 400 || overdue > 0, "a disk that slow makes somebody wait for long");
+        prop_assert!(took < 400 || overdue > 0, "with a disk that slow a request waits for long");
     }
 
-    /// Wrong beliefs keep coming, faster than the disk reads, and popular files keep being wanted:
-    /// with a disk that can read in half of the cap what waits, nobody waits longer than the cap.
+    /// Requests keep finding nothing, faster than the disk reads, and popular files keep being
+    /// requested: with a disk that reads in half of the cap what waits, no wait is longer than the
+    /// cap.
     #[test]
     fn nobody_waits_beyond_the_cap(
         kinds in prop::collection::vec((prop::bool::weighted(0.9), prop::bool::weighted(0.95)), 50..270),
@@ -408,12 +340,12 @@ proptest! {
     ) {
         let misses = if wanted { Misses::Wanted } else { Misses::Oldest };
         let longest = longest_wait(options(false, misses), &kinds);
-        prop_assert!(longest <= ms(100), "somebody waited {longest:?}");
+        prop_assert!(longest <= ms(100), "a request waited {longest:?}");
     }
 }
 
-/// The same arrivals with and without a cap that matters: who is believed missing waits for all
-/// wrong beliefs, unless it is old.
+/// The same arrivals with and without a cap that matters: a missing piece waits for all warming
+/// ones, unless it is old.
 #[test]
 fn without_the_cap_somebody_waits_longer() {
     // The one that is believed missing finds others waiting.
@@ -453,7 +385,7 @@ fn longest_wait(options: Options, kinds: &[(bool, bool)]) -> Duration {
             }
         }
         while let Some(work) = scheduler.next(now) {
-            let Work::Read { id, .. } = work else { panic!("out of order nobody waits for a turn") };
+            let Work::Read { id, .. } = work else { panic!("out of order no turn is waited for") };
             ends.push_back((now + ms(1), id));
         }
         if arrival.is_none() && since.is_empty() {
@@ -463,7 +395,7 @@ fn longest_wait(options: Options, kinds: &[(bool, bool)]) -> Duration {
     unreachable!("all are served")
 }
 
-/// Begins all reads that may begin; each is of somebody who came no later than whoever is overdue.
+/// Begins all reads that may begin; each is of a request that came no later than the overdue ones.
 fn begin(
     scheduler: &mut Scheduler,
     now: Duration,

@@ -171,7 +171,7 @@ impl Site {
     /// One request with more fields, and its answer.
     pub fn ask(&self, method: &str, path: &str, fields: &str) -> Answer {
         let request = format!("{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{fields}\r\n");
-        // Who says that it sends no more is not waited with for long.
+        // A client that has ended its side is not waited with for long.
         let answers = parse(&self.exchange(request.as_bytes(), false), method == "HEAD");
         assert_eq!(answers.len(), 1, "one answer to {method} {path}");
         answers.into_iter().next().unwrap()

@@ -1,8 +1,7 @@
-//! Load: files as of a web site, and clients that ask for them as people would. For measuring any
-//! server.
+//! Load: files as of a web site, and clients that request them. For measuring any server.
 //!
 //! ```text
-//!   plan: so many files, their sizes, how popular each is; all from one seed
+//!   plan: files, their sizes, how popular each is; all from one seed
 //!   closed loop: each client asks again when it has its answer
 //!   open loop:   requests come when they come; time counts from when they should have been sent
 //! ```
@@ -16,11 +15,13 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::time::Duration;
 
+#[path = "load/client.rs"]
 mod client;
-pub(crate) mod random;
+#[path = "load/random.rs"]
+mod random;
 
 pub use client::run;
-pub use pantler_dust::infer::random::Random;
+pub use pantler_trace::generate::Random;
 pub use random::Popularity;
 
 /// Mean and deviation of the logarithm of the sizes of most files (SURGE: Barford and Crovella,
@@ -78,7 +79,7 @@ impl Plan {
     pub fn make(&self, folder: &Path) -> io::Result<()> {
         let mut random = Random::new(!self.seed);
         let mut noise = vec![0; 64 << 10];
-        noise.iter_mut().for_each(|byte| *byte = random.word() as u8);
+        noise.iter_mut().for_each(|byte| *byte = random.bits() as u8);
         for (number, size) in self.sizes().into_iter().enumerate() {
             let mut file = BufWriter::with_capacity(1 << 20, File::create(folder.join(name(number)))?);
             let mut left = size as usize;
@@ -101,19 +102,19 @@ pub fn name(number: usize) -> String {
 /// When requests come.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Pace {
-    /// So many clients, each with one request at a time.
+    /// Each client sends its next request when it has its answer.
     Closed {
         /// Clients.
         clients: u32,
     },
-    /// So many requests per second, at random.
+    /// Requests come at random times.
     Open {
         /// Requests per second.
         rate: f64,
     },
 }
 
-/// What to ask of whom.
+/// What is requested from which server.
 #[derive(Debug, Clone)]
 pub struct Load {
     /// The server.
@@ -133,14 +134,6 @@ pub struct Load {
     pub seed: u64,
 }
 
-/// Upper bounds of the classes of sizes in bytes, and what they are called.
-pub const CLASSES: [(u64, &str); 4] = [
-    (10_000, "below 10 kB"),
-    (100_000, "below 100 kB"),
-    (1_000_000, "below 1 MB"),
-    (u64::MAX, "1 MB and more"),
-];
-
 /// What came of it.
 #[derive(Debug, Clone)]
 pub struct Report {
@@ -152,16 +145,13 @@ pub struct Report {
     pub bytes: u64,
     /// Seconds that were counted.
     pub seconds: f64,
-    /// Requests that had no answer when the time was over. Whatever became of them, latencies have
-    /// them; answers of a closed loop that came later do not count as such.
+    /// Requests without an answer when the time was over. The latencies have them.
     pub waiting: u64,
-    /// Of these, those that had none when nobody waited any longer. Latencies have them as if it
-    /// had come then.
+    /// Of these, requests without an answer at the end of the patience. The latencies have them as
+    /// if it had come then.
     pub unanswered: u64,
     /// Latencies in microseconds, of all.
     pub all: Histogram<u64>,
-    /// And by class.
-    pub classes: Vec<Histogram<u64>>,
     /// The first thing that went wrong.
     pub first_error: Option<String>,
 }
@@ -183,7 +173,6 @@ impl Report {
             waiting: 0,
             unanswered: 0,
             all: histogram(),
-            classes: CLASSES.iter().map(|_| histogram()).collect(),
             first_error: None,
         }
     }
@@ -191,27 +180,25 @@ impl Report {
     fn add(&mut self, size: u64, latency: Duration) {
         self.requests += 1;
         self.bytes += size;
-        self.took(size, latency);
+        self.took(latency);
     }
 
     /// An answer came when the time was over.
-    fn late(&mut self, size: u64, latency: Duration) {
+    fn late(&mut self, latency: Duration) {
         self.waiting += 1;
-        self.took(size, latency);
+        self.took(latency);
     }
 
-    /// Nobody waits any longer for an answer of this size.
-    fn give_up(&mut self, size: u64, waited: Duration) {
+    /// The patience for an answer of this size is over.
+    fn give_up(&mut self, waited: Duration) {
         self.waiting += 1;
         self.unanswered += 1;
-        self.took(size, waited);
+        self.took(waited);
     }
 
-    fn took(&mut self, size: u64, latency: Duration) {
+    fn took(&mut self, latency: Duration) {
         let micros = latency.as_micros().clamp(1, u128::from(LATENCY_MAX)) as u64;
         self.all.saturating_record(micros);
-        let class = CLASSES.iter().position(|(bound, _)| size < *bound).unwrap_or(CLASSES.len() - 1);
-        self.classes[class].saturating_record(micros);
     }
 
     /// Answers per second.
@@ -224,47 +211,9 @@ impl Report {
         self.bytes as f64 / 1e6 / self.seconds.max(1e-9)
     }
 
-    /// The latency in milliseconds that so many percent do not exceed.
+    /// The latency in milliseconds that `percent` percent do not exceed.
     pub fn percentile_ms(&self, percent: f64) -> f64 {
         self.all.value_at_percentile(percent) as f64 / 1000.0
-    }
-
-    /// For people: a line for all, and one for each class that was met.
-    pub fn table(&self) -> String {
-        let mut text = format!(
-            "{} answers in {:.1} s: {:.1}/s, {:.2} MB/s; {} failed; {} waited at the end, {} of them without an answer\n\n{:<16}{:>10}{:>11}{:>11}{:>11}{:>11}{:>11}\n",
-            self.requests,
-            self.seconds,
-            self.per_second(),
-            self.megabytes_per_second(),
-            self.errors,
-            self.waiting,
-            self.unanswered,
-            "latency in ms",
-            "answers",
-            "mean",
-            "p50",
-            "p90",
-            "p99",
-            "max"
-        );
-        let names = CLASSES.iter().map(|(_, name)| *name);
-        for (name, histogram) in
-            std::iter::once("all").chain(names).zip(std::iter::once(&self.all).chain(&self.classes))
-        {
-            if histogram.is_empty() {
-                continue;
-            }
-            let at = |percent| histogram.value_at_percentile(percent) as f64 / 1000.0;
-            let mean = histogram.mean() / 1000.0;
-            let max = histogram.max() as f64 / 1000.0;
-            let (p50, p90, p99) = (at(50.0), at(90.0), at(99.0));
-            text.push_str(&format!(
-                "{name:<16}{:>10}{mean:>11.2}{p50:>11.2}{p90:>11.2}{p99:>11.2}{max:>11.2}\n",
-                histogram.len()
-            ));
-        }
-        text
     }
 }
 
@@ -284,15 +233,5 @@ mod tests {
         assert!((10_500..14_500).contains(&sorted[6000]), "{}", sorted[6000]);
         let total: u64 = sizes.iter().sum();
         assert!((380_000_000..560_000_000).contains(&total), "{total}");
-    }
-
-    #[test]
-    fn latencies_are_told_by_class() {
-        let mut report = Report::new();
-        report.add(5, Duration::from_millis(2));
-        report.add(2_000_000, Duration::from_secs(3));
-        assert_eq!((report.requests, report.classes[0].len(), report.classes[3].len()), (2, 1, 1));
-        assert!((report.percentile_ms(99.0) - 3000.0).abs() < 5.0);
-        assert_eq!(report.table().lines().count(), 6);
     }
 }

@@ -1,20 +1,19 @@
-//! Memory that nobody uses: it proves that a size is too small. Pure.
+//! Unused memory of the control group: it proves that the size is too small. Pure.
 //!
 //! ```text
 //!   0 --------------- used --------------+---- unused ----+-- margin --+ limit
-//!   |  what the model holds  |  the rest |                |            |
-//!                            +--> grows by no more than this -->
+//!   |    the keeper's size   |  the rest |                |            |
+//!                                        +--> grows by no more than this
 //! ```
 //!
-//! Wrong beliefs say that a size is too large, but a few of them also come by chance, and who keeps
-//! then lets go of what there is room for. Only a limit of a control group says how much there is
-//! room for: without one, the memory of the machine is everybody's, and the kernel fills it with
-//! files in any case.
+//! Evicted blocks say that the size is too large, but a few are evicted by chance. Then the keeper
+//! would drop what there is memory for. Only the limit of a control group says how much there is:
+//! without a limit the memory belongs to every program, and the kernel fills it with files.
 
 use pantler_kernel::memory::Group;
 
-/// Share of a limit that may stay unused, and bytes of it at least: the kernel takes files from
-/// memory only at the limit, but what else is in the group changes all the time.
+/// One part in [`MARGIN`] of a limit may stay unused, and at least [`MARGIN_LEAST`] bytes: what
+/// else is in the group changes all the time.
 const MARGIN: u64 = 16;
 const MARGIN_LEAST: u64 = 1 << 20;
 /// Looks in a row at unused memory after which the size grows.
@@ -22,33 +21,31 @@ const LOOKS: u32 = 3;
 
 /// What the last looks at memory said.
 #[derive(Debug, Default)]
-pub struct Room {
+pub(super) struct Unused {
     /// In a row, since the size last grew.
     looks: u32,
     has_some: bool,
-    /// Whether anything was given up since the last look: until then the model is not full, and no
-    /// size too small.
+    /// Whether anything was given up since the last look: else the size is not too small.
     has_given_up: bool,
 }
 
-impl Room {
-    /// Something was given up for want of room.
-    pub fn gave_up(&mut self) {
+impl Unused {
+    /// Something was given up for want of memory.
+    pub(super) fn gave_up(&mut self) {
         self.has_given_up = true;
     }
 
-    /// At the last look there was memory that nobody used. Wrong beliefs say nothing about the size
-    /// then.
-    pub fn has_some(&self) -> bool {
+    /// Whether memory was unused at the last look. Then evicted blocks say nothing about the size.
+    pub(super) fn has_some(&self) -> bool {
         self.has_some
     }
 
-    /// Somebody has looked at the control group and those above, from the own one on, while the
-    /// model's size was so many bytes. By how many bytes it is to grow.
-    pub fn look(&mut self, groups: &[Group], size: u64) -> u64 {
+    /// The control groups as they are, our own first and then those above it, while the keeper's
+    /// size is `size` bytes. Gives the bytes by which it shall grow.
+    pub(super) fn look(&mut self, groups: &[Group], size: u64) -> u64 {
         let has_given_up = std::mem::take(&mut self.has_given_up);
         let spare = spare(groups).unwrap_or(0);
-        // A model of more than what the group uses believes in what is not there, whatever took it.
+        // A size of more than what the group uses counts blocks that are not there.
         self.has_some = spare > 0 && groups.first().is_some_and(|own| size <= own.used);
         if !self.has_some || !has_given_up {
             self.looks = 0;
@@ -63,7 +60,7 @@ impl Room {
     }
 }
 
-/// What all groups with a limit leave beyond the margin; nothing is known where none has a limit.
+/// The unused bytes beyond the margin of all groups with a limit. `None` without a limit.
 fn spare(groups: &[Group]) -> Option<u64> {
     let of_group = |group: &Group| {
         let limit = group.limit?;
@@ -82,13 +79,12 @@ mod tests {
         Group { limit: Some(limit * MB), used: used * MB }
     }
 
-    /// What so many looks at the same groups, each after something was given up, make the size grow
-    /// by.
+    /// The megabytes by which each of `looks` looks at the same groups makes the size grow.
     fn grown(groups: &[Group], size: u64, looks: u32) -> Vec<u64> {
-        let mut room = Room::default();
+        let mut unused = Unused::default();
         let look = |_| {
-            room.gave_up();
-            room.look(groups, size * MB) / MB
+            unused.gave_up();
+            unused.look(groups, size * MB) / MB
         };
         (0..looks).map(look).collect()
     }
@@ -111,7 +107,7 @@ mod tests {
         let wide = group(1000, 70);
         assert_eq!(grown(&[wide, group(96, 80)], 57, 3), [0, 0, 10]);
         assert_eq!(grown(&[group(96, 80), wide], 57, 3), [0, 0, 10]);
-        assert_eq!(grown(&[wide, group(96, 95)], 57, 9), [0; 9], "others fill the group above");
+        assert_eq!(grown(&[wide, group(96, 95)], 57, 9), [0; 9], "the group above is full");
     }
 
     #[test]
@@ -122,26 +118,26 @@ mod tests {
     }
 
     #[test]
-    fn who_gives_nothing_up_needs_no_more() {
-        let mut room = Room::default();
+    fn a_keeper_that_gives_nothing_up_does_not_grow() {
+        let mut unused = Unused::default();
         for _ in 0..9 {
-            assert_eq!(room.look(&[group(96, 30)], 20 * MB), 0);
-            assert!(room.has_some());
+            assert_eq!(unused.look(&[group(96, 30)], 20 * MB), 0);
+            assert!(unused.has_some());
         }
         // Looks that count are in a row.
         for step in 0..20 {
             if step % 3 != 0 {
-                room.gave_up();
+                unused.gave_up();
             }
-            assert_eq!(room.look(&[group(96, 30)], 20 * MB), 0);
+            assert_eq!(unused.look(&[group(96, 30)], 20 * MB), 0);
         }
     }
 
     #[test]
-    fn a_model_of_more_than_there_is_does_not_grow() {
+    fn a_size_of_more_than_there_is_does_not_grow() {
         assert_eq!(grown(&[group(96, 50)], 51, 9), [0; 9]);
-        let mut room = Room::default();
-        room.look(&[group(96, 50)], 51 * MB);
-        assert!(!room.has_some(), "its beliefs are wrong for a reason");
+        let mut unused = Unused::default();
+        unused.look(&[group(96, 50)], 51 * MB);
+        assert!(!unused.has_some(), "it counts blocks that are not there");
     }
 }

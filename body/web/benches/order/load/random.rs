@@ -1,6 +1,6 @@
 //! What clients draw from random numbers.
 
-use pantler_dust::infer::random::Random;
+use pantler_trace::generate::{Permutation, Random};
 
 /// With mean 0 and deviation 1 (Box and Muller).
 pub fn normal(random: &mut Random) -> f64 {
@@ -23,7 +23,7 @@ pub struct Popularity {
 }
 
 impl Popularity {
-    /// Of so many files; the seed says which are popular.
+    /// Of `files` files; the seed says which are popular.
     pub fn new(files: u32, zipf: f64, seed: u64) -> Self {
         let mut sum = 0.0;
         let weights = (1..=files).map(|rank| {
@@ -31,23 +31,14 @@ impl Popularity {
             sum
         });
         let weights = weights.collect();
-        let mut random = Random::new(seed ^ 0x7a69_7066);
-        let mut files: Vec<u32> = (0..files).collect();
-        random.shuffle(&mut files);
+        let order = Permutation::new(files.into(), seed ^ 0x7a69_7066);
+        let files = (0..u64::from(files)).map(|rank| order.at(rank) as u32).collect();
         Self { weights, files }
     }
 
     /// The files, the most popular one first.
     pub fn by_rank(&self) -> &[u32] {
         &self.files
-    }
-
-    /// Each file, and the share of all requests that ask for it.
-    pub fn shares(&self) -> impl Iterator<Item = (u32, f64)> {
-        let sum = self.weights.last().copied().unwrap_or(0.0);
-        let before = std::iter::once(0.0).chain(self.weights.iter().copied());
-        let shares = self.weights.iter().zip(before).map(move |(to, from)| (to - from) / sum);
-        self.files.iter().copied().zip(shares)
     }
 
     /// Draws one.
@@ -61,7 +52,6 @@ impl Popularity {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::HashMap;
 
     #[test]
     fn popularity_falls_with_the_rank() {
@@ -73,10 +63,6 @@ mod tests {
         // The first of 1,000 is asked for in 1 of 7.49 cases.
         assert!((count(0) / 100_000.0 - 1.0 / 7.485).abs() < 0.01);
         assert!((count(0) / count(9) - 10.0).abs() < 2.0);
-        let shares: HashMap<u32, f64> = popularity.shares().collect();
-        assert!((shares.values().sum::<f64>() - 1.0).abs() < 1e-9);
-        assert!((shares[&popularity.files[0]] - 1.0 / 7.485).abs() < 0.001);
-        assert!((shares[&popularity.files[9]] * 10.0 - shares[&popularity.files[0]]).abs() < 1e-9);
         let alike = Popularity::new(10, 0.0, 5);
         let mut counts = [0u32; 10];
         (0..10_000).for_each(|_| counts[alike.draw(&mut random) as usize] += 1);

@@ -1,0 +1,89 @@
+//! How the server knows what is cached of a file.
+
+use std::sync::RwLock;
+
+use crate::opened::Opened;
+use crate::options::Order;
+use crate::scheduler::Wish;
+use crate::store::Store;
+
+/// The ways to know what is cached, one for each file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Knowledge {
+    /// The order is `fifo`: nothing is asked.
+    Nothing,
+    /// A steward says it exactly: that of our own cache, or that of the mount below.
+    Steward,
+    /// The kernel says it (`cachestat`). Where it may not tell us, a read that does not wait does.
+    Kernel,
+    /// The file system refuses reads that do not wait, and has no pages that the kernel could
+    /// count: an overlay, NFS, FUSE. Every byte is read by a reader.
+    Blind,
+}
+
+/// What is known of a piece.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Answer {
+    /// Whether a request for it need not wait for the disk, as far as is known.
+    pub(crate) is_cached: bool,
+    /// Bytes of it that are in memory, if that was told.
+    pub(crate) held: Option<u64>,
+}
+
+impl Knowledge {
+    /// Asks about a piece.
+    pub(crate) fn ask(self, store: &Store, file: &Opened, wish: Wish) -> Answer {
+        let held = match self {
+            Self::Nothing | Self::Blind => return Answer { is_cached: false, held: None },
+            Self::Steward | Self::Kernel => store.held(file, wish),
+        };
+        // Where the kernel does not tell, looking is the only way to know.
+        let is_untold = self == Self::Kernel && held.is_none();
+        Answer { is_cached: is_untold || held == Some(wish.length()), held }
+    }
+
+    /// Whether an answer is still true when the piece is looked at, so that nothing is asked twice.
+    pub(crate) fn is_exact(self) -> bool {
+        self == Self::Steward
+    }
+}
+
+/// Finds the way for each file.
+#[derive(Debug)]
+pub(crate) struct Knower {
+    order: Order,
+    /// Devices, and whether reads that do not wait work there: hardly ever more than one.
+    devices: RwLock<Vec<(u64, bool)>>,
+}
+
+impl Knower {
+    pub(crate) fn new(order: Order) -> Self {
+        Self { order, devices: RwLock::default() }
+    }
+
+    /// How the server knows what is cached of this file.
+    pub(crate) fn of(&self, store: &Store, file: &Opened) -> Knowledge {
+        if self.order == Order::Fifo {
+            Knowledge::Nothing
+        } else if store.has_steward(file) {
+            Knowledge::Steward
+        } else if self.can_say(file) {
+            Knowledge::Kernel
+        } else {
+            Knowledge::Blind
+        }
+    }
+
+    /// Tries it once for each device.
+    fn can_say(&self, file: &Opened) -> bool {
+        let device = file.version.device;
+        let known = self.devices.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if let Some((_, can_say)) = known.iter().find(|(other, _)| *other == device) {
+            return *can_say;
+        }
+        drop(known);
+        let can_say = file.can_say(0);
+        self.devices.write().unwrap_or_else(std::sync::PoisonError::into_inner).push((device, can_say));
+        can_say
+    }
+}
