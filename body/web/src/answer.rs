@@ -15,6 +15,7 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::task::Poll;
 use std::time::SystemTime;
 use tokio::time::Instant;
 
@@ -356,7 +357,12 @@ impl Site {
             return Ok(draft);
         }
         let mut feed = self.feed(file, names, span, pulse);
-        let first = std::future::poll_fn(|context| feed.poll_next(context)).await?;
+        let first = std::future::poll_fn(|context| match feed.poll_next(context) {
+            // The client may take nothing of its other answers before it has the head of this one.
+            Poll::Pending if feed.lacks_room() => Poll::Ready(Ok(None)),
+            next => next,
+        });
+        let first = first.await?;
         draft.waited = feed.has_waited;
         draft.source = match first {
             Some(bytes) if feed.is_done() => Source::Text(bytes),

@@ -26,7 +26,7 @@ use crate::WebError;
 use crate::buffers::Buffers;
 use crate::files::Files;
 use crate::keeper::Keeper;
-use crate::knowledge::{Knower, Knowledge};
+use crate::knowledge::{Answer, Knower, Knowledge};
 use crate::metrics::Metrics;
 use crate::opened::{Below, Opened};
 use crate::options::{Keep, Options, Order, StoreKind};
@@ -205,12 +205,19 @@ impl Desk {
     /// The system's, from looking.
     pub(crate) fn ask(self: &Arc<Self>, file: &Arc<Opened>, wish: Wish) -> io::Result<Reply> {
         let knowledge = self.knower.of(&self.store, file);
-        let answer = knowledge.ask(&self.store, file, wish);
-        let now = self.start.elapsed();
         let mut state = self.lock();
-        if knowledge == Knowledge::Kernel {
-            state.judge(wish, answer.held);
+        let mut answer = Answer::default();
+        // Requests for a piece that is being read share its bytes. By now a part of it is cached, and
+        // each request that looks for that would have a copy of its own.
+        if !state.queues.scheduler.is_being_read(wish) {
+            drop(state);
+            answer = knowledge.ask(&self.store, file, wish);
+            state = self.lock();
+            if knowledge == Knowledge::Kernel {
+                state.judge(wish, answer.held);
+            }
         }
+        let now = self.start.elapsed();
         match state.queues.scheduler.arrive(now, wish, answer.is_cached) {
             Arrival::Turn => {
                 let turn = Turn { desk: Some(self.clone()), age: state.queues.age() };

@@ -157,6 +157,11 @@ impl Feed {
         }
     }
 
+    /// Whether it waits until its connection gets one more piece (P1), which is up to the client.
+    pub fn lacks_room(&self) -> bool {
+        self.pause.is_some()
+    }
+
     /// Whether its connection may get one more piece (P1). If not, its client makes it wait, which
     /// does not count as waiting.
     fn has_room(&mut self, context: &mut Context<'_>) -> bool {

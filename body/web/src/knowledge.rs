@@ -22,7 +22,7 @@ pub(crate) enum Knowledge {
 }
 
 /// What is known of a piece.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Answer {
     /// Whether a request for it need not wait for the disk, as far as is known.
     pub(crate) is_cached: bool,
@@ -34,7 +34,7 @@ impl Knowledge {
     /// Asks about a piece.
     pub(crate) fn ask(self, store: &Store, file: &Opened, wish: Wish) -> Answer {
         let held = match self {
-            Self::Nothing | Self::Blind => return Answer { is_cached: false, held: None },
+            Self::Nothing | Self::Blind => return Answer::default(),
             Self::Steward | Self::Kernel => store.held(file, wish),
         };
         // Where the kernel does not tell, looking is the only way to know.

@@ -240,6 +240,11 @@ impl Scheduler {
         self.pending_by_piece.contains_key(&key) || self.reading_by_piece.contains_key(&key)
     }
 
+    /// Whether a read that has begun brings all of a piece.
+    pub fn is_being_read(&self, wish: Wish) -> bool {
+        self.read_of(wish).is_some()
+    }
+
     /// A request that had a turn has its bytes, or went away.
     pub fn leave(&mut self) {
         if self.options.in_order {
@@ -405,9 +410,7 @@ impl Scheduler {
 
     fn join(&mut self, since: Duration, wish: Wish, is_warming: bool) -> Ticket {
         let ticket = self.number();
-        let reading = self.reading_by_piece.get(&wish.key()).into_iter().flatten();
-        let holds = |id: &&GroupId| self.reading.get(id).is_some_and(|group| group.wish.holds(wish));
-        if let Some(id) = reading.rev().find(holds).copied()
+        if let Some(id) = self.read_of(wish)
             && let Some(group) = self.reading.get_mut(&id)
         {
             group.add(since, ticket);
@@ -426,6 +429,13 @@ impl Scheduler {
         self.group_of.insert(ticket, id);
         self.put(id, group);
         ticket
+    }
+
+    /// The youngest read that has begun and brings all of a piece.
+    fn read_of(&self, wish: Wish) -> Option<GroupId> {
+        let reading = self.reading_by_piece.get(&wish.key()).into_iter().flatten();
+        let holds = |id: &&GroupId| self.reading.get(id).is_some_and(|group| group.wish.holds(wish));
+        reading.rev().find(holds).copied()
     }
 
     /// Takes a pending group out of every order; its tickets stay its own.

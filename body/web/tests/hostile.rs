@@ -707,17 +707,56 @@ fn neither_streams_nor_windows_get_a_connection_more_buffers() {
     ask_for_all(&mut stream, "/large.bin", 20);
     let (mut taken, mut ended) = (0, 0);
     while ended < 20 {
-        let mut head = [0; 9];
-        stream.read_exact(&mut head).unwrap_or_else(|error| panic!("{error} after {taken} bytes"));
-        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
-        stream.read_exact(&mut vec![0; length]).unwrap();
-        if head[3] == 0 {
-            (taken, ended) = (taken + length, ended + u32::from(head[4] & 1));
+        let (kind, flags, payload) = next_frame(&mut stream);
+        if kind == 0 {
+            (taken, ended) = (taken + payload.len(), ended + u32::from(flags & 1));
         }
     }
     assert_eq!(taken, 20 * (3 << 20));
     drop((lazy, stream));
     eventually("all buffers are free", || outstanding() == 0);
+}
+
+/// The next frame: its kind, its flags and its bytes.
+fn next_frame(stream: &mut TcpStream) -> (u8, u8, Vec<u8>) {
+    let mut head = [0; 9];
+    stream.read_exact(&mut head).unwrap();
+    let mut payload = vec![0; u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize];
+    stream.read_exact(&mut payload).unwrap();
+    (head[3], head[4], payload)
+}
+
+/// A client that waits for all heads before it takes bytes of any answer once waited for ever: no
+/// head went out before there was room for the first bytes behind it.
+#[test]
+fn a_head_waits_for_no_buffers() {
+    const STREAMS: u32 = 40;
+    const BYTES: usize = 300_000;
+    // The first bytes of a few answers fill it.
+    let site = site(|options| options.buffer_bytes = 1 << 20);
+    (0..STREAMS).for_each(|at| std::fs::write(site.path(&format!("f{at}")), pattern(BYTES)).unwrap());
+    let mut stream = site.connect();
+    let asks = (0..STREAMS).flat_map(|at| get_over_http2(at * 2 + 1, &format!("/f{at}")));
+    stream.write_all(&[start_of_http2(0), asks.collect()].concat()).unwrap();
+    let mut heads = 0;
+    while heads < STREAMS {
+        let (kind, _, payload) = next_frame(&mut stream);
+        if kind == 1 {
+            assert_eq!(payload[0], 0x88, "200");
+            heads += 1;
+        }
+    }
+    let settings = frame(4, 0, 0, &[&[0, 4][..], &0x7fff_ffffu32.to_be_bytes()].concat());
+    stream.write_all(&[settings, frame(8, 0, 0, &0x7fff_0000u32.to_be_bytes())].concat()).unwrap();
+    let (mut taken, mut ended) = (0, 0);
+    while ended < STREAMS {
+        let (kind, flags, payload) = next_frame(&mut stream);
+        if kind == 0 {
+            (taken, ended) = (taken + payload.len(), ended + u32::from(flags & 1));
+        }
+    }
+    assert_eq!(taken, STREAMS as usize * BYTES);
+    eventually("all buffers are free", || site.server.stats().buffer_bytes == 0);
 }
 
 #[test]

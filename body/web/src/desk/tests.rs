@@ -300,6 +300,37 @@ fn get(place: &Place, file: &Arc<Opened>) -> Vec<u8> {
     all_of(feed).unwrap()
 }
 
+/// A hundred requests for one piece once held a hundred copies of its beginning: by the time they
+/// came, the read for the first of them had brought it into the cache.
+#[test]
+fn requests_for_what_is_being_read_share_its_bytes() {
+    let place = Place::new(|options| options.store = StoreKind::Cache(8 << 20));
+    let file = blind_file(&[7; 5000]);
+    // It is all cached, as behind a read that is about to end.
+    assert!(get(&place, &file) == [7; 5000]);
+    let wish = Wish { file: place.number(&file), start: 0, end: 5000 };
+    let (mut first, id) = {
+        let mut state = place.desk.lock();
+        let Arrival::Wait(ticket) = state.queues.scheduler.arrive(Duration::ZERO, wish, false) else {
+            panic!("a turn")
+        };
+        let first = place.desk.enqueue(&mut state, ticket, &file, FIRST);
+        let Some(Work::Read { id, .. }) = state.queues.scheduler.next(Duration::ZERO) else {
+            panic!("no read")
+        };
+        (first, id)
+    };
+    let part = Wish { start: 100, ..wish };
+    let Ok(Reply::Wait(mut second)) = place.desk.ask(&file, part) else { panic!("a copy of its own") };
+    let chunks = Arc::new(vec![Bytes::from_static(&[7; 5000])]);
+    place.desk.end_read(place.desk.lock(), id, &Ok(Notice::Bytes(0, chunks.clone())));
+    for waiting in [&mut first, &mut second] {
+        let Ok(Notice::Bytes(0, shared)) = waiting.notice.try_recv() else { panic!("no bytes") };
+        assert!(Arc::ptr_eq(&shared, &chunks));
+    }
+    assert!(matches!(place.desk.ask(&file, part), Ok(Reply::Bytes(..))), "nothing is being read");
+}
+
 #[test]
 fn a_part_of_a_file_is_not_taken_for_all_of_it() {
     let (folder, opened) = file_on_disk(&[7; 200_000]);
