@@ -17,11 +17,11 @@ use rustix::fs::{AtFlags, StatxFlags};
 
 use crate::OwnerBy;
 use crate::content::Content;
-use crate::control::Meant;
 use crate::core::Core;
 use crate::inodes::{FileKey, Inode};
-use crate::lists::open_as;
+use crate::lists::{Listing, open_as};
 use crate::owners::Owner;
+use crate::wishes::Meant;
 use pantler_kernel::process::user_of;
 
 /// A mount behind the doors.
@@ -43,7 +43,7 @@ impl MountBody {
             OwnerSelector::Caller => self.owner_of_process(speaker, speaker.pid)?,
             OwnerSelector::Pid(pid) => self.owner_of_process(speaker, *pid)?,
             OwnerSelector::Name(name) => {
-                let mut found = self.core.owners.named(name);
+                let mut found = self.core.programs.owners().named(name);
                 found.retain(|owner| speaker.speaks_for(owner.uid));
                 only(name, &found)?
             }
@@ -55,7 +55,7 @@ impl MountBody {
     fn owner_of_process(&self, speaker: &Speaker, pid: u32) -> Result<OwnerId, ControlError> {
         let user = user_of(pid).ok_or_else(|| ControlError::not_found(format!("process {pid}")))?;
         speaker.check_speaks_for(user)?;
-        Ok(self.core.owner_of(pid, user))
+        Ok(self.core.programs.owner_of(pid, user))
     }
 
     /// The owner that a grant is for: any owner, but no user's default.
@@ -63,9 +63,9 @@ impl MountBody {
         match selector {
             OwnerSelector::Pid(pid) => {
                 let user = user_of(*pid).ok_or_else(|| ControlError::not_found(format!("process {pid}")))?;
-                Ok(self.core.owner_of(*pid, user))
+                Ok(self.core.programs.owner_of(*pid, user))
             }
-            OwnerSelector::Name(name) => only(name, &self.core.owners.named(name)),
+            OwnerSelector::Name(name) => only(name, &self.core.programs.owners().named(name)),
             _ => Err(ControlError::invalid("grant: expected the name of an owner, or one of its processes")),
         }
     }
@@ -88,7 +88,7 @@ impl MountBody {
             }
         };
         let is_own = *selector == OwnerSelector::Caller;
-        if is_own && core.options.owner_by == OwnerBy::Process && !core.runs.holds(owner) {
+        if is_own && core.options.owner_by == OwnerBy::Process && !core.programs.runs().holds(owner) {
             let text = "owner: expected one that reads, by name or process, or to be asked from within a run";
             return Err(ControlError::invalid(text));
         }
@@ -97,14 +97,17 @@ impl MountBody {
                 let (key, mounted) = self.key(path, file)?;
                 let inode = core.inodes.of_opened(key, mounted).filter(|inode| inode.content().is_ok());
                 let inode = inode.ok_or_else(|| not_here(path))?;
-                let listed = core.list_file(speaker, owner, &inode, ranges, *append);
-                listed.map(HintAnswer::List).map_err(|error| naming(path, error))
+                let (caller, file) = open_as(speaker, &inode).map_err(|error| naming(path, error))?;
+                let content = inode.content()?;
+                core.noticing(inode.number, content, || content.look(&core.shelf, &file))?;
+                let listed = Listing { caller: &caller, inode: &inode, file: &file };
+                core.programs.lists().list_file(owner, &listed, ranges, *append).map(HintAnswer::List)
             }
             Hint::EndList => {
-                core.forget_list(owner);
+                core.programs.lists().end(owner);
                 Ok(HintAnswer::Done)
             }
-            _ => Ok(HintAnswer::List(core.list_answer(owner))),
+            _ => Ok(HintAnswer::List(core.programs.lists().answer(owner))),
         }
     }
 
@@ -171,7 +174,7 @@ impl MountBody {
         hint: &Hint,
         content: Option<&Arc<Content>>,
     ) -> Result<HintAnswer, ControlError> {
-        let wishes = &self.core.wishes;
+        let wishes = self.core.programs.wishes();
         match (hint, content) {
             (Hint::SetPriority { priority, .. }, Some(content)) => {
                 wishes.add_priority(uid, content, *priority)?;
@@ -189,7 +192,7 @@ impl MountBody {
             _ => {}
         }
         let mut marked = None;
-        for owner in self.core.owners.of_user(uid) {
+        for owner in self.core.programs.owners().of_user(uid) {
             // An owner over a bound of its own keeps what it has; the others follow.
             if let Ok(HintAnswer::Marked(count)) = self.hint_owner(owner, hint, content) {
                 *marked.get_or_insert(0) += count;
@@ -201,7 +204,7 @@ impl MountBody {
 
     fn owner_stats(&self) -> Vec<OwnerStat> {
         let known: HashMap<OwnerId, Owner> =
-            self.core.owners.all().into_iter().map(|owner| (owner.id, owner)).collect();
+            self.core.programs.owners().all().into_iter().map(|owner| (owner.id, owner)).collect();
         let block_bytes = self.core.cache().block_bytes() as u64;
         let stat = |steward: &mut Steward| {
             let owners = steward.owners().collect::<Vec<_>>();
@@ -339,9 +342,9 @@ impl Body for MountBody {
             None => None,
         };
         if *hint == Hint::Grant {
-            self.core.check_may_grant(speaker)?;
+            self.core.programs.check_may_grant(speaker)?;
             let owner = self.granted(selector)?;
-            return self.core.grant(owner, &selector.to_string()).map(|()| HintAnswer::Done);
+            return self.core.programs.grant(owner, &selector.to_string()).map(|()| HintAnswer::Done);
         }
         match self.meant(speaker, selector)? {
             Meant::Owner(owner) => self.hint_owner(owner, hint, content.as_ref()),
@@ -364,7 +367,7 @@ impl Body for MountBody {
             ("open_files".to_owned(), self.core.files.len() as u64),
             ("descriptors_held".to_owned(), descriptors_held),
             ("descriptors_refused".to_owned(), descriptors_refused),
-            ("lists_discarded".to_owned(), self.core.lists.discarded_count()),
+            ("lists_discarded".to_owned(), self.core.programs.lists().discarded_count()),
             ("prefetches_at_once".to_owned(), u64::from(in_flight)),
             ("prefetch_latency_us".to_owned(), latency_ns / 1000),
         ]);
@@ -384,7 +387,7 @@ impl Body for MountBody {
             owners_left_out: 0,
             files,
             files_left_out,
-            revocations: self.core.revocations(),
+            revocations: self.core.programs.revocations(),
             tiers,
             body_counters,
         })
@@ -400,7 +403,7 @@ impl Body for MountBody {
         self.check_may_read(speaker, path, file)?;
         let id = content.file();
         let known: HashMap<OwnerId, Owner> =
-            self.core.owners.all().into_iter().map(|owner| (owner.id, owner)).collect();
+            self.core.programs.owners().all().into_iter().map(|owner| (owner.id, owner)).collect();
         let (cached, decisions) = self.core.cache().with_steward(|steward| {
             let owner = |index| steward.explain(Block::new(id, index)).and_then(|block| block.owner);
             let cached = steward.cached(id).map(owner).collect::<Vec<_>>();
@@ -415,7 +418,7 @@ impl Body for MountBody {
             let name = owner.map_or("shared".to_owned(), |id| name_of(Some(id), known.get(&id)));
             *owners.entry(name).or_insert(0) += 1;
         }
-        let priority = self.core.wishes.priority(speaker.uid, &content).unwrap_or(0);
+        let priority = self.core.programs.wishes().priority(speaker.uid, &content).unwrap_or(0);
         let block_bytes = self.core.cache().block_bytes() as u64;
         Ok(FileExplanation {
             body: self.describe(),
@@ -424,17 +427,17 @@ impl Body for MountBody {
             cached_blocks: cached.len() as u64,
             owners,
             priority,
-            policy: self.core.wishes.policy(speaker.uid, priority).unwrap_or_default(),
+            policy: self.core.programs.wishes().policy(speaker.uid, priority).unwrap_or_default(),
             decisions,
         })
     }
 
     fn begin_run(&self, speaker: &Speaker, run: &RunSpec) -> Result<RunId, ControlError> {
-        self.core.runs.begin(&self.core, speaker, run)
+        self.core.programs.begin_run(speaker, run)
     }
 
     fn end_run(&self, run: RunId) {
-        self.core.runs.end(&self.core, run);
+        self.core.programs.end_run(run);
     }
 
     fn stop(&self, speaker: &Speaker) -> Result<(), ControlError> {
@@ -503,17 +506,17 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let core = Core::new(MountOptions::new(folder.path(), folder.path())).unwrap();
         let leader = std::process::id();
-        let (own, _) = core.owners.begin_run("job", 5, leader);
-        assert_eq!(only("job", &core.owners.named("job")), Ok(own));
-        core.owners.begin_run("job", 6, 1);
-        let error = only("job", &core.owners.named("job")).unwrap_err();
+        let (own, _) = core.programs.owners().begin_run("job", 5, leader);
+        assert_eq!(only("job", &core.programs.owners().named("job")), Ok(own));
+        core.programs.owners().begin_run("job", 6, 1);
+        let error = only("job", &core.programs.owners().named("job")).unwrap_err();
         assert_eq!(error.exit_status(), 2);
         let text = error.to_string();
         for one in [format!("user 5 (process {leader})"), "user 6 (process 1)".to_owned()] {
             assert!(text.contains(&one), "{text}");
         }
         assert!(text.ends_with("expected the number of one of its processes instead"), "{text}");
-        assert_eq!(only("jab", &core.owners.named("jab")).unwrap_err().exit_status(), 1);
-        core.janitor.stop();
+        assert_eq!(only("jab", &core.programs.owners().named("jab")).unwrap_err().exit_status(), 1);
+        core.programs.stop();
     }
 }

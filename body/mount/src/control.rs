@@ -1,9 +1,8 @@
 //! What programs say about their own blocks, through attributes and ioctl on the mount.
 
-use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::Arc;
 
 use fuser::Request;
 use pantler_steward::{HintError, OwnerId, PolicyName};
@@ -11,117 +10,16 @@ use pantler_steward::{HintError, OwnerId, PolicyName};
 use crate::content::Content;
 use crate::core::Core;
 use crate::inodes::Inode;
+use crate::lists::Listing;
+use crate::wishes::Meant;
 
 mod call;
 pub use call::{Call, CallError};
-
-/// Hints that a user gave for all its owners.
-#[derive(Default)]
-pub(crate) struct Wishes {
-    defaults: Mutex<HashMap<u32, Defaults>>,
-}
-
-/// The owner that a hint is about.
-pub(crate) enum Meant {
-    Owner(OwnerId),
-    /// All owners of a user, present and future.
-    User(u32),
-}
-
-/// Files a user may give a default priority for.
-const DEFAULT_FILES_MAX: usize = 4096;
-/// Priorities a user may give a default policy for.
-const DEFAULT_POLICIES_MAX: usize = 64;
-
-#[derive(Default, Clone)]
-struct Defaults {
-    policies: Vec<(i32, PolicyName)>,
-    /// Priorities by number of the inode's content in the origin.
-    files: Vec<(Weak<Content>, i32)>,
-}
 
 /// The prefix of attributes that are not stored but said.
 const OURS: &str = "user.pantler.";
 /// The prefix of attributes that only root sees.
 const TRUSTED: &str = "trusted.";
-
-impl Wishes {
-    fn lock(&self) -> MutexGuard<'_, HashMap<u32, Defaults>> {
-        self.defaults.lock().expect("wishes are in order")
-    }
-
-    /// Tells the steward a new owner's wishes, if its user has any.
-    pub(crate) fn apply_defaults(&self, core: &Core, uid: u32, owner: OwnerId) {
-        let defaults = self.lock().get(&uid).cloned();
-        let Some(defaults) = defaults else { return };
-        for (priority, policy) in defaults.policies {
-            // Bounds hold for defaults as for anything else; a wish past them has no effect.
-            let _ = core.set_policy(owner, priority, policy);
-        }
-        for (content, priority) in defaults.files {
-            if let Some(content) = content.upgrade() {
-                let _ = core.set_priority(owner, &content, priority);
-            }
-        }
-    }
-
-    pub(crate) fn add_policy(&self, uid: u32, priority: i32, policy: PolicyName) -> Result<(), HintError> {
-        let mut all = self.lock();
-        let policies = &mut all.entry(uid).or_default().policies;
-        policies.retain(|&(other, _)| other != priority);
-        if policies.len() >= DEFAULT_POLICIES_MAX {
-            return Err(HintError::TooManyPriorities { limit: DEFAULT_POLICIES_MAX as u32 });
-        }
-        policies.push((priority, policy));
-        Ok(())
-    }
-
-    pub(crate) fn add_priority(
-        &self,
-        uid: u32,
-        content: &Arc<Content>,
-        priority: i32,
-    ) -> Result<(), HintError> {
-        let mut all = self.lock();
-        let files = &mut all.entry(uid).or_default().files;
-        files.retain(|(other, _)| other.upgrade().is_some_and(|other| !Arc::ptr_eq(&other, content)));
-        if files.len() >= DEFAULT_FILES_MAX {
-            return Err(HintError::TooManyFiles { limit: DEFAULT_FILES_MAX as u32 });
-        }
-        files.push((Arc::downgrade(content), priority));
-        Ok(())
-    }
-
-    fn remove_policy(&self, uid: u32, priority: i32) {
-        let mut all = self.lock();
-        if let Some(defaults) = all.get_mut(&uid) {
-            defaults.policies.retain(|&(other, _)| other != priority);
-        }
-    }
-
-    fn remove_priority(&self, uid: u32, content: &Arc<Content>) {
-        let mut all = self.lock();
-        if let Some(defaults) = all.get_mut(&uid) {
-            let is_other = |other: Arc<Content>| !Arc::ptr_eq(&other, content);
-            defaults.files.retain(|(other, _)| other.upgrade().is_some_and(is_other));
-        }
-    }
-
-    pub(crate) fn clear(&self, uid: u32) {
-        self.lock().remove(&uid);
-    }
-
-    pub(crate) fn policy(&self, uid: u32, priority: i32) -> Option<PolicyName> {
-        let all = self.lock();
-        all.get(&uid)?.policies.iter().find(|&&(p, _)| p == priority).map(|&(_, policy)| policy)
-    }
-
-    pub(crate) fn priority(&self, uid: u32, content: &Arc<Content>) -> Option<i32> {
-        let all = self.lock();
-        let mut files = all.get(&uid)?.files.iter();
-        files.find_map(|(other, p)| Arc::ptr_eq(&other.upgrade()?, content).then_some(*p))
-    }
-}
 
 impl Core {
     pub(crate) fn set_policy(
@@ -244,7 +142,8 @@ impl Core {
         let invalid = || io::Error::from_raw_os_error(libc::EINVAL);
         let content = inode.content()?;
         let owner = self.owner(request);
-        let meant = if self.runs.holds(owner) { Meant::Owner(owner) } else { Meant::User(request.uid()) };
+        let meant =
+            if self.programs.runs().holds(owner) { Meant::Owner(owner) } else { Meant::User(request.uid()) };
         let text = match value {
             Some(value) => Some(std::str::from_utf8(value).map_err(|_| invalid())?.trim()),
             None => None,
@@ -280,10 +179,10 @@ impl Core {
             Meant::User(uid) => uid,
         };
         match priority {
-            Some(priority) => self.wishes.add_priority(uid, content, priority)?,
-            None => self.wishes.remove_priority(uid, content),
+            Some(priority) => self.programs.wishes().add_priority(uid, content, priority)?,
+            None => self.programs.wishes().remove_priority(uid, content),
         }
-        for owner in self.owners.of_user(uid) {
+        for owner in self.programs.owners().of_user(uid) {
             // An owner over a bound of its own keeps what it has; the others follow.
             let _ = self.set_priority(owner, content, value);
         }
@@ -298,10 +197,10 @@ impl Core {
             Meant::User(uid) => uid,
         };
         match policy {
-            Some(policy) => self.wishes.add_policy(uid, priority, policy)?,
-            None => self.wishes.remove_policy(uid, priority),
+            Some(policy) => self.programs.wishes().add_policy(uid, priority, policy)?,
+            None => self.programs.wishes().remove_policy(uid, priority),
         }
-        for owner in self.owners.of_user(uid) {
+        for owner in self.programs.owners().of_user(uid) {
             let _ = self.set_policy(owner, priority, value);
         }
         Ok(())
@@ -310,10 +209,10 @@ impl Core {
     /// The calls that are about no file, if `call` is one.
     fn call_about_lists(&self, owner: OwnerId, call: &Call) -> Option<io::Result<Vec<u8>>> {
         let done = match *call {
-            Call::FileListStart { files } => self.start_file_list(owner, files).map(|()| 0),
-            Call::FileListEnd => self.end_file_list(owner),
+            Call::FileListStart { files } => self.programs.lists().start_file_list(owner, files).map(|()| 0),
+            Call::FileListEnd => self.programs.lists().end_file_list(owner),
             Call::ForgetList => {
-                self.forget_list(owner);
+                self.programs.lists().end(owner);
                 Ok(0)
             }
             _ => return None,
@@ -387,7 +286,9 @@ impl Core {
                 Ok(call.answer(marked as i64))
             }
             Call::BlockList { ref ranges, append } => {
-                self.block_list(request, handle.number, &handle.file, ranges, append)?;
+                let inode = self.inodes.get(handle.number)?;
+                let listed = Listing { caller: &self.caller_of(request), inode: &inode, file: &handle.file };
+                self.programs.lists().block_list(owner, &listed, ranges, append)?;
                 Ok(call.answer(0))
             }
             Call::Held { start, end } => {

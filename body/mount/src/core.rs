@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::io;
+use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -13,19 +14,12 @@ use pantler_steward::OwnerId;
 
 use crate::attributes::to_kernel;
 use crate::content::{Content, Shelf};
-use crate::control::Wishes;
-use crate::descent::Descent;
 use crate::descriptors::{Charge, Descriptors};
 use crate::dropping::PageDropper;
-use crate::handles::{Handle, Listing, Table};
+use crate::handles::{Handle, Listing, Read, Table};
 use crate::inodes::{Inode, Inodes};
-use crate::janitor::{Duties, Janitor};
-use crate::lists::Lists;
-use crate::owners::{Inherits, Newcomer, Owners};
+use crate::programs::Programs;
 use crate::pruning::Pruning;
-use crate::reading::Read;
-use crate::revoking::Revoking;
-use crate::runs::Runs;
 use crate::tiers::{self, TierThreads};
 use crate::turns::Turns;
 use crate::{MountError, MountOptions};
@@ -38,12 +32,7 @@ pub(crate) struct Core {
     pub(crate) pruning: Pruning,
     pub(crate) files: Table<Handle>,
     pub(crate) listings: Table<Listing>,
-    pub(crate) owners: Arc<Owners>,
-    pub(crate) wishes: Wishes,
-    pub(crate) runs: Runs,
-    pub(crate) revoking: Arc<Revoking>,
-    pub(crate) lists: Arc<Lists>,
-    pub(crate) janitor: Janitor,
+    pub(crate) programs: Programs,
     pub(crate) tier_threads: TierThreads,
     pub(crate) page_dropper: PageDropper,
     /// Reads that wait for blocks, or would.
@@ -77,14 +66,10 @@ impl Core {
         let start = || -> io::Result<_> {
             let inodes = Inodes::new(origin.root()?, options.origin.is_store())?;
             let shelf = Arc::new(Shelf::new(origin, cache, stems));
-            let owners = Owners::new(options.owner_by.clone());
-            let revoking = Arc::new(Revoking::default());
-            let lists = Arc::new(Lists::default());
-            let janitor = Janitor::start(duties(&shelf, &owners, &revoking, &lists))?;
-            shelf.cache.ring_for_notices(janitor.bell());
-            Ok((inodes, shelf, owners, revoking, lists, janitor))
+            let programs = Programs::start(&shelf, &options)?;
+            Ok((inodes, shelf, programs))
         };
-        let (inodes, shelf, owners, revoking, lists, janitor) = start().map_err(failed)?;
+        let (inodes, shelf, programs) = start().map_err(failed)?;
         Ok(Self {
             refresh_ms: options.refresh.as_millis() as u64,
             stopped: AtomicBool::new(false),
@@ -96,12 +81,7 @@ impl Core {
             pruning: Pruning::default(),
             files: Table::new(),
             listings: Table::new(),
-            owners,
-            wishes: Wishes::default(),
-            runs: Runs::default(),
-            revoking,
-            lists,
-            janitor,
+            programs,
             tier_threads: TierThreads::default(),
             page_dropper: PageDropper::default(),
             notifier: OnceLock::new(),
@@ -139,50 +119,21 @@ impl Core {
 
     /// The owner that a request is charged to.
     pub(crate) fn owner(&self, request: &Request) -> OwnerId {
-        self.owner_of(request.pid(), request.uid())
+        self.programs.owner_of(request.pid(), request.uid())
     }
 
-    pub(crate) fn owner_of(&self, id: u32, uid: u32) -> OwnerId {
-        self.owners.of(id, uid, |newcomer| self.welcome(newcomer))
+    /// The user that asks, with its groups.
+    pub(crate) fn caller_of(&self, request: &Request) -> Caller {
+        let (uid, gid) = (request.uid(), request.gid());
+        let groups = Caller::groups_of(request.pid()).unwrap_or_default();
+        Caller { uid, gid, groups, umask: 0 }
     }
 
-    fn welcome(&self, newcomer: Newcomer) {
-        self.inherit(newcomer.id, newcomer.inherits, newcomer.process, newcomer.uid, newcomer.former);
-        if newcomer.is_owner_new {
-            self.wishes.apply_defaults(self, newcomer.uid, newcomer.id);
-        }
-        if let Some(watch) = newcomer.watch {
-            self.janitor.watch(watch);
-        }
-    }
-
-    /// L7: an owner that appeared through a process of user `uid` begins with the standing of the
-    ///     owner that it comes from.
-    /// `former` is the owner that the process belonged to before.
-    pub(crate) fn inherit(
-        &self,
-        owner: OwnerId,
-        what: Inherits,
-        process: u32,
-        uid: u32,
-        former: Option<OwnerId>,
-    ) {
-        if what == Inherits::Nothing {
-            return;
-        }
-        // Control cannot have been lost where no owner has it. Looking at all ancestors costs some
-        // files of /proc.
-        if !self.owners.have_fallen() && self.cache().with_steward(|steward| steward.managers()) == 0 {
-            return;
-        }
-        let descent = self.owners.descent(process, uid, former);
-        self.cache().with_steward(|steward| match descent {
-            Descent::Of(parent) if parent == owner => {}
-            Descent::Of(parent) if what == Inherits::All => steward.born(owner, parent),
-            Descent::Of(parent) if steward.is_revoked(parent) => steward.born_revoked(owner),
-            Descent::OfFallen => steward.born_revoked(owner),
-            Descent::Of(_) | Descent::Unknown => {}
-        });
+    /// The path of an inode as programs see it, below the mount point. Of a file with several names
+    /// it is the one by which it was found; a file without name has none.
+    pub(crate) fn path(&self, inode: &Inode) -> Option<PathBuf> {
+        let below = inode.node.path_below(self.shelf.origin.path())?;
+        Some(self.options.mountpoint.join(below))
     }
 
     /// Acts for the asking user, until the guard is dropped.
@@ -295,36 +246,4 @@ impl Core {
         let is_file = attributes.kind == Kind::Regular;
         is_file.then(|| self.inodes.content((&attributes).into())).flatten()
     }
-}
-
-/// What the janitor does for a mount.
-fn duties(shelf: &Arc<Shelf>, owners: &Arc<Owners>, revoking: &Arc<Revoking>, lists: &Arc<Lists>) -> Duties {
-    let all = || (Arc::clone(shelf), Arc::clone(owners), Arc::clone(revoking), Arc::clone(lists));
-    let notices = {
-        let (shelf, owners, revoking, lists) = all();
-        move || revoking.pass_on(&shelf.cache, &owners, &lists)
-    };
-    let exited = {
-        let (shelf, owners, revoking, lists) = all();
-        move |process, start| {
-            // While it can still be named.
-            revoking.pass_on(&shelf.cache, &owners, &lists);
-            if let Some(owner) = owners.exited(process, start) {
-                lists.forget(owner);
-                shelf.cache.with_steward(|steward| steward.exit(owner));
-            }
-            owners.has_idle()
-        }
-    };
-    let groups = {
-        let (shelf, owners, _, lists) = all();
-        move || {
-            for owner in owners.end_idle() {
-                lists.forget(owner);
-                shelf.cache.with_steward(|steward| steward.exit(owner));
-            }
-            owners.has_idle()
-        }
-    };
-    Duties { exited: Box::new(exited), notices: Box::new(notices), groups: Box::new(groups) }
 }

@@ -3,8 +3,10 @@
 use std::io;
 use std::sync::{Arc, Mutex, RwLock};
 
+use fuser::ReplyData;
 use pantler_origin::{Entries, OpenFile, Source};
 use pantler_pagecache::ReadThrough;
+use pantler_steward::OwnerId;
 
 use crate::content::{Content, Writing};
 use crate::descriptors::Charge;
@@ -27,6 +29,17 @@ pub(crate) struct Handle {
     pub(crate) writing: Option<Writing>,
     #[expect(dead_code, reason = "its end is what counts")]
     pub(crate) charge: Charge,
+}
+
+/// A read that the kernel waits for.
+pub(crate) struct Read {
+    pub(crate) owner: OwnerId,
+    pub(crate) handle: Arc<Handle>,
+    pub(crate) offset: u64,
+    pub(crate) length: usize,
+    /// For the kernel's own pages, because the file is mapped.
+    pub(crate) is_mapped: bool,
+    pub(crate) reply: ReplyData,
 }
 
 /// An open directory.

@@ -255,7 +255,7 @@ mod tests {
         let of_owner = visit("of-owner".into());
         core.set_priority(owner, &of_owner, 3).unwrap();
         let of_user = visit("of-user".into());
-        core.wishes.add_priority(1000, &of_user, 4).unwrap();
+        core.programs.wishes().add_priority(1000, &of_user, 4).unwrap();
         let (owners, users) = (of_owner.file(), of_user.file());
         drop((of_owner, of_user));
         let known = |file| {
@@ -268,14 +268,14 @@ mod tests {
         assert_eq!(core.cache().with_steward(|steward| steward.priority(owner, owners)), 0);
         assert!(known(owners).is_none());
         let kept = known(users).expect("a user's wish outlives the kernel's interest in the file");
-        assert_eq!(core.wishes.priority(1000, &kept), Some(4));
+        assert_eq!(core.programs.wishes().priority(1000, &kept), Some(4));
         let count = core.inodes.keys.lock().unwrap().contents.len();
         assert!(count <= 2 * IDLE_CONTENTS_MAX, "{count}");
         // The user takes it back: then it goes as well.
-        core.wishes.clear(1000);
+        core.programs.wishes().clear(1000);
         drop(kept);
         (0..10 * IDLE_CONTENTS_MAX).for_each(|number| drop(visit(format!("g{number}"))));
         assert!(known(users).is_none());
-        core.janitor.stop();
+        core.programs.stop();
     }
 }

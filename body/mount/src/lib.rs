@@ -27,8 +27,9 @@
 //! | inodes the kernel knows, open files | `inodes`, `handles` |
 //! | descriptors that each user may hold, and names the kernel is asked to forget | `descriptors`, `pruning` |
 //! | the owner that is charged | `owners`, `groups` |
+//! | what is known of the programs together | `programs` |
 //! | lost control, and children that begin without | `revoking`, `descent` |
-//! | hints through attributes and ioctl | `control` |
+//! | hints through attributes and ioctl, those of users | `control`, `wishes` |
 //! | access lists through all doors | `lists` |
 //! | hints through the socket, statistics | `body` |
 //! | runs and their profiles | `runs` |
@@ -69,6 +70,7 @@ mod nesting;
 mod options;
 mod owners;
 mod pages;
+mod programs;
 mod pruning;
 mod reading;
 mod revoking;
@@ -76,6 +78,7 @@ mod runs;
 pub mod stale;
 mod tiers;
 mod turns;
+mod wishes;
 mod writing;
 
 pub use control::{Call, CallError};

@@ -17,16 +17,16 @@ use std::io::{self, IoSliceMut};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use fuser::Request;
 use pantler_cache::{Cache, ListEntry, Listed};
 use pantler_control::{ControlError, LIST_FILES_MAX, ListAnswer, Speaker};
 use pantler_origin::{Caller, OpenFile, OpenMode, Source};
 use pantler_steward::lists::Chunk;
 use pantler_steward::{HintError, OwnerId};
 
-use crate::core::Core;
+use crate::content::Shelf;
 use crate::inodes::Inode;
 use crate::options::Interpose;
+use crate::owners::Owners;
 
 /// Ranges that the steward takes at once.
 const ENTRIES_MAX: usize = pantler_steward::lists::ENTRIES_MAX as usize;
@@ -36,9 +36,11 @@ const RECORDINGS_MAX: usize = 1024;
 /// mount has.
 const LISTS_PER_USER_MAX: usize = 16;
 
-/// The lists of a mount that are not in the steward, or not wholly.
-#[derive(Default)]
+/// The access lists of a mount: those in the steward, and what of them is not there, or not yet.
 pub(crate) struct Lists {
+    shelf: Arc<Shelf>,
+    owners: Arc<Owners>,
+    interpose: Option<Interpose>,
     state: Mutex<State>,
     /// Whether any owner is between the two calls: opening a file need not look otherwise.
     is_recording: AtomicBool,
@@ -103,13 +105,30 @@ pub(crate) fn source_of(file: Arc<OpenFile>, interpose: Option<&Interpose>) -> A
     }
 }
 
+/// An open file that comes on a list, in the name of the user that opened it.
+pub(crate) struct Listing<'a> {
+    pub(crate) caller: &'a Caller,
+    pub(crate) inode: &'a Arc<Inode>,
+    pub(crate) file: &'a OpenFile,
+}
+
 impl Lists {
+    pub(crate) fn new(shelf: Arc<Shelf>, owners: Arc<Owners>, interpose: Option<Interpose>) -> Self {
+        let (state, is_recording, discarded) = Default::default();
+        Self { shelf, owners, interpose, state, is_recording, discarded }
+    }
+
+    fn cache(&self) -> &Cache {
+        &self.shelf.cache
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("lists are in order")
     }
 
     /// An owner's list has room again.
-    pub(crate) fn refill(&self, cache: &Cache, owner: OwnerId) {
+    pub(crate) fn refill(&self, owner: OwnerId) {
+        let cache = self.cache();
         let mut state = self.lock();
         let Some(Part { entries: waiting, .. }) = state.waiting.get_mut(&owner) else { return };
         let taken = cache.list(owner).map_or(0, |list| list.ranges as usize);
@@ -130,12 +149,8 @@ impl Lists {
 
     /// These come after the list of `owner`: at once, or when that has been read so far that they
     /// fit.
-    fn append(
-        &self,
-        cache: &Cache,
-        (owner, uid): (OwnerId, u32),
-        mut entries: Vec<ListEntry>,
-    ) -> Result<(), HintError> {
+    fn append(&self, (owner, uid): (OwnerId, u32), mut entries: Vec<ListEntry>) -> Result<(), HintError> {
+        let cache = self.cache();
         let mut state = self.lock();
         let room = match state.waiting.contains_key(&owner) {
             true => 0,
@@ -174,12 +189,8 @@ impl Lists {
     }
 
     /// Gives a list, of which the steward takes what it can at once.
-    fn give(
-        &self,
-        cache: &Cache,
-        (owner, uid): (OwnerId, u32),
-        mut entries: Vec<ListEntry>,
-    ) -> Result<(), HintError> {
+    fn give(&self, (owner, uid): (OwnerId, u32), mut entries: Vec<ListEntry>) -> Result<(), HintError> {
+        let cache = self.cache();
         self.forget(owner);
         let rest = entries.split_off(entries.len().min(ENTRIES_MAX));
         if entries.is_empty() {
@@ -194,9 +205,7 @@ impl Lists {
         }
         Ok(())
     }
-}
 
-impl Core {
     /// From now on the files that `owner` opens to read are its list, until [the
     /// end](Self::end_file_list).
     pub(crate) fn start_file_list(&self, owner: OwnerId, files: u32) -> io::Result<()> {
@@ -204,26 +213,26 @@ impl Core {
             return Err(io::Error::from_raw_os_error(libc::E2BIG));
         }
         let uid = self.check_list_share(owner).map_err(refused)?;
-        self.lists.forget(owner);
-        let mut state = self.lists.lock();
+        self.forget(owner);
+        let mut state = self.lock();
         if state.recordings.len() >= RECORDINGS_MAX {
             return Err(io::Error::from_raw_os_error(libc::ENOSPC));
         }
         state.recordings.insert(owner, Part { uid, entries: VecDeque::new() });
-        self.lists.is_recording.store(true, Ordering::Release);
+        self.is_recording.store(true, Ordering::Release);
         Ok(())
     }
 
     /// The list is complete: it takes effect. Says how many files are on it; `EINVAL` without a
     /// start.
     pub(crate) fn end_file_list(&self, owner: OwnerId) -> io::Result<u32> {
-        let mut state = self.lists.lock();
+        let mut state = self.lock();
         let recorded = state.recordings.remove(&owner);
         let Part { uid, entries } = recorded.ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))?;
-        self.lists.is_recording.store(!state.recordings.is_empty(), Ordering::Release);
+        self.is_recording.store(!state.recordings.is_empty(), Ordering::Release);
         drop(state);
         let count = entries.len() as u32;
-        self.lists.give(self.cache(), (owner, uid), entries.into()).map_err(refused)?;
+        self.give((owner, uid), entries.into()).map_err(refused)?;
         Ok(count)
     }
 
@@ -231,7 +240,7 @@ impl Core {
     /// others.
     fn check_list_share(&self, owner: OwnerId) -> Result<u32, HintError> {
         let uid = self.owners.get(owner).map_or(0, |owner| owner.uid);
-        let has = |owner: OwnerId| self.lists.lock().has(owner) || self.cache().list(owner).is_some();
+        let has = |owner: OwnerId| self.lock().has(owner) || self.cache().list(owner).is_some();
         if uid == 0 || has(owner) {
             return Ok(uid);
         }
@@ -246,19 +255,23 @@ impl Core {
     fn put_list(&self, owner: OwnerId, entries: Vec<ListEntry>, append: bool) -> Result<(), HintError> {
         let uid = self.check_list_share(owner)?;
         match append {
-            true => self.lists.append(self.cache(), (owner, uid), entries),
-            false => self.lists.give(self.cache(), (owner, uid), entries),
+            true => self.append((owner, uid), entries),
+            false => self.give((owner, uid), entries),
         }
     }
 
+    /// Whether an owner may be between the two calls.
+    pub(crate) fn is_recording(&self) -> bool {
+        self.is_recording.load(Ordering::Acquire)
+    }
+
     /// A program opened a file to read it, perhaps between the two calls.
-    pub(crate) fn note_open(&self, request: &Request, inode: &Arc<Inode>, file: &OpenFile) {
-        if !self.lists.is_recording.load(Ordering::Acquire) || !file.mode().reads() {
+    pub(crate) fn note_open(&self, owner: OwnerId, opened: &Listing<'_>) {
+        if !opened.file.mode().reads() {
             return;
         }
-        let owner = self.owner(request);
-        let Some(entry) = self.listed(inode, &self.caller_of(request), file, None).pop() else { return };
-        let mut state = self.lists.lock();
+        let Some(entry) = self.listed(opened, None).pop() else { return };
+        let mut state = self.lock();
         let Some(Part { uid, .. }) = state.recordings.get(&owner) else { return };
         if state.check_room(*uid, 1).is_ok()
             && let Some(recording) = state.recordings.get_mut(&owner)
@@ -269,62 +282,52 @@ impl Core {
 
     /// A program opened a file that its profile says is read from start to end: it comes last on
     /// its list.
-    pub(crate) fn read_ahead(&self, request: &Request, inode: &Arc<Inode>, file: &OpenFile) {
-        if !file.mode().reads() {
-            return;
+    pub(crate) fn read_ahead(&self, owner: OwnerId, opened: &Listing<'_>) {
+        if opened.file.mode().reads() {
+            // A list past its bound is no list; the file is read all the same.
+            let _ = self.put_list(owner, self.listed(opened, None), true);
         }
-        let entries = self.listed(inode, &self.caller_of(request), file, None);
-        // A list past its bound is no list; the file is read all the same.
-        let _ = self.put_list(self.owner(request), entries, true);
     }
 
     /// A program will read these ranges of bytes of a file that it has open.
     pub(crate) fn block_list(
         &self,
-        request: &Request,
-        number: u64,
-        file: &OpenFile,
+        owner: OwnerId,
+        opened: &Listing<'_>,
         ranges: &[(i64, i64)],
         append: bool,
     ) -> io::Result<()> {
-        if !file.mode().reads() {
+        if !opened.file.mode().reads() {
             return Err(io::Error::from_raw_os_error(libc::EBADF));
         }
-        let inode = self.inodes.get(number)?;
-        let owner = self.owner(request);
-        let entries = self.listed(&inode, &self.caller_of(request), file, Some(ranges));
-        self.put_list(owner, entries, append).map_err(refused)
+        self.put_list(owner, self.listed(opened, Some(ranges)), append).map_err(refused)
     }
 
     /// The list of `owner` ends here.
-    pub(crate) fn forget_list(&self, owner: OwnerId) {
-        self.lists.forget(owner);
+    pub(crate) fn end(&self, owner: OwnerId) {
+        self.forget(owner);
         self.cache().end_list(owner);
     }
 
-    /// A speaker says that `owner` will read a file next: all of it, or these ranges of bytes.
+    /// `owner` will read a file next: all of it, or these ranges of bytes.
     pub(crate) fn list_file(
         &self,
-        speaker: &Speaker,
         owner: OwnerId,
-        inode: &Arc<Inode>,
+        opened: &Listing<'_>,
         ranges: &[(i64, i64)],
         append: bool,
     ) -> Result<ListAnswer, ControlError> {
-        let (caller, file) = open_as(speaker, inode)?;
-        let content = inode.content()?;
-        self.noticing(inode.number, content, || content.look(&self.shelf, &file))?;
-        let entries = self.listed(inode, &caller, &file, (!ranges.is_empty()).then_some(ranges));
+        let entries = self.listed(opened, (!ranges.is_empty()).then_some(ranges));
         let trimmed = ranges.len().max(1).saturating_sub(entries.len()) as u64;
         if !append || !entries.is_empty() {
             self.put_list(owner, entries, append)?;
         }
-        Ok(ListAnswer { trimmed, ..self.list_answer(owner) })
+        Ok(ListAnswer { trimmed, ..self.answer(owner) })
     }
 
     /// What is known of an owner's list.
-    pub(crate) fn list_answer(&self, owner: OwnerId) -> ListAnswer {
-        let waiting = self.lists.lock().waiting.get(&owner).map_or(0, |part| part.entries.len()) as u64;
+    pub(crate) fn answer(&self, owner: OwnerId) -> ListAnswer {
+        let waiting = self.lock().waiting.get(&owner).map_or(0, |part| part.entries.len()) as u64;
         let list = self.cache().list(owner);
         list.map_or(ListAnswer::default(), |list| ListAnswer {
             ranges: u64::from(list.ranges) + waiting,
@@ -336,28 +339,17 @@ impl Core {
     }
 
     /// The entries for a file, or for ranges of it as far as they lie within.
-    fn listed(
-        &self,
-        inode: &Arc<Inode>,
-        caller: &Caller,
-        file: &OpenFile,
-        ranges: Option<&[(i64, i64)]>,
-    ) -> Vec<ListEntry> {
+    fn listed(&self, opened: &Listing<'_>, ranges: Option<&[(i64, i64)]>) -> Vec<ListEntry> {
+        let Listing { caller, inode, file } = *opened;
         let Ok(content) = inode.content() else { return Vec::new() };
         let (id, size) = (content.file(), content.size().min(i64::MAX as u64) as i64);
         let block_bytes = self.cache().block_bytes() as u32;
-        let (inode, caller, interpose) = (Arc::clone(inode), caller.clone(), self.options.interpose.clone());
+        let (inode, caller, interpose) = (Arc::clone(inode), caller.clone(), self.interpose.clone());
         let source: Arc<dyn Source> = Arc::new(ListedFile { inode, caller, interpose });
         let listed = Listed { source, position: file.position() };
         let within = |&(start, end): &(i64, i64)| Chunk::of_bytes(id, start, end.min(size), block_bytes).ok();
         let chunks = ranges.unwrap_or(&[(0, i64::MAX)]).iter().filter_map(within);
         chunks.map(|chunk| ListEntry { chunk, listed: listed.clone() }).collect()
-    }
-
-    fn caller_of(&self, request: &Request) -> Caller {
-        let (uid, gid) = (request.uid(), request.gid());
-        let groups = Caller::groups_of(request.pid()).unwrap_or_default();
-        Caller { uid, gid, groups, umask: 0 }
     }
 }
 

@@ -278,7 +278,7 @@ impl Mounted {
             // How serving ended was logged; what counts here is that the mount is gone.
             let _ = thread.join();
         }
-        self.core.janitor.stop();
+        self.core.programs.stop();
         self.core.cache().stop_prefetches();
         self.core.page_dropper.stop();
         for helper in self.helpers.drain(..) {

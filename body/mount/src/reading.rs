@@ -12,8 +12,8 @@ use crate::content::Content;
 use crate::core::Core;
 use crate::descriptors::Charge;
 use crate::errno::errno;
-use crate::handles::Handle;
-use crate::lists::source_of;
+use crate::handles::{Handle, Read};
+use crate::lists::{Listing, source_of};
 use crate::turns::Begin;
 
 /// Direct: every read reaches the cache, which is the only one. Shared mappings work nevertheless,
@@ -23,17 +23,6 @@ pub(crate) const OPEN_FLAGS: FopenFlags = FopenFlags::FOPEN_DIRECT_IO;
 /// Among the flags of an opened file: it is opened to be run. Programs cannot set it: `open` takes
 /// it away, and `openat2` refuses it.
 const FMODE_EXEC: i32 = 0x20;
-
-/// A read that the kernel waits for.
-pub(crate) struct Read {
-    owner: OwnerId,
-    handle: Arc<Handle>,
-    offset: u64,
-    length: usize,
-    /// For the kernel's own pages, because the file is mapped.
-    is_mapped: bool,
-    reply: ReplyData,
-}
 
 impl Core {
     pub(crate) fn open(&self, request: &Request, number: u64, flags: i32) -> io::Result<FileHandle> {
@@ -67,10 +56,17 @@ impl Core {
             }
         };
         self.noticing(number, &content, || content.look(&self.shelf, &file))?;
-        self.note_open(request, &inode, &file);
-        let rule = self.runs.apply_rule(self, || self.owner(request), &inode);
+        let lists = self.programs.lists();
+        let listed = |put: &dyn Fn(OwnerId, &Listing<'_>)| {
+            let caller = &self.caller_of(request);
+            put(self.owner(request), &Listing { caller, inode: &inode, file: &file });
+        };
+        if lists.is_recording() {
+            listed(&|owner, opened| lists.note_open(owner, opened));
+        }
+        let rule = self.programs.apply_rule(|| self.owner(request), || self.path(&inode), &content);
         if rule.is_sequential {
-            self.read_ahead(request, &inode, &file);
+            listed(&|owner, opened| lists.read_ahead(owner, opened));
         }
         Ok(self.keep((number, content), file, flags, rule.done_with.is_some(), charge))
     }
@@ -167,7 +163,7 @@ impl Core {
         self.cache().read(&wanted, |bytes| {
             // Before the answer: its reader may ask what became of the block.
             if let Some(progress) = &handle.done_with {
-                self.runs.note_read(self, &wanted, progress, bytes.len());
+                self.programs.note_read(&wanted, progress, bytes.len());
             }
             use_bytes(bytes);
         })
@@ -176,7 +172,7 @@ impl Core {
     pub(crate) fn release(&self, handle: u64) {
         let handle = self.files.remove(handle);
         if let Some(handle) = handle.filter(|handle| handle.file.wrote()) {
-            self.janitor.settle(Arc::clone(&handle.file));
+            self.programs.janitor().settle(Arc::clone(&handle.file));
         }
     }
 }

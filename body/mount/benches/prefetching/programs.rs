@@ -14,7 +14,7 @@ use pantler_kernel::group::{self, Throttle};
 use pantler_mount::{DiskModel, Lookahead, Mount, MountOptions, Mounted, Order};
 use pantler_steward::Allocation;
 
-use crate::stage::{Program, Running, Stage};
+use crate::stage::{BLOCK_BYTES, Program, Running, Stage};
 use crate::{Outcome, base};
 
 /// The six file systems of the ACFS paper: name, control, lists, scheduling.
@@ -35,7 +35,6 @@ const MODEL: &str = "seek=8.5,rotation=4.17,transfer=150,size=20";
 /// Bytes per second of the throttled disk, which knows no seeks.
 const THROTTLE: u64 = 20 << 20;
 const DISKS: [&str; 3] = ["simulated", "throttled", "raw"];
-pub const BLOCK_BYTES: usize = 8 << 10;
 /// About half of the sources.
 const CACHE_BYTES: u64 = 5 << 20;
 /// First word of a process that measures one row.

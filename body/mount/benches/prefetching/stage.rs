@@ -20,7 +20,9 @@ use pantler_control::PolicyName;
 use pantler_mount::{Mount, MountOptions};
 
 use crate::Outcome;
-use crate::programs::BLOCK_BYTES;
+
+/// Bytes in a block of the mounts.
+pub const BLOCK_BYTES: usize = 8 << 10;
 
 const SOURCES: usize = 300;
 const QUERIES: [&str; 3] = ["mutex_lock", "kmem_cache", "hrtimer"];

@@ -1,0 +1,342 @@
+//! The programs that use a mount: the owners they are charged to, and what was said for them.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use pantler_cache::Cache;
+use pantler_control::{Applied, ControlError, DONE_WITH, Profile, RevocationStat, RunId, RunSpec, Speaker};
+use pantler_kernel::process::user_of;
+use pantler_pagecache::ReadThrough;
+use pantler_steward::OwnerId;
+
+use crate::content::{Content, Shelf};
+use crate::descent::Descent;
+use crate::janitor::{Duties, Janitor};
+use crate::lists::Lists;
+use crate::owners::{Inherits, Newcomer, Owners};
+use crate::revoking::Revoking;
+use crate::runs::Runs;
+use crate::wishes::Wishes;
+use crate::{MountOptions, OwnerBy};
+
+/// What a mount knows of the programs that use it.
+pub(crate) struct Programs {
+    shelf: Arc<Shelf>,
+    by: OwnerBy,
+    owners: Arc<Owners>,
+    wishes: Wishes,
+    runs: Runs,
+    revoking: Arc<Revoking>,
+    lists: Arc<Lists>,
+    janitor: Janitor,
+}
+
+impl Programs {
+    /// None so far. Starts the thread that sees them end.
+    pub(crate) fn start(shelf: &Arc<Shelf>, options: &MountOptions) -> io::Result<Self> {
+        let owners = Owners::new(options.owner_by.clone());
+        let revoking = Arc::new(Revoking::default());
+        let lists = Lists::new(Arc::clone(shelf), Arc::clone(&owners), options.interpose.clone());
+        let lists = Arc::new(lists);
+        let janitor = Janitor::start(duties(shelf, &owners, &revoking, &lists))?;
+        shelf.cache.ring_for_notices(janitor.bell());
+        let (shelf, by) = (Arc::clone(shelf), options.owner_by.clone());
+        let (wishes, runs) = (Wishes::default(), Runs::default());
+        Ok(Self { shelf, by, owners, wishes, runs, revoking, lists, janitor })
+    }
+
+    fn cache(&self) -> &Cache {
+        &self.shelf.cache
+    }
+
+    pub(crate) fn owners(&self) -> &Owners {
+        &self.owners
+    }
+
+    pub(crate) fn wishes(&self) -> &Wishes {
+        &self.wishes
+    }
+
+    pub(crate) fn runs(&self) -> &Runs {
+        &self.runs
+    }
+
+    pub(crate) fn lists(&self) -> &Lists {
+        &self.lists
+    }
+
+    pub(crate) fn janitor(&self) -> &Janitor {
+        &self.janitor
+    }
+
+    /// Ends the thread.
+    pub(crate) fn stop(&self) {
+        self.janitor.stop();
+    }
+
+    /// The owner that a thread or process of a user is charged to.
+    pub(crate) fn owner_of(&self, id: u32, uid: u32) -> OwnerId {
+        self.owners.of(id, uid, |newcomer| self.welcome(newcomer))
+    }
+
+    fn welcome(&self, newcomer: Newcomer) {
+        self.inherit(newcomer.id, newcomer.inherits, newcomer.process, newcomer.uid, newcomer.former);
+        if newcomer.is_owner_new {
+            self.wishes.apply_defaults(self.cache(), newcomer.uid, newcomer.id);
+        }
+        if let Some(watch) = newcomer.watch {
+            self.janitor.watch(watch);
+        }
+    }
+
+    /// L7: an owner that appeared through a process of user `uid` begins with the standing of the
+    ///     owner that it comes from.
+    /// `former` is the owner that the process belonged to before.
+    fn inherit(&self, owner: OwnerId, what: Inherits, process: u32, uid: u32, former: Option<OwnerId>) {
+        if what == Inherits::Nothing {
+            return;
+        }
+        // Control cannot have been lost where no owner has it. Looking at all ancestors costs some
+        // files of /proc.
+        if !self.owners.have_fallen() && self.cache().with_steward(|steward| steward.managers()) == 0 {
+            return;
+        }
+        let descent = self.owners.descent(process, uid, former);
+        self.cache().with_steward(|steward| match descent {
+            Descent::Of(parent) if parent == owner => {}
+            Descent::Of(parent) if what == Inherits::All => steward.born(owner, parent),
+            Descent::Of(parent) if steward.is_revoked(parent) => steward.born_revoked(owner),
+            Descent::OfFallen => steward.born_revoked(owner),
+            Descent::Of(_) | Descent::Unknown => {}
+        });
+    }
+
+    /// A run goes on here as one owner.
+    pub(crate) fn begin_run(&self, speaker: &Speaker, run: &RunSpec) -> Result<RunId, ControlError> {
+        speaker.check_speaks_for(run.uid)?;
+        let leader = run.leader;
+        let user = user_of(leader).ok_or_else(|| ControlError::not_found(format!("process {leader}")))?;
+        // Else a user could declare another's process, or all there are, to be a run of theirs.
+        speaker.check_speaks_for(user)?;
+        self.runs.begin(run, || {
+            let former = self.owners.former(leader);
+            let (owner, is_new) = self.owners.begin_run(&run.name, run.uid, leader);
+            let what = if is_new { Inherits::All } else { Inherits::Nothing };
+            self.inherit(owner, what, leader, run.uid, former);
+            self.wishes.apply_defaults(self.cache(), run.uid, owner);
+            let begin =
+                |profile: &Profile| self.cache().with_steward(|steward| profile.begin(steward, owner));
+            run.profile.as_ref().map_or(Ok(()), begin).map_err(|error| {
+                self.end_owner(owner, leader, run.keep);
+                error
+            })?;
+            Ok(owner)
+        })
+    }
+
+    pub(crate) fn end_run(&self, run: RunId) {
+        if let Some(ended) = self.runs.end(run) {
+            self.end_owner(ended.owner, ended.leader, ended.keep);
+        }
+    }
+
+    fn end_owner(&self, owner: OwnerId, leader: u32, keep: bool) {
+        for owner in self.owners.end_run(owner, leader, keep) {
+            self.lists.forget(owner);
+            self.cache().with_steward(|steward| steward.exit(owner));
+        }
+    }
+
+    /// An owner opened a file: applies the rule of its profile about it. Says what is left to the
+    /// caller.
+    pub(crate) fn apply_rule(
+        &self,
+        owner: impl FnOnce() -> OwnerId,
+        path: impl FnOnce() -> Option<PathBuf>,
+        content: &Content,
+    ) -> Applied {
+        let Some((owner, profile)) = self.runs.rules(owner) else { return Applied::default() };
+        let Some(path) = path() else { return Applied::default() };
+        self.cache().with_steward(|steward| profile.apply(steward, [owner], content.file(), &path))
+    }
+
+    /// Bytes were read of a file with blocks that are done with once they are read to their end.
+    pub(crate) fn note_read(
+        &self,
+        read: &pantler_cache::Request<'_>,
+        progress: &Mutex<ReadThrough>,
+        count: usize,
+    ) {
+        let bytes = read.offset..read.offset + count as u64;
+        let block_bytes = self.cache().block_bytes() as u64;
+        let mut progress = progress.lock().expect("progress is in order");
+        for block in progress.read(block_bytes, read.size, bytes) {
+            // A bound reached only means that the block stays at its priority.
+            let _ = self
+                .cache()
+                .with_steward(|s| s.set_temporary_priority(read.owner, read.file, block, block, DONE_WITH));
+        }
+    }
+
+    /// The last revocations, oldest first.
+    pub(crate) fn revocations(&self) -> Vec<RevocationStat> {
+        self.pass_on_notices();
+        self.revoking.stats()
+    }
+
+    fn pass_on_notices(&self) {
+        self.revoking.pass_on(self.cache(), &self.owners, &self.lists);
+    }
+
+    /// Refuses speakers that may not grant control.
+    pub(crate) fn check_may_grant(&self, speaker: &Speaker) -> Result<(), ControlError> {
+        self.pass_on_notices();
+        let mounter = rustix::process::geteuid().as_raw();
+        speaker.check_may_grant(mounter, || self.is_judge_in_own_cause(speaker))
+    }
+
+    /// Gives an owner its control back. `called` is what the speaker called it.
+    pub(crate) fn grant(&self, owner: OwnerId, called: &str) -> Result<(), ControlError> {
+        if !self.cache().with_steward(|steward| steward.grant(owner)) {
+            return Err(ControlError::failed(format!("{called} has not lost control")));
+        }
+        self.owners.rose(owner);
+        self.revoking.grant(owner);
+        Ok(())
+    }
+
+    /// Whether the speaker belongs to an owner that lost control. Where all programs of a user are
+    /// one owner, root's commands would be, too: root may.
+    fn is_judge_in_own_cause(&self, speaker: &Speaker) -> bool {
+        let own = self.owner_of(speaker.pid, speaker.uid);
+        let is_told_apart = self.by == OwnerBy::Process || self.runs.holds(own);
+        (speaker.uid != 0 || is_told_apart) && self.cache().with_steward(|steward| steward.is_revoked(own))
+    }
+}
+
+/// What the janitor does for them.
+fn duties(shelf: &Arc<Shelf>, owners: &Arc<Owners>, revoking: &Arc<Revoking>, lists: &Arc<Lists>) -> Duties {
+    let all = || (Arc::clone(shelf), Arc::clone(owners), Arc::clone(revoking), Arc::clone(lists));
+    let notices = {
+        let (shelf, owners, revoking, lists) = all();
+        move || revoking.pass_on(&shelf.cache, &owners, &lists)
+    };
+    let exited = {
+        let (shelf, owners, revoking, lists) = all();
+        move |process, start| {
+            // While it can still be named.
+            revoking.pass_on(&shelf.cache, &owners, &lists);
+            if let Some(owner) = owners.exited(process, start) {
+                lists.forget(owner);
+                shelf.cache.with_steward(|steward| steward.exit(owner));
+            }
+            owners.has_idle()
+        }
+    };
+    let groups = {
+        let (shelf, owners, _, lists) = all();
+        move || {
+            for owner in owners.end_idle() {
+                lists.forget(owner);
+                shelf.cache.with_steward(|steward| steward.exit(owner));
+            }
+            owners.has_idle()
+        }
+    };
+    Duties { exited: Box::new(exited), notices: Box::new(notices), groups: Box::new(groups) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::MountOptions;
+    use crate::core::Core;
+    use pantler_control::PolicyName;
+
+    #[test]
+    fn a_run_that_is_refused_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let core = Core::new(MountOptions::new(folder.path(), folder.path())).unwrap();
+        let leader = std::process::id();
+        let uid = rustix::process::geteuid().as_raw();
+        let speaker = Speaker { uid, gid: uid, groups: Vec::new(), pid: leader };
+        // More priorities than an owner may have.
+        let policies = (0..100).map(|priority| (priority, PolicyName::Mru)).collect();
+        let profile = Some(Profile { policies, ..Profile::default() });
+        let run = RunSpec { name: "many".into(), keep: false, leader, uid, profile };
+        let error = core.programs.begin_run(&speaker, &run).unwrap_err();
+        assert!(matches!(error, ControlError::Bound { .. }), "{error}");
+        assert!(core.programs.owners().named("many").is_empty());
+        core.programs.owner_of(leader, uid);
+        assert!(core.programs.owners().named("many").is_empty(), "its process is no run");
+        core.programs.stop();
+    }
+
+    /// docs/PROFILES.md: the same profile means the same on a mount and in a steered run.
+    #[test]
+    fn both_bodies_apply_a_profile_alike() {
+        let full: String = (0..64).map(|priority| format!("{priority} = \"mru\"\n")).collect();
+        let over: String = (0..65).map(|priority| format!("{priority} = \"mru\"\n")).collect();
+        let rule = "[[file]]\nglob = \"data\"\n";
+        let temporary =
+            |priority: i32| format!("temporary = {{ first = 0, last = 3, priority = {priority} }}\n");
+        for (text, begins) in [
+            (format!("[policies]\n0 = \"mru\"\n{rule}priority = 3\ndone-with = true\n"), true),
+            (format!("{rule}priority = -2\n{}", temporary(5)), true),
+            ("[[file]]\nglob = \"other\"\npriority = 3\ndone-with = true\n".into(), true),
+            // The owner has all priorities that it may have: one wish is refused, another counts.
+            (format!("[policies]\n{full}{rule}priority = 100\ndone-with = true\n"), true),
+            (format!("[policies]\n{full}{rule}priority = 7\n{}", temporary(100)), true),
+            (format!("[policies]\n{over}{rule}priority = 3\n"), false),
+        ] {
+            let profile = Profile::parse("test", &text).unwrap();
+            let (on_mount, steered) = (on_a_mount(&profile), in_a_steered_run(&profile));
+            assert_eq!(on_mount.is_some(), begins, "{text}");
+            assert_eq!(on_mount, steered, "{text}");
+        }
+    }
+
+    /// What holds for a file named `data`: its priority, the policies of its owner, and the
+    /// priority of its blocks that are done with. `None` where the run is refused.
+    type Outcome = Option<(i32, Vec<PolicyName>, Option<i32>)>;
+
+    fn policies(steward: &pantler_steward::Steward, owner: OwnerId) -> Vec<PolicyName> {
+        (-3..70).map(|priority| steward.policy(owner, priority)).collect()
+    }
+
+    fn on_a_mount(profile: &Profile) -> Outcome {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("data"), [7; 20_000]).unwrap();
+        let core = Core::new(MountOptions::new(folder.path(), folder.path())).unwrap();
+        let (leader, uid) = (std::process::id(), rustix::process::geteuid().as_raw());
+        let speaker = Speaker { uid, gid: uid, groups: Vec::new(), pid: leader };
+        let profile = Some(profile.clone());
+        let run = RunSpec { name: "job".into(), keep: false, leader, uid, profile };
+        let outcome = core.programs.begin_run(&speaker, &run).ok().map(|_| {
+            let owner = core.programs.owners().named("job")[0].id;
+            let root = core.inodes.get(crate::inodes::ROOT).unwrap();
+            let node = root.node.lookup("data".as_ref()).unwrap();
+            let (inode, _) = core.enter(node, || core.descriptors.take(0)).unwrap();
+            let applied = core.programs.apply_rule(|| owner, || core.path(&inode), inode.content().unwrap());
+            let file = inode.content().unwrap().file();
+            core.cache().with_steward(|steward| {
+                (steward.priority(owner, file), policies(steward, owner), applied.done_with)
+            })
+        });
+        core.programs.stop();
+        outcome
+    }
+
+    fn in_a_steered_run(profile: &Profile) -> Outcome {
+        let mut options = pantler_steer::SteerOptions::new("job", 1 << 20);
+        options.profile = Some(profile.clone());
+        let mut steward = pantler_steward::Steward::new(pantler_steward::Options::new(100)).unwrap();
+        let mut owners = pantler_steer::owners::RunOwners::new(&options, &mut steward).ok()?;
+        let file = pantler_steward::FileId(9);
+        let path = Some(std::path::Path::new("/some/data"));
+        let done_with = owners.apply_profile(&mut steward, 4, file, path);
+        let owner = owners.run();
+        Some((steward.priority(owner, file), policies(&steward, owner), done_with))
+    }
+}

@@ -1,0 +1,114 @@
+//! Hints that a user gave for all its owners, present and to come.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+
+use pantler_cache::Cache;
+use pantler_steward::{HintError, OwnerId, PolicyName};
+
+use crate::content::Content;
+
+/// Hints that a user gave for all its owners.
+#[derive(Default)]
+pub(crate) struct Wishes {
+    defaults: Mutex<HashMap<u32, Defaults>>,
+}
+
+/// The owner that a hint is about.
+pub(crate) enum Meant {
+    Owner(OwnerId),
+    /// All owners of a user, present and future.
+    User(u32),
+}
+
+/// Files a user may give a default priority for.
+const DEFAULT_FILES_MAX: usize = 4096;
+/// Priorities a user may give a default policy for.
+const DEFAULT_POLICIES_MAX: usize = 64;
+
+#[derive(Default, Clone)]
+struct Defaults {
+    policies: Vec<(i32, PolicyName)>,
+    /// Priorities by number of the inode's content in the origin.
+    files: Vec<(Weak<Content>, i32)>,
+}
+
+impl Wishes {
+    fn lock(&self) -> MutexGuard<'_, HashMap<u32, Defaults>> {
+        self.defaults.lock().expect("wishes are in order")
+    }
+
+    /// Tells the steward a new owner's wishes, if its user has any.
+    pub(crate) fn apply_defaults(&self, cache: &Cache, uid: u32, owner: OwnerId) {
+        let defaults = self.lock().get(&uid).cloned();
+        let Some(defaults) = defaults else { return };
+        cache.with_steward(|steward| {
+            for (priority, policy) in defaults.policies {
+                // Bounds hold for defaults as for anything else; a wish past them has no effect.
+                let _ = steward.set_policy(owner, priority, policy);
+            }
+            for (content, priority) in defaults.files {
+                if let Some(content) = content.upgrade() {
+                    let _ = steward.set_priority(owner, content.file(), priority);
+                }
+            }
+        });
+    }
+
+    pub(crate) fn add_policy(&self, uid: u32, priority: i32, policy: PolicyName) -> Result<(), HintError> {
+        let mut all = self.lock();
+        let policies = &mut all.entry(uid).or_default().policies;
+        policies.retain(|&(other, _)| other != priority);
+        if policies.len() >= DEFAULT_POLICIES_MAX {
+            return Err(HintError::TooManyPriorities { limit: DEFAULT_POLICIES_MAX as u32 });
+        }
+        policies.push((priority, policy));
+        Ok(())
+    }
+
+    pub(crate) fn add_priority(
+        &self,
+        uid: u32,
+        content: &Arc<Content>,
+        priority: i32,
+    ) -> Result<(), HintError> {
+        let mut all = self.lock();
+        let files = &mut all.entry(uid).or_default().files;
+        files.retain(|(other, _)| other.upgrade().is_some_and(|other| !Arc::ptr_eq(&other, content)));
+        if files.len() >= DEFAULT_FILES_MAX {
+            return Err(HintError::TooManyFiles { limit: DEFAULT_FILES_MAX as u32 });
+        }
+        files.push((Arc::downgrade(content), priority));
+        Ok(())
+    }
+
+    pub(crate) fn remove_policy(&self, uid: u32, priority: i32) {
+        let mut all = self.lock();
+        if let Some(defaults) = all.get_mut(&uid) {
+            defaults.policies.retain(|&(other, _)| other != priority);
+        }
+    }
+
+    pub(crate) fn remove_priority(&self, uid: u32, content: &Arc<Content>) {
+        let mut all = self.lock();
+        if let Some(defaults) = all.get_mut(&uid) {
+            let is_other = |other: Arc<Content>| !Arc::ptr_eq(&other, content);
+            defaults.files.retain(|(other, _)| other.upgrade().is_some_and(is_other));
+        }
+    }
+
+    pub(crate) fn clear(&self, uid: u32) {
+        self.lock().remove(&uid);
+    }
+
+    pub(crate) fn policy(&self, uid: u32, priority: i32) -> Option<PolicyName> {
+        let all = self.lock();
+        all.get(&uid)?.policies.iter().find(|&&(p, _)| p == priority).map(|&(_, policy)| policy)
+    }
+
+    pub(crate) fn priority(&self, uid: u32, content: &Arc<Content>) -> Option<i32> {
+        let all = self.lock();
+        let mut files = all.get(&uid)?.files.iter();
+        files.find_map(|(other, p)| Arc::ptr_eq(&other.upgrade()?, content).then_some(*p))
+    }
+}
