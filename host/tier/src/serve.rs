@@ -30,6 +30,7 @@ mod inline;
 mod listing;
 mod metrics;
 mod output;
+mod session;
 mod tls;
 
 use std::collections::VecDeque;
@@ -409,7 +410,7 @@ impl Server {
         let Some(inline) = &mut self.shared.inline else { return };
         for Brought { asker, key, sealed } in inline.collect() {
             let Some(Some(connection)) = self.connections.get_mut(asker.number) else { continue };
-            if connection.id == asker.id {
+            if connection.id() == asker.id {
                 connection.bring(&mut self.shared, &asker, &key, sealed);
                 self.dirty.push_back(asker.number);
                 // The client that asked did this, and may not want to be told so.

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 
-use super::connection::{Connection, Tracking};
 use super::inline::How;
+use super::session::{Session, Tracking};
 use super::{Shared, listing};
 use crate::Retrieve;
 use crate::store::LOOKED_MAX;
@@ -11,7 +11,7 @@ use crate::wire::{Protocol, Reply, WORD_BYTES_MAX};
 
 /// Longest name of a client.
 const NAME_BYTES_MAX: usize = 128;
-/// Prefixes of one connection.
+/// Prefixes of one session.
 const PREFIXES_MAX: usize = 16;
 /// Keys of one owner that an answer lists.
 pub(crate) const LISTED_MAX: usize = 100_000;
@@ -38,7 +38,7 @@ impl Taken {
 /// Carries out a command. `taken` is its third word, where the buffer that it arrived in is free to
 /// be kept.
 pub(super) fn execute(
-    connection: &mut Connection,
+    session: &mut Session,
     shared: &mut Shared,
     words: &Words<'_>,
     taken: Option<Taken>,
@@ -48,7 +48,7 @@ pub(super) fn execute(
     name.copy_from_slice(words[0]);
     name.make_ascii_uppercase();
     let name: &[u8] = name;
-    if !connection.known && !matches!(name, b"AUTH" | b"HELLO" | b"QUIT") {
+    if !session.known && !matches!(name, b"AUTH" | b"HELLO" | b"QUIT") {
         return Reply::Error("NOAUTH Authentication required.".into());
     }
     let is_value = |at: usize| match name {
@@ -65,33 +65,33 @@ pub(super) fn execute(
             let now = shared.now();
             shared.store.get(words[1], now)
         }),
-        (b"SET", 3) => set(connection, shared, words, taken),
-        (b"PANTLER.GET", 3) => retrieve(connection, shared, words),
-        (b"PANTLER.SET", 5) => put(connection, shared, words, taken),
+        (b"SET", 3) => set(session, shared, words, taken),
+        (b"PANTLER.GET", 3) => retrieve(session, shared, words),
+        (b"PANTLER.SET", 5) => put(session, shared, words, taken),
         (b"DEL" | b"UNLINK", 2..) => {
-            let owner = connection.owner;
+            let owner = session.owner;
             Reply::Number(words[1..].iter().filter(|key| shared.store.delete(key, owner)).count() as i64)
         }
         (b"EXISTS", 2..) => {
             let there = words[1..].iter().filter(|key| shared.store.length(key).is_some());
             Reply::Number(there.count() as i64)
         }
-        (b"PANTLER.JOIN", 2) => join(connection, shared, words[1]),
+        (b"PANTLER.JOIN", 2) => join(session, shared, words[1]),
         (b"PANTLER.DROP", 2..) => {
-            let owner = connection.owner;
+            let owner = session.owner;
             Reply::Number(words[1..].iter().filter(|key| shared.store.give_up(key, owner)).count() as i64)
         }
         (b"PANTLER.KEYS", 1) => {
             shared.looked += shared.store.len().min(LOOKED_MAX);
-            let keys = shared.store.keys_of(connection.owner, LISTED_MAX);
+            let keys = shared.store.keys_of(session.owner, LISTED_MAX);
             Reply::List(keys.into_iter().map(|key| Reply::Bytes(Bytes::copy_from_slice(key))).collect())
         }
         (b"PING", 1) => Reply::Simple("PONG"),
         (b"PING", 2) => Reply::Bytes(Bytes::copy_from_slice(words[1])),
-        (b"HELLO", _) => hello(connection, shared, &words[1..]),
-        (b"AUTH", 2) => authenticate(connection, shared, b"default", words[1]),
-        (b"AUTH", 3) => authenticate(connection, shared, words[1], words[2]),
-        (b"CLIENT", 2..) => client(connection, shared, &words[1..]),
+        (b"HELLO", _) => hello(session, shared, &words[1..]),
+        (b"AUTH", 2) => authenticate(session, shared, b"default", words[1]),
+        (b"AUTH", 3) => authenticate(session, shared, words[1], words[2]),
+        (b"CLIENT", 2..) => client(session, shared, &words[1..]),
         (b"INFO", _) => {
             let section = words.get(1).and_then(|section| std::str::from_utf8(section).ok());
             Reply::text(listing::info(shared, section))
@@ -109,7 +109,7 @@ pub(super) fn execute(
         (b"SELECT", 2) if words[1] == b"0" => Reply::Simple("OK"),
         (b"SELECT", 2) => Reply::Error("ERR DB index is out of range".into()),
         (b"QUIT", _) => {
-            connection.close();
+            session.closing = true;
             Reply::Simple("OK")
         }
         _ => unknown(words),
@@ -152,18 +152,18 @@ fn too_large() -> Reply {
     Reply::Error("OOM the value does not fit in the memory of this tier".into())
 }
 
-fn set(connection: &Connection, shared: &mut Shared, words: &Words<'_>, taken: Option<Taken>) -> Reply {
+fn set(session: &Session, shared: &mut Shared, words: &Words<'_>, taken: Option<Taken>) -> Reply {
     let Taken { value, room } = Taken::or_copy(taken, words[2]);
     let now = shared.now();
-    match shared.store.put_in(words[1], value, room, connection.owner, now, false) {
+    match shared.store.put_in(words[1], value, room, session.owner, now, false) {
         true => Reply::Simple("OK"),
         false => too_large(),
     }
 }
 
 /// `PANTLER.GET key TAKE|KEEP|READ`
-fn retrieve(connection: &Connection, shared: &mut Shared, words: &Words<'_>) -> Reply {
-    let (key, owner) = (words[1], connection.owner);
+fn retrieve(session: &Session, shared: &mut Shared, words: &Words<'_>) -> Reply {
+    let (key, owner) = (words[1], session.owner);
     match how_of(words[2]) {
         Some(Retrieve::Take) => found(shared.store.take(key, owner)),
         Some(Retrieve::Keep) => {
@@ -176,7 +176,7 @@ fn retrieve(connection: &Connection, shared: &mut Shared, words: &Words<'_>) -> 
 }
 
 /// `PANTLER.SET key value KEEP|DEMOTE age-in-microseconds`
-fn put(connection: &Connection, shared: &mut Shared, words: &Words<'_>, taken: Option<Taken>) -> Reply {
+fn put(session: &Session, shared: &mut Shared, words: &Words<'_>, taken: Option<Taken>) -> Reply {
     let demoted = match words[3].to_ascii_uppercase().as_slice() {
         b"KEEP" => false,
         b"DEMOTE" => true,
@@ -186,22 +186,22 @@ fn put(connection: &Connection, shared: &mut Shared, words: &Words<'_>, taken: O
     let Some(age_us) = age else { return syntax() };
     let time = shared.now().saturating_sub(age_us.saturating_mul(1000));
     let Taken { value, room } = Taken::or_copy(taken, words[2]);
-    match shared.store.put_in(words[1], value, room, connection.owner, time, demoted) {
+    match shared.store.put_in(words[1], value, room, session.owner, time, demoted) {
         true => Reply::Simple("OK"),
         false => too_large(),
     }
 }
 
 /// `PANTLER.JOIN name`
-fn join(connection: &mut Connection, shared: &mut Shared, name: &[u8]) -> Reply {
+fn join(session: &mut Session, shared: &mut Shared, name: &[u8]) -> Reply {
     let Some(name) = client_name(name) else { return syntax() };
-    if connection.protocol != Protocol::Resp3 {
+    if session.protocol != Protocol::Resp3 {
         return Reply::Error("ERR notices need RESP3: say HELLO 3 first".into());
     }
-    shared.store.leave(connection.owner);
-    connection.owner = shared.store.join(&name);
-    connection.name = name;
-    if connection.owner == crate::store::NOBODY {
+    shared.store.leave(session.owner);
+    session.owner = shared.store.join(&name);
+    session.name = name;
+    if session.owner == crate::store::NOBODY {
         return Reply::Error("ERR too many owners".into());
     }
     Reply::Map(vec![
@@ -219,9 +219,9 @@ fn client_name(name: &[u8]) -> Option<String> {
 }
 
 /// `HELLO [version [AUTH user password] [SETNAME name]]`
-fn hello(connection: &mut Connection, shared: &mut Shared, words: &Words<'_>) -> Reply {
+fn hello(session: &mut Session, shared: &mut Shared, words: &Words<'_>) -> Reply {
     let protocol = match words.first() {
-        None => connection.protocol,
+        None => session.protocol,
         Some(&b"2") => Protocol::Resp2,
         Some(&b"3") => Protocol::Resp3,
         Some(_) => return Reply::Error("NOPROTO unsupported protocol version".into()),
@@ -230,7 +230,7 @@ fn hello(connection: &mut Connection, shared: &mut Shared, words: &Words<'_>) ->
     let mut name = None;
     while let Some(word) = rest.first() {
         if word.eq_ignore_ascii_case(b"AUTH") && rest.len() >= 3 {
-            if let error @ Reply::Error(_) = authenticate(connection, shared, rest[1], rest[2]) {
+            if let error @ Reply::Error(_) = authenticate(session, shared, rest[1], rest[2]) {
                 return error;
             }
             rest = &rest[3..];
@@ -242,65 +242,65 @@ fn hello(connection: &mut Connection, shared: &mut Shared, words: &Words<'_>) ->
             return syntax();
         }
     }
-    if !connection.known {
+    if !session.known {
         return Reply::Error("NOAUTH HELLO must be called with the client already authenticated".into());
     }
-    connection.speak(shared, protocol);
+    session.speak(shared, protocol);
     if let Some(name) = name {
-        connection.name = name;
+        session.name = name;
     }
     let proto = if protocol == Protocol::Resp3 { 3 } else { 2 };
     Reply::Map(vec![
         (Reply::text("server"), Reply::text("redis")),
         (Reply::text("version"), Reply::text("7.2.0")),
         (Reply::text("proto"), Reply::Number(proto)),
-        (Reply::text("id"), Reply::Number(connection.id as i64)),
+        (Reply::text("id"), Reply::Number(session.id as i64)),
         (Reply::text("mode"), Reply::text("standalone")),
         (Reply::text("role"), Reply::text("master")),
         (Reply::text("modules"), Reply::List(Vec::new())),
     ])
 }
 
-fn authenticate(connection: &mut Connection, shared: &Shared, user: &[u8], password: &[u8]) -> Reply {
+fn authenticate(session: &mut Session, shared: &Shared, user: &[u8], password: &[u8]) -> Reply {
     let Some(expected) = shared.password else {
         return Reply::Error("ERR AUTH called without any password configured".into());
     };
     // Hashes are compared in constant time.
     if user == b"default" && blake3::hash(password) == expected {
-        connection.known = true;
+        session.known = true;
         return Reply::Simple("OK");
     }
-    connection.failures += 1;
+    session.failures += 1;
     Reply::Error("WRONGPASS invalid username-password pair or user is disabled.".into())
 }
 
-fn client(connection: &mut Connection, shared: &mut Shared, words: &Words<'_>) -> Reply {
+fn client(session: &mut Session, shared: &mut Shared, words: &Words<'_>) -> Reply {
     match (words[0].to_ascii_uppercase().as_slice(), words.len()) {
-        (b"ID", 1) => Reply::Number(connection.id as i64),
+        (b"ID", 1) => Reply::Number(session.id as i64),
         (b"SETNAME", 2) => match client_name(words[1]) {
             Some(name) => {
-                connection.name = name;
+                session.name = name;
                 Reply::Simple("OK")
             }
             None => syntax(),
         },
         (b"SETINFO", 3) => Reply::Simple("OK"),
-        (b"TRACKING", 2..) => track(connection, shared, &words[1..]),
+        (b"TRACKING", 2..) => track(session, shared, &words[1..]),
         _ => Reply::Error("ERR unknown CLIENT subcommand".into()),
     }
 }
 
 /// `TRACKING ON|OFF [BCAST] [PREFIX prefix]... [NOLOOP]`. Without `BCAST` more is told than was
 /// asked for, which is allowed.
-fn track(connection: &mut Connection, shared: &mut Shared, words: &Words<'_>) -> Reply {
+fn track(session: &mut Session, shared: &mut Shared, words: &Words<'_>) -> Reply {
     if words[0].eq_ignore_ascii_case(b"OFF") {
-        connection.track(shared, None);
+        session.track(shared, None);
         return Reply::Simple("OK");
     }
     if !words[0].eq_ignore_ascii_case(b"ON") {
         return syntax();
     }
-    if connection.protocol != Protocol::Resp3 {
+    if session.protocol != Protocol::Resp3 {
         return Reply::Error("ERR tracking needs RESP3: say HELLO 3 first".into());
     }
     let mut tracking = Tracking::default();
@@ -317,7 +317,7 @@ fn track(connection: &mut Connection, shared: &mut Shared, words: &Words<'_>) ->
             _ => return syntax(),
         }
     }
-    connection.track(shared, Some(tracking));
+    session.track(shared, Some(tracking));
     Reply::Simple("OK")
 }
 

@@ -11,9 +11,9 @@ use bytes::Bytes;
 use super::command::{self, SCANNED_MAX, Taken};
 use super::inline::Asker;
 use super::output::Output;
+use super::session::Session;
 use super::{COMMAND_BYTES_MAX, OUTPUT_BYTES_MAX, Shared};
-use crate::store::{NOBODY, Notices, Owner};
-use crate::wire::{self, Begin, Protocol, Reply};
+use crate::wire::{self, Begin, Reply};
 use crate::{ENVELOPE_BYTES_MAX, Key};
 
 /// Room for what arrives first.
@@ -49,15 +49,6 @@ pub(super) enum State {
     Ended,
 }
 
-/// The connection that is told about changes of others.
-#[derive(Default)]
-pub(super) struct Tracking {
-    /// Only keys that begin so; all where there is none.
-    pub(super) prefixes: Vec<Vec<u8>>,
-    /// Not what this connection did itself.
-    pub(super) no_loop: bool,
-}
-
 /// One client.
 pub(super) struct Connection {
     stream: TcpStream,
@@ -75,22 +66,13 @@ pub(super) struct Connection {
     resting: bool,
     reading: bool,
     writing: bool,
-    closing: bool,
     ended: bool,
     /// Memory of its buffers as counted in what all hold (M1).
     charged: usize,
     /// Since when it was seen to be a stranger (M2).
     strange_since: Option<Instant>,
     pub(super) number: usize,
-    pub(super) id: u64,
-    pub(super) protocol: Protocol,
-    pub(super) name: String,
-    pub(super) known: bool,
-    pub(super) failures: u32,
-    pub(super) owner: Owner,
-    /// Fullness as last told to clients that joined.
-    told_full: Option<bool>,
-    pub(super) tracking: Option<Tracking>,
+    session: Session,
 }
 
 impl Connection {
@@ -121,20 +103,16 @@ impl Connection {
             resting: false,
             reading: true,
             writing: false,
-            closing: false,
             ended: false,
             charged: 0,
             strange_since: None,
             number: usize::MAX,
-            id,
-            protocol: Protocol::default(),
-            name: String::new(),
-            known,
-            failures: 0,
-            owner: NOBODY,
-            told_full: None,
-            tracking: None,
+            session: Session::new(id, known),
         })
+    }
+
+    pub(super) fn id(&self) -> u64 {
+        self.session.id
     }
 
     pub(super) fn stream(&self) -> &TcpStream {
@@ -149,7 +127,7 @@ impl Connection {
     pub(super) fn serve(&mut self, shared: &mut Shared) -> usize {
         let mut turn = 0;
         while !self.ended
-            && !self.closing
+            && !self.session.closing
             && !self.is_backed_up(shared)
             && !self.stalled
             && turn < TURN_BYTES_MAX
@@ -233,7 +211,7 @@ impl Connection {
 
     /// For how long it was seen without authentication (M2).
     pub(super) fn strange_for(&mut self, now: Instant) -> Duration {
-        let is_stranger = !self.known || self.tls.as_ref().is_some_and(|tls| tls.is_handshaking());
+        let is_stranger = !self.session.known || self.tls.as_ref().is_some_and(|tls| tls.is_handshaking());
         if !is_stranger {
             self.strange_since = None;
             return Duration::ZERO;
@@ -255,9 +233,9 @@ impl Connection {
     fn answer(&mut self, shared: &mut Shared) {
         let mut start = 0;
         (self.stalled, self.resting) = (false, false);
-        while !self.closing && start < self.input.len() {
+        while !self.session.closing && start < self.input.len() {
             // The command before may have been the password.
-            let bytes_max = if self.known { COMMAND_BYTES_MAX } else { STRANGER_BYTES_MAX };
+            let bytes_max = if self.session.known { COMMAND_BYTES_MAX } else { STRANGER_BYTES_MAX };
             self.resting = shared.looked >= SCANNED_MAX;
             if self.resting || self.is_backed_up(shared) {
                 self.stalled = true;
@@ -284,7 +262,7 @@ impl Connection {
                 Err(error) => {
                     shared.malformed += 1;
                     self.say(&Reply::Error(format!("ERR Protocol error: {error}")));
-                    self.closing = true;
+                    self.session.closing = true;
                     self.input = Vec::new();
                     return;
                 }
@@ -320,14 +298,19 @@ impl Connection {
                 let room = self.input.capacity();
                 let taken = Bytes::from(std::mem::take(&mut self.input));
                 let words: Vec<&[u8]> = words.iter().map(|word| &taken[word.clone()]).collect();
-                command::execute(self, shared, &words, Some(Taken { value: taken.slice(value), room }))
+                command::execute(
+                    &mut self.session,
+                    shared,
+                    &words,
+                    Some(Taken { value: taken.slice(value), room }),
+                )
             }
             None => {
                 self.ahead = INPUT_BYTES;
                 let input = std::mem::take(&mut self.input);
                 let words: Vec<&[u8]> =
                     words.iter().map(|word| &input[start + word.start..start + word.end]).collect();
-                let reply = command::execute(self, shared, &words, None);
+                let reply = command::execute(&mut self.session, shared, &words, None);
                 let waits = reply == Reply::Null && self.ask_origin(shared, &words);
                 drop(words);
                 self.input = input;
@@ -337,12 +320,12 @@ impl Connection {
                 reply
             }
         };
-        if let Some(news) = self.news(shared) {
+        if let Some(news) = self.session.news(shared) {
             self.say(&news);
         }
         self.say(&reply);
-        if self.failures > FAILURES_MAX {
-            self.closing = true;
+        if self.session.failures > FAILURES_MAX {
+            self.session.closing = true;
         }
     }
 
@@ -350,7 +333,7 @@ impl Connection {
     fn ask_origin(&mut self, shared: &mut Shared, words: &[&[u8]]) -> bool {
         let Some(how) = command::retrieves(words) else { return false };
         self.tickets += 1;
-        let asker = Asker { number: self.number, id: self.id, ticket: self.tickets, how };
+        let asker = Asker { number: self.number, id: self.session.id, ticket: self.tickets, how };
         let waits = shared.ask_origin(words[1], asker);
         if waits {
             let block = Key::parse(words[1]).map_or(0, |key| key.stem.block_bytes() as usize);
@@ -368,9 +351,9 @@ impl Connection {
     /// An answer that waited has come: the block, or that it is not here.
     pub(super) fn bring(&mut self, shared: &mut Shared, asker: &Asker, key: &Key, sealed: Option<Bytes>) {
         if let Some(sealed) = &sealed {
-            shared.brought(key, sealed, asker, self.owner);
+            shared.brought(key, sealed, asker, self.session.owner);
         }
-        let news = self.news(shared);
+        let news = self.session.news(shared);
         self.answer_held(asker.ticket, news, &sealed.map_or(Reply::Null, Reply::Bytes));
     }
 
@@ -379,9 +362,9 @@ impl Connection {
         let Some(held) = self.held.iter_mut().find(|held| held.ticket == ticket) else { return };
         let mut answer = Output::default();
         if let Some(news) = news {
-            answer.push(&news, self.protocol);
+            answer.push(&news, self.session.protocol);
         }
-        answer.push(reply, self.protocol);
+        answer.push(reply, self.session.protocol);
         held.answer = Some(answer);
         while let Some(answer) = self.held.front_mut().and_then(|held| held.answer.take()) {
             self.output.append(answer);
@@ -394,34 +377,13 @@ impl Connection {
     /// Says something after everything that was said before it.
     fn say(&mut self, reply: &Reply) {
         let output = self.held.back_mut().map_or(&mut self.output, |held| &mut held.after);
-        output.push(reply, self.protocol);
-    }
-
-    /// Rule U5: what became of this client's blocks goes with the answer, before it.
-    fn news(&mut self, shared: &mut Shared) -> Option<Reply> {
-        if self.owner == NOBODY {
-            return None;
-        }
-        let Notices { gone, unknown } = shared.store.notices(self.owner);
-        let full = shared.store.is_full();
-        if gone.is_empty() && !unknown && self.told_full == Some(full) {
-            return None;
-        }
-        self.told_full = Some(full);
-        let gone = gone.into_iter().map(|key| Reply::Bytes(key.into_vec().into())).collect();
-        let news = vec![
-            Reply::text("pantler"),
-            Reply::Number(full.into()),
-            Reply::Number(unknown.into()),
-            Reply::List(gone),
-        ];
-        Some(Reply::Push(news))
+        output.push(reply, self.session.protocol);
     }
 
     /// Tells what others changed, if this connection tracks. Says whether there was anything to
     /// tell.
     pub(super) fn tell_changes(&mut self, changes: &[(Box<[u8]>, bool)], flushed: bool, own: bool) -> bool {
-        let Some(tracking) = &self.tracking else { return false };
+        let Some(tracking) = &self.session.tracking else { return false };
         // A client that does not read loses the connection, and knows that it does not know.
         let is_behind = self.waiting_bytes() > OUTPUT_BYTES_MAX;
         if flushed {
@@ -429,12 +391,7 @@ impl Connection {
             self.say(&Reply::Push(vec![Reply::text("invalidate"), Reply::Null]));
             return true;
         }
-        let wanted = |(key, evicted): &&(Box<[u8]>, bool)| {
-            let prefixed = tracking.prefixes.iter().any(|prefix| key.starts_with(prefix));
-            (tracking.prefixes.is_empty() || prefixed) && (*evicted || !own || !tracking.no_loop)
-        };
-        let keys: Vec<Reply> =
-            changes.iter().filter(wanted).map(|(key, _)| Reply::Bytes(Bytes::copy_from_slice(key))).collect();
+        let keys = tracking.wanted(changes, own);
         if keys.is_empty() {
             return false;
         }
@@ -450,10 +407,10 @@ impl Connection {
     /// What to wait for now.
     pub(super) fn state(&mut self, shared: &Shared) -> State {
         let write = self.wants_write();
-        if self.ended || (self.closing && !write && self.held.is_empty()) {
+        if self.ended || (self.session.closing && !write && self.held.is_empty()) {
             return State::Ended;
         }
-        let read = !self.closing && !self.stalled && !self.is_backed_up(shared);
+        let read = !self.session.closing && !self.stalled && !self.is_backed_up(shared);
         let changed = (read, write) != (self.reading, self.writing);
         (self.reading, self.writing) = (read, write);
         State::Waits { read, write, changed }
@@ -462,32 +419,8 @@ impl Connection {
     /// The connection is taken off all lists.
     pub(super) fn end(&mut self, shared: &mut Shared) {
         shared.held_bytes -= std::mem::take(&mut self.charged);
-        shared.store.leave(self.owner);
-        self.track(shared, None);
-    }
-
-    /// Tracks from now on, or not.
-    pub(super) fn track(&mut self, shared: &mut Shared, tracking: Option<Tracking>) {
-        shared.trackers += usize::from(tracking.is_some());
-        shared.trackers -= usize::from(self.tracking.is_some());
-        self.tracking = tracking;
-        shared.store.watch(shared.trackers > 0);
-    }
-
-    /// Answers in that protocol from now on. A client that cannot be told anything owns and tracks
-    /// nothing.
-    pub(super) fn speak(&mut self, shared: &mut Shared, protocol: Protocol) {
-        if protocol == Protocol::Resp2 {
-            shared.store.leave(self.owner);
-            (self.owner, self.told_full) = (NOBODY, None);
-            self.track(shared, None);
-        }
-        self.protocol = protocol;
-    }
-
-    /// Ends after what is to be said.
-    pub(super) fn close(&mut self) {
-        self.closing = true;
+        shared.store.leave(self.session.owner);
+        self.session.track(shared, None);
     }
 
     fn wants_write(&self) -> bool {
