@@ -46,7 +46,7 @@ pub struct Mount {
     pub allocation: String,
     /// How blocks of programs that give no hints are replaced, such as arc or s3-fifo; see `pantler
     /// sim --policy help`
-    #[arg(long, value_name = "POLICY", default_value = "lru", value_parser = named(values::policies, values::online), hide_possible_values = true)]
+    #[arg(long, value_name = "POLICY", default_value = "duel", value_parser = named(values::policies, values::online), hide_possible_values = true)]
     pub policy: Spec,
     /// What is fetched ahead of a reader: none, obl, obl-2, w2r, sa-w2r, even-w2r, streams, or auto
     /// for what measured best

@@ -154,7 +154,7 @@ impl MountOptions {
             block_bytes,
             threads: default_threads(&origin, cache_bytes, block_bytes),
             allocation: Allocation::default(),
-            policy: PolicyName::Lru.spec(),
+            policy: PolicyName::Duel.spec(),
             // See docs/benchmarks/prefetching-real.md.
             lookahead: Lookahead::Streams,
             window: 8,

@@ -256,6 +256,7 @@ policies! {
     TwoQ: crate::TwoQ,
 
     // Sketches, samples, kernels.
+    Duel: crate::Duel,
     Linux: crate::Linux,
     Memcached: crate::Memcached,
     RedisLfu: crate::RedisLfu,

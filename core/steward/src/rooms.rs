@@ -43,10 +43,10 @@
 //!   are known.
 //! * V7 After the third reference of a stream, or the first if it is to the whole first block of a
 //!   file, 2 blocks are looked ahead, and twice as many after each further one, up to the window.
-//! * V8 There is a *credit* of at most a sixteenth of the frames, and at most 256; half of that at
-//!   the start. A fetch by lookahead costs 1, and its block gives that back when it is referenced.
-//!   A miss, or a first reference to a block that was looked ahead, earns 1/256. Without credit
-//!   nothing is looked ahead.
+//! * V8 There is a *credit* of at most a sixteenth of the frames, and at most 256; a quarter of
+//!   that at the start. A fetch by lookahead costs 1, and its block gives that back when it is
+//!   referenced. A miss, or a first reference to a block that was looked ahead, earns 1/256.
+//!   Without credit nothing is looked ahead.
 //!
 //! * V9 A manager names no block at which a stream stands that moved within the last `min(16,
 //!   ⌊C/8⌋)` references: it may be read in pieces, and policies that replace newcomers first would
@@ -55,6 +55,9 @@
 //! * V10 A reference to some pages of a block brings those pages. With the third reference of a
 //!   stream it brings the pages after them in the block, too. In V6 a stream goes on at the page at
 //!   which its last reference ended, or at the page before.
+//!
+//! * V11 A reference to some pages of a block that goes on where the last one of its stream ended in
+//!   that block is the same use of it: the policy of the common owner is not told.
 //!
 //! V8 bounds what is read in vain: the credit, and one in 256 of the blocks that had to be read.
 //!

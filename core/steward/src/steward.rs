@@ -258,9 +258,11 @@ impl Steward {
             return Access::Full;
         }
         let owner = self.owners.key(owner);
+        let goes_on =
+            !asked.is_whole && self.streams.goes_on_in(block, &asked.pages, self.options.block_pages);
         let ahead = self.before_reference(owner, block, asked);
         if let Some(frame) = self.entries.find(block) {
-            let access = self.reference(owner, frame);
+            let access = self.reference(owner, frame, goes_on);
             self.after_reference(owner, block, ahead, false);
             return access;
         }
@@ -299,7 +301,7 @@ impl Steward {
         let pages = self.options.block_pages;
         let ahead = self.before_reference(owner, block, self.asked(block, &(0..u64::MAX), u64::MAX));
         let access = match self.entries.find(block) {
-            Some(frame) => self.reference(owner, frame),
+            Some(frame) => self.reference(owner, frame, false),
             None => {
                 self.tell_missing(owner, block);
                 if !self.make_room(Some(block), owner, pages) {
@@ -383,7 +385,7 @@ impl Steward {
 
     /// A hit (L1), and what it says about owners (A1) and rooms (W1).
     #[inline]
-    fn reference(&mut self, owner: OwnerKey, frame: Handle) -> Access {
+    fn reference(&mut self, owner: OwnerKey, frame: Handle, goes_on: bool) -> Access {
         let Entry { file, room, arriving, brought, .. } = self.entries[frame];
         if brought == Brought::Reference {
             self.count_hit(owner, file);
@@ -408,7 +410,9 @@ impl Steward {
             if self.entries[frame].owner != owner {
                 self.share_between(owner, frame);
             }
-            self.tell_accessed(frame);
+            if !goes_on || self.owners.keeper(self.entries[frame].owner) != COMMON {
+                self.tell_accessed(frame);
+            }
         }
         if arriving { Access::Arriving(Frame(frame)) } else { Access::Hit(Frame(frame)) }
     }

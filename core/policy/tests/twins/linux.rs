@@ -17,7 +17,7 @@ enum Page {
     Shadow(u64),
 }
 
-struct Linux {
+pub struct Linux {
     ratio: usize,
     demote: u32,
     stale: u64,
@@ -149,7 +149,7 @@ impl Twin for Linux {
     }
 }
 
-fn twin(frames: u32, ratio: usize, demote: u32, stale: u64) -> Linux {
+pub fn twin(frames: u32, ratio: usize, demote: u32, stale: u64) -> Linux {
     Linux {
         ratio,
         demote,

@@ -19,6 +19,7 @@ mod two_q;
 mod arc;
 mod car;
 mod clock_pro;
+mod duel;
 mod eelru;
 mod linux;
 mod lirs;

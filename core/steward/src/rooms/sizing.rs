@@ -86,7 +86,7 @@ impl Sizing {
         };
         sizing.set_frames(frames, window);
         if lookahead == Lookahead::Streams {
-            sizing.credit = sizing.credit_max / 2;
+            sizing.credit = sizing.credit_max / 4;
         }
         sizing
     }

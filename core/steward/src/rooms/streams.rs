@@ -97,6 +97,13 @@ impl Streams {
         heads.max_by_key(|head| head.moved).is_some_and(|head| head.run_with(pages) >= RUN)
     }
 
+    /// Whether a reference to `pages` goes on in the block, of `size`, in which the last one of its
+    /// stream ended (V11).
+    pub(crate) fn goes_on_in(&self, block: Block, pages: &Range<u64>, size: u32) -> bool {
+        let index = |head: &Head| head.pages.end.saturating_sub(1) / u64::from(size);
+        self.heads.iter().any(|head| head.reaches(block.file, pages) && index(head) == block.index)
+    }
+
     /// Whether a stream that moved lately stands at `block`, of `pages` (V9). Few are believed to
     /// in a cache of few frames.
     pub(crate) fn stands_at(&self, block: Block, pages: u32, frames: u32) -> bool {

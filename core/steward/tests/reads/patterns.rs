@@ -17,16 +17,6 @@ pub struct Pattern {
     pub reads: Vec<Read>,
     /// Whether `mru` is the right hint; else it is the wrong one.
     pub mru: bool,
-    /// How far beyond its bar the pattern may be, and why.
-    pub beyond: Option<Beyond>,
-}
-
-/// What is known to miss its bar, and by how much at most.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Beyond {
-    /// In random order two lists are worth more than one: LRU itself reads more than the kernel.
-    /// The bar without the kernel holds.
-    TwoLists(f64),
 }
 
 /// Bytes of a request of the kernel for a program that reads on, and of what it reads around a
@@ -82,16 +72,14 @@ pub fn all() -> Vec<Pattern> {
 fn by(readers: usize) -> Vec<Pattern> {
     let mut draws = Draws(7);
     let mut patterns = Vec::new();
-    let mut add =
-        |name: &str, sizes: &[u64], stretches: Vec<Vec<Read>>, mru: bool, beyond: Option<Beyond>| {
-            patterns.push(Pattern {
-                name: format!("{name}, {readers}"),
-                sizes: sizes.to_vec(),
-                reads: dealt(stretches, readers),
-                mru,
-                beyond,
-            });
-        };
+    let mut add = |name: &str, sizes: &[u64], stretches: Vec<Vec<Read>>, mru: bool| {
+        patterns.push(Pattern {
+            name: format!("{name}, {readers}"),
+            sizes: sizes.to_vec(),
+            reads: dealt(stretches, readers),
+            mru,
+        });
+    };
     let frames = u64::from(FRAMES) * BLOCK;
     let part = LARGE / readers as u64;
     let parts = |bytes: u64, request: u64, passes: usize| {
@@ -99,41 +87,64 @@ fn by(readers: usize) -> Vec<Pattern> {
         let pass = move |_| (0..readers as u64).map(move |file| stretch(file, 0, part, request));
         (0..passes).flat_map(pass).collect::<Vec<_>>()
     };
-    add("sequential", &vec![part; readers], parts(LARGE, REQUEST, 1), true, None);
-    add("sequential by 16K", &vec![part; readers], parts(LARGE, 16 << 10, 1), true, None);
-    add("cyclic, too large", &vec![part; readers], parts(LARGE, REQUEST, EPOCHS), true, None);
-    add("cyclic, fits exactly", &vec![part / 2; readers], parts(frames, REQUEST, EPOCHS), true, None);
+    add("sequential", &vec![part; readers], parts(LARGE, REQUEST, 1), true);
+    add("sequential by 16K", &vec![part; readers], parts(LARGE, 16 << 10, 1), true);
+    add("cyclic, too large", &vec![part; readers], parts(LARGE, REQUEST, EPOCHS), true);
+    add("cyclic, fits exactly", &vec![part / 2; readers], parts(frames, REQUEST, EPOCHS), true);
     let block_at = |index| stretch(0, index * BLOCK, BLOCK, BLOCK);
     let random = (0..8192).map(|_| block_at(draws.below(LARGE / BLOCK))).collect();
-    add("random", &[LARGE], random, false, None);
+    add("random", &[LARGE], random, false);
     let skewed = (0..8192)
         .map(|_| {
             let hot = draws.below(5) > 0;
             block_at(if hot { draws.below(LARGE / BLOCK / 5) } else { draws.below(LARGE / BLOCK) })
         })
         .collect();
-    add("random, four fifths hot", &[LARGE], skewed, false, None);
+    add("random, four fifths hot", &[LARGE], skewed, false);
     let files = LARGE / ROW;
     let epochs = (0..EPOCHS).flat_map(|_| draws.shuffled(files)).collect::<Vec<_>>();
     let whole = epochs.iter().map(|&file| stretch(file, 0, ROW, REQUEST)).collect();
-    add("epochs of shuffled files", &vec![ROW; files as usize], whole, true, Some(Beyond::TwoLists(1.03)));
+    add("epochs of shuffled files", &vec![ROW; files as usize], whole, true);
     let rows = epochs.iter().map(|&row| stretch(0, row * ROW, ROW, REQUEST)).collect();
-    add("mapped, shuffled rows", &[LARGE], rows, true, Some(Beyond::TwoLists(1.04)));
+    add("mapped, shuffled rows", &[LARGE], rows, true);
     let around = (0..EPOCHS)
         .flat_map(|_| draws.shuffled(LARGE / REQUEST))
         .map(|at| stretch(0, at * REQUEST, REQUEST, REQUEST))
         .collect();
-    add("mapped, random faults", &[LARGE], around, true, Some(Beyond::TwoLists(1.06)));
+    add("mapped, random faults", &[LARGE], around, true);
     let strided =
         (0..EPOCHS as u64).flat_map(|_| (0..LARGE / BLOCK).map(|at| at * 4)).map(block_at).collect();
-    add("strided", &[4 * LARGE], strided, true, None);
+    add("strided", &[4 * LARGE], strided, true);
     let small = |count: u64| {
         (0..EPOCHS).flat_map(move |_| (0..count).map(|file| stretch(file, 0, 3 * PAGE, REQUEST)))
     };
-    add("files of 12K, too many", &[3 * PAGE; 6000], small(6000).collect(), true, None);
-    add("files of 12K, fit", &[3 * PAGE; 2000], small(2000).collect(), true, None);
+    add("files of 12K, too many", &[3 * PAGE; 6000], small(6000).collect(), true);
+    add("files of 12K, fit", &[3 * PAGE; 2000], small(2000).collect(), true);
     let mut pages = Draws(3);
     let page = (0..8192).map(|_| stretch(0, pages.below(LARGE / PAGE) * PAGE, PAGE, PAGE)).collect();
-    add("random pages", &[LARGE], page, false, None);
+    add("random pages", &[LARGE], page, false);
+    let near = frames * 5 / 4 / ROW;
+    let epochs = (0..6).flat_map(|_| draws.shuffled(near)).map(|file| stretch(file, 0, ROW, REQUEST));
+    add("epochs, nearly fit", &vec![ROW; near as usize], epochs.collect(), true);
+    let rows = (0..EPOCHS).flat_map(|_| draws.shuffled(files));
+    let pieces = rows.map(|row| stretch(0, row * ROW, ROW, 16 << 10)).collect();
+    add("shuffled rows by 16K", &[LARGE], pieces, true);
+    let held = u64::from(FRAMES) / 2;
+    let scanned =
+        (0..8192).flat_map(|at| [block_at(draws.below(held)), stretch(1, at * BLOCK, BLOCK, BLOCK)]);
+    add("half is hot, half a scan", &[held * BLOCK, 8192 * BLOCK], scanned.collect(), false);
+    let pieces = (0..4096).flat_map(|at| {
+        [block_at(draws.below(held)), stretch(1, at * BLOCK, BLOCK, 16 << 10), block_at(draws.below(held))]
+    });
+    add("hot beside a scan by 16K", &[held * BLOCK, 4096 * BLOCK], pieces.collect(), false);
+    let ranked = |rank: f64| block_at(((2 * LARGE / BLOCK) as f64).powf(rank) as u64 - 1);
+    let skewed = (0..16_384).map(|_| ranked(draws.below(1 << 20) as f64 / f64::from(1 << 20))).collect();
+    add("random, by Zipf", &[2 * LARGE], skewed, false);
+    // Where LRU is right and the kernel is not, as long as it takes to see that.
+    let set = u64::from(FRAMES) * 3 / 4;
+    let phases = (0..32 * 4 * set).map(|at| block_at(at / (4 * set) * set + draws.below(set))).collect();
+    add("a set that changes", &[32 * set * BLOCK], phases, false);
+    let drifting = (0..65_536).map(|at| block_at(at / 8 + draws.below(set))).collect();
+    add("a set that drifts", &[(8192 + set) * BLOCK], drifting, false);
     patterns
 }

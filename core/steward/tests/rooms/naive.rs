@@ -66,7 +66,7 @@ impl Twin {
             looked: Looked::default(),
         };
         if options.lookahead == Lookahead::Streams {
-            twin.credit = twin.credit_max() / 2;
+            twin.credit = twin.credit_max() / 4;
         }
         if twin.has_waiting_room() {
             twin.n = twin.clamp(twin.frames() as i64 / 10);
