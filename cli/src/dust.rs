@@ -10,8 +10,8 @@ use clap::Args;
 use pantler_control::{ControlError, Size};
 use pantler_dust::targets::{Stop, expectations};
 use pantler_dust::{
-    Counterexample, Doubt, Inquiry, Known, Report, Trace, contradict, contradict_again, html,
-    investigate_watching, record,
+    Counterexample, Doubt, Inquiry, Known, Report, Trace, contradict, contradict_again, investigate_watching,
+    record,
 };
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
@@ -56,10 +56,6 @@ pub struct Dust {
     /// One JSON object
     #[arg(long)]
     pub json: bool,
-    /// Write a page with the verdict and the evidence to this file; takes two more traces of the
-    /// target, for their plots
-    #[arg(long, value_name = "FILE")]
-    pub html: Option<PathBuf>,
     /// Blocks of the simulated cache [default: 300]
     #[arg(long, value_name = "BLOCKS", value_parser = clap::value_parser!(u32).range(4..=1_000_000))]
     pub size: Option<u32>,
@@ -93,18 +89,13 @@ pub struct Dust {
     pub replay: Option<PathBuf>,
     /// Draw figures 3 to 10 of the paper into this folder, from Dust's own patterns over simulated
     /// caches
-    #[arg(long, value_name = "FOLDER", num_args = 0..=1, default_missing_value = "dust-paper", conflicts_with_all = ["target", "record", "html"])]
+    #[arg(long, value_name = "FOLDER", num_args = 0..=1, default_missing_value = "dust-paper", conflicts_with_all = ["target", "record"])]
     pub paper: Option<PathBuf>,
 }
 
 fn share(text: &str) -> Result<f64, String> {
     let share = text.parse().ok().filter(|share| (0.0..=0.3).contains(share));
     share.ok_or_else(|| "expected a share from 0 to 0.3".into())
-}
-
-/// A path as it is once links are followed, if there is anything.
-fn same(path: &Path) -> PathBuf {
-    path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
 impl Dust {
@@ -119,19 +110,8 @@ pub fn dust(words: &Dust) -> Result<()> {
     if let Some(folder) = &words.paper {
         return paper::paper(words, folder);
     }
-    let paths = [&words.record, &words.replay, &words.html].map(|path| path.as_deref().map(same));
-    for (at, path) in paths.iter().enumerate() {
-        if let Some(path) = path
-            && paths[..at].contains(&Some(path.clone()))
-        {
-            return Err(
-                Usage(format!("{} is named twice: expected files of their own", path.display())).into()
-            );
-        }
-    }
     // Before the target is asked: what was found out is not lost to a name that cannot be written.
     let recording = words.record.as_deref().map(Written::create).transpose()?;
-    let page = words.html.as_deref().map(Written::create).transpose()?;
     let stop = Stop::default();
     let found = match (&words.replay, &words.target) {
         (Some(path), _) => replayed(path)?,
@@ -147,11 +127,7 @@ pub fn dust(words: &Dust) -> Result<()> {
         let observed = inquiry.observed().iter().chain(inquiry.observed_for_counterexample());
         recording.fill(|file| Ok(record::write(file, &found.name, found.block_bytes, observed)?))?;
     }
-    let shown = page.is_some();
-    let (report, text) = stop.heeding(move || found.told(shown)).map_err(targets::refused)?;
-    if let Some(page) = page {
-        page.fill(|file| Ok(file.write_all(text.as_bytes())?))?;
-    }
+    let report = stop.heeding(move || found.report()).map_err(targets::refused)?;
     if words.json { output::json("dust", &report) } else { output::text(&report.text()) }
 }
 
@@ -164,12 +140,8 @@ struct Found {
 }
 
 impl Found {
-    /// The report, and the page if it is wanted.
-    fn told(self, shown: bool) -> (Report, String) {
-        let Self { name, block_bytes, inquiry, counterexample } = self;
-        let report = Report::of(&name, block_bytes, &inquiry).with(counterexample.as_ref());
-        let text = if shown { html::page(&report, &inquiry, counterexample.as_ref()) } else { String::new() };
-        (report, text)
+    fn report(self) -> Report {
+        Report::of(&self.name, self.block_bytes, &self.inquiry).with(self.counterexample.as_ref())
     }
 }
 
@@ -209,13 +181,6 @@ fn asked(words: &Dust, target: &str, stop: &Stop) -> Result<Found> {
         progress.say("looking for a counterexample");
         contradict(inquiry, target.as_mut(), left).map_err(targets::refused)
     })?;
-    if words.html.is_some() && !inquiry.fits().is_empty() {
-        for trace in inquiry.illustrations() {
-            progress.step(&inquiry, &trace);
-            let readings = target.run(&trace).map_err(targets::refused)?;
-            inquiry.illustrate(trace, readings);
-        }
-    }
     Ok(Found { name, block_bytes: target.block_bytes(), inquiry, counterexample })
 }
 

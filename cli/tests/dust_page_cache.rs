@@ -21,7 +21,7 @@ fn the_kernel_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let start = Instant::now();
     let mut command = Command::new(env!("CARGO_BIN_EXE_pantler"));
-    command.args(["dust", "pagecache", "--json", "--html", "page.html"]).current_dir(folder.path());
+    command.args(["dust", "pagecache", "--json"]).current_dir(folder.path());
     let output = command.stdin(Stdio::null()).output().expect("it runs");
     let err = String::from_utf8_lossy(&output.stderr);
     if output.status.code() == Some(3) {
@@ -34,6 +34,4 @@ fn the_kernel_is_named() {
     let others = found["equivalent"].as_array().expect("a list");
     assert!(others.iter().all(|name| !["lru", "clock", "arc"].contains(&name.as_str().unwrap_or_default())));
     assert!(start.elapsed() < Duration::from_secs(120));
-    let page = std::fs::read_to_string(folder.path().join("page.html")).unwrap();
-    assert!(page.contains("Likelihoods") && page.contains("short-term"));
 }

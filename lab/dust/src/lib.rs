@@ -19,7 +19,6 @@
 
 #![forbid(unsafe_code)]
 
-pub mod html;
 pub mod infer;
 pub mod paper;
 mod plot;

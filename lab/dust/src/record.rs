@@ -11,8 +11,7 @@
 //!
 //! `said` has a character for each access, 1 for hits. Pauses are in milliseconds, before the
 //! access at that position. Traces with the pattern `counterexample` were asked to shrink one, and
-//! are used for nothing else. Those with a pattern that begins with `illustration-` are there for a
-//! page only. `traces` says how many lines follow: what was cut off would be missing unnoticed.
+//! are used for nothing else. `traces` says how many lines follow: what was cut off would be missing unnoticed.
 //! Older recordings have no such number.
 
 use std::io::{self, BufRead, Read, Write};

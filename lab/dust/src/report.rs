@@ -198,12 +198,12 @@ impl Report {
     }
 
     /// The share of readings that mislead, with what it may be off by.
-    pub fn noise_text(&self) -> String {
+    fn noise_text(&self) -> String {
         format!("{:.1} ± {:.1} %", 100.0 * self.noise, 200.0 * self.noise_error)
     }
 
     /// The family as people call it, and behind it the word for the simulator where that says more.
-    pub fn full_name(&self) -> String {
+    fn full_name(&self) -> String {
         let title = title(&self.family);
         if title.eq_ignore_ascii_case(&self.policy) {
             return title.into();
@@ -212,7 +212,7 @@ impl Report {
     }
 
     /// The capacity with what it may be off by.
-    pub fn capacity_text(&self) -> String {
+    fn capacity_text(&self) -> String {
         let off = (self.interval[1].saturating_sub(self.capacity))
             .max(self.capacity.saturating_sub(self.interval[0]));
         let unit = if self.target == "pagecache" { "pages" } else { "blocks" };

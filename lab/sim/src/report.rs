@@ -4,8 +4,6 @@ mod chart;
 mod csv;
 mod html;
 mod numbers;
-mod rooms;
-mod svg;
 mod table;
 
 pub use csv::csv;

@@ -32,7 +32,7 @@ use super::check::Check;
 use super::choose::{Costs, choose};
 use super::counterexample::COUNTEREXAMPLE_NAME;
 use super::evidence::{Evidence, Truth};
-use super::pattern::{Pattern, stack_distance};
+use super::pattern::stack_distance;
 use super::random::Random;
 use super::rank::{
     DRAWS_SEARCH, merge, posterior, rank, rank_again, rank_everybody, rank_with_nuisances, rank_with_periods,
@@ -52,8 +52,6 @@ const RETURN_NAME: &str = "capacity-return";
 const SCREENING_NAME: &str = "screening";
 const REPETITION_NAME: &str = "repetition";
 const VERIFICATION_NAME: &str = "verification";
-/// How the names of traces begin that are only to be shown.
-const ILLUSTRATION_PREFIX: &str = "illustration-";
 
 /// Smaller caches are asked as if they held this number of blocks.
 const CAPACITY_MIN: u32 = 8;
@@ -189,8 +187,7 @@ impl Inquiry {
         self.spent.push(Observed { trace, readings });
     }
 
-    /// Accesses of all traces but those that only illustrate: for the verdict, and for a
-    /// counterexample.
+    /// Accesses of all traces: for the verdict, and for a counterexample.
     pub fn accesses_made(&self) -> usize {
         self.evidence.len() + self.spent.iter().map(|observed| observed.readings.len()).sum::<usize>()
     }
@@ -270,24 +267,13 @@ impl Inquiry {
         let mut inquiry = Self::new(options);
         let staged = observed.first().is_some_and(|first| Stage::of(&first.trace) < Stage::Screening);
         inquiry.asks = staged;
-        let (mut verified, mut unseen) = (false, false);
-        let mut shown = Vec::new();
+        let mut unseen = false;
         for Observed { trace, readings } in observed {
             if trace.pattern == COUNTEREXAMPLE_NAME {
                 inquiry.spent.push(Observed { trace, readings });
                 continue;
             }
-            if trace.pattern.starts_with(ILLUSTRATION_PREFIX) {
-                shown.push((trace, readings));
-                continue;
-            }
             inquiry.stage = Stage::of(&trace);
-            // Older recordings have illustrations without a name of their own.
-            if verified && inquiry.stage != Stage::Repeating {
-                shown.push((trace, readings));
-                continue;
-            }
-            verified |= inquiry.stage == Stage::Verifying;
             if (Stage::Growing..Stage::Screening).contains(&inquiry.stage) {
                 inquiry.microbenchmark.follow(&trace, &inquiry.options);
             }
@@ -306,27 +292,7 @@ impl Inquiry {
             inquiry.screen();
         }
         inquiry.stage = Stage::Done;
-        shown.into_iter().for_each(|(trace, readings)| inquiry.illustrate(trace, readings));
         inquiry
-    }
-
-    /// Traces that people understand: the paper's two fingerprints, for the capacity that was
-    /// found.
-    pub fn illustrations(&mut self) -> Vec<Trace> {
-        let capacity = self.estimate();
-        let patterns = [Pattern::ShortTerm, Pattern::History];
-        let traces = patterns.map(|pattern| pattern.trace(capacity, &mut self.random));
-        let named = |mut trace: Trace| {
-            trace.pattern.insert_str(0, ILLUSTRATION_PREFIX);
-            trace
-        };
-        traces.into_iter().map(|trace| self.placed(named(trace))).collect()
-    }
-
-    /// The target's answers to a trace that is only to be shown: the verdict stays as it is.
-    /// Nothing is observed afterwards.
-    pub fn illustrate(&mut self, trace: Trace, readings: Vec<Reading>) {
-        self.record.push(Observed { trace, readings });
     }
 
     /// What follows from everything observed so far.

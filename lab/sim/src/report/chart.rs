@@ -1,4 +1,4 @@
-//! A chart of hit ratios by size, as shapes that any surface can draw.
+//! A chart of hit ratios by size, as SVG.
 //!
 //! ```text
 //!   hit ratio   OLTP.lis
@@ -8,21 +8,25 @@
 //!         1,000  10,000   size in objects (a step to the right is the same factor everywhere)
 //! ```
 
+use std::fmt::Write;
+
 use super::numbers::grouped;
 use crate::record::Record;
 
 /// Width and height of the whole, in points.
-pub(crate) const SIZE: (f64, f64) = (880.0, 480.0);
+const SIZE: (f64, f64) = (880.0, 480.0);
 /// Where lines may be: left, top, right, bottom.
-pub(super) const PLOT: (f64, f64, f64, f64) = (70.0, 44.0, 700.0, 424.0);
+const PLOT: (f64, f64, f64, f64) = (70.0, 44.0, 700.0, 424.0);
 /// Lines of the grid, about.
 const TICKS: f64 = 6.0;
 /// Height of a legend's line.
-pub(super) const LEGEND_STEP: f64 = 19.0;
+const LEGEND_STEP: f64 = 19.0;
 /// Names longer than this are cut in the legend.
 const NAME_CHARS_MAX: usize = 17;
-/// Distinct colours; after these, dashes differ.
-pub(crate) const COLOURS: usize = 8;
+/// Distinct colours, which the style sheet knows in light and dark; after these, dashes differ.
+const COLOURS: usize = 8;
+/// Lengths of line and gap, after each round of colours.
+const DASHES: [&str; 4] = ["", "8 4", "2 3", "10 3 2 3"];
 
 /// One line of a chart.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,33 +52,6 @@ pub(crate) struct Chart {
     pub(crate) trace: String,
     pub(crate) unit: String,
     pub(crate) series: Vec<Series>,
-}
-
-/// What a shape is drawn with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ink {
-    /// Words and axes.
-    Text,
-    /// Lines of the grid.
-    Grid,
-    /// The series of that number.
-    Series(usize),
-}
-
-/// Where a text stands, seen from its point.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Anchor {
-    Start,
-    Middle,
-    End,
-}
-
-/// Something to draw.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Shape {
-    Line { points: Vec<(f64, f64)>, ink: Ink },
-    Dot { at: (f64, f64), ink: Ink },
-    Text { at: (f64, f64), text: String, anchor: Anchor },
 }
 
 /// One chart for each trace, in order.
@@ -123,14 +100,14 @@ pub(crate) fn chart_of_owners(trace: &str, records: &[Record]) -> Option<Chart> 
 
 /// From sizes and ratios to places.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Scale {
+struct Scale {
     sizes: (f64, f64),
     top: f64,
 }
 
 impl Scale {
     /// The place of a size and a hit ratio.
-    pub(crate) fn place(&self, size: u32, hit_ratio: f64) -> (f64, f64) {
+    fn place(&self, size: u32, hit_ratio: f64) -> (f64, f64) {
         let (left, top, right, bottom) = PLOT;
         let (from, to) = (self.sizes.0.ln(), self.sizes.1.ln());
         let across = if to > from { (f64::from(size).ln() - from) / (to - from) } else { 0.5 };
@@ -140,7 +117,7 @@ impl Scale {
 
 impl Chart {
     /// How sizes and ratios are placed.
-    pub(crate) fn scale(&self) -> Scale {
+    fn scale(&self) -> Scale {
         let points = || self.series.iter().flat_map(|series| &series.points);
         let sizes = || points().map(|point| f64::from(point.size));
         let highest = points().map(|point| point.hit_ratio + point.error).fold(0.0, f64::max);
@@ -151,70 +128,94 @@ impl Chart {
         }
     }
 
-    /// Everything but the lines of the series: grid, axes, words, legend.
-    pub(crate) fn frame(&self) -> Vec<Shape> {
+    /// The whole drawing.
+    pub(crate) fn svg(&self) -> String {
+        // A long legend makes it higher.
+        let height = SIZE.1.max(PLOT.1 + 24.0 + LEGEND_STEP * self.series.len() as f64);
+        let label =
+            escaped(&format!("Hit ratio by size for {}; the table below has the same numbers", self.trace));
+        let mut svg =
+            Svg(format!("<svg viewBox=\"0 0 {} {height}\" role=\"img\" aria-label=\"{label}\">\n", SIZE.0));
+        self.frame(&mut svg);
+        for (number, series) in self.series.iter().enumerate() {
+            let _ = writeln!(svg.0, "<g data-series=\"{number}\">");
+            self.line(&mut svg, number, series);
+            svg.0 += "</g>\n";
+        }
+        svg.0 + "</svg>\n"
+    }
+
+    /// Everything but the lines of the series: grid, axes, words.
+    fn frame(&self, svg: &mut Svg) {
         let scale = self.scale();
-        let mut shapes = Vec::new();
         let (left, top, right, bottom) = PLOT;
         let step = step(scale.top);
         for index in 0..=(scale.top / step).round() as u32 {
             let ratio = f64::from(index) * step;
             let (_, y) = scale.place(1, ratio);
-            shapes.push(Shape::Line { points: vec![(left, y), (right, y)], ink: Ink::Grid });
+            svg.line(&[(left, y), (right, y)], GRID);
             let decimals = usize::from(step < 0.01);
-            shapes.push(text((left - 8.0, y + 4.0), format!("{:.decimals$} %", 100.0 * ratio), Anchor::End));
+            svg.text((left - 8.0, y + 4.0), "end", &format!("{:.decimals$} %", 100.0 * ratio));
         }
         for size in size_ticks(scale.sizes) {
             let (x, _) = scale.place(size, 0.0);
-            shapes.push(Shape::Line { points: vec![(x, top), (x, bottom)], ink: Ink::Grid });
-            shapes.push(text((x, bottom + 20.0), grouped(size.into()), Anchor::Middle));
+            svg.line(&[(x, top), (x, bottom)], GRID);
+            svg.text((x, bottom + 20.0), "middle", &grouped(size.into()));
         }
-        let axes = vec![(left, top), (left, bottom), (right, bottom)];
-        shapes.push(Shape::Line { points: axes, ink: Ink::Text });
+        svg.line(&[(left, top), (left, bottom), (right, bottom)], "class=\"axis\" stroke-width=\"1\"");
         let unit =
             if self.unit == "object" { "objects".to_owned() } else { format!("blocks ({})", self.unit) };
         let middle = (left + right) / 2.0;
-        shapes.push(text((middle, bottom + 44.0), format!("size of the cache in {unit}"), Anchor::Middle));
-        shapes.push(text(
-            (left, top - 22.0),
-            format!("hit ratio of {}", shortened(&self.trace, 70)),
-            Anchor::Start,
-        ));
-        shapes
+        svg.text((middle, bottom + 44.0), "middle", &format!("size of the cache in {unit}"));
+        svg.text((left, top - 22.0), "start", &format!("hit ratio of {}", shortened(&self.trace, 70)));
     }
 
     /// The line of one series, with its place in the legend.
-    pub(crate) fn line(&self, number: usize) -> Vec<Shape> {
+    fn line(&self, svg: &mut Svg, number: usize, series: &Series) {
         let scale = self.scale();
-        let series = &self.series[number];
+        let dashes = DASHES[number / COLOURS % DASHES.len()];
+        let ink = format!("class=\"s{}\" stroke-dasharray=\"{dashes}\" stroke-width=\"2\"", number % COLOURS);
         let place = |point: &Point| scale.place(point.size, point.hit_ratio);
-        let ink = Ink::Series(number);
-        let mut shapes = vec![Shape::Line { points: series.points.iter().map(place).collect(), ink }];
+        svg.line(&series.points.iter().map(place).collect::<Vec<_>>(), &ink);
         for point in &series.points {
-            shapes.push(Shape::Dot { at: place(point), ink });
+            let (x, y) = place(point);
+            let _ = writeln!(svg.0, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"2\" {ink}/>");
             if point.error > 0.0 {
                 let end = |ratio: f64| scale.place(point.size, ratio.max(0.0));
-                let (low, high) = (end(point.hit_ratio - point.error), end(point.hit_ratio + point.error));
-                shapes.push(Shape::Line { points: vec![low, high], ink });
+                svg.line(&[end(point.hit_ratio - point.error), end(point.hit_ratio + point.error)], &ink);
             }
         }
         let (x, y) = (PLOT.2 + 16.0, PLOT.1 + 8.0 + LEGEND_STEP * number as f64);
-        shapes.push(Shape::Line { points: vec![(x, y), (x + 26.0, y)], ink });
-        shapes.push(text((x + 32.0, y + 4.0), shortened(&series.name, NAME_CHARS_MAX), Anchor::Start));
-        shapes
-    }
-
-    /// How high the drawing is: a long legend makes it higher.
-    pub(crate) fn height(&self) -> f64 {
-        SIZE.1.max(PLOT.1 + 24.0 + LEGEND_STEP * self.series.len() as f64)
+        svg.line(&[(x, y), (x + 26.0, y)], &ink);
+        svg.text((x + 32.0, y + 4.0), "start", &shortened(&series.name, NAME_CHARS_MAX));
     }
 }
 
-pub(super) fn text(at: (f64, f64), text: String, anchor: Anchor) -> Shape {
-    Shape::Text { at, text, anchor }
+/// What lines of the grid are drawn with.
+const GRID: &str = "class=\"grid\" stroke-width=\"1\"";
+
+/// A drawing as text. Writing to it cannot fail.
+struct Svg(String);
+
+impl Svg {
+    fn line(&mut self, points: &[(f64, f64)], ink: &str) {
+        let points: Vec<String> = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
+        let _ = writeln!(self.0, "<polyline points=\"{}\" fill=\"none\" {ink}/>", points.join(" "));
+    }
+
+    fn text(&mut self, (x, y): (f64, f64), anchor: &str, text: &str) {
+        let text = escaped(text);
+        let _ = writeln!(self.0, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{text}</text>");
+    }
 }
 
-pub(super) fn shortened(text: &str, chars: usize) -> String {
+/// Text inside of XML or HTML, attributes included.
+pub(super) fn escaped(text: &str) -> String {
+    // XML knows no other control characters, however they are written.
+    html_escape::encode_quoted_attribute(&text.replace(char::is_control, "\u{fffd}")).into_owned()
+}
+
+fn shortened(text: &str, chars: usize) -> String {
     let count = text.chars().count();
     if count <= chars {
         return text.to_owned();
@@ -225,7 +226,7 @@ pub(super) fn shortened(text: &str, chars: usize) -> String {
 }
 
 /// One, two or five times a power of ten, about [`TICKS`] of which reach `top`.
-pub(super) fn step(top: f64) -> f64 {
+fn step(top: f64) -> f64 {
     let rough = top / TICKS;
     let power = 10_f64.powf(rough.log10().floor());
     [1.0, 2.0, 5.0, 10.0].into_iter().map(|times| times * power).find(|step| *step >= rough).unwrap_or(power)

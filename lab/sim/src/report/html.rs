@@ -1,15 +1,10 @@
-//! Charts and tables as one page that needs nothing else: no network, and no script for what is in
-//! the tables.
+//! Charts and tables as one page that needs nothing else: no network, and no script.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use serde_json::json;
-
-use super::chart::{COLOURS, Chart, Ink, SIZE, chart_of_owners, charts};
+use super::chart::{Chart, chart_of_owners, charts, escaped};
 use super::numbers::{grouped, percent};
-use super::rooms::{RoomChart, chart_of};
-use super::svg::{dashes, escaped, write_shape};
 use super::table::sharers;
 use crate::record::{Record, SharingRecord};
 
@@ -30,13 +25,9 @@ pub fn html(records: &[Record]) -> String {
         if let Some(owners) = chart_of_owners(&chart.trace, records) {
             by_owner(&mut text, &owners, &of_trace);
         }
-        if let Some(rooms) = chart_of(&chart.trace, records) {
-            room_drawing(&mut text, &rooms);
-        }
         text += "</section>\n";
     }
-    let _ = write!(text, "</main>\n<script>\n{}</script>\n</body>\n</html>\n", include_str!("page.js"));
-    text
+    text + "</main>\n</body>\n</html>\n"
 }
 
 fn section(text: &mut String, chart: &Chart, records: &[&Record]) {
@@ -75,12 +66,7 @@ fn by_owner(text: &mut String, chart: &Chart, records: &[&Record]) {
 }
 
 fn figure(text: &mut String, chart: &Chart) {
-    *text += "<figure>\n";
-    drawing(text, chart);
-    // A slash after < would end the script.
-    let data = data(chart).to_string().replace('<', "\\u003c");
-    let _ = writeln!(text, "<output aria-live=\"polite\"></output>");
-    let _ = writeln!(text, "<script type=\"application/json\">{data}</script>\n</figure>");
+    let _ = writeln!(text, "<figure>\n{}</figure>", chart.svg());
 }
 
 /// What owners did to each other: the cells of the table for terminals.
@@ -99,55 +85,6 @@ fn rows(text: &mut String, lines: &[Vec<String>]) {
         *text += if number == 0 { "</tr></thead>\n<tbody>\n" } else { "</tr>\n" };
     }
     *text += "</tbody>\n</table>\n</div>\n";
-}
-
-/// The same numbers are in the records that `--json` prints.
-fn room_drawing(text: &mut String, rooms: &RoomChart) {
-    let (width, height) = (SIZE.0, rooms.height());
-    let _ = writeln!(
-        text,
-        "<svg viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"Size of the waiting room over time\">"
-    );
-    rooms.shapes().iter().for_each(|shape| write_shape(text, shape, &class));
-    *text += "</svg>\n";
-}
-
-fn drawing(text: &mut String, chart: &Chart) {
-    let (width, height) = (SIZE.0, chart.height());
-    let label =
-        escaped(&format!("Hit ratio by size for {}; the table below has the same numbers", chart.trace));
-    let _ = writeln!(text, "<svg viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{label}\">");
-    chart.frame().iter().for_each(|shape| write_shape(text, shape, &class));
-    for number in 0..chart.series.len() {
-        let _ = writeln!(text, "<g data-series=\"{number}\">");
-        chart.line(number).iter().for_each(|shape| write_shape(text, shape, &class));
-        *text += "</g>\n";
-    }
-    let _ = writeln!(text, "<line class=\"ruler axis off\" y1=\"44\" y2=\"424\"/>\n</svg>");
-}
-
-/// Colours come from the style sheet, which knows light and dark.
-fn class(ink: Ink) -> String {
-    match ink {
-        Ink::Text => "class=\"axis\"".to_owned(),
-        Ink::Grid => "class=\"grid\"".to_owned(),
-        Ink::Series(number) => format!("class=\"s{}\"{}", number % COLOURS, dashes(number)),
-    }
-}
-
-/// What the script reads.
-fn data(chart: &Chart) -> serde_json::Value {
-    let scale = chart.scale();
-    let points = chart.series.iter().flat_map(|series| &series.points);
-    let sizes: BTreeMap<u32, f64> =
-        points.map(|point| (point.size, scale.place(point.size, 0.0).0)).collect();
-    let sizes: Vec<_> =
-        sizes.iter().map(|(size, x)| json!({"size": size, "x": (x * 10.0).round() / 10.0})).collect();
-    let series = chart.series.iter().map(|series| {
-        let points = series.points.iter().map(|point| json!([point.size, point.hit_ratio, point.error]));
-        json!({"name": series.name, "points": points.collect::<Vec<_>>()})
-    });
-    json!({"sizes": sizes, "series": series.collect::<Vec<_>>()})
 }
 
 fn table(text: &mut String, chart: &Chart, caption: &str) {
