@@ -134,8 +134,7 @@ pub fn web(words: &Web) -> Result<()> {
     agree(words).map_err(Usage)?;
     let mut signals = Signals::new([SIGINT, SIGTERM]).context("cannot catch signals")?;
     if is_on_mount(&words.root).map_err(refused)? && words.keep.is_some() {
-        let what =
-            "--keep means nothing over a Pantler mount, whose steward decides what stays: leave it out";
+        let what = "--keep means nothing over a Pantler mount: its steward decides what stays; leave it out";
         return Err(Usage(what.to_owned()).into());
     }
     let options = options(words);
@@ -171,18 +170,20 @@ fn agree(words: &Web) -> Result<(), String> {
     let is_cache = words.store != StoreKind::Files;
     if words.keep.is_some() && is_cache {
         let what =
-            "--keep means nothing with --store cache:SIZE, whose steward decides what stays: leave it out";
+            "--keep means nothing with --store cache:SIZE: its steward decides what stays; leave it out";
         return Err(what.to_owned());
     }
     if matches!(words.keep, Some(Keep::Policy(_))) && words.order == Order::Fifo {
         return Err(format!(
-            "--keep means nothing with --order {order}, in which the kernel decides what stays: leave it out, or give --order truth"
+            "--keep means nothing with --order {order}, in which the kernel decides what stays: \
+             leave it out, or give --order truth"
         ));
     }
     let of_lines = [("--age-cap", words.age_cap.is_some()), ("--misses", words.misses.is_some())];
     if let Some((option, _)) = of_lines.iter().find(|(_, is_given)| *is_given && words.order == Order::Fifo) {
         return Err(format!(
-            "{option} means nothing with --order fifo, which serves the oldest request first: leave it out, or give --order truth"
+            "{option} means nothing with --order fifo, which serves the oldest request first: \
+             leave it out, or give --order truth"
         ));
     }
     if words.admin == Some(words.listen) && words.listen.port() != 0 {

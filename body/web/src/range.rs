@@ -34,8 +34,8 @@ pub enum Asked {
 /// Reads a `Range` field against a file of `size` bytes.
 ///
 /// A field that is no list of byte ranges is ignored, as RFC 9110, section 14.2 allows. So is one
-/// whose parts overlap or together ask for more than the file has: no honest client does, and the
-/// answer would be larger than the file.
+/// with parts that overlap or together ask for more than the file has: no honest client does, and
+/// the answer would be larger than the file.
 pub fn asked(field: &str, size: u64) -> Asked {
     let Some((unit, list)) = field.split_once('=') else { return Asked::Whole };
     if !unit.trim().eq_ignore_ascii_case("bytes") {
@@ -63,7 +63,7 @@ pub fn asked(field: &str, size: u64) -> Asked {
     }
 }
 
-/// One range: `None` if it is malformed, `Some(None)` if the file has nothing of it.
+/// One range: `None` if it is malformed, `Some(None)` if it lies beyond the file.
 fn one(text: &str, size: u64) -> Option<Option<Span>> {
     let (first, last) = text.split_once('-')?;
     if first.is_empty() {

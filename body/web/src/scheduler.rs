@@ -8,9 +8,9 @@
 //!      +--missing------> cold ---------------------+--> reading (at most `reads_max`) --> done
 //! ```
 //!
-//! A *wish* is a piece of one file. A request whose wish is cached gets a *turn* at once: it looks
-//! for its bytes, and either has them or waits, *warming*. Wishes for the same piece wait as one
-//! *group*, are read once, and end together. With `in_order`, the oblivious twin of the same
+//! A *wish* is a piece of one file. If the wish is cached, its request gets a *turn* at once: it
+//! looks for its bytes, and either has them or waits, *warming*. Wishes for the same piece wait as
+//! one *group*, are read once, and end together. With `in_order`, the oblivious twin of the same
 //! server, turns are given in order of arrival, `reads_max` at a time, and each is kept until its
 //! bytes are there.
 //!
@@ -137,13 +137,13 @@ pub enum Work {
 pub struct Lengths {
     /// Tickets that wait for their turn, in order.
     pub line: usize,
-    /// Tickets of missing pieces whose read has not begun.
+    /// Tickets of missing pieces that wait to be read.
     pub cold: usize,
-    /// Tickets that had a turn and found nothing, and whose read has not begun.
+    /// Tickets that had a turn and found nothing, and wait for a read.
     pub warming: usize,
-    /// Tickets whose bytes are being read.
+    /// Tickets of pieces that are being read.
     pub reading: usize,
-    /// Groups whose read has not begun.
+    /// Groups that wait to be read.
     pub groups: usize,
     /// Groups that are being read.
     pub reads: usize,
@@ -348,7 +348,7 @@ impl Scheduler {
         lengths
     }
 
-    /// Since when the oldest request waits whose read has not begun.
+    /// Since when the oldest request waits for its turn or for its read to begin.
     pub fn oldest(&self) -> Option<Duration> {
         let line = self.line.front().map(|(_, since)| *since);
         let group = self.by_age.first().map(|(since, _)| *since);
@@ -391,7 +391,7 @@ impl Scheduler {
         self.next_number
     }
 
-    /// The group whose read begins next: by age from half of the cap on, else one that is warming,
+    /// The group that is read next: by age from half of the cap on, else one that is warming,
     /// else as chosen.
     fn choose(&self, now: Duration) -> Option<GroupId> {
         let &(since, oldest) = self.by_age.first()?;

@@ -15,7 +15,7 @@ const NOBODY: libc::uid_t = 65_534;
 const FILES: usize = 20;
 const FILE_BYTES: usize = 200_000;
 
-/// The calling thread, and those it starts from now on, run as the user `nobody`.
+/// The calling thread, and those it starts from now on, run as a user without rights.
 fn become_nobody() {
     for (call, id) in [(libc::SYS_setresgid, NOBODY), (libc::SYS_setresuid, NOBODY)] {
         // SAFETY: three numbers, no pointers. The C library's own functions would change all
@@ -25,7 +25,7 @@ fn become_nobody() {
     }
 }
 
-/// Twenty files that are in memory, and a server whose thread lost its rights before it started.
+/// Twenty files that are in memory, and a server without rights.
 fn without_rights(lose_rights: fn()) -> Site {
     let start = move || {
         site(|options| {

@@ -139,7 +139,7 @@ pub struct Load {
 pub struct Report {
     /// Answers that were counted.
     pub requests: u64,
-    /// Requests that failed, or whose answer was not the file.
+    /// Requests that failed, or got another answer than the file.
     pub errors: u64,
     /// Bytes of their bodies.
     pub bytes: u64,

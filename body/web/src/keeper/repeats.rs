@@ -1,9 +1,9 @@
 //! Requests for pieces that are all kept: after the first ones the steward is not told again until
 //! a block leaves. Pure.
 //!
-//! A server whose files are all in memory serves the same pieces over and over. Telling the steward
-//! would cost 256 calls for each megabyte. The policy then counts [`EXACT`] uses of a piece between
-//! two misses, and no more.
+//! Where all files are in memory, the server serves the same pieces over and over. Telling the
+//! steward would cost 256 calls for each megabyte. The policy then counts [`EXACT`] uses of a piece
+//! between two misses, and no more.
 //!
 //! R1  All blocks of every extent here are held by the steward.
 

@@ -30,7 +30,7 @@ fn frames(keeper: &Keeper) -> u64 {
     keeper.model().1 / BLOCK_BYTES
 }
 
-/// A page cache: a steward again, whose drops happen at once.
+/// A page cache: a steward again. Its drops happen at once.
 struct Kernel(Steward);
 
 impl Kernel {
