@@ -86,7 +86,9 @@ fn answer(site: &Site, request: &Request<Incoming>) -> Response<Full<Bytes>> {
             response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET"));
             return response;
         }
-        "/metrics" => ("text/plain; version=0.0.4; charset=utf-8", site.desk.metrics.prometheus(&site.desk)),
+        "/metrics" => {
+            ("text/plain; version=0.0.4; charset=utf-8", site.desk.metrics.prometheus(&site.desk.stats()))
+        }
         "/" => ("text/html; charset=utf-8", PAGE.to_owned()),
         "/state.json" => ("application/json", state(site)),
         _ => return plain(StatusCode::NOT_FOUND),
@@ -105,16 +107,16 @@ fn answer(site: &Site, request: &Request<Incoming>) -> Response<Full<Bytes>> {
 /// What the live page shows.
 fn state(site: &Site) -> String {
     let desk = &site.desk;
-    let (lengths, oldest) = desk.lengths();
-    let kept = desk.ask_keeper(|keeper, files| (keeper.model(), keeper.largest(files, FILES_SHOWN)));
-    let (model, files) = kept.unzip();
-    let files: Vec<_> = files
+    let stats = desk.stats();
+    let lengths = stats.lengths;
+    let files: Vec<_> = desk
+        .ask_keeper(|keeper, files| keeper.largest(files, FILES_SHOWN))
         .unwrap_or_default()
         .into_iter()
         .map(|(name, cached, size)| json!({"name": name, "cached_bytes": cached, "size": size}))
         .collect();
     let numbers: serde_json::Map<_, _> =
-        desk.metrics.numbers().into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
+        stats.numbers.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
     let state = json!({
         "version": 1,
         "kind": "web-state",
@@ -122,12 +124,12 @@ fn state(site: &Site) -> String {
         "knows": site.knows(),
         "root": site.root.path().to_string_lossy(),
         "queues": {"line": lengths.line, "cold": lengths.cold, "warming": lengths.warming, "reading": lengths.reading},
-        "oldest_wait_seconds": oldest.as_secs_f64(),
+        "oldest_wait_seconds": stats.oldest_wait.as_secs_f64(),
         "longest_wait_seconds": desk.metrics.longest_wait().as_secs_f64(),
         "age_cap_seconds": site.options.age_cap.as_secs_f64(),
-        "buffer_bytes": desk.buffers.outstanding(),
+        "buffer_bytes": stats.buffer_bytes,
         "numbers": numbers,
-        "keep": model.map(|(policy, bytes)| json!({"policy": policy, "bytes": bytes})),
+        "keep": stats.keep.map(|(policy, bytes)| json!({"policy": policy, "bytes": bytes})),
         "files": files,
     });
     state.to_string()

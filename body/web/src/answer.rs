@@ -104,7 +104,7 @@ impl Site {
     /// What says what is cached, for people.
     pub fn knows(&self) -> &'static str {
         match self.options.order {
-            Order::Fifo => "nobody",
+            Order::Fifo => "nothing",
             Order::Truth if self.root.below() == Below::Mount || self.desk.store.is_own() => "steward",
             Order::Truth => "kernel",
         }

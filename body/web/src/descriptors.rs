@@ -24,8 +24,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
-use crate::opened::Opened;
-
 /// Descriptors that only files take, so that connections can be answered, and that only
 /// connections take; or a quarter of all, if that is less.
 const KEPT: usize = 64;
@@ -90,7 +88,7 @@ pub struct Descriptors {
 }
 
 impl Descriptors {
-    /// With `total` for connections and files together.
+    /// With `count` for connections and files together.
     pub fn new(count: usize, crowded: Arc<AtomicU64>) -> Arc<Self> {
         let count = count.clamp(LEAST, Semaphore::MAX_PERMITS);
         let kept = KEPT.min(count / 4);
@@ -147,24 +145,22 @@ impl Descriptors {
         self.crowded.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Gives what was just opened the descriptor that others have of the same version, if they have
-    /// one.
-    pub fn join(&self, file: &mut Opened) -> bool {
-        let known = self.shared().get(&file.version).and_then(Weak::upgrade);
+    /// Replaces the descriptor of a version that was just opened by the one that is shared, if
+    /// there is one.
+    pub fn join(&self, version: &Version, own: &mut Arc<Descriptor>) -> bool {
+        let known = self.shared().get(version).and_then(Weak::upgrade);
         let has_joined = known.is_some();
         if let Some(known) = known {
-            *file.descriptor_mut() = known;
+            *own = known;
         }
         has_joined
     }
 
     /// Shares the descriptor that was just opened, unless another one of the version is shared.
-    pub fn share(self: &Arc<Self>, file: &mut Opened, seat: Seat) {
-        if self.join(file) {
+    pub fn share(self: &Arc<Self>, version: Version, own: &mut Arc<Descriptor>, seat: Seat) {
+        if self.join(&version, own) {
             return;
         }
-        let version = file.version;
-        let own = file.descriptor_mut();
         let fresh = Arc::get_mut(own).expect("it was just opened, and is not shared");
         (fresh.known, fresh.seat) = (Some((Arc::downgrade(self), version)), Some(seat));
         // Of two at the same moment each keeps its own, and later requests get the second.
@@ -215,6 +211,7 @@ impl Drop for Wanted<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::opened::Opened;
     use crate::path::Names;
     use crate::root::{Found, Root};
     use std::time::Duration;
@@ -239,7 +236,8 @@ mod tests {
                 panic!("no file")
             };
             let seat = descriptors.file_now().unwrap();
-            descriptors.share(Arc::get_mut(&mut file).unwrap(), seat);
+            let (version, own) = (file.version, Arc::get_mut(&mut file).unwrap().descriptor_mut());
+            descriptors.share(version, own, seat);
             file
         };
         std::fs::write(folder.path().join("f"), "one").unwrap();

@@ -22,16 +22,16 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
-use crate::WebError;
 use crate::buffers::Buffers;
+use crate::error::WebError;
 use crate::files::Files;
 use crate::keeper::Keeper;
 use crate::knowledge::{Answer, Knower, Knowledge};
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, Stats};
 use crate::opened::{Below, Opened};
 use crate::options::{Keep, Options, Order, StoreKind};
 use crate::root::Root;
-use crate::scheduler::{self, Arrival, GroupId, Lengths, Scheduler, Ticket, Wish};
+use crate::scheduler::{self, Arrival, GroupId, Scheduler, Ticket, Wish};
 use crate::store::{Seen, Store};
 
 mod queues;
@@ -207,8 +207,8 @@ impl Desk {
         let knowledge = self.knower.of(&self.store, file);
         let mut state = self.lock();
         let mut answer = Answer::default();
-        // Requests for a piece that is being read share its bytes. By now a part of it is cached, and
-        // each request that looks for that would have a copy of its own.
+        // Requests for a piece that is being read share its bytes. By now a part of it is cached,
+        // and each request that looks for that would have a copy of its own.
         if !state.queues.scheduler.is_being_read(wish) {
             drop(state);
             answer = knowledge.ask(&self.store, file, wish);
@@ -231,7 +231,7 @@ impl Desk {
         }
     }
 
-    /// A request whose turn has come looks for its bytes.
+    /// A request that has a turn looks for its bytes.
     ///
     /// # Errors
     /// The system's.
@@ -274,12 +274,18 @@ impl Desk {
         Ok(Reply::Wait(self.miss(self.lock(), file, wish, waited)))
     }
 
-    /// How many requests wait where, and for how long the oldest has waited.
-    pub(crate) fn lengths(&self) -> (Lengths, Duration) {
+    /// What the server does at this moment.
+    pub(crate) fn stats(&self) -> Stats {
         let state = self.lock();
-        let oldest = state.queues.scheduler.oldest();
-        let oldest = oldest.map_or(Duration::ZERO, |since| self.start.elapsed() - since);
-        (state.queues.scheduler.lengths(), oldest)
+        let scheduler = &state.queues.scheduler;
+        Stats {
+            numbers: self.metrics.numbers(),
+            lengths: scheduler.lengths(),
+            oldest_wait: scheduler.oldest().map_or(Duration::ZERO, |since| self.start.elapsed() - since),
+            buffer_bytes: self.buffers.outstanding(),
+            asked: self.store.asked(),
+            keep: state.keeper.as_ref().map(Keeper::model),
+        }
     }
 
     /// Asks the keeper, if there is one.
@@ -453,7 +459,8 @@ impl State {
             None if keeper.count_untold() => {
                 self.keeper = None;
                 tracing::warn!(
-                    "the kernel does not tell this user what is cached, so nothing is kept: run as the owner of the files, or with --keep kernel"
+                    "the kernel does not tell this user what is cached, so nothing is kept: \
+                     run as the owner of the files, or with --keep kernel"
                 );
             }
             None => {}

@@ -12,7 +12,6 @@ use tokio::time::Sleep;
 
 use crate::desk::{Desk, Notice, Reply, Waited, Waiting};
 use crate::opened::Opened;
-use crate::pieces;
 use crate::pulse::Pulse;
 use crate::range::Span;
 use crate::scheduler::Wish;
@@ -217,7 +216,7 @@ impl Feed {
         }
         self.at += bytes.len() as u64;
         (self.since, self.misses) = (None, 0);
-        Ok(pieces::counted(bytes, &self.pulse))
+        Ok(self.pulse.pieces.count(bytes))
     }
 
     /// What is left of the span in the window where it stands.

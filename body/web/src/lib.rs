@@ -53,6 +53,7 @@ mod stream;
 mod tls;
 
 pub use error::WebError;
+pub use metrics::Stats;
 pub use options::{AccessLog, Keep, Limits, LogFormat, Misses, Options, Order, StoreKind, Tls};
 pub use scheduler::Lengths;
-pub use server::{Server, Stats, is_on_mount};
+pub use server::{Server, is_on_mount};

@@ -14,7 +14,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use crate::WebError;
+use crate::error::WebError;
 use crate::metrics::Ended;
 use crate::options::{AccessLog, LogFormat};
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::desk::Desk;
+use crate::scheduler::Lengths;
 
 /// Upper bounds of the histograms' buckets, in seconds.
 const BUCKETS: [f64; 14] =
@@ -49,6 +49,30 @@ impl Histogram {
     }
 }
 
+/// What a server does at one moment.
+#[derive(Debug, Clone)]
+pub struct Stats {
+    /// Counters by name, as the live page shows them.
+    pub numbers: Vec<(&'static str, u64)>,
+    /// Requests that wait.
+    pub lengths: Lengths,
+    /// How long the oldest of them has waited.
+    pub oldest_wait: Duration,
+    /// Memory between disk and network.
+    pub buffer_bytes: u64,
+    /// Questions to the kernel or a steward what is cached.
+    pub asked: u64,
+    /// The policy that decides what stays in the page cache, and the bytes that it may fill.
+    pub keep: Option<(String, u64)>,
+}
+
+impl Stats {
+    /// A counter by its name; 0 without it.
+    pub fn number(&self, name: &str) -> u64 {
+        self.numbers.iter().find(|(other, _)| *other == name).map_or(0, |(_, value)| *value)
+    }
+}
+
 /// All counters of a server.
 #[derive(Debug, Default)]
 pub struct Metrics {
@@ -58,7 +82,7 @@ pub struct Metrics {
     pub connections: AtomicU64,
     /// Connections that timed out.
     pub timed_out: AtomicU64,
-    /// Connections whose client left while it waited.
+    /// Connections that the client left while it waited.
     pub left: AtomicU64,
     /// Malformed requests.
     malformed: AtomicU64,
@@ -66,7 +90,7 @@ pub struct Metrics {
     statuses: [AtomicU64; 6],
     /// Bytes of answers.
     sent_bytes: AtomicU64,
-    /// Answers whose bytes were all cached, and answers that waited for a read.
+    /// Answers from the cache alone, and answers that waited for a read.
     at_once: AtomicU64,
     after_waiting: AtomicU64,
     /// Answers that broke off.
@@ -188,7 +212,7 @@ impl Metrics {
     }
 
     /// The text format of Prometheus, version 0.0.4.
-    pub fn prometheus(&self, desk: &Desk) -> String {
+    pub fn prometheus(&self, stats: &Stats) -> String {
         let mut text = String::new();
         let mut one = |name: &str, kind: &str, help: &str, value: f64| {
             let _ = writeln!(
@@ -203,7 +227,7 @@ impl Metrics {
         one(
             "connections_left_total",
             "counter",
-            "Connections whose client left while it waited.",
+            "Connections that the client left while it waited.",
             get(&self.left),
         );
         one("malformed_total", "counter", "Malformed requests.", get(&self.malformed));
@@ -237,20 +261,21 @@ impl Metrics {
             "Requests that found no free descriptor for their file: they waited, or were refused.",
             get(&self.crowded),
         );
-        let asked = desk.store.asked() as f64;
-        one("asked_total", "counter", "Questions to the kernel or a steward what is cached.", asked);
+        let asked = "Questions to the kernel or a steward what is cached.";
+        one("asked_total", "counter", asked, stats.asked as f64);
         one("faults_total", "counter", "Resets of the queues after a fault.", get(&self.faults));
-        one("buffer_bytes", "gauge", "Memory between disk and network.", desk.buffers.outstanding() as f64);
+        one("buffer_bytes", "gauge", "Memory between disk and network.", stats.buffer_bytes as f64);
         one("wait_seconds_max", "gauge", "Longest wait for a read so far.", self.waits.max().as_secs_f64());
-        let (lengths, oldest) = desk.lengths();
-        one("oldest_wait_seconds", "gauge", "How long the oldest request has waited.", oldest.as_secs_f64());
-        if let Some((_, bytes)) = desk.ask_keeper(|keeper, _| keeper.model()) {
-            one("kept_bytes_max", "gauge", "Size of the page cache that --keep fills.", bytes as f64);
+        let oldest = stats.oldest_wait.as_secs_f64();
+        one("oldest_wait_seconds", "gauge", "How long the oldest request has waited.", oldest);
+        if let Some((_, bytes)) = &stats.keep {
+            one("kept_bytes_max", "gauge", "Size of the page cache that --keep fills.", *bytes as f64);
         }
         let _ = writeln!(
             text,
             "# HELP pantler_web_waiting Requests that wait.\n# TYPE pantler_web_waiting gauge"
         );
+        let lengths = stats.lengths;
         let queues = [
             ("line", lengths.line),
             ("cold", lengths.cold),

@@ -15,7 +15,7 @@ use crate::descriptors::Descriptor;
 pub enum Below {
     /// The kernel's page cache.
     PageCache,
-    /// A mount of ours, whose steward says exactly what is there.
+    /// A mount of ours. Its steward says exactly what is there.
     Mount,
 }
 

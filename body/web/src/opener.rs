@@ -1,8 +1,8 @@
 //! Opening what the disk may have to be read for: by threads that may wait, a bounded number of
 //! them, in order of arrival.
 //!
-//! O1  At most as many openers as there are seats are busy, those whose request has given up
-//!     included: a file system that hangs costs threads once, and no more of them with each
+//! O1  At most as many openers as there are seats are busy, with those that no request waits for
+//!     any more: a file system that hangs costs threads once, and no more of them with each
 //!     request.
 
 use rustix::io::Errno;
@@ -73,7 +73,7 @@ impl Opener {
             // It may be another one by now.
             let mut found = self.find(names, asker).await?;
             if let Some(file) = file(&mut found) {
-                self.descriptors.share(file, seat);
+                self.descriptors.share(file.version, file.descriptor_mut(), seat);
             }
             return Ok(found);
         }
@@ -94,13 +94,14 @@ impl Opener {
         let mut found = self.find(names, asker).await?;
         // A directory is looked at and closed.
         let Some(file) = file(&mut found) else { return Ok((found, true)) };
-        if self.descriptors.join(file) {
+        let version = file.version;
+        if self.descriptors.join(&version, file.descriptor_mut()) {
             return Ok((found, true));
         }
         let seat = self.descriptors.file_now();
         let is_kept = seat.is_some();
         if let Some(seat) = seat {
-            self.descriptors.share(file, seat);
+            self.descriptors.share(file.version, file.descriptor_mut(), seat);
         }
         Ok((found, is_kept))
     }

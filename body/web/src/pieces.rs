@@ -10,8 +10,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Waker};
 
-use crate::pulse::Pulse;
-
 /// Pieces that a connection gets whatever others hold. With one alone, a stream that its client
 /// lets wait would hold up the others, and the socket would have a rest after each piece.
 const PIECES_LEAST: u32 = 4;
@@ -47,6 +45,12 @@ impl Pieces {
         false
     }
 
+    /// Bytes that count as a piece of the connection until they are dropped.
+    pub fn count(self: &Arc<Self>, bytes: Bytes) -> Bytes {
+        self.held.fetch_add(1, Ordering::SeqCst);
+        Bytes::from_owner(Piece { bytes, pieces: self.clone() })
+    }
+
     fn give_back(&self) {
         if self.held.fetch_sub(1, Ordering::SeqCst) <= PIECES_LEAST {
             let waiting = std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner));
@@ -58,13 +62,7 @@ impl Pieces {
 /// One of them.
 struct Piece {
     bytes: Bytes,
-    pulse: Arc<Pulse>,
-}
-
-/// Bytes that count as a piece of a connection until they are dropped.
-pub fn counted(bytes: Bytes, pulse: &Arc<Pulse>) -> Bytes {
-    pulse.pieces.held.fetch_add(1, Ordering::SeqCst);
-    Bytes::from_owner(Piece { bytes, pulse: pulse.clone() })
+    pieces: Arc<Pieces>,
 }
 
 impl AsRef<[u8]> for Piece {
@@ -77,7 +75,7 @@ impl Drop for Piece {
     fn drop(&mut self) {
         // A woken task finds the place that it makes.
         self.bytes = Bytes::new();
-        self.pulse.pieces.give_back();
+        self.pieces.give_back();
     }
 }
 
@@ -98,37 +96,37 @@ mod tests {
 
     #[test]
     fn who_holds_many_waits_until_it_holds_few() {
-        let pulse = Arc::new(Pulse::new());
+        let pieces = Arc::<Pieces>::default();
         let bell = Arc::new(Bell::default());
         let waker = Waker::from(bell.clone());
         let context = Context::from_waker(&waker);
-        let take = || counted(Bytes::from_static(b"piece"), &pulse);
+        let take = || pieces.count(Bytes::from_static(b"piece"));
         let mut held = Vec::new();
         for _ in 0..PIECES_LEAST {
-            assert!(pulse.pieces.are_few(&context));
+            assert!(pieces.are_few(&context));
             held.push(take());
         }
         held.push(take());
         let slice = held[0].slice(1..3);
         for _ in 0..100 {
-            assert!(!pulse.pieces.are_few(&context));
+            assert!(!pieces.are_few(&context));
         }
-        assert_eq!(pulse.pieces.waiting.lock().unwrap().len(), 1);
+        assert_eq!(pieces.waiting.lock().unwrap().len(), 1);
         for _ in 0..1000 {
             let gone = Waker::from(Arc::new(Bell::default()));
-            assert!(!pulse.pieces.are_few(&Context::from_waker(&gone)));
-            assert!(pulse.pieces.waiting.lock().unwrap().len() <= WAITING_MAX);
+            assert!(!pieces.are_few(&Context::from_waker(&gone)));
+            assert!(pieces.waiting.lock().unwrap().len() <= WAITING_MAX);
         }
-        assert!(!pulse.pieces.are_few(&context));
+        assert!(!pieces.are_few(&context));
         held.pop();
-        assert!(!pulse.pieces.are_few(&context));
+        assert!(!pieces.are_few(&context));
         held.remove(0);
-        assert!(!pulse.pieces.are_few(&context), "a part of it is still there");
+        assert!(!pieces.are_few(&context), "a part of it is still there");
         let before = bell.0.load(Ordering::SeqCst);
         drop(slice);
         assert_eq!(bell.0.load(Ordering::SeqCst), before + 1);
-        assert!(pulse.pieces.are_few(&context));
+        assert!(pieces.are_few(&context));
         drop(held);
-        assert_eq!(pulse.pieces.held.load(Ordering::SeqCst), 0);
+        assert_eq!(pieces.held.load(Ordering::SeqCst), 0);
     }
 }

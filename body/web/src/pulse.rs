@@ -1,12 +1,13 @@
 //! Whether a connection is alive: what its watchdog looks at.
 //!
 //! ```text
-//!   opened or answered ----> idle ---first byte---> head ---whole head---> answering ---last byte---+
-//!                             ^     idle_time              head_time            idle_time without    |
-//!                             |                                                 progress             |
-//!                             +----------------------------------------------------------------------+
+//!   opened or answered --> idle --first byte--> head --whole head--> answering --last byte--+
+//!                           ^    idle_time           head_time          idle_time without   |
+//!                           |                                           progress            |
+//!                           +---------------------------------------------------------------+
 //! ```
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -44,7 +45,7 @@ pub struct Pulse {
     /// so if these end none, part of one has come.
     last: AtomicU32,
     /// What it holds of its answers.
-    pub pieces: Pieces,
+    pub pieces: Arc<Pieces>,
 }
 
 /// A request that waits for the server, until it is dropped.
@@ -80,7 +81,7 @@ impl Pulse {
             is_http2: AtomicBool::new(false),
             is_silent: AtomicBool::new(true),
             last: AtomicU32::new(0),
-            pieces: Pieces::default(),
+            pieces: Arc::default(),
         }
     }
 
@@ -170,8 +171,8 @@ impl Pulse {
         self.waiting.load(Ordering::Relaxed) > 0 && !self.is_http2.load(Ordering::Relaxed)
     }
 
-    /// What the watchdog does at a time since the connection was opened. Over HTTP/2 bytes of all
-    /// kinds come between requests, so there only idleness counts.
+    /// Tells the watchdog what to do at a time since the connection was opened. Over HTTP/2 bytes
+    /// of all kinds come between requests, so there only idleness counts.
     pub fn verdict(&self, now: Duration, limits: &Limits) -> Verdict {
         let load = |place: &AtomicU64| Duration::from_millis(place.load(Ordering::Relaxed));
         let head = self.head.load(Ordering::Relaxed);

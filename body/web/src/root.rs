@@ -15,8 +15,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::conditions::Validators;
+use crate::error::WebError;
 use crate::opened::{Below, Opened};
-use crate::{WebError, path::Names};
+use crate::path::Names;
 
 /// How long to wait until a path that cannot be opened now is tried again: twice as long each time.
 const PAUSE_MIN: Duration = Duration::from_micros(50);

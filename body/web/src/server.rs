@@ -14,14 +14,14 @@ use crate::answer::Site;
 use crate::connection::{self, Reception};
 use crate::descriptors::{Descriptors, Seat};
 use crate::desk::Desk;
+use crate::error::WebError;
 use crate::log::Log;
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, Stats};
 use crate::opened::Below;
 use crate::opener::Opener;
 use crate::options::Options;
 use crate::root::Root;
-use crate::scheduler::Lengths;
-use crate::{WebError, admin, tls};
+use crate::{admin, tls};
 
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 4096;
@@ -83,29 +83,7 @@ fn join(threads: impl IntoIterator<Item = JoinHandle<()>>, until: Instant) -> bo
     all
 }
 
-/// What a server does at one moment.
-#[derive(Debug, Clone)]
-pub struct Stats {
-    /// Counters by name, as the live page shows them.
-    pub numbers: Vec<(&'static str, u64)>,
-    /// Requests that wait.
-    pub lengths: Lengths,
-    /// Memory between disk and network.
-    pub buffer_bytes: u64,
-    /// Questions to the kernel or a steward what is cached.
-    pub asked: u64,
-    /// The policy that decides what stays in the page cache, and the bytes that it may fill.
-    pub keep: Option<(String, u64)>,
-}
-
-impl Stats {
-    /// A counter by its name; 0 without it.
-    pub fn number(&self, name: &str) -> u64 {
-        self.numbers.iter().find(|(other, _)| *other == name).map_or(0, |(_, value)| *value)
-    }
-}
-
-/// Whether a folder lies on a Pantler mount, whose steward decides what stays.
+/// Whether a folder lies on a Pantler mount. There a steward decides already what stays.
 ///
 /// # Errors
 /// When the folder cannot be opened.
@@ -208,14 +186,7 @@ impl Server {
 
     /// What the server does at this moment.
     pub fn stats(&self) -> Stats {
-        let desk = &self.site.desk;
-        Stats {
-            numbers: desk.metrics.numbers(),
-            lengths: desk.lengths().0,
-            buffer_bytes: desk.buffers.outstanding(),
-            asked: desk.store.asked(),
-            keep: desk.ask_keeper(|keeper, _| keeper.model()),
-        }
+        self.site.desk.stats()
     }
 
     /// Accepts nothing more, lets answers end for as long as the limits allow, and ends. Whether
@@ -245,8 +216,8 @@ impl Server {
             let _ = thread.join();
         }
         self.site.desk.close();
-        // The disk may hang under a reader whose client is gone, and the reader of the log may be
-        // asleep.
+        // The disk may hang under a reader that no client waits for, and the reader of the log may
+        // be asleep.
         let limit = limit.max(Instant::now() + GRACE);
         let mut have_ended = join(self.readers.drain(..), limit);
         if let (Some(log), Some(writer)) = (&self.site.log, self.log_writer.take()) {
@@ -437,10 +408,11 @@ mod tests {
         let desk = &server.site.desk;
         let waits = |count| {
             let until = Instant::now() + Duration::from_secs(60);
-            while desk.lengths().0.cold + desk.lengths().0.reading != count && Instant::now() < until {
+            while desk.stats().lengths.cold + desk.stats().lengths.reading != count && Instant::now() < until
+            {
                 std::thread::sleep(Duration::from_millis(5));
             }
-            let lengths = desk.lengths().0;
+            let lengths = desk.stats().lengths;
             assert_eq!(lengths.cold + lengths.reading, count, "{lengths:?}");
         };
         let ask = |rest: &str| {

@@ -9,8 +9,8 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::WebError;
 use crate::buffers::{Buffers, CHUNK_BYTES};
+use crate::error::WebError;
 use crate::opened::{Below, Now, Opened};
 use crate::options::StoreKind;
 use crate::scheduler::Wish;
@@ -36,7 +36,7 @@ pub enum Seen {
 
 /// See the head of this file.
 pub struct Store {
-    /// The cache of our own, whose steward decides what stays. Files that are not settled pass it
+    /// The cache of our own. Its steward decides what stays. Files that are not settled pass it
     /// by.
     cache: Option<Box<Cache>>,
     /// Questions what is there.

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use tokio_rustls::TlsAcceptor;
 
-use crate::WebError;
+use crate::error::WebError;
 use crate::options::Tls;
 
 /// An acceptor that offers HTTP/2 and HTTP/1.1.

@@ -94,7 +94,7 @@ fn over_a_mount_the_steward_is_asked_once_per_request_and_right() {
         };
         let state: serde_json::Value = serde_json::from_str(&tell("/state.json")).unwrap();
         assert!(state["keep"].is_null(), "{order:?}: {state}");
-        assert_eq!(state["knows"], if order == Order::Fifo { "nobody" } else { "steward" });
+        assert_eq!(state["knows"], if order == Order::Fifo { "nothing" } else { "steward" });
         let metrics = tell("/metrics");
         assert!(!metrics.contains("_kept_"), "{order:?}: {metrics}");
         drop(server);

@@ -7,7 +7,7 @@ use crate::path::Names;
 use crate::pulse::Pulse;
 use crate::range::Span;
 use crate::root::Found;
-use crate::scheduler::Work;
+use crate::scheduler::{Lengths, Work};
 use pantler_trace::generate::{Random, Zipf};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -168,7 +168,7 @@ fn a_turn_of_before_gives_its_bytes_and_is_not_given_back() {
         // The machine took the page back meanwhile.
         Err(error) => assert_eq!(error.kind(), io::ErrorKind::ResourceBusy),
     }
-    assert_eq!(place.desk.lengths().0, Lengths::default());
+    assert_eq!(place.desk.stats().lengths, Lengths::default());
     assert_eq!(place.get("f").unwrap(), [7; 5000]);
 }
 
@@ -233,7 +233,7 @@ fn what_is_being_read_is_not_let_go() {
     assert!(is_wanted(), "it was read");
 }
 
-/// A file in memory, whose file system cannot say what of it is there.
+/// A file in memory: its file system cannot say what of it is there.
 fn blind_file(bytes: &[u8]) -> Arc<Opened> {
     use std::io::Write;
     let descriptor = rustix::fs::memfd_create("blind", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
