@@ -7,12 +7,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use pantler_control::{
-    Body, BodyInfo, BodyKind, BodyStat, ControlError, Counters, DecisionLine, FILES_SHOWN, FileExplanation,
-    FileStat, Hint, HintAnswer, OwnerSelector, OwnerStat, PrefetchStat, PriorityStat, RunId, RunSpec,
-    Speaker,
+    Body, BodyInfo, BodyKind, BodyStat, ControlError, Counters, FILES_SHOWN, FileExplanation, FileStat,
+    FileStory, Hint, HintAnswer, KnownOwner, OwnerSelector, OwnerStat, PrefetchStat, RunId, RunSpec, Speaker,
 };
 use pantler_origin::{Attributes, Origin};
-use pantler_steward::{Block, Decision, FileId, HintError, OwnerId, Steward};
+use pantler_steward::{Decision, FileId, OwnerId};
 use rustix::fs::{AtFlags, StatxFlags};
 
 use crate::OwnerBy;
@@ -139,31 +138,9 @@ impl MountBody {
         hint: &Hint,
         content: Option<&Arc<Content>>,
     ) -> Result<HintAnswer, ControlError> {
-        let core = &self.core;
         let file = content.map(|content| content.file()).unwrap_or(FileId(0));
-        let steward = |talk: &mut dyn FnMut(&mut Steward) -> Result<HintAnswer, HintError>| {
-            core.cache().with_steward(|steward| talk(steward)).map_err(ControlError::from)
-        };
-        match *hint {
-            Hint::SetPriority { priority, .. } => {
-                steward(&mut |s| s.set_priority(owner, file, priority).map(|()| HintAnswer::Done))
-            }
-            Hint::GetPriority { .. } => steward(&mut |s| Ok(HintAnswer::Priority(s.priority(owner, file)))),
-            Hint::SetPolicy { priority, policy } => {
-                steward(&mut |s| s.set_policy(owner, priority, policy).map(|()| HintAnswer::Done))
-            }
-            Hint::GetPolicy { priority } => {
-                steward(&mut |s| Ok(HintAnswer::Policy(s.policy(owner, priority))))
-            }
-            Hint::SetTemporaryPriority { first, last, priority, .. } => steward(&mut |s| {
-                s.set_temporary_priority(owner, file, first, last, priority).map(HintAnswer::Marked)
-            }),
-            Hint::Clear => steward(&mut |s| {
-                s.release_control(owner);
-                Ok(HintAnswer::Done)
-            }),
-            _ => Err(ControlError::unsupported(hint.name())),
-        }
+        let done = self.core.cache().with_steward(|steward| hint.carry_out(steward, owner, file));
+        Ok(done.ok_or_else(|| ControlError::unsupported(hint.name()))??)
     }
 
     /// A hint for all owners of a user. It is kept for those to come, and answered from what is
@@ -203,41 +180,27 @@ impl MountBody {
     }
 
     fn owner_stats(&self) -> Vec<OwnerStat> {
-        let known: HashMap<OwnerId, Owner> =
-            self.core.programs.owners().all().into_iter().map(|owner| (owner.id, owner)).collect();
-        let block_bytes = self.core.cache().block_bytes() as u64;
-        let stat = |steward: &mut Steward| {
-            let owners = steward.owners().collect::<Vec<_>>();
-            owners
-                .into_iter()
-                .map(|stat| {
-                    let owner = stat.id.and_then(|id| known.get(&id));
-                    let levels = stat.id.into_iter().flat_map(|id| steward.priorities(id));
-                    let priorities = levels.map(|level| PriorityStat {
-                        priority: level.priority,
-                        policy: level.policy,
-                        blocks: u64::from(level.blocks),
-                    });
-                    OwnerStat {
-                        owner: name_of(stat.id, owner),
-                        uid: owner.map(|owner| owner.uid),
-                        pid: owner.and_then(|owner| owner.pid),
-                        live: owner.is_none_or(|owner| owner.live),
-                        control: stat.in_control && !stat.revoked,
-                        revoked: stat.revoked,
-                        // In whole blocks, as for files.
-                        counters: Counters {
-                            read_bytes: (stat.counters.misses + stat.counters.ahead_used) * block_bytes,
-                            ..Counters::from(stat.counters)
-                        },
-                        priorities: priorities.collect(),
-                    }
-                })
-                .collect::<Vec<_>>()
+        let owners = self.owners();
+        let known = |id: Option<OwnerId>| {
+            let owner = id.and_then(|id| owners.get(&id));
+            Some(KnownOwner {
+                name: name_of(id, owner),
+                uid: owner.map(|owner| owner.uid),
+                pid: owner.and_then(|owner| owner.pid),
+                live: owner.is_none_or(|owner| owner.live),
+            })
         };
-        let mut stats = self.core.cache().with_steward(stat);
-        stats.sort_by(|one, other| one.owner.cmp(&other.owner));
+        let block_bytes = self.core.cache().block_bytes() as u64;
+        let mut stats = self.core.cache().with_steward(|steward| OwnerStat::all(steward, known));
+        for Counters { read_bytes, misses, ahead_used, .. } in stats.iter_mut().map(|it| &mut it.counters) {
+            // In whole blocks, as for files.
+            *read_bytes = (*misses + *ahead_used) * block_bytes;
+        }
         stats
+    }
+
+    fn owners(&self) -> HashMap<OwnerId, Owner> {
+        self.core.programs.owners().all().into_iter().map(|owner| (owner.id, owner)).collect()
     }
 
     /// Refuses a speaker that named a file without the right to read it: what is cached of a file
@@ -354,10 +317,8 @@ impl Body for MountBody {
 
     fn stat(&self, speaker: &Speaker) -> Result<BodyStat, ControlError> {
         let traffic = self.core.cache().traffic();
-        let (totals, listed, looked) = self
-            .core
-            .cache()
-            .with_steward(|steward| (steward.totals(), steward.prefetched(), steward.looked()));
+        let (totals, prefetching) =
+            self.core.cache().with_steward(|steward| (steward.totals(), PrefetchStat::new(steward)));
         let (in_flight, latency_ns) = self.core.cache().pace();
         let (descriptors_held, descriptors_refused) = self.core.descriptors.counts();
         let mut body_counters = BTreeMap::from([
@@ -382,7 +343,7 @@ impl Body for MountBody {
         Ok(BodyStat {
             body: self.describe(),
             totals: Counters { read_bytes: traffic.fetched_bytes, ..Counters::from(totals) },
-            prefetching: Some(PrefetchStat::new(listed, looked)),
+            prefetching: Some(prefetching),
             owners: self.owner_stats(),
             owners_left_out: 0,
             files,
@@ -402,33 +363,20 @@ impl Body for MountBody {
         let content = self.content(path, Some(file))?;
         self.check_may_read(speaker, path, file)?;
         let id = content.file();
-        let known: HashMap<OwnerId, Owner> =
-            self.core.programs.owners().all().into_iter().map(|owner| (owner.id, owner)).collect();
-        let (cached, decisions) = self.core.cache().with_steward(|steward| {
-            let owner = |index| steward.explain(Block::new(id, index)).and_then(|block| block.owner);
-            let cached = steward.cached(id).map(owner).collect::<Vec<_>>();
-            let about = steward.decisions().filter(|decision| decision.victim.file == id);
-            (cached, about.copied().collect::<Vec<_>>())
-        });
-        let names = self.names(speaker, &decisions);
-        let line = |decision| DecisionLine::new(decision, |file| names.get(&file).cloned());
-        let decisions = decisions.iter().map(line).collect();
-        let mut owners = BTreeMap::new();
-        for owner in &cached {
-            let name = owner.map_or("shared".to_owned(), |id| name_of(Some(id), known.get(&id)));
-            *owners.entry(name).or_insert(0) += 1;
-        }
+        let known = self.owners();
+        let story = self.core.cache().with_steward(|steward| FileStory::of(steward, id));
+        let names = self.names(speaker, &story.decisions);
         let priority = self.core.programs.wishes().priority(speaker.uid, &content).unwrap_or(0);
         let block_bytes = self.core.cache().block_bytes() as u64;
         Ok(FileExplanation {
             body: self.describe(),
             path: path.to_owned(),
             blocks: content.size().div_ceil(block_bytes),
-            cached_blocks: cached.len() as u64,
-            owners,
+            cached_blocks: story.cached_blocks,
+            owners: story.owners(|id| name_of(Some(id), known.get(&id))),
             priority,
             policy: self.core.programs.wishes().policy(speaker.uid, priority).unwrap_or_default(),
-            decisions,
+            decisions: story.lines(|file| names.get(&file).cloned()),
         })
     }
 

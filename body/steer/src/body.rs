@@ -9,11 +9,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use pantler_control::{
-    Body, BodyInfo, BodyKind, BodyStat, ControlError, Counters, DecisionLine, FILES_SHOWN, FileExplanation,
-    FileStat, Hint, HintAnswer, OwnerSelector, OwnerStat, PrefetchStat, PriorityStat, Speaker,
+    Body, BodyInfo, BodyKind, BodyStat, ControlError, Counters, FILES_SHOWN, FileExplanation, FileStat,
+    FileStory, Hint, HintAnswer, KnownOwner, OwnerSelector, OwnerStat, PrefetchStat, Speaker,
 };
 use pantler_pagecache::{Engine, FileKey};
-use pantler_steward::{Block, FileId, OwnerId};
+use pantler_steward::{FileId, OwnerId};
 
 use crate::shared::Shared;
 use crate::steer::Steer;
@@ -99,7 +99,7 @@ impl SteerBody {
         let (files, files_left_out) = file_stats(steering);
         BodyStat {
             totals,
-            prefetching: Some(PrefetchStat::new(engine.steward().prefetched(), engine.steward().looked())),
+            prefetching: Some(PrefetchStat::new(engine.steward())),
             owners: self.owner_stats(steering, &totals),
             owners_left_out: 0,
             files,
@@ -113,33 +113,17 @@ impl SteerBody {
 
     fn owner_stats(&self, steering: &Steering, totals: &Counters) -> Vec<OwnerStat> {
         let Steering { engine, owners, .. } = steering;
-        let (steward, run) = (engine.steward(), owners.run());
-        let (uid, per_process) = (self.0.options.uid, self.0.options.owner_per_process);
-        let inside = steward.owners().filter(|owner| owner.id != Some(owners.outside()));
-        let mut stats: Vec<OwnerStat> = inside
-            .filter(|owner| owner.id.is_some())
-            .map(|owner| {
-                let id = owner.id.unwrap_or(run);
-                let alone = id == run && !per_process;
-                let counters = Counters::from(owner.counters);
-                let priorities = steward.priorities(id).map(|level| PriorityStat {
-                    priority: level.priority,
-                    policy: level.policy,
-                    blocks: u64::from(level.blocks),
-                });
-                OwnerStat {
-                    owner: owners.name(id),
-                    uid: Some(uid),
-                    pid: (id != run).then_some(id.0 as u32),
-                    live: true,
-                    control: owner.in_control && !owner.revoked,
-                    revoked: owner.revoked,
-                    counters: if alone { Counters { blocks: counters.blocks, ..*totals } } else { counters },
-                    priorities: priorities.collect(),
-                }
-            })
-            .collect();
-        stats.sort_by(|one, other| one.owner.cmp(&other.owner));
+        let (run, uid) = (owners.run(), self.0.options.uid);
+        let known = |id: Option<OwnerId>| {
+            let id = id.filter(|&id| id != owners.outside())?;
+            let pid = (id != run).then_some(id.0 as u32);
+            Some(KnownOwner { name: owners.name(id), uid: Some(uid), pid, live: true })
+        };
+        let mut stats = OwnerStat::all(engine.steward(), known);
+        // One owner has all that the run did.
+        for stat in stats.iter_mut().filter(|it| it.pid.is_none() && !self.0.options.owner_per_process) {
+            stat.counters = Counters { blocks: stat.counters.blocks, ..*totals };
+        }
         stats
     }
 
@@ -185,36 +169,6 @@ impl Body for SteerBody {
         let mut steering = self.0.steering();
         let steering = &mut *steering;
         let answer = match *hint {
-            Hint::SetPriority { ref path, priority } => {
-                let file = hinted_file(steering, path, file)?;
-                steering.engine.tell(|steward| steward.set_priority(owner, file, priority))?;
-                if let Some(number) = steering.engine.number(file) {
-                    steering.engine.keep_hinted(number);
-                }
-                HintAnswer::Done
-            }
-            Hint::GetPriority { ref path } => {
-                let file = hinted_file(steering, path, file)?;
-                HintAnswer::Priority(steering.engine.steward().priority(owner, file))
-            }
-            Hint::SetPolicy { priority, policy } => {
-                steering.engine.tell(|steward| steward.set_policy(owner, priority, policy))?;
-                HintAnswer::Done
-            }
-            Hint::GetPolicy { priority } => {
-                HintAnswer::Policy(steering.engine.steward().policy(owner, priority))
-            }
-            Hint::SetTemporaryPriority { ref path, first, last, priority } => {
-                let file = hinted_file(steering, path, file)?;
-                let marked = steering
-                    .engine
-                    .tell(|steward| steward.set_temporary_priority(owner, file, first, last, priority));
-                HintAnswer::Marked(marked?)
-            }
-            Hint::Clear => {
-                steering.engine.tell(|steward| steward.release_control(owner));
-                HintAnswer::Done
-            }
             Hint::Grant => {
                 if !steering.engine.tell(|steward| steward.grant(owner)) {
                     return Err(ControlError::failed(format!("{selector} has not lost control")));
@@ -232,7 +186,18 @@ impl Body for SteerBody {
                 steering.engine.tell(|steward| steward.end_list(owner));
                 HintAnswer::Done
             }
-            _ => return Err(ControlError::unsupported(hint.name())),
+            _ => {
+                let file = match hint.path() {
+                    Some(path) => hinted_file(steering, path, file)?,
+                    None => FileId(0),
+                };
+                let done = steering.engine.tell(|steward| hint.carry_out(steward, owner, file));
+                let answer = done.ok_or_else(|| ControlError::unsupported(hint.name()))??;
+                if let (Hint::SetPriority { .. }, Some(number)) = (hint, steering.engine.number(file)) {
+                    steering.engine.keep_hinted(number);
+                }
+                answer
+            }
         };
         steering.obey(clock::monotonic_ns());
         Ok(answer)
@@ -263,35 +228,20 @@ impl Body for SteerBody {
         let body = self.info(engine);
         let run = owners.run();
         let known = hands.files.key_of_opened(file).and_then(|key| engine.files().find(key));
-        let mut blocks_of = BTreeMap::new();
-        let mut decisions = Vec::new();
-        let (mut cached_blocks, mut priority) = (0, 0);
-        if let Some(slot) = known {
-            let id = engine.files().id(slot);
-            priority = steward.priority(run, id);
-            for index in steward.cached(id) {
-                cached_blocks += 1;
-                let owner = steward.explain(Block::new(id, index)).and_then(|known| known.owner);
-                let name = owner.map_or("shared".to_owned(), |owner| owners.name(owner));
-                *blocks_of.entry(name).or_insert(0) += 1;
-            }
-            let about = steward.decisions().filter(|decision| decision.victim.file == id);
-            let path = |file: FileId| {
-                // Of the version that the decision was about: the slot may be another file's by
-                // now.
-                Some(hands.files.path(engine.number(file)?)?.display().to_string())
-            };
-            decisions = about.map(|decision| DecisionLine::new(decision, path)).collect();
-        }
+        let id = known.map(|slot| engine.files().id(slot));
+        let priority = id.map_or(0, |id| steward.priority(run, id));
+        let story = id.map_or_else(FileStory::default, |id| FileStory::of(steward, id));
+        // Of the version that the decision was about: the slot may be another file's by now.
+        let path_of = |file: FileId| Some(hands.files.path(engine.number(file)?)?.display().to_string());
         Ok(FileExplanation {
             body,
             path: path.to_path_buf(),
             blocks: (size as u64).div_ceil(BLOCK_BYTES),
-            cached_blocks,
-            owners: blocks_of,
+            cached_blocks: story.cached_blocks,
+            owners: story.owners(|owner| owners.name(owner)),
             priority,
             policy: steward.policy(run, priority),
-            decisions,
+            decisions: story.lines(path_of),
         })
     }
 

@@ -9,7 +9,8 @@
 //!   (L7).
 //! * [`Speaker`] and [`OwnerSelector`]: the speaker, and the owner that it means (C8).
 //! * [`Body`]: what a running steer session or mount offers to the doors.
-//! * [`BodyStat`] and [`FileExplanation`]: what can be asked about the cache.
+//! * [`BodyStat`] and [`FileExplanation`]: what can be asked about the cache; [`Hint::carry_out`],
+//!   [`OwnerStat::all`] and [`FileStory`]: how a steward answers, for every body alike.
 //! * [`Profile`]: hints for an unmodified program.
 //! * [`server::Host`] and [`client::Client`]: the control socket. Its words are in [`wire`], its
 //!   place in [`runtime`].
@@ -31,6 +32,7 @@ mod size;
 mod speaker;
 mod stat;
 mod text;
+mod told;
 pub mod wire;
 
 pub use body::{Body, BodyInfo, BodyKind};
@@ -47,3 +49,4 @@ pub use stat::{
     BodyStat, Counters, DecisionLine, FILES_SHOWN, FileExplanation, FileStat, OwnerStat, PrefetchStat,
     Prefetched, PriorityStat, RevocationStat, TierStat,
 };
+pub use told::{FileStory, KnownOwner};

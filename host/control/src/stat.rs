@@ -1,7 +1,6 @@
 //! What can be asked about a cache: counters by owner, priority and file, and the story of one
 //! file.
 
-use pantler_steward::Rule;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -144,17 +143,6 @@ pub struct Prefetched {
     pub failed: u64,
 }
 
-impl PrefetchStat {
-    /// What a steward counted.
-    pub fn new(listed: pantler_steward::lists::Prefetched, looked: pantler_steward::rooms::Looked) -> Self {
-        let pantler_steward::lists::Prefetched { prefetched, used, used_late, wasted, harmful, failed } =
-            listed;
-        let lists = Prefetched { prefetched, used, used_late, wasted, harmful, failed };
-        let pantler_steward::rooms::Looked { prefetched, used, used_late, wasted } = looked;
-        Self { lists, lookahead: Prefetched { prefetched, used, used_late, wasted, harmful: 0, failed: 0 } }
-    }
-}
-
 /// A lower tier of a mount.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TierStat {
@@ -287,93 +275,10 @@ pub struct FileExplanation {
     pub decisions: Vec<DecisionLine>,
 }
 
-impl From<pantler_steward::Counters> for Counters {
-    /// The steward knows blocks, not bytes: `read_bytes` is for the body to fill in.
-    fn from(counters: pantler_steward::Counters) -> Self {
-        Self {
-            references: counters.references,
-            hits: counters.hits,
-            ahead_used: counters.ahead_used,
-            misses: counters.misses,
-            read_bytes: 0,
-            overrules: counters.overrules,
-            mistakes: counters.mistakes,
-            revocations: counters.revocations,
-            blocks: u64::from(counters.blocks),
-        }
-    }
-}
-
-impl DecisionLine {
-    /// What the steward decided, in words. `name` knows what a file is called, if it may be told.
-    pub fn new(
-        decision: &pantler_steward::Decision,
-        name: impl Fn(pantler_steward::FileId) -> Option<String>,
-    ) -> Self {
-        let file = decision.victim.file;
-        let block = |block: pantler_steward::Block| {
-            let index = block.index;
-            match name(block.file) {
-                _ if block.file == file => format!("block {index}"),
-                Some(name) => format!("block {index} of {name}"),
-                None => format!("block {index} of another file"),
-            }
-        };
-        let text = placing(decision).unwrap_or_else(|| {
-            let newcomer = decision.newcomer.map_or("a smaller cache".to_owned(), block);
-            format!("lost to {newcomer}; the candidate was {}", block(decision.candidate))
-        });
-        Self {
-            number: decision.sequence,
-            block: decision.victim.index,
-            rule: decision.rule.to_string(),
-            text,
-        }
-    }
-}
-
-/// Where a block of a hierarchy of tiers went and why, if that is what was decided.
-fn placing(decision: &pantler_steward::Decision) -> Option<String> {
-    let tier = decision.to.map_or("no tier".to_owned(), |tier| format!("tier {}", tier.0));
-    Some(match decision.rule {
-        Rule::Passes => format!("kept in {tier}, and only passes memory: its last two uses are far apart"),
-        Rule::Demoted => format!("left memory for {tier}"),
-        Rule::TooOld => "left memory for no tier: all blocks there were used later".to_owned(),
-        Rule::Unwanted => "left memory for no tier: its priority is negative".to_owned(),
-        Rule::Void => "left memory for no tier: its file has changed, or its bytes never came".to_owned(),
-        Rule::TierClosed => "left memory for no tier: tier 2 does not work".to_owned(),
-        _ => return None,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::BodyKind;
-    use pantler_steward::placement::Tier;
-    use pantler_steward::{Block, Decision, FileId};
-
-    #[test]
-    fn decisions_name_files_that_may_be_told() {
-        let decision = Decision {
-            sequence: 3,
-            victim: Block::new(FileId(1), 7),
-            victim_owner: None,
-            candidate: Block::new(FileId(1), 9),
-            newcomer: Some(Block::new(FileId(2), 5)),
-            newcomer_owner: None,
-            rule: Rule::Overruled,
-            to: None,
-        };
-        let text = |name: Option<&str>| DecisionLine::new(&decision, |_| name.map(str::to_owned)).text;
-        assert_eq!(text(Some("/mnt/b")), "lost to block 5 of /mnt/b; the candidate was block 9");
-        assert_eq!(text(None), "lost to block 5 of another file; the candidate was block 9");
-        let placing = |rule, to| DecisionLine::new(&Decision { rule, to, ..decision }, |_| None).text;
-        assert_eq!(placing(Rule::Demoted, Some(Tier(3))), "left memory for tier 3");
-        let far = "and only passes memory: its last two uses are far apart";
-        assert_eq!(placing(Rule::Passes, Some(Tier(2))), format!("kept in tier 2, {far}"));
-        assert_eq!(placing(Rule::Passes, None), format!("kept in no tier, {far}"));
-    }
 
     #[test]
     fn what_is_too_much_for_a_message_is_left_out_and_counted() {
