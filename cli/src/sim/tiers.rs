@@ -7,9 +7,11 @@ use pantler_sim::tiers::{
     Clients, LocalityRecord, TiersJob, TiersRecord, localities, locality_table, run_all_tiers, tiers_table,
 };
 use pantler_sim::tiers::{Measure, PROTOCOLS, ProtocolError, ProtocolSpec, Times};
-use pantler_sim::{Footprint, Loaded, Sizes, Source, WarmUp, load};
+use pantler_sim::{Footprint, Loaded, Sharing, Sizes, Source, WarmUp, load};
+use pantler_steward::PolicyName;
 use pantler_steward::placement::{self, TIERS_MAX};
 use std::num::{NonZeroU16, NonZeroUsize};
+use std::path::PathBuf;
 
 use super::processes::{ProcessesWords, processes};
 use super::{trace_error, words};
@@ -50,6 +52,19 @@ pub struct TiersWords {
     /// dealt
     #[arg(long, value_name = "WHO", default_value = "one")]
     clients: String,
+    /// How the trace's owners share memory, where ulc has one client: global-lru, alloc-lru, lru-s,
+    /// lru-sp, lru-sp-one
+    #[arg(long, value_name = "NAME", default_value = "lru-sp")]
+    allocation: String,
+    /// What owners want, in force from the start: tables NAME.policies and NAME.priorities
+    #[arg(long, value_name = "FILE")]
+    control: Option<PathBuf>,
+    /// Policy of owners without control
+    #[arg(long, value_name = "NAME")]
+    common_policy: Option<PolicyName>,
+    /// When owners lose control: never, default (as on a mount), or NEEDED,PERCENT
+    #[arg(long, value_name = "WHEN", default_value = "never")]
+    revocation: String,
     /// Seed of the dealing
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
@@ -153,6 +168,11 @@ fn tiers(words: &TiersWords) -> Result<u8> {
     if words.traces.is_empty() {
         return Err(Usage("expected a trace, see pantler sim tiers --help".to_owned()).into());
     }
+    let control = words.control.as_deref().map(words::read_control).transpose()?.unwrap_or_default();
+    let sharing = Sharing {
+        revocation: words::revocation(&words.revocation)?,
+        ..words::sharing(&words.allocation, words.common_policy, control)?
+    };
     let mut records = Vec::new();
     for trace in &words.traces {
         let loaded = words.reading.load(trace)?;
@@ -163,13 +183,19 @@ fn tiers(words: &TiersWords) -> Result<u8> {
         for sizes in &words.sizes {
             let sizes = hierarchy(sizes, loaded.footprint())?;
             let times = times(&transfers, origin, sizes.tiers(), !words.no_inline_origin);
-            let job = |&protocol| TiersJob { protocol, sizes: sizes.clone(), clients, warm_up, times };
+            let job = |&protocol| {
+                let (sizes, sharing) = (sizes.clone(), sharing.clone());
+                TiersJob { protocol, sizes, clients, sharing, warm_up, times }
+            };
             jobs.extend(protocols.iter().map(job));
         }
-        for (job, tally) in jobs.iter().zip(run_all_tiers(loaded.trace(), &jobs, threads)) {
-            let tally = tally.map_err(Usage::new)?;
-            records.push(TiersRecord::new(trace, &loaded, job, &tally));
+        let mut unknown = Vec::new();
+        for (job, ran) in jobs.iter().zip(run_all_tiers(loaded.trace(), &jobs, threads)) {
+            let ran = ran.map_err(Usage::new)?;
+            records.push(TiersRecord::new(trace, &loaded, job, &ran));
+            unknown.extend(ran.unknown.into_iter().filter(|one| !unknown.contains(one)).collect::<Vec<_>>());
         }
+        unknown.iter().for_each(|unknown| eprintln!("pantler: {unknown}"));
     }
     if words.json {
         records.iter().try_for_each(|record| output::text(&(record.to_json() + "\n")))?;

@@ -280,25 +280,34 @@ fn allocations(names: &str, words: &Sim) -> Result<Vec<What>, Usage> {
     let revocation = revocation(&words.revocation)?;
     let mut whats = Vec::new();
     for name in names.split(',') {
-        let all = || Allocation::ALL.iter().map(|allocation| allocation.as_str());
-        let expected = all().collect::<Vec<_>>().join(", ");
-        let allocation: Result<Allocation, _> = name.parse();
-        let allocation = allocation
-            .map_err(|_| unknown("allocation", name, all(), &format!("expected one of {expected}")))?;
         let sharing = Sharing {
-            common_policy: words.common_policy.unwrap_or_default(),
             placeholders: words.placeholders,
             revocation,
-            control: control.clone(),
-            ..Sharing::new(allocation)
+            ..sharing(name, words.common_policy, control.clone())?
         };
-        if sharing.is_policy_idle() {
-            let common = sharing.common_policy.as_str();
-            return Err(Usage(format!("common policy {common:?}: {}", Sharing::IDLE_POLICY)));
-        }
         whats.push(What::Sharing(Box::new(sharing)));
     }
     Ok(whats)
+}
+
+/// How owners share a cache.
+pub fn sharing(
+    allocation: &str,
+    common_policy: Option<PolicyName>,
+    control: Control,
+) -> Result<Sharing, Usage> {
+    let all = || Allocation::ALL.iter().map(|allocation| allocation.as_str());
+    let expected = all().collect::<Vec<_>>().join(", ");
+    let known: Result<Allocation, _> = allocation.parse();
+    let known = known
+        .map_err(|_| unknown("allocation", allocation, all(), &format!("expected one of {expected}")))?;
+    let common_policy = common_policy.unwrap_or_default();
+    let sharing = Sharing { common_policy, control, ..Sharing::new(known) };
+    if sharing.is_policy_idle() {
+        let common = sharing.common_policy.as_str();
+        return Err(Usage(format!("common policy {common:?}: {}", Sharing::IDLE_POLICY)));
+    }
+    Ok(sharing)
 }
 
 /// Wishes of owners, from a file.
@@ -308,7 +317,7 @@ pub fn read_control(path: &Path) -> Result<Control, Usage> {
     Control::parse(&name, &text).map_err(Usage::new)
 }
 
-fn revocation(text: &str) -> Result<Revocation, Usage> {
+pub fn revocation(text: &str) -> Result<Revocation, Usage> {
     let refuse = || {
         let expected = "never, default, or NEEDED,PERCENT";
         Usage(format!("revocation {text:?}: expected {expected}"))

@@ -380,6 +380,10 @@ impl Tiers {
             self.left(label, Some(keep));
             return None;
         }
+        // What it displaces goes first, so that there is never too much.
+        self.ulc.trim_own(keep, &mut self.steps);
+        self.ulc.settle(&mut self.steps);
+        self.resolve();
         Some(Kept { label, tier: keep, accessed_us: self.accessed_us(&label) })
     }
 
@@ -392,6 +396,11 @@ impl Tiers {
     /// The owner whose priorities say whether the block of a frame is wanted below.
     pub(crate) fn owner_of(&self, frame: Handle) -> Option<OwnerId> {
         self.placed(frame).filter(|placed| !placed.passes()).map(|placed| placed.owner)
+    }
+
+    /// Whether the block of a frame is kept elsewhere.
+    pub(crate) fn passes(&self, frame: Handle) -> bool {
+        self.placed(frame).is_some_and(Placed::passes)
     }
 
     /// The tier that keeps the block of a frame; `out` for none.
@@ -443,7 +452,7 @@ impl Tiers {
 
     /// Everything that left tier 1 has gone down: what is too much below follows (U3, U4).
     pub(crate) fn settle(&mut self) {
-        self.ulc.trim_own(&mut self.steps);
+        self.ulc.trim_own(NEAREST, &mut self.steps);
         self.ulc.settle(&mut self.steps);
         self.resolve();
     }
@@ -451,6 +460,7 @@ impl Tiers {
     /// Steps become orders under labels; what the stack forgot has no number any more.
     fn resolve(&mut self) {
         let mut steps = core::mem::take(&mut self.steps);
+        fall_through(&mut steps);
         for step in steps.drain(..) {
             match step {
                 Step::Demote { block, from } if from == NEAREST => self.crowd_out(block),
@@ -641,5 +651,27 @@ impl Tiers {
             assert_eq!(tier, Some(NEAREST), "R1: {:?} in a frame", placed.label);
         }
         assert_eq!(self.passing.len(), passing, "R2: blocks that pass");
+    }
+}
+
+/// A block that goes down and out at once, as the oldest of several tiers, is removed from the
+/// first of them: it would come to the next one after what it was to make room for, and displace
+/// another.
+fn fall_through(steps: &mut Vec<Step>) {
+    let mut at = 0;
+    while at < steps.len() {
+        if let Step::Demote { block, from } = steps[at]
+            && from > NEAREST
+            && steps[at..].iter().any(|step| matches!(step, Step::Drop { block: one, .. } if *one == block))
+        {
+            let is_its = |step: &Step| matches!(step, Step::Demote { block: one, .. } | Step::Drop { block: one, .. } if *one == block);
+            let mut number = 0;
+            steps.retain(|step| {
+                number += 1;
+                number <= at || !is_its(step)
+            });
+            steps.insert(at, Step::Drop { block, from });
+        }
+        at += 1;
     }
 }

@@ -72,6 +72,18 @@ impl Sharing {
         if is_named { Names::Any } else { Names::Numbers }
     }
 
+    /// A steward that shares `frames` frames so.
+    pub(crate) fn options(&self, frames: u32) -> Options {
+        Options {
+            allocation: self.allocation,
+            common_policy: self.common_policy.into(),
+            placeholders: self.placeholders,
+            revocation: self.revocation,
+            names: self.names(),
+            ..Options::new(frames)
+        }
+    }
+
     /// Whether the common policy would not be used: under one LRU list for all.
     pub fn is_policy_idle(&self) -> bool {
         self.allocation == Allocation::GlobalLru && self.common_policy != PolicyName::Lru
@@ -145,14 +157,7 @@ pub fn share(
     warm_up: u64,
     watch: &Watch,
 ) -> Result<Shared, SharedError> {
-    let mut steward = Steward::new(Options {
-        allocation: sharing.allocation,
-        common_policy: sharing.common_policy.into(),
-        placeholders: sharing.placeholders,
-        revocation: sharing.revocation,
-        names: sharing.names(),
-        ..Options::new(frames)
-    })?;
+    let mut steward = Steward::new(sharing.options(frames))?;
     // Wrong options and wishes are refused even where neither changes anything.
     let unknown = sharing.control.apply(trace, &mut steward)?;
     if sharing.is_one_list() {
@@ -161,7 +166,7 @@ pub fn share(
     }
     let length = trace.requests().len();
     let warm = usize::try_from(warm_up).unwrap_or(usize::MAX).min(length);
-    let called = Called { trace, names: sharing.names() };
+    let called = Called::new(trace, sharing);
     drive(called, &mut steward, 0, warm, watch)?;
     let before = snapshot(trace, &steward);
     let revocations = steward.totals().revocations;
@@ -193,14 +198,18 @@ fn one_list(trace: &Prepared, outcome: Outcome, unknown: Vec<String>) -> Shared 
 
 /// A trace, and what the steward is told of its ids.
 #[derive(Clone, Copy)]
-struct Called<'a> {
+pub(crate) struct Called<'a> {
     trace: &'a Prepared,
     names: Names,
 }
 
-impl Called<'_> {
+impl<'a> Called<'a> {
+    pub(crate) fn new(trace: &'a Prepared, sharing: &Sharing) -> Self {
+        Self { trace, names: sharing.names() }
+    }
+
     #[inline]
-    fn block(self, id: u32) -> Block {
+    pub(crate) fn block(self, id: u32) -> Block {
         let file = |file: u32| FileId(file.into());
         match self.names {
             Names::Numbers => {

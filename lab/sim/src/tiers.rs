@@ -5,7 +5,7 @@
 //! | --- | --- | --- |
 //! | `ind-lru`, `ind-arc`, `mq` | every tier on its own | [`Independent`] |
 //! | `uni-lru` and variants | one LRU order over all tiers | [`Unified`] |
-//! | `ulc` | what mounts run: `pantler_steward::placement` | [`UlcAlone`], [`UlcClients`] |
+//! | `ulc` | what mounts run: the steward over tiers, with owners | [`Mounted`], [`UlcClients`] |
 //! | `ulc-request-order` | the same, shared tiers ordered by request | [`UlcClients`] |
 //! | `ulc:passing` | either, with frames for blocks that pass, as a mount has | the same |
 //! | `ulc-recency` | `ulc` with a share for age, where LRU would be better | [`UlcRecency`] |
@@ -15,6 +15,7 @@
 mod independent;
 mod localities;
 mod measures;
+mod mounted;
 mod protocol;
 mod record;
 mod report;
@@ -28,20 +29,22 @@ use std::num::NonZeroU16;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use pantler_steward::placement::{Client, Sizes};
+use pantler_steward::placement::{Client, Order, Passing, Sizes};
 use pantler_trace::Prepared;
 use pantler_trace::generate::Random;
 
+use crate::allocation::Sharing;
 use crate::job::WarmUp;
 
 pub use independent::Independent;
 pub use localities::{LocalityRecord, localities};
 pub use measures::{Measure, Segments, UnknownMeasure, measure};
+pub use mounted::Mounted;
 pub use protocol::Protocol;
 pub use record::TiersRecord;
 pub use report::{locality_table, tiers_table};
 pub use spec::{PROTOCOLS, ProtocolError, ProtocolSpec};
-pub use tally::{Tally, Times, drive};
+pub use tally::{Ran, Tally, Times, drive};
 pub use ulc_clients::{UlcAlone, UlcClients};
 pub use ulc_recency::UlcRecency;
 pub use unified::{Insertion, Unified};
@@ -72,10 +75,25 @@ pub struct TiersJob {
     pub sizes: Sizes,
     /// The clients of the references.
     pub clients: Clients,
+    /// How the owners of the trace share memory, where `ulc` has one client.
+    pub sharing: Sharing,
     /// References that are made and not counted.
     pub warm_up: WarmUp,
     /// What references and demotions take.
     pub times: Times,
+}
+
+impl TiersJob {
+    /// Frames for blocks that pass, where one client runs what mounts run. A tier that orders by
+    /// request differs even for one client: what it demotes enters at the young end.
+    fn passes_one_client(&self, trace: &Prepared) -> Option<Passing> {
+        match self.protocol {
+            ProtocolSpec::Ulc { order: Order::Access, passing } if self.clients.count(trace) == 1 => {
+                Some(passing)
+            }
+            _ => None,
+        }
+    }
 }
 
 /// The client that makes each reference of a trace.
@@ -123,21 +141,20 @@ impl Clients {
 ///
 /// # Errors
 ///
-/// [`ProtocolError`] where the protocol is for fewer clients.
-pub fn run_tiers(trace: &Prepared, job: &TiersJob) -> Result<Tally, ProtocolError> {
+/// [`ProtocolError`] where the protocol is for fewer clients, or a wish passes a bound.
+pub fn run_tiers(trace: &Prepared, job: &TiersJob) -> Result<Ran, ProtocolError> {
+    let warm_up = job.warm_up.references(trace.requests().len());
+    if let Some(passing) = job.passes_one_client(trace) {
+        return mounted::run(trace, &job.sharing, &job.sizes, passing, warm_up);
+    }
     let mut protocol = job.protocol.build(&job.sizes, job.clients.count(trace))?;
     let makers = job.clients.makers(trace);
     let references = trace.requests().iter().enumerate().map(|(at, &block)| (makers.of(at), block));
-    let warm_up = job.warm_up.references(trace.requests().len());
-    Ok(drive(&mut *protocol, references, warm_up, job.sizes.out()))
+    Ok(drive(&mut *protocol, references, warm_up, job.sizes.out()).into())
 }
 
 /// Runs all jobs on `threads` threads; results in the order of the jobs.
-pub fn run_all_tiers(
-    trace: &Prepared,
-    jobs: &[TiersJob],
-    threads: usize,
-) -> Vec<Result<Tally, ProtocolError>> {
+pub fn run_all_tiers(trace: &Prepared, jobs: &[TiersJob], threads: usize) -> Vec<Result<Ran, ProtocolError>> {
     let next = AtomicUsize::new(0);
     let results = Mutex::new(Vec::new());
     std::thread::scope(|scope| {

@@ -2,7 +2,8 @@
 
 use pantler_sim::tiers::{Clients, TiersJob, TiersRecord, run_all_tiers, run_tiers, tiers_table};
 use pantler_sim::tiers::{Tally, Times};
-use pantler_sim::{Loaded, Source, WarmUp, load};
+use pantler_sim::{Control, Loaded, Sharing, Source, WarmUp, load};
+use pantler_steward::Allocation;
 use pantler_steward::placement::Sizes;
 use pantler_trace::testing::locate;
 
@@ -11,6 +12,7 @@ fn job(protocol: &str, sizes: &[u32], clients: Clients) -> TiersJob {
         protocol: protocol.parse().expect("a protocol"),
         sizes: Sizes::new(sizes).expect("sane sizes"),
         clients,
+        sharing: Sharing::new(Allocation::LruSp),
         warm_up: WarmUp::Share(0.1),
         times: Times::paper(sizes.len()),
     }
@@ -22,7 +24,7 @@ fn loaded(trace: &str) -> Loaded {
 
 fn time(loaded: &Loaded, protocol: &str, sizes: &[u32], clients: Clients) -> (f64, Tally) {
     let job = job(protocol, sizes, clients);
-    let tally = run_tiers(loaded.trace(), &job).expect("a protocol for so many clients");
+    let tally = run_tiers(loaded.trace(), &job).expect("a protocol for so many clients").tally;
     (tally.average_time_ms(&job.times), tally)
 }
 
@@ -120,4 +122,37 @@ fn records_add_up_and_threads_change_nothing() {
     let table = tiers_table(&records);
     assert!(table.starts_with("z: 18,000 requests, 500 objects, after 2,000 to warm up\n"), "{table}");
     assert_eq!(table.lines().count(), 5);
+}
+
+/// LRU-SP says which block leaves memory, and ULC where it goes: an owner that loops keeps what it
+/// can with `mru`, and its neighbour loses nothing by it.
+#[test]
+fn owners_with_hints_over_tiers() {
+    let loaded =
+        loaded("mix:loops=(loop:ids=300,requests=12000),skewed=(zipf:alpha=0.9,ids=2000,requests=12000)");
+    let run = |control: &str| {
+        let control = Control::parse("control", control).expect("control");
+        let sharing = Sharing { control, ..Sharing::new(Allocation::LruSp) };
+        let job = TiersJob { sharing, ..job("ulc:passing", &[200, 100, 100], Clients::One) };
+        let ran = run_tiers(loaded.trace(), &job).expect("one client");
+        let names: Vec<&str> = ran.owners.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!((names, &ran.unknown), (vec!["loops", "skewed"], &Vec::new()));
+        let owners = [ran.owners[0].1, ran.owners[1].1];
+        let sum = |of: fn(&Tally) -> u64| owners.iter().map(of).sum::<u64>();
+        assert_eq!(sum(|tally| tally.requests), ran.tally.requests);
+        (0..3).for_each(|tier| assert_eq!(owners[0].hits[tier] + owners[1].hits[tier], ran.tally.hits[tier]));
+        let record = TiersRecord::new("mix", &loaded, &job, &ran);
+        assert_eq!(record.owners[1].requests, owners[1].requests);
+        assert!(tiers_table(&[record]).lines().any(|line| line.trim_start().starts_with("skewed ")));
+        owners
+    };
+    let (plain, hinted) = (run(""), run("[loops.policies]\n0 = \"mru\"\n[loops.priorities]\n"));
+    println!("{plain:?}\n{hinted:?}");
+    assert!(
+        hinted[0].hits[0] > 0 && plain[0].hits != hinted[0].hits,
+        "the hint changes what is served where"
+    );
+    // Dropped instead of demoted.
+    let unwanted = run("[loops.priorities]\nloops = -1\n");
+    assert!(unwanted[0].demotions < plain[0].demotions, "{unwanted:?}, {plain:?}");
 }

@@ -3,6 +3,7 @@
 
 mod concurrent;
 mod faults;
+mod owners;
 
 use std::io::{self, IoSliceMut};
 use std::path::Path;

@@ -151,10 +151,10 @@ impl Ulc {
         self.stack.touch(block, keep, now);
     }
 
-    /// Own tiers that are over their size pass their yardstick down, as a whole
+    /// Own tiers from `tier` on that are over their size pass their yardstick down, as a whole
     /// [`commit`](Self::commit) does.
-    pub fn trim_own(&mut self, steps: &mut Vec<Step>) {
-        self.trim(Tier(1), steps);
+    pub fn trim_own(&mut self, tier: Tier, steps: &mut Vec<Step>) {
+        self.trim(tier, steps);
     }
 
     /// Own tiers from `tier` on that are over their size pass their yardstick down.

@@ -1,8 +1,8 @@
 //! Lower tiers: where a block is kept by its references, and where it goes when it leaves.
 //!
 //! B1  The frames are `base`, and one more for each block that passes. Of those whose bytes are
-//!     here there are no more than may pass. So no number of requests takes a frame from what is
-//!     kept in tier 1.
+//!     here there are no more than may pass, and these are pinned: they are no candidates of
+//!     LRU-SP. So neither takes a frame from the other, however many requests there are.
 //! B2  A block goes to a tier only under the version that its file has now, and not while the file
 //!     changes.
 
@@ -133,7 +133,18 @@ impl Steward {
         if let (Some(tiers), Some(plan)) = (&mut self.tiers, plan) {
             // What was fetched because of it may have replaced it.
             if self.entries.find(block) == Some(frame.0) {
+                let passed = tiers.passes(frame.0);
                 let keep = tiers.place(owner, block, plan, frame.0, access);
+                // Pinned, it is no candidate: it leaves once it has passed (B1).
+                match (passed, tiers.passes(frame.0)) {
+                    (false, true) => drop(self.pin(block)),
+                    (true, false) => {
+                        // One more is kept: not this one leaves for it, which is read now.
+                        self.fit(0);
+                        self.unpin(block);
+                    }
+                    _ => {}
+                }
                 if let Some(keep) = keep.filter(|&keep| keep > NEAREST) {
                     self.log_placing(block, Some(owner), Rule::Passes, Some(keep));
                 }
@@ -169,10 +180,9 @@ impl Steward {
     pub(super) fn has_come(&mut self, block: Block) {
         let Some(tiers) = &mut self.tiers else { return };
         if let Some(frame) = self.entries.find(block) {
-            if let Some(to) = tiers.arrived(block, frame) {
-                self.actions.push_back(Action::Put { frame: Frame(frame), to });
-            }
+            let to = tiers.arrived(block, frame);
             self.order();
+            self.actions.extend(to.map(|to| Action::Put { frame: Frame(frame), to }));
         }
         self.make_way(0);
     }

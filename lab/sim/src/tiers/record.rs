@@ -3,7 +3,7 @@
 use pantler_steward::placement::Tier;
 use serde::Serialize;
 
-use super::{Tally, TiersJob};
+use super::{Ran, Tally, TiersJob};
 use crate::sweep::Loaded;
 
 /// Version of the objects; the same as of all that the command prints.
@@ -30,6 +30,9 @@ pub struct TiersRecord {
     pub placement_rates: Vec<f64>,
     /// Messages from tier 1 to the tiers behind: requests and demotions.
     pub messages: u64,
+    /// By owner, where the protocol knows owners and the trace does.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub owners: Vec<OwnerRecord>,
     /// Notices that came with answers.
     pub notices: u64,
     /// Clients, each with a first tier of its own.
@@ -48,11 +51,36 @@ pub struct TiersRecord {
     kind: &'static str,
 }
 
+/// One owner of a trace over tiers.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct OwnerRecord {
+    /// Its name.
+    pub owner: String,
+    /// References counted.
+    pub requests: u64,
+    /// References that each tier served.
+    pub hit_ratios: Vec<f64>,
+    /// References that no tier served.
+    pub miss_ratio: f64,
+}
+
+impl OwnerRecord {
+    fn new(owner: &str, tally: &Tally, tiers: usize) -> Self {
+        Self {
+            owner: owner.to_owned(),
+            requests: tally.requests,
+            hit_ratios: tally.hits[..tiers].iter().map(|&count| tally.rate(count)).collect(),
+            miss_ratio: tally.rate(tally.misses()),
+        }
+    }
+}
+
 impl TiersRecord {
     /// The record of a job over a trace.
-    pub fn new(name: &str, loaded: &Loaded, job: &TiersJob, tally: &Tally) -> Self {
+    pub fn new(name: &str, loaded: &Loaded, job: &TiersJob, ran: &Ran) -> Self {
+        let tally = &ran.tally;
         let trace = loaded.trace();
-        let rate = |count: u64| if tally.requests == 0 { 0.0 } else { count as f64 / tally.requests as f64 };
+        let rate = |count: u64| tally.rate(count);
         let tiers = job.sizes.tiers();
         let rates = |counts: &[u64]| counts.iter().map(|&count| rate(count)).collect();
         Self {
@@ -66,6 +94,7 @@ impl TiersRecord {
             placement_rates: rates(&tally.placements[1..tiers]),
             messages: if job.sizes.out() > Tier(2) { tally.messages() } else { 0 },
             notices: tally.notices,
+            owners: ran.owners.iter().map(|(name, tally)| OwnerRecord::new(name, tally, tiers)).collect(),
             clients: job.clients.count(trace),
             trace: name.to_owned(),
             footprint: trace.distinct(),

@@ -49,7 +49,15 @@ fn lines(records: &[TiersRecord], tiers: usize) -> Vec<Vec<String>> {
         line.push(percent(record.miss_ratio));
         line.extend(cells(&record.demotion_rates, tiers - 1));
         line.push(format!("{:.3} ms", record.average_time_ms));
+        let width = line.len();
         lines.push(line);
+        lines.extend(record.owners.iter().map(|owner| {
+            let mut line = vec![String::new(), owner.owner.clone()];
+            line.extend(cells(&owner.hit_ratios, tiers));
+            line.push(percent(owner.miss_ratio));
+            line.resize(width, String::new());
+            line
+        }));
     }
     lines
 }

@@ -4,13 +4,15 @@ use std::fmt;
 use std::str::FromStr;
 
 use pantler_policy::{Spec, SpecError};
+use pantler_steward::OptionsError;
 use pantler_steward::placement::{Order, Passing, Sizes};
 
 use super::independent::Independent;
 use super::protocol::Protocol;
-use super::ulc_clients::{UlcAlone, UlcClients};
+use super::ulc_clients::UlcClients;
 use super::ulc_recency::UlcRecency;
 use super::unified::{Insertion, Unified};
+use crate::control::ControlError;
 
 /// A protocol with its parameters.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -61,11 +63,6 @@ impl ProtocolSpec {
                 Box::new(Independent::new(sizes, clients, near, far).ok_or(ProtocolError::Offline)?)
             }
             Self::Unified(insertion) => Box::new(Unified::new(sizes, clients, insertion)),
-            // A tier that orders by request differs even for one client: what it demotes enters at
-            // the young end.
-            Self::Ulc { order: Order::Access, passing } if clients <= 1 => {
-                Box::new(UlcAlone::with_passing(sizes.clone(), passing))
-            }
             Self::Ulc { order, passing } => {
                 Box::new(UlcClients::with_passing(sizes, clients, order, passing))
             }
@@ -153,6 +150,22 @@ pub enum ProtocolError {
     Offline,
     /// The protocol is for one client.
     OneClient,
+    /// A wish of an owner passes a bound.
+    Control(ControlError),
+    /// The steward refuses its options.
+    Options(OptionsError),
+}
+
+impl From<ControlError> for ProtocolError {
+    fn from(error: ControlError) -> Self {
+        Self::Control(error)
+    }
+}
+
+impl From<OptionsError> for ProtocolError {
+    fn from(error: OptionsError) -> Self {
+        Self::Options(error)
+    }
 }
 
 impl fmt::Display for ProtocolError {
@@ -168,6 +181,8 @@ impl fmt::Display for ProtocolError {
             Self::Policy(error) => error.fmt(f),
             Self::Offline => f.write_str("a policy that must know the future runs no tiers"),
             Self::OneClient => f.write_str("ulc-recency is for one client; take ulc for several"),
+            Self::Control(error) => error.fmt(f),
+            Self::Options(error) => error.fmt(f),
         }
     }
 }

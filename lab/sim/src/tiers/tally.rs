@@ -31,6 +31,24 @@ pub struct Tally {
     pub notices: u64,
 }
 
+/// What a run counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ran {
+    /// All references.
+    pub tally: Tally,
+    /// Those of each owner, in the order of the trace's names; only where the protocol knows
+    /// owners, and the trace does.
+    pub owners: Vec<(String, Tally)>,
+    /// Wishes about names that the trace lacks, one sentence each.
+    pub unknown: Vec<String>,
+}
+
+impl From<Tally> for Ran {
+    fn from(tally: Tally) -> Self {
+        Self { tally, ..Self::default() }
+    }
+}
+
 impl Tally {
     /// Counts one reference and what followed from it. `out` is one past the last tier.
     #[inline]
@@ -58,6 +76,11 @@ impl Tally {
     /// References that no tier served.
     pub fn misses(&self) -> u64 {
         self.requests - self.hits.iter().sum::<u64>()
+    }
+
+    /// A count as a share of the references; 0 without references.
+    pub(super) fn rate(&self, count: u64) -> f64 {
+        if self.requests == 0 { 0.0 } else { count as f64 / self.requests as f64 }
     }
 
     /// Messages between tier 1 and the tiers behind it: requests, demotions out of tier 1, and

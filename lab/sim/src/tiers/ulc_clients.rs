@@ -20,7 +20,8 @@ use pantler_steward::placement::{
 
 use super::protocol::Protocol;
 
-/// One client that has all tiers for itself, as a protocol.
+/// One client that has all tiers for itself, as a protocol: the twin of [`Mounted`](super::Mounted)
+/// where no owner is in control.
 #[derive(Clone, Debug)]
 pub struct UlcAlone {
     /// The client.

@@ -1,7 +1,8 @@
 //! Random traces, step by step beside the twins. `PROPTEST_CASES` sets how many.
 
-use pantler_sim::tiers::{Protocol, UlcAlone, UlcClients, UlcRecency};
+use pantler_sim::tiers::{Mounted, Protocol, UlcAlone, UlcClients, UlcRecency};
 use pantler_steward::placement::{Client, Order, Passing, Sizes, Step, Tier, Ulc};
+use pantler_steward::{Block, FileId, Options, OwnerId};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -252,6 +253,34 @@ proptest! {
             prop_assert_eq!(retrieval, alone.reference(Client(0), block, &mut Vec::new()));
             shared.validate();
             alone.validate();
+        }
+    }
+
+    /// Without an owner in control the steward over tiers does as ULC alone: which tier serves, and
+    /// where each block is.
+    #[test]
+    fn a_mount_of_one_owner_does_as_ulc_alone(
+        sizes in vec(1u32..8, 2..4),
+        near in 2u32..9,
+        passing in 0u32..4,
+        references in vec(block(), 1..300),
+    ) {
+        let sizes = Sizes::new(&[&[near], &sizes[..]].concat()).expect("sane sizes");
+        let out = sizes.out();
+        let passing = if passing == 0 { Passing::None } else { Passing::Frames(passing) };
+        let mut alone = UlcAlone::with_passing(sizes.clone(), passing);
+        let mut mounted = Mounted::new(Options::new(near), &sizes, passing).expect("sane options");
+        for index in references {
+            let expected = alone.reference(Client(0), index, &mut Vec::new());
+            let block = |index: u32| Block::new(FileId(7), index.into());
+            let served = mounted.reference(OwnerId(1), block(index), &mut Vec::new());
+            prop_assert_eq!(served, expected.from, "block {}", index);
+            for index in 0..12 {
+                let expected = alone.ulc.tier_of(index);
+                let below = (expected > Tier(1) && expected < out).then_some(expected);
+                prop_assert_eq!(mounted.held_in(block(index)), below, "block {}", index);
+            }
+            mounted.validate();
         }
     }
 
