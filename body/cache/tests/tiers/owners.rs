@@ -1,7 +1,7 @@
 //! Owners with hints over two tiers: what the simulator says, to the last block.
 
 use pantler_sim::tiers::Mounted;
-use pantler_steward::{Action, Block, PolicyName, Steward};
+use pantler_steward::{Action, Block, PolicyName, Rule, Steward};
 
 use super::*;
 
@@ -111,4 +111,36 @@ fn owners_with_hints_are_served_from_the_tiers_that_the_simulator_says() {
             compare(seed, blocks, passing);
         }
     }
+}
+
+#[test]
+fn the_log_says_where_each_block_went_and_by_which_rule() {
+    let shared = Shared::new(40);
+    let cached = Cached::choosing(11, Some(1), vec![shared.client("one")], |options| options.log = 1000);
+    (1..=2).for_each(|file| cached.share(file, file));
+    cached.cache.with_steward(|steward| steward.set_priority(OwnerId(1), FileId(2), -1)).unwrap();
+    let origin = Origin::new();
+    let said = |file: u64, index: u64| {
+        let about = Block::new(FileId(file), index);
+        cached.cache.with_steward(|steward| {
+            let decisions = steward.decisions().filter(|decision| decision.victim == about);
+            let placed = decisions.filter(|decision| decision.rule != Rule::LeastRecentlyUsed);
+            placed.map(|decision| (decision.rule, decision.to)).collect::<Vec<_>>()
+        })
+    };
+    let read = |file, index| drop(cached.read(&origin, file, index));
+    // Tier 1 is full of wanted blocks but for one.
+    read(2, 0);
+    (0..9).for_each(|index| read(1, index));
+    assert!(said(1, 0).is_empty());
+    read(1, 20);
+    assert_eq!(said(1, 20), [(Rule::Passes, Some(Level(2)))]);
+    // It comes nearer when it is read again: the unwanted one leaves for that, then a wanted one.
+    read(1, 21);
+    read(1, 20);
+    assert_eq!(said(2, 0), [(Rule::Unwanted, None)]);
+    read(1, 21);
+    assert!(said(1, 0).contains(&(Rule::Demoted, Some(Level(2)))), "{:?}", said(1, 0));
+    let keep = |index| cached.cache.with_steward(|steward| steward.explain(Block::new(FileId(1), index)));
+    assert_eq!(keep(21).and_then(|block| block.keep), Some(Level(1)));
 }
