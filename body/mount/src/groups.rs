@@ -1,10 +1,8 @@
 //! Owners that are many processes: control groups and users. They end with the last of them.
 
+use pantler_kernel::group::mounts::has_folder;
 use pantler_kernel::process::{cgroup_of, users_of};
 use pantler_steward::OwnerId;
-
-/// Where the control groups with the memory controller are found, by version.
-const HIERARCHIES: [&str; 3] = ["/sys/fs/cgroup/memory", "/sys/fs/cgroup/unified", "/sys/fs/cgroup"];
 
 /// Processes that are one owner together.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,8 +23,7 @@ impl Group {
     }
 
     fn has_folder(&self) -> bool {
-        let Self::Cgroup(path) = self else { return false };
-        HIERARCHIES.iter().any(|hierarchy| std::path::Path::new(&format!("{hierarchy}{path}")).is_dir())
+        matches!(self, Self::Cgroup(path) if has_folder(path))
     }
 }
 

@@ -13,8 +13,8 @@ use pantler_origin::OpenFile;
 
 use crate::owners::Watch;
 
-/// Files waiting to be settled; beyond that the kernel's own writeback has to do.
-const SETTLING_MAX: usize = 256;
+/// Files waiting to be flushed; beyond that the kernel's own writeback has to do.
+const WRITTEN_MAX: usize = 256;
 
 /// The number under which the bell is known. Watched processes are numbered from 1 on: their own
 /// numbers come back.
@@ -49,7 +49,7 @@ struct Desk {
 #[derive(Default)]
 struct Orders {
     watch: Vec<Watch>,
-    settle: Vec<Arc<OpenFile>>,
+    written: Vec<Arc<OpenFile>>,
     notices: bool,
     stop: bool,
 }
@@ -79,10 +79,11 @@ impl Janitor {
         move || desk.order(|orders| orders.notices = true)
     }
 
-    pub(crate) fn settle(&self, file: Arc<OpenFile>) {
+    /// Has what was written to a file brought to the device, and taken out of the page cache.
+    pub(crate) fn flush_and_drop(&self, file: Arc<OpenFile>) {
         self.order(|orders| {
-            if orders.settle.len() < SETTLING_MAX {
-                orders.settle.push(file);
+            if orders.written.len() < WRITTEN_MAX {
+                orders.written.push(file);
             }
         });
     }
@@ -152,8 +153,8 @@ fn work(desk: &Desk, poll: &OwnedFd, duties: &Duties) {
                 watched.insert(last, watch);
             }
         }
-        for file in orders.settle {
-            file.settle();
+        for file in orders.written {
+            file.flush_and_drop();
         }
         if orders.stop {
             return;

@@ -172,7 +172,7 @@ impl Core {
     pub(crate) fn release(&self, handle: u64) {
         let handle = self.files.remove(handle);
         if let Some(handle) = handle.filter(|handle| handle.file.wrote()) {
-            self.programs.janitor().settle(Arc::clone(&handle.file));
+            self.programs.janitor().flush_and_drop(Arc::clone(&handle.file));
         }
     }
 }

@@ -232,7 +232,7 @@ impl Steer {
 
     /// Waits until no events come and no drop is due, for at most five seconds. For tests and for
     /// last looks at counters.
-    pub fn settle(&self) {
+    pub fn wait_until_calm(&self) {
         let deadline = clock::monotonic_ns() + 5_000_000_000;
         let (mut last, mut same) = ((0, 0), 0);
         while same < 3 && clock::monotonic_ns() < deadline {

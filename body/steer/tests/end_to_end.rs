@@ -22,7 +22,7 @@ fn a_cyclic_scan_under_mru_reads_what_the_budget_cannot_keep() {
         let file = scratch.file("data", 24 * MIB);
         let steer = start_with(12 * MIB, |options| options.profile = Some(common::policy("mru")));
         sh(&steer, &format!("for i in 1 2 3 4; do dd if={file} of=/dev/null bs=8k status=none; done"));
-        steer.settle();
+        steer.wait_until_calm();
         let counters = steer.counters();
         let scanned = 4 * 24 * MIB / 4096;
         assert!(counters.references >= scanned, "{counters:?}");
@@ -47,10 +47,10 @@ fn hits_cost_no_event_until_they_matter() {
             format!("for i in $(seq {times}); do dd if={hot} of=/dev/null bs=4k status=none; done")
         };
         sh(&steer, &read(1));
-        steer.settle();
+        steer.wait_until_calm();
         let first = steer.counters();
         sh(&steer, &read(20));
-        steer.settle();
+        steer.wait_until_calm();
         // The programs themselves may bring in a page; twenty times the hot file would be 5,120.
         let more = steer.counters().references - first.references;
         assert!(more < 2_000, "{more} references were watched with room to spare");
@@ -63,11 +63,11 @@ fn hits_cost_no_event_until_they_matter() {
         eventually("hits are seen", || {
             let before = steer.counters().references;
             sh(&steer, &read(1));
-            steer.settle();
+            steer.wait_until_calm();
             steer.counters().references >= before + 256
         });
         sh(&steer, &format!("for i in 1 2; do dd if={scan} of=/dev/null bs=64k status=none; done"));
-        steer.settle();
+        steer.wait_until_calm();
         let cached = cached_blocks(&hot) + cached_blocks(&scan);
         assert!(cached * 4096 <= 16 * MIB, "{cached} blocks are cached: {:?}", steer.counters());
         steer.validate();
@@ -88,7 +88,7 @@ fn whoever_asks_for_counters_has_hits_counted_from_then_on() {
             .expect("stat");
         eventually("hits are counted", || {
             sh(&steer, &read);
-            steer.settle();
+            steer.wait_until_calm();
             steer.counters().references >= 512
         });
     });
@@ -101,7 +101,7 @@ fn without_hints_the_budget_holds_too() {
         let files: Vec<String> = (0..16).map(|number| scratch.file(&format!("f{number}"), 2 * MIB)).collect();
         let steer = start(8 * MIB);
         sh(&steer, &format!("for i in 1 2; do cat {} > /dev/null; done", files.join(" ")));
-        steer.settle();
+        steer.wait_until_calm();
         let cached: u64 = files.iter().map(|file| cached_blocks(file)).sum();
         assert!(cached * 4096 <= 8 * MIB + MIB, "{cached} blocks are cached: {:?}", steer.counters());
         steer.validate();
@@ -117,7 +117,7 @@ fn files_that_were_closed_at_once_can_be_dropped() {
         for file in &files {
             sh(&steer, &format!("cat {file} > /dev/null"));
         }
-        steer.settle();
+        steer.wait_until_calm();
         let counters = steer.counters();
         assert!(counters.dropped >= 6 * 256, "{counters:?}");
         assert_eq!(counters.unreachable, 0, "{counters:?}");
@@ -137,7 +137,7 @@ fn rules_hold_for_files_that_were_closed_at_once() {
         let steer = start_with(16 * MIB, |options| options.profile = Some(profile));
         // Read in less time than a look takes.
         sh(&steer, &format!("cat {}* > /dev/null", scratch.path("f")));
-        steer.settle();
+        steer.wait_until_calm();
         let stat = steer.stat();
         let levels = &stat.owners.first().expect("an owner").priorities;
         let named = levels.iter().find(|level| level.priority == 2).map_or(0, |level| level.blocks);
@@ -158,7 +158,7 @@ fn children_and_their_children_are_followed() {
         let steer = start(8 * MIB);
         let read = format!("dd if={file} of=/dev/null bs=4k status=none");
         sh(&steer, &format!("{read}; ({read} & wait); sh -c 'sh -c \"{read}\"'"));
-        steer.settle();
+        steer.wait_until_calm();
         let stat = steer.stat();
         // Readers as short as these may be gone before their file's path is asked for.
         let seen = stat.files.iter().any(|seen| seen.counters.references == 3 * 256);
@@ -219,12 +219,12 @@ fn another_user_s_hot_file_never_loses_a_page() {
         assert_eq!(cached_blocks(&hot), 2048);
         let steer = start_with(4 * MIB, |options| options.uid = NOBODY);
         cat_as(NOBODY, &[&hot, &later], Some(&steer));
-        steer.settle();
+        steer.wait_until_calm();
         // From here on another user uses what the run brought in.
         cat_as(GAMES, &[&later], None);
-        steer.settle();
+        steer.wait_until_calm();
         cat_as(NOBODY, &[&hot, &big, &hot, &big], Some(&steer));
-        steer.settle();
+        steer.wait_until_calm();
         let counters = steer.counters();
         assert_eq!(cached_blocks(&hot), 2048, "the other's file lost pages: {counters:?}");
         assert_eq!(blocks_not_dropped(&later), 256, "pages in use by another were dropped: {counters:?}");
@@ -268,7 +268,7 @@ fn lost_events_are_counted_and_beliefs_heal() {
         assert!(counters.resyncs > 0);
         // Everything is dropped behind our back, and the event may be lost as well.
         scratch.forget(&file);
-        steer.settle();
+        steer.wait_until_calm();
         steer.resynchronise();
         assert_eq!(steer.resynchronise(), 0, "the second look finds nothing wrong");
         steer.validate();
@@ -283,16 +283,16 @@ fn refused_drops_are_taken_back_and_tried_again() {
         let big = scratch.file("big", 16 * MIB);
         let steer = start(4 * MIB);
         let map = common::map_inside(&steer, &mapped);
-        steer.settle();
+        steer.wait_until_calm();
         sh(&steer, &format!("cat {big} {big} > /dev/null"));
-        steer.settle();
+        steer.wait_until_calm();
         let counters = steer.counters();
         assert!(counters.refused >= 256, "mapped pages cannot be dropped: {counters:?}");
         assert_eq!(cached_blocks(&mapped), 256);
         drop(map);
         std::thread::sleep(std::time::Duration::from_millis(300));
         sh(&steer, &format!("cat {big} {big} > /dev/null"));
-        steer.settle();
+        steer.wait_until_calm();
         assert_eq!(cached_blocks(&mapped), 0, "once no process maps them they go: {:?}", steer.counters());
         steer.validate();
     });
@@ -320,7 +320,7 @@ fn files_that_are_written_stay_whole() {
                 "cp {source} {copy}; cmp {source} {copy}; : > {source}; cat {copy} > {source}; cmp {source} {copy}"
             ),
         );
-        steer.settle();
+        steer.wait_until_calm();
         assert_eq!(fs::metadata(&copy).expect("written").len(), 16 * MIB);
         steer.validate();
     });
@@ -375,7 +375,7 @@ fn hints_reach_the_run_of_their_user_only() {
         assert!(body.hint(&speaker(1000), &OwnerSelector::Name("other".into()), &policy, None).is_err());
 
         sh(&steer, &format!("cat {file} > /dev/null"));
-        steer.settle();
+        steer.wait_until_calm();
         let told = body.explain(&speaker(1000), file.as_ref(), fd).expect("told");
         assert_eq!((told.priority, told.policy, told.blocks), (3, PolicyName::Mru, 256));
         // Events of two CPUs can be told in the wrong order; such a block is taken for read ahead,

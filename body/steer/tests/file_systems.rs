@@ -156,7 +156,7 @@ fn cycle(file: &str, below: &str, alone: u64) -> u64 {
     forget(below);
     let steer = start_with(BUDGET, |options| options.profile = Some(common::policy("mru")));
     let most = most_cached(&steer, &scans(file), below);
-    steer.settle();
+    steer.wait_until_calm();
     let counters = steer.counters();
     let steered = steer.group().device_read_bytes().expect("counted");
     eprintln!("{file}: {steered} bytes read, {alone} by the kernel alone, {most} blocks at most");
@@ -215,7 +215,7 @@ fn closed_at_once(disk: &Disk) {
     }
     let steer = start_with(2 * MIB, |_| ());
     sh(&steer, &format!("for f in {}; do cat $f > /dev/null; done", disk.path("f[0-9]*")));
-    steer.settle();
+    steer.wait_until_calm();
     let counters = steer.counters();
     let cached: u64 = (0..64).map(|number| cached_blocks(&disk.path(&format!("f{number}")))).sum();
     let known = 2 * MIB / 4096 + counters.unreachable;
@@ -289,7 +289,7 @@ fn by_name(merged: &Disk, below: [&str; 2]) {
     let (below, copied) = (merged.path("below"), merged.path("copied"));
     let read = |path: &str| format!("dd if={path} of=/dev/null bs=64k count=32 status=none; sleep 0.1");
     sh(&steer, &format!("{}; {}", read(&below), read(&copied)));
-    steer.settle();
+    steer.wait_until_calm();
     let stat = steer.stat();
     let blocks = |priority| {
         let levels = &stat.owners.first().expect("an owner").priorities;
@@ -325,7 +325,7 @@ fn tmpfs_is_left_alone() {
         write(&file, FILE);
         let steer = start_with(4 * MIB, |options| options.profile = Some(common::policy("mru")));
         sh(&steer, &format!("for i in 1 2 3; do cat {file} | cmp - {file}; done"));
-        steer.settle();
+        steer.wait_until_calm();
         let counters = steer.counters();
         assert_eq!(cached_blocks(&file), FILE / 4096, "it has no other place");
         // Only files of the programs themselves are seen.

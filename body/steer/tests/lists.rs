@@ -100,7 +100,7 @@ fn what_a_list_names_is_in_memory_before_it_is_read() {
         // The program waits for more, and has never opened what comes next.
         let ahead = || files[8..].iter().map(|path| cached_blocks(path)).sum::<u64>();
         until("nothing of the list is there", || ahead() >= 2 * FILE_BLOCKS);
-        steer.settle();
+        steer.wait_until_calm();
         let there = files[8..].iter().take_while(|path| cached_blocks(path) == FILE_BLOCKS).count();
         assert!(there >= 2, "{there} files in a row: {:?}", steer.counters());
 
@@ -110,7 +110,7 @@ fn what_a_list_names_is_in_memory_before_it_is_read() {
             program.read(path);
         }
         drop(program);
-        steer.settle();
+        steer.wait_until_calm();
         steer.validate();
         let stat = steer.stat();
         let lists = stat.prefetching.expect("counted").lists;
@@ -149,7 +149,7 @@ fn ranges_of_a_file_are_read_in_their_order() {
             moment(|| is_cached(*start));
             sh(&steer, &piece(*start));
         }
-        steer.settle();
+        steer.wait_until_calm();
         steer.validate();
         let lists = steer.stat().prefetching.expect("counted").lists;
         assert!(lists.used >= 48, "{lists:?} {:?}", steer.counters());
@@ -166,7 +166,7 @@ fn lists_that_are_wrong_cost_next_to_nothing() {
         // Of a list that is not read: one block, to see whether it is.
         list(&steer, std::slice::from_ref(&foreign));
         sh(&steer, &format!("cat {} > /dev/null", files.join(" ")));
-        steer.settle();
+        steer.wait_until_calm();
         assert!(cached_blocks(&foreign) <= 1, "{} blocks of what is never read", cached_blocks(&foreign));
         assert!(listed(&steer) <= 1, "{:?}", steer.counters());
 
@@ -178,7 +178,7 @@ fn lists_that_are_wrong_cost_next_to_nothing() {
         list(&steer, &backwards);
         let before = listed(&steer);
         sh(&steer, &format!("cat {} > /dev/null", files.join(" ")));
-        steer.settle();
+        steer.wait_until_calm();
         assert!(listed(&steer) - before <= 2 * FILE_BLOCKS, "{:?}", steer.counters());
         steer.validate();
     });
@@ -200,7 +200,7 @@ fn what_others_keep_in_memory_is_left_to_them() {
         }
         until("the list does not go on behind what others have", || cached_blocks(&files[8]) == FILE_BLOCKS);
         drop(program);
-        steer.settle();
+        steer.wait_until_calm();
         steer.validate();
         assert!(steer.counters().foreign >= 6 * FILE_BLOCKS, "{:?}", steer.counters());
         assert!(files[..6].iter().all(|path| cached_blocks(path) == FILE_BLOCKS), "not ours to drop");
@@ -216,7 +216,7 @@ fn a_list_keeps_to_the_budget() {
         let steer = start(budget);
         list(&steer, &files);
         sh(&steer, &format!("cat {} > /dev/null", files.join(" ")));
-        steer.settle();
+        steer.wait_until_calm();
         let cached: u64 = files.iter().map(|path| cached_blocks(path)).sum();
         assert!(cached * 4096 <= budget, "{cached} blocks are cached: {:?}", steer.counters());
         steer.validate();

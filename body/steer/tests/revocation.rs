@@ -117,10 +117,10 @@ fn a_foolish_program_loses_control_until_somebody_else_grants_it() {
 
         let told = &body.stat(&speaker(0, 1)).expect("counters").revocations[0];
         assert!(told.missed > told.without && !told.granted, "{told:?}");
-        steer.settle();
+        steer.wait_until_calm();
         let before = overrules(&*body);
         program.say("[fool(group) for group in range(12)]");
-        steer.settle();
+        steer.wait_until_calm();
         assert_eq!(overrules(&*body), before, "a revoked program overrules no candidate");
 
         // Not the program, its children, or a stranger.
@@ -147,11 +147,11 @@ fn with_an_owner_per_process_a_child_is_born_revoked() {
         let mut harmed = Program::start(&steer, &file);
         let mut program = start_foolish(&steer, &*body, &file);
         fool_until_revoked(&mut program, &mut harmed, &*body, 0);
-        steer.settle();
+        steer.wait_until_calm();
         let before = overrules(&*body);
         let child = program.say("fork()");
         program.say(&format!("os.waitpid({child}, 0)"));
-        steer.settle();
+        steer.wait_until_calm();
         let stat = body.stat(&speaker(0, 1)).expect("counters");
         assert_eq!(stat.totals.overrules, before, "fork does not reset a revocation: {stat:?}");
         // A program started by the run itself is judged for itself.

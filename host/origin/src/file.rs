@@ -177,10 +177,10 @@ impl OpenFile {
         self.local().is_ok_and(LocalFile::wrote)
     }
 
-    /// See [`LocalFile::settle`].
-    pub fn settle(&self) {
+    /// See [`LocalFile::flush_and_drop`].
+    pub fn flush_and_drop(&self) {
         if let Self::Local(file) = self {
-            file.settle();
+            file.flush_and_drop();
         }
     }
 

@@ -71,6 +71,18 @@ impl Places {
     }
 }
 
+/// Whether a group of that name, as [`cgroup_of`](crate::process::cgroup_of) gives it, has a folder
+/// in a hierarchy with memory, of either version.
+pub fn has_folder(group: &str) -> bool {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let with_memory = |mount: &Mount<'_>| mount.kind == "cgroup2" || mount.is_v1_with("memory");
+    let mut hierarchies = mounts.lines().filter_map(Mount::parse).filter(with_memory);
+    hierarchies.any(|mount| {
+        let is_below = mount.root == "/" || group.starts_with(mount.root);
+        is_below && mount.folder_of(Path::new("/"), group).is_dir()
+    })
+}
+
 /// One line of `mountinfo`, as far as it matters.
 struct Mount<'a> {
     /// What part of the hierarchy is mounted.

@@ -162,7 +162,7 @@ impl LocalFile {
 
     /// Waits until everything written is on the device, and takes it out of the page cache.
     /// Failures are left for `sync` to report.
-    pub fn settle(&self) {
+    pub fn flush_and_drop(&self) {
         let all = libc::SYNC_FILE_RANGE_WAIT_BEFORE
             | libc::SYNC_FILE_RANGE_WRITE
             | libc::SYNC_FILE_RANGE_WAIT_AFTER;
