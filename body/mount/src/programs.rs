@@ -127,10 +127,8 @@ impl Programs {
             self.wishes.apply_defaults(self.cache(), run.uid, owner);
             let begin =
                 |profile: &Profile| self.cache().with_steward(|steward| profile.begin(steward, owner));
-            run.profile.as_ref().map_or(Ok(()), begin).map_err(|error| {
-                self.end_owner(owner, leader, run.keep);
-                error
-            })?;
+            let begun = run.profile.as_ref().map_or(Ok(()), begin);
+            begun.inspect_err(|_| self.end_owner(owner, leader, run.keep))?;
             Ok(owner)
         })
     }

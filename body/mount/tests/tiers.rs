@@ -452,7 +452,7 @@ impl Objects for Shelf {
     fn object(&self, path: &str) -> std::io::Result<Object> {
         let size = self.found(path)?.len() as u64;
         let modified = Time { seconds: 1, nanoseconds: 0 };
-        Ok(Object { size, modified, tag: Some(format!("{size}")), ..Object::default() })
+        Ok(Object { size, modified, tag: Some(format!("{size}")) })
     }
 
     fn list(&self, _: &str) -> std::io::Result<Vec<(String, Found)>> {

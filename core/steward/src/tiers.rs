@@ -423,7 +423,7 @@ impl Tiers {
             return Destination::None;
         }
         let number = self.labels.get(&placed.label);
-        if !number.is_some_and(|number| self.ulc.tier_of(number) == NEAREST) {
+        if number.is_none_or(|number| self.ulc.tier_of(number) != NEAREST) {
             return Destination::None;
         }
         let destination = match () {
@@ -599,7 +599,7 @@ impl Tiers {
         self.resolve();
         let mut unkept = Vec::new();
         for (number, (label, _)) in numbers.into_iter().zip(held) {
-            if !number.is_some_and(|number| self.ulc.tier_of(number) == tier) {
+            if number.is_none_or(|number| self.ulc.tier_of(number) != tier) {
                 unkept.push(*label);
             }
             if let Some(number) = number.filter(|&number| self.labels.label(number) == Some(*label)) {

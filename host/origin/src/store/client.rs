@@ -268,7 +268,7 @@ impl Objects for Client {
 fn object(meta: &ObjectMeta) -> Object {
     let modified = Time { seconds: meta.last_modified.timestamp(), nanoseconds: 0 };
     let tag = meta.e_tag.clone().filter(|tag| !tag.is_empty());
-    Object { size: meta.size, modified, tag, ..Object::default() }
+    Object { size: meta.size, modified, tag }
 }
 
 fn is_same(meta: &ObjectMeta, expected: &Object) -> bool {
