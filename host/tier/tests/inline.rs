@@ -401,7 +401,6 @@ impl Gated {
             size: self.bytes.len() as u64,
             modified: Time { seconds: 1, nanoseconds: 0 },
             tag: Some("t".into()),
-            ..Object::default()
         }
     }
 
