@@ -41,6 +41,11 @@ const CAPABILITIES: &[InitFlags] = &[
     InitFlags::FUSE_CACHE_SYMLINKS,
 ];
 
+/// What the kernel reads around a fault of a mapping, and ahead of one that goes on: nothing else
+/// reads ahead there. It knows nothing of what the mount holds, and asks for it again. Measured: see
+/// docs/decisions/0088-mappings-read-little-around-faults.md.
+const AROUND_FAULT_BYTES: u32 = 32 << 10;
+
 /// Listings with attributes.
 const LISTING_CAPABILITIES: &[InitFlags] =
     &[InitFlags::FUSE_DO_READDIRPLUS, InitFlags::FUSE_READDIRPLUS_AUTO];
@@ -113,6 +118,9 @@ impl Filesystem for Served {
         // The nearest value that the kernel takes comes back as error.
         if let Err(nearest) = config.set_max_write(REQUEST_BYTES_MAX) {
             let _ = config.set_max_write(nearest);
+        }
+        if let Err(nearest) = config.set_max_readahead(AROUND_FAULT_BYTES) {
+            let _ = config.set_max_readahead(nearest);
         }
         // Without privileges the daemon may be allowed to list what it may not search: then names
         // come alone.

@@ -1,0 +1,269 @@
+//! What programs read of the origin through a mount, beside what they read without one: no cache,
+//! and the kernel alone in a control group of the same memory.
+//!
+//! The patterns are those of `core/steward/tests/reads`, by a program of its own on a disk: rows of
+//! a mapped array and files in random order, and a search by four threads.
+
+mod common;
+
+use std::fs::{self, File};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use common::{Fixture, Loop, cannot_mount, eventually, must, pattern, skip};
+use pantler_control::{Hint, OwnerSelector, PolicyName, Speaker};
+use pantler_mount::{MountOptions, OwnerBy};
+
+const CACHE: u64 = 16 << 20;
+const DATA: u64 = 4 * CACHE;
+/// Bytes of a row, and of a file.
+const PIECE: u64 = 256 << 10;
+const PASSES: u64 = 4;
+/// What the program that reads takes itself, in a control group.
+const PROGRAM: u64 = 2 << 20;
+/// What may be read, by what the best of the others reads.
+const MORE: f64 = 1.02;
+
+const TOLD: &str = "PANTLER_TEST_READER";
+
+/// How the data is read.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Reads {
+    MappedRows,
+    Epochs,
+    Search,
+}
+
+impl Reads {
+    const ALL: [Self; 3] = [Self::MappedRows, Self::Epochs, Self::Search];
+
+    fn make(self, folder: &Path) {
+        let bytes = pattern(DATA as usize, 1);
+        let files: Vec<&[u8]> = match self {
+            Self::MappedRows => vec![&bytes],
+            _ => bytes.chunks(PIECE as usize).collect(),
+        };
+        for (number, content) in files.into_iter().enumerate() {
+            let path = folder.join(format!("{number:04}"));
+            fs::write(&path, content).unwrap();
+            let file = File::open(path).unwrap();
+            file.sync_all().unwrap();
+            rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+        }
+    }
+
+    fn read(self, folder: &Path, forgets: bool) {
+        let mut order: Vec<u64> = (0..DATA / PIECE).collect();
+        let mut state = 7_u64;
+        let mut below = |bound: usize| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as usize % bound
+        };
+        let path = |number: u64| folder.join(format!("{number:04}"));
+        let array = (self == Self::MappedRows).then(|| Array::new(&path(0)));
+        for _ in 0..PASSES {
+            if self != Self::Search {
+                (1..order.len()).rev().for_each(|at| order.swap(at, below(at + 1)));
+            }
+            match &array {
+                Some(array) => order.iter().for_each(|row| array.read(*row, forgets)),
+                None if self == Self::Epochs => order.iter().for_each(|number| read(&path(*number), 0)),
+                None => search(&order.iter().map(|number| path(*number)).collect::<Vec<_>>()),
+            }
+        }
+    }
+}
+
+/// A file as programs read it: the first bytes, if they look at those, and then the whole.
+fn read(path: &Path, head: usize) {
+    let file = File::open(path).unwrap();
+    let mut bytes = vec![0; 128 << 10];
+    let mut offset = if head > 0 { file.read_at(&mut bytes[..head], 0).unwrap() as u64 } else { 0 };
+    loop {
+        let count = file.read_at(&mut bytes, offset).unwrap();
+        if count == 0 {
+            return;
+        }
+        offset += count as u64;
+    }
+}
+
+/// Four threads take the files in order, as ripgrep does.
+fn search(files: &[PathBuf]) {
+    let next = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while let Some(path) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    read(path, 3);
+                }
+            });
+        }
+    });
+}
+
+/// A mapped file.
+struct Array {
+    file: File,
+    bytes: &'static [u8],
+}
+
+impl Array {
+    fn new(path: &Path) -> Self {
+        let file = File::open(path).unwrap();
+        let length = DATA as usize;
+        // SAFETY: a mapping of as many bytes as the file has, at an address of the kernel's choice,
+        // which stays for as long as the process. The file does not change.
+        let bytes = unsafe {
+            let map = libc::mmap(
+                std::ptr::null_mut(),
+                length,
+                libc::PROT_READ,
+                libc::MAP_SHARED,
+                file.as_raw_fd(),
+                0,
+            );
+            assert_ne!(map, libc::MAP_FAILED);
+            std::slice::from_raw_parts(map.cast(), length)
+        };
+        Self { file, bytes }
+    }
+
+    /// Reads a row. A program that forgets leaves nothing of the file in the kernel's page cache.
+    fn read(&self, row: u64, forgets: bool) {
+        let bytes = &self.bytes[(row * PIECE) as usize..][..PIECE as usize];
+        let sum: u64 = bytes.iter().step_by(512).map(|byte| u64::from(*byte)).sum();
+        std::hint::black_box(sum);
+        if forgets {
+            // SAFETY: pages of a shared mapping of a file are read anew.
+            let told = unsafe {
+                libc::madvise(self.bytes.as_ptr().cast_mut().cast(), self.bytes.len(), libc::MADV_DONTNEED)
+            };
+            assert_eq!(told, 0);
+            rustix::fs::fadvise(&self.file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+        }
+    }
+}
+
+/// Not a test: the program that reads, when the tests start it.
+#[test]
+fn read_for_the_other_tests() {
+    let Some(words) = std::env::var_os(TOLD) else { return };
+    let words: Vec<PathBuf> = std::env::split_paths(&words).collect();
+    let reads = Reads::ALL.into_iter().find(|reads| Path::new(&format!("{reads:?}")) == words[0]).unwrap();
+    reads.read(&words[1], words[2] == Path::new("forgets"));
+    let io = fs::read_to_string("/proc/self/io").unwrap();
+    let bytes = io.lines().find_map(|line| line.strip_prefix("read_bytes: ")).unwrap();
+    println!("\nread {bytes} bytes");
+}
+
+/// Runs the program, in a control group or not: the bytes that it read from disks.
+fn run(reads: Reads, folder: &Path, group: Option<&Group>) -> u64 {
+    let forgets = if group.is_some() { "keeps" } else { "forgets" };
+    let name = format!("{reads:?}");
+    let words = [Path::new(&name), folder, Path::new(forgets)];
+    let enter =
+        group.map_or(String::new(), |group| format!("echo $$ > {}/cgroup.procs &&", group.0.display()));
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("{enter} exec \"$0\" \"$@\"")]).arg(std::env::current_exe().unwrap());
+    shell.args(["--exact", "read_for_the_other_tests", "--nocapture"]);
+    let output = shell.env(TOLD, std::env::join_paths(words).unwrap()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    let count = said.lines().find_map(|line| line.strip_prefix("read ")?.strip_suffix(" bytes"));
+    count.unwrap_or_else(|| panic!("{said}{}", String::from_utf8_lossy(&output.stderr))).parse().unwrap()
+}
+
+/// A control group of the memory of a mount.
+struct Group(PathBuf);
+
+impl Group {
+    fn new() -> Option<Self> {
+        static MADE: AtomicUsize = AtomicUsize::new(0);
+        let made = MADE.fetch_add(1, Ordering::Relaxed);
+        let name = format!("pantler-test-reads-{made}-{}", std::process::id());
+        let places = [("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")];
+        let is_there = |(hierarchy, _): &(&str, &str)| Path::new(hierarchy).join("cgroup.procs").exists();
+        places.into_iter().filter(is_there).find_map(|(hierarchy, limit)| {
+            let group = Self(Path::new(hierarchy).join(&name));
+            fs::create_dir(&group.0).ok()?;
+            fs::write(group.0.join(limit), (CACHE + PROGRAM).to_string()).ok()?;
+            Some(group)
+        })
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        eventually("the group can be removed", || fs::remove_dir(&self.0).is_ok() || !self.0.exists());
+    }
+}
+
+fn reads_no_more(reads: Reads, hint: Option<PolicyName>) {
+    if cannot_mount() {
+        return;
+    }
+    // A disk that reads ahead as disks do by default, whatever this machine's does.
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let disk = Loop::new(folder.path(), "mkfs.ext4 -q", DATA + DATA / 2);
+    must(&format!("blockdev --setra 256 $(findmnt -no SOURCE {})", disk.at.display()));
+    let origin = disk.at.join("origin");
+    fs::create_dir(&origin).unwrap();
+    reads.make(&origin);
+    let Some(group) = Group::new() else {
+        skip("needs a control group for memory");
+        return;
+    };
+    let kernel = run(reads, &origin, Some(&group));
+    let fixture = Fixture::over(origin, |options| {
+        let plain = MountOptions::new(options.origin.clone(), options.mountpoint.clone());
+        *options = MountOptions { cache_bytes: CACHE, owner_by: OwnerBy::Fixed("all".into()), ..plain };
+    });
+    if let Some(policy) = hint {
+        let hint = Hint::SetPolicy { priority: 0, policy };
+        let speaker = Speaker { uid: 0, gid: 0, groups: Vec::new(), pid: std::process::id() };
+        fixture.mounted().body().hint(&speaker, &OwnerSelector::UserDefault, &hint, None).unwrap();
+    }
+    run(reads, &fixture.mnt, None);
+    let bytes = fixture.mounted().counters().traffic.fetched_bytes;
+    // Around a fault the kernel asks for more than the program reads.
+    let uncached = match reads {
+        Reads::MappedRows => run(reads, &fixture.origin, None),
+        _ => PASSES * DATA,
+    };
+    println!(
+        "{reads:?}, hint {hint:?}: Pantler {:.1} MB, no cache {:.1}, the kernel alone {:.1}",
+        bytes as f64 / 1e6,
+        uncached as f64 / 1e6,
+        kernel as f64 / 1e6
+    );
+    let bar = uncached.min(kernel) as f64 * MORE;
+    assert!(bytes as f64 <= bar, "{reads:?} read {bytes} bytes, and may {bar}");
+}
+
+#[test]
+fn shuffled_rows_of_a_mapped_array() {
+    reads_no_more(Reads::MappedRows, None);
+}
+
+#[test]
+fn epochs_in_random_order() {
+    reads_no_more(Reads::Epochs, None);
+}
+
+#[test]
+fn epochs_in_random_order_with_the_right_hint() {
+    reads_no_more(Reads::Epochs, Some(PolicyName::Mru));
+}
+
+#[test]
+fn a_search_by_four_threads() {
+    reads_no_more(Reads::Search, None);
+}
+
+#[test]
+fn a_search_by_four_threads_with_the_right_hint() {
+    reads_no_more(Reads::Search, Some(PolicyName::Mru));
+}
